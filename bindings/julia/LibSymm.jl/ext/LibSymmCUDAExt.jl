@@ -1,4 +1,7 @@
-"""CUDA.jl's arrays, pointers and streams as operands of LibSymm, and symmetric device memory as a `CuArray`."""
+"""
+Arrays, pointers and streams of CUDA.jl as operands of LibSymm, and symmetric device memory as a
+`CuArray`.
+"""
 module LibSymmCUDAExt
 
 import CUDA
@@ -14,23 +17,28 @@ LibSymm.Span{T}(p::CuPtr, length::Integer) where {T} = Span{T}(address(p), lengt
 LibSymm.stream_handle(stream::CuStream) = Ptr{Cvoid}(stream.handle)
 LibSymm.part(A::CuArray, first, count) = view(vec(A), (first + 1):(first + count))
 
-# A call on a CUDA group that names no stream is ordered
-# with everything else that the current task does.
+# A call on a CUDA group that names no stream is on the current task's, and so ordered with all
+# other work of the task.
 task_stream() = LibSymm.stream_handle(CUDA.stream())
 
 """
     CuArray{T}(memory, dims; rank=memory.rank, offset=0)
 
-The block of a rank as a CUDA.jl array, `offset` bytes from its start. The array keeps the memory mapped; arrays made from it (views, reshapes)
-do not, once it is gone.
+The block of a rank as an array of CUDA.jl, `offset` bytes from its start. Local. The array keeps
+the memory mapped; arrays made from it (views, reshapes) do not, once it is gone.
 """
-function CUDA.CuArray{T}(memory::SymmMemory, dims::Dims; rank::Integer=memory.rank, offset::Integer=0) where {T}
+function CUDA.CuArray{T}(
+    memory::SymmMemory, dims::Dims; rank::Integer=memory.rank, offset::Integer=0
+) where {T}
     LibSymm.dtype(T)
     LibSymm.require_within(T, memory.bytes, dims, offset)
-    pointer_ = reinterpret(CuPtr{T}, pointer(memory, rank) + offset)
-    return LibSymm.hold(unsafe_wrap(CuArray, pointer_, dims; own=false), memory)
+    block = reinterpret(CuPtr{T}, pointer(memory, rank) + offset)
+    return LibSymm.hold(unsafe_wrap(CuArray, block, dims; own=false), memory)
 end
-CUDA.CuArray{T}(memory::SymmMemory, dims::Integer...; options...) where {T} = CuArray{T}(memory, Dims(dims); options...)
+
+function CUDA.CuArray{T}(memory::SymmMemory, dims::Integer...; options...) where {T}
+    return CuArray{T}(memory, Dims(dims); options...)
+end
 
 __init__() = LibSymm.TASK_STREAM[] = task_stream
 

@@ -7,15 +7,18 @@ import MPI
 """
     Group(comm::MPI.Comm; options...)
 
-A group of the ranks of a communicator, which must be on one machine, in its order. Collective. MPI passes on where to meet; the
-meeting itself is in a private directory of rank 0, gone afterwards.
+A group of the ranks of a communicator, which must be on one machine, in its order. Collective,
+blocking. MPI tells the ranks where to meet, and they meet in a private directory of rank 0, which
+is removed afterwards.
 """
 function LibSymm.Group(comm::MPI.Comm; options...)
     rank = MPI.Comm_rank(comm)
-    folder = MPI.bcast(rank == 0 ? mktempdir(; prefix="symm-mpi-") : nothing, comm; root=0)
+    made = rank == 0 ? mktempdir(; prefix="symm-mpi-") : nothing
+    folder = MPI.bcast(made, comm; root=0)
     try
         group = LibSymm.Group(rank, MPI.Comm_size(comm), "dir://" * folder; options...)
-        # not where it failed: all ranks fail alike, but perhaps not in time to meet again
+        # A creation that failed does not come here: all ranks fail, but perhaps not in time for a
+        # barrier.
         MPI.Barrier(comm)
         return group
     finally

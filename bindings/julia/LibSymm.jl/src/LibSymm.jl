@@ -1,27 +1,32 @@
 """
-Symmetric memory for any language, from Julia. Each rank of a [`Group`](@ref) allocates a block of the same size; as a
-[`SymmArray`](@ref) it is an array whose blocks on all other ranks are arrays here, too. Collectives, signals, puts and gets work on
-these arrays, and on any other dense ones.
+Symmetric memory for any language, from Julia. Each rank of a [`Group`](@ref) allocates a block, of
+equal size on all ranks. As a [`SymmArray`](@ref) the block is an array, and the blocks of all other
+ranks are arrays here too. Collectives, signals, puts and gets work on these arrays, and on any
+other dense arrays.
 
-Ranks are counted from 0, as in MPI and in every other language that may be in the group; elements from 1.
+Ranks are counted from 0, as in MPI and in every other language that may be in the group; elements
+are counted from 1.
 
-The functions of `symm.h` are all there under their own names (`LibSymm.symm_allreduce`); the header has their documentation.
+All functions of `symm.h` are there under their own names (`LibSymm.symm_allreduce`); the header has
+their documentation.
 """
 module LibSymm
 
 import FileWatching
 import Libdl
 
-# Not exported: put!, get!, split and broadcast!, which mean something
-# else in Base; what other packages export (gather!, scatter!: NNlib;
-# BFloat16: BFloat16s; devices: CUDA); and what is rarely needed.
+# These names are not exported: put!, get!, split and broadcast!, which mean something else in Base;
+# names that other packages export (gather! and scatter!: NNlib; BFloat16: BFloat16s; devices:
+# CUDA); and names that are rarely needed.
 export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, Float8E4M3, Float8E5M2
-export status, abort, shrink, create_from_ranks, local_group, translate_rank, failed_ranks, failure_fd, peer_info
-export finalize_group, barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
+export status, abort, shrink, create_from_ranks, local_group, translate_rank
+export failed_ranks, failure_fd, peer_info, finalize_group
+export barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, on_log
-export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!, allreduce_rmsnorm!
+export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!
+export allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
 
 include("call.jl")
@@ -42,10 +47,10 @@ include("collectives.jl")
 include("ipc.jl")
 include("log.jl")
 
-# What an image of this module remembers of the process that made it is not true of this one.
+# An image of this module may hold addresses of the process that made it, which are wrong here.
 function __init__()
     OPENED[] = C_NULL
-    fill!(ADDRESSES, C_NULL)
+    return fill!(ADDRESSES, C_NULL)
 end
 
 end

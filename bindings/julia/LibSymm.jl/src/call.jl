@@ -4,18 +4,24 @@
 const FUNCTIONS = Symbol[]
 
 """
-`@call f(a::T, b::U)::R`: define `f(a, b)`, which calls the function `f` of the library as `ccall` does.
+`@call f(a::T, b::U)::R`: define `f(a, b)`, which calls the function `f` of the library as `ccall`
+does.
 """
 macro call(signature)
     name, arguments, types, result = take_apart(signature)
     find = :($(GlobalRef(@__MODULE__, :address))($(index_of(name))))
-    return defined(name, arguments, :(ccall($find, $result, ($(types...),), $(arguments...))))
+    body = :(ccall($find, $result, ($(types...),), $(arguments...)))
+    return defined(name, arguments, body)
 end
 
 """
-`@waiting f(a::T, b::U)::R`: as `@call`, for what may wait. Other threads of Julia may collect garbage meanwhile; without that, one of
-them would stop for the whole wait as soon as it allocates, and if it is what is waited for, for ever. Its own task cannot be switched:
-the thread of Julia that calls is blocked. The function must not call back into Julia. `@waiting g f(a::T)::R` calls it `g`.
+`@waiting f(a::T, b::U)::R`: as `@call`, for functions that may wait. Other threads of Julia may
+collect garbage during the call. Otherwise a thread that allocates would stop until the call
+returns, and if the call waits for this very thread, for ever. The function must not call back into
+Julia.
+
+The task that calls cannot be switched: its thread of Julia is blocked. `@waiting g f(a::T)::R`
+calls the Julia function `g`.
 """
 macro waiting(signature)
     return waiting(signature.args[1].args[1], signature)
@@ -25,26 +31,38 @@ macro waiting(own, signature)
     return waiting(own, signature)
 end
 
-defined(name, arguments, body) = esc(:(Core.@__doc__ $name($(arguments...)) = $body))
+function defined(name, arguments, body)
+    return esc(:(Core.@__doc__ $name($(arguments...)) = $body))
+end
 
 function waiting(own, signature)
     name, arguments, types, result = take_apart(signature)
-    entry, state, answer = gensym(:entry), gensym(:state), gensym(:answer)
+    entry = gensym(:entry)
     find = :($(GlobalRef(@__MODULE__, :address))($(index_of(name))))
+
     if VERSION >= v"1.12"
         typed = [:($argument::$type) for (argument, type) in zip(arguments, types)]
-        return defined(own, arguments, :(
+        body = :(
             let $entry = $find
                 @ccall gc_safe = true $(Expr(:$, entry))($(typed...))::$result
             end
-        ))
+        )
+        return defined(own, arguments, body)
     end
-    # What ccall does with its arguments, done before the collector is let in.
+
+    # Arguments are converted as ccall converts them, but before the collector is let in.
     roots = [gensym(argument) for argument in arguments]
     raw = [gensym(argument) for argument in arguments]
-    converted = [:($root = Base.cconvert($type, $argument)) for (root, type, argument) in zip(roots, types, arguments)]
-    unwrapped = [:($r = Base.unsafe_convert($type, $root)) for (r, type, root) in zip(raw, types, roots)]
-    return defined(own, arguments, quote
+    converted = map(zip(roots, types, arguments)) do (root, type, argument)
+        return :($root = Base.cconvert($type, $argument))
+    end
+    unwrapped = map(zip(raw, types, roots)) do (pointer, type, root)
+        return :($pointer = Base.unsafe_convert($type, $root))
+    end
+
+    state = gensym(:state)
+    answer = gensym(:answer)
+    body = quote
         let $entry = $find, $(converted...)
             GC.@preserve $(roots...) begin
                 $(unwrapped...)
@@ -54,9 +72,11 @@ function waiting(own, signature)
                 $answer
             end
         end
-    end)
+    end
+    return defined(own, arguments, body)
 end
 
+"""Name, arguments, types and result of `f(a::T, b::U)::R`."""
 function take_apart(signature)
     call, result = signature.args
     typed = call.args[2:end]

@@ -1,14 +1,18 @@
-# Narrow floats that Julia lacks, as storage: they convert
-# from and to Float32, and have no arithmetic. A package that
-# has it can name its own types to symm, see `LibSymm.dtype`.
+# Narrow floats that Julia lacks, as storage: they convert from and to Float32, and have no
+# arithmetic. A package that has such a type can name it to symm: see `LibSymm.dtype`.
 
 """Storage for bfloat16: the upper half of a Float32."""
 primitive type BFloat16 <: AbstractFloat 16 end
 
-"""Storage for an 8-bit float of 4 exponent and 3 mantissa bits without infinities (e4m3fn). Conversions saturate at 448."""
+"""
+Storage for an 8-bit float of 4 exponent and 3 mantissa bits without infinities (e4m3fn).
+Conversions saturate at 448.
+"""
 primitive type Float8E4M3 <: AbstractFloat 8 end
 
-"""Storage for an 8-bit float of 5 exponent and 2 mantissa bits. Conversions saturate at 57344."""
+"""
+Storage for an 8-bit float of 5 exponent and 2 mantissa bits. Conversions saturate at 57344.
+"""
 primitive type Float8E5M2 <: AbstractFloat 8 end
 
 const Narrow = Union{BFloat16,Float8E4M3,Float8E5M2}
@@ -26,39 +30,50 @@ function BFloat16(x::Float32)
     return reinterpret(BFloat16, ((word + half) >> 16) % UInt16)
 end
 
-# The 127 codes of finite numbers >= 0 are in the order of their values.
-decode(code, mantissa, bias) =
-    let exponent = Int(code >> mantissa), fraction = Int(code & (0x01 << mantissa - 0x01))
-        exponent == 0 ? ldexp(Float32(fraction), 1 - bias - mantissa) :
-        ldexp(Float32(fraction + 1 << mantissa), exponent - bias - mantissa)
-    end
+"""The finite number >= 0 with this code, of a format with this width of mantissa and this bias."""
+function decode(code, mantissa, bias)
+    exponent = Int(code >> mantissa)
+    fraction = Int(code & (0x01 << mantissa - 0x01))
+    exponent == 0 && return ldexp(Float32(fraction), 1 - bias - mantissa)
+    return ldexp(Float32(fraction + 1 << mantissa), exponent - bias - mantissa)
+end
+
+# The codes of finite numbers >= 0 are in the order of their values.
 const E4M3_VALUES = [decode(UInt8(code), 3, 7) for code in 0x00:0x7e]
 const E5M2_VALUES = [decode(UInt8(code), 2, 15) for code in 0x00:0x7b]
 values_of(::Type{Float8E4M3}) = E4M3_VALUES
 values_of(::Type{Float8E5M2}) = E5M2_VALUES
 
 function Base.Float32(x::Float8)
+    magnitude = abs_of(x)
+    return bits(x) > 0x7f ? -magnitude : magnitude
+end
+
+function abs_of(x::Float8)
     code = bits(x) & 0x7f
     values = values_of(typeof(x))
-    magnitude = code < length(values) ? values[code + 1] : isinf(x) ? Inf32 : NaN32
-    return bits(x) > 0x7f ? -magnitude : magnitude
+    code < length(values) && return values[code + 1]
+    return isinf(x) ? Inf32 : NaN32
+end
+
+"""The code of the finite number that is nearest to `x >= 0`; of two, the even one."""
+function nearest_code(values, x::Float32)
+    above = searchsortedfirst(values, x)  # index of the first value that is not less
+    above > length(values) && return length(values) - 1  # saturated
+    (above == 1 || values[above] == x) && return above - 1
+
+    # An index is a code and one, so the even code of two neighbours has the odd index.
+    down = x - values[above - 1]
+    up = values[above] - x
+    is_down = down < up || (down == up && isodd(above - 1))
+    return is_down ? above - 2 : above - 1
 end
 
 for T in (:Float8E4M3, :Float8E5M2)
     @eval function $T(x::Float32)
         isnan(x) && return reinterpret($T, 0x7f)
-        values = values_of($T)
-        above = searchsortedfirst(values, abs(x))  # index of the first value that is not less
-        code = if above > length(values)
-            length(values) - 1  # saturated
-        elseif above == 1 || values[above] == abs(x)
-            above - 1
-        else
-            down, up = abs(x) - values[above - 1], values[above] - abs(x)
-            # An index is a code and one, so the even code of two neighbours has the odd index.
-            down < up || (down == up && isodd(above - 1)) ? above - 2 : above - 1
-        end
-        return reinterpret($T, code % UInt8 | (signbit(x) ? 0x80 : 0x00))
+        sign = signbit(x) ? 0x80 : 0x00
+        return reinterpret($T, nearest_code(values_of($T), abs(x)) % UInt8 | sign)
     end
 end
 
@@ -74,24 +89,46 @@ Base.:(==)(x::T, y::T) where {T<:Narrow} = Float32(x) == Float32(y)
 Base.zero(::Type{T}) where {T<:Narrow} = T(0.0f0)
 Base.show(io::IO, x::Narrow) = print(io, typeof(x), "(", Float32(x), ")")
 
-# ---- what the library calls elements and reductions
+# ---- the library's names of element types and reductions
 
-for T in (:Bool, :Int8, :Int16, :Int32, :Int64, :UInt8, :UInt16, :UInt32, :UInt64, :Float16, :Float32, :Float64, :BFloat16, :Float8E4M3, :Float8E5M2)
-    name = replace(uppercase(String(T)), r"UINT|INT|FLOAT" => word -> word[1:1])
-    @eval dtype(::Type{$T}) = $(Symbol("SYMM_DTYPE_", name))
+const ELEMENTS = (
+    (:Bool, :SYMM_DTYPE_BOOL),
+    (:Int8, :SYMM_DTYPE_I8),
+    (:Int16, :SYMM_DTYPE_I16),
+    (:Int32, :SYMM_DTYPE_I32),
+    (:Int64, :SYMM_DTYPE_I64),
+    (:UInt8, :SYMM_DTYPE_U8),
+    (:UInt16, :SYMM_DTYPE_U16),
+    (:UInt32, :SYMM_DTYPE_U32),
+    (:UInt64, :SYMM_DTYPE_U64),
+    (:Float16, :SYMM_DTYPE_F16),
+    (:Float32, :SYMM_DTYPE_F32),
+    (:Float64, :SYMM_DTYPE_F64),
+    (:BFloat16, :SYMM_DTYPE_BF16),
+    (:Float8E4M3, :SYMM_DTYPE_F8E4M3),
+    (:Float8E5M2, :SYMM_DTYPE_F8E5M2),
+)
+for (T, name) in ELEMENTS
+    @eval dtype(::Type{$T}) = $name
 end
 @static if isdefined(Core, :BFloat16)
     dtype(::Type{Core.BFloat16}) = SYMM_DTYPE_BF16
 end
+
 """
     LibSymm.dtype(T)
 
-The data type of the library (`LibSymm.SYMM_DTYPE_*`) that a Julia type is stored as. A package with a narrow float of its own may add a
-method: `LibSymm.dtype(::Type{MyBFloat16}) = LibSymm.SYMM_DTYPE_BF16`.
+The data type of the library (`LibSymm.SYMM_DTYPE_*`) that a Julia type is stored as. A package with
+a narrow float of its own may add a method:
+`LibSymm.dtype(::Type{MyBFloat16}) = LibSymm.SYMM_DTYPE_BF16`.
 """
-dtype(::Type{T}) where {T} = throw(ArgumentError("symm has no data type for elements of type $T"))
+dtype(::Type{T}) where {T} =
+    throw(ArgumentError("symm has no data type for elements of type $T"))
 
-"`avg`: names the average to a collective, as `+`, `*`, `min` and `max` name themselves: `allreduce!(A, avg)`."
+"""
+`avg` names the average to a collective, as `+`, `*`, `min` and `max` name themselves:
+`allreduce!(A, avg)`.
+"""
 function avg end
 
 """The library's reduction for a Julia function."""

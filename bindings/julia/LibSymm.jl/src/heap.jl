@@ -1,17 +1,26 @@
 """
-    Heap(group, bytes; host=false, node=nothing, alignment=0, page_bytes=0, name="", timeout=nothing)
+    Heap(group, bytes; host=false, node=nothing, alignment=0, page_bytes=0, name="",
+         timeout=nothing)
 
-Symmetric memory that is handed out in pieces without a word to the other ranks. Collective, with the same arguments on all ranks; `host`, `node`,
-`page_bytes` and `name` are as in [`Buffer`](@ref), and `alignment`, a power of two, is the most that a piece can have (0: 4096 bytes).
+Symmetric memory that is handed out in pieces without communication. Collective, blocking, with
+equal arguments on all ranks. `host`, `node`, `page_bytes` and `name` are as in [`Buffer`](@ref);
+`alignment`, a power of two, is the largest alignment that a piece can have (0: 4096 bytes).
 
-    A = SymmArray{Float32}(heap, 100, 100)    # a piece as an array; local, and its elements are whatever was there
+    A = SymmArray{Float32}(heap, 100, 100)    # a piece as an array, whose elements are undefined
     offset = LibSymm.alloc(heap, bytes; alignment=0)
-    LibSymm.free(heap, A); LibSymm.free(heap, offset)
+    LibSymm.free(heap, A)
+    LibSymm.free(heap, offset)
 
-Ranks that make the same calls in the same order get the same offsets. So pieces go back by `LibSymm.free`, and not when garbage is collected, which every
-rank does in its own time; `close(heap)` ends all of them. What is freed may be handed out again at once: no rank may use it any more (a
-barrier says so), and on a device what was issued with it must be ahead of what uses the next piece, as it is on one stream.
-`heap.memory` is what the pieces lie in: `CuArray{T}(heap.memory, dims; offset)` is one on a device.
+These calls are local. Ranks that make equal calls in one order get equal offsets. That is why
+`LibSymm.free` gives pieces back, and not the garbage collector, which runs on every rank in its own
+time. `close(heap)` ends all pieces.
+
+Memory that was freed may be handed out again at once. So a piece must be freed only when no rank
+uses it any more, which a barrier ensures; and on a device, work that uses the piece must be ordered
+before work that uses the next piece at its place, as it is on one stream.
+
+`heap.memory` is the memory that the pieces lie in: `CuArray{T}(heap.memory, dims; offset)` is a
+piece on a device.
 """
 mutable struct Heap <: Handle{symm_heap_t}
     handle::Ptr{symm_heap_t}
@@ -20,27 +29,34 @@ mutable struct Heap <: Handle{symm_heap_t}
     # Takes over the reference to `handle`.
     function Heap(handle::Ptr{symm_heap_t}, group::Group)
         heap = finalizer(release, new(handle))
-        heap.memory = SymmMemory(given(Ptr{symm_memory_t}, symm_heap_memory, heap), group)
+        memory = given(Ptr{symm_memory_t}, symm_heap_memory, heap)
+        heap.memory = SymmMemory(memory, group)
         return heap
     end
 end
 
-function Heap(group::Group, bytes::Integer; name::AbstractString="", timeout=nothing, where_to_lie...)
+function Heap(
+    group::Group, bytes::Integer; name::AbstractString="", timeout=nothing, where_to_lie...
+)
     return with_text(name) do text
-        options = options_with(symm_heap_options_t, placement(; where_to_lie...)..., text, milliseconds(timeout))
-        Heap(given(Ptr{symm_heap_t}, symm_heap_create, group, bytes, options), group)
+        options = options_with(
+            symm_heap_options_t, placement(; where_to_lie...)..., text, milliseconds(timeout)
+        )
+        return Heap(given(Ptr{symm_heap_t}, symm_heap_create, group, bytes, options), group)
     end
 end
 
 """
     LibSymm.alloc(heap, bytes; alignment=0)
 
-Offset of a new piece in this rank's block, a multiple of 256 and of `alignment`. Local. Without room it fails with `SYMM_ERR_OUT_OF_MEMORY` and
-says what was asked for, what is free, and the largest free piece.
+Take a piece of this rank's block, and return its offset, a multiple of 256 and of `alignment`.
+Local. Without room the call fails with `SYMM_ERR_OUT_OF_MEMORY`; the message has the bytes that
+were asked for, the free bytes, and the largest free piece.
 """
 function alloc(heap::Heap, bytes::Integer; alignment::Integer=0)
-    pointer_, offset = Ref{Ptr{Cvoid}}(C_NULL), Ref{Csize_t}(0)
-    check(symm_heap_alloc(heap, bytes, alignment, pointer_, offset))
+    address = Ref{Ptr{Cvoid}}(C_NULL)
+    offset = Ref{Csize_t}(0)
+    check(symm_heap_alloc(heap, bytes, alignment, address, offset))
     return Int(offset[])
 end
 
@@ -51,23 +67,43 @@ end
 Give a piece back: see [`Heap`](@ref). Local; never waits.
 """
 free(heap::Heap, offset::Integer) = check(symm_heap_free(heap, pointer(heap.memory) + offset))
-free(heap::Heap, A::SymmArray) = isempty(A) ? nothing : check(symm_heap_free(heap, pointer(A)))
+function free(heap::Heap, A::SymmArray)
+    isempty(A) && return nothing  # no elements take no piece
+    return check(symm_heap_free(heap, pointer(A)))
+end
 
-SymmArray{T}(heap::Heap, dims::Integer...; alignment::Integer=0) where {T} = SymmArray{T}(heap, Dims(dims); alignment=alignment)
+function SymmArray{T}(heap::Heap, dims::Integer...; alignment::Integer=0) where {T}
+    return SymmArray{T}(heap, Dims(dims); alignment=alignment)
+end
+
 function SymmArray{T}(heap::Heap, dims::Dims; alignment::Integer=0) where {T}
     dtype(T)
     bytes = prod(dims) * sizeof(T)
-    return SymmArray{T}(heap.memory, dims; offset=bytes == 0 ? 0 : alloc(heap, bytes; alignment=alignment))
+    offset = bytes == 0 ? 0 : alloc(heap, bytes; alignment=alignment)
+    return SymmArray{T}(heap.memory, dims; offset=offset)
 end
 
-"`LibSymm.find(heap, address)`: offset and length in bytes of the piece that contains an address of this rank's block; `nothing` if there is none."
+"""
+    LibSymm.find(heap, address)
+
+Offset and length in bytes of the piece that contains an address of this rank's block:
+`(offset, bytes)`; `nothing` if there is none. Local.
+"""
 function find(heap::Heap, address)
-    found, size = Ref{Ptr{Cvoid}}(C_NULL), Ref{Csize_t}(0)
+    found = Ref{Ptr{Cvoid}}(C_NULL)
+    size = Ref{Csize_t}(0)
     looked_up(symm_heap_find(heap, operand(address), found, size)) || return nothing
     return (offset=Int(found[] - pointer(heap.memory)), bytes=Int(size[]))
 end
 
+"""
+    LibSymm.info(heap)
+
+Describe a heap, as a named tuple: `bytes`, `used_bytes`, `largest_free`, `pieces` and so on. Local.
+"""
 info(heap::Heap) = filled(symm_heap_info_t, symm_heap_info, heap)
 
-Base.show(io::IO, heap::Heap) =
-    print(io, "Heap(", heap.memory.bytes, " bytes of each of ", heap.memory.size, " ranks", isopen(heap) ? ")" : ", closed)")
+function Base.show(io::IO, heap::Heap)
+    print(io, "Heap(", heap.memory.bytes, " bytes of each of ", heap.memory.size, " ranks")
+    return print(io, isopen(heap) ? ")" : ", closed)")
+end

@@ -1,7 +1,10 @@
-# Finding libsymm, when the first function is called: so the package loads and
-# precompiles without it. And what is known of it and its devices.
+# Finding libsymm when the first function is called, so that the package loads and precompiles
+# without the library; and information about the library and its devices.
 
-"""Addresses of the functions, in the order of FUNCTIONS; NULL until first used. Two threads that find one at once write the same."""
+"""
+Addresses of the functions, in the order of FUNCTIONS; NULL until first used. Two threads that find
+an address at once write equal values.
+"""
 const ADDRESSES = fill(C_NULL, length(FUNCTIONS))
 
 @inline function address(index)
@@ -14,20 +17,23 @@ const OPENED = Ref{Ptr{Cvoid}}(C_NULL)
 """
     LibSymm.candidates()
 
-Where the library is sought: the file that `SYMM_LIB` names, else the preference `library`, and nothing else if it is named; the build
-tree beside this package; the system's loader (`LD_LIBRARY_PATH`, `ldconfig`).
+The files that may be the library, in the order in which they are tried. If `SYMM_LIB`, or else the
+preference `library`, names a file, it is the only one. Otherwise they are the build trees beside
+this package, and then the file that the system's loader finds (`LD_LIBRARY_PATH`, `ldconfig`).
 """
 function candidates()
     named = get(ENV, "SYMM_LIB", "")
     isempty(named) && (named = preference("library"))
     isempty(named) || return [named]
+
     root = normpath(@__DIR__, "..", "..", "..", "..")
-    built = [joinpath(root, "build", preset, "lib", "libsymm.so.0") for preset in ("release", "debug")]
+    presets = ("release", "debug")
+    built = [joinpath(root, "build", preset, "lib", "libsymm.so.0") for preset in presets]
     return [filter(isfile, built); "libsymm.so.0"]
 end
 
-# What `LocalPreferences.toml` of the active project, or one
-# that it stands on, says of this package; Julia 1.6 and later.
+# The preference of this package in `LocalPreferences.toml` of the active project, or of a project
+# that it stands on; Julia 1.6 and later have preferences.
 function preference(key)
     isdefined(Base, :get_preferences) || return ""
     return get(Base.get_preferences(Base.PkgId(@__MODULE__).uuid), key, "")
@@ -35,73 +41,98 @@ end
 
 function open_library()
     OPENED[] == C_NULL || return OPENED[]
+
     reason = ""
     for path in candidates()
         handle = C_NULL
         try
-            # RTLD_LOCAL: nothing that the process loads
-            # later can bind to the library's symbols.
+            # With RTLD_LOCAL, nothing that the process loads later can bind to the library's
+            # symbols.
             handle = Libdl.dlopen(path, Libdl.RTLD_LAZY | Libdl.RTLD_LOCAL)
         catch why
             reason = sprint(showerror, why)
             continue
         end
         refuse_other_version(handle, path)
-        return OPENED[] = handle
+        OPENED[] = handle
+        return handle
     end
-    throw(SymmError(SYMM_ERR_UNAVAILABLE, "cannot load libsymm: $reason (SYMM_LIB names the file to load)"))
+
+    message = "cannot load libsymm: $reason (SYMM_LIB names the file to load)"
+    throw(SymmError(SYMM_ERR_UNAVAILABLE, message))
 end
 
 function refuse_other_version(handle, path)
     entry = Libdl.dlsym(handle, :symm_version; throw_error=false)
-    entry === nothing && throw(SymmError(SYMM_ERR_UNAVAILABLE, "$path is not libsymm: it has no symm_version"))
+    if entry === nothing
+        message = "$path is not libsymm: it has no symm_version"
+        throw(SymmError(SYMM_ERR_UNAVAILABLE, message))
+    end
+
     found = ccall(entry, UInt32, ())
-    found >> 16 == SYMM_VERSION_MAJOR && return
-    throw(SymmError(SYMM_ERR_UNSUPPORTED, "$path has version $(dotted(found)), this package is for $(dotted(SYMM_VERSION))"))
+    found >> 16 == SYMM_VERSION_MAJOR && return nothing
+    own = dotted(SYMM_VERSION)
+    message = "$path has version $(dotted(found)), this package is for $own"
+    throw(SymmError(SYMM_ERR_UNSUPPORTED, message))
 end
 
 dotted(version) = join((version >> 16, (version >> 8) & 0xff, version & 0xff), '.')
 
-# Slow, once for each function and process. An older library of the same major version
-# may lack a function; that is an error of its call.
+# This is slow, and happens once for each function and process. An older library of this major
+# version may lack a function; that is an error of its call.
 @noinline function find_function(index)
     name = FUNCTIONS[index]
     entry = Libdl.dlsym(open_library(), name; throw_error=false)
-    entry === nothing && throw(SymmError(SYMM_ERR_UNSUPPORTED, "the loaded libsymm is older than this package: it has no $name"))
-    return ADDRESSES[index] = entry
+    if entry === nothing
+        message = "the loaded libsymm is older than this package: it has no $name"
+        throw(SymmError(SYMM_ERR_UNSUPPORTED, message))
+    end
+    ADDRESSES[index] = entry
+    return entry
 end
 
 """
     devices(backend=:auto)
 
-What is known of each device of a back end: a vector of named tuples with `name`, `uuid`, `memory_bytes`, `multicast` and
-`multicast_reason`, ...
+Describe each device of a back end: a vector of named tuples with `name`, `uuid`, `memory_bytes`,
+`multicast`, `multicast_reason` and so on. Local.
 """
 function devices(backend::Symbol=:auto)
     code = value_of(BACKENDS, backend)
-    return map(0:(given(Int32, symm_device_count, code) - 1)) do device
+    count = given(Int32, symm_device_count, code)
+    return map(0:(count - 1)) do device
         about = filled(symm_device_info_t, symm_device_info, code, device)
-        (; about..., backend=name_of(BACKENDS, about.backend))
+        return (; about..., backend=name_of(BACKENDS, about.backend))
     end
 end
 
 """
     topology(backend=:auto)
 
-The links between the devices of a back end: `class` (`:fully_connected`, `:unknown`) and `links`, a symmetric matrix of the numbers
-of direct links.
+The links between the devices of a back end, as a named tuple: `class` (`:fully_connected` or
+`:unknown`), and `links`, the symmetric matrix of the numbers of direct links between two devices.
+Local.
 """
 function topology(backend::Symbol=:auto)
     code = value_of(BACKENDS, backend)
     count = given(Int32, symm_device_count, code)
-    class, links = Ref{symm_topology_class_t}(0), zeros(Int32, count, count)
+    class = Ref{symm_topology_class_t}(0)
+    links = zeros(Int32, count, count)
     check(symm_topology(code, class, links, length(links)))
-    # the library's matrix has its rows together
+    # The library writes row after row, and Julia reads column after column.
     return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))
 end
 
-"`LibSymm.version()`: version of the loaded library."
+"""
+    LibSymm.version()
+
+Version of the loaded library, a `VersionNumber`.
+"""
 version() = VersionNumber(dotted(symm_version()))
 
-"`LibSymm.build_info()`: how the library was built: a JSON object."
+"""
+    LibSymm.build_info()
+
+How the library was built: a JSON object, as a string.
+"""
 build_info() = unsafe_string(symm_build_info())

@@ -1,8 +1,7 @@
-# The library logs from any thread, its monitor thread among them, where
-# Julia code must not run: before Julia 1.9 it cannot, and after it would
-# make the monitor wait for Julia's garbage collector. So the library writes
-# lines to a pipe, and a task of Julia's reads them and calls the user's
-# function. A full pipe loses messages, and never holds up the library.
+# The library logs from any thread, its monitor thread among them, where Julia code must not run:
+# before Julia 1.9 it cannot, and later it would make the monitor wait for Julia's garbage
+# collector. So the library writes lines to a pipe, and a task of Julia's reads them and calls the
+# user's function. A full pipe loses messages, and never delays the library.
 
 mutable struct LogPipe
     callback::Any
@@ -12,74 +11,101 @@ mutable struct LogPipe
 end
 const LOG_PIPE = Ref{Union{Nothing,LogPipe}}(nothing)
 
-const O_NONBLOCK, O_CLOEXEC = 0o4000, 0o2000000  # as Linux has them
+# Flags of Linux.
+const O_NONBLOCK = 0o4000
+const O_CLOEXEC = 0o2000000
 
 """
     on_log(f, level=:info)
     on_log(nothing)
 
-Call `f(level::Symbol, message::String)` for every message of the library of at most `level` (`:error`, `:warning`, `:info`, `:debug`), for the whole
-process; `nothing` stops it. `f` runs in a task of Julia's, so as soon as the current task waits or yields; [`LibSymm.flush_log`](@ref) does
-not wait for that. What `f` throws is logged by Julia, and ends nothing.
+Call `f(level::Symbol, message::String)` for every message of the library of at most `level`
+(`:error`, `:warning`, `:info` or `:debug`), for the whole process; `nothing` stops it. `f` runs in
+a task of Julia's, so as soon as the current task waits or yields; [`LibSymm.flush_log`](@ref) does
+not wait for that. An exception of `f` is logged by Julia, and ends nothing. Local.
 """
 function on_log(f, level::Symbol=:info)
     finest = value_of(LOG_LEVELS, level)
     on_log(nothing)
-    channel = open_log_pipe(f, finest)
-    LOG_PIPE[] = channel
-    @async read_log(channel)
+    pipe = open_log_pipe(f, finest)
+    LOG_PIPE[] = pipe
+    @async read_log(pipe)
     return nothing
 end
 
 function on_log(::Nothing)
-    channel = LOG_PIPE[]
-    channel === nothing && return nothing
-    # after it, nobody writes, and read_log comes to the end
-    check(symm_log_remove_listener(channel.listener))
+    pipe = LOG_PIPE[]
+    pipe === nothing && return nothing
+    # After this call nobody writes to the pipe, and read_log comes to its end.
+    check(symm_log_remove_listener(pipe.listener))
     flush_log()
     LOG_PIPE[] = nothing
     return nothing
 end
 
-"`LibSymm.flush_log()`: deliver the messages that the library has written so far, now and on this task."
-flush_log() = LOG_PIPE[] === nothing ? nothing : (drain(LOG_PIPE[]); nothing)
+"""
+    LibSymm.flush_log()
+
+Deliver the messages that the library has written so far, now and on this task. Local; never waits.
+"""
+function flush_log()
+    pipe = LOG_PIPE[]
+    pipe === nothing || drain(pipe)
+    return nothing
+end
 
 function open_log_pipe(f, finest)
     ends = Ref{NTuple{2,Int32}}((-1, -1))
-    ccall(:pipe2, Cint, (Ptr{Cvoid}, Cint), ends, O_NONBLOCK | O_CLOEXEC) == 0 || throw(SystemError("pipe2"))
+    made = ccall(:pipe2, Cint, (Ptr{Cvoid}, Cint), ends, O_NONBLOCK | O_CLOEXEC)
+    made == 0 || throw(SystemError("pipe2"))
+    read_end, write_end = ends[]
     try
-        return LogPipe(f, ends[][1], given(UInt64, symm_log_to_fd, ends[][2], finest), UInt8[])
+        listener = given(UInt64, symm_log_to_fd, write_end, finest)
+        return LogPipe(f, read_end, listener, UInt8[])
     catch
-        close_descriptor(ends[][1])
+        close_descriptor(read_end)
         rethrow()
     finally
-        close_descriptor(ends[][2])  # the library has its own
+        close_descriptor(write_end)  # the library has its own
     end
 end
 
-function read_log(channel)
+function read_log(pipe)
     while true
-        FileWatching.poll_fd(RawFD(channel.read_end); readable=true)
-        drain(channel) || break
+        FileWatching.poll_fd(RawFD(pipe.read_end); readable=true)
+        drain(pipe) || break
     end
-    close_descriptor(channel.read_end)
+    return close_descriptor(pipe.read_end)
 end
 
-"""Deliver what is in the pipe; false at its end."""
-function drain(channel)
+"""Deliver the messages that are in the pipe. Returns false at the end of the pipe."""
+function drain(pipe)
     chunk = Vector{UInt8}(undef, 4096)
     while true
-        count = ccall(:read, Cssize_t, (Cint, Ptr{UInt8}, Csize_t), channel.read_end, chunk, length(chunk))
+        count = ccall(
+            :read,
+            Cssize_t,
+            (Cint, Ptr{UInt8}, Csize_t),
+            pipe.read_end,
+            chunk,
+            length(chunk),
+        )
         count > 0 || return count != 0
-        append!(channel.pending, view(chunk, 1:Int(count)))
-        while (stop = findfirst(==(UInt8('\n')), channel.pending)) !== nothing
-            line = String(splice!(channel.pending, 1:stop))
-            level, message = Base.split(chomp(line), ": "; limit=2)
-            try
-                channel.callback(Symbol(level), String(message))
-            catch why
-                @error "on_log: the function threw" exception = (why, catch_backtrace())
-            end
+        append!(pipe.pending, view(chunk, 1:Int(count)))
+        deliver_lines(pipe)
+    end
+end
+
+function deliver_lines(pipe)
+    while true
+        stop = findfirst(==(UInt8('\n')), pipe.pending)
+        stop === nothing && return nothing
+        line = String(splice!(pipe.pending, 1:stop))
+        level, message = Base.split(chomp(line), ": "; limit=2)
+        try
+            pipe.callback(Symbol(level), String(message))
+        catch why
+            @error "on_log: the function threw" exception = (why, catch_backtrace())
         end
     end
 end

@@ -1,73 +1,108 @@
 """
     Buffer(group, bytes; host=false, node=nothing, alignment=0, page_bytes=0, name="")
 
-One rank's allocation on the group's device, zeroed. Local.
+One rank's block of memory on the group's device, zeroed, before other ranks can see it. Local.
 
-With `host` it lies in memory of the host, pinned, which devices and host reach alike: on NUMA node `node`, or else on the one nearest to the
-device (in a host group, to the calling thread). `alignment` is that of its address and `page_bytes` the least size of its pages, powers of
-two, 0 for what is usual: huge pages, say. `name` is shown in messages.
+- `host`: whether the block lies in memory of the host; there it is pinned, and devices reach it as
+  the host does.
+- `node`: the NUMA node of memory of the host; `nothing` for the node nearest to the device (in a
+  host group, to the calling thread).
+- `alignment`: alignment of the block's address, a power of two; 0 for the usual.
+- `page_bytes`: least size of the block's pages, a power of two, for instance of huge pages; 0 for
+  the usual.
+- `name`: shown in messages.
 """
 mutable struct Buffer <: Handle{symm_buffer_t}
     handle::Ptr{symm_buffer_t}
     bytes::Int
 
     # Takes over the reference to `handle`.
-    Buffer(handle::Ptr{symm_buffer_t}, bytes::Integer) = finalizer(release, new(handle, bytes))
+    function Buffer(handle::Ptr{symm_buffer_t}, bytes::Integer)
+        return finalizer(release, new(handle, bytes))
+    end
 end
 
-"""What the options of all that allocates begin with."""
-function placement(; host::Bool=false, node::Union{Nothing,Integer}=nothing, alignment::Integer=0, page_bytes::Integer=0)
-    node === nothing || 0 <= node <= typemax(Int32) || throw(ArgumentError("node: $node is not in 0 .. 2^31-1"))
-    return host ? SYMM_ALLOC_HOST : 0, node === nothing ? SYMM_NODE_NEAREST : node, alignment, page_bytes
+"""The first fields of the options of every call that allocates."""
+function placement(;
+    host::Bool=false,
+    node::Union{Nothing,Integer}=nothing,
+    alignment::Integer=0,
+    page_bytes::Integer=0,
+)
+    if node !== nothing && !(0 <= node <= typemax(Int32))
+        throw(ArgumentError("node: $node is not in 0 .. 2^31-1"))
+    end
+    flags = host ? SYMM_ALLOC_HOST : 0
+    return flags, something(node, SYMM_NODE_NEAREST), alignment, page_bytes
 end
 
 function Buffer(group::Group, bytes::Integer; name::AbstractString="", where_to_lie...)
     return with_text(name) do text
         options = options_with(symm_alloc_options_t, placement(; where_to_lie...)..., text)
-        Buffer(given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, options), bytes)
+        handle = given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, options)
+        return Buffer(handle, bytes)
     end
 end
 
 """
     LibSymm.adopt(group, address, bytes; name="")
-
-A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file descriptor. It keeps the physical
-memory, so the owner may free its own at any time, and is never touched. Local.
-
-`address` is anywhere inside a mapped allocation, a multiple of 16; `pointer(buffer)` is a new address of the same bytes.
-
     LibSymm.adopt(group, fd::RawFD, bytes; offset=0, name="")
 
-A buffer of a piece of a memfd, in a host group: open for reading and writing, and sealed against shrinking. The descriptor stays its owner's.
+A buffer of memory that another library has made. Local.
+
+The first form takes device memory that was made by `cuMemCreate`, on the group's device and with
+handles that are POSIX file descriptors. The buffer keeps the physical memory, so its owner may free
+its own mapping at any time; the owner's mapping is not touched. `address` is anywhere inside a
+mapped allocation, at a multiple of 16; `pointer(buffer)` is a new address of these bytes.
+
+The second form takes a piece of a memfd, in a host group: open for reading and writing, and sealed
+against shrinking. The descriptor stays its owner's.
 """
-adopt(group::Group, address, bytes::Integer; name::AbstractString="") = adopt(group, operand(address), -1, 0, bytes, name)
-adopt(group::Group, fd::RawFD, bytes::Integer; offset::Integer=0, name::AbstractString="") =
-    adopt(group, C_NULL, reinterpret(Int32, fd), offset, bytes, name)
-adopt(group, address, fd, offset, bytes, name) = with_text(name) do text
-    options = options_with(symm_adopt_options_t, fd, offset, text)
-    Buffer(given(Ptr{symm_buffer_t}, symm_buffer_adopt, group, address, bytes, options), bytes)
+function adopt(group::Group, address, bytes::Integer; name::AbstractString="")
+    return adopt(group, operand(address), -1, 0, bytes, name)
+end
+
+function adopt(
+    group::Group, fd::RawFD, bytes::Integer; offset::Integer=0, name::AbstractString=""
+)
+    return adopt(group, C_NULL, reinterpret(Int32, fd), offset, bytes, name)
+end
+
+function adopt(group, address, fd, offset, bytes, name)
+    return with_text(name) do text
+        options = options_with(symm_adopt_options_t, fd, offset, text)
+        handle = given(
+            Ptr{symm_buffer_t}, symm_buffer_adopt, group, address, bytes, options
+        )
+        return Buffer(handle, bytes)
+    end
 end
 
 """
     LibSymm.export_dmabuf(buffer; offset=0, bytes=buffer.bytes - offset)
 
-A descriptor, an `RawFD`, of a piece of a buffer as DMA-BUF, for a device of another kind to map. The caller closes it, before the buffer and the memories of
-it go. The address at `offset` must be a multiple of the page size; the size is rounded up to whole pages.
+A DMA-BUF descriptor, an `RawFD`, of a piece of a buffer, for a device of another kind to map. The
+caller closes it, before the buffer and the memories made of the buffer are closed. The address at
+`offset` must be a multiple of the page size; the size is rounded up to whole pages. Local.
 """
-export_dmabuf(buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - offset) =
-    RawFD(given(Int32, symm_buffer_export_dmabuf, buffer, offset, bytes))
+function export_dmabuf(
+    buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - offset
+)
+    return RawFD(given(Int32, symm_buffer_export_dmabuf, buffer, offset, bytes))
+end
 
 """
     SymmMemory(group, buffer; tag=0, timeout=nothing, channels=0)
     SymmMemory(group, bytes; tag=0, timeout=nothing, channels=0)
 
-A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet.
-`channels` is the number of its signal channels, the same on all ranks, 0 for as many as the group has. A
-second call with the same buffer is local and gives the same memory, for as long as neither group nor buffer was closed.
+The blocks of all ranks, mapped here: a buffer after the rendezvous. Collective, blocking; the
+blocks must be of equal size. Calls with equal tags meet. `channels` is the number of signal
+channels, equal on all ranks; 0 for as many as the group has. A second call with one buffer is local
+and gives the memory that the first made, as long as neither group nor buffer was closed.
 
-`pointer(memory, rank)` is the address of a rank's block, `LibSymm.signal_pad(memory, rank)` that of its signal pad. On the host a
-[`SymmArray`](@ref) makes an array of it; with CUDA.jl, `CuArray(memory, T, dims)`.
-(`Memory` is Julia's own since 1.11.)
+`pointer(memory, rank)` is the address of a rank's block, `LibSymm.signal_pad(memory, rank)` that of
+its signal pad. On the host a [`SymmArray`](@ref) makes an array of a block; with CUDA.jl,
+`CuArray{T}(memory, dims)`. (`Memory` is Julia's own name since 1.11.)
 """
 mutable struct SymmMemory <: Handle{symm_memory_t}
     handle::Ptr{symm_memory_t}
@@ -83,9 +118,14 @@ mutable struct SymmMemory <: Handle{symm_memory_t}
     end
 end
 
-function SymmMemory(group::Group, buffer::Buffer; tag::Integer=0, timeout=nothing, channels::Integer=0)
-    options = options_with(symm_rendezvous_options_t, tag, milliseconds(timeout), channels)
-    return SymmMemory(given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, options), group)
+function SymmMemory(
+    group::Group, buffer::Buffer; tag::Integer=0, timeout=nothing, channels::Integer=0
+)
+    options = options_with(
+        symm_rendezvous_options_t, tag, milliseconds(timeout), channels
+    )
+    handle = given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, options)
+    return SymmMemory(handle, group)
 end
 
 function SymmMemory(group::Group, bytes::Integer; options...)
@@ -100,8 +140,9 @@ end
 """
     LibSymm.hold(x, memory)
 
-`x`, which borrows a block, keeps it mapped by a reference of its own: a loop over its elements may have only `x` in hand while `memory` is
-collected. (A finalizer that merely knew `memory` would not do, since what only finalizers know is garbage.)
+Make `x`, which borrows a block, keep the block mapped by a reference of its own: a loop over the
+elements may have only `x` in hand while `memory` is collected. (A finalizer that merely knew
+`memory` would not do, because objects that only finalizers know are garbage.)
 """
 function hold(x, memory::SymmMemory)
     handle = memory.handle
@@ -109,35 +150,52 @@ function hold(x, memory::SymmMemory)
     return finalizer(_ -> symm_memory_release(handle), x)
 end
 
-Base.show(io::IO, m::SymmMemory) =
-    print(io, "SymmMemory(", m.bytes, " bytes of each of ", m.size, " ranks", isopen(m) ? ")" : ", closed)")
+function Base.show(io::IO, m::SymmMemory)
+    print(io, "SymmMemory(", m.bytes, " bytes of each of ", m.size, " ranks")
+    return print(io, isopen(m) ? ")" : ", closed)")
+end
 
 """
     pointer(buffer)
     pointer(memory, rank=memory.rank)
 
-Address of a block. Valid while the buffer or a memory of it is open.
+Address of a block, valid while the buffer or a memory made of it is open. Local.
 """
 Base.pointer(buffer::Buffer) = given(Ptr{Cvoid}, symm_buffer_pointer, buffer)
-Base.pointer(memory::SymmMemory, rank::Integer=memory.rank) = given(Ptr{Cvoid}, symm_memory_pointer, memory, rank)
+function Base.pointer(memory::SymmMemory, rank::Integer=memory.rank)
+    return given(Ptr{Cvoid}, symm_memory_pointer, memory, rank)
+end
 
-"`LibSymm.signal_pad(memory, rank)`: address of a rank's signal pad, `UInt64[size, channels]` in Julia's order, indexed by source rank and channel."
-signal_pad(memory::SymmMemory, rank::Integer) = Ptr{UInt64}(given(Ptr{Cvoid}, symm_memory_signal_pad, memory, rank))
+"""
+    LibSymm.signal_pad(memory, rank)
+
+Address of a rank's signal pad: `UInt64[size, channels]` in Julia's order, indexed by source rank
+and channel. Local.
+"""
+function signal_pad(memory::SymmMemory, rank::Integer)
+    return Ptr{UInt64}(given(Ptr{Cvoid}, symm_memory_signal_pad, memory, rank))
+end
 
 """
     LibSymm.pointer_table(memory)
     LibSymm.signal_pad_table(memory)
 
-Address of the table of all ranks' blocks or pads, readable by the group's device: for kernels of your own.
+Address of the table of all ranks' blocks or signal pads, readable by the group's device: for
+kernels of your own. Local.
 """
-pointer_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_pointer_table, memory)
-signal_pad_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_signal_pad_table, memory)
+function pointer_table(memory::SymmMemory)
+    return given(Ptr{Ptr{Cvoid}}, symm_memory_pointer_table, memory)
+end
+function signal_pad_table(memory::SymmMemory)
+    return given(Ptr{Ptr{Cvoid}}, symm_memory_signal_pad_table, memory)
+end
 
 """
     LibSymm.device_view(memory; timeout=nothing, stop=C_NULL)
 
-The memory as kernels of your own see it, a `symm_memory_view_t` to be passed by value: `symm::device::Memory` of device.cuh. `stop` is the device
-address of a word of 32 bits that ends all waits when it becomes other than 0.
+The memory as kernels of your own see it, a `symm_memory_view_t` to be passed by value:
+`symm::device::Memory` of device.cuh. `stop` is the device address of a word of 32 bits that ends
+all waits when it becomes other than 0. Local.
 """
 function device_view(memory::SymmMemory; timeout=nothing, stop=C_NULL)
     view = sized(symm_memory_view_t)
@@ -148,41 +206,64 @@ end
 """
     LibSymm.multicast_pointer(memory)
 
-Address by which the multimem instructions of the device reach all ranks' blocks at once. Without one the call fails with
-`SYMM_ERR_UNAVAILABLE` and the reason, which `LibSymm.info(memory).multicast_reason` is too.
+Address by which the multimem instructions of the device reach the blocks of all ranks at once.
+Without such an address the call fails with `SYMM_ERR_UNAVAILABLE` and the reason, which
+`LibSymm.info(memory).multicast_reason` is too. Local.
 """
-multicast_pointer(memory::SymmMemory) = given(Ptr{Cvoid}, symm_memory_multicast_pointer, memory)
+function multicast_pointer(memory::SymmMemory)
+    return given(Ptr{Cvoid}, symm_memory_multicast_pointer, memory)
+end
 
+"""
+    LibSymm.info(memory)
+
+Describe a memory, as a named tuple: `bytes`, `id`, `channels`, `multicast` and so on. Local.
+"""
 info(memory::SymmMemory) = filled(symm_memory_info_t, symm_memory_info, memory)
 
-"`LibSymm.info(buffer)`: what is known of a buffer, as a named tuple: `bytes`, `mapped_bytes`, `flags`, `memories`, `name`, ..."
+"""
+    LibSymm.info(buffer)
+
+Describe a buffer, as a named tuple: `bytes`, `mapped_bytes`, `flags`, `memories`, `name` and so on.
+Local.
+"""
 info(buffer::Buffer) = filled(symm_buffer_info_t, symm_buffer_info, buffer)
 
 """
     LibSymm.find_buffer(address)
 
-The buffer of this process that an address lies in, and how many bytes from its start: `(buffer, offset)`; `nothing` if there is none.
+The buffer of this process that contains an address, and the bytes from its start to the address:
+`(buffer, offset)`; `nothing` if there is none. Local.
 """
 function find_buffer(address)
-    out, offset = Ref{Ptr{symm_buffer_t}}(C_NULL), Ref{Csize_t}(0)
+    out = Ref{Ptr{symm_buffer_t}}(C_NULL)
+    offset = Ref{Csize_t}(0)
     looked_up(symm_buffer_find(operand(address), out, offset)) || return nothing
-    return (buffer=Buffer(out[], given(Csize_t, symm_buffer_size, out[])), offset=Int(offset[]))
+    buffer = Buffer(out[], given(Csize_t, symm_buffer_size, out[]))
+    return (buffer=buffer, offset=Int(offset[]))
 end
 
-"`LibSymm.memory_of(group, buffer)`: the memory that a buffer has become on a group; `nothing` before there is one."
+"""
+    LibSymm.memory_of(group, buffer)
+
+The memory that was made of a buffer on a group; `nothing` before there is one. Local.
+"""
 function memory_of(group::Group, buffer::Buffer)
     out = Ref{Ptr{symm_memory_t}}(C_NULL)
-    return looked_up(symm_buffer_memory(buffer, group, out)) ? SymmMemory(out[], group) : nothing
+    is_there = looked_up(symm_buffer_memory(buffer, group, out))
+    return is_there ? SymmMemory(out[], group) : nothing
 end
 
 """
     LibSymm.find(group, address)
 
-The memory of `group` that maps an address, whose block it is in, and how many bytes from its start: `(memory, rank, offset)`; `nothing`
-if there is none.
+The memory of `group` that maps an address, the rank whose block contains the address, and the bytes
+from the start of that block: `(memory, rank, offset)`; `nothing` if there is none. Local.
 """
 function find(group::Group, address)
-    out, rank, offset = Ref{Ptr{symm_memory_t}}(C_NULL), Ref{Int32}(-1), Ref{Csize_t}(0)
+    out = Ref{Ptr{symm_memory_t}}(C_NULL)
+    rank = Ref{Int32}(-1)
+    offset = Ref{Csize_t}(0)
     looked_up(symm_memory_find(group, operand(address), out, rank, offset)) || return nothing
     return (memory=SymmMemory(out[], group), rank=Int(rank[]), offset=Int(offset[]))
 end

@@ -1,37 +1,58 @@
 """
     barrier(group; ranks=nothing, channel=0, timeout=nothing, stream=nothing)
 
-Wait until all ranks of the group, or those of `ranks`, are here. What they wrote before is visible after.
+Wait until all ranks of the group, or those of `ranks`, are here. Whatever a rank wrote before its
+barrier is visible to these ranks afterwards. Collective over the ranks; on the host blocking, on
+CUDA in stream order.
 """
-function barrier(group::Group; ranks=nothing, channel::Integer=0, timeout=nothing, stream=nothing)
+function barrier(
+    group::Group; ranks=nothing, channel::Integer=0, timeout=nothing, stream=nothing
+)
     set = ranks === nothing ? C_NULL : collect(Int32, ranks)
     count = ranks === nothing ? 0 : length(set)
-    return check(symm_barrier(group, set, count, channel, within(timeout), stream_for(stream, group)))
+    on = stream_for(stream, group)
+    return check(symm_barrier(group, set, count, channel, within(timeout), on))
 end
 
 """
     signal!(A, rank; channel=0, stream=nothing)
 
-Add one to the signals that this rank has sent to `rank` on a channel of the memory (or the memory of the array). Never waits.
+Add one to the signals that this rank has sent to `rank` on a channel. `A` is a memory or an array
+in symmetric memory. Local; never waits; on CUDA in stream order.
 """
-signal!(A, rank::Integer; channel::Integer=0, stream=nothing) =
-    check(symm_signal(memory_of(A), rank, channel, stream_for(stream, group_of(A))))
+function signal!(A, rank::Integer; channel::Integer=0, stream=nothing)
+    memory = memory_of(A)
+    return check(symm_signal(memory, rank, channel, stream_for(stream, memory.group)))
+end
 
 """
     wait_signal(A, rank; channel=0, timeout=nothing, stream=nothing)
 
-Take one signal from `rank`, waiting for it if need be; with `timeout=0` only looking, on the host.
+Take one signal from `rank`, and wait for it if it is not there; with `timeout=0` only look, on the
+host. Local; on the host blocking, on CUDA in stream order.
 """
-wait_signal(A, rank::Integer; channel::Integer=0, timeout=nothing, stream=nothing) =
-    check(symm_wait_signal(memory_of(A), rank, channel, within(timeout), stream_for(stream, group_of(A))))
+function wait_signal(
+    A, rank::Integer; channel::Integer=0, timeout=nothing, stream=nothing
+)
+    memory = memory_of(A)
+    on = stream_for(stream, memory.group)
+    return check(symm_wait_signal(memory, rank, channel, within(timeout), on))
+end
 
 """
     signal_value!(A, rank, value; op=+, channel=0, stream=nothing)
 
-Add `value` to the word of 64 bits that `rank` sees of this rank, or set it (`op=identity`). Never waits.
+Add `value` to the word of 64 bits that `rank` has for signals of this rank, or set that word
+(`op=identity`). Local; never waits; on CUDA in stream order.
 """
-signal_value!(A, rank::Integer, value::Integer; op=+, channel::Integer=0, stream=nothing) =
-    check(symm_signal_value(memory_of(A), rank, channel, signal_op(op), value, stream_for(stream, group_of(A))))
+function signal_value!(
+    A, rank::Integer, value::Integer; op=+, channel::Integer=0, stream=nothing
+)
+    memory = memory_of(A)
+    on = stream_for(stream, memory.group)
+    return check(symm_signal_value(memory, rank, channel, signal_op(op), value, on))
+end
+
 signal_op(::typeof(+)) = SYMM_SIGNAL_ADD
 signal_op(::typeof(identity)) = SYMM_SIGNAL_SET
 signal_op(number::Integer) = number
@@ -39,28 +60,59 @@ signal_op(number::Integer) = number
 """
     wait_signal_value(A, rank, compare, value; channel=0, timeout=nothing, stream=nothing)
 
-Wait until the word from `rank` compares so with `value`: `compare` is `==`, `!=`, `<`, `<=`, `>` or `>=`. Takes nothing. Returns what the word
-was then, or `nothing` on a GPU, where the call does not wait.
+Wait until the word from `rank` compares with `value` as `compare` says: `==`, `!=`, `<`, `<=`, `>`
+or `>=`. Takes nothing. Local; on the host blocking, on CUDA in stream order.
+
+Returns the word that ended the wait, or `nothing` on a GPU, where the call does not wait.
 """
-function wait_signal_value(A, rank::Integer, compare, value::Integer; channel::Integer=0, timeout=nothing, stream=nothing)
+function wait_signal_value(
+    A,
+    rank::Integer,
+    compare,
+    value::Integer;
+    channel::Integer=0,
+    timeout=nothing,
+    stream=nothing,
+)
     group = group_of(A)
     seen = on_host(group) ? Ref{UInt64}(0) : nothing
-    check(symm_wait_signal_value(memory_of(A), rank, channel, comparison(compare), value, within(timeout), something(seen, C_NULL),
-                                 stream_for(stream, group)))
+    check(
+        symm_wait_signal_value(
+            memory_of(A),
+            rank,
+            channel,
+            comparison(compare),
+            value,
+            within(timeout),
+            something(seen, C_NULL),
+            stream_for(stream, group),
+        ),
+    )
     return seen === nothing ? nothing : seen[]
 end
 
 """
     wait_signals(A, waits; any=false, timeout=nothing, stream=nothing)
 
-Wait until each of `waits`, tuples `(rank, channel, compare, value)`, has been as awaited, or with `any` until one of them is. Takes nothing.
-With `any` it returns the index (from 1) of the first that is, or `nothing` on a GPU, where the call does not wait.
+Wait until each of `waits`, tuples `(rank, channel, compare, value)`, has compared as it says at
+some moment, or with `any` until one of them does. Takes nothing. Local; on the host blocking, on
+CUDA in stream order.
+
+With `any` it returns the index (from 1) of the first that does, or `nothing` on a GPU, where the
+call does not wait.
 """
 function wait_signals(A, waits; any::Bool=false, timeout=nothing, stream=nothing)
     group = group_of(A)
-    all = [symm_signal_wait_t(sizeof(symm_signal_wait_t), rank, channel, comparison(compare), value) for (rank, channel, compare, value) in waits]
+    size = sizeof(symm_signal_wait_t)
+    all = [
+        symm_signal_wait_t(size, rank, channel, comparison(compare), value) for
+        (rank, channel, compare, value) in waits
+    ]
+
     first = any && on_host(group) ? Ref{Csize_t}(0) : nothing
-    check(symm_wait_signals(memory_of(A), all, length(all), any, within(timeout), something(first, C_NULL), stream_for(stream, group)))
+    out = something(first, C_NULL)
+    on = stream_for(stream, group)
+    check(symm_wait_signals(memory_of(A), all, length(all), any, within(timeout), out, on))
     return first === nothing ? nothing : Int(first[]) + 1
 end
 
@@ -68,10 +120,15 @@ end
     test_signal(A, rank; channel=0)
     test_signal_value(A, rank; channel=0)
 
-How many signals from `rank` are there and not taken, and the word of 64 bits in which they count. Never waits.
+The number of signals from `rank` that have arrived and were not taken, and the word of 64 bits in
+which they count. Local; never waits.
 """
-test_signal(A, rank::Integer; channel::Integer=0) = given(UInt64, symm_test_signal, memory_of(A), rank, channel)
-test_signal_value(A, rank::Integer; channel::Integer=0) = given(UInt64, symm_test_signal_value, memory_of(A), rank, channel)
+function test_signal(A, rank::Integer; channel::Integer=0)
+    return given(UInt64, symm_test_signal, memory_of(A), rank, channel)
+end
+function test_signal_value(A, rank::Integer; channel::Integer=0)
+    return given(UInt64, symm_test_signal_value, memory_of(A), rank, channel)
+end
 
 comparison(::typeof(==)) = SYMM_COMPARE_EQ
 comparison(::typeof(!=)) = SYMM_COMPARE_NE
@@ -90,29 +147,50 @@ memory_of_owner(::Nothing) = throw(ArgumentError("this array is not in symmetric
 """
     synchronize_group(group; timeout=nothing, stream=nothing)
 
-Wait until what was issued on `stream` is over, and throw what went wrong with the group. A time-out leaves it usable.
+Wait until all work that was issued on `stream` is done, and throw the failure of the group if there
+was one. Local, blocking. A timeout leaves the group usable.
 """
-synchronize_group(group::Group; timeout=nothing, stream=nothing) =
-    check(symm_group_synchronize(group, stream_for(stream, group), within(timeout)))
+function synchronize_group(group::Group; timeout=nothing, stream=nothing)
+    on = stream_for(stream, group)
+    return check(symm_group_synchronize(group, on, within(timeout)))
+end
 
-"`stream_done(group; stream=nothing)`: whether all that was issued on `stream` is over; always on the host."
-stream_done(group::Group; stream=nothing) = given(Int32, symm_stream_query, group, stream_for(stream, group)) != 0
+"""
+    stream_done(group; stream=nothing)
+
+Whether all work that was issued on `stream` is done; always true on the host. Local; never waits.
+"""
+function stream_done(group::Group; stream=nothing)
+    return given(Int32, symm_stream_query, group, stream_for(stream, group)) != 0
+end
 
 """
     stream_wait(group; stream=nothing, after=nothing)
 
-What is issued on `stream` next runs after what was issued on `after`; without it, on all streams that calls on this group were issued on.
+Order work that is issued on `stream` from now on after the work that was issued on `after`; without
+`after`, on all streams on which calls on this group were issued. Local, in stream order.
 """
-stream_wait(group::Group; stream=nothing, after=nothing) =
-    check(symm_stream_wait(group, stream_for(stream, group), after === nothing ? ALL_STREAMS : stream_handle(after)))
+function stream_wait(group::Group; stream=nothing, after=nothing)
+    on = stream_for(stream, group)
+    other = after === nothing ? ALL_STREAMS : stream_handle(after)
+    return check(symm_stream_wait(group, on, other))
+end
 
 """
     record_use(memory; stream=nothing)
     record_use(buffer; stream=C_NULL)
 
-Say that what was issued on `stream` so far uses the memory. Needed by nobody: memory is never given back under a kernel. Without it that is
-when all that the device had to do at the release is over; where uses were recorded, when those and this package's own calls are, so then
-all must have been recorded, each behind its last work.
+Record that the work that was issued on `stream` so far uses the memory. Local, in stream order.
+
+The call is optional, because memory is never given back under a kernel. Without records, memory is
+given back when all work that the device had at the release is done. With records, it is given back
+when the recorded work and this package's own calls are done; so record every use then, each after
+its last work.
 """
-record_use(A; stream=nothing) = check(symm_memory_record_use(memory_of(A), stream_for(stream, group_of(A))))
-record_use(buffer::Buffer; stream=C_NULL) = check(symm_buffer_record_use(buffer, stream_handle(stream)))
+function record_use(A; stream=nothing)
+    memory = memory_of(A)
+    return check(symm_memory_record_use(memory, stream_for(stream, memory.group)))
+end
+function record_use(buffer::Buffer; stream=C_NULL)
+    return check(symm_buffer_record_use(buffer, stream_handle(stream)))
+end

@@ -1,10 +1,12 @@
 """
     Store(set, get)
 
-A key-value store of the caller's by which ranks find each other, for instance one made of a cluster manager's messages:
+A key-value store of the caller's by which ranks find each other, for instance one made of a cluster
+manager's messages:
 
 - `set(key::String, value::Vector{UInt8}, seconds)` keeps `value` under `key`, which is set once;
-- `get(key::String, seconds)` waits for `key`, at most so long, and returns its bytes; `nothing` if the time has passed.
+- `get(key::String, seconds)` waits for `key`, at most this long, and returns its bytes, or
+  `nothing` if the time has passed.
 
 Both are called on the task that is inside `Group(...)`, and may wait and yield there.
 """
@@ -13,8 +15,8 @@ struct Store
     get::Any
 end
 
-# What one creation needs of its store. Exceptions must not cross the library, so the
-# first is kept and thrown when the creation returns.
+# The store of one creation. Exceptions must not cross the library, so the first one is kept here,
+# and thrown when the creation returns.
 mutable struct StoreCall
     store::Store
     failure::Any
@@ -25,31 +27,44 @@ function guarded(body, user)
     try
         return body(call.store)::symm_status_t
     catch why
-        call.failure === nothing && (call.failure = (why, catch_backtrace()))
+        if call.failure === nothing
+            call.failure = (why, catch_backtrace())
+        end
         return SYMM_ERR_SYSTEM
     end
 end
 
-store_set(user, key, value, size, timeout_ms) =
-    guarded(user) do store
+function store_set(user, key, value, size, timeout_ms)
+    return guarded(user) do store
         bytes = copy(unsafe_wrap(Array, Ptr{UInt8}(value), size))
         store.set(unsafe_string(key), bytes, timeout_ms / 1000)
-        SYMM_OK
+        return SYMM_OK
     end
+end
 
-store_get(user, key, value, capacity, out_size, timeout_ms) =
-    guarded(user) do store
+function store_get(user, key, value, capacity, out_size, timeout_ms)
+    return guarded(user) do store
         found = store.get(unsafe_string(key), timeout_ms / 1000)
         found === nothing && return SYMM_ERR_TIMEOUT
         unsafe_store!(out_size, length(found))
         length(found) > capacity && return SYMM_ERR_INVALID_ARGUMENT
+
         bytes = convert(Vector{UInt8}, found)
         GC.@preserve bytes unsafe_copyto!(Ptr{UInt8}(value), pointer(bytes), length(bytes))
-        SYMM_OK
+        return SYMM_OK
     end
+end
 
 function symm_store(call::StoreCall)
-    set = @cfunction(store_set, symm_status_t, (Ptr{Cvoid}, Cstring, Ptr{Cvoid}, Csize_t, UInt64))
-    get = @cfunction(store_get, symm_status_t, (Ptr{Cvoid}, Cstring, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}, UInt64))
+    set = @cfunction(
+        store_set,
+        symm_status_t,
+        (Ptr{Cvoid}, Cstring, Ptr{Cvoid}, Csize_t, UInt64)
+    )
+    get = @cfunction(
+        store_get,
+        symm_status_t,
+        (Ptr{Cvoid}, Cstring, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}, UInt64)
+    )
     return symm_store_t(sizeof(symm_store_t), pointer_from_objref(call), set, get)
 end

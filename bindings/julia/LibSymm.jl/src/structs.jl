@@ -1,5 +1,4 @@
-# The header's structs, which say their own size in their
-# first field, its constants by name, and its handles.
+# The header's structs, whose first field is their size, its constants by name, and its handles.
 
 """A reference to a `T` that is zero but for its size."""
 function sized(::Type{T}) where {T}
@@ -15,10 +14,13 @@ end
 """A reference to a `T` with these fields after its size."""
 sized_with(::Type{T}, values...) where {T} = Ref(T(sizeof(T), values...))
 
-"""Options with these fields. Their last, where a failure could be written, is left out: a failing call throws it."""
+"""
+Options with these fields. The last field of options, to which the library would write a failure, is
+left out, because a failing call throws its failure.
+"""
 options_with(::Type{T}, values...) where {T} = sized_with(T, values..., C_NULL)
 
-"""`f(address)` of a text as C has it, NULL for nothing."""
+"""`f(address)` with the address of a text for C, which is NULL for `nothing`."""
 function with_text(f, text::AbstractString)
     kept = Base.cconvert(Cstring, String(text))
     return GC.@preserve kept f(Base.unsafe_convert(Cstring, kept))
@@ -49,26 +51,37 @@ end
 function fields(ref::Ref{T}) where {T}
     chosen = 2:fieldcount(T)  # the first is the size
     GC.@preserve ref begin
-        # Read where they lie, since the compiler takes many
-        # seconds over tuples of hundreds of characters.
+        # Fields are read from memory one by one, because the compiler takes many seconds for tuples
+        # of hundreds of characters.
         address = Ptr{Cvoid}(Base.unsafe_convert(Ptr{T}, ref))
         values = [plain(fieldtype(T, n), address + fieldoffset(T, n)) for n in chosen]
         return NamedTuple{Tuple(fieldname(T, n) for n in chosen)}(Tuple(values))
     end
 end
+
+"""The value of a field, which is text, an array of numbers, or a number."""
 plain(::Type{NTuple{N,UInt8}}, address) where {N} = unsafe_string(Ptr{UInt8}(address))
-plain(::Type{Tuple{UInt64,Vararg{UInt64,N}}}, address) where {N} = copy(unsafe_wrap(Vector{UInt64}, Ptr{UInt64}(address), N + 1))
+function plain(::Type{Tuple{UInt64,Vararg{UInt64,N}}}, address) where {N}
+    return copy(unsafe_wrap(Vector{UInt64}, Ptr{UInt64}(address), N + 1))
+end
 plain(::Type{T}, address) where {T} = unsafe_load(Ptr{T}(address))
 
-"""Deadlines are in seconds here, `Inf` for none, 0 to look once and `nothing` for the default."""
+"""
+A deadline in milliseconds, as the library takes it, of one in seconds: `Inf` for none, 0 to look
+once and `nothing` for the default.
+"""
 milliseconds(::Nothing) = UInt64(0)
 function milliseconds(seconds::Real)
-    seconds >= 0 || throw(ArgumentError("a timeout is a number of seconds >= 0, Inf, or nothing for the default; not $seconds"))
+    seconds >= 0 || throw(
+        ArgumentError(
+            "a timeout is a number of seconds >= 0, Inf, or nothing for the default; not $seconds",
+        ),
+    )
     seconds == 0 && return SYMM_TIMEOUT_NOW
     return isinf(seconds) ? SYMM_TIMEOUT_INFINITE : ceil(UInt64, 1000 * seconds)
 end
 
-"""The options of a call that waits so long."""
+"""The options of a call that waits with this deadline."""
 within(::Nothing) = C_NULL
 within(seconds) = options_with(symm_wait_options_t, milliseconds(seconds))
 
@@ -82,19 +95,25 @@ end
 function Names(one, prefix)
     found = filter(name -> startswith(String(name), prefix), names(@__MODULE__; all=true))
     short(name) = Symbol(lowercase(String(name)[(length(prefix) + 1):end]))
-    return Names(one, prefix, sort([Int32(getfield(@__MODULE__, name)) => short(name) for name in found]))
+    values = [Int32(getfield(@__MODULE__, name)) => short(name) for name in found]
+    return Names(one, prefix, sort(values))
 end
 
-"""The name of a value; of one that only a newer library knows, what it is and its number: `:algorithm_9`."""
+"""
+The name of a value. A value that only a newer library knows is called by its kind and its number:
+`:algorithm_9`.
+"""
 function name_of(names::Names, value)
     index = findfirst(pair -> pair.first == value, names.values)
-    return index === nothing ? Symbol(lowercase(names.prefix[6:end]), value) : names.values[index].second
+    index === nothing && return Symbol(lowercase(names.prefix[6:end]), value)
+    return names.values[index].second
 end
 
 function value_of(names::Names, name::Symbol)
     index = findfirst(pair -> pair.second === name, names.values)
-    index === nothing && throw(ArgumentError("$(names.one) is one of $(join(last.(names.values), ", ")); not $name"))
-    return names.values[index].first
+    index === nothing || return names.values[index].first
+    known = join(last.(names.values), ", ")
+    throw(ArgumentError("$(names.one) is one of $known; not $name"))
 end
 
 const BACKENDS = Names("a back end", "SYMM_BACKEND_")
@@ -104,22 +123,34 @@ const ALGORITHMS = Names("an algorithm", "SYMM_ALGORITHM_")
 const TOPOLOGIES = Names("a topology", "SYMM_TOPOLOGY_")
 const LOG_LEVELS = Names("a level", "SYMM_LOG_")
 
-"""What owns a reference to an object of the library: its field `handle`, which is NULL once it is released."""
+"""
+An object that owns a reference to an object of the library: its field `handle`, which is NULL once
+the reference is released.
+"""
 abstract type Handle{T} end
 
-# Also the finalizer: local, and neither waits nor fails, whatever was released before.
+# The argument that means all streams.
+const ALL_STREAMS = Ptr{Cvoid}(typemax(UInt))
+
+"""
+Release the reference. This is the finalizer too: it is local, and neither waits nor fails, in any
+order of releases.
+"""
 function release(x::Handle, stream...)
-    handle, x.handle = x.handle, C_NULL
+    handle = x.handle
+    x.handle = C_NULL
     handle == C_NULL || release_reference(handle, stream...)
     return nothing
 end
+
 release_reference(handle::Ptr{symm_group_t}) = symm_group_release(handle)
 release_reference(handle::Ptr{symm_buffer_t}) = symm_buffer_release(handle)
 release_reference(handle::Ptr{symm_memory_t}) = symm_memory_release(handle)
 release_reference(handle::Ptr{symm_heap_t}) = symm_heap_release(handle)
-const ALL_STREAMS = Ptr{Cvoid}(typemax(UInt))
-# Where an import was used nobody knows.
-release_reference(handle::Ptr{symm_ipc_t}, stream=ALL_STREAMS) = symm_ipc_release(handle, stream)
+# Nobody knows on which streams an import was used, so the default is all of them.
+function release_reference(handle::Ptr{symm_ipc_t}, stream=ALL_STREAMS)
+    return symm_ipc_release(handle, stream)
+end
 
 Base.close(x::Handle) = release(x)
 Base.isopen(x::Handle) = x.handle != C_NULL
