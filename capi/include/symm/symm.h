@@ -1,81 +1,161 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off: lists */
 /*
  * symm: symmetric memory for any language.
  *
- * Ranks (processes, or threads of one process) form a group, allocate a block of the same size each, and
- * after a rendezvous every rank can load from and store to every other rank's block. Collectives run on
- * that memory. This header is the whole interface: C99, no dependency but <stddef.h> and <stdint.h>. For kernels of your own
- * see device.cuh beside it.
+ * Ranks, which are processes or threads of one process, form a group. Each rank allocates a
+ * block of the same size, and after a rendezvous every rank can load from and store to the
+ * block of every other rank. Collectives run on that memory.
  *
- * Conventions
- *   Status      Every function that can fail returns symm_status_t: SYMM_OK (0) or a negative code. A
- *               failing call sets symm_last_error() on the calling thread; a succeeding call leaves it alone.
- *               INVALID_ARGUMENT makes no sense in any version (negative, NULL, out of range); UNSUPPORTED is what this
- *               library is too old for (an unknown flag, data type, operation, algorithm or struct field); NOT_FOUND is
- *               the answer "no" of a look-up, of which the message says nothing more.
- *   Outputs     Parameters named out or out_* come last before `stream` and are written only on success.
- *   Structs     The first field is struct_size, set by the caller to sizeof(the struct): no more of an output is written.
- *               Fields are only ever appended, and zero in an appended field means the default. A struct from a newer header
- *               is accepted while the part that this library does not know is zero. For a struct of options NULL means the
- *               defaults.
- *   Handles     Opaque and reference counted. Creation gives the caller one reference. A memory keeps its buffer and its
- *               group alive, so handles may be released in any order. *_release accepts NULL, is local, never waits and
- *               never fails. A handle that was released or belongs to the parent of a fork is refused with
- *               SYMM_ERR_INVALID_HANDLE (best effort: its slot may have been given out again). What is looked up comes as
- *               the handle that there is already, if there is one, with one more reference. Do not drop the last reference
- *               to a handle while a call on it is under way; to end such a call from elsewhere, use symm_group_abort().
- *   Threads     All functions may be called from any thread, on distinct handles concurrently. On one group, collective
- *               calls must be made in the same order on all ranks; calls from several threads of one rank on one group are
- *               serialised inside. Threads whose calls cannot be ordered need a group each (symm_group_split();
- *               symm_group_info() says what one costs). A thread that is cancelled (pthread_cancel()) in a call ends when
- *               the call has returned, so a call under way is ended by symm_group_abort() or its deadline. Threads that may
- *               be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
- *   Local       A call marked [local] involves this rank only. A call marked [collective] must be made by every
- *               rank of the group.
- *   Blocking    A call marked [blocking] returns when the work is done or its deadline has passed. A call marked
- *               [stream] is ordered on `stream`. With the host back end `stream` must be NULL and stream
- *               calls are blocking: the result is there when they return. With CUDA they return when the work is enqueued;
- *               NULL is the legacy default stream, and CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean what they mean to
- *               the driver.
- *   Capture     All [stream] calls but those of symm_ipc_* may be captured into CUDA graphs, as may look-ups, queries
- *               and a symm_rendezvous() of a buffer that has met already. Make each call once before: the first one
- *               loads its kernel. Up to 64 captures may take turns on a group; in each its calls keep their order.
- *   Deadlines   In milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever, SYMM_TIMEOUT_NOW
- *               looks once. On a stream the time counts from when the work begins to wait, not from the call.
- *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
- *               revoked: every pending and later call on it returns the same status on every rank, and
- *               symm_group_status() names the rank. Of several failures the earliest counts: as soon as the news has gone
- *               round, within milliseconds, all ranks that live report that one. Who lives is agreed on by
- *               symm_group_shrink(). Only release, the query calls and symm_group_shrink(), which makes a new group of
- *               the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA graph does not ask
- *               the library: replayed after a revocation it ends by itself, and what it stores is undefined. The thread
- *               that made a failing call asks symm_last_failure(); where tasks change threads between two calls, the
- *               options of a call carry a symm_failure_t of the caller's. What fails on a stream after its call has
- *               returned is told by later calls, and by symm_group_status().
- *   Back ends   mean the same by the same call, but for this. OK says done on the host, enqueued with CUDA. A deadline of
- *               symm_wait_signal() that passes leaves a host group usable and revokes a CUDA group. With CUDA, small
- *               messages of ranks that disagree in data type or operation only may give a wrong result instead of
- *               MISMATCH; SYMM_GROUP_CHECK tells them apart. SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
- *               SYMM_GROUP_SHARED_SCRATCH is for CUDA.
- *   Limits      32767 ranks of a host group, 16 of a CUDA group and 256 of its memories; 256 channels; 2^20 handles of a
- *               kind; names are cut to 63 bytes, messages and reasons to what their struct holds. symm_group_info() has
- *               them as numbers.
- *   Machines    Linux; for CUDA a driver of 12.0 or later. ROCm is not there. The environment variables are listed by
- *               docs/environment.md, symm_build_info() and `symm info --env`. They change defaults: SYMM_CHECK=0 does not
- *               switch off SYMM_GROUP_CHECK. SYMM_MULTICAST=0 alone forbids what the configuration asks for.
+ * This header is the whole interface. It is C99 and needs only <stddef.h> and <stdint.h>.
+ * Kernels of your own use device.cuh beside it. The usual order of calls is:
+ *
+ *     symm_group_create(NULL, &group);                rank and size come from the launcher
+ *     symm_alloc(group, bytes, NULL, &buffer);        this rank's block
+ *     symm_rendezvous(group, buffer, NULL, &memory);  from here on every rank's block is mapped
+ *     symm_memory_pointer(memory, rank, &pointer);    here that rank's block lies
+ *     symm_barrier(group, NULL, 0, 0, NULL, stream);
+ *     symm_allreduce(group, x, x, count, SYMM_DTYPE_F32, SYMM_OP_SUM, NULL, stream);
+ *
+ * The conventions come first, then a chapter for each kind of call.
+ *
+ * Tags
+ *   The tags behind the first sentence of a function say how to call it.
+ *   - [local]: the call involves this rank only.
+ *   - [collective]: every rank of the group must make the call, or every rank of the set that
+ *     the tag names.
+ *   - [blocking]: the call returns when its work is done. [blocking, D]: or when the deadline D
+ *     has passed.
+ *   - [stream]: the call is ordered on its argument `stream`; see Streams.
+ *   - [capturable]: the call may be made while a CUDA stream is being captured; see Capture.
+ *
+ * Status
+ *   Every function that can fail returns symm_status_t: SYMM_OK (0) or a negative code. A
+ *   failing call leaves its message for symm_last_error() on the calling thread; a succeeding
+ *   call leaves that message alone. Three codes tell apart how a call was refused:
+ *   - INVALID_ARGUMENT: no version of symm accepts the argument, which is negative, NULL or out
+ *     of range.
+ *   - UNSUPPORTED: this library is too old for an unknown flag, data type, operation, algorithm
+ *     or struct field, or the back end cannot do what was asked.
+ *   - NOT_FOUND: a look-up answers "no". The message says nothing more.
+ *
+ * Errors
+ *   The comment of a function lists the errors that it can return. Left out there, unless there
+ *   is more to say, are those that any function can return:
+ *   - INVALID_ARGUMENT: a pointer that must not be NULL is NULL, a struct_size is too small or
+ *     was never set, or a number is out of range.
+ *   - UNSUPPORTED: a constant, a flag or a struct field belongs to a newer version of symm.
+ *   - INVALID_HANDLE: a handle is not valid (see Handles), or its group was finalized.
+ *   - OUT_OF_MEMORY: host memory has run out, or all handles of one kind are in use.
+ *   - CUDA: a call of the CUDA driver failed, or work that was issued before did.
+ *   - INTERNAL: a defect of symm.
+ *   - The failure of the group: where a call works on a group, or on memory of one, that has
+ *     been revoked, it returns the status that the group was revoked with (see Failures).
+ *
+ * Outputs
+ *   Parameters named out or out_* come last, before `stream`. They are written only on success.
+ *
+ * Structs
+ *   The first field is struct_size, which the caller sets to the sizeof of the struct. No more
+ *   of an output is written than that. Fields are only ever appended, and zero in an appended
+ *   field means the default. A struct of a newer header is accepted while the part that this
+ *   library does not know is zero. NULL for a struct of options means the defaults.
+ *
+ * Handles
+ *   A handle is opaque and reference counted. Creation gives the caller one reference. A
+ *   look-up gives the handle that exists already, if there is one, with one more reference. A
+ *   memory keeps its buffer and its group alive, so handles may be released in any order.
+ *   - Release: *_release() accepts NULL, is local, never waits and never fails.
+ *   - Stale handles: a handle that was released, or that belongs to the parent of a fork, is
+ *     refused with INVALID_HANDLE. This is best effort, since its slot may have been given out
+ *     again.
+ *   - Calls under way: do not drop the last reference to a handle during a call on it. To end
+ *     such a call from elsewhere, use symm_group_abort().
+ *
+ * Threads
+ *   All functions may be called from any thread, and concurrently on distinct handles.
+ *   - Order: collective calls on one group must be made in the same order on all ranks. Calls
+ *     that several threads of a rank make on one group are serialised inside. Threads whose
+ *     calls cannot be ordered need a group each, made by symm_group_split(); symm_group_info()
+ *     tells what a group costs. A call that does not get its turn before its deadline is
+ *     TIMEOUT, which revokes the group.
+ *   - Cancellation: a thread that is cancelled by pthread_cancel() during a call ends when the
+ *     call has returned, so symm_group_abort() or a deadline ends such a call. A thread that
+ *     may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
+ *
+ * Streams
+ *   With the host back end `stream` must be NULL, anything else is INVALID_ARGUMENT, and a
+ *   [stream] call blocks: the result is there when it returns. With the CUDA back end a
+ *   [stream] call returns when its work is enqueued. NULL is the legacy default stream there,
+ *   and CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean what they mean to the driver. A stream
+ *   whose capture was invalidated is INVALID_ARGUMENT.
+ *
+ * Capture
+ *   A [stream] call on a stream that is being captured becomes part of the CUDA graph, unless
+ *   it is one of symm_ipc_*(). Look-ups, queries and symm_rendezvous() of a buffer that has met
+ *   already run at once and leave the capture valid. A call without the tag [capturable] makes
+ *   no such promise.
+ *   - Make each call once before it is captured: the first one loads its kernel.
+ *   - Up to 64 captures may take turns on a group. In each of them its calls keep their order.
+ *
+ * Deadlines
+ *   A deadline is given in milliseconds. 0 means the default of the group,
+ *   SYMM_TIMEOUT_INFINITE waits for ever, and SYMM_TIMEOUT_NOW looks once. On a stream the time
+ *   counts from when the work begins to wait, not from the call.
+ *
+ * Failures
+ *   A group fails as a whole. When a rank dies, misses a deadline, aborts, or makes another
+ *   call than the others, the group is revoked: every pending and every later call on it
+ *   returns the same status on every rank, and symm_group_status() names the rank to blame.
+ *   - Several failures: the earliest counts. As soon as the news has gone round, within
+ *     milliseconds, all living ranks report that one.
+ *   - Afterwards: only release, queries and symm_group_shrink() remain useful. The latter
+ *     agrees on who lives, and makes a new group of the survivors.
+ *   - Event loops: symm_group_failure_fd() is a descriptor that becomes readable.
+ *   - Which call failed: the thread that made it asks symm_last_failure(). Where tasks change
+ *     threads between two calls, the options of a call carry a symm_failure_t of the caller's.
+ *   - Streams: what fails on a stream after its call has returned is reported by later calls,
+ *     and by symm_group_status().
+ *   - Graphs: a captured CUDA graph does not ask the library. Replayed after a revocation, it
+ *     ends by itself, and what it stores is undefined.
+ *
+ * Back ends
+ *   A call means the same on every back end, with these differences:
+ *   - SYMM_OK of a [stream] call means "done" on the host, and "enqueued" with CUDA.
+ *   - When the deadline of a wait for a signal or a word passes, a host group stays usable and
+ *     a CUDA group is revoked.
+ *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
+ *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
+ *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
+ *   - SYMM_GROUP_SHARED_SCRATCH is for CUDA.
+ *   - docs/machines.md lists what differs between ranks on several machines.
+ *
+ * Limits
+ *   A host group has at most 32767 ranks. A CUDA group has at most 16 ranks and 256 memories. A
+ *   group or a memory has at most 256 channels. A process has at most 2^20 handles of a kind.
+ *   Names are cut to 63 bytes, messages and reasons to what their struct holds.
+ *   symm_group_info() has these numbers.
+ *
+ * Platforms
+ *   Linux. CUDA needs a driver of version 12.0 or later. ROCm is not supported.
+ *
+ * Environment
+ *   docs/environment.md, symm_build_info() and `symm info --env` list the environment
+ *   variables. A variable changes a default: SYMM_CHECK=0 does not switch off SYMM_GROUP_CHECK.
+ *   Only SYMM_MULTICAST=0 forbids what a configuration asks for.
  */
-/* clang-format on */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/** Version of this header, major << 16 | minor << 8 | patch. Compare with symm_version(). */
+/** Major version of this header. */
 #define SYMM_VERSION_MAJOR 0
+/** Minor version of this header. */
 #define SYMM_VERSION_MINOR 2
+/** Patch version of this header. */
 #define SYMM_VERSION_PATCH 0
+/** Version of this header, major << 16 | minor << 8 | patch. Compare it with symm_version(). */
 #define SYMM_VERSION ((SYMM_VERSION_MAJOR << 16) | (SYMM_VERSION_MINOR << 8) | SYMM_VERSION_PATCH)
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -88,28 +168,47 @@
 extern "C" {
 #endif
 
-/* ---- constants ------------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------- */
+
+/*
+ * Each kind of constant is an integer type, symm_x_t, and an enum of its values, symm_x_values,
+ * so that its size is fixed and a value of a newer version of symm can pass through.
+ */
 
 /** Result of a call. Values are fixed for ever; new ones may be added. */
 typedef int32_t symm_status_t;
 enum symm_status_values {
+  /** The call did what was asked. */
   SYMM_OK = 0,
-  SYMM_ERR_INVALID_ARGUMENT = -1, /**< an argument is out of range; the message names it */
-  SYMM_ERR_INVALID_HANDLE =
-      -2, /**< NULL, released, of another type, inherited through fork(), or of a finalized group; a token
-                                       whose memory was released or withdrawn */
-  SYMM_ERR_OUT_OF_MEMORY = -3, /**< host or device memory, or a limit on it */
-  SYMM_ERR_UNAVAILABLE = -4,   /**< no such device, driver, launcher or feature on this machine */
-  SYMM_ERR_UNSUPPORTED =
-      -5, /**< this library does not do that: it is too old, or the back end cannot */
-  SYMM_ERR_TIMEOUT = -6,     /**< a deadline passed; the message names who was awaited */
-  SYMM_ERR_ABORTED = -7,     /**< symm_group_abort() was called, here or on another rank */
-  SYMM_ERR_PEER_FAILED = -8, /**< a rank died or left; the message gives its rank and pid */
-  SYMM_ERR_MISMATCH = -9,    /**< ranks disagree (size, operation, data type, count ...) */
-  SYMM_ERR_SYSTEM = -10,     /**< a system call failed; the message names it and its errno */
-  SYMM_ERR_CUDA = -11,       /**< a CUDA driver call failed; the message names it and its result */
-  SYMM_ERR_INTERNAL = -13,   /**< a defect of this library */
-  SYMM_ERR_NOT_FOUND = -14   /**< a look-up found nothing */
+  /** An argument is out of range; the message names it. */
+  SYMM_ERR_INVALID_ARGUMENT = -1,
+  /**
+   * A handle is NULL, was released, is of another type, was inherited through fork(), or
+   * belongs to a finalized group; or the memory of a token was released or withdrawn.
+   */
+  SYMM_ERR_INVALID_HANDLE = -2,
+  /** Memory of the host or a device has run out, or a limit on it was hit. */
+  SYMM_ERR_OUT_OF_MEMORY = -3,
+  /** This machine has no such device, driver, launcher or feature. */
+  SYMM_ERR_UNAVAILABLE = -4,
+  /** This library does not do that: it is too old, or the back end cannot. */
+  SYMM_ERR_UNSUPPORTED = -5,
+  /** A deadline passed; the message names who was awaited. */
+  SYMM_ERR_TIMEOUT = -6,
+  /** symm_group_abort() was called, here or on another rank. */
+  SYMM_ERR_ABORTED = -7,
+  /** A rank died or left; the message gives its rank and pid. */
+  SYMM_ERR_PEER_FAILED = -8,
+  /** Ranks disagree about a size, an operation, a data type, a count or the like. */
+  SYMM_ERR_MISMATCH = -9,
+  /** A system call failed; the message names it and its errno. */
+  SYMM_ERR_SYSTEM = -10,
+  /** A call of the CUDA driver failed; the message names it and its result. */
+  SYMM_ERR_CUDA = -11,
+  /** A defect of this library. */
+  SYMM_ERR_INTERNAL = -13,
+  /** A look-up found nothing. */
+  SYMM_ERR_NOT_FOUND = -14
 };
 
 /** Data type. The value is (DLPack type code) << 8 | bits, one lane. */
@@ -127,17 +226,27 @@ enum symm_dtype_values {
   SYMM_DTYPE_F32 = 0x0220,
   SYMM_DTYPE_F64 = 0x0240,
   SYMM_DTYPE_BF16 = 0x0410,
-  SYMM_DTYPE_BOOL = 0x0608, /**< a byte: 0 is false, all else true; results are 0 or 1 */
-  SYMM_DTYPE_F8E4M3 =
-      0x0A08, /**< finite-only variant (DLPack float8_e4m3fn); results saturate at +-448 */
-  SYMM_DTYPE_F8E5M2 = 0x0C08 /**< results saturate at +-57344 */
+  /** A byte: 0 is false, all else is true; results are 0 or 1. */
+  SYMM_DTYPE_BOOL = 0x0608,
+  /** The finite-only variant (float8_e4m3fn of DLPack); results saturate at +-448. */
+  SYMM_DTYPE_F8E4M3 = 0x0A08,
+  /** Results saturate at +-57344. */
+  SYMM_DTYPE_F8E5M2 = 0x0C08
 };
 
-/** Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
- *  has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
- *  Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks
- *  (integers: truncated towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG
- *  (INVALID_ARGUMENT). The payload of a NaN result is unspecified. */
+/**
+ * Reduction operation. Ranks are combined in the order 0, 1, ..., size-1, on every rank and by
+ * every algorithm, so the result has the same bits everywhere; symm_algorithm_t names the
+ * exceptions.
+ *
+ * F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. MIN and MAX return
+ * NaN if any operand is NaN. The payload of a NaN result is unspecified.
+ *
+ * Integers wrap. AVG is the sum divided by the number of ranks, for integers truncated towards
+ * zero.
+ *
+ * For BOOL, SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT.
+ */
 typedef int32_t symm_op_t;
 enum symm_op_values {
   SYMM_OP_SUM = 0,
@@ -150,20 +259,26 @@ enum symm_op_values {
 /** Where a factor is multiplied in; see symm_collective_options_t. Since 0.2. */
 typedef int32_t symm_scale_t;
 enum symm_scale_values {
+  /** There is no factor. */
   SYMM_SCALE_NONE = 0,
-  SYMM_SCALE_BEFORE = 1, /**< every operand, before it is combined */
-  SYMM_SCALE_AFTER = 2   /**< the result, after the division of AVG and before rounding */
+  /** Every operand is multiplied before it is combined. */
+  SYMM_SCALE_BEFORE = 1,
+  /** The result is multiplied, after the division of AVG and before rounding. */
+  SYMM_SCALE_AFTER = 2
 };
 
 /** What memory a group works on. */
 typedef int32_t symm_backend_t;
 enum symm_backend_values {
-  SYMM_BACKEND_AUTO = 0, /**< $SYMM_BACKEND ("host" or "cuda") if set, else the host */
-  SYMM_BACKEND_HOST = 1, /**< memory shared between processes of one machine */
+  /** $SYMM_BACKEND ("host" or "cuda") if it is set, else the host. */
+  SYMM_BACKEND_AUTO = 0,
+  /** Memory that is shared between processes of one machine. */
+  SYMM_BACKEND_HOST = 1,
+  /** Memory of CUDA devices. */
   SYMM_BACKEND_CUDA = 2
 };
 
-/** Collective operations, for symm_collective_plan(). */
+/** Collective operation, for symm_collective_plan() and symm_group_stats(). */
 typedef int32_t symm_collective_t;
 enum symm_collective_values {
   SYMM_COLLECTIVE_ALLREDUCE = 0,
@@ -172,54 +287,71 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_BROADCAST = 3,
   SYMM_COLLECTIVE_REDUCE = 4,
   SYMM_COLLECTIVE_ALLTOALL = 5,
-  SYMM_COLLECTIVE_ALLGATHERV = 6, /**< since 0.2, as all below */
-  SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,
-  SYMM_COLLECTIVE_ALLTOALLV = 8,
-  SYMM_COLLECTIVE_GATHER = 9,
-  SYMM_COLLECTIVE_SCATTER = 10,
-  SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
-  SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12
+  SYMM_COLLECTIVE_ALLGATHERV = 6,        /**< since 0.2 */
+  SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,   /**< since 0.2 */
+  SYMM_COLLECTIVE_ALLTOALLV = 8,         /**< since 0.2 */
+  SYMM_COLLECTIVE_GATHER = 9,            /**< since 0.2 */
+  SYMM_COLLECTIVE_SCATTER = 10,          /**< since 0.2 */
+  SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,   /**< since 0.2 */
+  SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12 /**< since 0.2 */
 };
 
-/** What a scale of symm_rmsnorm_t is for. Since 0.2. */
+/** Which elements share a scale of symm_rmsnorm_t. Since 0.2. */
 typedef int32_t symm_quant_scale_t;
 enum symm_quant_scale_values {
-  SYMM_QUANT_SCALE_TENSOR = 0, /**< all elements; the caller's */
-  SYMM_QUANT_SCALE_TOKEN = 1,  /**< a row, from its largest element */
-  SYMM_QUANT_SCALE_GROUP = 2   /**< 128 elements of a row, from their largest */
+  /** All elements; the caller gives the scale. */
+  SYMM_QUANT_SCALE_TENSOR = 0,
+  /** The elements of a row; the scale follows from the largest of them. */
+  SYMM_QUANT_SCALE_TOKEN = 1,
+  /** Each 128 elements of a row; the scale follows from the largest of them. */
+  SYMM_QUANT_SCALE_GROUP = 2
 };
 
-/** Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, and HIERARCHICAL, for
- *  sums, averages and products of floats: these have orders of their own, and are used only where they are asked for. */
+/**
+ * Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
+ * MULTIMEM_ONE_SHOT and MULTIMEM_TWO_SHOT the switch adds, in an order of its own, and
+ * HIERARCHICAL has an order of its own for sums, averages and products of floats. These are
+ * used only where they are asked for.
+ */
 typedef int32_t symm_algorithm_t;
 enum symm_algorithm_values {
+  /** The library chooses; symm_collective_plan() says what and why. */
   SYMM_ALGORITHM_AUTO = 0,
-  SYMM_ALGORITHM_LL = 1,       /**< flag in data: the message rides in the line that signals it */
-  SYMM_ALGORITHM_ONE_SHOT = 2, /**< every rank publishes its input, every rank combines all */
-  SYMM_ALGORITHM_TWO_SHOT =
-      3, /**< each rank combines its slice and stores it to all; on the host without a copy */
-  SYMM_ALGORITHM_TWO_SHOT_STAGED = 4, /**< the same in chunks through library memory; any buffer */
-  SYMM_ALGORITHM_MULTIMEM_ONE_SHOT =
-      6, /**< every rank loads the sum from send's multicast address; not in place */
-  SYMM_ALGORITHM_MULTIMEM_TWO_SHOT =
-      7, /**< each rank loads the sum of its slice and stores it to all, by multicast */
-  SYMM_ALGORITHM_MARKED =
-      8, /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
-  SYMM_ALGORITHM_CHAIN =
-      9, /**< several machines: sums that are not rounded yet go from each to the next, results come back */
-  SYMM_ALGORITHM_BRUCK =
-      10, /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
-  SYMM_ALGORITHM_HIERARCHICAL =
-      11, /**< several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL */
-  SYMM_ALGORITHM_COPY_ENGINE =
-      12 /**< CUDA: copy engines store what moves unchanged into recv, without kernels */
+  /** Flag in data: the message rides in the line that signals it. */
+  SYMM_ALGORITHM_LL = 1,
+  /** Every rank publishes its input, and every rank combines all inputs. */
+  SYMM_ALGORITHM_ONE_SHOT = 2,
+  /** Each rank combines its slice and stores the result to all; on the host without a copy. */
+  SYMM_ALGORITHM_TWO_SHOT = 3,
+  /** TWO_SHOT in chunks, through memory of the library; takes any buffer. */
+  SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
+  /** Every rank loads the sum from the multicast address of send; not in place. */
+  SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
+  /** Each rank loads the sum of its slice and stores it to all, by multicast. */
+  SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
+  /** CUDA: LL with a mark of 4 bytes for every 64, for data that moves unchanged. */
+  SYMM_ALGORITHM_MARKED = 8,
+  /**
+   * Several machines: sums that are not rounded yet go from each machine to the next, and
+   * results come back.
+   */
+  SYMM_ALGORITHM_CHAIN = 9,
+  /** Several machines: TWO_SHOT in as many rounds as the logarithm of the ranks. */
+  SYMM_ALGORITHM_BRUCK = 10,
+  /**
+   * Several machines: each machine combines the operands of its ranks, then the sums of the
+   * machines are combined. Between GPUs NCCL may do all of that.
+   */
+  SYMM_ALGORITHM_HIERARCHICAL = 11,
+  /** CUDA: copy engines store what moves unchanged into recv, without kernels. */
+  SYMM_ALGORITHM_COPY_ENGINE = 12
 };
 
 /** What symm_signal_value() does to a word. */
 typedef int32_t symm_signal_op_t;
 enum symm_signal_op_values { SYMM_SIGNAL_ADD = 0, SYMM_SIGNAL_SET = 1 };
 
-/** How a word that is waited for, to the left, compares with a value, to the right; both are unsigned. */
+/** How an awaited word, on the left, compares with a value, on the right; both are unsigned. */
 typedef int32_t symm_compare_t;
 enum symm_compare_values {
   SYMM_COMPARE_EQ = 0,
@@ -244,189 +376,371 @@ enum symm_log_level_values {
 };
 
 enum symm_misc_values {
-  SYMM_DEVICE_AUTO = -1, /**< the local rank's share: device (local rank modulo device count) */
-  SYMM_NODE_NEAREST = -1 /**< no NUMA node in particular */
+  /** The device that is the local rank's share: device (local rank modulo device count). */
+  SYMM_DEVICE_AUTO = -1,
+  /** No NUMA node in particular. */
+  SYMM_NODE_NEAREST = -1
 };
 
 /** Bits of symm_group_config_t.flags. */
 enum symm_group_flag_values {
-  SYMM_GROUP_OVERLAPPING_DEVICES = 1, /**< several ranks may use one CUDA device */
-  SYMM_GROUP_CHECK =
-      2, /**< compare the arguments of every collective on all ranks; as SYMM_CHECK=1 */
-  SYMM_GROUP_MULTICAST =
-      4, /**< multicast addresses for the group's memories, where they can be had; as
-                                           SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer() */
-  /** Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of those, work in its scratch and
-   *  keep it; each has a part of its own still, which symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where
-   *  ranks read each other's scratch after a call. Collectives of these groups count as those of one group:
-   *  - There is one order of them, in which every rank makes those of its groups. Another one ends by TIMEOUT.
-   *  - The library orders them between streams, outside of captures and within one capture. A graph must be replayed on a stream
-   *    that is ordered with all else that these groups do, or results are undefined.
-   *  - When one of these groups fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream. The
-   * group of symm_group_shrink() begins anew. Since 0.2. */
+  /** Several ranks may use one CUDA device. */
+  SYMM_GROUP_OVERLAPPING_DEVICES = 1,
+  /** Compare the arguments of every collective on all ranks. As SYMM_CHECK=1. */
+  SYMM_GROUP_CHECK = 2,
+  /**
+   * Give the group's memories multicast addresses where they can be had. As SYMM_MULTICAST=1.
+   * All ranks must ask; see symm_memory_multicast_pointer().
+   */
+  SYMM_GROUP_MULTICAST = 4,
+  /**
+   * Groups that are made of this one work in its scratch memory, which they keep alive. The
+   * chapter on groups says what this demands of the order of their calls. All ranks must ask.
+   * UNSUPPORTED on the host, where ranks read each other's scratch after a call. Since 0.2.
+   */
   SYMM_GROUP_SHARED_SCRATCH = 8,
-  /** All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is chosen where it is faster. All
-   * ranks get the same result still, and a group of the same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since
-   * 0.2. */
+  /**
+   * All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is
+   * chosen where it is faster. All ranks still get the same result, and a group of the same
+   * layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since 0.2.
+   */
   SYMM_GROUP_ANY_ORDER = 16,
-  /** A promise: in each all-reduce, all-gather, all-to-all and broadcast the recvs of all ranks are private, or lie at the same
-   * offset of the same memory, and all are in place or none. Large ones then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All
-   * ranks must ask. Since 0.2. */
+  /**
+   * A promise by the caller: in each all-reduce, all-gather, all-to-all and broadcast the recvs
+   * of all ranks are private, or lie at the same offset of the same memory, and all ranks are
+   * in place or none is. Large calls then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks
+   * must ask. Since 0.2.
+   */
   SYMM_GROUP_SAME_OFFSETS = 32
 };
 
 /** No deadline. */
 #define SYMM_TIMEOUT_INFINITE UINT64_MAX
-/** Look once instead of waiting: the call succeeds if nothing is missing, else it is TIMEOUT, has taken nothing and has revoked
- *  nothing. For symm_wait_signal() and symm_barrier() on the host, and symm_ipc_withdraw(); INVALID_ARGUMENT where a call is
- * ordered on a CUDA stream or needs the other ranks to act. */
+/**
+ * Look once instead of waiting. The call succeeds if nothing is missing. Otherwise it returns
+ * TIMEOUT, has taken nothing and has revoked nothing.
+ *
+ * Accepted by symm_barrier() and the waits for signals and words of a host group, and by
+ * symm_ipc_withdraw(). A call that is ordered on a CUDA stream, or that needs the other ranks
+ * to act, returns INVALID_ARGUMENT.
+ */
 #define SYMM_TIMEOUT_NOW (UINT64_MAX - 1)
 
-/* ---- handles --------------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------- */
 
-typedef struct symm_group symm_group_t;   /**< ranks that share memory */
-typedef struct symm_buffer symm_buffer_t; /**< one rank's allocation */
-typedef struct symm_memory
-    symm_memory_t; /**< a buffer after rendezvous: every rank's block mapped here */
-typedef struct symm_heap symm_heap_t; /**< a memory that is handed out in pieces */
-typedef struct symm_ipc symm_ipc_t;   /**< memory of another process, imported by a token */
+/** Ranks that share memory, deadlines and failures. */
+typedef struct symm_group symm_group_t;
+/** Allocation of one rank. */
+typedef struct symm_buffer symm_buffer_t;
+/** Buffer after rendezvous: the block of every rank is mapped here. */
+typedef struct symm_memory symm_memory_t;
+/** Memory that is handed out in pieces. */
+typedef struct symm_heap symm_heap_t;
+/** Memory of another process, imported by a token. */
+typedef struct symm_ipc symm_ipc_t;
 
-/* ---- library --------------------------------------------------------------------------------------- */
+/* ---- library --------------------------------------------------------------------------- */
 
-/** Version of the loaded library, encoded like SYMM_VERSION. [local] Never fails. Since 0.1. */
+/*
+ * Version, errors and messages of the library as a whole. None of these calls needs a group.
+ */
+
+/**
+ * Version of the loaded library, encoded like SYMM_VERSION.
+ * [local] [capturable] Since 0.1.
+ *
+ * Never fails.
+ */
 SYMM_API uint32_t symm_version(void);
 
-/** Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local] Never NULL.
- *  Since 0.1. */
+/**
+ * Static JSON object with version, git revision, compiler, back ends, CUDA architectures, SIMD
+ * targets and environment variables.
+ * [local] [capturable] Since 0.1.
+ *
+ * Never fails and never returns NULL. What the object lists may change with any version.
+ */
 SYMM_API const char *symm_build_info(void);
 
-/** Static name of a status, "unknown status" for a value of a newer library. [local] Never NULL. Since 0.1. */
+/**
+ * Static name of a status, "unknown status" for a value of a newer library.
+ * [local] [capturable] Since 0.1.
+ *
+ * Never returns NULL.
+ */
 SYMM_API const char *symm_status_string(symm_status_t status);
 
-/** Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local] Valid until
- *  the next failing call on this thread. Never NULL. Since 0.1. */
+/**
+ * Message of the last failing call on this thread, "" before the first failure.
+ * [local] [capturable] Since 0.1.
+ *
+ * The message is one line of UTF-8, valid until the next failing call on this thread. Never
+ * returns NULL.
+ */
 SYMM_API const char *symm_last_error(void);
 
-/** A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call that takes options with the
- * failure of that very call, if options.failure points to one, whose struct_size the caller has set: written on failure only. */
+/**
+ * Everything that is known of one failure. Filled by symm_last_failure().
+ *
+ * Any call that takes options also writes the failure of that very call to options.failure, if
+ * that is not NULL. The caller must have set its struct_size. Nothing is written when the call
+ * succeeds.
+ */
 typedef struct {
   size_t struct_size;
-  symm_status_t status; /**< SYMM_OK before the first failure */
-  int32_t
-      rank; /**< the rank to blame, as numbered in the group of the call; -1: nobody in particular */
-  int64_t pid; /**< its process, as its own machine numbers it; 0: not known */
-  int32_t
-      os_error; /**< errno of the system call that failed, on the rank to blame; 0: it was none */
-  int32_t
-      cuda_result; /**< CUresult of the driver call that failed, on the rank to blame; 0: it was none */
-  char message[1024]; /**< as symm_last_error() */
+  /** SYMM_OK before the first failure. */
+  symm_status_t status;
+  /** The rank to blame, as numbered in the group of the call; -1: nobody in particular. */
+  int32_t rank;
+  /** Process id of that rank, as its own machine numbers it; 0: not known. */
+  int64_t pid;
+  /** errno of the system call that failed on the rank to blame; 0: no system call failed. */
+  int32_t os_error;
+  /** CUresult of the driver call that failed on the rank to blame; 0: no driver call failed. */
+  int32_t cuda_result;
+  /** The message, as symm_last_error() has it. */
+  char message[1024];
 } symm_failure_t;
 
-/** What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
- *  last one. Since 0.1.
- *  @return INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1. */
+/**
+ * Tell what the last failing call on this thread failed of, and who is to blame.
+ * [local] [capturable] Since 0.1.
+ *
+ * A failure of this call itself becomes the last one.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  out is NULL, or its struct_size is smaller than that of
+ *                                    version 0.1.
+ */
 SYMM_API symm_status_t symm_last_failure(symm_failure_t *out);
 
-/** How long a call may wait; NULL means the defaults. */
+/** How long a call may wait. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t timeout_ms;     /**< 0: the group's */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /** Deadline in milliseconds; 0: the group's. */
+  uint64_t timeout_ms;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_wait_options_t;
 
+/** The defaults of symm_wait_options_t. */
 #define SYMM_WAIT_OPTIONS_INIT {sizeof(symm_wait_options_t), 0, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.2.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size_t struct_size);
 
-/** Receives log messages, possibly from a thread of the library's, and from several threads at once. Must not call into the
- *  library, but for symm_log_remove_listener(). */
+/**
+ * Receives log messages, possibly on a thread of the library, and on several threads at once.
+ * It must not call into the library, except for symm_log_remove_listener().
+ */
 typedef void (*symm_log_callback_t)(void *user, symm_log_level_t level, const char *message);
 
-/** Send log messages of at most `level` to `callback`, for the whole process, beside all other listeners. [local]
- *  The library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go to stderr as well. A
- *  forked child has no listeners. Since 0.2.
- *  @param[out] out_id  for symm_log_remove_listener().
- *  @return INVALID_ARGUMENT (callback), UNSUPPORTED for an unknown level. */
+/**
+ * Send log messages of at most `level` to `callback`.
+ * [local] Since 0.2.
+ *
+ * The listener is added for the whole process, beside all others. By itself the library prints
+ * nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go to stderr
+ * as well. A forked child has no listeners.
+ *
+ * @param callback     receives the messages.
+ * @param user         passed to `callback` as it is.
+ * @param level        least severe messages to receive.
+ * @param[out] out_id  number for symm_log_remove_listener().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  callback is NULL.
+ * @retval SYMM_ERR_UNSUPPORTED       level is not known.
+ */
 SYMM_API symm_status_t symm_log_add_listener(symm_log_callback_t callback, void *user,
                                              symm_log_level_t level, uint64_t *out_id);
 
-/** The same, to a descriptor: for languages whose code must not run on threads of the library. [local] Each message is a line,
- *  "error: ...", "warning: ...", "info: ..." or "debug: ...", of at most 543 bytes, written at once. A pipe or socket that is
- * full, because nobody reads it, loses lines and never holds up the library. Since 0.2.
- *  @param fd           duplicated; the caller may close it.
- *  @param[out] out_id  for symm_log_remove_listener(), which closes the duplicate.
- *  @return INVALID_ARGUMENT (fd is not open), UNSUPPORTED for an unknown level, SYSTEM. */
+/**
+ * Send log messages of at most `level` to a descriptor, for languages whose code must not run
+ * on threads of the library.
+ * [local] Since 0.2.
+ *
+ * Each message is a line that begins with "error: ", "warning: ", "info: " or "debug: ", has at
+ * most 543 bytes and is written at once. A pipe or socket that is full, because nobody reads
+ * it, loses lines and never holds up the library.
+ *
+ * @param fd           duplicated; the caller may close it.
+ * @param level        least severe messages to receive.
+ * @param[out] out_id  number for symm_log_remove_listener(), which closes the duplicate.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  fd is not open.
+ * @retval SYMM_ERR_UNSUPPORTED       level is not known.
+ * @retval SYMM_ERR_SYSTEM            the descriptor cannot be duplicated.
+ */
 SYMM_API symm_status_t symm_log_to_fd(int32_t fd, symm_log_level_t level, uint64_t *out_id);
 
-/** End a listener. [local] When the call returns, the callback is not running, but for a callback that ends itself, and will not
- * run again. Since 0.2.
- *  @return NOT_FOUND if there is no such listener, TIMEOUT if the callback has not returned within 60 seconds. */
+/**
+ * End a listener.
+ * [local] Since 0.2.
+ *
+ * When the call returns, the callback is not running and will not run again. A callback may end
+ * itself, and then goes on to its end. The call waits up to 60 seconds for a callback that is
+ * running.
+ *
+ * @param id  as symm_log_add_listener() or symm_log_to_fd() gave it.
+ * @retval SYMM_ERR_NOT_FOUND  there is no such listener.
+ * @retval SYMM_ERR_TIMEOUT    the callback has not returned within 60 seconds.
+ */
 SYMM_API symm_status_t symm_log_remove_listener(uint64_t id);
 
-/** Size of one element in bytes. [local] Since 0.1.
- *  @return UNSUPPORTED for a dtype that this library does not know. */
+/**
+ * Size of one element in bytes.
+ * [local] [capturable] Since 0.1.
+ *
+ * @param dtype           data type.
+ * @param[out] out_bytes  bytes of an element.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  dtype is negative, or has no bits.
+ * @retval SYMM_ERR_UNSUPPORTED       this library does not know dtype.
+ */
 SYMM_API symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t *out_bytes);
 
-/* ---- devices --------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------- */
 
-/** Number of devices of a back end. The host back end has one. AUTO resolves as symm_group_create() would. [local]
- *  Since 0.1.
- *  @return UNAVAILABLE when the back end cannot be used here; the message says why. */
+/*
+ * What devices a back end has on this machine. SYMM_BACKEND_AUTO resolves as it does for
+ * symm_group_create(). None of these calls needs a group.
+ */
+
+/**
+ * Number of devices of a back end.
+ * [local] [capturable] Since 0.1.
+ *
+ * The host back end has one device.
+ *
+ * @param backend         back end; AUTO resolves as symm_group_create() would.
+ * @param[out] out_count  number of devices.
+ * @retval SYMM_ERR_UNAVAILABLE       the back end cannot be used here; the message says why.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  backend is negative, or AUTO and $SYMM_BACKEND is neither
+ *                                    "host" nor "cuda".
+ * @retval SYMM_ERR_UNSUPPORTED       this library does not know the back end.
+ */
 SYMM_API symm_status_t symm_device_count(symm_backend_t backend, int32_t *out_count);
 
-/** What is known of one device. Filled by symm_device_info(). */
+/** Facts about one device. Filled by symm_device_info(). */
 typedef struct {
   size_t struct_size;
   symm_backend_t backend;
   int32_t device;
-  uint64_t memory_bytes; /**< total memory */
-  int32_t compute_units; /**< processors this process may use, or multiprocessors */
-  int32_t
-      multicast; /**< 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST) */
-  int32_t
-      fabric; /**< 1 if memory can be had by fabric handles, which was tried, and so can be shared across machines */
-  int32_t dmabuf;             /**< 1 if memory can be exported as DMA-BUF */
-  char name[128];             /**< product name */
-  char uuid[64];              /**< GPU UUID; for the host, the boot id */
-  char multicast_reason[128]; /**< why multicast is 0, else "" */
-  char fabric_reason[128];    /**< why fabric is 0, else "" */
-  char dmabuf_reason[128];    /**< why dmabuf is 0, else "" */
-  int32_t host_memory;        /**< 1 if SYMM_ALLOC_HOST can be had */
-  int32_t
-      numa_node; /**< of the host, nearest to the device; -1 if unknown, and for the host itself */
-  /** why host_memory is 0, else "" */
+  /** Total memory in bytes. */
+  uint64_t memory_bytes;
+  /** Processors that this process may use, or multiprocessors. */
+  int32_t compute_units;
+  /** 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST). */
+  int32_t multicast;
+  /**
+   * 1 if memory can be had by fabric handles, which was tried, and so can be shared across
+   * machines.
+   */
+  int32_t fabric;
+  /** 1 if memory can be exported as DMA-BUF. */
+  int32_t dmabuf;
+  /** Product name. */
+  char name[128];
+  /** UUID of the GPU; for the host, the boot id. */
+  char uuid[64];
+  /** Why multicast is 0, else "". */
+  char multicast_reason[128];
+  /** Why fabric is 0, else "". */
+  char fabric_reason[128];
+  /** Why dmabuf is 0, else "". */
+  char dmabuf_reason[128];
+  /** 1 if SYMM_ALLOC_HOST can be had. */
+  int32_t host_memory;
+  /** NUMA node of the host nearest to the device; -1 if unknown, and for the host itself. */
+  int32_t numa_node;
+  /** Why host_memory is 0, else "". */
   char host_memory_reason[128];
 } symm_device_info_t;
 
-/** Describe device `device` of `backend`. [local] Since 0.1.
- *  @return UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range. */
+/**
+ * Describe device `device` of `backend`.
+ * [local] [capturable] Since 0.1.
+ *
+ * @param backend   back end; AUTO resolves as symm_group_create() would.
+ * @param device    0 .. device count - 1.
+ * @param[out] out  the facts.
+ * @retval SYMM_ERR_UNAVAILABLE       the back end cannot be used here; the message says why.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  device is out of range, backend is negative, or it is AUTO
+ *                                    and $SYMM_BACKEND is neither "host" nor "cuda".
+ * @retval SYMM_ERR_UNSUPPORTED       this library does not know the back end.
+ */
 SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device,
                                         symm_device_info_t *out);
 
-/** Links between the devices of a back end. [local] Since 0.1.
- *  @param[out] out_class  class of the whole.
- *  @param[out] out_links  row-major matrix [device_count][device_count] of the number of direct links; the diagonal is 0.
- *                         NULL with capacity 0 asks for the class only.
- *  @param capacity        elements that out_links holds; at least device_count * device_count.
- *  @return UNAVAILABLE, INVALID_ARGUMENT. */
+/**
+ * Links between the devices of a back end.
+ * [local] [capturable] Since 0.1.
+ *
+ * @param backend         back end; AUTO resolves as symm_group_create() would.
+ * @param[out] out_class  class of the whole.
+ * @param[out] out_links  row-major matrix [device_count][device_count] of the number of direct
+ *                        links; the diagonal is 0. NULL with capacity 0 asks for the class
+ *                        only.
+ * @param capacity        elements that out_links holds, at least device_count * device_count.
+ * @retval SYMM_ERR_UNAVAILABLE       the back end cannot be used here, or NVML does not tell of
+ *                                    links.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or out_links is NULL and capacity
+ *                                    is not 0; backend is negative, or it is AUTO and
+ *                                    $SYMM_BACKEND is neither "host" nor "cuda".
+ * @retval SYMM_ERR_UNSUPPORTED       this library does not know the back end.
+ */
 SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t *out_class,
                                      int32_t *out_links, size_t capacity);
 
-/* ---- group ----------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------- */
 
-/** Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
- *  is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
- *  status, which then fails the creation. A key is set once; it begins with symm/ and the name of the group, so a store that
- *  serves several creations of one name must keep them apart itself. */
+/*
+ * A group is made by symm_group_create() from a configuration, or from another group: by
+ * symm_group_split(), symm_group_create_from_ranks(), symm_group_local() and, after a failure,
+ * symm_group_shrink(). Groups made from one another may overlap; their signals never meet.
+ *
+ * Creation is all or nothing: all ranks succeed, or all fail with the same status, and a
+ * failure leaves nothing behind. What goes wrong after all ranks have agreed is a failure of
+ * the new group: a rank that has the group already finds it revoked, and a rank that has not
+ * returned yet may get the failure instead of the group.
+ *
+ * With SYMM_GROUP_SHARED_SCRATCH, groups that are made by symm_group_split() and
+ * symm_group_create_from_ranks() of a group, and of those in turn, work in the scratch memory
+ * of the first and keep it alive. Each still has a part of its own, which symm_group_info()
+ * shows. Collectives of all these groups then count as those of one group:
+ * - There is one order of them, in which every rank makes those of its groups. Another order
+ *   ends in TIMEOUT.
+ * - The library orders them between streams, outside of captures and within one capture. A
+ *   graph must be replayed on a stream that is ordered with everything else that these groups
+ *   do, or results are undefined.
+ * - When one of the groups fails, calls of the others that use the scratch end with ABORTED, as
+ *   after a failure on a stream. The group that symm_group_shrink() makes has scratch of its
+ *   own.
+ */
+
+/**
+ * Key-value store of the caller's, by which ranks find each other. The functions are called
+ * only on the thread that is inside symm_group_create(), and must not unwind (no exception,
+ * panic or longjmp). They return SYMM_OK or an error other than SYMM_ERR_NOT_FOUND, which then
+ * fails the creation.
+ *
+ * A key is set once. It begins with symm/ and the name of the group, so a store that serves
+ * several creations of one name must keep them apart itself. A value has at most 65536 bytes.
+ */
 typedef struct {
   size_t struct_size;
-  void *user; /**< passed to every function */
-  /** Store `size` bytes under `key`. */
+  /** Passed to every function. */
+  void *user;
+  /** Store `size` bytes under `key`, within timeout_ms milliseconds. */
   symm_status_t (*set)(void *user, const char *key, const void *value, size_t size,
                        uint64_t timeout_ms);
-  /** Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer
-   *  than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `*out_size` receives its length. */
+  /**
+   * Wait until `key` is there, at most timeout_ms milliseconds (then SYMM_ERR_TIMEOUT), and
+   * copy its value to `value`. If that is longer than `capacity`, return
+   * SYMM_ERR_INVALID_ARGUMENT. *out_size receives its length.
+   */
   symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity, size_t *out_size,
                        uint64_t timeout_ms);
 } symm_store_t;
@@ -434,36 +748,53 @@ typedef struct {
 /** How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init(). */
 typedef struct {
   size_t struct_size;
-  int32_t rank;           /**< this rank; read only if size > 0 */
-  int32_t size;           /**< number of ranks; 0: rank and size come from the bootstrap */
-  symm_backend_t backend; /**< must be the same on all ranks */
-  int32_t device;         /**< CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it */
-  uint64_t flags;         /**< enum symm_group_flag_values */
-  /* clang-format off: a list */
-  /** Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-   *    "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
-   *                     single process); sources that disagree are an error.
-   *    "tcp://host:port" rank 0 listens on that port of `host`, its machine; ranks may be on several machines, whose
-   *                     user has the same secret file: see docs/machines.md. UNAVAILABLE without libsodium.
-   *    "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
-   *    "thread://name"  ranks are threads of this process; `name` is any string. */
-  /* clang-format on */
+  /** This rank; read only if size > 0. */
+  int32_t rank;
+  /** Number of ranks; 0: rank and size come from the bootstrap. */
+  int32_t size;
+  /** Must be the same on all ranks. */
+  symm_backend_t backend;
+  /** CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it. */
+  int32_t device;
+  /** Bits of symm_group_flag_values. */
+  uint64_t flags;
+  /**
+   * Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
+   * - "env://": rank and size come from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH,
+   *   torchrun, Slurm, or a single process). Sources that disagree are an error.
+   * - "tcp://host:port": rank 0 listens on that port of `host`, its machine. Ranks may be on
+   *   several machines, whose user has the same secret file: see docs/machines.md. UNAVAILABLE
+   *   without libsodium.
+   * - "dir:///path": a directory of mode 0700 owned by this user, made if missing; the ranks
+   *   are on one machine.
+   * - "thread://name": the ranks are threads of this process; `name` is any string.
+   */
   const char *bootstrap;
-  const symm_store_t *store; /**< if not NULL, used instead of `bootstrap`; needs size > 0 */
-  uint64_t
-      create_timeout_ms; /**< for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000 */
-  uint64_t timeout_ms; /**< for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000 */
-  const char *
-      name; /**< tells apart concurrent groups with the same bootstrap; shown in messages; NULL: "" */
-  uint64_t
-      scratch_bytes; /**< at most for the group's scratch, on each rank, and for that of each group made of this one; the
-                                 same     on all ranks; 0: what is fastest. With less, large messages take longer */
-  int32_t
-      channels; /**< barrier channels, and signal channels of a memory that asks for no other number; the same on
-                                   all ranks; 0: 64 */
-  symm_failure_t *failure; /**< NULL, or receives the failure of symm_group_create() */
+  /** If not NULL, used instead of `bootstrap`; needs size > 0. */
+  const symm_store_t *store;
+  /** Deadline of create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000. */
+  uint64_t create_timeout_ms;
+  /** Deadline of every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000. */
+  uint64_t timeout_ms;
+  /**
+   * Tells apart concurrent groups with the same bootstrap, and is shown in messages; NULL: "".
+   */
+  const char *name;
+  /**
+   * Most bytes for the scratch of the group on each rank, and for that of each group made of
+   * this one; the same on all ranks; 0: what is fastest. With less, large messages take longer.
+   */
+  uint64_t scratch_bytes;
+  /**
+   * Barrier channels, and signal channels of a memory that asks for no other number; the same
+   * on all ranks; 0: 64.
+   */
+  int32_t channels;
+  /** NULL, or receives the failure of symm_group_create(). */
+  symm_failure_t *failure;
 } symm_group_config_t;
 
+/** The defaults of symm_group_config_t. */
 #define SYMM_GROUP_CONFIG_INIT  \
   {sizeof(symm_group_config_t), \
    0,                           \
@@ -480,814 +811,2052 @@ typedef struct {
    0,                           \
    NULL}
 
-/** Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
- *  @return INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1. */
+/**
+ * Set the first `struct_size` bytes of `config` to the defaults.
+ * [local] [capturable] Since 0.1.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  config is NULL, or struct_size is smaller than in version
+ *                                    0.1.
+ */
 SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_t struct_size);
 
-/** Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
- *  leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
- *  that has not returned yet may get that failure instead. The first group of a process starts the threads that notice deaths.
- *  Since 0.1.
- *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or more channels than there are), UNAVAILABLE (back end, launcher), TIMEOUT
- *          (names the missing ranks), PEER_FAILED, MISMATCH, SYSTEM, OUT_OF_MEMORY. */
+/**
+ * Form a group.
+ * [collective] [blocking, create_timeout_ms] Since 0.1.
+ *
+ * All ranks succeed, or all fail with the same status. The first group of a process starts the
+ * threads that notice deaths.
+ *
+ * @param config    NULL means the defaults; read during the call only.
+ * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a field of config, what the launcher says, or an
+ *                                    environment variable is wrong; ranks share a CUDA device
+ *                                    without SYMM_GROUP_OVERLAPPING_DEVICES; there are more
+ *                                    than 32767 ranks; or scratch_bytes is too small for the
+ *                                    ranks.
+ * @retval SYMM_ERR_UNSUPPORTED       a flag or a back end is not known, there are more than 256
+ *                                    channels, a CUDA group has more than 16 ranks, or a host
+ *                                    group has SYMM_GROUP_SHARED_SCRATCH.
+ * @retval SYMM_ERR_UNAVAILABLE       the back end, the launcher, a directory that is private to
+ *                                    this user, the engine between machines, or libsodium
+ *                                    cannot be had.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died meanwhile.
+ * @retval SYMM_ERR_MISMATCH          ranks disagree about the back end, the number of ranks or
+ *                                    channels, scratch_bytes, a flag, the version of the
+ *                                    library or of the engine, or the plan table.
+ * @retval SYMM_ERR_ABORTED           another rank had the group already and aborted it.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank, which may have run out of
+ *                                    descriptors.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory, of the host or of its
+ *                                    device.
+ */
 SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm_group_t **out);
 
-/** Divide a group. [collective over `group`] [blocking, create_timeout_ms] Ranks that pass the same color form a new group,
- *  ordered by key, then by rank. Groups may overlap with others made earlier; their signals never meet. Since 0.1.
- *  @param color  >= 0, or negative to be in no new group: then *out is set to NULL.
- *  @return as symm_group_create(). */
+/**
+ * Divide a group: ranks that pass the same color form a new group.
+ * [collective over `group`] [blocking, create_timeout_ms] Since 0.1.
+ *
+ * The ranks of a new group are ordered by key, then by rank. The new group inherits the
+ * configuration of `group`, and is named after it and the color. A rank that dies or does not
+ * come revokes `group`.
+ *
+ * @param group     group to divide.
+ * @param color     >= 0; negative: this rank is in no new group, and *out becomes NULL.
+ * @param key       order among the ranks of a color.
+ * @param[out] out  one reference, for symm_group_release(); none for a negative color.
+ * @retval SYMM_ERR_TIMEOUT        not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED    a rank died meanwhile.
+ * @retval SYMM_ERR_ABORTED        a rank aborted `group` or the new group.
+ * @retval SYMM_ERR_UNAVAILABLE    the new group needs an engine between machines, and there is
+ *                                 none.
+ * @retval SYMM_ERR_MISMATCH       ranks disagree, as for symm_group_create().
+ * @retval SYMM_ERR_SYSTEM         a system call failed on a rank.
+ * @retval SYMM_ERR_OUT_OF_MEMORY  a rank has too little memory, of the host or of its device.
+ */
 SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key,
                                         symm_group_t **out);
 
-/** Form a group of some ranks of another. [collective over `ranks`] [blocking, create_timeout_ms] The others take no part. Since
- * 0.2.
- *  @param ranks  distinct ranks of `group`, this one among them, the same in the same order on all of these: ranks[i] becomes
- * rank i.
- *  @param count  > 0.
- *  @return as symm_group_create(); MISMATCH if the order differs. */
+/**
+ * Form a group of some ranks of another.
+ * [collective over `ranks`] [blocking, create_timeout_ms] Since 0.2.
+ *
+ * The other ranks take no part. The new group inherits the configuration of `group`.
+ *
+ * @param group     group that the ranks belong to.
+ * @param ranks     distinct ranks of `group`, this one among them, the same in the same order
+ *                  on all of these: ranks[i] becomes rank i.
+ * @param count     1 .. size of `group`.
+ * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  ranks is NULL, names a rank twice or one that is not in
+ *                                    `group`, or lacks this rank; or count is out of range.
+ * @retval SYMM_ERR_MISMATCH          the order of ranks differs, or ranks disagree as for
+ *                                    symm_group_create().
+ * @retval SYMM_ERR_TIMEOUT           not all of `ranks` came; the message names the missing
+ *                                    ones.
+ * @retval SYMM_ERR_PEER_FAILED       one of `ranks` died meanwhile.
+ * @retval SYMM_ERR_ABORTED           a rank aborted `group` or the new group.
+ * @retval SYMM_ERR_UNAVAILABLE       the new group needs an engine between machines, and there
+ *                                    is none.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on one of `ranks`.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     one of `ranks` has too little memory, of the host or of
+ *                                    its device.
+ */
 SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const int32_t *ranks,
                                                     size_t count, symm_group_t **out);
 
-/** Form a group of this rank's machine, in the order of its ranks: those whose memory is mapped here (machine of
- *  symm_group_info()). [collective over the ranks of a machine] [blocking, create_timeout_ms] It needs no engine, and what fails
- *  on other machines leaves it as it is. Since 0.2.
- *  @return as symm_group_create_from_ranks(). */
+/**
+ * Form a group of the ranks on this rank's machine, in the order of their ranks.
+ * [collective over the ranks of a machine] [blocking, create_timeout_ms] Since 0.2.
+ *
+ * These are the ranks whose memory is mapped here (`machine` of symm_group_info()). The new
+ * group needs no engine, and what fails on other machines leaves it as it is.
+ *
+ * @param group     group that the ranks belong to.
+ * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_TIMEOUT        not all ranks of the machine came; the message names the
+ *                                 missing ones.
+ * @retval SYMM_ERR_PEER_FAILED    a rank of the machine died meanwhile.
+ * @retval SYMM_ERR_ABORTED        a rank aborted `group` or the new group.
+ * @retval SYMM_ERR_MISMATCH       ranks disagree, as for symm_group_create().
+ * @retval SYMM_ERR_SYSTEM         a system call failed on a rank of the machine.
+ * @retval SYMM_ERR_OUT_OF_MEMORY  a rank of the machine has too little memory, of the host or
+ *                                 of its device.
+ */
 SYMM_API symm_status_t symm_group_local(symm_group_t *group, symm_group_t **out);
 
-/** How to shrink a group; NULL means the defaults. */
+/** How to shrink a group. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
-  const char *name;        /**< of the new group; NULL: that of the old one */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /** Deadline in milliseconds; 0: the group's create_timeout_ms. */
+  uint64_t timeout_ms;
+  /** Name of the new group; NULL: that of the old one. */
+  const char *name;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_group_shrink_options_t;
 
+/** The defaults of symm_group_shrink_options_t. */
 #define SYMM_GROUP_SHRINK_OPTIONS_INIT {sizeof(symm_group_shrink_options_t), 0, NULL, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.2.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t *options,
                                                       size_t struct_size);
 
-/** Form a group of those ranks of `group` that are alive and have not released it, in their old order. [collective over these]
- *  [blocking, options.timeout_ms] Also and above all after a failure: `group` may be revoked, and stays as it is. Ranks that die
- *  meanwhile are left out; all others get the same group, or the same failure. symm_group_translate_rank() tells who became who.
- *  Since 0.2.
- *  @return TIMEOUT (a rank lives and did not come; when it has been killed, or has released the group, the call can be made
- * again), PEER_FAILED (others take this rank for dead), otherwise as symm_group_create(). */
+/**
+ * Form a group of those ranks of `group` that are alive and have not released it, in their old
+ * order.
+ * [collective over these] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * The call is meant for the time after a failure: `group` may be revoked, and stays as it is.
+ * Ranks that die meanwhile are left out. All others get the same group, or the same failure.
+ * symm_group_translate_rank() tells who became who.
+ *
+ * @param group     group to shrink; may be revoked, but not finalized.
+ * @param options   NULL means the defaults.
+ * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_TIMEOUT        a rank lives and did not come. When it has been killed, or
+ *                                 has released the group, the call can be made again.
+ * @retval SYMM_ERR_PEER_FAILED    the other ranks take this one for dead.
+ * @retval SYMM_ERR_UNSUPPORTED    `group` has more than 8192 ranks.
+ * @retval SYMM_ERR_ABORTED        another rank had the new group already and aborted it.
+ * @retval SYMM_ERR_UNAVAILABLE    the new group needs an engine between machines, and there is
+ *                                 none.
+ * @retval SYMM_ERR_MISMATCH       ranks disagree, as for symm_group_create().
+ * @retval SYMM_ERR_SYSTEM         a system call failed on a rank.
+ * @retval SYMM_ERR_OUT_OF_MEMORY  a rank has too little memory, of the host or of its device.
+ */
 SYMM_API symm_status_t symm_group_shrink(symm_group_t *group,
                                          const symm_group_shrink_options_t *options,
                                          symm_group_t **out);
 
-/** Which rank of `group` is rank `rank` of `other`. [local] For groups made of one another, by split, shrink and the like,
- * always; for others as long as a process is one rank of each. Since 0.2.
- *  @param rank  of `other`.
- *  @return NOT_FOUND if it is not in `group`. */
+/**
+ * Tell which rank of `group` is rank `rank` of `other`.
+ * [local] [capturable] Since 0.2.
+ *
+ * The answer is always known for groups that were made of one another, by split, shrink and the
+ * like. For other groups it is known as long as a process is one rank of each.
+ *
+ * @param group          group whose rank is asked for.
+ * @param other          group that numbers `rank`.
+ * @param rank           rank of `other`.
+ * @param[out] out_rank  rank of `group`.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank is not one of `other`.
+ * @retval SYMM_ERR_NOT_FOUND         the rank is not in `group`.
+ */
 SYMM_API symm_status_t symm_group_translate_rank(symm_group_t *group, symm_group_t *other,
                                                  int32_t rank, int32_t *out_rank);
 
-/** This process's rank in the group. [local] Since 0.1. */
+/* ---- state of a group ------------------------------------------------------------------ */
+
+/*
+ * Who is in a group, how it is, and how it ends. The queries work on a group that was revoked
+ * or finalized, too.
+ */
+
+/**
+ * Rank of this process in the group.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_group_rank(symm_group_t *group, int32_t *out_rank);
 
-/** Number of ranks. [local] Since 0.1. */
+/**
+ * Number of ranks.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_group_size(symm_group_t *group, int32_t *out_size);
 
-/** What is known of a group. Filled by symm_group_info(). */
+/** Facts about a group. Filled by symm_group_info(). */
 typedef struct {
   size_t struct_size;
   int32_t rank;
   int32_t size;
   symm_backend_t backend;
   int32_t device;
-  uint64_t id; /**< the same on all ranks, different for every group */
-  int32_t
-      channels; /**< barrier channels, and signal channels of a memory by default: 0 .. channels-1 */
-  int32_t
-      unwatched_peers; /**< peers whose death is noticed by their closed socket only, for want of a pidfd */
-  uint64_t
-      rejected_connections; /**< connection attempts refused during creation: wrong user or wrong group */
-  char bootstrap[64];       /**< what the ranks were found by, for instance "env:// (Open MPI)" */
+  /** The same on all ranks, different for every group. */
+  uint64_t id;
+  /** Barrier channels, and signal channels of a memory by default: 0 .. channels-1. */
+  int32_t channels;
+  /** Peers whose death is noticed by their closed socket only, for want of a pidfd. */
+  int32_t unwatched_peers;
+  /** Connection attempts that were refused during creation: wrong user or wrong group. */
+  uint64_t rejected_connections;
+  /** How the ranks found each other, for instance "env:// (Open MPI)". */
+  char bootstrap[64];
+  /** Name from the configuration, cut to 63 bytes. */
   char name[64];
-  int32_t multicast;          /**< 1 if its memories are given multicast addresses */
-  char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
-  /* since 0.2 */
-  uint64_t scratch_bytes; /**< that the group takes on this rank, of memory of its own */
-  int32_t max_ranks;      /**< of a group of this back end */
-  int32_t max_memories;   /**< of a group; 0: no limit */
-  int32_t max_channels;   /**< of a group or memory */
-  int32_t max_handles;    /**< of each kind, in a process */
-  int32_t max_name;       /**< bytes of a name that are kept */
-  uint64_t
-      shared_scratch_bytes; /**< and of the group's that it was made of: SYMM_GROUP_SHARED_SCRATCH; else 0 */
-  int32_t machines;   /**< that its ranks are on; those of one map each other's memory */
-  int32_t machine;    /**< this rank's, counted in the order of their lowest ranks */
-  int32_t local_rank; /**< among the ranks of this machine, which keep their order */
-  int32_t local_size; /**< how many those are */
-  char engine[64];    /**< what carries bytes between machines, as "ucx 1.22.0"; "" on one */
+  /** 1 if its memories are given multicast addresses. */
+  int32_t multicast;
+  /** Why multicast is 0, else ""; the same on all ranks. */
+  char multicast_reason[192];
+  /** Bytes of scratch that the group takes on this rank, of memory of its own. Since 0.2. */
+  uint64_t scratch_bytes;
+  /** Most ranks of a group of this back end. Since 0.2. */
+  int32_t max_ranks;
+  /** Most memories of a group; 0: no limit. Since 0.2. */
+  int32_t max_memories;
+  /** Most channels of a group or memory. Since 0.2. */
+  int32_t max_channels;
+  /** Most handles of each kind in a process. Since 0.2. */
+  int32_t max_handles;
+  /** Bytes of a name that are kept. Since 0.2. */
+  int32_t max_name;
+  /**
+   * Bytes of scratch that it works in and that belong to the group it was made of:
+   * SYMM_GROUP_SHARED_SCRATCH; else 0. Since 0.2.
+   */
+  uint64_t shared_scratch_bytes;
+  /**
+   * Machines that its ranks are on; ranks of one machine map each other's memory. Since 0.2.
+   */
+  int32_t machines;
+  /**
+   * Machine of this rank; machines are counted in the order of their lowest ranks. Since 0.2.
+   */
+  int32_t machine;
+  /** This rank among the ranks of its machine, which keep their order. Since 0.2. */
+  int32_t local_rank;
+  /** Number of ranks on this rank's machine. Since 0.2. */
+  int32_t local_size;
+  /** What carries bytes between machines, as "ucx 1.22.0"; "" on one machine. Since 0.2. */
+  char engine[64];
 } symm_group_info_t;
 
-/** Describe a group. [local] Since 0.1. */
+/**
+ * Describe a group.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_group_info(symm_group_t *group, symm_group_info_t *out);
 
 /** Health of a group. Filled by symm_group_status(). */
 typedef struct {
   size_t struct_size;
-  symm_status_t status; /**< SYMM_OK, or why the group was revoked */
-  int32_t failed_rank;  /**< rank that caused it, -1 if none */
-  int64_t failed_pid;   /**< its process id where known, else 0 */
-  char message[256];    /**< "" while status is SYMM_OK */
+  /** SYMM_OK, or why the group was revoked. */
+  symm_status_t status;
+  /** Rank that caused it; -1: none. */
+  int32_t failed_rank;
+  /** Process id of that rank where it is known, else 0. */
+  int64_t failed_pid;
+  /** "" while status is SYMM_OK. */
+  char message[256];
 } symm_group_status_t;
 
-/** Ask whether the group was revoked, and why. [local] Never waits. Since 0.1. */
+/**
+ * Ask whether the group was revoked, and why.
+ * [local] [capturable] Since 0.1.
+ *
+ * Never waits. With CUDA this is also one of the calls that find what failed on a stream.
+ */
 SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_group_status_t *out);
 
-/** Which ranks this rank knows to be dead, or to have released the group. [local] Never waits. Since 0.2.
- *  @param[out] out_ranks  receives the first `capacity` of them, in ascending order; NULL with capacity 0 asks for the count
- * only.
- *  @param capacity        ranks that out_ranks holds.
- *  @param[out] out_count  how many there are. */
+/**
+ * List the ranks that this rank knows to be dead, or to have released the group.
+ * [local] [capturable] Since 0.2.
+ *
+ * Never waits.
+ *
+ * @param[out] out_ranks  receives the first `capacity` of them, in ascending order; NULL with
+ *                        capacity 0 asks for the count only.
+ * @param capacity        ranks that out_ranks holds.
+ * @param[out] out_count  how many there are.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  out_ranks is NULL and capacity is not 0.
+ */
 SYMM_API symm_status_t symm_group_failed_ranks(symm_group_t *group, int32_t *out_ranks,
                                                size_t capacity, size_t *out_count);
 
-/** A descriptor for event loops, which becomes readable, and stays so, when the group is revoked: then ask symm_group_status().
- *  [local] The group's, valid as long as the group; not to be read, written or closed, and not there in a forked child. What
- * fails on a CUDA stream revokes the group only when a call on the group, symm_group_status() for one, finds it. Since 0.2.
- *  @return SYSTEM. */
+/**
+ * Get a descriptor for event loops, which becomes readable, and stays so, when the group is
+ * revoked.
+ * [local] [capturable] Since 0.2.
+ *
+ * Then ask symm_group_status(). The descriptor belongs to the group and is valid as long as the
+ * group. It must not be read, written or closed, and is not there in a forked child. What fails
+ * on a CUDA stream revokes the group only when a call on the group, symm_group_status() for
+ * one, finds it.
+ *
+ * @param[out] out_fd  the descriptor, the same at every call.
+ * @retval SYMM_ERR_SYSTEM  no descriptor can be made.
+ */
 SYMM_API symm_status_t symm_group_failure_fd(symm_group_t *group, int32_t *out_fd);
 
-/** What is known of one rank of a group. Filled by symm_peer_info(). */
+/** Facts about one rank of a group. Filled by symm_peer_info(). */
 typedef struct {
   size_t struct_size;
   int32_t rank;
   symm_backend_t backend;
-  int32_t device;        /**< as that rank's process numbers it */
-  int32_t alive;         /**< 0 once its death or departure was noticed */
-  int64_t pid;           /**< as seen from here; 0 if its process is in another pid namespace */
-  char host[64];         /**< its host name */
-  char machine[64];      /**< $SYMM_MACHINE there, or the boot id of its kernel */
-  char uuid[64];         /**< of its GPU; for the host back end, the boot id */
-  int32_t machine_index; /**< as symm_group_info_t.machine */
-  int32_t
-      mapped; /**< 1: its memory is mapped here; 0: it is reached by symm_put(), symm_get() and the like only */
+  /** Device, as that rank's process numbers it. */
+  int32_t device;
+  /** 0 once its death or departure was noticed. */
+  int32_t alive;
+  /** Process id as seen from here; 0 if the process is in another pid namespace. */
+  int64_t pid;
+  /** Host name of its machine. */
+  char host[64];
+  /** $SYMM_MACHINE there, or the boot id of its kernel. */
+  char machine[64];
+  /** UUID of its GPU; for the host back end, the boot id. */
+  char uuid[64];
+  /** Its machine, counted as symm_group_info_t.machine. */
+  int32_t machine_index;
+  /**
+   * 1: its memory is mapped here; 0: it is reached by symm_put(), symm_get() and the like only.
+   */
+  int32_t mapped;
 } symm_peer_info_t;
 
-/** Describe rank `rank` of a group, this one or another. [local] Since 0.2.
- *  @return INVALID_ARGUMENT. */
+/**
+ * Describe rank `rank` of a group, this one or another.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param rank      0 .. size-1.
+ * @param[out] out  the facts.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank is out of range.
+ */
 SYMM_API symm_status_t symm_peer_info(symm_group_t *group, int32_t rank, symm_peer_info_t *out);
 
-/** What this rank has done on a group so far, calls that succeeded unless it says otherwise. Filled by symm_group_stats(). */
+/**
+ * Counts of what this rank has done on a group so far. Calls that succeeded are counted, unless
+ * a field says otherwise. Filled by symm_group_stats().
+ */
 typedef struct {
   size_t struct_size;
-  uint64_t collective_calls[32]; /**< by symm_collective_t */
-  /** By symm_collective_t: count times the size of an element, of each call. Of those with counts for each rank, this rank's own
-   *  block, or all that it sends to others and itself; with counts in device memory nothing. */
+  /** Calls by symm_collective_t. */
+  uint64_t collective_calls[32];
+  /**
+   * Bytes by symm_collective_t: count times the size of an element, of each call. Calls with
+   * counts for each rank add this rank's own block, or all that it sends to others and itself;
+   * calls with counts in device memory add nothing.
+   */
   uint64_t collective_bytes[32];
-  uint64_t algorithm_calls
-      [32]; /**< by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO */
+  /**
+   * Calls by symm_algorithm_t; calls that needed no algorithm, as those of one rank, are under
+   * AUTO.
+   */
+  uint64_t algorithm_calls[32];
+  /** Barriers. */
   uint64_t barriers;
+  /** Signals sent. */
   uint64_t signals_sent;
+  /** Signals taken. */
   uint64_t signals_taken;
-  uint64_t failures; /**< collectives, barriers and waits that failed */
-  uint64_t sleeps;   /**< waits on the host that did not end while they spun */
-  uint64_t slept_ns; /**< how long those took, in sum */
-  uint64_t
-      waits; /**< symm_wait_signal_value(), symm_wait_signals(), symm_wait_value32() and symm_wait_value64() */
+  /** Collectives, barriers and waits that failed. */
+  uint64_t failures;
+  /** Waits on the host that did not end while they spun. */
+  uint64_t sleeps;
+  /** Nanoseconds that those waits took in sum. */
+  uint64_t slept_ns;
+  /**
+   * Calls of symm_wait_signal_value(), symm_wait_signals(), symm_wait_value32() and
+   * symm_wait_value64().
+   */
+  uint64_t waits;
 } symm_group_stats_t;
 
-/** Ask what was done on a group. [local] Never waits. Since 0.2. */
+/**
+ * Ask what was done on a group.
+ * [local] [capturable] Since 0.2.
+ *
+ * Never waits.
+ */
 SYMM_API symm_status_t symm_group_stats(symm_group_t *group, symm_group_stats_t *out);
 
-/** Revoke the group on all ranks: pending and later calls return ABORTED. [local] Never waits; any thread; idempotent.
- *  @param reason  shown in the messages; NULL for none. Since 0.1. */
+/**
+ * Revoke the group on all ranks: pending and later calls return ABORTED.
+ * [local] Since 0.1.
+ *
+ * Never waits. Any thread may call, also while other calls on the group are under way. A second
+ * call does nothing.
+ *
+ * @param reason  shown in the messages; NULL: none.
+ */
 SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason);
 
-/** Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
- *  [collective] [blocking, options.timeout_ms] Optional. Afterwards only queries and release are allowed: all else on the group
- * and its memories is INVALID_HANDLE. Since 0.2.
- *  @return TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same. */
+/**
+ * End a group in good order: wait until all ranks have arrived here, so that none sees another
+ * leave early.
+ * [collective] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * The call is optional. Afterwards only queries and release are allowed: everything else on the
+ * group and its memories is INVALID_HANDLE.
+ *
+ * @param options  NULL means the defaults.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the group is ended all the same.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is ended all the same.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group; it is ended all the same.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options.timeout_ms is SYMM_TIMEOUT_NOW.
+ */
 SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, const symm_wait_options_t *options);
 
-/** Add a reference. [local] Since 0.1. */
+/**
+ * Add a reference.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_group_retain(symm_group_t *group);
-/** Drop a reference. [local] NULL is accepted. Peers that still wait for this rank get PEER_FAILED. Since 0.1. */
+
+/**
+ * Drop a reference.
+ * [local] Since 0.1.
+ *
+ * NULL is accepted. Memories of the group keep it alive. When it goes, this rank leaves the
+ * group, and peers that still wait for it get PEER_FAILED.
+ */
 SYMM_API void symm_group_release(symm_group_t *group);
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------- */
+
+/*
+ * A buffer is this rank's block, allocated by symm_alloc() or adopted from another library by
+ * symm_buffer_adopt(). It becomes a memory by symm_rendezvous(), on as many groups of its
+ * device as it is wanted on.
+ */
 
 /** Bits of symm_alloc_options_t.flags. */
 enum symm_alloc_flag_values {
-  SYMM_ALLOC_HOST = 1 /**< memory of the host, pinned, which devices and the host reach alike */
+  /** Pinned memory of the host, which devices and the host reach alike. */
+  SYMM_ALLOC_HOST = 1
 };
 
-/** How to allocate; NULL means the defaults. */
+/** How to allocate. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t flags; /**< enum symm_alloc_flag_values */
-  int32_t
-      numa_node; /**< of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread */
-  uint64_t
-      alignment; /**< of the address of this rank's block here, a power of two; 0: as symm_buffer_pointer() says */
-  uint64_t
-      page_bytes; /**< least size of its pages, a power of two; 0: the system's, of which the kernel may join some. On the
-                          host larger ones are huge pages (2 MiB and 1 GiB on x86-64), which an administrator has set aside */
-  const char *name;        /**< shown in messages, cut to 63 bytes; NULL: "" */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /** Bits of symm_alloc_flag_values. */
+  uint64_t flags;
+  /**
+   * NUMA node of SYMM_ALLOC_HOST. SYMM_NODE_NEAREST: the one nearest to the device, with the
+   * host back end to the calling thread.
+   */
+  int32_t numa_node;
+  /**
+   * Alignment of the address of this rank's block here, a power of two; 0: as
+   * symm_buffer_pointer() says.
+   */
+  uint64_t alignment;
+  /**
+   * Least size of its pages, a power of two; 0: the system's, of which the kernel may join
+   * some. On the host larger pages are huge pages (2 MiB and 1 GiB on x86-64), which an
+   * administrator has set aside.
+   */
+  uint64_t page_bytes;
+  /** Shown in messages, cut to 63 bytes; NULL: "". */
+  const char *name;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_alloc_options_t;
 
+/** The defaults of symm_alloc_options_t. */
 #define SYMM_ALLOC_OPTIONS_INIT \
   {sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.2.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, size_t struct_size);
 
-/** Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
- *  group and on any other group of the same device. A group that was revoked or finalized allocates nothing. Since 0.2.
- *  With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
- *  rendezvous so does the host in each rank's process, by the same address; so do the importer's device and host after an import
- * by a token. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
- *  allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
- *  @param size     bytes, > 0.
- *  @return OUT_OF_MEMORY (the limit that was hit is named; no room for the alignment; too few huge pages are free),
- *          INVALID_ARGUMENT (size, no such node, no power of two), UNSUPPORTED (a flag that this library does not know),
- *          UNAVAILABLE (SYMM_ALLOC_HOST, its node, pages of this size; the message says why), CUDA. */
+/**
+ * Allocate this rank's block on the group's device, zeroed.
+ * [local] [blocking] Since 0.2.
+ *
+ * The buffer may be rendezvoused on this group and on any other group of the same device.
+ *
+ * With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all
+ * ranks reach it, and after a rendezvous so does the host in each rank's process, by the same
+ * address; so do the importer's device and host after an import by a token. symm_device_info()
+ * says whether it can be had. On a host group, where all memory is the host's, the flag only
+ * allows to name a node. All pages are on that node, whoever touches them first, or the call
+ * fails.
+ *
+ * @param group     group whose device the block is on.
+ * @param size      bytes, > 0.
+ * @param options   NULL means the defaults.
+ * @param[out] out  one reference, for symm_buffer_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  size is 0; there is no such node, or it is named without
+ *                                    SYMM_ALLOC_HOST; alignment or page_bytes is not a power of
+ *                                    two.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     the message names the limit that was hit; or there is no
+ *                                    room for the alignment, or too few huge pages are free.
+ * @retval SYMM_ERR_UNAVAILABLE       SYMM_ALLOC_HOST, its node or pages of this size cannot be
+ *                                    had; the message says why.
+ * @retval SYMM_ERR_UNSUPPORTED       this library does not know a flag.
+ * @retval SYMM_ERR_SYSTEM            a system call failed; the process may have run out of
+ *                                    descriptors.
+ */
 SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size,
                                   const symm_alloc_options_t *options, symm_buffer_t **out);
 
-/** How to adopt; NULL means the defaults. */
+/** How to adopt. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  int32_t fd;       /**< a memfd, with the host back end, where `pointer` is NULL; -1: none */
-  uint64_t offset;  /**< of the piece in it, a multiple of 16 */
-  const char *name; /**< shown in messages, cut to 63 bytes; NULL: "" */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /** A memfd, with the host back end, where `pointer` is NULL; -1: none. */
+  int32_t fd;
+  /** Offset of the piece in the memfd, a multiple of 16. */
+  uint64_t offset;
+  /** Shown in messages, cut to 63 bytes; NULL: "". */
+  const char *name;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_adopt_options_t;
 
+/** The defaults of symm_adopt_options_t. */
 #define SYMM_ADOPT_OPTIONS_INIT {sizeof(symm_adopt_options_t), -1, 0, NULL, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.2.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, size_t struct_size);
 
-/** Make a buffer of memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
- *  [blocking] With the host back end it is a piece of a memfd (options.fd), open for reading and writing and sealed against
- *  shrinking (F_SEAL_SHRINK), since a rank that touched what its owner has cut off would be killed. The descriptor stays its
- *  owner's, to be closed at any time; pages that it has none for yet are allocated now.
- *  With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
- *  (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
- *  adopted and allocated buffers.
+/**
+ * Make a buffer of memory that another library has allocated, to be rendezvoused like one of
+ * symm_alloc().
+ * [local] [blocking] Since 0.2.
  *
- *  The buffer refers to the physical memory and maps it once more: symm_buffer_pointer() is a new address of the same bytes,
- *  which stay as they are. The owner's mapping is never touched, and the owner may unmap it and free the memory at any time.
- *  While it is there, its addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the whole
- *  allocation that the piece lies in.
- *  @param pointer  anywhere inside a mapped allocation, a multiple of 16; NULL for a descriptor.
- *  @param size     bytes, > 0; up to the end of the allocation that `pointer` lies in, or of the memfd. What was mapped piece by
- *                  piece (PyTorch's expandable segments) can be adopted piece by piece.
- *  @return INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (an address with the host back end, for
- *          which no other process could map it; a descriptor with CUDA), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.2. */
+ * - Host back end: the memory is a piece of a memfd (options.fd), open for reading and writing
+ *   and sealed against shrinking (F_SEAL_SHRINK), since a rank that touched what the owner has
+ *   cut off would be killed. The descriptor stays its owner's, to be closed at any time. Pages
+ *   that it has none for yet are allocated now.
+ * - CUDA: the memory was made by cuMemCreate on the group's device and for a POSIX file
+ *   descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap. Memory of
+ *   cudaMalloc cannot be shared so.
+ *
+ * The buffer refers to the physical memory and maps it once more: symm_buffer_pointer() is a
+ * new address of the same bytes, which stay as they are. The owner's mapping is never touched,
+ * and the owner may unmap it and free the memory at any time. While that mapping is there, its
+ * addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the
+ * whole allocation that the piece lies in. Ranks may mix adopted and allocated buffers.
+ *
+ * @param group     group whose device the memory is on.
+ * @param pointer   anywhere inside a mapped allocation, a multiple of 16; NULL for a
+ *                  descriptor.
+ * @param size      bytes, > 0, at most to the end of the allocation that `pointer` lies in, or
+ *                  of the memfd. What was mapped piece by piece (PyTorch's expandable segments)
+ *                  can be adopted piece by piece.
+ * @param options   NULL means the defaults.
+ * @param[out] out  one reference, for symm_buffer_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the memory or the descriptor cannot be shared, or does not
+ *                                    hold the piece; the message says why.
+ * @retval SYMM_ERR_UNSUPPORTED       an address with the host back end, which no other process
+ *                                    could map; or a descriptor with CUDA.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     the pages of the memfd, or address space, cannot be had.
+ * @retval SYMM_ERR_SYSTEM            a system call failed.
+ */
 SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size,
                                          const symm_adopt_options_t *options, symm_buffer_t **out);
 
 /** Bits of symm_buffer_info_t.flags. */
 enum symm_buffer_flag_values {
-  SYMM_BUFFER_HOST = 1,   /**< allocated by SYMM_ALLOC_HOST, or for a host group */
-  SYMM_BUFFER_ADOPTED = 2 /**< made by symm_buffer_adopt() */
+  /** Allocated by SYMM_ALLOC_HOST, or for a host group. */
+  SYMM_BUFFER_HOST = 1,
+  /** Made by symm_buffer_adopt(). */
+  SYMM_BUFFER_ADOPTED = 2
 };
 
-/** What is known of a buffer. Filled by symm_buffer_info(). */
+/** Facts about a buffer. Filled by symm_buffer_info(). */
 typedef struct {
   size_t struct_size;
   symm_backend_t backend;
-  int32_t device;        /**< 0 with the host back end */
-  uint64_t bytes;        /**< asked for */
-  uint64_t mapped_bytes; /**< of address space, and of memory where it was not adopted */
-  uint64_t flags;        /**< enum symm_buffer_flag_values */
-  int32_t numa_node;     /**< that was asked for, else SYMM_NODE_NEAREST */
-  int32_t memories;      /**< that it has become and that live */
-  void *pointer;         /**< as symm_buffer_pointer() */
-  uint64_t
-      page_bytes; /**< size of the pages that its memory is made of; 0: adopted from a device, not known */
+  /** 0 with the host back end. */
+  int32_t device;
+  /** Bytes that were asked for. */
+  uint64_t bytes;
+  /** Bytes of address space, and of memory unless it was adopted. */
+  uint64_t mapped_bytes;
+  /** Bits of symm_buffer_flag_values. */
+  uint64_t flags;
+  /** Node that was asked for, else SYMM_NODE_NEAREST. */
+  int32_t numa_node;
+  /** Living memories that it has become. */
+  int32_t memories;
+  /** Its address, as symm_buffer_pointer() gives it. */
+  void *pointer;
+  /** Size of the pages that its memory is made of; 0: adopted from a device, not known. */
+  uint64_t page_bytes;
+  /** Name from the options, cut to 63 bytes. */
   char name[64];
 } symm_buffer_info_t;
 
-/** Describe a buffer. [local] Since 0.2. */
+/**
+ * Describe a buffer.
+ * [local] [capturable] Since 0.2.
+ */
 SYMM_API symm_status_t symm_buffer_info(symm_buffer_t *buffer, symm_buffer_info_t *out);
 
-/** Find the buffer of this process that `address` lies in, anywhere inside; an adopted one also by the addresses of its owner, as
- *  long as he has it mapped there. [local] Any thread; allocates and formats nothing where there is none. Since 0.2.
- *  @param[out] out         one reference, for symm_buffer_release(); may be NULL.
- *  @param[out] out_offset  bytes from the start of the block; may be NULL.
- *  @return NOT_FOUND. */
+/**
+ * Find the buffer of this process that contains `address`.
+ * [local] [capturable] Since 0.2.
+ *
+ * The address may lie anywhere inside the block. An adopted buffer is found by the addresses of
+ * its owner too, as long as the owner has it mapped there. Any thread may call. Where there is
+ * no buffer, nothing is allocated or formatted.
+ *
+ * @param address          address to look up.
+ * @param[out] out         one reference, for symm_buffer_release(); may be NULL.
+ * @param[out] out_offset  bytes from the start of the block; may be NULL.
+ * @retval SYMM_ERR_NOT_FOUND  no buffer contains the address.
+ */
 SYMM_API symm_status_t symm_buffer_find(const void *address, symm_buffer_t **out,
                                         size_t *out_offset);
 
-/** Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
- *  says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
- *  @param offset       bytes from the start of the buffer; the address there must be a multiple of the host's page size.
- *  @param size         bytes, > 0, within the buffer; the descriptor covers whole pages, so up to a page less one byte more.
- *  @param[out] out_fd  a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
- *                      use it no longer than the buffer or a memory of it lives.
- *  @return INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1. */
+/**
+ * Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to
+ * map.
+ * [local] Since 0.1.
+ *
+ * symm_device_info() says whether that can be had. What such a device writes is ordered with
+ * kernels by its own means, not by symm.
+ *
+ * @param offset       bytes from the start of the buffer; the address there must be a multiple
+ *                     of the host's page size.
+ * @param size         bytes, > 0, within the buffer. The descriptor covers whole pages, and so
+ *                     may reach beyond the piece by less than a page.
+ * @param[out] out_fd  a descriptor of this piece, which starts at offset 0 of it and is closed
+ *                     on exec. The caller closes it, and uses it only while the buffer or a
+ *                     memory of it lives.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  offset or size is wrong.
+ * @retval SYMM_ERR_UNAVAILABLE       always on the host back end; else the message says why.
+ * @retval SYMM_ERR_SYSTEM            the descriptor cannot be closed on exec.
+ */
 SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t size,
                                                  int32_t *out_fd);
 
-/** Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16. [local] Valid while the buffer or
- * a memory of it lives. Since 0.1. */
+/**
+ * Address of the block.
+ * [local] [capturable] Since 0.1.
+ *
+ * It is aligned to at least 4096 bytes and as asked for, that of an adopted block to 16 bytes.
+ * It is valid while the buffer or a memory of it lives.
+ */
 SYMM_API symm_status_t symm_buffer_pointer(symm_buffer_t *buffer, void **out_pointer);
-/** Bytes asked for. [local] Since 0.1. */
+
+/**
+ * Bytes that were asked for.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_buffer_size(symm_buffer_t *buffer, size_t *out_bytes);
-/** Add a reference. [local] Since 0.1. */
+
+/**
+ * Add a reference.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_buffer_retain(symm_buffer_t *buffer);
-/** Drop a reference. [local] NULL is accepted. Since 0.1. */
+
+/**
+ * Drop a reference.
+ * [local] Since 0.1.
+ *
+ * NULL is accepted. The chapter on streams says when memory of a device is given back.
+ */
 SYMM_API void symm_buffer_release(symm_buffer_t *buffer);
 
-/** How to meet; NULL means the defaults. */
+/* ---- memories -------------------------------------------------------------------------- */
+
+/*
+ * A memory is a buffer after rendezvous: the blocks of all ranks are mapped here, and beside
+ * each block lies a signal pad. The blocks stay mapped while the memory lives, even after a
+ * rank has died or has released its own handle.
+ */
+
+/** How to meet. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t
-      tag; /**< calls with equal tags meet, in the order in which they are made; 0 is as good as any */
-  uint64_t timeout_ms; /**< 0: the group's create_timeout_ms */
-  int32_t
-      channels; /**< signal channels of the memory, the same on all ranks; 0: as many as the group has */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /** Calls with equal tags meet, in the order in which they are made; 0 is as good as any. */
+  uint64_t tag;
+  /** Deadline in milliseconds; 0: the group's create_timeout_ms. */
+  uint64_t timeout_ms;
+  /** Signal channels of the memory, the same on all ranks; 0: as many as the group has. */
+  int32_t channels;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_rendezvous_options_t;
 
+/** The defaults of symm_rendezvous_options_t. */
 #define SYMM_RENDEZVOUS_OPTIONS_INIT {sizeof(symm_rendezvous_options_t), 0, 0, 0, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.2.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *options,
                                                     size_t struct_size);
 
-/** Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms] All or nothing.
- *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags. Ranks of which each
- *  waits with a tag that the other has not come with are told so after 2 seconds: threads that call at once come at once.
- *  A buffer meets once on a group: while the handles of both live, the memory is kept, and a second call is [local], looks at no
- *  option but its struct_size, and gives the same memory with one more reference. Since 0.2.
- *  A rank that was stopped in a call of a group that failed goes on with it when it is resumed. A buffer that it has mapped
- *  meets on no other group until its process is dead, has released that group, or made another when it knew of the failure.
- *  @param buffer   of the same size on all ranks. Threads that share one must agree on who calls first.
- *  @return MISMATCH (sizes, channels or tags differ), UNSUPPORTED (more channels than there are), TIMEOUT, PEER_FAILED, ABORTED,
- *          SYSTEM, OUT_OF_MEMORY, UNAVAILABLE (a process may still write to the buffer; the message names it, and the group stays
- *          usable). */
+/**
+ * Exchange blocks: after the call every rank's block is mapped here.
+ * [collective] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * All or nothing: the call succeeds on all ranks, or fails on all with the same status. A
+ * failure that all ranks agreed on leaves the group usable, as when sizes differ or a rank has
+ * too little memory. When a rank was late, died or aborted, the group is revoked.
+ *
+ * - Several calls may run at once from several threads: on distinct groups freely, on one group
+ *   with distinct tags. Two ranks that wait with different tags, for which the other has not
+ *   come, get MISMATCH after 2 seconds; so where several threads call at once, their calls must
+ *   be close together in time.
+ * - A buffer meets once on a group. While the handles of both live, the memory is kept: a
+ *   second call is [local] and [capturable], looks at no option but its struct_size, and gives
+ *   the same memory with one more reference.
+ * - A rank that was stopped in a call of a group that failed goes on with the call when it is
+ *   resumed. A buffer that it has mapped meets on no other group until its process is dead, has
+ *   released that group, or has made another group when it knew of the failure.
+ *
+ * @param group     group to meet on.
+ * @param buffer    buffer of the group's device, of the same size on all ranks. Threads that
+ *                  share one must agree on who calls first.
+ * @param options   NULL means the defaults.
+ * @param[out] out  one reference, for symm_memory_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the buffer is on another device, options.channels is
+ *                                    negative, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       more than 256 channels.
+ * @retval SYMM_ERR_MISMATCH          sizes, channels or tags differ. After different tags the
+ *                                    group is revoked.
+ * @retval SYMM_ERR_UNAVAILABLE       a process may still write to the buffer; the message names
+ *                                    it.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory or address space, or a CUDA
+ *                                    group has 256 memories already.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ * @retval SYMM_ERR_CUDA              a call of the driver failed on a rank.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer,
                                        const symm_rendezvous_options_t *options,
                                        symm_memory_t **out);
 
-/** The memory that a buffer has become on a group. [local] Since 0.2.
- *  @return NOT_FOUND before symm_rendezvous(). */
+/**
+ * Get the memory that a buffer has become on a group.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param group     group that it met on.
+ * @param[out] out  one reference, for symm_memory_release().
+ * @retval SYMM_ERR_NOT_FOUND  symm_rendezvous() was not called for them.
+ */
 SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *group,
                                           symm_memory_t **out);
 
-/** What is known of a memory. Filled by symm_memory_info(). */
+/** Facts about a memory. Filled by symm_memory_info(). */
 typedef struct {
   size_t struct_size;
   int32_t rank;
-  int32_t size;               /**< ranks */
-  uint64_t bytes;             /**< of each block */
-  uint64_t id;                /**< the same on all ranks */
-  int32_t channels;           /**< signal channels */
-  int32_t signal_pad_bytes;   /**< of each pad: channels * size * 8 */
-  int32_t multicast;          /**< 1 if it has a multicast address, then on all ranks */
-  char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
+  /** Number of ranks. */
+  int32_t size;
+  /** Bytes of each block. */
+  uint64_t bytes;
+  /** The same on all ranks. */
+  uint64_t id;
+  /** Number of signal channels. */
+  int32_t channels;
+  /** Bytes of each pad: channels * size * 8. */
+  int32_t signal_pad_bytes;
+  /** 1 if it has a multicast address, then on all ranks. */
+  int32_t multicast;
+  /** Why multicast is 0, else ""; the same on all ranks. */
+  char multicast_reason[192];
 } symm_memory_info_t;
 
-/** Describe a memory. [local] Since 0.1. */
+/**
+ * Describe a memory.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_memory_info(symm_memory_t *memory, symm_memory_info_t *out);
 
-/** Address at which rank `rank`'s block is mapped here. [local] Valid while the memory lives, even after that rank died.
- *  @return UNAVAILABLE for a rank on another machine. Since 0.1. */
+/**
+ * Address at which rank `rank`'s block is mapped here.
+ * [local] [capturable] Since 0.1.
+ *
+ * Valid while the memory lives, even after that rank died.
+ *
+ * @param rank              0 .. size-1.
+ * @param[out] out_pointer  the address.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank is out of range.
+ * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine; symm_put() and symm_get()
+ *                                    reach it.
+ */
 SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, void **out_pointer);
 
-/** Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first. [local] A word is written by its
- *  source rank only. Use a channel either through the calls for signals or by code of your own; symm/device.cuh does as those
- *  calls do. Since 0.2.
- *  @return UNAVAILABLE for a rank on another machine. */
+/**
+ * Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first.
+ * [local] [capturable] Since 0.2.
+ *
+ * A word is written by its source rank only. Use a channel either through the calls for signals
+ * or by code of your own; symm/device.cuh does as those calls do. Valid while the memory lives.
+ *
+ * @param rank          0 .. size-1.
+ * @param[out] out_pad  the address.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank is out of range.
+ * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine.
+ */
 SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank, void **out_pad);
 
-/** Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
- *  while the memory lives; NULL for ranks on other machines. Since 0.1. */
+/**
+ * Table of the `size` block addresses, readable by the group's device, for the host back end by
+ * the host.
+ * [local] [capturable] Since 0.1.
+ *
+ * Valid while the memory lives. The entries of ranks on other machines are NULL.
+ */
 SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *const **out_table);
-/** Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1. */
+
+/**
+ * Table of the `size` pad addresses, readable by the group's device, for the host back end by
+ * the host.
+ * [local] [capturable] Since 0.1.
+ *
+ * Valid while the memory lives. The entries of ranks on other machines are NULL.
+ */
 SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void *const **out_table);
 
-/** How pads and counts lie in a symm_memory_view_t: as uint64_t[channel][source]. Another number is another layout. */
+/**
+ * Layout of pads and counts in a symm_memory_view_t: uint64_t[channel][source]. Another number
+ * is another layout.
+ */
 #define SYMM_MEMORY_VIEW_LAYOUT 1
 
-/** A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All pointers are device
- *  addresses. symm_memory_device_view() fills it. */
+/**
+ * Memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All
+ * pointers are device addresses. symm_memory_device_view() fills it.
+ */
 typedef struct {
   size_t struct_size;
-  uint32_t
-      layout; /**< SYMM_MEMORY_VIEW_LAYOUT of the library; a kernel that knows another must not use the pads */
+  /**
+   * SYMM_MEMORY_VIEW_LAYOUT of the library. A kernel that knows another must not use the pads.
+   */
+  uint32_t layout;
+  /** This rank. */
   int32_t rank;
-  int32_t size;          /**< ranks */
-  int32_t channels;      /**< signal channels */
-  void *const *blocks;   /**< symm_memory_pointer_table() */
-  uint64_t *const *pads; /**< symm_memory_signal_pad_table() */
-  uint64_t *taken;       /**< counts of signals that this rank has taken */
-  uint64_t timeout_ns;   /**< of each wait; UINT64_MAX: none */
-  const uint32_t *stop;  /**< a word that ends all waits when it becomes other than 0; NULL: none */
+  /** Number of ranks. */
+  int32_t size;
+  /** Number of signal channels. */
+  int32_t channels;
+  /** Table of symm_memory_pointer_table(). */
+  void *const *blocks;
+  /** Table of symm_memory_signal_pad_table(). */
+  uint64_t *const *pads;
+  /** Counts of signals that this rank has taken. */
+  uint64_t *taken;
+  /** Deadline of each wait in nanoseconds; UINT64_MAX: none. */
+  uint64_t timeout_ns;
+  /** A word that ends all waits when it becomes other than 0; NULL: none. */
+  const uint32_t *stop;
 } symm_memory_view_t;
 
-/** Describe a memory for kernels of your own, to which the struct is passed by value. [local] Valid while the memory lives.
- *  @param timeout_ms    of each wait in a kernel; 0: the group's, SYMM_TIMEOUT_INFINITE: none.
- *  @param stop          device address of an uint32_t that ends all waits (pinned host memory, say), or NULL.
- *  @return UNSUPPORTED with the host back end, which has no kernels. Since 0.2. */
+/**
+ * Describe a memory for kernels of your own, to which the struct is passed by value.
+ * [local] [capturable] Since 0.2.
+ *
+ * Valid while the memory lives.
+ *
+ * @param timeout_ms  deadline of each wait in a kernel, in milliseconds; 0: the group's,
+ *                    SYMM_TIMEOUT_INFINITE: none.
+ * @param stop        device address of a uint32_t that ends all waits (pinned host memory,
+ *                    say), or NULL.
+ * @param[out] out    the view.
+ * @retval SYMM_ERR_UNSUPPORTED  the host back end, which has no kernels.
+ */
 SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t timeout_ms,
                                                const void *stop, symm_memory_view_t *out);
 
-/** Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
- *  multimem instructions of the device (compute capability 9.0); any other access is undefined. [local] Valid while the memory
- *  lives. Only a group that asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1 on all ranks) has such addresses, and none
- *  where on any rank SYMM_MULTICAST=0, NCCL_NVLS_ENABLE=0, NVSHMEM_DISABLE_NVLS=1 or TORCH_SYMM_MEM_DISABLE_MULTICAST=1 is set,
- *  the driver or a device has no multicast, ranks share a device, or setting it up fails. Everything else works without.
- *  Since 0.1.
- *  @return UNAVAILABLE if there is none; the message says why, as symm_memory_info() does. */
+/**
+ * Multicast address of the memory.
+ * [local] [capturable] Since 0.1.
+ *
+ * What is stored there reaches the blocks of all ranks, and a reducing load combines them, by
+ * the multimem instructions of the device (compute capability 9.0). Any other access is
+ * undefined. The address is valid while the memory lives.
+ *
+ * Only a group that asked for it, by SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1 on all ranks, has
+ * such addresses. There is none if any of these holds; everything else works without:
+ * - SYMM_MULTICAST=0, NCCL_NVLS_ENABLE=0, NVSHMEM_DISABLE_NVLS=1 or
+ *   TORCH_SYMM_MEM_DISABLE_MULTICAST=1 is set on any rank.
+ * - The driver or a device has no multicast.
+ * - Ranks share a device.
+ * - Setting it up fails.
+ *
+ * @param[out] out_pointer  the address.
+ * @retval SYMM_ERR_UNAVAILABLE  there is none; the message says why, as symm_memory_info()
+ *                               does.
+ */
 SYMM_API symm_status_t symm_memory_multicast_pointer(symm_memory_t *memory, void **out_pointer);
 
-/** Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
- *  found by the addresses of its owner too, as long as he has it mapped there. Since 0.2.
- *  @param[out] out         one reference, for symm_memory_release(); may be NULL.
- *  @param[out] out_rank    whose block it is; may be NULL.
- *  @param[out] out_offset  bytes from the start of the block; may be NULL.
- *  @return NOT_FOUND if no memory of the group maps the address. */
+/**
+ * Find the memory of `group` that maps `address`.
+ * [local] [capturable] Since 0.2.
+ *
+ * The address may lie anywhere inside any rank's block that is mapped here. An adopted block of
+ * this rank is found by the addresses of its owner too, as long as the owner has it mapped
+ * there.
+ *
+ * @param address          address to look up.
+ * @param[out] out         one reference, for symm_memory_release(); may be NULL.
+ * @param[out] out_rank    whose block it is; may be NULL.
+ * @param[out] out_offset  bytes from the start of the block; may be NULL.
+ * @retval SYMM_ERR_NOT_FOUND  no memory of the group maps the address.
+ */
 SYMM_API symm_status_t symm_memory_find(symm_group_t *group, const void *address,
                                         symm_memory_t **out, int32_t *out_rank, size_t *out_offset);
 
-/** Add a reference. [local] Since 0.1. */
+/**
+ * Add a reference.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_memory_retain(symm_memory_t *memory);
-/** Drop a reference. [local] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1. */
+
+/**
+ * Drop a reference.
+ * [local] Since 0.1.
+ *
+ * NULL is accepted. Other ranks keep their mappings of this block.
+ */
 SYMM_API void symm_memory_release(symm_memory_t *memory);
 
-/* ---- streams --------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------- */
 
-/* A stream is a CUstream of the primary context of the group's device. A handle is used in the call that it is given to and not
- * kept, so a stream may be destroyed at any time after. What went wrong in what calls have issued is known when the stream is
- * there: symm_group_synchronize() tells.
- *   A release asks the driver about the whole device, which would invalidate captures. It is put off while symm knows of a
- * capture: one in which it was called, until a call outside of one from the same thread, or one on a blocking stream. Release
- * nothing of which uses were not recorded during others. Kernels of up to three groups may wait for other ranks on a device at a
- * time, in any order. More groups at once, and kernels of others that wait for ranks, must be ordered alike on all ranks by the
- * caller. */
+/*
+ * A stream is a CUstream of the primary context of the group's device. A call uses a handle of
+ * a stream and does not keep it, so a stream may be destroyed at any time. What went wrong in
+ * the work that calls have issued is known when the stream has come to its end:
+ * symm_group_synchronize() tells.
+ *
+ * Releasing memory asks the driver about the whole device, which would invalidate captures. So
+ * the library puts a release off while it knows of a capture:
+ * - one in which a call of symm was made, until the same thread makes a call outside of a
+ *   capture;
+ * - or one on a blocking stream.
+ *
+ * During other captures, release nothing whose uses were not recorded by
+ * symm_buffer_record_use().
+ *
+ * Kernels of up to three groups may wait for other ranks on a device at a time, in any order.
+ * More groups at once, and kernels of others that wait for ranks, must be ordered by the
+ * caller, alike on all ranks.
+ */
 
-/** Where a parameter says so, cast to void * by way of uintptr_t: all streams. */
+/** All streams. Accepted where a parameter says so, cast to void * by way of uintptr_t. */
 #define SYMM_ALL_STREAMS UINT64_MAX
 
-/** What is issued on `stream` next runs after what was issued on `after_stream`. [local] [stream] Nothing on the host. Since 0.2.
- *  @param after_stream  SYMM_ALL_STREAMS: all streams that calls on this group were issued on, in a capture those of the capture.
- *  @return INVALID_HANDLE, INVALID_ARGUMENT, CUDA. */
+/**
+ * Order streams: what is issued on `stream` next runs after what was issued on `after_stream`.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * With the host back end the call does nothing.
+ *
+ * @param stream        stream that waits.
+ * @param after_stream  stream that it waits for. SYMM_ALL_STREAMS: all streams that calls on
+ *                      this group were issued on, in a capture those of the capture.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  stream is SYMM_ALL_STREAMS, or its capture was
+ *                                    invalidated; with the host back end, stream or
+ *                                    after_stream is a stream.
+ */
 SYMM_API symm_status_t symm_stream_wait(symm_group_t *group, void *stream, void *after_stream);
 
-/** Ask whether all that was issued on `stream` is over. [local] Never waits; 1 always on the host. Since 0.2.
- *  @return INVALID_ARGUMENT (the stream is being captured, which this call leaves as it is), CUDA. */
+/**
+ * Ask whether everything that was issued on `stream` is over.
+ * [local] [capturable] Since 0.2.
+ *
+ * Never waits. The answer is always 1 on the host.
+ *
+ * @param[out] out_done  1: over; 0: not yet.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the stream is being captured, which this call leaves as it
+ *                                    is.
+ * @retval SYMM_ERR_CUDA              work on the stream has failed.
+ */
 SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream, int32_t *out_done);
 
-/** Wait until all that was issued on `stream` is over, and say what went wrong with the group. [local] [blocking,
- *  options.timeout_ms] Since 0.2.
- *  @return TIMEOUT: the stream is not there yet, the group stays usable; what revoked the group; INVALID_ARGUMENT (the stream is
- *          being captured); CUDA. */
+/**
+ * Wait until everything that was issued on `stream` is over, and say what went wrong with the
+ * group.
+ * [local] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * @param options  NULL means the defaults.
+ * @retval SYMM_ERR_TIMEOUT           the stream has not come to its end; the group stays
+ *                                    usable.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the stream is being captured.
+ * @retval SYMM_ERR_CUDA              work on the stream has failed.
+ */
 SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream,
                                               const symm_wait_options_t *options);
 
-/** Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. [local] [stream] Nothing on
- * the host. As record_stream() of PyTorch, it is about the release: that never waits, and the memory is given back later, when
- * all that the device had to do at that time is over; where uses were recorded, when those and symm's own calls are. Work on
- * streams that were not recorded must then be over before the release. In a capture the former holds again, since a graph may be
- * replayed anywhere. Since 0.2.
- *  @return INVALID_HANDLE, CUDA. */
+/**
+ * Say that what was issued on `stream` so far uses the buffer.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * Call it behind the last such work. As record_stream() of PyTorch, it is about the release,
+ * which never waits: the memory is given back later. With the host back end the call does
+ * nothing.
+ * - If no use was recorded, memory is given back when everything that the device had to do at
+ *   the time of the release is over.
+ * - If uses were recorded, it is given back when those and symm's own calls are over. Work on
+ *   streams that were not recorded must then be over before the release.
+ * - If a use was recorded in a capture, the first rule holds again, since a graph may be
+ *   replayed anywhere.
+ */
 SYMM_API symm_status_t symm_buffer_record_use(symm_buffer_t *buffer, void *stream);
-/** The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream] Since 0.2. */
+
+/**
+ * Say that what was issued on `stream` so far uses the memory.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * As symm_buffer_record_use(), for the blocks and pads of all ranks that are mapped here.
+ */
 SYMM_API symm_status_t symm_memory_record_use(symm_memory_t *memory, void *stream);
 
-/* ---- heap ------------------------------------------------------------------------------------------ */
+/* ---- heap ------------------------------------------------------------------------------ */
 
-/* One memory, handed out in pieces: creation is one allocation and one rendezvous, and after it no call of a heap says a word to
- * other ranks or makes a system call.
+/*
+ * A heap is one memory, handed out in pieces. Creation is one allocation and one rendezvous.
+ * After it no call of a heap says a word to other ranks or makes a system call.
  *
- *   Offsets     What a call answers follows from the calls on the heap before it, and from nothing else: ranks that make the same
- *               calls, with the same sizes and alignments in the same order, get the same offsets, so a piece here is the piece
- *               at the same offset there. Threads of one rank must therefore take turns in an order that all ranks share. With
- *               SYMM_CHECK=1 (or SYMM_GROUP_CHECK) a hash of the calls is compared in every collective of the group: ranks that
- *               went apart get MISMATCH, with two of them named, and heap calls must come in the same order as collectives.
- *   Pieces      A piece is symmetric memory: tokens, put and get, signals, collectives without a copy, and multicast work at its
- *               offset in symm_heap_memory(). A new one is not zeroed.
- *   Freeing     Never waits, and the next symm_heap_alloc() may hand the bytes out again: what depends on time would differ
- *               from rank to rank. So the caller orders re-use. Free a piece when no other rank writes or reads it any more (a
- *               barrier says so) and its tokens are withdrawn. On CUDA, work that uses the piece may still be under way if what
- *               uses the next one comes after it: on the same stream, or on one that waits for it. */
+ * - Offsets: what a call answers follows from the earlier calls on the heap, and from nothing
+ *   else. Ranks that make the same calls, with the same sizes and alignments in the same order,
+ *   get the same offsets, so a piece here is the piece at the same offset there. Threads of one
+ *   rank must therefore take turns in an order that all ranks share. With SYMM_CHECK=1 (or
+ *   SYMM_GROUP_CHECK) a hash of the calls is compared in every collective of the group: ranks
+ *   that went apart get MISMATCH, with two of them named, and heap calls must come in the same
+ *   order as collectives.
+ * - Pieces: a piece is symmetric memory. Tokens, put and get, signals, collectives without a
+ *   copy, and multicast work at its offset in symm_heap_memory(). A new piece is not zeroed.
+ * - Freeing: never waits, and the next symm_heap_alloc() may hand the bytes out again, since
+ *   what depends on time would differ from rank to rank. So the caller orders re-use. Free a
+ *   piece when no other rank writes or reads it any more (a barrier says so) and its tokens are
+ *   withdrawn. On CUDA, work that uses the piece may still be under way if what uses the next
+ *   one comes after it: on the same stream, or on one that waits for it.
+ */
 
-/** How to make a heap; NULL means the defaults. */
+/** How to make a heap. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t flags;          /**< as in symm_alloc_options_t */
-  int32_t numa_node;       /**< as there */
-  uint64_t alignment;      /**< of the block, and so the most that a piece can have; as there */
-  uint64_t page_bytes;     /**< as there */
-  const char *name;        /**< as there */
-  uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /** Flags, as in symm_alloc_options_t. */
+  uint64_t flags;
+  /** NUMA node, as in symm_alloc_options_t. */
+  int32_t numa_node;
+  /**
+   * Alignment of the block, as in symm_alloc_options_t, and so the most that a piece can have;
+   * 0: 4096.
+   */
+  uint64_t alignment;
+  /** Least size of its pages, as in symm_alloc_options_t. */
+  uint64_t page_bytes;
+  /** Shown in messages, cut to 63 bytes; NULL: "". */
+  const char *name;
+  /** Deadline in milliseconds; 0: the group's create_timeout_ms. */
+  uint64_t timeout_ms;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_heap_options_t;
 
+/** The defaults of symm_heap_options_t. */
 #define SYMM_HEAP_OPTIONS_INIT \
   {sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, 0, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.2.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size_t struct_size);
 
-/** Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms] All or nothing: what fails on one rank fails
- *  on all. Not to be called during stream capture. Since 0.2.
- *  @param bytes    > 0, the same on all ranks; rounded up to a multiple of 256.
- *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or 1 TiB and more), OUT_OF_MEMORY, MISMATCH (sizes differ), TIMEOUT,
- *          PEER_FAILED, ABORTED, SYSTEM, CUDA. */
+/**
+ * Make a heap of `bytes` on every rank.
+ * [collective] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * All or nothing: what fails on one rank fails on all. The group stays usable or is revoked as
+ * after symm_rendezvous(). Not to be called during stream capture.
+ *
+ * @param bytes     > 0, the same on all ranks; rounded up to a multiple of 256.
+ * @param options   NULL means the defaults.
+ * @param[out] out  one reference, for symm_heap_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  bytes is 0, options.timeout_ms is SYMM_TIMEOUT_NOW, or
+ *                                    another option is wrong, as for symm_alloc().
+ * @retval SYMM_ERR_UNSUPPORTED       1 TiB and more, or a flag is not known.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory, or a CUDA group has 256
+ *                                    memories already.
+ * @retval SYMM_ERR_UNAVAILABLE       a rank cannot have SYMM_ALLOC_HOST, its node or pages of
+ *                                    this size.
+ * @retval SYMM_ERR_MISMATCH          sizes differ.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ */
 SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes,
                                         const symm_heap_options_t *options, symm_heap_t **out);
 
-/** Take a piece of this rank's block. [local] From any thread; also during stream capture. Since 0.2.
- *  @param size             bytes, > 0; what is taken is a multiple of 256.
- *  @param alignment        a power of two, at most that of the block; 0: 256, and never less.
- *  @param[out] out_pointer where the piece lies in this rank's block.
- *  @param[out] out_offset  bytes from the start of the block; may be NULL.
- *  @return OUT_OF_MEMORY (the message has what was asked for, what is free, and the largest free piece; nothing has changed),
- *          INVALID_ARGUMENT, and whatever the group was revoked with. */
+/**
+ * Take a piece of this rank's block.
+ * [local] [capturable] Since 0.2.
+ *
+ * Any thread may call.
+ *
+ * @param size              bytes, > 0; what is taken is a multiple of 256.
+ * @param alignment         a power of two, at most that of the block; 0: 256, and never less.
+ * @param[out] out_pointer  where the piece lies in this rank's block.
+ * @param[out] out_offset   bytes from the start of the block; may be NULL.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     the message has what was asked for, what is free, and the
+ *                                    largest free piece; nothing has changed.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  size is 0, or alignment is not a power of two or too
+ *                                    large.
+ */
 SYMM_API symm_status_t symm_heap_alloc(symm_heap_t *heap, size_t size, size_t alignment,
                                        void **out_pointer, size_t *out_offset);
 
-/** Give a piece back. [local] Never waits, from any thread, also after the group has failed; see "Freeing". Since 0.2.
- *  @param pointer  as symm_heap_alloc() gave it; NULL does nothing.
- *  @return INVALID_ARGUMENT (freed already, inside a piece, not of this heap); nothing has changed. */
+/**
+ * Give a piece back.
+ * [local] [capturable] Since 0.2.
+ *
+ * Never waits. Any thread may call, also after the group has failed. The introduction of this
+ * chapter says when a piece may be freed.
+ *
+ * @param pointer  as symm_heap_alloc() gave it; NULL does nothing.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  pointer was freed already, lies inside a piece, or is not
+ *                                    of this heap; nothing has changed.
+ */
 SYMM_API symm_status_t symm_heap_free(symm_heap_t *heap, void *pointer);
 
-/** Find the piece that contains `address`, anywhere between its first and its last byte in this rank's block. [local] Since 0.2.
- *  @param[out] out_pointer start of the piece.
- *  @param[out] out_size    bytes asked for; may be NULL.
- *  @return NOT_FOUND if no piece that is in use contains it. */
+/**
+ * Find the piece that contains `address`, anywhere between its first and its last byte in this
+ * rank's block.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param address           address to look up.
+ * @param[out] out_pointer  start of the piece.
+ * @param[out] out_size     bytes that were asked for; may be NULL.
+ * @retval SYMM_ERR_NOT_FOUND  no piece that is in use contains it.
+ */
 SYMM_API symm_status_t symm_heap_find(symm_heap_t *heap, const void *address, void **out_pointer,
                                       size_t *out_size);
 
-/** The memory that the pieces lie in. [local] Since 0.2.
- *  @param[out] out  one reference, for symm_memory_release(); it keeps the pieces mapped, also when the heap is gone. */
+/**
+ * Get the memory that the pieces lie in.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param[out] out  one reference, for symm_memory_release(); it keeps the pieces mapped, also
+ *                  when the heap is gone.
+ */
 SYMM_API symm_status_t symm_heap_memory(symm_heap_t *heap, symm_memory_t **out);
 
-/** What is known of a heap. Filled by symm_heap_info(). */
+/** Facts about a heap. Filled by symm_heap_info(). */
 typedef struct {
   size_t struct_size;
-  uint64_t bytes;         /**< of each rank's block */
-  uint64_t used_bytes;    /**< in pieces, each a multiple of 256 */
-  uint64_t peak_bytes;    /**< the most that were ever used at once */
-  uint64_t free_bytes;    /**< the rest */
-  uint64_t largest_free;  /**< bytes of the largest free piece: more cannot be had at once */
-  uint64_t pieces;        /**< in use */
-  uint64_t free_pieces;   /**< that the free bytes lie in */
-  uint64_t calls;         /**< of symm_heap_alloc() and symm_heap_free() that went well */
-  uint64_t fragmentation; /**< per mille of the free bytes that are not in the largest free piece */
-  char name[64];          /**< as given, cut to 63 bytes */
+  /** Bytes of each rank's block. */
+  uint64_t bytes;
+  /** Bytes in pieces, each a multiple of 256. */
+  uint64_t used_bytes;
+  /** The most bytes that were ever used at once. */
+  uint64_t peak_bytes;
+  /** Bytes that are free. */
+  uint64_t free_bytes;
+  /** Bytes of the largest free piece: more cannot be had at once. */
+  uint64_t largest_free;
+  /** Pieces in use. */
+  uint64_t pieces;
+  /** Pieces that the free bytes lie in. */
+  uint64_t free_pieces;
+  /** Calls of symm_heap_alloc() and symm_heap_free() that went well. */
+  uint64_t calls;
+  /** Per mille of the free bytes that are not in the largest free piece. */
+  uint64_t fragmentation;
+  /** Name from the options, cut to 63 bytes. */
+  char name[64];
 } symm_heap_info_t;
 
-/** Describe a heap. [local] Since 0.2. */
+/**
+ * Describe a heap.
+ * [local] [capturable] Since 0.2.
+ */
 SYMM_API symm_status_t symm_heap_info(symm_heap_t *heap, symm_heap_info_t *out);
 
-/** Add a reference. [local] Since 0.2. */
+/**
+ * Add a reference.
+ * [local] [capturable] Since 0.2.
+ */
 SYMM_API symm_status_t symm_heap_retain(symm_heap_t *heap);
-/** Drop a reference. [local] NULL is accepted. With the last one all pieces go, once nobody holds the memory. Since 0.2. */
+
+/**
+ * Drop a reference.
+ * [local] Since 0.2.
+ *
+ * NULL is accepted. With the last reference all pieces go, once nobody holds the memory.
+ */
 SYMM_API void symm_heap_release(symm_heap_t *heap);
 
-/* ---- signals --------------------------------------------------------------------------------------- */
+/* ---- barriers and signals -------------------------------------------------------------- */
 
-/* Any number of streams, and threads of one rank, may share a channel, whether or not they are ordered with each other, and in
- * captured graphs: each barrier and each signal counts exactly once. A barrier ends when every rank of its set has begun as many
- * barriers on its channel as this rank had when it began, itself included. A wait that takes a signal takes one that no other
- * takes. Which of a rank's barriers meets which of another's, and who takes which signal, is as they happen to run where streams
- * are not ordered: give each a channel of its own where one is to meet its like.
+/*
+ * A barrier makes ranks meet. A signal goes from one rank to one other: it is a word of 64
+ * bits, one for each channel, source and destination of a memory, zero at first. Channels of
+ * barriers belong to the group, channels of signals to the memory.
  *
- * With the CUDA back end a wait that fails revokes the group, because what follows on the stream would run without it. With the
- * host back end a wait for a signal or a word that fails has taken nothing, and the group stays usable.
+ * A signal is either counted (symm_signal(), symm_wait_signal()) or carries values
+ * (symm_signal_value(), symm_wait_signal_value()). Use a channel for one of the two.
  *
- * A signal is a word of 64 bits, one for each channel, source and destination of a memory, zero at first. Signals are counted
- * (symm_signal(), symm_wait_signal()) or carry values (symm_signal_value(), symm_wait_signal_value()): use a channel for one of
- * the two. Channels of barriers are the group's, those of signals the memory's. */
+ * Any number of streams, and of threads of one rank, may share a channel, whether or not they
+ * are ordered with each other, and in captured graphs: each barrier and each signal counts
+ * exactly once.
+ * - A barrier ends when every rank of its set has begun as many barriers on its channel as this
+ *   rank had when it began, itself included.
+ * - A wait that takes a signal takes one that no other takes.
+ * - Where streams are not ordered, which of a rank's barriers meets which of another's, and who
+ *   takes which signal, is as they happen to run. Give each a channel of its own where one is
+ *   to meet its like.
+ *
+ * With the CUDA back end a wait that fails revokes the group, because what follows on the
+ * stream would run without it. With the host back end a wait for a signal or a word that fails
+ * has taken nothing, and the group stays usable.
+ *
+ * Between GPUs of several machines, NCCL carries barriers. Signals to and from a rank on
+ * another machine need UCX, and those to it cannot be captured; both are UNSUPPORTED otherwise.
+ */
 
-/** Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
- *  Barriers on different channels are independent. Two ranks that are in several sets must come to the barriers of these on one
- *  channel in the same order: they count what they have had of each other. With the host back end another order is MISMATCH, and
- * a thread in a barrier keeps others of its rank from that channel; with CUDA streams that are not ordered with each other need
- *  a channel for each such set, or a barrier may end early. Since 0.2.
- *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
- *  @param channel  0 .. channels-1.
- *  @return TIMEOUT (names the first missing rank; the group is revoked), MISMATCH (likewise), PEER_FAILED, ABORTED,
- *          INVALID_ARGUMENT. */
+/**
+ * Wait until all ranks of a set are here.
+ * [collective over the set] [stream] [capturable] Since 0.2.
+ *
+ * What the ranks wrote before the barrier is visible after it. Barriers on different channels
+ * are independent.
+ *
+ * Two ranks that are in several sets must come to the barriers of these sets on one channel in
+ * the same order, since they count what they have had of each other.
+ * - Host back end: another order is MISMATCH, and a thread in a barrier keeps others of its
+ *   rank from that channel.
+ * - CUDA: streams that are not ordered with each other need a channel for each such set, or a
+ *   barrier may end early. Between GPUs of several machines, barriers of ranks on several
+ *   machines are one sequence, whatever their channels.
+ *
+ * @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the
+ *                 whole group.
+ * @param count    number of ranks.
+ * @param channel  0 .. channels-1 of the group.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come. The message names the first missing
+ *                                    one, and the group is revoked, unless options.timeout_ms
+ *                                    is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_MISMATCH          host back end: ranks came to different sets, or not in one
+ *                                    order; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank of the set died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  ranks names a rank twice or one that is not in the group,
+ *                                    or lacks this rank; count does not go with ranks; channel
+ *                                    is out of range; or SYMM_TIMEOUT_NOW with CUDA.
+ */
 SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count,
                                     int32_t channel, const symm_wait_options_t *options,
                                     void *stream);
 
-/** Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
- *  outstanding. What this rank wrote before is visible to whoever waited for the signal. Since 0.2. */
+/**
+ * Add one to the signals that this rank has sent to `rank` on `channel`.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * Never waits. Any number of signals may be outstanding. What this rank wrote before is visible
+ * to whoever waited for the signal.
+ *
+ * @param memory   memory whose signals are meant.
+ * @param rank     destination, 0 .. size-1.
+ * @param channel  0 .. channels-1 of the memory.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
+ * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and takes nothing.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing
+ *                                    or the stream is being captured.
+ */
 SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
                                    void *stream);
 
-/** The same with a value: add it to the word, or set the word to it. [local] [stream] Never waits. Since 0.2.
- *  @return INVALID_ARGUMENT (rank, channel), UNSUPPORTED (op). */
+/**
+ * Add a value to the word that this rank has at `rank` on `channel`, or set the word to it.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * Never waits. What this rank wrote before is visible to whoever waited for the value.
+ *
+ * @param memory   memory whose signals are meant.
+ * @param rank     destination, 0 .. size-1.
+ * @param channel  0 .. channels-1 of the memory.
+ * @param op       SYMM_SIGNAL_ADD or SYMM_SIGNAL_SET.
+ * @param value    any number; sums wrap.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or op is negative.
+ * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and takes nothing.
+ * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the rank is on another machine, and
+ *                                    UCX is missing or the stream is being captured.
+ */
 SYMM_API symm_status_t symm_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
                                          symm_signal_op_t op, uint64_t value, void *stream);
 
-/** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.2.
- *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED. */
+/**
+ * Take one signal from `rank` on `channel`, waiting for it if need be.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * @param memory   memory whose signals are meant.
+ * @param rank     source, 0 .. size-1.
+ * @param channel  0 .. channels-1 of the memory.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           there was no signal before the deadline; blames `rank`.
+ * @retval SYMM_ERR_PEER_FAILED       `rank` died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or SYMM_TIMEOUT_NOW with
+ *                                    CUDA.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing.
+ */
 SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
                                         const symm_wait_options_t *options, void *stream);
 
-/** Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream] Takes nothing. Since 0.2.
- *  @param[out] out_seen  the word when it did; may be NULL, and must be with the CUDA back end, where the call does not wait.
- *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED, UNSUPPORTED (compare). */
+/**
+ * Wait until the word from `rank` on `channel` compares with `value` as `compare` says.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * Takes nothing.
+ *
+ * @param memory         memory whose signals are meant.
+ * @param rank           source, 0 .. size-1.
+ * @param channel        0 .. channels-1 of the memory.
+ * @param compare        word compare value.
+ * @param value          right side of the comparison.
+ * @param options        NULL means the defaults.
+ * @param[out] out_seen  the word when it compared so; may be NULL, and must be with the CUDA
+ *                       back end, where the call does not wait.
+ * @param stream         orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           the word did not compare so before the deadline; blames
+ *                                    `rank`.
+ * @retval SYMM_ERR_PEER_FAILED       `rank` died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, compare is negative, or
+ *                                    with CUDA out_seen is not NULL or the deadline is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       compare is not known. CUDA: the rank is on another
+ *                                    machine, and UCX is missing.
+ */
 SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
                                               symm_compare_t compare, uint64_t value,
                                               const symm_wait_options_t *options,
                                               uint64_t *out_seen, void *stream);
 
-/** One of the signals that symm_wait_signals() waits for, as the arguments of symm_wait_signal_value(). */
+/**
+ * One of the signals that symm_wait_signals() waits for, as the arguments of
+ * symm_wait_signal_value().
+ */
 typedef struct {
   size_t struct_size;
+  /** Source, 0 .. size-1. */
   int32_t rank;
+  /** 0 .. channels-1 of the memory. */
   int32_t channel;
+  /** How the word compares with `value`. */
   symm_compare_t compare;
+  /** Right side of the comparison. */
   uint64_t value;
 } symm_signal_wait_t;
 
-/** Wait for several signals. [local] [stream] Takes nothing. Since 0.2.
- *  @param waits           `count` of them, with equal struct_size.
- *  @param count           1 .. 64.
- *  @param any             0: until each has been as awaited, at whatever moment; 1: until one of them is.
- *  @param[out] out_index  with `any` the first that was as awaited, else 0; may be NULL, and must be with the CUDA back end.
- *  @return TIMEOUT, PEER_FAILED (with `any`: all of their ranks are gone), ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
+/**
+ * Wait for several signals.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * Takes nothing.
+ *
+ * @param memory          memory whose signals are meant.
+ * @param waits           `count` of them, with equal struct_size.
+ * @param count           1 .. 64.
+ * @param any             0: wait until each word has been as awaited, at whatever moment; 1:
+ *                        until one of them is.
+ * @param options         NULL means the defaults.
+ * @param[out] out_index  with `any` the first that was as awaited, else 0; may be NULL, and
+ *                        must be with the CUDA back end.
+ * @param stream          orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           the deadline passed; blames a rank if it alone was
+ *                                    awaited.
+ * @retval SYMM_ERR_PEER_FAILED       an awaited rank died or left; with `any`: all of them.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  count, any, a rank or a channel is out of range, a compare
+ *                                    is negative, struct_sizes differ, or with CUDA out_index
+ *                                    is not NULL or the deadline is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       a compare is not known. CUDA: a rank is on another
+ *                                    machine, and UCX is missing.
+ */
 SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signal_wait_t *waits,
                                          size_t count, int32_t any,
                                          const symm_wait_options_t *options, size_t *out_index,
                                          void *stream);
 
-/** How many signals from `rank` on `channel` are there and not taken. [local] Never waits for a rank or a stream. What was
- * written before them is visible, with CUDA to what is issued from now on. Not to be captured. Since 0.2. */
+/**
+ * Count the signals from `rank` on `channel` that are there and not taken.
+ * [local] Since 0.2.
+ *
+ * Never waits for a rank or a stream. What was written before the signals is visible, with CUDA
+ * to what is issued from now on. Not to be captured.
+ *
+ * @param memory            memory whose signals are meant.
+ * @param rank              source, 0 .. size-1.
+ * @param channel           0 .. channels-1 of the memory.
+ * @param[out] out_pending  number of signals.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
+ */
 SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
                                         uint64_t *out_pending);
 
-/** The word from `rank` on `channel`, likewise. [local] Since 0.2. */
+/**
+ * Read the word from `rank` on `channel`.
+ * [local] Since 0.2.
+ *
+ * Never waits for a rank or a stream. What was written before the word is visible, with CUDA to
+ * what is issued from now on. Not to be captured.
+ *
+ * @param memory          memory whose signals are meant.
+ * @param rank            source, 0 .. size-1.
+ * @param channel         0 .. channels-1 of the memory.
+ * @param[out] out_value  the word.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
+ */
 SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
                                               uint64_t *out_value);
 
-/* ---- data ------------------------------------------------------------------------------------------ */
+/* ---- one-sided copies ------------------------------------------------------------------ */
 
-/** Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process that
- *  the group's device reaches (with CUDA pageable memory of the host only where the driver copies it) and may be symmetric, but
- *  must not overlap the destination, which is not checked. Visible to that rank after a signal or barrier. What a rank on
- *  another machine has released is not written any more. Since 0.1. */
+/*
+ * These calls copy and store bytes in the block of one rank, and wait for words in this rank's
+ * own block. The other rank does nothing for them. What a put, a fill or a store has written is
+ * visible to the other rank after a signal or a barrier.
+ *
+ * A rank on another machine is reached as well. What it has released is not written any more,
+ * and cannot be read.
+ */
+
+/**
+ * Copy `size` bytes to `offset` in rank `rank`'s block.
+ * [local] [stream] [capturable] Since 0.1.
+ *
+ * Visible to that rank after a signal or barrier.
+ *
+ * @param memory  memory whose block is written.
+ * @param rank    destination, 0 .. size-1.
+ * @param offset  bytes from the start of the block.
+ * @param source  any memory of this process that the group's device reaches (with CUDA pageable
+ *                memory of the host only where the driver copies it). It may be symmetric, but
+ *                must not overlap the destination, which is not checked. NULL with size 0.
+ * @param size    bytes; offset + size is within the block.
+ * @param stream  orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or size is out of range, or source is NULL.
+ * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and takes nothing.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing
+ *                                    or the stream is being captured.
+ */
 SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset,
                                 const void *source, size_t size, void *stream);
-/** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1.
- *  @return UNAVAILABLE if that rank is on another machine and has released the memory. */
+
+/**
+ * Copy `size` bytes from `offset` in rank `rank`'s block to `destination`.
+ * [local] [stream] [capturable] Since 0.1.
+ *
+ * @param memory       memory whose block is read.
+ * @param rank         source, 0 .. size-1.
+ * @param offset       bytes from the start of the block.
+ * @param destination  any memory of this process that the group's device reaches, as for
+ *                     symm_put(). NULL with size 0.
+ * @param size         bytes; offset + size is within the block.
+ * @param stream       orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or size is out of range, or destination is
+ *                                    NULL.
+ * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the
+ *                                    memory.
+ * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and has died or left.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and does not answer.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing
+ *                                    or the stream is being captured.
+ */
 SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset,
                                 void *destination, size_t size, void *stream);
-/** symm_put(), then symm_signal() on `channel`, in one call. [local] [stream] Since 0.2. */
+
+/**
+ * Copy as symm_put() does, then signal as symm_signal() does, in one call.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block.
+ * @param source   as for symm_put().
+ * @param size     bytes; offset + size is within the block.
+ * @param channel  0 .. channels-1 of the memory.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset, size or channel is out of range, or source
+ *                                    is NULL; nothing was written.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
+ */
 SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size_t offset,
                                        const void *source, size_t size, int32_t channel,
                                        void *stream);
-/** Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1. */
+
+/**
+ * Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block.
+ * [local] [stream] [capturable] Since 0.1.
+ *
+ * @param memory  memory whose block is written.
+ * @param rank    destination, 0 .. size-1.
+ * @param offset  bytes from the start of the block, a multiple of 4.
+ * @param value   what to store.
+ * @param count   number of copies, which end within the block.
+ * @param stream  orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, or offset is not a
+ *                                    multiple of 4.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
+ */
 SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset,
                                    uint32_t value, size_t count, void *stream);
-/** Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
- *  (release order). [local] [stream] Since 0.1. */
+
+/**
+ * Store one 32-bit value at `offset` in rank `rank`'s block, after everything that this rank
+ * wrote before (release order).
+ * [local] [stream] [capturable] Since 0.1.
+ *
+ * @param memory  memory whose block is written.
+ * @param rank    destination, 0 .. size-1.
+ * @param offset  bytes from the start of the block, a multiple of 4.
+ * @param value   what to store.
+ * @param stream  orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, or offset is not a
+ *                                    multiple of 4.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
+ */
 SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, size_t offset,
                                           uint32_t value, void *stream);
 
-/** Store one 64-bit value at `offset` (a multiple of 8), likewise. [local] [stream] Since 0.2. */
+/**
+ * Store one 64-bit value at `offset` in rank `rank`'s block, after everything that this rank
+ * wrote before (release order).
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * @param memory  memory whose block is written.
+ * @param rank    destination, 0 .. size-1.
+ * @param offset  bytes from the start of the block, a multiple of 8.
+ * @param value   what to store.
+ * @param stream  orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, or offset is not a
+ *                                    multiple of 8.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
+ */
 SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, size_t offset,
                                           uint64_t value, void *stream);
-/** Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with `value`, whoever writes it, by
- *  whatever means. [local] [stream] What was written before it in release order is visible after. With the host back end a word
- * that is not written by symm_write_value32() or symm_write_value64() is looked at every millisecond once the wait sleeps. Since
- * 0.2.
- *  @return TIMEOUT, ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
+
+/**
+ * Wait until a 32-bit word of this rank's own block compares with `value` as `compare` says.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * Anybody may write the word, by whatever means. What was written before it in release order is
+ * visible after the wait. With the host back end a word that is not written by
+ * symm_write_value32() or symm_write_value64() is looked at every millisecond once the wait
+ * sleeps.
+ *
+ * @param memory   memory whose block holds the word.
+ * @param offset   of the word, bytes from the start of the block, a multiple of 4.
+ * @param compare  word compare value.
+ * @param value    right side of the comparison.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           the word did not compare so before the deadline; blames
+ *                                    nobody.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  offset is out of range or not a multiple of 4, compare is
+ *                                    negative, or SYMM_TIMEOUT_NOW with CUDA.
+ * @retval SYMM_ERR_UNSUPPORTED       compare is not known.
+ */
 SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset,
                                          symm_compare_t compare, uint32_t value,
                                          const symm_wait_options_t *options, void *stream);
-/** The same for a word of 64 bits (`offset` is a multiple of 8). [local] [stream] Since 0.2. */
+
+/**
+ * Wait until a 64-bit word of this rank's own block compares with `value` as `compare` says.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * All else is as for symm_wait_value32().
+ *
+ * @param memory   memory whose block holds the word.
+ * @param offset   of the word, bytes from the start of the block, a multiple of 8.
+ * @param compare  word compare value.
+ * @param value    right side of the comparison.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           the word did not compare so before the deadline; blames
+ *                                    nobody.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  offset is out of range or not a multiple of 8, compare is
+ *                                    negative, or SYMM_TIMEOUT_NOW with CUDA.
+ * @retval SYMM_ERR_UNSUPPORTED       compare is not known.
+ */
 SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
                                          symm_compare_t compare, uint64_t value,
                                          const symm_wait_options_t *options, void *stream);
 
-/* ---- collectives ----------------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------- */
 
-/* Common to all: [collective] [stream]. send and recv may be any memory of this process with any alignment; memory of
- * symm_rendezvous() on the same group is used without a copy. They may be equal where "in place" is described and must not
- * overlap otherwise. count 0 is allowed, also with NULL pointers. Arguments must agree on all ranks, except that some ranks
- * may pass symmetric memory and others not, and at different offsets. A disagreement in operation, dtype, op, root or count is
- * MISMATCH and names two ranks that differ; SYMM_CHECK=1 (or SYMM_GROUP_CHECK) makes every rank compare with every other in
- * every call, where otherwise ranks compare only with those for which they wait anyway (see Back ends above for CUDA).
- * Errors: INVALID_ARGUMENT (root, NULL, overlap, an algorithm that cannot do it), UNSUPPORTED (a dtype, op or algorithm that this
- * library does not know), TIMEOUT, PEER_FAILED, ABORTED, MISMATCH. SYMM_ALGORITHM_MULTIMEM_* do the sum of F32, F16 and BF16 by
- * all-reduce; send (TWO_SHOT: and recv) must lie in memory with a multicast address, the same memory at the same offset on all
- * ranks, a multiple of 16. SYMM_ALGORITHM_COPY_ENGINE does all-gather, broadcast, not in place all-to-all, and as a
- * reduce-scatter and an all-gather an all-reduce whose count is a multiple of the ranks; recv must lie in the same memory at the
- * same offset on all ranks. If it does not, that is MISMATCH, and the memory undefined where any of them lies. After an error
- * other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in place). */
-
-/** Options of one collective call; NULL means the defaults.
+/*
+ * A collective reads the operand `send` of the ranks and writes their operand `recv`. In the
+ * formulas send_r is the send of rank r, `rank` is this rank, and `size` is the number of
+ * ranks.
  *
- *  symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of
- *  narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided
- *  (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64)
- *  first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64).
- *  With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must
- *  agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or
- *  result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of
- *  them without a reduction. With a result_dtype other than dtype no form is in place. */
+ * Operands
+ * - send and recv may be any memory of this process, with any alignment. Memory of
+ *   symm_rendezvous() on the same group is used without a copy.
+ * - They may be equal where "in place" is described, and must not overlap otherwise.
+ * - A count of 0 is allowed, also with NULL pointers.
+ * - After an error other than INVALID_ARGUMENT the contents of recv are undefined. send is
+ *   unharmed, unless in place.
+ *
+ * Agreement
+ * - Arguments must agree on all ranks, except that some ranks may pass symmetric memory and
+ *   others not, and at different offsets.
+ * - A disagreement in operation, dtype, op, root or count is MISMATCH and names two ranks that
+ *   differ.
+ * - SYMM_CHECK=1 (or SYMM_GROUP_CHECK) makes every rank compare with every other in every call.
+ *   Otherwise ranks compare only with those that they wait for anyway; "Back ends" above says
+ *   what that means with CUDA.
+ *
+ * Algorithms that can be forced
+ * - SYMM_ALGORITHM_MULTIMEM_ONE_SHOT and _TWO_SHOT do the sum of F32, F16 and BF16 by
+ *   all-reduce. send, and recv of the latter, must lie in memory with a multicast address: the
+ *   same memory at the same offset on all ranks, a multiple of 16.
+ * - SYMM_ALGORITHM_COPY_ENGINE does all-gather, broadcast, all-to-all that is not in place,
+ *   and, as a reduce-scatter and an all-gather, an all-reduce whose count is a multiple of the
+ *   ranks. recv must lie in the same memory at the same offset on all ranks. If it does not,
+ *   that is MISMATCH, and the memory is undefined where any of the recvs lies.
+ * - An algorithm that cannot do a call is INVALID_ARGUMENT, and the message says why.
+ *
+ * Factor and result type
+ *
+ * symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor,
+ * and can leave the sum of narrow floats unrounded (result_dtype). Then operands are
+ * 1. converted to f32 (F64: f64),
+ * 2. multiplied (SYMM_SCALE_BEFORE),
+ * 3. combined in rank order,
+ * 4. divided (SYMM_OP_AVG),
+ * 5. multiplied (SYMM_SCALE_AFTER),
+ * 6. and rounded once to the type of the result.
+ *
+ * The factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives
+ * the same bits; its limits on bytes count f32 (F64: f64).
+ * - With a scale_position one of scale and scale_pointer, and not both, is other than 0.
+ *   Without one, both are 0.
+ * - All of this must agree on all ranks, except what scale_pointer points to: each rank's
+ *   factor is for its own operand (BEFORE) or result (AFTER).
+ * - INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 for F16, BF16 and
+ *   F8, or either of them with a call that does not reduce.
+ * - With a result_dtype other than dtype no form is in place.
+ */
+
+/**
+ * Options of one collective call. NULL means the defaults. The introduction of the chapter on
+ * collectives explains the factor and result_dtype.
+ */
 typedef struct {
   size_t struct_size;
-  symm_algorithm_t algorithm;  /**< force one; must be the same on all ranks */
-  uint64_t timeout_ms;         /**< 0: the group's */
-  symm_failure_t *failure;     /**< NULL, or receives the failure of this call */
-  symm_scale_t scale_position; /**< whether, and where, there is a factor */
-  symm_dtype_t result_dtype;   /**< of recv; 0: dtype */
-  double scale;                /**< the factor, finite */
-  const void *
-      scale_pointer; /**< the factor as one aligned f32 in memory that the device (host back end: the host) reads when
-                                *   the call runs; so a captured call takes a new one at each replay */
+  /** Force an algorithm; must be the same on all ranks. */
+  symm_algorithm_t algorithm;
+  /** Deadline in milliseconds; 0: the group's. */
+  uint64_t timeout_ms;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
+  /** Whether, and where, there is a factor. */
+  symm_scale_t scale_position;
+  /** Type of recv; 0: dtype. */
+  symm_dtype_t result_dtype;
+  /** The factor, finite. */
+  double scale;
+  /**
+   * The factor as one aligned f32 in memory that the device (host back end: the host) reads
+   * when the call runs, so that a captured call takes a new one at each replay.
+   */
+  const void *scale_pointer;
 } symm_collective_options_t;
 
+/** The defaults of symm_collective_options_t. */
 #define SYMM_COLLECTIVE_OPTIONS_INIT \
   {sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0, NULL, SYMM_SCALE_NONE, 0, 0, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.1.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_collective_options_init(symm_collective_options_t *options,
                                                     size_t struct_size);
 
-/** recv[i] = op over ranks r of send_r[i], i < count, on every rank. In place: send == recv. Since 0.1. */
+/**
+ * Combine the operands of all ranks, with the result on every rank.
+ * [collective] [stream] [capturable] Since 0.1.
+ *
+ *     recv[i] = op over ranks r of send_r[i]                              i < count
+ *
+ * In place: send == recv.
+ *
+ * @param send     `count` elements.
+ * @param recv     `count` elements, of options.result_dtype.
+ * @param count    number of elements.
+ * @param dtype    type of an element.
+ * @param op       how to combine.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, there is no
+ *                                    average of BOOL, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_allreduce(symm_group_t *group, const void *send, void *recv,
                                       size_t count, symm_dtype_t dtype, symm_op_t op,
                                       const symm_collective_options_t *options, void *stream);
 
-/** recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.
- *  In place: recv == send + rank * recv_count elements. Since 0.1. */
+/**
+ * Combine the operands of all ranks, with a block of the result on each rank.
+ * [collective] [stream] [capturable] Since 0.1.
+ *
+ *     recv[i] = op over ranks r of send_r[rank * recv_count + i]          i < recv_count
+ *
+ * In place: recv == send + rank * recv_count elements.
+ *
+ * @param send        size * recv_count elements.
+ * @param recv        recv_count elements, of options.result_dtype.
+ * @param recv_count  number of elements of a block.
+ * @param dtype       type of an element.
+ * @param op          how to combine.
+ * @param options     NULL means the defaults.
+ * @param stream      orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, there is no
+ *                                    average of BOOL, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_reduce_scatter(symm_group_t *group, const void *send, void *recv,
                                            size_t recv_count, symm_dtype_t dtype, symm_op_t op,
                                            const symm_collective_options_t *options, void *stream);
 
-/** recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
- *  In place: send == recv + rank * send_count elements. Since 0.1. */
+/**
+ * Gather the operands of all ranks on every rank.
+ * [collective] [stream] [capturable] Since 0.1.
+ *
+ *     recv[r * send_count + i] = send_r[i]                                i < send_count
+ *
+ * In place: send == recv + rank * send_count elements.
+ *
+ * @param send        send_count elements.
+ * @param recv        size * send_count elements.
+ * @param send_count  number of elements of a block.
+ * @param dtype       type of an element.
+ * @param options     NULL means the defaults.
+ * @param stream      orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, or the options
+ *                                    do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, void *recv,
                                       size_t send_count, symm_dtype_t dtype,
                                       const symm_collective_options_t *options, void *stream);
 
-/** recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1. */
+/**
+ * Copy the operand of the root to every rank.
+ * [collective] [stream] [capturable] Since 0.1.
+ *
+ *     recv[i] = send_root[i]                                              i < count
+ *
+ * send is read on the root only. In place: send == recv.
+ *
+ * @param send     on the root `count` elements.
+ * @param recv     `count` elements.
+ * @param count    number of elements.
+ * @param dtype    type of an element.
+ * @param root     rank whose operand it is, 0 .. size-1.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, root is out of
+ *                                    range, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, void *recv,
                                       size_t count, symm_dtype_t dtype, int32_t root,
                                       const symm_collective_options_t *options, void *stream);
 
-/** recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only. In place: send == recv.
- *  Since 0.1. */
+/**
+ * Combine the operands of all ranks, with the result on the root.
+ * [collective] [stream] [capturable] Since 0.1.
+ *
+ *     recv[i] = op over ranks r of send_r[i]                            i < count, on the root
+ *
+ * recv is written on the root only. In place: send == recv.
+ *
+ * @param send     `count` elements.
+ * @param recv     on the root `count` elements, of options.result_dtype.
+ * @param count    number of elements.
+ * @param dtype    type of an element.
+ * @param op       how to combine.
+ * @param root     rank that gets the result, 0 .. size-1.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, root is out of
+ *                                    range, there is no average of BOOL, or the options do not
+ *                                    fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *recv, size_t count,
                                    symm_dtype_t dtype, symm_op_t op, int32_t root,
                                    const symm_collective_options_t *options, void *stream);
 
-/** recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements. In place: send == recv.
- *  Since 0.1. */
+/**
+ * Send a block to every rank and receive one from every rank.
+ * [collective] [stream] [capturable] Since 0.1.
+ *
+ *     recv[r * count + i] = send_r[rank * count + i]                      i < count
+ *
+ * In place: send == recv.
+ *
+ * @param send     size * count elements.
+ * @param recv     size * count elements.
+ * @param count    number of elements of a block.
+ * @param dtype    type of an element.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, or the options
+ *                                    do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void *recv,
                                      size_t count, symm_dtype_t dtype,
                                      const symm_collective_options_t *options, void *stream);
 
-/* Collectives with counts: each rank has a block of its own length. `*_counts` has `size` numbers of elements, by rank, of which
- * any may be 0; `*_displacements` says how many elements from the start of the operand each block begins, in any order, NULL: one
- * behind the other. They are read before the call returns. Blocks of recv must not overlap, those of send may, unless in place.
- * What rank i sends to rank j must be what j expects from i; else MISMATCH, which names both. No rank leaves before all have
- * entered. For these and for gather, scatter and allgather_rows SYMM_ALGORITHM_TWO_SHOT_STAGED can be forced, on the host also
- * _TWO_SHOT; by itself the host reads each rank's send where it lies if it is symmetric memory, CUDA stores straight into each
- * rank's recv if that is (and not that of an all-to-all in place), and what is private, and all that is reduced with CUDA, goes
- * through the group's scratch. There is no factor and no result_dtype for symm_reduce_scatterv(). */
+/* ---- collectives with counts ----------------------------------------------------------- */
 
-/** recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank] elements. The counts are the same
- *  on all ranks, the displacements need not be. In place: send == recv + recv_displacements[rank]. Since 0.2. */
+/*
+ * In symm_allgatherv(), symm_reduce_scatterv() and symm_alltoallv() each rank has a block of
+ * its own length. What the chapter on collectives says holds for them, and for gather, scatter
+ * and all-gather of rows, too.
+ * - Counts: `*_counts` has `size` numbers of elements, by rank, any of which may be 0.
+ * - Displacements: `*_displacements` says how many elements from the start of the operand each
+ *   block begins, in any order; NULL: one behind the other.
+ * - Both are read before the call returns. Blocks of recv must not overlap. Those of send may,
+ *   unless in place.
+ * - What rank i sends to rank j must be what j expects from i. Else that is MISMATCH, which
+ *   names both.
+ * - No rank leaves before all have entered.
+ *
+ * For all calls of this chapter SYMM_ALGORITHM_TWO_SHOT_STAGED can be forced, on the host also
+ * _TWO_SHOT. By itself the host reads each rank's send where it lies if it is symmetric memory;
+ * CUDA stores straight into each rank's recv if that is symmetric (and not that of an
+ * all-to-all in place). What is private, and everything that is reduced with CUDA, goes through
+ * the group's scratch. There is no factor, and no result_dtype.
+ */
+
+/**
+ * Gather blocks of different lengths on every rank.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[recv_displacements[r] + i] = send_r[i]                         i < recv_counts[r]
+ *
+ * The counts are the same on all ranks; the displacements need not be. In place: send == recv +
+ * recv_displacements[rank] elements.
+ *
+ * @param send                recv_counts[rank] elements.
+ * @param recv                all blocks.
+ * @param recv_counts         number of elements of each rank's block.
+ * @param recv_displacements  where each block begins in recv; NULL: one behind the other.
+ * @param dtype               type of an element.
+ * @param options             NULL means the defaults.
+ * @param stream              orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, counts are
+ *                                    NULL, blocks of recv overlap, or the options do not fit
+ *                                    the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_allgatherv(symm_group_t *group, const void *send, void *recv,
                                        const size_t *recv_counts, const size_t *recv_displacements,
                                        symm_dtype_t dtype, const symm_collective_options_t *options,
                                        void *stream);
 
-/** recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_counts[rank]. The counts are the same on all
- *  ranks, the displacements need not be. In place: recv == send + send_displacements[rank]. Since 0.2. */
+/**
+ * Combine the operands of all ranks, with a block of its own length of the result on each rank.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i] i < send_counts[rank]
+ *
+ * The counts are the same on all ranks; the displacements need not be. In place: recv == send +
+ * send_displacements[rank] elements.
+ *
+ * @param send                all blocks.
+ * @param send_counts         number of elements of each rank's block.
+ * @param send_displacements  where each block begins in send; NULL: one behind the other.
+ * @param recv                send_counts[rank] elements.
+ * @param dtype               type of an element.
+ * @param op                  how to combine.
+ * @param options             NULL means the defaults.
+ * @param stream              orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, counts are
+ *                                    NULL, there is no average of BOOL, or the options do not
+ *                                    fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_reduce_scatterv(symm_group_t *group, const void *send,
                                             const size_t *send_counts,
                                             const size_t *send_displacements, void *recv,
                                             symm_dtype_t dtype, symm_op_t op,
                                             const symm_collective_options_t *options, void *stream);
 
-/** recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i < recv_counts[r], which is send_counts_r[rank].
- *  In place: send == recv, with equal counts and displacements of both. Since 0.2. */
+/**
+ * Send a block of its own length to every rank and receive one from every rank.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i]
+ *                                       i < recv_counts[r], which is send_counts_r[rank]
+ *
+ * In place: send == recv, with equal counts and displacements of both.
+ *
+ * @param send                blocks for all ranks.
+ * @param send_counts         number of elements that go to each rank.
+ * @param send_displacements  where each block begins in send; NULL: one behind the other.
+ * @param recv                blocks of all ranks.
+ * @param recv_counts         number of elements that come from each rank.
+ * @param recv_displacements  where each block begins in recv; NULL: one behind the other.
+ * @param dtype               type of an element.
+ * @param options             NULL means the defaults.
+ * @param stream              orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, counts are
+ *                                    NULL, blocks of recv overlap, or the options do not fit
+ *                                    the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send,
                                       const size_t *send_counts, const size_t *send_displacements,
                                       void *recv, const size_t *recv_counts,
                                       const size_t *recv_displacements, symm_dtype_t dtype,
                                       const symm_collective_options_t *options, void *stream);
 
-/** symm_alltoallv() whose counts and displacements are read when it runs, from memory that the device (host back end: the host)
- *  can read: a captured call takes new ones at each replay. Other ranks may be in symm_alltoallv(). Never in place; blocks of
- * recv that overlap make it undefined. Between GPUs of several machines all ranks are in this one, with the same send_capacity,
- * and so much goes to each of them. Since 0.2.
- *  @param send_capacity  elements that send has room for, whatever the counts say; recv_capacity likewise.
- *  @return as symm_alltoallv(). A block that does not lie within its capacity is INVALID_ARGUMENT and names the count, and
- * nothing is stored; with CUDA the group fails with it when the call runs. */
+/**
+ * Do as symm_alltoallv() with counts and displacements that are read when the call runs.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ * Counts and displacements lie in memory that the device (host back end: the host) can read, so
+ * a captured call takes new ones at each replay. Other ranks may be in symm_alltoallv(). Never
+ * in place. Blocks of recv that overlap make it undefined.
+ *
+ * Between GPUs of several machines all ranks are in this call, with the same send_capacity, and
+ * so much goes to each of them.
+ *
+ * @param send                blocks for all ranks.
+ * @param send_capacity       elements that send has room for, whatever the counts say.
+ * @param send_counts         number of elements that go to each rank.
+ * @param send_displacements  where each block begins in send; NULL: one behind the other.
+ * @param recv                blocks of all ranks.
+ * @param recv_capacity       elements that recv has room for, whatever the counts say.
+ * @param recv_counts         number of elements that come from each rank.
+ * @param recv_displacements  where each block begins in recv; NULL: one behind the other.
+ * @param dtype               type of an element.
+ * @param options             NULL means the defaults.
+ * @param stream              orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a block does not lie within its capacity: the message
+ *                                    names the count, and nothing is stored. With CUDA the
+ *                                    group fails with this when the call runs. Otherwise as for
+ *                                    symm_alltoallv().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_alltoallv().
+ * @retval SYMM_ERR_MISMATCH          as for symm_alltoallv().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_alltoallv().
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_alltoallv().
+ * @retval SYMM_ERR_ABORTED           as for symm_alltoallv().
+ */
 SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *send,
                                              size_t send_capacity, const uint64_t *send_counts,
                                              const uint64_t *send_displacements, void *recv,
@@ -1296,99 +2865,241 @@ SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *se
                                              const symm_collective_options_t *options,
                                              void *stream);
 
-/** recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only. In place, on the root:
- *  send == recv + root * count elements. Since 0.2. */
+/**
+ * Gather the operands of all ranks on the root.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[r * count + i] = send_r[i]                                   i < count, on the root
+ *
+ * recv is written on the root only. In place, on the root: send == recv + root * count
+ * elements.
+ *
+ * @param send     `count` elements.
+ * @param recv     on the root size * count elements.
+ * @param count    number of elements of a block.
+ * @param dtype    type of an element.
+ * @param root     rank that gathers, 0 .. size-1.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, root is out of
+ *                                    range, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *recv, size_t count,
                                    symm_dtype_t dtype, int32_t root,
                                    const symm_collective_options_t *options, void *stream);
 
-/** recv[i] = send_root[rank * count + i], i < count; send is read on the root only. In place, on the root:
- *  recv == send + root * count elements. Since 0.2. */
+/**
+ * Send a block of the root's operand to each rank.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[i] = send_root[rank * count + i]                               i < count
+ *
+ * send is read on the root only. In place, on the root: recv == send + root * count elements.
+ *
+ * @param send     on the root size * count elements.
+ * @param recv     `count` elements.
+ * @param count    number of elements of a block.
+ * @param dtype    type of an element.
+ * @param root     rank whose operand it is, 0 .. size-1.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, root is out of
+ *                                    range, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void *recv, size_t count,
                                     symm_dtype_t dtype, int32_t root,
                                     const symm_collective_options_t *options, void *stream);
 
-/** All-gather along the last dimension: recv[row * recv_stride + r * row_count + i] = send_r[row * row_count + i], row < rows,
- *  i < row_count. Since 0.2.
- *  @param rows         of send, which has rows * row_count elements.
- *  @param recv_stride  elements from one row of recv to the next, >= size * row_count; what lies between is left alone. It need
- *                      not be the same on all ranks. */
+/**
+ * Gather matrices along the last dimension on every rank.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[row * recv_stride + r * row_count + i] = send_r[row * row_count + i]
+ *                                                   row < rows, i < row_count
+ *
+ * @param send         rows * row_count elements.
+ * @param recv         `rows` rows, recv_stride elements apart.
+ * @param rows         rows of send and recv.
+ * @param row_count    elements of a row of send.
+ * @param recv_stride  elements from one row of recv to the next, >= size * row_count; what lies
+ *                     between is left alone. It need not be the same on all ranks.
+ * @param dtype        type of an element.
+ * @param options      NULL means the defaults.
+ * @param stream       orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, recv_stride is
+ *                                    less than size * row_count, or the options do not fit the
+ *                                    call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send, void *recv,
                                            size_t rows, size_t row_count, size_t recv_stride,
                                            symm_dtype_t dtype,
                                            const symm_collective_options_t *options, void *stream);
 
-/** What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go. Matrices are [tokens][hidden], rows
- * one behind the other; weight, matrices and send begin at multiples of 16 bytes. NULL: there is none, or it is not wanted. */
+/* ---- all-reduce with RMSNorm ----------------------------------------------------------- */
+
+/*
+ * All-reduce, residual and RMSNorm in one call: what a transformer does behind each
+ * row-parallel product. The results have the same bits on every back end, for any number of
+ * tokens, by any algorithm.
+ */
+
+/**
+ * What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
+ * Matrices are [tokens][hidden], rows one behind the other. weight, matrices and send begin at
+ * multiples of 16 bytes. A NULL input does not exist, and a NULL output is not wanted.
+ */
 typedef struct {
   size_t struct_size;
-  const void *residual_in;   /**< added to the sum; of dtype */
-  void *residual_out;        /**< sum + residual, of dtype */
-  void *norm_out;            /**< the normalised rows, of dtype */
-  const void *weight;        /**< [hidden]; not NULL */
-  symm_dtype_t weight_dtype; /**< F32, F16 or BF16; 0: dtype */
-  double epsilon;            /**< rounded to f32, as the offset; finite and not negative */
-  double weight_offset;      /**< added to each weight: 1 for Gemma's, else 0 */
+  /** Added to the sum; of dtype. */
+  const void *residual_in;
+  /** Sum + residual, of dtype. */
+  void *residual_out;
+  /** The normalised rows, of dtype. */
+  void *norm_out;
+  /** [hidden] weights; not NULL. */
+  const void *weight;
+  /** F32, F16 or BF16; 0: dtype. */
+  symm_dtype_t weight_dtype;
+  /** Rounded to f32; finite and not negative. */
+  double epsilon;
+  /** Added to each weight: 1 for Gemma's, else 0. Rounded to f32; finite. */
+  double weight_offset;
+  /** Which elements share a scale. */
   symm_quant_scale_t scale_kind;
-  void *quant_out;      /**< the normalised rows divided by their scale, of F8E4M3 */
-  const void *scale_in; /**< TENSOR: the scale as one aligned f32, read when the call runs */
-  void *scale_out;      /**< of f32. TOKEN: [tokens]; GROUP: [tokens][hidden / 128] */
+  /** The normalised rows divided by their scale, of F8E4M3. */
+  void *quant_out;
+  /** TENSOR: the scale as one aligned f32, read when the call runs. */
+  const void *scale_in;
+  /** Scales of f32. TOKEN: [tokens]; GROUP: [tokens][hidden / 128]. */
+  void *scale_out;
 } symm_rmsnorm_t;
 
+/** The defaults of symm_rmsnorm_t. weight and one output must be set. */
 #define SYMM_RMSNORM_INIT                                       \
   {sizeof(symm_rmsnorm_t),  NULL, NULL, NULL, NULL, 0, 1e-6, 0, \
    SYMM_QUANT_SCALE_TENSOR, NULL, NULL, NULL}
 
-/** All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel product. With s the sum over ranks
- * of send, combined as by symm_allreduce() and rounded to dtype, and all else in f32, each operation rounded once, none fused: h
- * = round(s + residual_in)                    -> residual_out y = round((h * (1 / sqrt(mean(h^2) + epsilon))) * (weight_offset +
- * weight))   -> norm_out q = f8e4m3(y / scale), saturating             -> quant_out where round() is to dtype; scale is
- * max(largest |y| / 448, 1 / (448 * 512)) of TOKEN and GROUP, for which NaN do not count. The squares are added in one order:
- * element i belongs to chain (i / 8) mod 1024, in which elements follow each other; then chains 2k and 2k + 1 are added, then
- * pairs of those, and so on. So the bits are those of this text on every back end, for any number of tokens, by any algorithm;
- * residual_in, weight and all outputs may be any memory of this process, and each rank's own. An output may be residual_in,
- * norm_out or residual_out may be send; otherwise nothing that is written overlaps anything. dtype is F32, F16 or BF16; hidden a
- * multiple of 8 (GROUP: of 128), at most 32 KB of dtype. options have no factor and no result_dtype; with CUDA ONE_SHOT is one
- * kernel, others are the all-reduce and a kernel behind it. Since 0.2.
- *  @param tokens  rows, 0 also with NULL pointers; must agree on all ranks, as hidden and dtype must. */
+/**
+ * Combine, add a residual and normalise.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ * s is the sum over ranks of send, combined as by symm_allreduce() and rounded to dtype. All
+ * else is in f32, each operation rounded once, none fused; round() is to dtype:
+ *
+ *     h = round(s + residual_in)
+ *     y = round((h * (1 / sqrt(mean(h^2) + epsilon))) * (weight_offset + weight))
+ *     q = f8e4m3(y / scale)                                               saturating
+ *
+ * residual_out gets h, norm_out gets y, and quant_out gets q. scale is *scale_in for TENSOR.
+ * For TOKEN and GROUP it is what scale_out gets:
+ *
+ *     scale = max(largest |y| / 448, 1 / (448 * 512))                     NaN do not count
+ *
+ * The squares are added in one order: element i belongs to chain (i / 8) mod 1024, in which
+ * elements follow each other; then chains 2k and 2k + 1 are added, then pairs of those, and so
+ * on.
+ *
+ * - Memory: residual_in, weight and all outputs may be any memory of this process, and each
+ *   rank's own. An output may be residual_in; norm_out or residual_out may be send; otherwise
+ *   nothing that is written overlaps anything.
+ * - Types: dtype is F32, F16 or BF16. hidden is a multiple of 8 (GROUP: of 128), at most 32 KB
+ *   of dtype. options have no factor and no result_dtype.
+ * - CUDA: SYMM_ALGORITHM_ONE_SHOT is one kernel; others are the all-reduce and a kernel behind
+ *   it.
+ *
+ * @param send     tokens * hidden elements.
+ * @param tokens   rows, 0 also with NULL pointers; must agree on all ranks, as hidden and dtype
+ *                 must.
+ * @param hidden   elements of a row.
+ * @param dtype    type of an element.
+ * @param norm     what to do and where results go; not NULL, read during the call only.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  hidden, dtype, an alignment or a field of norm is not as
+ *                                    above, there is no output, memory overlaps, or options has
+ *                                    a factor, a result_dtype or an algorithm that cannot do
+ *                                    it.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, weight_dtype, scale_kind or the algorithm is not
+ *                                    known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
 SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *send, size_t tokens,
                                               size_t hidden, symm_dtype_t dtype,
                                               const symm_rmsnorm_t *norm,
                                               const symm_collective_options_t *options,
                                               void *stream);
 
-/** Set the first `struct_size` bytes of `norm` to the defaults. [local] Since 0.2. */
+/**
+ * Set the first `struct_size` bytes of `norm` to the defaults.
+ * [local] [capturable] Since 0.2.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  norm is NULL, or struct_size is smaller than in the first
+ *                                    release of the struct.
+ */
 SYMM_API symm_status_t symm_rmsnorm_init(symm_rmsnorm_t *norm, size_t struct_size);
 
-/** The algorithm chosen for a call, and why. Filled by symm_collective_plan(). */
+/* ---- plans ----------------------------------------------------------------------------- */
+
+/*
+ * A plan is the algorithm that the library chooses for a call, and why.
+ */
+
+/** Plan of a collective call. Filled by symm_collective_plan(). */
 typedef struct {
   size_t struct_size;
   symm_algorithm_t algorithm;
-  int32_t slices;       /**< parts into which the work is divided among the ranks */
-  uint64_t chunk_bytes; /**< bytes moved per step and rank when staged, else 0 */
-  int32_t nontemporal;  /**< 1 if results bypass the cache */
+  /** Parts into which the work is divided among the ranks. */
+  int32_t slices;
+  /** Bytes moved per step and rank when staged, else 0. */
+  uint64_t chunk_bytes;
+  /** 1 if results bypass the cache. */
+  int32_t nontemporal;
+  /** Why, for people. */
   char reason[192];
 } symm_plan_info_t;
 
-/** One call of a collective. */
+/** One call of a collective. Fields that the collective has no argument for are ignored. */
 typedef struct {
   size_t struct_size;
   symm_collective_t collective;
   const void *send;
   void *recv;
-  size_t count; /**< as the collective's own count argument */
+  /**
+   * Count argument of the collective: row_count of an all-gather of rows, hidden of an
+   * all-reduce with RMSNorm.
+   */
+  size_t count;
   symm_dtype_t dtype;
-  symm_op_t op;              /**< ignored where the collective has none */
-  int32_t root;              /**< likewise */
-  const size_t *send_counts; /**< this and what follows likewise */
+  symm_op_t op;
+  int32_t root;
+  const size_t *send_counts;
   const size_t *send_displacements;
   const size_t *recv_counts;
   const size_t *recv_displacements;
-  size_t
-      rows; /**< whose `count` is row_count; of an all-reduce with RMSNorm tokens, and `count` is hidden */
+  /** Rows of an all-gather of rows, tokens of an all-reduce with RMSNorm. */
+  size_t rows;
   size_t recv_stride;
 } symm_collective_call_t;
 
+/** The defaults of symm_collective_call_t: an all-reduce of no elements. */
 #define SYMM_COLLECTIVE_CALL_INIT  \
   {sizeof(symm_collective_call_t), \
    SYMM_COLLECTIVE_ALLREDUCE,      \
@@ -1405,212 +3116,397 @@ typedef struct {
    0,                              \
    0}
 
-/** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.2.
- *  @param call     its arguments, as the collective takes them on this rank.
- *  @return INVALID_ARGUMENT, UNSUPPORTED, as the collective would answer. */
+/**
+ * Tell which algorithm a collective would use if every rank passed memory like this rank's.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param call      arguments of the collective, as it takes them on this rank.
+ * @param options   options of the collective; NULL means the defaults.
+ * @param[out] out  the plan.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as the collective would answer; or call.collective is
+ *                                    negative.
+ * @retval SYMM_ERR_UNSUPPORTED       as the collective would answer; or call.collective is not
+ *                                    known.
+ */
 SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_collective_call_t *call,
                                             const symm_collective_options_t *options,
                                             symm_plan_info_t *out);
 
-/* ---- ipc ------------------------------------------------------------------------------------------- */
+/* ---- sharing by tokens ----------------------------------------------------------------- */
 
-/* Sharing memory with any process of this user on this machine, outside of any group. The owner makes a token, which is plain
- * bytes and may travel by any means (queue, socket, file, standard input); whoever imports it gets the same physical memory.
+/*
+ * Memory can be shared with any process of this user on this machine, outside of any group. The
+ * owner makes a token, which is plain bytes and may travel by any means (queue, socket, file,
+ * standard input). Whoever imports it gets the same physical memory. docs/ipc.md says how it
+ * works.
  *
- *   Lease       Each import is a lease on the piece of memory that the token names. It ends with the last symm_ipc_release(), or
- *               with the death of the process that holds it. A token may be imported any number of times, by any number of
- *               processes, also in the process that made it, or never.
- *   Lifetime    Memory lives as long as anybody maps it. Releasing the buffer ends its tokens: what was imported before stays
- *               as it is, and is in limbo (counted by symm_ipc_stats()) until the last lease is over. When the process that
- *               made a token dies, those that imported it keep the data.
- *   Re-use      To write new data where others may still read, call symm_ipc_withdraw() first: it ends the tokens of that
- *               piece and waits for their leases.
- *   Ordering    What was written before symm_ipc_export() (with CUDA: issued on its stream) is there after symm_ipc_import() (on
- *               its stream); what the importer issued on the stream of symm_ipc_release() is over when its lease is.
- *   Where       The importer connects to a socket in a private directory: $SYMM_IPC_DIRECTORY, else $XDG_RUNTIME_DIR/symm, else
- *               /tmp/symm-<uid>. Processes in different PID, network or IPC namespaces need only share that directory.
- *   Threads     The first export or import starts threads that serve importers and notice deaths. After fork() the child
- *               starts afresh: buffers and imports of its parent are none of its own. */
+ * - Lease: each import is a lease on the piece of memory that the token names. It ends with the
+ *   last symm_ipc_release(), or with the death of the process that holds it. A token may be
+ *   imported any number of times, by any number of processes, also in the process that made it,
+ *   or never.
+ * - Lifetime: memory lives as long as anybody maps it. Releasing the buffer ends its tokens:
+ *   what was imported before stays as it is, and is in limbo (counted by symm_ipc_stats())
+ *   until the last lease is over. When the process that made a token dies, those that imported
+ *   it keep the data.
+ * - Re-use: to write new data where others may still read, call symm_ipc_withdraw() first. It
+ *   ends the tokens of that piece and waits for their leases.
+ * - Ordering: what was written before symm_ipc_export() (with CUDA: issued on its stream) is
+ *   there after symm_ipc_import() (on its stream). What the importer issued on the stream of
+ *   symm_ipc_release() is over when its lease is.
+ * - Place: the importer connects to a socket in a private directory: $SYMM_IPC_DIRECTORY, else
+ *   $XDG_RUNTIME_DIR/symm, else /tmp/symm-<uid>. Processes in different PID, network or IPC
+ *   namespaces need only share that directory.
+ * - Threads: the first export or import starts threads that serve importers and notice deaths.
+ *   After fork() the child starts afresh: buffers and imports of its parent are none of its
+ *   own.
+ *
+ * symm_ipc_export(), symm_ipc_import() and symm_ipc_stream_wait() refuse a stream that is being
+ * captured: a token stands for one point in time, not for one of each replay.
+ */
 
 /** Longest token in bytes. */
 #define SYMM_IPC_TOKEN_MAX_SIZE 512
 
-/** How to export; NULL means the defaults. */
+/** How to export. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t
-      hold_ms; /**< keep the memory for this token, though its buffer is released, for as long from now; 0:
-                                $SYMM_IPC_HOLD_MS, else do not */
-  uint64_t
-      hold_imports; /**< or until so many imports of this token were made; 0: only hold_ms ends it */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /**
+   * Milliseconds from now for which the memory is kept for this token, though its buffer is
+   * released; 0: $SYMM_IPC_HOLD_MS, else it is not kept.
+   */
+  uint64_t hold_ms;
+  /**
+   * Imports of this token after which the memory is not kept any more; 0: only hold_ms ends it.
+   * Needs hold_ms, or $SYMM_IPC_HOLD_MS.
+   */
+  uint64_t hold_imports;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_ipc_export_options_t;
 
+/** The defaults of symm_ipc_export_options_t. */
 #define SYMM_IPC_EXPORT_OPTIONS_INIT {sizeof(symm_ipc_export_options_t), 0, 0, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.1.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *options,
                                                     size_t struct_size);
 
-/** Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system call after the first for a buffer.
- *  @param pointer    anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
- *                    allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
- *                    until symm_ipc_withdraw(). A token for imported memory names the process that made that memory, or
- *                    this one if that one is dead.
- *  @param size       bytes; the whole buffer is mapped by the importer, whatever the size. Of 0 bytes, `pointer` may be NULL or
- *                    anything: the token stays good, and its import has no memory and no owner, but the device of `pointer`.
- *  @param out_token  receives the token.
- *  @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
- *  @param out_size   receives the length of the token.
- *  @return INVALID_ARGUMENT (not memory that can be exported, range, capacity), UNSUPPORTED (hold_ms for imported memory, which
- *          only its owner can hold), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the directory is not private; a rank
- *          of a group that failed may still write there), PEER_FAILED, CUDA. Since 0.1. */
+/**
+ * Make a token for `size` bytes at `pointer`.
+ * [local] [stream] Since 0.1.
+ *
+ * Costs no system call after the first for a buffer.
+ *
+ * @param pointer    anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import();
+ *                   with CUDA also inside any allocation that the driver can export
+ *                   (cuMemCreate with a POSIX file descriptor), which then is kept until
+ *                   symm_ipc_withdraw(). A token for imported memory names the process that
+ *                   made that memory, or this one if that one is dead.
+ * @param size       bytes; the whole buffer is mapped by the importer, whatever the size. With
+ *                   0 bytes `pointer` may be NULL or anything: the token stays good, and its
+ *                   import has no memory and no owner, but the device of `pointer`.
+ * @param options    NULL means the defaults.
+ * @param out_token  receives the token.
+ * @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
+ * @param out_size   receives the length of the token.
+ * @param stream     orders the call; NULL with memory of the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the memory cannot be exported, does not hold the piece, or
+ *                                    capacity is too small; hold_imports is set without
+ *                                    hold_ms; or the stream is being captured.
+ * @retval SYMM_ERR_UNSUPPORTED       hold_ms for imported memory, which only its owner can
+ *                                    hold.
+ * @retval SYMM_ERR_UNAVAILABLE       the directory is not private or its path is too long, this
+ *                                    process is ending, or a rank of a group that failed may
+ *                                    still write to the memory.
+ * @retval SYMM_ERR_PEER_FAILED       the process that made imported memory is gone.
+ * @retval SYMM_ERR_SYSTEM            a system call failed.
+ */
 SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size,
                                        const symm_ipc_export_options_t *options, void *out_token,
                                        size_t capacity, size_t *out_size, void *stream);
 
-/** How to import; NULL means the defaults. */
+/** How to import. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t timeout_ms; /**< for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000 */
-  const char *
-      directory; /**< where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path */
-  int32_t
-      device; /**< CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory */
-  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+  /** Deadline for the exporter's answer in milliseconds; 0: $SYMM_TIMEOUT_MS, else 60,000. */
+  uint64_t timeout_ms;
+  /** Where the exporter's $SYMM_IPC_DIRECTORY is seen here; NULL: under the same path. */
+  const char *directory;
+  /** CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory. */
+  int32_t device;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
 } symm_ipc_import_options_t;
 
+/** The defaults of symm_ipc_import_options_t. */
 #define SYMM_IPC_IMPORT_OPTIONS_INIT \
   {sizeof(symm_ipc_import_options_t), 0, NULL, SYMM_DEVICE_AUTO, NULL}
 
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
+/**
+ * Set the first `struct_size` bytes of `options` to the defaults.
+ * [local] [capturable] Since 0.1.
+ *
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
+ *                                    first release of the struct.
+ */
 SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *options,
                                                     size_t struct_size);
 
-/** Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
- *  one mapping; after the first, importing another piece of it is local.
- *  @param token       as made by symm_ipc_export(), exactly `token_size` bytes.
- *  @return INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
- *          UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
- *          INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
- *          answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1. */
+/**
+ * Map the memory that a token names.
+ * [local] [blocking, options.timeout_ms] [stream] Since 0.1.
+ *
+ * Imports of one buffer in one process share one mapping. After the first, importing another
+ * piece of it is local.
+ *
+ * @param token       as made by symm_ipc_export().
+ * @param token_size  exactly the length of the token.
+ * @param options     NULL means the defaults.
+ * @param[out] out    one reference, for symm_ipc_release().
+ * @param stream      orders the call; NULL with memory of the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  this is no token, or it was cut short, damaged or forged;
+ *                                    options.device is out of range; or the stream is being
+ *                                    captured.
+ * @retval SYMM_ERR_UNSUPPORTED       the token was made by a newer version of symm.
+ * @retval SYMM_ERR_UNAVAILABLE       the token was made on another machine or by another user,
+ *                                    or its GPU or directory is not visible here.
+ * @retval SYMM_ERR_INVALID_HANDLE    the memory was released or withdrawn.
+ * @retval SYMM_ERR_PEER_FAILED       the exporter is gone.
+ * @retval SYMM_ERR_TIMEOUT           the exporter does not answer.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     memory or address space has run out, here or at the
+ *                                    exporter.
+ * @retval SYMM_ERR_SYSTEM            a system call failed, here or at the exporter, which may
+ *                                    have run out of descriptors.
+ */
 SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_size,
                                        const symm_ipc_import_options_t *options, symm_ipc_t **out,
                                        void *stream);
 
-/** Address of the imported piece; NULL of 0 bytes. [local] Valid until the last symm_ipc_release(), even after the exporter died.
- *  Since 0.1. */
+/**
+ * Address of the imported piece; NULL if it has 0 bytes.
+ * [local] [capturable] Since 0.1.
+ *
+ * Valid until the last symm_ipc_release(), even after the exporter died.
+ */
 SYMM_API symm_status_t symm_ipc_pointer(symm_ipc_t *ipc, void **out_pointer);
-/** Bytes of the imported piece. [local] Since 0.1. */
+
+/**
+ * Bytes of the imported piece.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_ipc_size(symm_ipc_t *ipc, size_t *out_bytes);
 
-/** What is known of an import. Filled by symm_ipc_info(). */
+/** Facts about an import. Filled by symm_ipc_info(). */
 typedef struct {
   size_t struct_size;
   symm_backend_t backend;
-  int32_t device;         /**< for which it is mapped here; 0 with the host back end */
-  uint64_t bytes;         /**< of the piece */
-  uint64_t offset;        /**< of the piece in the exporter's block */
-  uint64_t block_bytes;   /**< of that block */
-  int64_t exporter_pid;   /**< as the exporter itself knows it */
-  int32_t exporter_alive; /**< 0 once its death or departure was noticed */
-  int32_t
-      host_memory; /**< 1 if the host may touch it: of the host back end, or of SYMM_ALLOC_HOST */
+  /** Device for which it is mapped here; 0 with the host back end. */
+  int32_t device;
+  /** Bytes of the piece. */
+  uint64_t bytes;
+  /** Offset of the piece in the exporter's block. */
+  uint64_t offset;
+  /** Bytes of that block. */
+  uint64_t block_bytes;
+  /** Process id of the exporter, as it knows itself. */
+  int64_t exporter_pid;
+  /** 0 once its death or departure was noticed. */
+  int32_t exporter_alive;
+  /** 1 if the host may touch it: memory of the host back end, or of SYMM_ALLOC_HOST. */
+  int32_t host_memory;
 } symm_ipc_info_t;
 
-/** Describe an import. [local] Since 0.1. */
+/**
+ * Describe an import.
+ * [local] [capturable] Since 0.1.
+ */
 SYMM_API symm_status_t symm_ipc_info(symm_ipc_t *ipc, symm_ipc_info_t *out);
 
-/** What is issued on `stream` next runs after what the exporter had issued before the export, too. [local] [stream] Since 0.2.
- *  @return INVALID_HANDLE, INVALID_ARGUMENT (captured), CUDA. */
+/**
+ * Let another stream wait for the export: what is issued on `stream` next runs after what the
+ * exporter had issued before it, too.
+ * [local] [stream] Since 0.2.
+ *
+ * @param ipc     import.
+ * @param stream  stream that waits.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the stream is being captured.
+ */
 SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, void *stream);
-/** Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. [local] [stream]
- * Since 0.2. */
+
+/**
+ * Say that what was issued on `stream` so far uses the import: its lease does not end before
+ * that is over.
+ * [local] [stream] Since 0.2.
+ *
+ * In a capture this counts as a use by all streams, since a graph may be replayed anywhere.
+ */
 SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, void *stream);
 
-/** Add a reference. [local] Since 0.2. */
+/**
+ * Add a reference.
+ * [local] [capturable] Since 0.2.
+ */
 SYMM_API symm_status_t symm_ipc_retain(symm_ipc_t *ipc);
-/** Drop a reference to an import, which ends with the last. [local] [stream] NULL is accepted. Never waits: with CUDA the lease
- *  ends when what was issued before on the `stream` of each release is over, and what was recorded.
- *  @param stream  SYMM_ALL_STREAMS: all that the device has to do; in a capture, or with a driver before 12.5, the end may then
- * be noticed no sooner than by the next allocation, release or symm_ipc_collect(). Since 0.1. */
+
+/**
+ * Drop a reference to an import, which ends with the last.
+ * [local] [stream] Since 0.1.
+ *
+ * NULL is accepted. Never waits. With CUDA the lease ends when what was issued before on the
+ * `stream` of each release is over, and what was recorded.
+ *
+ * @param ipc     import, or NULL.
+ * @param stream  stream whose work uses the import. SYMM_ALL_STREAMS: all that the device has
+ *                to do. In a capture, or with a driver before 12.5, the end of that may be
+ *                noticed no sooner than by the next allocation, release or symm_ipc_collect().
+ */
 SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
 
-/** End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
- *  may be written anew and exported again. [local] [blocking] Tokens of other pieces stay valid.
- *  @param pointer     inside memory that this process can export.
- *  @param size        bytes; of 0 there is nothing to do.
- *  @param timeout_ms  0: $SYMM_TIMEOUT_MS, else 60,000.
- *  @return TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
- *          a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
- *          INVALID_ARGUMENT. Since 0.1. */
+/**
+ * End the tokens made so far for any part of a piece of memory, and wait until nobody holds a
+ * lease on any part of it.
+ * [local] [blocking, timeout_ms] Since 0.1.
+ *
+ * Afterwards the memory may be written anew and exported again. Tokens of other pieces stay
+ * valid.
+ *
+ * @param pointer     inside memory that this process can export.
+ * @param size        bytes; with 0 there is nothing to do.
+ * @param timeout_ms  deadline in milliseconds; 0: $SYMM_TIMEOUT_MS, else 60,000.
+ * @retval SYMM_ERR_TIMEOUT           the message names a holder; its tokens have ended all the
+ *                                    same.
+ * @retval SYMM_ERR_PEER_FAILED       a holder is gone, but may still write: a GPU may be
+ *                                    finishing its work, or its death cannot be confirmed.
+ *                                    Release the buffer, and do not use it again.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  pointer or size is not in memory that this process can
+ *                                    export, or another process owns it.
+ */
 SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t size, uint64_t timeout_ms);
 
-/** Who holds leases on a piece of memory. Filled by symm_ipc_holders(). */
+/** Holders of leases on a piece of memory. Filled by symm_ipc_holders(). */
 typedef struct {
   size_t struct_size;
-  uint64_t leases;     /**< on any part of the piece; 0: nobody holds it now */
-  uint64_t processes;  /**< that hold them */
-  int64_t pid;         /**< one of these, 0 if there is none or its pid is not visible here */
-  int32_t quarantined; /**< 1 if a process that held the block is gone, but may still write to it */
+  /** Leases on any part of the piece; 0: nobody holds it now. */
+  uint64_t leases;
+  /** Processes that hold them. */
+  uint64_t processes;
+  /** One of these processes; 0 if there is none or its pid is not visible here. */
+  int64_t pid;
+  /** 1 if a process that held the block is gone, but may still write to it. */
+  int32_t quarantined;
 } symm_ipc_holders_t;
 
-/** Ask who holds a piece of memory, without ending its tokens: those who have one may import it at any time. [local] Never waits;
- *  looks at all leases. Since 0.2.
- *  @param pointer  inside memory that this process can export.
- *  @param size     bytes.
- *  @return INVALID_ARGUMENT, as symm_ipc_withdraw(). */
+/**
+ * Ask who holds a piece of memory, without ending its tokens.
+ * [local] Since 0.2.
+ *
+ * Never waits. Looks at all leases. Those who have a token may import it at any time.
+ *
+ * @param pointer   inside memory that this process can export.
+ * @param size      bytes.
+ * @param[out] out  the holders.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  pointer or size is not in memory that this process can
+ *                                    export, or another process owns it.
+ */
 SYMM_API symm_status_t symm_ipc_holders(const void *pointer, size_t size, symm_ipc_holders_t *out);
 
-/** What collections have done since the process began, of symm_ipc_collect() and of the library's own: the difference of two
- *  reports is what happened in between. Filled by symm_ipc_collect(). */
+/**
+ * Totals of what collections have done since the process began, those of symm_ipc_collect() and
+ * the library's own. The difference of two reports is what happened in between.
+ * Filled by symm_ipc_collect().
+ */
 typedef struct {
   size_t struct_size;
-  uint64_t leases_ended;       /**< found released by their holders */
-  uint64_t leases_written_off; /**< of holders that died */
-  uint64_t blocks_freed;       /**< released buffers that nobody holds any more */
-  uint64_t bytes_freed;        /**< of these */
-  uint64_t mappings_dropped;   /**< of other processes' memory, kept here for the next import */
-  uint64_t blocks_in_limbo;    /**< released buffers that somebody still holds now */
-  uint64_t bytes_in_limbo;     /**< of these */
+  /** Leases that were found released by their holders. */
+  uint64_t leases_ended;
+  /** Leases of holders that died. */
+  uint64_t leases_written_off;
+  /** Released buffers that nobody holds any more. */
+  uint64_t blocks_freed;
+  /** Bytes of these buffers. */
+  uint64_t bytes_freed;
+  /** Mappings of other processes' memory that were kept here for the next import. */
+  uint64_t mappings_dropped;
+  /** Released buffers that somebody still holds now. */
+  uint64_t blocks_in_limbo;
+  /** Bytes of these buffers. */
+  uint64_t bytes_in_limbo;
 } symm_ipc_report_t;
 
-/** Free what is provably free. [local] Never waits. Looks only at consumers that have released something, never at all leases.
- *  symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
- *  @param[in,out] out  totals, this collection's included; NULL: not asked for. */
+/**
+ * Free what is provably free.
+ * [local] Since 0.1.
+ *
+ * Never waits. Looks only at consumers that have released something, never at all leases.
+ * symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is
+ * short.
+ *
+ * @param[in,out] out  totals, this collection's included; NULL: not asked for.
+ */
 SYMM_API symm_status_t symm_ipc_collect(symm_ipc_report_t *out);
 
-/** The state of sharing in this process. Filled by symm_ipc_stats(). */
+/** State of sharing in this process. Filled by symm_ipc_stats(). */
 typedef struct {
   size_t struct_size;
-  uint64_t tokens;          /**< made so far */
-  uint64_t exported_blocks; /**< that can be imported now */
-  uint64_t exported_bytes;  /**< of these */
-  uint64_t grants;          /**< leases given so far */
-  uint64_t leased; /**< leases that others, and this process, hold on memory of this process */
-  uint64_t leased_blocks; /**< on which there are leases */
-  uint64_t limbo_blocks;  /**< released, but still held */
-  uint64_t limbo_bytes;   /**< of these */
-  uint64_t
-      quarantined_blocks; /**< on which a holder that is gone may still write; never to be used again */
-  uint64_t quarantined_bytes;    /**< of these */
-  uint64_t written_off;          /**< leases of dead holders so far */
-  uint64_t refused;              /**< imports refused so far: forged, stale */
-  uint64_t rejected_connections; /**< of other users, or that broke the protocol */
-  uint64_t consumers;            /**< processes connected to this one */
-  uint64_t
-      imported; /**< imports from other processes that are not released; those of its own count as `leased` */
-  uint64_t imported_blocks; /**< mapped here for them, or kept for the next */
-  uint64_t imported_bytes;  /**< of these */
-  uint64_t exporters;       /**< processes to which this one is connected */
-  uint64_t collections;     /**< run so far */
-  uint64_t oldest_lease_ms; /**< age of the oldest lease, 0 if there is none */
-  int64_t oldest_lease_pid; /**< its holder, 0 if the pid is not visible here */
-  uint64_t
-      oldest_lease_start_time; /**< of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown */
+  /** Tokens made so far. */
+  uint64_t tokens;
+  /** Blocks that can be imported now. */
+  uint64_t exported_blocks;
+  /** Bytes of these blocks. */
+  uint64_t exported_bytes;
+  /** Leases given so far. */
+  uint64_t grants;
+  /** Leases that others, and this process, hold on memory of this process. */
+  uint64_t leased;
+  /** Blocks on which there are leases. */
+  uint64_t leased_blocks;
+  /** Blocks that are released, but still held. */
+  uint64_t limbo_blocks;
+  /** Bytes of these blocks. */
+  uint64_t limbo_bytes;
+  /** Blocks to which a holder that is gone may still write; never to be used again. */
+  uint64_t quarantined_blocks;
+  /** Bytes of these blocks. */
+  uint64_t quarantined_bytes;
+  /** Leases of dead holders so far. */
+  uint64_t written_off;
+  /** Imports that were refused so far: forged, stale. */
+  uint64_t refused;
+  /** Connections of other users, or that broke the protocol. */
+  uint64_t rejected_connections;
+  /** Processes that are connected to this one. */
+  uint64_t consumers;
+  /** Imports from other processes that are not released; those of its own count as `leased`. */
+  uint64_t imported;
+  /** Blocks that are mapped here for them, or kept for the next. */
+  uint64_t imported_blocks;
+  /** Bytes of these blocks. */
+  uint64_t imported_bytes;
+  /** Processes to which this one is connected. */
+  uint64_t exporters;
+  /** Collections run so far. */
+  uint64_t collections;
+  /** Age of the oldest lease in milliseconds, 0 if there is none. */
+  uint64_t oldest_lease_ms;
+  /** Holder of the oldest lease, 0 if the pid is not visible here. */
+  int64_t oldest_lease_pid;
+  /**
+   * Start of that holder in clock ticks since boot (field 22 of its stat in /proc), 0 if
+   * unknown.
+   */
+  uint64_t oldest_lease_start_time;
 } symm_ipc_stats_t;
 
-/** Ask for the state of sharing. [local] Since 0.1. */
+/**
+ * Ask for the state of sharing.
+ * [local] Since 0.1.
+ */
 SYMM_API symm_status_t symm_ipc_stats(symm_ipc_stats_t *out);
 
 #ifdef __cplusplus
