@@ -39,42 +39,126 @@ doxygen = """QUIET=YES WARN_IF_INCOMPLETE_DOC=NO WARN_AS_ERROR=FAIL_ON_WARNINGS 
     PREDEFINED+=SYMM_HOST_DEVICE= PREDEFINED+=__device__= PREDEFINED+=__forceinline__="""
 
 
-def page_of(name):
-    """The page of a header. It is written as Doxygen shall read it: with its sections as
-    groups, its plain comments for users.
+SECTION = re.compile(r"^(?://|/\*) ---- (.+?) -+(?: \*/)?\n", flags=re.M)
+
+
+def uncommented(text):
+    """The text of a plain comment, /* */ or //, without its ornaments."""
+    lines = re.sub(r"^/\*\n|\n ?\*/$", "", text.strip()).splitlines()
+    return "\n".join(re.sub(r"^ ?(?:\*|//) ?", "", line) for line in lines)
+
+
+def markdown(text):
+    """Of a plain comment: words as they are, calls as links, and a line that introduces a list
+    by itself, without a full stop, as a heading of its own.
     """
-    text = (headers / name).read_text()
-    page = f"\n## {name}\n\n"
-    for word, said in re.findall(
-        r"(?m)^(?: \*|//)   (\w[\w ]*?)  +(\S.*(?:\n(?: \*|//) {7,}\S.*)*)",
-        text.split("\n#ifndef")[0],
-    ):
-        page += (
-            f"**{word}.** "
-            + re.sub(r"([*<])", r"\\\1", re.sub(r"\s*\n(?: \*|//) *", " ", said))
-            + "\n\n"
-        )
-    # no links to files
-    text = re.sub(
+    lines = []
+    for line in text.splitlines():
+        if re.match(r"    |$", line):  # a formula, or code
+            lines.append(line)
+            continue
+        if re.fullmatch(r"[A-Z][\w ]+", line) and (not lines or not lines[-1]):
+            lines += [f"**{line}.**", ""]
+            continue
+        words = re.split(r"(`[^`]+`|symm_\w+\(\))", line)
+        words[::2] = [re.sub(r"([][*<_])", r"\\\1", plain) for plain in words[::2]]
+        lines.append("".join(re.sub(r"^(symm_\w+)\(\)$", r"{c:func}`\1`", word) for word in words))
+    return "\n".join(lines) + "\n"
+
+
+def opening(text):
+    """What a header says before its first line of code: an introduction, and conventions, each
+    a heading with an indented text below.
+    """
+    comment = re.match(
+        r"(?:/\*.*?\*/\n|// SPDX.*\n//\n)?(/\*.*?\*/|(?://.*\n)+)", text, flags=re.S
+    )[1]
+    said = re.sub(r"^/\* SPDX.*\n \*\n", "/*\n", comment)
+    parts = re.split(r"^([A-Z][\w ,]+)\n(?=  \S)", uncommented(said), flags=re.M)
+    page = markdown(parts[0]) + ("\n## Conventions\n" if parts[1:] else "")
+    for title, body in zip(parts[1::2], parts[2::2]):
+        page += f"\n### {title}\n\n" + markdown(re.sub(r"^  ", "", body, flags=re.M))
+    return page
+
+
+def declared(text):
+    """The directives for what C code declares, in its order. A struct comes before its
+    initialiser and the calls that use it, because the header has it so.
+    """
+    kinds = (
+        (r"^#define (SYMM_(?!API\b)\w+) +\S", "define"),
+        (r"^enum (symm_\w+)", "enum"),
+        (r"^\} (symm_\w+);", "struct"),
+        (r"^typedef (?:int32_t|struct \w+) (symm_\w+);", "typedef"),
+        (r"^typedef void \(\*(symm_\w+)\)", "typedef"),
+        (r"^SYMM_API .*?\b(symm_\w+)\(", "function"),
+    )
+    found = []
+    code = re.sub(r"/\*.*?\*/", lambda comment: re.sub(r"[^\n]", " ", comment[0]), text, flags=re.S)
+    for pattern, kind in kinds:
+        found += [(match.start(), kind, match[1]) for match in re.finditer(pattern, code, re.M)]
+    for _, kind, name in sorted(found):
+        members = ":members:\n:undoc-members:\n" if kind == "struct" else ""
+        yield f"```{{doxygen{kind}}} {name}\n{members}```\n\n"
+
+
+def readable(text):
+    """Of a header: what Doxygen would take for a link to a file, or for a tag, it shall not."""
+    return re.sub(
         r"(?<![/\w])\w+\.(?:h|hpp|cuh)\b", r"%\g<0>", re.sub(r"<(pid|uid)>", r"\\<\1\\>", text)
     )
-    text = re.sub(r"^SYMM_MULTIMEM_\w+\(.*\)$", r"\g<0>;", text, flags=re.M)
-    text = text.replace(" inline namespace v0 {", "").replace("}}  // namespace", "}  // namespace")
-    section = r"^(?://|/\*) ---- (.+?) -+(?: \*/)?$"
-    if not re.search(section, text, flags=re.M):
-        text = re.sub(r"^namespace (.+) \{$", r"\g<0>\n// ---- in namespace \1 -", text, flags=re.M)
-    text, *sections = re.split(section, text, flags=re.M)
+
+
+def pages_of_c(name, folder):
+    """A page for each chapter of a C header, in `folder`; gives the text for the page above."""
+    text = (headers / name).read_text()
+    (made / name).write_text(readable(text))
+    first, *chapters = SECTION.split(text)
+    page, links = opening(text) + "\n## Version\n\n" + "".join(declared(first)), ""
+    for title, body in zip(chapters[::2], chapters[1::2]):
+        slug = title.replace(" ", "-")
+        intro = re.match(r"\s*(/\*\n.*?\*/)", body, flags=re.S)
+        (folder / f"{slug}.md").write_text(
+            f"# {title[0].upper()}{title[1:]}\n\n"
+            + (markdown(uncommented(intro[1])) + "\n" if intro else "")
+            + "".join(declared(body))
+        )
+        links += f"{folder.name}/{slug}\n"
+    return f"\n{page}\n```{{toctree}}\n:caption: Chapters\n\n{links}```\n"
+
+
+def page_of_cpp(name, folder):
+    """A page of a C++ header, in `folder`. The header is written as Doxygen shall read it: with
+    its sections as groups, its plain comments for users.
+    """
+    text = (headers / name).read_text()
+    page = f"# {name}\n\n" + opening(text)
+    text = re.sub(r"^SYMM_MULTIMEM_\w+\(.*\)$", r"\g<0>;", readable(text), flags=re.M)
+    text = text.replace("inline namespace v0 {\n", "").replace("}  // namespace v0\n", "")
+    if not SECTION.search(text):
+        text = re.sub(
+            r"^namespace (.+) \{$", r"\g<0>\n// ---- in namespace \1 -", text, flags=re.M
+        )
+    text, *sections = SECTION.split(text)
     for number, (title, body) in enumerate(zip(sections[::2], sections[1::2])):
         group = f"{name.replace('.', '_')}_{number}"
         body, rest = re.fullmatch(
             r"(.*?)(^(?:\}  // )?namespace .*|\Z)", body, flags=re.M | re.S
         ).groups()
         text += f"/** @defgroup {group} {title}\n * @{{ */\n{body}\n/** @}} */\n{rest}"
-        page += f"### {title.capitalize()}\n\n```{{doxygengroup}} {group}\n:content-only:\n:members:\n:undoc-members:\n```\n\n"
-    (made / name).write_text(
-        text if name == "symm.h" else re.sub(r"^( *)// ", r"\1/// ", text, flags=re.M)
-    )
-    return page
+        page += f"\n## {title[0].upper()}{title[1:]}\n\n```{{doxygengroup}} {group}\n:content-only:\n:members:\n:undoc-members:\n```\n"
+    (made / name).write_text(re.sub(r"^( *)// ", r"\1/// ", text, flags=re.M))
+    slug = name.replace(".", "-")
+    (folder / f"{slug}.md").write_text(page)
+    return f"{folder.name}/{slug}\n"
+
+
+def chapters_of(name):
+    """The folder for the pages that are made below docs/reference/`name`.md, which is empty."""
+    folder = root / "docs/reference" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
 
 
 def docstrings_of_julia():
@@ -164,12 +248,13 @@ def setup(app):
 
 
 made.mkdir(parents=True, exist_ok=True)
+cpp, CPP = chapters_of("cpp"), ("symm.hpp", "device.cuh", "exchange.cuh", "multimem.cuh")
 added = {
-    "docs/reference/c": page_of("symm.h"),
+    "docs/reference/c": pages_of_c("symm.h", chapters_of("c")),
     "docs/julia": "\n## Every call\n\n" + docstrings_of_julia(),
-    "docs/reference/cpp": "".join(
-        map(page_of, ("symm.hpp", "device.cuh", "exchange.cuh", "multimem.cuh"))
-    ),
+    "docs/reference/cpp": "\n```{toctree}\n"
+    + "".join(page_of_cpp(name, cpp) for name in CPP)
+    + "```\n",
     "docs/reference/python": "\n```{eval-rst}\n.. automodule:: symm\n   :members:\n   :undoc-members:\n"
     "   :imported-members:\n   :exclude-members: __new__, LAYOUT\n```\n",
     "docs/rust": "\n## Every item\n\n"
