@@ -1,38 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off: a list */
 /*
- * The library's one-shot all-reduce inside a kernel of your own: a thread pushes its pack, 16 bytes of f32, f16 or bf16, to every
- * rank and takes everybody's, or their sum. What is before and behind is yours. CUDA C++17, for nvcc and NVRTC, on device.cuh.
+ * The library's one-shot all-reduce inside a kernel of your own: a thread pushes its pack, 16
+ * bytes of f32, f16 or bf16, to every rank and takes the packs of all ranks, or their sum. What
+ * comes before and behind is yours. CUDA C++17, for nvcc and NVRTC, on device.cuh.
  *
- *   const symm::Exchange scratch(group, bytes);                      // on the host of all ranks, for messages of up to so much
- *   kernel<<<blocks, threads, 0, stream>>>(scratch.device(timeout_ms, stop), ...);
+ * On the host of all ranks, for messages of up to `bytes` bytes:
  *
- *   uint4 pack = message[q];                                         // in the kernel, whose first argument is `given`
- *   const Outcome outcome = exchange::all_reduce_sum<exchange::bf16>(given, q, pack);
+ *     const symm::Exchange scratch(group, bytes);
+ *     kernel<<<blocks, threads, 0, stream>>>(scratch.device(timeout_ms, stop), ...);
  *
- * Conventions
- *   Packs       A message is packs 0, 1, 2, ... of 16 bytes, its end filled up. Which thread of which block has a pack is free,
- *               and grids may differ between ranks; but all ranks push and take the same packs equally often.
- *   Once each   A launch pushes a pack and takes it once, and so may each launch or replay that is ordered behind it, when it has
- *               waited for that (programmatic dependent launch). Within one, fence_system() has to be between take and push.
- *   Progress    push() never waits. take() waits for pushes of other ranks only, so push all of a thread's packs before its first
- *               take. CUDA does not say in which order blocks come onto a device: those that take must be resident together with
- *               those that push, on every rank (a cooperative launch makes sure of that). Or push in one kernel and take in the
- *               next on the stream, which asks nothing of their blocks.
- *   Sums        In rank order, in f32, rounded once: the same bits on all ranks, and those of symm_allreduce() of two ranks and
- *               more without multicast, whatever flags the program is compiled with.
- *   Values      All arrive as they are, zeros of both signs and infinities too, but for a word of all ones (a NaN, or a pair of
- *               them), which means "nothing is here": it arrives as 0x7FFF7FFF, also NaN. So take() moves any words but that one.
- *   Order       A pack is its own flag. No fence is needed and none is implied: nothing else that a rank wrote is visible by it.
- *   Failure     As in device.cuh, take() leaves at Memory::timeout_ns or Memory::stop, with an Outcome that is false. Ranks may
- *               then be out of step: make a new Exchange on all of them.
- *   Size        Scratch is (2 * ranks + 1/4) * bytes on each rank, and a pack is stored ranks - 1 times. That is for some hundred
- *               kilobytes; above, symm_allreduce() has algorithms that move less.
+ * In the kernel, whose first argument is `given`:
  *
- * Other languages: rendezvous a memory of exchange::scratch_bytes() zeros and pass an Exchange of its view and block addresses.
- * Compiled by a host compiler, there is no f16.
+ *     uint4 pack = message[q];
+ *     const Outcome outcome = exchange::all_reduce_sum<exchange::bf16>(given, q, pack);
+ *
+ * Other languages rendezvous a memory of exchange::scratch_bytes() zeros and pass an Exchange
+ * of its view and block addresses. Compiled by a host compiler, there is no f16.
+ *
+ * Packs
+ *   A message is packs 0, 1, 2, ... of 16 bytes, its end filled up. Which thread of which block
+ *   has a pack is free, and grids may differ between ranks; but all ranks push and take the
+ *   same packs equally often.
+ *
+ * Once each
+ *   A launch pushes a pack once and takes it once. So may each launch or replay that is ordered
+ *   behind that launch, when it has waited for the earlier one (programmatic dependent launch).
+ *   Within one launch, fence_system() has to be between take and push.
+ *
+ * Progress
+ *   push() never waits. take() waits for pushes of other ranks only, so push all of a thread's
+ *   packs before its first take. CUDA does not say in which order blocks come onto a device, so
+ *   there are two ways to make sure of progress:
+ *   - The blocks that take are resident together with those that push, on every rank, as in a
+ *     cooperative launch.
+ *   - One kernel pushes and the next one on the stream takes, which asks nothing of their
+ *     blocks.
+ *
+ * Sums
+ *   Ranks are added in rank order, in f32, and rounded once: the same bits on all ranks, and
+ *   those of symm_allreduce() of two ranks and more without multicast, whatever flags the
+ *   program is compiled with.
+ *
+ * Values
+ *   All values arrive as they are, zeros of both signs and infinities too, with one exception:
+ *   a word of all ones (a NaN, or a pair of them) means "nothing is here", and arrives as
+ *   0x7FFF7FFF, also NaN. So take() moves any words but that one.
+ *
+ * Order
+ *   A pack is its own flag. No fence is needed and none is implied: nothing else that a rank
+ *   wrote becomes visible by it.
+ *
+ * Failure
+ *   As in device.cuh, take() leaves at Memory::timeout_ns or Memory::stop, with an Outcome that
+ *   is false. Ranks may then be out of step: make a new Exchange on all of them.
+ *
+ * Size
+ *   Scratch is (2 * ranks + 1/4) * bytes on each rank, and a pack is stored ranks - 1 times.
+ *   That is for some hundred kilobytes; above, symm_allreduce() has algorithms that move less.
  */
-/* clang-format on */
 #ifndef SYMM_EXCHANGE_CUH
 #define SYMM_EXCHANGE_CUH
 
@@ -52,30 +77,44 @@ struct alignas(16) Pack {
 };
 #endif
 
-/** What kernels are given, by value: the addresses too, because loading them from Memory::blocks takes its time. */
+/**
+ * What kernels are given by value. The addresses are in it, because loading them from
+ * Memory::blocks takes time.
+ */
 struct Exchange {
   static constexpr int kMaxRanks = 16;
   Memory memory;
-  unsigned long long packs; /**< of the largest message */
-  char *scratch[kMaxRanks]; /**< each rank's block, at first zero */
+  /** Packs of the largest message. */
+  unsigned long long packs;
+  /** Each rank's block, zero at first. */
+  char *scratch[kMaxRanks];
 };
 static_assert(sizeof(Exchange) == 200, "passed between languages");
 
 namespace exchange {
 
-// A block: cells [turn of the pack & 1][source][pack], then each pack's number of
-// turns. Two halves are enough: who pushes turn k + 2 has taken turn k + 1 of every
-// rank, and each had emptied its cell of turn k before it pushed that. In a cell lies
-// the complement of a pack, and zero while it is empty, so that fresh memory is empty.
+// A block holds cells [turn of the pack & 1][source][pack], and behind them the number of turns
+// of each pack. A cell holds the complement of a pack, or zero while it is empty, so that fresh
+// memory is empty.
+//
+// Two halves are enough, since no rank pushes turn k + 2 into a cell that still holds turn k:
+// 1. A rank that pushes turn k + 2 has taken turn k + 1 of every rank.
+// 2. Each rank emptied its cells of turn k before it pushed turn k + 1.
+
+/** Bytes of scratch that each rank needs for `packs` packs. */
 SYMM_HOST_DEVICE constexpr unsigned long long scratch_bytes(int ranks, unsigned long long packs) {
   return packs * (2ULL * static_cast<unsigned>(ranks) * sizeof(Pack) + sizeof(unsigned));
 }
+
+// The cell of `owner` into which `source` pushes pack `q`.
 SYMM_DEVICE Pack *cell(const Exchange &exchange, int owner, unsigned turn, int source,
                        unsigned long long q) {
   const int row = static_cast<int>(turn & 1U) * exchange.memory.size + source;
   return reinterpret_cast<Pack *>(exchange.scratch[owner]) +
          static_cast<unsigned>(row) * exchange.packs + q;
 }
+
+// How often this rank has taken pack `q`.
 SYMM_DEVICE unsigned *turn_word(const Exchange &exchange, unsigned long long q) {
   return reinterpret_cast<unsigned *>(
              cell(exchange, exchange.memory.rank, 0, 2 * exchange.memory.size, 0)) +
@@ -91,14 +130,17 @@ SYMM_DEVICE Pack load_relaxed(const Pack *from) {
                : "memory");
   return v;
 }
+
 SYMM_DEVICE void store_relaxed(Pack *to, Pack v) {
   asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y),
                "r"(v.z), "r"(v.w)
                : "memory");
 }
+
 SYMM_DEVICE float to_float(unsigned bits) { return __uint_as_float(bits); }
 SYMM_DEVICE unsigned to_bits(float value) { return __float_as_uint(value); }
-// Instructions, which a program's flags do not change.
+
+// An instruction, because the flags of the program do not change what it does.
 SYMM_DEVICE float add(float a, float b) {
   float sum;
   asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
@@ -110,18 +152,22 @@ inline Pack load_relaxed(const Pack *from) {
   return {load_relaxed(&from->x), load_relaxed(&from->y), load_relaxed(&from->z),
           load_relaxed(&from->w)};
 }
+
 inline void store_relaxed(Pack *to, Pack v) {
   using device::store_relaxed;
-  store_relaxed(&to->x, v.x), store_relaxed(&to->y, v.y), store_relaxed(&to->z, v.z),
-      store_relaxed(&to->w, v.w);
+  store_relaxed(&to->x, v.x);
+  store_relaxed(&to->y, v.y);
+  store_relaxed(&to->z, v.z);
+  store_relaxed(&to->w, v.w);
 }
+
 inline float to_float(unsigned bits) { return __builtin_bit_cast(float, bits); }
 inline unsigned to_bits(float value) { return __builtin_bit_cast(unsigned, value); }
 inline float add(float a, float b) { return a + b; }
 #endif
 
-// Types: kCount elements to a pack; an element of
-// those in a word, and the word that begins with two.
+// Types of elements. A pack has kCount of them. wide() is the first element in a word. word()
+// is the word of two elements, or of the first alone where that fills a word.
 struct f32 {
   static constexpr int kCount = 4;
   static SYMM_DEVICE float wide(unsigned word) { return to_float(word); }
@@ -160,7 +206,7 @@ struct f16 {
 #endif
 };
 
-/** The elements of a pack as f32, and back: rounded once, to nearest even. [thread] */
+/** The elements of a pack as f32. [thread] */
 template <class Type>
 SYMM_DEVICE void widen(Pack pack, float (&wide)[Type::kCount]) {
   constexpr int kPerWord = Type::kCount / 4;
@@ -169,6 +215,8 @@ SYMM_DEVICE void widen(Pack pack, float (&wide)[Type::kCount]) {
     wide[i] = Type::wide(words[i / kPerWord] >> i % kPerWord * 16);
   }
 }
+
+/** A pack of elements that are f32, each rounded once, to nearest even. [thread] */
 template <class Type>
 SYMM_DEVICE Pack round(const float (&wide)[Type::kCount]) {
   constexpr int n = Type::kCount / 4;
@@ -178,14 +226,26 @@ SYMM_DEVICE Pack round(const float (&wide)[Type::kCount]) {
 
 // A word of all ones would look empty.
 SYMM_DEVICE unsigned sendable(unsigned word) { return word == ~0U ? 0x7FFF7FFFU : word; }
+
 SYMM_DEVICE Pack sendable(Pack v) {
   return {sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w)};
 }
+
 SYMM_DEVICE Pack complement(Pack v) { return {~v.x, ~v.y, ~v.z, ~v.w}; }
-// Nothing promises that 16 bytes arrive together.
+
+// Each word is looked at, because nothing promises that 16 bytes arrive together.
 SYMM_DEVICE bool is_there(Pack v) { return v.x != 0 && v.y != 0 && v.z != 0 && v.w != 0; }
 
-/** Hand `mine` to every other rank as pack `q`, less than Exchange::packs. Never waits. [thread] */
+/**
+ * Hand `mine` to every other rank as pack `q`.
+ * [thread]
+ *
+ * Never waits.
+ *
+ * @param exchange  what the kernel was given.
+ * @param q         number of the pack, less than Exchange::packs.
+ * @param mine      the pack.
+ */
 SYMM_DEVICE void push(const Exchange &exchange, unsigned long long q, Pack mine) {
   const Memory &memory = exchange.memory;
   const unsigned turn = device::load_relaxed(turn_word(exchange, q));
@@ -198,12 +258,22 @@ SYMM_DEVICE void push(const Exchange &exchange, unsigned long long q, Pack mine)
   }
 }
 
-/** Wait for everybody's pack `q` and call each(rank, pack) for ranks 0, 1, 2, ..., with `mine` for this one, which was pushed.
- * [thread] Of a wait that fails, each() may have been called for some ranks. */
+/**
+ * Wait for pack `q` of every rank and call each(rank, pack) for ranks 0, 1, 2, ...
+ * [thread]
+ *
+ * If the wait fails, each() may have been called for some ranks.
+ *
+ * @param exchange  what the kernel was given.
+ * @param q         number of the pack.
+ * @param mine      the pack of this rank, which was pushed.
+ * @param each      called with a rank and its pack.
+ */
 template <class Each>
 SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mine,
                          const Each &each) {
-  constexpr int kAtOnce = 8;  // are asked for together, and stay in registers
+  // Packs that are asked for together and stay in registers.
+  constexpr int kAtOnce = 8;
   const Memory &memory = exchange.memory;
   const unsigned turn = device::load_relaxed(turn_word(exchange, q));
   Patience patience;
@@ -236,7 +306,15 @@ SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mi
   return {0};
 }
 
-/** The sum of everybody's pack `q`, in f32 and not rounded: for what comes behind it. [thread] */
+/**
+ * Wait for pack `q` of every rank and add them, in f32 and not rounded, for what comes behind.
+ * [thread]
+ *
+ * @param exchange  what the kernel was given.
+ * @param q         number of the pack.
+ * @param mine      the pack of this rank, which was pushed.
+ * @param sum       receives the sums.
+ */
 template <class Type>
 SYMM_DEVICE Outcome take_sum(const Exchange &exchange, unsigned long long q, Pack mine,
                              float (&sum)[Type::kCount]) {
@@ -249,7 +327,14 @@ SYMM_DEVICE Outcome take_sum(const Exchange &exchange, unsigned long long q, Pac
   });
 }
 
-/** push() and take_sum(): `pack` becomes the sum, rounded, if the wait did not fail. For a thread that has one pack. [thread] */
+/**
+ * Push a pack and take the sum, for a thread that has one pack.
+ * [thread]
+ *
+ * @param exchange  what the kernel was given.
+ * @param q         number of the pack.
+ * @param pack      the pack of this rank; becomes the sum, rounded, if the wait did not fail.
+ */
 template <class Type>
 SYMM_DEVICE Outcome all_reduce_sum(const Exchange &exchange, unsigned long long q, Pack &pack) {
   float sum[Type::kCount];
@@ -266,16 +351,26 @@ SYMM_DEVICE Outcome all_reduce_sum(const Exchange &exchange, unsigned long long 
 namespace symm {
 inline namespace v0 {
 
-/** The scratch of an exchange. All kernels that were given it must have ended, on all ranks, before its end. */
+/**
+ * Scratch of an exchange. All kernels that were given it must have ended, on all ranks, before
+ * it is destroyed.
+ */
 class Exchange {
  public:
-  /** For messages of up to `bytes` bytes. Throws symm::Error. [collective] [blocking] */
+  /**
+   * Make scratch for messages of up to `bytes` bytes. [collective] [blocking] Throws
+   * symm::Error.
+   */
   Exchange(const Group &group, size_t bytes)
       : packs_((bytes + sizeof(symm::device::Pack) - 1) / sizeof(symm::device::Pack)),
         memory_(group.rendezvous(
             group.allocate(symm::device::exchange::scratch_bytes(group.size(), packs_)))) {}
-  /** To be passed to kernels, which wait as symm::device::describe() says. Throws symm::Error, with UNAVAILABLE for a group of
-   * several machines and UNSUPPORTED for the host back end. [local] */
+
+  /**
+   * What is passed to kernels, which wait as symm::device::describe() says. [local] Throws
+   * symm::Error: UNAVAILABLE for a group of several machines, UNSUPPORTED for the host back
+   * end.
+   */
   symm::device::Exchange device(uint64_t timeout_ms = 0, const unsigned *stop = nullptr) const {
     symm::device::Exchange made = {};
     check(symm::device::describe(memory_.get(), timeout_ms, stop, &made.memory),
