@@ -1,71 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * symm: what each rank of a group shows of itself to other programs of its user, for monitors such as `symm top`.
+ * symm: what each rank of a group shows of itself to other programs of its user, for monitors
+ * such as `symm top`.
  *
- * A page is a memfd of the rank's process, which only that process can write: look for links to SYMM_PAGE_LINK among
- * /proc/<pid>/fd, open one to read, and map it. The kernel lets no other user in, and takes the page back with the process,
- * however that ends. Load `magic` first (acquire), then all else by whole aligned words of 64 bits: each has one writer, and is
- * never half of one value and half of another. Times are those of CLOCK_MONOTONIC. A page of another layout has another magic.
+ * A page is a memfd of the rank's process, which only that process can write: look for links to
+ * SYMM_PAGE_LINK among /proc/<pid>/fd, open one to read, and map it. The kernel lets no other
+ * user in, and takes the page back with the process, however that ends.
+ *
+ * Load `magic` first (acquire), then all else by whole aligned words of 64 bits: each has one
+ * writer, and is never half of one value and half of another. Times are those of
+ * CLOCK_MONOTONIC. A page of another layout has another magic.
  */
 #ifndef SYMM_PAGE_H
 #define SYMM_PAGE_H
 
 #include <stdint.h>
 
+/** What the link of a page's descriptor leads to. */
 #define SYMM_PAGE_LINK "/memfd:symm-page (deleted)"
+/** First word of a page of this layout. */
 #define SYMM_PAGE_MAGIC UINT64_C(0x31656761706d7973)
+/** Sleeping threads that a page has room for. */
 #define SYMM_PAGE_WAITS 16
+/** Collectives, and algorithms, that a page has room for. */
 #define SYMM_PAGE_KINDS 32
 
-/** A thread that sleeps. Load `since_ns`, the rest and `since_ns` again, all with acquire: what lies between two equal ones is
- * true. */
+/**
+ * A thread that sleeps. Load `since_ns`, the rest and `since_ns` again, all with acquire. If
+ * the two are equal, what lies between them is true.
+ */
 typedef struct {
   uint64_t since_ns; /**< 0: nobody sleeps here */
   int64_t peer;      /**< rank that is waited for; -1: any of several */
   char what[24];     /**< "allreduce", "barrier", "rendezvous" */
 } symm_page_wait_t;
 
-/** As in symm_group_stats_t, but for `call`. */
+/** Counts as in symm_group_stats_t, except for `call`. */
 typedef struct {
-  /** The collective that it is in, on GPUs the last that it issued: symm_collective_t + 1, symm_algorithm_t + 1 << 8, its bytes
-     << 16. 0: none. */
+  /**
+   * The collective that the rank is in, on GPUs the last that it issued: symm_collective_t + 1,
+   * symm_algorithm_t + 1 << 8, its bytes << 16. 0: none.
+   */
   uint64_t call;
+  /** By symm_collective_t. */
   struct {
     uint64_t calls, bytes;
   } collectives[SYMM_PAGE_KINDS];
+  /** By symm_algorithm_t. */
   uint64_t algorithms[SYMM_PAGE_KINDS];
   uint64_t signals_sent, signals_taken, waits, failures;
 } symm_page_counts_t;
 
+/** A page, which lies at the beginning of the memfd. */
 typedef struct {
   uint64_t magic; /**< SYMM_PAGE_MAGIC once the rest has its meaning */
   uint64_t root;  /**< equal on all ranks of a group and of those that were made of it */
   uint64_t group; /**< equal on all ranks of a group */
   int32_t rank, size;
-  int64_t backend; /**< symm_backend_t; -1 while the group is made */
-  uint64_t made_ns;
-  char job[64]; /**< $SYMM_JOB, or "" */
-  char name[64];
+  int64_t backend;  /**< symm_backend_t; -1 while the group is made */
+  uint64_t made_ns; /**< when the page was made */
+  char job[64];     /**< $SYMM_JOB, or "" */
+  char name[64];    /**< of the group */
   uint64_t failure; /**< 0 until the group fails: symm_status_t << 32 | its rank + 1 */
   symm_page_counts_t counts;
   symm_page_wait_t sleeping[SYMM_PAGE_WAITS];
   char collective_names[SYMM_PAGE_KINDS][24]; /**< "?": none of that value */
-  char algorithm_names[SYMM_PAGE_KINDS][24];
+  char algorithm_names[SYMM_PAGE_KINDS][24];  /**< "?": none of that value */
   int64_t pids[1]; /**< of all ranks, as seen by this one's process; 0: on another machine */
 } symm_page_t;
 
-/** What symm run --trace reads: each process has a file in the folder SYMM_TRACE, of this and a ring of `room` calls. Of `calls`
- * that were begun, call n, from 0 on, is the one at n modulo `room`, if its `mark` is n + 1 and the process has ended. */
+/**
+ * What symm run --trace reads. Each process has a file in the folder SYMM_TRACE, which holds
+ * this and a ring of `room` calls. Call n, from 0 on, of the `calls` that were begun is the one
+ * at n modulo `room`, if its `mark` is n + 1 and the process has ended.
+ */
 typedef struct {
   uint64_t magic, calls, room;
   int64_t to_realtime_ns, rank, unused[11]; /**< from CLOCK_MONOTONIC; $SYMM_RANK */
 } symm_trace_t;
+
+/** One call in the ring behind a symm_trace_t. */
 typedef struct {
   uint64_t mark, begin_ns, end_ns, bytes;             /**< end_ns 0: the process ended first */
   char name[24], group[40];                           /**< "put"; "sleep": in the call before */
   int32_t rank, size, peer, thread, dtype, algorithm; /**< -1, and dtype 0: none */
   int32_t failed, backend;
 } symm_trace_call_t;
+
+/** First word of a symm_trace_t of this layout. */
 #define SYMM_TRACE_MAGIC UINT64_C(0x31636172746d7973)
 
 #endif

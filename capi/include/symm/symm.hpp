@@ -1,21 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// symm for C++17 and later: handles that release themselves, failures as exceptions, and collectives that know their data type.
+// symm for C++17 and later: handles that release themselves, failures as exceptions, and
+// collectives that know their data type.
 //
-// Header only, on top of symm.h, which remains the reference: each function here makes the one C call that it names, and what
-// symm.h says of that call holds (who must call it, whether it blocks, what it returns). Constants are those of symm.h.
+// It is header only, on top of symm.h, which remains the reference: each function here makes
+// the one C call that it names, and what symm.h says of that call holds (who must call it,
+// whether it blocks, what it returns). Constants are those of symm.h.
 //
-//   Failures    A call that fails throws symm::Error, which names the status, and the rank and the process to blame.
-//   Handles     Group, Buffer, Memory, Heap: moving is free, copying adds a reference, the destructor drops one. An empty handle
-//               (default constructed, or moved from) is refused by every call with SYMM_ERR_INVALID_HANDLE. Piece moves only, and
-//               Import is copied by share().
-//   Spans       Whatever has std::data() and std::size() (a vector, an array, a std::span) is taken as contiguous elements, and
-//               Span(pointer, count) for all else. Counts are in elements, offsets and sizes of memory in bytes.
-//   Deadlines   In milliseconds; 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever, SYMM_TIMEOUT_NOW looks once.
-//   Streams     A null stream, the default, is right for the host back end. On it a [stream] call returns when the work is done.
+// The names lie in an inline namespace, so that a program may also link the library's own
+// objects, whose C++ classes have the same names. One source file includes either this header
+// or those of the library.
 //
-// The names lie in an inline namespace, so that a program may also link the library's own objects, whose C++ classes are called
-// the same; one source file includes either this header or those of the library.
+// Failures
+//   A call that fails throws symm::Error, which names the status, and the rank and the process
+//   to blame.
+//
+// Handles
+//   Group, Buffer, Memory and Heap are handles. Moving is free, copying adds a reference, and
+//   the destructor drops one. Every call refuses an empty handle (default constructed, or moved
+//   from) with SYMM_ERR_INVALID_HANDLE. Piece moves only, and Import is copied by share().
+//
+// Spans
+//   Whatever has std::data() and std::size() (a vector, an array, a std::span) is taken as
+//   contiguous elements; Span(pointer, count) is for all else. Counts are in elements, offsets
+//   and sizes of memory in bytes.
+//
+// Deadlines
+//   A deadline is in milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for
+//   ever, and SYMM_TIMEOUT_NOW looks once.
+//
+// Streams
+//   A null stream, the default, is right for the host back end. There a [stream] call returns
+//   when its work is done.
 #ifndef SYMM_SYMM_HPP
 #define SYMM_SYMM_HPP
 
@@ -35,25 +51,30 @@
 namespace symm {
 inline namespace v0 {
 
-// ---- errors
-// -----------------------------------------------------------------------------------------
+// ---- errors ------------------------------------------------------------------------------
 
-// What a call failed of. what() is "<call>: <name of the status>: <message>".
+// Failure of a call. what() is "<call>: <name of the status>: <message>".
 class Error : public std::runtime_error {
  public:
   // The last failure of this thread, which `call` has returned as `status`.
   Error(symm_status_t status, const char *call) : Error(status, call, last_failure()) {}
+
   // A failure of the caller's own, for which nobody else is to blame.
   Error(symm_status_t status, const char *call, const std::string &message)
       : std::runtime_error(text(status, call, message.c_str())), status_(status) {}
 
   symm_status_t status() const noexcept { return status_; }
+
   // The rank to blame, as numbered in the group of the call; -1: nobody in particular.
   int32_t rank() const noexcept { return rank_; }
-  // Its process, as its own machine numbers it; 0: not known.
+
+  // Process id of that rank, as its own machine numbers it; 0: not known.
   int64_t pid() const noexcept { return pid_; }
-  // errno of the system call and CUresult of the driver call that failed; 0: it was none.
+
+  // errno of the system call that failed; 0: no system call failed.
   int32_t os_error() const noexcept { return os_error_; }
+
+  // CUresult of the driver call that failed; 0: no driver call failed.
   int32_t cuda_result() const noexcept { return cuda_result_; }
 
  private:
@@ -71,6 +92,7 @@ class Error : public std::runtime_error {
     symm_last_failure(&failure);
     return failure;
   }
+
   static std::string text(symm_status_t status, const char *call, const char *message) {
     return std::string(call) + ": " + symm_status_string(status) + ": " + message;
   }
@@ -82,28 +104,31 @@ class Error : public std::runtime_error {
   int32_t cuda_result_ = 0;
 };
 
-// Throw Error unless `status`, which the C function `call` has returned on this thread,
-// is SYMM_OK. For C calls of one's own.
+// Throw Error unless `status`, which the C function `call` has returned on this thread, is
+// SYMM_OK. For C calls of your own.
 inline void check(symm_status_t status, const char *call) {
   if (status != SYMM_OK) throw Error(status, call);
 }
 
-// Messages of the library, for as long as this lives. Moving is free. [local]
+// Listener for log messages, for as long as the object lives. Moving is free. [local]
 class LogListener {
  public:
-  // To `callback`, on any thread. symm_log_add_listener().
+  // Send messages to `callback`, on any thread. symm_log_add_listener().
   LogListener(symm_log_callback_t callback, void *user, symm_log_level_values level) {
     check(symm_log_add_listener(callback, user, level, &id_), "symm_log_add_listener");
   }
-  // To a descriptor, a line each. symm_log_to_fd().
+
+  // Write messages to a descriptor, a line each. symm_log_to_fd().
   LogListener(int32_t fd, symm_log_level_values level) {
     check(symm_log_to_fd(fd, level, &id_), "symm_log_to_fd");
   }
+
   LogListener(LogListener &&other) noexcept : id_(std::exchange(other.id_, 0)) {}
   LogListener &operator=(LogListener &&other) noexcept {
     std::swap(id_, other.id_);
     return *this;
   }
+
   ~LogListener() {
     if (id_ != 0) symm_log_remove_listener(id_);
   }
@@ -112,10 +137,9 @@ class LogListener {
   uint64_t id_ = 0;
 };
 
-// ---- data
-// -------------------------------------------------------------------------------------------
+// ---- spans, data types and options -------------------------------------------------------
 
-// Contiguous elements of somebody else's, as std::span, which C++17 does not have.
+// Contiguous elements that something else owns, like std::span, which C++17 does not have.
 template <class T>
 class Span {
   template <class Container>
@@ -138,6 +162,7 @@ class Span {
   constexpr T *begin() const noexcept { return data_; }
   constexpr T *end() const noexcept { return data_ + size_; }
   constexpr T &operator[](size_t index) const { return data_[index]; }
+
   // `count` elements from `offset` on, which must lie within.
   constexpr Span subspan(size_t offset, size_t count) const { return {data_ + offset, count}; }
 
@@ -145,42 +170,55 @@ class Span {
   T *data_ = nullptr;
   size_t size_ = 0;
 };
+
 template <class Container>
 Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
 
-// The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and
-// double. For a type of 16 or 8 bit floating point numbers write, for instance,
-//   template <> struct symm::Dtype<__half> { static
-//   constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
+// The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and double.
+// For a type of 16 or 8 bit floating point numbers write, for instance:
+//
+//     template <>
+//     struct symm::Dtype<__half> {
+//       static constexpr symm_dtype_values value = SYMM_DTYPE_F16;
+//     };
 template <class T>
 struct Dtype {
   static_assert(std::is_integral_v<T> || std::is_same_v<T, std::byte>,
                 "symm has no data type for T; specialise symm::Dtype");
-  // DLPack's codes: 0 signed, 1 unsigned.
+
+  // Type codes of DLPack: 0 is signed, 1 is unsigned.
   static constexpr symm_dtype_values value =
       static_cast<symm_dtype_values>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
 };
+
 template <>
 struct Dtype<bool> {
   static_assert(sizeof(bool) == 1);
   static constexpr symm_dtype_values value = SYMM_DTYPE_BOOL;
 };
+
 template <>
 struct Dtype<float> {
   static constexpr symm_dtype_values value = SYMM_DTYPE_F32;
 };
+
 template <>
 struct Dtype<double> {
   static constexpr symm_dtype_values value = SYMM_DTYPE_F64;
 };
 
-// Options of one collective call; the defaults are the group's.
+// Options of one collective call. The defaults are the group's.
 struct Options {
-  // force one; must be the same on all ranks
+  // Force an algorithm; must be the same on all ranks.
   symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO;
+
+  // Deadline in milliseconds; 0: the group's.
   uint64_t timeout_ms = 0;
+
   void *stream = nullptr;
-  // of reductions of floats: scale, or the f32 at scale_pointer, is a factor
+
+  // Where a reduction of floats multiplies by a factor, which is scale, or the f32 at
+  // scale_pointer.
   symm_scale_values scale_position = SYMM_SCALE_NONE;
   double scale = 0;
   const void *scale_pointer = nullptr;
@@ -197,8 +235,8 @@ inline void release(symm_buffer_t *buffer) noexcept { symm_buffer_release(buffer
 inline void release(symm_memory_t *memory) noexcept { symm_memory_release(memory); }
 inline void release(symm_heap_t *heap) noexcept { symm_heap_release(heap); }
 
-// What `function`, which `call` names, leaves where
-// its last argument points to; a struct says its size.
+// Calls `function`, of which `call` is the name, with a place for its output as the last
+// argument, and returns that output. A struct is told its size.
 template <class... Parameters, class... Arguments>
 auto given(const char *call, symm_status_t (*function)(Parameters...),
            const Arguments &...arguments) {
@@ -209,7 +247,7 @@ auto given(const char *call, symm_status_t (*function)(Parameters...),
   return out;
 }
 
-// Of a look-up.
+// Whether a look-up, which returned `status`, has found something.
 inline bool found(symm_status_t status, const char *call) {
   if (status != SYMM_ERR_NOT_FOUND) check(status, call);
   return status == SYMM_OK;
@@ -240,8 +278,8 @@ struct Operands {
   Span<Element> recv;
 };
 
-// Those of a reduction: recv may be float where send is of a
-// narrower floating point type, and has the sum unrounded.
+// The elements of a reduction. recv may be float where send is of a narrower floating point
+// type, and then has the sum unrounded.
 template <class Send, class Recv>
 struct Reduced {
   using From =
@@ -258,6 +296,7 @@ struct Reduced {
 inline void require(bool right, const char *call, const std::string &what) {
   if (!right) throw Error(SYMM_ERR_INVALID_ARGUMENT, call, what);
 }
+
 inline void require_elements(const char *call, const char *argument, size_t elements,
                              size_t expected) {
   if (elements == expected) return;
@@ -268,15 +307,15 @@ inline void require_elements(const char *call, const char *argument, size_t elem
 
 }  // namespace detail
 
-// ---- handles
-// ----------------------------------------------------------------------------------------
+// ---- handles -----------------------------------------------------------------------------
 
 // One reference to a reference-counted object of the library. [local]
 template <class C>
 class Handle {
  public:
   Handle() noexcept = default;
-  // Takes over the caller's reference.
+
+  // Take over the caller's reference.
   explicit Handle(C *owned) noexcept : handle_(owned) {}
   Handle(const Handle &other) : handle_(other.handle_) {
     if (handle_ == nullptr) return;
@@ -284,17 +323,21 @@ class Handle {
       throw Error(status, "retain");
     }
   }
+
   Handle(Handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Handle &operator=(Handle other) noexcept {
     std::swap(handle_, other.handle_);
     return *this;
   }
+
   ~Handle() { detail::release(handle_); }
 
-  // For C calls of one's own; the reference stays here.
+  // The handle, for C calls of your own. The reference stays here.
   C *get() const noexcept { return handle_; }
-  // The reference becomes the caller's, and this handle empty.
+
+  // Give the reference to the caller. This handle is empty afterwards.
   C *detach() noexcept { return std::exchange(handle_, nullptr); }
+
   // Drop the reference now.
   void reset() noexcept { *this = Handle(); }
   explicit operator bool() const noexcept { return handle_ != nullptr; }
@@ -303,33 +346,39 @@ class Handle {
   C *handle_ = nullptr;
 };
 
-// What stands for all streams where a parameter says so.
+// All streams, where a parameter accepts them.
 inline void *const all_streams = reinterpret_cast<void *>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
 
-// One rank's allocation.
+// ---- buffers and memories ----------------------------------------------------------------
+
+// Allocation of one rank.
 class Buffer : public Handle<symm_buffer_t> {
  public:
   using Handle::Handle;
 
-  // The block, valid while the buffer or a memory of it
-  // lives. symm_buffer_pointer(), symm_buffer_size(). [local]
+  // The block, valid while the buffer or a memory of it lives. symm_buffer_pointer(),
+  // symm_buffer_size(). [local]
   template <class T = std::byte>
   Span<T> span() const {
     void *const pointer = detail::given("symm_buffer_pointer", symm_buffer_pointer, get());
     return {static_cast<T *>(pointer),
             detail::given("symm_buffer_size", symm_buffer_size, get()) / sizeof(T)};
   }
+
+  // Facts about the buffer. symm_buffer_info(). [local]
   symm_buffer_info_t info() const {
     return detail::given("symm_buffer_info", symm_buffer_info, get());
   }
-  // A descriptor of `size` bytes from `offset` on; the caller's, to close.
+
+  // Export `size` bytes from `offset` on as DMA-BUF. The caller closes the descriptor.
   // symm_buffer_export_dmabuf(). [local]
   int32_t export_dmabuf(size_t offset, size_t size) const {
     return detail::given("symm_buffer_export_dmabuf", symm_buffer_export_dmabuf, get(), offset,
                          size);
   }
-  // What was issued on `stream` so far uses the
-  // block. symm_buffer_record_use(). [local] [stream]
+
+  // Say that what was issued on `stream` so far uses the block. symm_buffer_record_use().
+  // [local] [stream]
   void record_use(void *stream) const {
     check(symm_buffer_record_use(get(), stream), "symm_buffer_record_use");
   }
@@ -341,13 +390,14 @@ struct BufferPlace {
   size_t offset = 0;
 };
 
-// The buffer of this process that `address` lies in, if any. symm_buffer_find(). [local]
+// Find the buffer of this process that contains `address`. symm_buffer_find(). [local]
 inline std::optional<BufferPlace> find_buffer(const void *address) {
   symm_buffer_t *found = nullptr;
   BufferPlace place;
   if (!detail::found(symm_buffer_find(address, &found, &place.offset), "symm_buffer_find")) {
     return {};
   }
+
   place.buffer = Buffer(found);
   return place;
 }
@@ -357,51 +407,61 @@ class Memory : public Handle<symm_memory_t> {
  public:
   using Handle::Handle;
 
+  // Facts about the memory. symm_memory_info(). [local]
   symm_memory_info_t info() const {
     return detail::given("symm_memory_info", symm_memory_info, get());
   }
-  // Rank `rank`'s block as it is mapped here, even after
-  // that rank died. symm_memory_pointer(). [local]
+
+  // Rank `rank`'s block as it is mapped here, even after that rank died. symm_memory_pointer().
+  // [local]
   template <class T = std::byte>
   Span<T> span(int32_t rank) const {
     void *const pointer = detail::given("symm_memory_pointer", symm_memory_pointer, get(), rank);
     return {static_cast<T *>(pointer), static_cast<size_t>(info().bytes) / sizeof(T)};
   }
+
   // This rank's own block. [local]
   template <class T = std::byte>
   Span<T> span() const {
     return span<T>(info().rank);
   }
+
   // Rank `rank`'s signal pad, uint64_t[channel][source rank]. symm_memory_signal_pad(). [local]
   Span<uint64_t> signal_pad(int32_t rank) const {
     void *const pad = detail::given("symm_memory_signal_pad", symm_memory_signal_pad, get(), rank);
     return {static_cast<uint64_t *>(pad),
             static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint64_t)};
   }
-  // For kernels of one's own; see device.cuh. symm_memory_device_view(). [local]
+
+  // Describe the memory for kernels of your own; see device.cuh. symm_memory_device_view().
+  // [local]
   symm_memory_view_t device_view(uint64_t timeout_ms = 0, const void *stop = nullptr) const {
     return detail::given("symm_memory_device_view", symm_memory_device_view, get(), timeout_ms,
                          stop);
   }
-  // Where there is one, else SYMM_ERR_UNAVAILABLE. symm_memory_multicast_pointer(). [local]
+
+  // The multicast address; SYMM_ERR_UNAVAILABLE if there is none.
+  // symm_memory_multicast_pointer(). [local]
   void *multicast_pointer() const {
     return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get());
   }
 
-  // Copy the elements of `source` to byte `offset` of
-  // rank `rank`'s block. symm_put(). [local] [stream]
+  // Copy the elements of `source` to byte `offset` of rank `rank`'s block. symm_put(). [local]
+  // [stream]
   template <class Source>
   void put(int32_t rank, size_t offset, const Source &source, void *stream = nullptr) const {
     const Span from(source);
     check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), stream), "symm_put");
   }
-  // Fill `destination` from byte `offset` of rank
-  // `rank`'s block on. symm_get(). [local] [stream]
+
+  // Fill `destination` from byte `offset` of rank `rank`'s block on. symm_get(). [local]
+  // [stream]
   template <class Destination>
   void get(int32_t rank, size_t offset, Destination &&destination, void *stream = nullptr) const {
     const Span to(destination);
     check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), stream), "symm_get");
   }
+
   // put(), then signal() on `channel`. symm_put_signal(). [local] [stream]
   template <class Source>
   void put_signal(int32_t rank, size_t offset, const Source &source, int32_t channel = 0,
@@ -410,58 +470,70 @@ class Memory : public Handle<symm_memory_t> {
     check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream),
           "symm_put_signal");
   }
-  // What was issued on `stream` so far uses the
-  // blocks. symm_memory_record_use(). [local] [stream]
+
+  // Say that what was issued on `stream` so far uses the blocks. symm_memory_record_use().
+  // [local] [stream]
   void record_use(void *stream) const {
     check(symm_memory_record_use(get(), stream), "symm_memory_record_use");
   }
-  // Store `count` times `value` from byte `offset` of rank
-  // `rank`'s block on. symm_fill32(). [local] [stream]
+
+  // Store `count` copies of `value` from byte `offset` of rank `rank`'s block on.
+  // symm_fill32(). [local] [stream]
   void fill32(int32_t rank, size_t offset, uint32_t value, size_t count,
               void *stream = nullptr) const {
     check(symm_fill32(get(), rank, offset, value, count, stream), "symm_fill32");
   }
-  // Store `value` after all that this rank wrote before. symm_write_value32(). [local] [stream]
+
+  // Store a 32-bit `value` at byte `offset` of rank `rank`'s block, after everything that this
+  // rank wrote before. symm_write_value32(). [local] [stream]
   void write_value32(int32_t rank, size_t offset, uint32_t value, void *stream = nullptr) const {
     check(symm_write_value32(get(), rank, offset, value, stream), "symm_write_value32");
   }
 
-  // The same with 64 bits. symm_write_value64(). [local] [stream]
+  // Store a 64-bit `value` at byte `offset` of rank `rank`'s block, after everything that this
+  // rank wrote before. symm_write_value64(). [local] [stream]
   void write_value64(int32_t rank, size_t offset, uint64_t value, void *stream = nullptr) const {
     check(symm_write_value64(get(), rank, offset, value, stream), "symm_write_value64");
   }
-  // Wait until the word at byte `offset` of this rank's own block compares so, whoever
-  // writes it. symm_wait_value32(). [local] [stream]
+
+  // Wait until the 32-bit word at byte `offset` of this rank's own block compares with `value`,
+  // whoever writes the word. symm_wait_value32(). [local] [stream]
   void wait_value32(size_t offset, symm_compare_values compare, uint32_t value,
                     uint64_t timeout_ms = 0, void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_value32(get(), offset, compare, value, &options, stream), "symm_wait_value32");
   }
+
+  // Wait until the 64-bit word at byte `offset` of this rank's own block compares with `value`,
+  // whoever writes the word. symm_wait_value64(). [local] [stream]
   void wait_value64(size_t offset, symm_compare_values compare, uint64_t value,
                     uint64_t timeout_ms = 0, void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_value64(get(), offset, compare, value, &options, stream), "symm_wait_value64");
   }
 
-  // Send rank `rank` a signal; never waits. symm_signal(). [local] [stream]
+  // Send a signal to rank `rank`. Never waits. symm_signal(). [local] [stream]
   void signal(int32_t rank, int32_t channel = 0, void *stream = nullptr) const {
     check(symm_signal(get(), rank, channel, stream), "symm_signal");
   }
-  // Take one signal of rank `rank`, waiting for it if need be; SYMM_ERR_TIMEOUT blames
-  // that rank. symm_wait_signal(). [local] [stream]
+
+  // Take one signal from rank `rank`, waiting for it if need be. SYMM_ERR_TIMEOUT blames that
+  // rank. symm_wait_signal(). [local] [stream]
   void wait_signal(int32_t rank, int32_t channel = 0, uint64_t timeout_ms = 0,
                    void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_signal(get(), rank, channel, &options, stream), "symm_wait_signal");
   }
-  // Add `value` to the word that rank `rank` sees of this rank, or set it.
+
+  // Add `value` to the word that this rank has at rank `rank`, or set the word to it.
   // symm_signal_value(). [local] [stream]
   void signal_value(int32_t rank, int32_t channel, symm_signal_op_values op, uint64_t value,
                     void *stream = nullptr) const {
     check(symm_signal_value(get(), rank, channel, op, value, stream), "symm_signal_value");
   }
-  // Wait until the word from rank `rank` compares so; *out_seen becomes what it was
-  // then, with the host back end. symm_wait_signal_value(). [local] [stream]
+
+  // Wait until the word from rank `rank` compares with `value`. With the host back end
+  // *out_seen becomes what the word was then. symm_wait_signal_value(). [local] [stream]
   void wait_signal_value(int32_t rank, int32_t channel, symm_compare_values compare, uint64_t value,
                          uint64_t timeout_ms = 0, void *stream = nullptr,
                          uint64_t *out_seen = nullptr) const {
@@ -469,9 +541,10 @@ class Memory : public Handle<symm_memory_t> {
     check(symm_wait_signal_value(get(), rank, channel, compare, value, &options, out_seen, stream),
           "symm_wait_signal_value");
   }
-  // Wait until each of `waits` has been as awaited, or with `any`
-  // until one is: *out_index becomes the first that is, with the
-  // host back end. symm_wait_signals(). [local] [stream]
+
+  // Wait until each of `waits` has been as awaited, or with `any` until one of them is. With
+  // the host back end *out_index becomes the first that is. symm_wait_signals(). [local]
+  // [stream]
   void wait_signals(Span<const symm_signal_wait_t> waits, bool any, uint64_t timeout_ms = 0,
                     void *stream = nullptr, size_t *out_index = nullptr) const {
     const auto options = detail::within(timeout_ms);
@@ -479,12 +552,14 @@ class Memory : public Handle<symm_memory_t> {
                             stream),
           "symm_wait_signals");
   }
-  // Signals of rank `rank` that are there and not
-  // taken; never waits. symm_test_signal(). [local]
+
+  // Count the signals from rank `rank` that are there and not taken. Never waits.
+  // symm_test_signal(). [local]
   uint64_t test_signal(int32_t rank, int32_t channel = 0) const {
     return detail::given("symm_test_signal", symm_test_signal, get(), rank, channel);
   }
-  // The word from rank `rank`. symm_test_signal_value(). [local]
+
+  // Read the word from rank `rank`. symm_test_signal_value(). [local]
   uint64_t test_signal_value(int32_t rank, int32_t channel = 0) const {
     return detail::given("symm_test_signal_value", symm_test_signal_value, get(), rank, channel);
   }
@@ -499,16 +574,19 @@ struct Place {
   size_t offset = 0;
 };
 
+// ---- heaps -------------------------------------------------------------------------------
+
 template <class T>
 class Piece;
 
-// One memory that is handed out in pieces, at the
-// same offsets on all ranks that make the same calls.
+// Memory that is handed out in pieces, at the same offsets on all ranks that make the same
+// calls.
 class Heap : public Handle<symm_heap_t> {
  public:
   using Handle::Handle;
 
-  // A piece of `count` elements of this rank's block; not zeroed. symm_heap_alloc(). [local]
+  // Take a piece of `count` elements of this rank's block, which is not zeroed.
+  // symm_heap_alloc(). [local]
   template <class T = std::byte>
   Piece<T> allocate(size_t count, size_t alignment = 0) const {
     detail::require(count <= SIZE_MAX / sizeof(T), "symm_heap_alloc",
@@ -519,7 +597,8 @@ class Heap : public Handle<symm_heap_t> {
           "symm_heap_alloc");
     return Piece<T>(*this, {static_cast<T *>(pointer), count}, offset);
   }
-  // The piece that contains `address`; empty if there is none. symm_heap_find(). [local]
+
+  // Find the piece that contains `address`; empty if there is none. symm_heap_find(). [local]
   Span<std::byte> find(const void *address) const {
     void *pointer = nullptr;
     size_t size = 0;
@@ -527,20 +606,24 @@ class Heap : public Handle<symm_heap_t> {
     if (status != SYMM_ERR_NOT_FOUND) check(status, "symm_heap_find");
     return {static_cast<std::byte *>(pointer), size};
   }
-  // What the pieces lie in. symm_heap_memory(). [local]
+
+  // The memory that the pieces lie in. symm_heap_memory(). [local]
   Memory memory() const {
     return Memory(detail::given("symm_heap_memory", symm_heap_memory, get()));
   }
+
+  // Facts about the heap. symm_heap_info(). [local]
   symm_heap_info_t info() const { return detail::given("symm_heap_info", symm_heap_info, get()); }
 };
 
-// A piece of a heap, which goes back when this goes: on all
-// ranks in the same order, and when nobody uses it any more.
+// Piece of a heap, which the destructor gives back. That must happen on all ranks in the same
+// order, and when nobody uses the piece any more.
 template <class T>
 class Piece {
  public:
   Piece() noexcept = default;
-  // Takes over the piece.
+
+  // Take over a piece of `heap`.
   Piece(Heap heap, Span<T> span, size_t offset) noexcept
       : heap_(std::move(heap)), span_(span), offset_(offset) {}
   Piece(Piece &&other) noexcept
@@ -554,6 +637,7 @@ class Piece {
     std::swap(offset_, taken.offset_);
     return *this;
   }
+
   ~Piece() {
     if (!span_.empty()) symm_heap_free(heap_.get(), span_.data());
   }
@@ -561,14 +645,17 @@ class Piece {
   T *data() const noexcept { return span_.data(); }
   size_t size() const noexcept { return span_.size(); }
   Span<T> span() const noexcept { return span_; }
+
   // The piece at the same offset of rank `rank`'s block. [local]
   Span<T> span(int32_t rank) const {
     return {reinterpret_cast<T *>(heap_.memory().span(rank).data() + offset_), span_.size()};
   }
-  // Bytes from the start of the block, the same on all
-  // ranks: where put() and get() of the memory find it.
+
+  // Bytes from the start of the block, the same on all ranks, for put() and get() of the
+  // memory.
   size_t offset() const noexcept { return offset_; }
-  // Give it back now. symm_heap_free(). [local]
+
+  // Give the piece back now. symm_heap_free(). [local]
   void reset() noexcept { *this = Piece(); }
 
  private:
@@ -577,12 +664,15 @@ class Piece {
   size_t offset_ = 0;
 };
 
-// How the blocks of an operand lie, by rank, in
-// elements; without displacements one behind the other.
+// ---- groups and collectives --------------------------------------------------------------
+
+// Blocks of an operand, by rank, in elements. Without displacements they lie one behind the
+// other.
 struct Blocks {
   Span<const size_t> counts;
   Span<const size_t> displacements = {};
-  // Elements to the end of the last of them.
+
+  // Elements up to the end of the last block.
   size_t end() const {
     size_t end = 0;
     size_t next = 0;
@@ -593,12 +683,14 @@ struct Blocks {
     }
     return end;
   }
+
   const size_t *at() const noexcept {
     return displacements.empty() ? nullptr : displacements.data();
   }
 };
 
-// The same in memory of the device, for Group::alltoallv_device().
+// Blocks of an operand whose counts and displacements lie in memory of the device, for
+// Group::alltoallv_device().
 struct DeviceBlocks {
   Span<const uint64_t> counts;
   Span<const uint64_t> displacements = {};
@@ -611,33 +703,38 @@ struct DeviceBlocks {
 class Group : public Handle<symm_group_t> {
  public:
   Group() noexcept = default;
-  // Takes over the caller's reference, also where this throws.
+
+  // Take over the caller's reference, also if this throws.
   explicit Group(symm_group_t *owned) : Handle(owned) {
     if (owned == nullptr) return;
     check(symm_group_rank(owned, &rank_), "symm_group_rank");
     check(symm_group_size(owned, &size_), "symm_group_size");
   }
-  // Form a group; without `config`, rank and size come from the launcher.
-  // symm_group_create(). [collective] [blocking]
+
+  // Form a group. Without `config`, rank and size come from the launcher. symm_group_create().
+  // [collective] [blocking]
   static Group create(const symm_group_config_t &config = SYMM_GROUP_CONFIG_INIT) {
     return Group(detail::given("symm_group_create", symm_group_create, &config));
   }
-  // Those that pass the same color, ordered by key; empty where color < 0.
+
+  // Form a group of the ranks that pass the same color, ordered by key; empty where color < 0.
   // symm_group_split(). [collective] [blocking]
   Group split(int32_t color, int32_t key = 0) const {
     return Group(detail::given("symm_group_split", symm_group_split, get(), color, key));
   }
 
-  // Of the ranks named, in their order. symm_group_create_from_ranks().
-  // [collective over `ranks`] [blocking]
+  // Form a group of `ranks`, in their order. symm_group_create_from_ranks(). [collective over
+  // `ranks`] [blocking]
   Group create_from_ranks(Span<const int32_t> ranks) const {
     return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks, get(),
                                ranks.data(), ranks.size()));
   }
-  // Of this rank's machine. symm_group_local().
-  // [collective over the ranks of a machine] [blocking]
+
+  // Form a group of the ranks of this rank's machine. symm_group_local(). [collective over the
+  // ranks of a machine] [blocking]
   Group local() const { return Group(detail::given("symm_group_local", symm_group_local, get())); }
-  // Of those that live, also when this group is revoked. symm_group_shrink().
+
+  // Form a group of the ranks that live, also when this group is revoked. symm_group_shrink().
   // [collective over these] [blocking]
   Group shrink(const symm_group_shrink_options_t &options = SYMM_GROUP_SHRINK_OPTIONS_INIT) const {
     return Group(detail::given("symm_group_shrink", symm_group_shrink, get(), &options));
@@ -645,7 +742,8 @@ class Group : public Handle<symm_group_t> {
 
   int32_t rank() const noexcept { return rank_; }
   int32_t size() const noexcept { return size_; }
-  // Which rank of this group is rank `rank` of `other`; -1: none.
+
+  // The rank of this group that is rank `rank` of `other`; -1: none.
   // symm_group_translate_rank(). [local]
   int32_t translate_rank(const Group &other, int32_t rank) const {
     int32_t found = -1;
@@ -653,15 +751,20 @@ class Group : public Handle<symm_group_t> {
     if (status != SYMM_ERR_NOT_FOUND) check(status, "symm_group_translate_rank");
     return found;
   }
+
+  // Facts about the group. symm_group_info(). [local]
   symm_group_info_t info() const {
     return detail::given("symm_group_info", symm_group_info, get());
   }
-  // Whether the group was revoked, and why; does not
-  // throw for that. symm_group_status(). [local]
+
+  // Whether the group was revoked, and why. Does not throw for that. symm_group_status().
+  // [local]
   symm_group_status_t status() const {
     return detail::given("symm_group_status", symm_group_status, get());
   }
-  // The ranks known to be dead or gone, ascending. symm_group_failed_ranks(). [local]
+
+  // The ranks that are known to be dead or gone, in ascending order. symm_group_failed_ranks().
+  // [local]
   std::vector<int32_t> failed_ranks() const {
     std::vector<int32_t> ranks(static_cast<size_t>(size_));
     size_t count = 0;
@@ -670,41 +773,54 @@ class Group : public Handle<symm_group_t> {
     ranks.resize(count);
     return ranks;
   }
-  // Readable once the group is revoked; the group's own. symm_group_failure_fd(). [local]
+
+  // A descriptor that becomes readable when the group is revoked. It belongs to the group.
+  // symm_group_failure_fd(). [local]
   int32_t failure_fd() const {
     return detail::given("symm_group_failure_fd", symm_group_failure_fd, get());
   }
+
+  // Facts about rank `rank`. symm_peer_info(). [local]
   symm_peer_info_t peer_info(int32_t rank) const {
     return detail::given("symm_peer_info", symm_peer_info, get(), rank);
   }
+
+  // What this rank has done on the group so far. symm_group_stats(). [local]
   symm_group_stats_t stats() const {
     return detail::given("symm_group_stats", symm_group_stats, get());
   }
-  // Revoke the group on all ranks; never waits, any thread. symm_group_abort(). [local]
+
+  // Revoke the group on all ranks. Never waits; any thread may call. symm_group_abort().
+  // [local]
   void abort(const char *reason = nullptr) const {
     check(symm_group_abort(get(), reason), "symm_group_abort");
   }
-  // End the group politely. symm_group_finalize(). [collective] [blocking]
+
+  // End the group in good order. symm_group_finalize(). [collective] [blocking]
   void finalize(uint64_t timeout_ms = 0) const {
     const auto options = detail::within(timeout_ms);
     check(symm_group_finalize(get(), &options), "symm_group_finalize");
   }
-  // What is issued on `stream` next runs after what was issued on `after`, which may be
-  // all_streams. symm_stream_wait(). [local] [stream]
+
+  // Order streams: what is issued on `stream` next runs after what was issued on `after`, which
+  // may be all_streams. symm_stream_wait(). [local] [stream]
   void stream_wait(void *stream, void *after) const {
     check(symm_stream_wait(get(), stream, after), "symm_stream_wait");
   }
-  // Is all that was issued on `stream` over? symm_stream_query(). [local]
+
+  // Whether everything that was issued on `stream` is over. symm_stream_query(). [local]
   bool stream_done(void *stream) const {
     return detail::given("symm_stream_query", symm_stream_query, get(), stream) != 0;
   }
-  // Wait for `stream`; throws what went wrong. symm_group_synchronize(). [local] [blocking]
+
+  // Wait for `stream`, and throw what went wrong. symm_group_synchronize(). [local] [blocking]
   void synchronize(void *stream = nullptr, uint64_t timeout_ms = 0) const {
     const auto options = detail::within(timeout_ms);
     check(symm_group_synchronize(get(), stream, &options), "symm_group_synchronize");
   }
-  // Wait for `ranks`, this one among them; empty: the whole group. symm_barrier().
-  // [collective over the set] [stream]
+
+  // Wait until all of `ranks`, this one among them, are here; empty: the whole group.
+  // symm_barrier(). [collective over the set] [stream]
   void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, uint64_t timeout_ms = 0,
                void *stream = nullptr) const {
     const int32_t *named = ranks.empty() ? nullptr : ranks.data();
@@ -712,20 +828,22 @@ class Group : public Handle<symm_group_t> {
     check(symm_barrier(get(), named, ranks.size(), channel, &options, stream), "symm_barrier");
   }
 
-  // A zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]
+  // Allocate a zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]
   Buffer allocate(size_t bytes,
                   const symm_alloc_options_t &options = SYMM_ALLOC_OPTIONS_INIT) const {
     return Buffer(detail::given("symm_alloc", symm_alloc, get(), bytes, &options));
   }
-  // A buffer of device memory that another library has
-  // allocated. symm_buffer_adopt(). [local] [blocking]
+
+  // Make a buffer of device memory that another library has allocated. symm_buffer_adopt().
+  // [local] [blocking]
   template <class Piece>
   Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
     const Span span(piece);
     return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), span.data(),
                                 span.size_bytes(), &options));
   }
-  // A buffer of a piece of a memfd, whose descriptor stays the caller's.
+
+  // Make a buffer of a piece of a memfd, whose descriptor stays the caller's.
   // symm_buffer_adopt(). [local] [blocking]
   Buffer adopt_fd(int32_t fd, uint64_t offset, size_t bytes,
                   symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT) const {
@@ -734,29 +852,35 @@ class Group : public Handle<symm_group_t> {
     return Buffer(
         detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), nullptr, bytes, &options));
   }
-  // Exchange blocks of one size; calls with equal tags
-  // meet. symm_rendezvous(). [collective] [blocking]
+
+  // Exchange blocks of one size. Calls with equal tags meet. symm_rendezvous(). [collective]
+  // [blocking]
   Memory rendezvous(const Buffer &buffer,
                     const symm_rendezvous_options_t &options = SYMM_RENDEZVOUS_OPTIONS_INIT) const {
     return Memory(detail::given("symm_rendezvous", symm_rendezvous, get(), buffer.get(), &options));
   }
+
+  // Exchange blocks of one size, with `tag` and otherwise the defaults. [collective] [blocking]
   Memory rendezvous(const Buffer &buffer, uint64_t tag) const {
     symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
     options.tag = tag;
     return rendezvous(buffer, options);
   }
-  // A heap of `bytes` bytes on every rank. symm_heap_create(). [collective] [blocking]
+
+  // Make a heap of `bytes` bytes on every rank. symm_heap_create(). [collective] [blocking]
   Heap heap(size_t bytes, const symm_heap_options_t &options = SYMM_HEAP_OPTIONS_INIT) const {
     return Heap(detail::given("symm_heap_create", symm_heap_create, get(), bytes, &options));
   }
-  // The memory that `buffer` has become on this group; empty
-  // before a rendezvous. symm_buffer_memory(). [local]
+
+  // The memory that `buffer` has become on this group; empty before a rendezvous.
+  // symm_buffer_memory(). [local]
   Memory memory_of(const Buffer &buffer) const {
     symm_memory_t *found = nullptr;
     detail::found(symm_buffer_memory(buffer.get(), get(), &found), "symm_buffer_memory");
     return Memory(found);
   }
-  // The memory of this group that maps `address`, if any. symm_memory_find(). [local]
+
+  // Find the memory of this group that maps `address`. symm_memory_find(). [local]
   std::optional<Place> find(const void *address) const {
     symm_memory_t *found = nullptr;
     Place place;
@@ -768,10 +892,9 @@ class Group : public Handle<symm_group_t> {
     return place;
   }
 
-  // Collectives. [collective] [stream] Types and counts are those
-  // of the operands; in place, the same elements are passed as send
-  // and recv where symm.h allows it. Operands that do not fit each
-  // other are SYMM_ERR_INVALID_ARGUMENT before anything is done.
+  // Collectives are [collective] [stream]. Types and counts are those of the operands. In
+  // place, the same elements are passed as send and recv where symm.h allows it. Operands that
+  // do not fit each other are SYMM_ERR_INVALID_ARGUMENT before anything is done.
 
   // recv[i] = op of all ranks' send[i]. symm_allreduce().
   template <class Send, class Recv>
@@ -782,8 +905,9 @@ class Group : public Handle<symm_group_t> {
     run("symm_allreduce", symm_allreduce, options, data.result, data.send.data(), data.recv.data(),
         data.recv.size(), data.dtype, op);
   }
-  // recv = this rank's part of the op of all ranks' send, which has size() times as
-  // many elements. symm_reduce_scatter().
+
+  // recv = this rank's part of the op of all ranks' send, which has size() times as many
+  // elements. symm_reduce_scatter().
   template <class Send, class Recv>
   void reduce_scatter(const Send &send, Recv &&recv, symm_op_values op,
                       const Options &options = {}) const {
@@ -793,6 +917,7 @@ class Group : public Handle<symm_group_t> {
     run("symm_reduce_scatter", symm_reduce_scatter, options, data.result, data.send.data(),
         data.recv.data(), data.recv.size(), data.dtype, op);
   }
+
   // recv = all ranks' send, one after the other. symm_allgather().
   template <class Send, class Recv>
   void allgather(const Send &send, Recv &&recv, const Options &options = {}) const {
@@ -802,6 +927,7 @@ class Group : public Handle<symm_group_t> {
     run("symm_allgather", symm_allgather, options, 0, data.send.data(), data.recv.data(),
         data.send.size(), data.dtype);
   }
+
   // recv = the root's send; elsewhere send may be empty. symm_broadcast().
   template <class Send, class Recv>
   void broadcast(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
@@ -812,6 +938,7 @@ class Group : public Handle<symm_group_t> {
     run("symm_broadcast", symm_broadcast, options, 0, data.send.data(), data.recv.data(),
         data.recv.size(), data.dtype, root);
   }
+
   // On the root recv[i] = op of all ranks' send[i]; elsewhere recv may be empty. symm_reduce().
   template <class Send, class Recv>
   void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root,
@@ -823,8 +950,9 @@ class Group : public Handle<symm_group_t> {
     run("symm_reduce", symm_reduce, options, data.result, data.send.data(), data.recv.data(),
         data.send.size(), data.dtype, op, root);
   }
-  // Part r of recv = this rank's part of rank r's
-  // send; both have size() parts. symm_alltoall().
+
+  // Part r of recv = this rank's part of rank r's send; both have size() parts.
+  // symm_alltoall().
   template <class Send, class Recv>
   void alltoall(const Send &send, Recv &&recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
@@ -834,8 +962,9 @@ class Group : public Handle<symm_group_t> {
     run("symm_alltoall", symm_alltoall, options, 0, data.send.data(), data.recv.data(), count,
         data.dtype);
   }
-  // recv's blocks = all ranks' send, of which this rank's
-  // has as many elements as its block. symm_allgatherv().
+
+  // Blocks of recv = all ranks' send, of which this rank's has as many elements as its block.
+  // symm_allgatherv().
   template <class Send, class Recv>
   void allgatherv(const Send &send, Recv &&recv, const Blocks &of_recv,
                   const Options &options = {}) const {
@@ -846,6 +975,7 @@ class Group : public Handle<symm_group_t> {
     run("symm_allgatherv", symm_allgatherv, options, 0, data.send.data(), data.recv.data(),
         of_recv.counts.data(), of_recv.at(), data.dtype);
   }
+
   // recv = the op of all ranks' blocks for this rank. symm_reduce_scatterv().
   template <class Send, class Recv>
   void reduce_scatterv(const Send &send, const Blocks &of_send, Recv &&recv, symm_op_values op,
@@ -857,6 +987,7 @@ class Group : public Handle<symm_group_t> {
     run("symm_reduce_scatterv", symm_reduce_scatterv, options, 0, data.send.data(),
         of_send.counts.data(), of_send.at(), data.recv.data(), data.dtype, op);
   }
+
   // Block r of recv = rank r's block for this rank. symm_alltoallv().
   template <class Send, class Recv>
   void alltoallv(const Send &send, const Blocks &of_send, Recv &&recv, const Blocks &of_recv,
@@ -867,8 +998,9 @@ class Group : public Handle<symm_group_t> {
     run("symm_alltoallv", symm_alltoallv, options, 0, data.send.data(), of_send.counts.data(),
         of_send.at(), data.recv.data(), of_recv.counts.data(), of_recv.at(), data.dtype);
   }
-  // The same with counts that are read when it runs, of blocks that lie within send and
-  // recv then. symm_alltoallv_device().
+
+  // Do as alltoallv() with counts that are read when the call runs, of blocks that lie within
+  // send and recv then. symm_alltoallv_device().
   template <class Send, class Recv>
   void alltoallv_device(const Send &send, const DeviceBlocks &of_send, Recv &&recv,
                         const DeviceBlocks &of_recv, const Options &options = {}) const {
@@ -879,6 +1011,7 @@ class Group : public Handle<symm_group_t> {
         data.send.size(), of_send.counts.data(), of_send.at(), data.recv.data(), data.recv.size(),
         of_recv.counts.data(), of_recv.at(), data.dtype);
   }
+
   // On the root part r of recv = rank r's send; elsewhere recv may be empty. symm_gather().
   template <class Send, class Recv>
   void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
@@ -889,6 +1022,7 @@ class Group : public Handle<symm_group_t> {
     run("symm_gather", symm_gather, options, 0, data.send.data(), data.recv.data(),
         data.send.size(), data.dtype, root);
   }
+
   // recv = this rank's part of the root's send; elsewhere send may be empty. symm_scatter().
   template <class Send, class Recv>
   void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
@@ -900,8 +1034,9 @@ class Group : public Handle<symm_group_t> {
     run("symm_scatter", symm_scatter, options, 0, data.send.data(), data.recv.data(),
         data.recv.size(), data.dtype, root);
   }
-  // Row by row, recv = all ranks' rows of send, one behind the other; from one row of
-  // recv to the next are `recv_stride` elements. symm_allgather_rows().
+
+  // Row by row, recv = all ranks' rows of send, one behind the other; from one row of recv to
+  // the next are `recv_stride` elements. symm_allgather_rows().
   template <class Send, class Recv>
   void allgather_rows(const Send &send, Recv &&recv, size_t rows, size_t recv_stride,
                       const Options &options = {}) const {
@@ -915,9 +1050,9 @@ class Group : public Handle<symm_group_t> {
     run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(),
         rows, row, recv_stride, data.dtype);
   }
-  // The sum of all ranks' send, rows of `hidden` elements, with
-  // a residual and RMSNorm, as `norm` says, whose operands are
-  // as long as symm.h has it. symm_allreduce_rmsnorm().
+
+  // Add all ranks' send, rows of `hidden` elements, and a residual, and normalise, as `norm`
+  // says. Its operands are as long as symm.h says. symm_allreduce_rmsnorm().
   template <class Send>
   void allreduce_rmsnorm(const Send &send, size_t hidden, const symm_rmsnorm_t &norm,
                          const Options &options = {}) const {
@@ -928,8 +1063,9 @@ class Group : public Handle<symm_group_t> {
     run("symm_allreduce_rmsnorm", symm_allreduce_rmsnorm, options, 0, data.data(), tokens, hidden,
         Dtype<Element>::value, &norm);
   }
-  // The algorithm that a collective would use, and why;
-  // `count` as in the C call. symm_collective_plan(). [local]
+
+  // The algorithm that a collective would use, and why. `count` is that of the C call.
+  // symm_collective_plan(). [local]
   template <class Send, class Recv>
   symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv,
                         size_t count, symm_op_values op = SYMM_OP_SUM, const Options &options = {},
@@ -949,6 +1085,7 @@ class Group : public Handle<symm_group_t> {
     const auto c = detail::in_c(options, result);
     check(function(get(), arguments..., &c, options.stream), call);
   }
+
   template <class Any>
   void require_numbers(const char *call, const char *operand, const Any &blocks) const {
     const std::string name(operand);
@@ -958,11 +1095,13 @@ class Group : public Handle<symm_group_t> {
                                ranks());
     }
   }
+
   void require_blocks(const char *call, const char *operand, const Blocks &blocks,
                       size_t elements) const {
     require_numbers(call, operand, blocks);
     if (blocks.end() > elements) detail::require_elements(call, operand, elements, blocks.end());
   }
+
   size_t ranks() const {
     if (size_ == 0) throw Error(SYMM_ERR_INVALID_HANDLE, "symm::Group", "it is empty");
     return static_cast<size_t>(size_);
@@ -972,24 +1111,25 @@ class Group : public Handle<symm_group_t> {
   int32_t size_ = 0;
 };
 
-// ---- devices
-// ----------------------------------------------------------------------------------------
+// ---- devices -----------------------------------------------------------------------------
 
 // Number of devices of a back end. symm_device_count(). [local]
 inline int32_t device_count(symm_backend_values backend) {
   return detail::given("symm_device_count", symm_device_count, backend);
 }
+
+// Facts about a device. symm_device_info(). [local]
 inline symm_device_info_t device_info(symm_backend_t backend, int32_t device) {
   return detail::given("symm_device_info", symm_device_info, backend, device);
 }
 
-// ---- ipc
-// --------------------------------------------------------------------------------------------
+// ---- sharing by tokens -------------------------------------------------------------------
 
-// Plain bytes that name a piece of memory, for any process of this user on this machine.
+// Bytes that name a piece of memory, for any process of this user on this machine.
 using Token = std::vector<std::byte>;
 
-// A token for `piece`, which lies in a buffer or an import. symm_ipc_export(). [local] [stream]
+// Make a token for `piece`, which lies in a buffer or an import. symm_ipc_export(). [local]
+// [stream]
 template <class Piece>
 Token ipc_export(const Piece &piece,
                  const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
@@ -1004,55 +1144,69 @@ Token ipc_export(const Piece &piece,
   return token;
 }
 
-// Memory of another process: a lease on the piece that a
-// token names. It moves, and is copied by share() only.
+// Memory of another process: a lease on the piece that a token names. It moves, and only
+// share() copies it.
 class Import {
  public:
   Import() noexcept = default;
-  // Takes over the caller's import, and ends it on `stream`.
+
+  // Take over the caller's import, and end it on `stream`.
   explicit Import(symm_ipc_t *owned, void *stream = nullptr) noexcept
       : ipc_(owned), stream_(stream) {}
-  // The destructor ends the lease on `stream`. symm_ipc_import(). [local] [blocking] [stream]
+
+  // Map the memory that `token` names. The destructor ends the lease on `stream`.
+  // symm_ipc_import(). [local] [blocking] [stream]
   explicit Import(Span<const std::byte> token,
                   const symm_ipc_import_options_t &options = SYMM_IPC_IMPORT_OPTIONS_INIT,
                   void *stream = nullptr)
       : stream_(stream) {
     check(symm_ipc_import(token.data(), token.size(), &options, &ipc_, stream), "symm_ipc_import");
   }
+
   Import(Import &&other) noexcept
       : ipc_(std::exchange(other.ipc_, nullptr)), stream_(other.stream_) {}
   Import &operator=(Import other) noexcept {
-    return std::swap(ipc_, other.ipc_), std::swap(stream_, other.stream_), *this;
+    std::swap(ipc_, other.ipc_);
+    std::swap(stream_, other.stream_);
+    return *this;
   }
+
   ~Import() { reset(); }
 
   symm_ipc_t *get() const noexcept { return ipc_; }
-  // One more reference, which is let go on `stream`: the
-  // lease ends with the last. symm_ipc_retain(). [local]
+
+  // Add a reference, which is dropped on `stream`. The lease ends with the last one.
+  // symm_ipc_retain(). [local]
   Import share(void *stream = nullptr) const {
     check(symm_ipc_retain(ipc_), "symm_ipc_retain");
     return Import(ipc_, stream);
   }
-  // What is issued on `stream` next runs after what the exporter had issued.
-  // symm_ipc_stream_wait(). [local] [stream]
+
+  // Let `stream` wait for the export: what is issued on it next runs after what the exporter
+  // had issued. symm_ipc_stream_wait(). [local] [stream]
   void stream_wait(void *stream) const {
     check(symm_ipc_stream_wait(ipc_, stream), "symm_ipc_stream_wait");
   }
-  // The lease does not end before what was issued on `stream` is over.
-  // symm_ipc_record_use(). [local] [stream]
+
+  // Say that what was issued on `stream` so far uses the import: its lease does not end before
+  // that is over. symm_ipc_record_use(). [local] [stream]
   void record_use(void *stream) const {
     check(symm_ipc_record_use(ipc_, stream), "symm_ipc_record_use");
   }
-  // Let go now. symm_ipc_release(). [local] [stream]
+
+  // Drop the reference now. symm_ipc_release(). [local] [stream]
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }
-  // The piece, even after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
+
+  // The piece, also after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
   template <class T = std::byte>
   Span<T> span() const {
     void *const pointer = detail::given("symm_ipc_pointer", symm_ipc_pointer, ipc_);
     return {static_cast<T *>(pointer),
             detail::given("symm_ipc_size", symm_ipc_size, ipc_) / sizeof(T)};
   }
+
+  // Facts about the import. symm_ipc_info(). [local]
   symm_ipc_info_t info() const { return detail::given("symm_ipc_info", symm_ipc_info, ipc_); }
 
  private:
@@ -1060,24 +1214,28 @@ class Import {
   void *stream_ = nullptr;
 };
 
-// End the tokens of `piece`, and wait until nobody holds a lease on it.
-// symm_ipc_withdraw(). [local] [blocking]
+// End the tokens of `piece`, and wait until nobody holds a lease on it. symm_ipc_withdraw().
+// [local] [blocking]
 template <class Piece>
 void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
   const Span span(piece);
   check(symm_ipc_withdraw(span.data(), span.size_bytes(), timeout_ms), "symm_ipc_withdraw");
 }
-// Who holds leases on `piece`. symm_ipc_holders(). [local]
+
+// Ask who holds leases on `piece`. symm_ipc_holders(). [local]
 template <class Piece>
 symm_ipc_holders_t ipc_holders(const Piece &piece) {
   const Span span(piece);
   return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes());
 }
-// Free what is provably free; never waits. What all
-// collections have done. symm_ipc_collect(). [local]
+
+// Free what is provably free, and tell what all collections have done. Never waits.
+// symm_ipc_collect(). [local]
 inline symm_ipc_report_t ipc_collect() {
   return detail::given("symm_ipc_collect", symm_ipc_collect);
 }
+
+// State of sharing in this process. symm_ipc_stats(). [local]
 inline symm_ipc_stats_t ipc_stats() { return detail::given("symm_ipc_stats", symm_ipc_stats); }
 
 }  // namespace v0
