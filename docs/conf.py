@@ -49,20 +49,19 @@ def uncommented(text):
 
 
 def markdown(text):
-    """Of a plain comment: words as they are, calls as links, and a line that introduces a list
-    by itself, without a full stop, as a heading of its own.
+    """Of a plain comment: words as they are, calls as links, and a line of words that a list or
+    an empty line follows as a heading of its own.
     """
-    lines = []
-    for line in text.splitlines():
-        if re.match(r"    |$", line):  # a formula, or code
-            lines.append(line)
-            continue
-        if re.fullmatch(r"[A-Z][\w ]+", line) and (not lines or not lines[-1]):
-            lines += [f"**{line}.**", ""]
+    text = re.sub(r"(?m)(?<=\n\n)([A-Z][\w ]+)\n(?=- |\n)", r"**\1.**\n\n", text)
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith(("    ", "**")):  # a formula, or code; a heading
             continue
         words = re.split(r"(`[^`]+`|symm_\w+\(\))", line)
         words[::2] = [re.sub(r"([][*<_])", r"\\\1", plain) for plain in words[::2]]
-        lines.append("".join(re.sub(r"^(symm_\w+)\(\)$", r"{c:func}`\1`", word) for word in words))
+        lines[number] = "".join(
+            re.sub(r"^(symm_\w+)\(\)$", r"{c:func}`\1`", word) for word in words
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -70,11 +69,9 @@ def opening(text):
     """What a header says before its first line of code: an introduction, and conventions, each
     a heading with an indented text below.
     """
-    comment = re.match(
-        r"(?:/\*.*?\*/\n|// SPDX.*\n//\n)?(/\*.*?\*/|(?://.*\n)+)", text, flags=re.S
-    )[1]
-    said = re.sub(r"^/\* SPDX.*\n \*\n", "/*\n", comment)
-    parts = re.split(r"^([A-Z][\w ,]+)\n(?=  \S)", uncommented(said), flags=re.M)
+    code = re.sub(r"^(/\*|//) SPDX.*\n(//\n)?", "", text)
+    comment = re.match(r"/\*(?:.|\n)*?\*/|(?://.*\n)+", code)[0]
+    parts = re.split(r"^([A-Z][\w ,]+)\n(?=  \S)", uncommented(comment), flags=re.M)
     page = markdown(parts[0]) + ("\n## Conventions\n" if parts[1:] else "")
     for title, body in zip(parts[1::2], parts[2::2]):
         page += f"\n### {title}\n\n" + markdown(re.sub(r"^  ", "", body, flags=re.M))
@@ -109,12 +106,15 @@ def readable(text):
     )
 
 
-def pages_of_c(name, folder):
-    """A page for each chapter of a C header, in `folder`; gives the text for the page above."""
-    text = (headers / name).read_text()
-    (made / name).write_text(readable(text))
-    first, *chapters = SECTION.split(text)
-    page, links = opening(text) + "\n## Version\n\n" + "".join(declared(first)), ""
+def pages_of_c(folder):
+    """A page for each chapter of symm.h, in `folder`, and one for page.h; gives the text for
+    the page above.
+    """
+    texts = {name: (headers / name).read_text() for name in ("symm.h", "page.h")}
+    for name, text in texts.items():
+        (made / name).write_text(readable(text))
+    first, *chapters = SECTION.split(texts["symm.h"])
+    links = ""
     for title, body in zip(chapters[::2], chapters[1::2]):
         slug = title.replace(" ", "-")
         intro = re.match(r"\s*(/\*\n.*?\*/)", body, flags=re.S)
@@ -124,32 +124,42 @@ def pages_of_c(name, folder):
             + "".join(declared(body))
         )
         links += f"{folder.name}/{slug}\n"
-    return f"\n{page}\n```{{toctree}}\n:caption: Chapters\n\n{links}```\n"
+    (folder / "page.md").write_text(
+        "# What monitors see\n\n" + opening(texts["page.h"]) + "".join(declared(texts["page.h"]))
+    )
+    page = opening(texts["symm.h"]) + "\n## Version\n\n" + "".join(declared(first))
+    return f"\n{page}\n```{{toctree}}\n:caption: Chapters\n\n{links}{folder.name}/page\n```\n"
 
 
-def page_of_cpp(name, folder):
-    """A page of a C++ header, in `folder`. The header is written as Doxygen shall read it: with
-    its sections as groups, its plain comments for users.
+def pages_of_cpp(name, folder):
+    """The page of a C++ header, in `folder`, and one for each section of symm.hpp, which is long.
+    The header is written as Doxygen shall read it: with its sections as
+    groups, its plain comments for users.
     """
     text = (headers / name).read_text()
-    page = f"# {name}\n\n" + opening(text)
+    slug = name.replace(".", "-")
+    page, below = f"# {name}\n\n{opening(text)}", ""
     text = re.sub(r"^SYMM_MULTIMEM_\w+\(.*\)$", r"\g<0>;", readable(text), flags=re.M)
     text = text.replace("inline namespace v0 {\n", "").replace("}  // namespace v0\n", "")
     if not SECTION.search(text):
-        text = re.sub(
-            r"^namespace (.+) \{$", r"\g<0>\n// ---- in namespace \1 -", text, flags=re.M
-        )
+        text = re.sub(r"^namespace (.+) \{$", r"\g<0>\n// ---- in namespace \1 -", text, flags=re.M)
     text, *sections = SECTION.split(text)
     for number, (title, body) in enumerate(zip(sections[::2], sections[1::2])):
-        group = f"{name.replace('.', '_')}_{number}"
+        group = f"{slug}-{number}"
         body, rest = re.fullmatch(
             r"(.*?)(^(?:\}  // )?namespace .*|\Z)", body, flags=re.M | re.S
         ).groups()
         text += f"/** @defgroup {group} {title}\n * @{{ */\n{body}\n/** @}} */\n{rest}"
-        page += f"\n## {title[0].upper()}{title[1:]}\n\n```{{doxygengroup}} {group}\n:content-only:\n:members:\n:undoc-members:\n```\n"
+        said = f"{title[0].upper()}{title[1:]}\n\n```{{doxygengroup}} {group}\n"
+        said += ":content-only:\n:members:\n:undoc-members:\n```\n"
+        if name == "symm.hpp":
+            part = f"{slug}-{title.replace(' ', '-').replace(',', '')}"
+            (folder / f"{part}.md").write_text(f"# {said}")
+            below += f"{part}\n"
+        else:
+            page += f"\n## {said}"
     (made / name).write_text(re.sub(r"^( *)// ", r"\1/// ", text, flags=re.M))
-    slug = name.replace(".", "-")
-    (folder / f"{slug}.md").write_text(page)
+    (folder / f"{slug}.md").write_text(page + (f"\n```{{toctree}}\n{below}```\n" if below else ""))
     return f"{folder.name}/{slug}\n"
 
 
@@ -250,10 +260,10 @@ def setup(app):
 made.mkdir(parents=True, exist_ok=True)
 cpp, CPP = chapters_of("cpp"), ("symm.hpp", "device.cuh", "exchange.cuh", "multimem.cuh")
 added = {
-    "docs/reference/c": pages_of_c("symm.h", chapters_of("c")),
+    "docs/reference/c": pages_of_c(chapters_of("c")),
     "docs/julia": "\n## Every call\n\n" + docstrings_of_julia(),
     "docs/reference/cpp": "\n```{toctree}\n"
-    + "".join(page_of_cpp(name, cpp) for name in CPP)
+    + "".join(pages_of_cpp(name, cpp) for name in CPP)
     + "```\n",
     "docs/reference/python": "\n```{eval-rst}\n.. automodule:: symm\n   :members:\n   :undoc-members:\n"
     "   :imported-members:\n   :exclude-members: __new__, LAYOUT\n```\n",

@@ -51,6 +51,21 @@ def lost():
                 yield f"{path.relative_to(site)}: {link.geturl()} leads nowhere"
 
 
+def untagged():
+    """Calls of symm.h whose comments do not say how they are called, and since when."""
+    header = (root / "capi/include/symm/symm.h").read_text()
+    comments = dict(
+        (name, comment)
+        for comment, name in re.findall(
+            r"/\*\*((?:(?!\*/).)*)\*/\nSYMM_API [^(]*?(\w+)\(", header, flags=re.S
+        )
+    )
+    for name in functions():
+        said = comments.get(name, "")
+        if not re.search(r"\[(?:local|collective)\b", said) or "Since 0." not in said:
+            yield f"{name}: its comment lacks [local] or [collective], or Since"
+
+
 def unseen():
     """What a reader does not find."""
     for page in ("docs/index", "docs/reference/c", "docs/reference/c/groups"):
@@ -117,6 +132,11 @@ spelled = run(
     "capi/include",
     "bindings/python/src",
 )
-offences = [built.stderr, spelled.stdout, *([] if built.returncode else [*lost(), *unseen()])]
+offences = [
+    built.stderr,
+    spelled.stdout,
+    *untagged(),
+    *([] if built.returncode else [*lost(), *unseen()]),
+]
 print("\n".join(filter(None, offences)) or f"the site begins at {site}/index.html")
 sys.exit(any(offences))
