@@ -52,12 +52,12 @@ const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568)
 const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)
 
 """
-Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every
-algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32
-and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is
-NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). Of
-BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG (INVALID_ARGUMENT).
-The payload of a NaN result is unspecified.
+Reduction operation. Ranks are combined in the order 0, 1, ..., size-1, on every rank and by
+every algorithm, so the result has the same bits everywhere; symm_algorithm_t names the
+exceptions. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. MIN and
+MAX return NaN if any operand is NaN. The payload of a NaN result is unspecified. Integers
+wrap. AVG is the sum divided by the number of ranks, for integers truncated towards zero.
+For BOOL, SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT.
 """
 const symm_op_t = Int32
 
@@ -81,7 +81,7 @@ const SYMM_BACKEND_AUTO = symm_backend_t(0)
 const SYMM_BACKEND_HOST = symm_backend_t(1)
 const SYMM_BACKEND_CUDA = symm_backend_t(2)
 
-"""Collective operations, for symm_collective_plan()."""
+"""Collective operation, for symm_collective_plan() and symm_group_stats()."""
 const symm_collective_t = Int32
 
 const SYMM_COLLECTIVE_ALLREDUCE = symm_collective_t(0)
@@ -98,7 +98,7 @@ const SYMM_COLLECTIVE_SCATTER = symm_collective_t(10)
 const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
 const SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = symm_collective_t(12)
 
-"""What a scale of symm_rmsnorm_t is for. Since 0.2."""
+"""Which elements share a scale of symm_rmsnorm_t. Since 0.2."""
 const symm_quant_scale_t = Int32
 
 const SYMM_QUANT_SCALE_TENSOR = symm_quant_scale_t(0)
@@ -106,9 +106,10 @@ const SYMM_QUANT_SCALE_TOKEN = symm_quant_scale_t(1)
 const SYMM_QUANT_SCALE_GROUP = symm_quant_scale_t(2)
 
 """
-Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the
-switch adds, and HIERARCHICAL, for sums, averages and products of floats: these have orders
-of their own, and are used only where they are asked for.
+Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
+MULTIMEM_ONE_SHOT and MULTIMEM_TWO_SHOT the switch adds, in an order of its own, and
+HIERARCHICAL has an order of its own for sums, averages and products of floats. These are
+used only where they are asked for.
 """
 const symm_algorithm_t = Int32
 
@@ -132,8 +133,7 @@ const SYMM_SIGNAL_ADD = symm_signal_op_t(0)
 const SYMM_SIGNAL_SET = symm_signal_op_t(1)
 
 """
-How a word that is waited for, to the left, compares with a value, to the right; both are
-unsigned.
+How an awaited word, on the left, compares with a value, on the right; both are unsigned.
 """
 const symm_compare_t = Int32
 
@@ -176,26 +176,31 @@ const SYMM_ALLOC_HOST = Int32(1)
 const SYMM_BUFFER_HOST = Int32(1)
 const SYMM_BUFFER_ADOPTED = Int32(2)
 
+"""Ranks that share memory, deadlines and failures."""
 mutable struct symm_group_t end
 
+"""Allocation of one rank."""
 mutable struct symm_buffer_t end
 
+"""Buffer after rendezvous: the block of every rank is mapped here."""
 mutable struct symm_memory_t end
 
+"""Memory that is handed out in pieces."""
 mutable struct symm_heap_t end
 
+"""Memory of another process, imported by a token."""
 mutable struct symm_ipc_t end
 
 """
-Receives log messages, possibly from a thread of the library's, and from several threads at
-once. Must not call into the library, but for symm_log_remove_listener().
+Receives log messages, possibly on a thread of the library, and on several threads at once.
+It must not call into the library, except for symm_log_remove_listener().
 """
 const symm_log_callback_t = Ptr{Cvoid}
 
 """
-A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call
-that takes options with the failure of that very call, if options.failure points to one,
-whose struct_size the caller has set: written on failure only.
+Everything that is known of one failure. Filled by symm_last_failure(). Any call that takes
+options also writes the failure of that very call to options.failure, if that is not NULL.
+The caller must have set its struct_size. Nothing is written when the call succeeds.
 """
 struct symm_failure_t
     struct_size::Csize_t
@@ -207,14 +212,14 @@ struct symm_failure_t
     message::NTuple{1024,UInt8}
 end
 
-"""How long a call may wait; NULL means the defaults."""
+"""How long a call may wait. NULL means the defaults."""
 struct symm_wait_options_t
     struct_size::Csize_t
     timeout_ms::UInt64
     failure::Ptr{symm_failure_t}
 end
 
-"""What is known of one device. Filled by symm_device_info()."""
+"""Facts about one device. Filled by symm_device_info()."""
 struct symm_device_info_t
     struct_size::Csize_t
     backend::symm_backend_t
@@ -235,11 +240,12 @@ struct symm_device_info_t
 end
 
 """
-Key-value store by which ranks find each other, supplied by the caller. The functions are
-called only on the thread that is inside symm_group_create(), and must not unwind (no
-exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the
-creation. A key is set once; it begins with symm/ and the name of the group, so a store that
-serves several creations of one name must keep them apart itself.
+Key-value store of the caller's, by which ranks find each other. The functions are called
+only on the thread that is inside symm_group_create(), and must not unwind (no exception,
+panic or longjmp). They return SYMM_OK or an error other than SYMM_ERR_NOT_FOUND, which then
+fails the creation. A key is set once. It begins with symm/ and the name of the group, so a
+store that serves several creations of one name must keep them apart itself. A value has at
+most 65536 bytes.
 """
 struct symm_store_t
     struct_size::Csize_t
@@ -266,7 +272,7 @@ struct symm_group_config_t
     failure::Ptr{symm_failure_t}
 end
 
-"""How to shrink a group; NULL means the defaults."""
+"""How to shrink a group. NULL means the defaults."""
 struct symm_group_shrink_options_t
     struct_size::Csize_t
     timeout_ms::UInt64
@@ -274,7 +280,7 @@ struct symm_group_shrink_options_t
     failure::Ptr{symm_failure_t}
 end
 
-"""What is known of a group. Filled by symm_group_info()."""
+"""Facts about a group. Filled by symm_group_info()."""
 struct symm_group_info_t
     struct_size::Csize_t
     rank::Int32
@@ -312,7 +318,7 @@ struct symm_group_status_t
     message::NTuple{256,UInt8}
 end
 
-"""What is known of one rank of a group. Filled by symm_peer_info()."""
+"""Facts about one rank of a group. Filled by symm_peer_info()."""
 struct symm_peer_info_t
     struct_size::Csize_t
     rank::Int32
@@ -328,8 +334,8 @@ struct symm_peer_info_t
 end
 
 """
-What this rank has done on a group so far, calls that succeeded unless it says otherwise.
-Filled by symm_group_stats().
+Counts of what this rank has done on a group so far. Calls that succeeded are counted,
+unless a field says otherwise. Filled by symm_group_stats().
 """
 struct symm_group_stats_t
     struct_size::Csize_t
@@ -345,7 +351,7 @@ struct symm_group_stats_t
     waits::UInt64
 end
 
-"""How to allocate; NULL means the defaults."""
+"""How to allocate. NULL means the defaults."""
 struct symm_alloc_options_t
     struct_size::Csize_t
     flags::UInt64
@@ -356,7 +362,7 @@ struct symm_alloc_options_t
     failure::Ptr{symm_failure_t}
 end
 
-"""How to adopt; NULL means the defaults."""
+"""How to adopt. NULL means the defaults."""
 struct symm_adopt_options_t
     struct_size::Csize_t
     fd::Int32
@@ -365,7 +371,7 @@ struct symm_adopt_options_t
     failure::Ptr{symm_failure_t}
 end
 
-"""What is known of a buffer. Filled by symm_buffer_info()."""
+"""Facts about a buffer. Filled by symm_buffer_info()."""
 struct symm_buffer_info_t
     struct_size::Csize_t
     backend::symm_backend_t
@@ -380,7 +386,7 @@ struct symm_buffer_info_t
     name::NTuple{64,UInt8}
 end
 
-"""How to meet; NULL means the defaults."""
+"""How to meet. NULL means the defaults."""
 struct symm_rendezvous_options_t
     struct_size::Csize_t
     tag::UInt64
@@ -389,7 +395,7 @@ struct symm_rendezvous_options_t
     failure::Ptr{symm_failure_t}
 end
 
-"""What is known of a memory. Filled by symm_memory_info()."""
+"""Facts about a memory. Filled by symm_memory_info()."""
 struct symm_memory_info_t
     struct_size::Csize_t
     rank::Int32
@@ -403,7 +409,7 @@ struct symm_memory_info_t
 end
 
 """
-A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All
+Memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All
 pointers are device addresses. symm_memory_device_view() fills it.
 """
 struct symm_memory_view_t
@@ -419,7 +425,7 @@ struct symm_memory_view_t
     stop::Ptr{UInt32}
 end
 
-"""How to make a heap; NULL means the defaults."""
+"""How to make a heap. NULL means the defaults."""
 struct symm_heap_options_t
     struct_size::Csize_t
     flags::UInt64
@@ -431,7 +437,7 @@ struct symm_heap_options_t
     failure::Ptr{symm_failure_t}
 end
 
-"""What is known of a heap. Filled by symm_heap_info()."""
+"""Facts about a heap. Filled by symm_heap_info()."""
 struct symm_heap_info_t
     struct_size::Csize_t
     bytes::UInt64
@@ -459,17 +465,8 @@ struct symm_signal_wait_t
 end
 
 """
-Options of one collective call; NULL means the defaults. symm_allreduce(),
-symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the
-sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied
-(BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the
-type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those
-of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position
-one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of
-it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for
-its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers,
-another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With
-a result_dtype other than dtype no form is in place.
+Options of one collective call. NULL means the defaults. The introduction of the chapter on
+collectives explains the factor and result_dtype.
 """
 struct symm_collective_options_t
     struct_size::Csize_t
@@ -484,8 +481,8 @@ end
 
 """
 What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
-Matrices are [tokens][hidden], rows one behind the other; weight, matrices and send begin at
-multiples of 16 bytes. NULL: there is none, or it is not wanted.
+Matrices are [tokens][hidden], rows one behind the other. weight, matrices and send begin at
+multiples of 16 bytes. A NULL input does not exist, and a NULL output is not wanted.
 """
 struct symm_rmsnorm_t
     struct_size::Csize_t
@@ -502,7 +499,7 @@ struct symm_rmsnorm_t
     scale_out::Ptr{Cvoid}
 end
 
-"""The algorithm chosen for a call, and why. Filled by symm_collective_plan()."""
+"""Plan of a collective call. Filled by symm_collective_plan()."""
 struct symm_plan_info_t
     struct_size::Csize_t
     algorithm::symm_algorithm_t
@@ -512,7 +509,7 @@ struct symm_plan_info_t
     reason::NTuple{192,UInt8}
 end
 
-"""One call of a collective."""
+"""One call of a collective. Fields that the collective has no argument for are ignored."""
 struct symm_collective_call_t
     struct_size::Csize_t
     collective::symm_collective_t
@@ -530,7 +527,7 @@ struct symm_collective_call_t
     recv_stride::Csize_t
 end
 
-"""How to export; NULL means the defaults."""
+"""How to export. NULL means the defaults."""
 struct symm_ipc_export_options_t
     struct_size::Csize_t
     hold_ms::UInt64
@@ -538,7 +535,7 @@ struct symm_ipc_export_options_t
     failure::Ptr{symm_failure_t}
 end
 
-"""How to import; NULL means the defaults."""
+"""How to import. NULL means the defaults."""
 struct symm_ipc_import_options_t
     struct_size::Csize_t
     timeout_ms::UInt64
@@ -547,7 +544,7 @@ struct symm_ipc_import_options_t
     failure::Ptr{symm_failure_t}
 end
 
-"""What is known of an import. Filled by symm_ipc_info()."""
+"""Facts about an import. Filled by symm_ipc_info()."""
 struct symm_ipc_info_t
     struct_size::Csize_t
     backend::symm_backend_t
@@ -560,7 +557,7 @@ struct symm_ipc_info_t
     host_memory::Int32
 end
 
-"""Who holds leases on a piece of memory. Filled by symm_ipc_holders()."""
+"""Holders of leases on a piece of memory. Filled by symm_ipc_holders()."""
 struct symm_ipc_holders_t
     struct_size::Csize_t
     leases::UInt64
@@ -570,8 +567,8 @@ struct symm_ipc_holders_t
 end
 
 """
-What collections have done since the process began, of symm_ipc_collect() and of the
-library's own: the difference of two reports is what happened in between. Filled by
+Totals of what collections have done since the process began, those of symm_ipc_collect()
+and the library's own. The difference of two reports is what happened in between. Filled by
 symm_ipc_collect().
 """
 struct symm_ipc_report_t
@@ -585,7 +582,7 @@ struct symm_ipc_report_t
     bytes_in_limbo::UInt64
 end
 
-"""The state of sharing in this process. Filled by symm_ipc_stats()."""
+"""State of sharing in this process. Filled by symm_ipc_stats()."""
 struct symm_ipc_stats_t
     struct_size::Csize_t
     tokens::UInt64
@@ -644,37 +641,40 @@ const STRUCTS = (
     symm_ipc_stats_t,
 )
 
-"""Version of the loaded library, encoded like SYMM_VERSION. [local]"""
+"""Version of the loaded library, encoded like SYMM_VERSION. [local] [capturable]"""
 @call symm_version()::UInt32
 
 """
-Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD
-targets. [local]
+Static JSON object with version, git revision, compiler, back ends, CUDA architectures, SIMD
+targets and environment variables. [local] [capturable]
 """
 @call symm_build_info()::Cstring
 
-"""Static name of a status, "unknown status" for a value of a newer library. [local]"""
+"""
+Static name of a status, "unknown status" for a value of a newer library. [local]
+[capturable]
+"""
 @call symm_status_string(status::symm_status_t)::Cstring
 
 """
-Message of the last failing call on this thread: one line of UTF-8, "" before the first
-failure. [local]
+Message of the last failing call on this thread, "" before the first failure. [local]
+[capturable]
 """
 @call symm_last_error()::Cstring
 
-"""What the last failing call on this thread failed of, and who is to blame. [local]"""
+"""
+Tell what the last failing call on this thread failed of, and who is to blame. [local]
+[capturable]
+"""
 @call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_wait_options_init(
     options::Ptr{symm_wait_options_t},
     struct_size::Csize_t,
 )::symm_status_t
 
-"""
-Send log messages of at most `level` to `callback`, for the whole process, beside all other
-listeners. [local]
-"""
+"""Send log messages of at most `level` to `callback`. [local]"""
 @call symm_log_add_listener(
     callback::Ptr{Cvoid},
     user::Ptr{Cvoid},
@@ -683,28 +683,28 @@ listeners. [local]
 )::symm_status_t
 
 """
-The same, to a descriptor: for languages whose code must not run on threads of the library.
-[local]
+Send log messages of at most `level` to a descriptor, for languages whose code must not run
+on threads of the library. [local]
 """
 @call symm_log_to_fd(fd::Int32, level::symm_log_level_t, out_id::Ptr{UInt64})::symm_status_t
 
 """End a listener. [local]"""
 @call symm_log_remove_listener(id::UInt64)::symm_status_t
 
-"""Size of one element in bytes. [local]"""
+"""Size of one element in bytes. [local] [capturable]"""
 @call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
 
-"""Number of devices of a back end."""
+"""Number of devices of a back end. [local] [capturable]"""
 @call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
 
-"""Describe device `device` of `backend`. [local]"""
+"""Describe device `device` of `backend`. [local] [capturable]"""
 @call symm_device_info(
     backend::symm_backend_t,
     device::Int32,
     out::Ptr{symm_device_info_t},
 )::symm_status_t
 
-"""Links between the devices of a back end. [local]"""
+"""Links between the devices of a back end. [local] [capturable]"""
 @call symm_topology(
     backend::symm_backend_t,
     out_class::Ptr{symm_topology_class_t},
@@ -712,7 +712,7 @@ The same, to a descriptor: for languages whose code must not run on threads of t
     capacity::Csize_t,
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `config` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `config` to the defaults. [local] [capturable]"""
 @call symm_group_config_init(
     config::Ptr{symm_group_config_t},
     struct_size::Csize_t,
@@ -733,7 +733,10 @@ collect garbage meanwhile.
     out::Ptr{Ptr{symm_group_t}},
 )::symm_status_t
 
-"""Divide a group. [collective over `group`] [blocking, create_timeout_ms]"""
+"""
+Divide a group: ranks that pass the same color form a new group. [collective over `group`]
+[blocking, create_timeout_ms]
+"""
 @waiting symm_group_split(
     group::Ptr{symm_group_t},
     color::Int32,
@@ -753,16 +756,15 @@ create_timeout_ms]
 )::symm_status_t
 
 """
-Form a group of this rank's machine, in the order of its ranks: those whose memory is mapped
-here (machine of symm_group_info()). [collective over the ranks of a machine] [blocking,
-create_timeout_ms]
+Form a group of the ranks on this rank's machine, in the order of their ranks. [collective
+over the ranks of a machine] [blocking, create_timeout_ms]
 """
 @waiting symm_group_local(
     group::Ptr{symm_group_t},
     out::Ptr{Ptr{symm_group_t}},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_group_shrink_options_init(
     options::Ptr{symm_group_shrink_options_t},
     struct_size::Csize_t,
@@ -778,7 +780,7 @@ order. [collective over these] [blocking, options.timeout_ms]
     out::Ptr{Ptr{symm_group_t}},
 )::symm_status_t
 
-"""Which rank of `group` is rank `rank` of `other`. [local]"""
+"""Tell which rank of `group` is rank `rank` of `other`. [local] [capturable]"""
 @call symm_group_translate_rank(
     group::Ptr{symm_group_t},
     other::Ptr{symm_group_t},
@@ -786,22 +788,25 @@ order. [collective over these] [blocking, options.timeout_ms]
     out_rank::Ptr{Int32},
 )::symm_status_t
 
-"""This process's rank in the group. [local]"""
+"""Rank of this process in the group. [local] [capturable]"""
 @call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
 
-"""Number of ranks. [local]"""
+"""Number of ranks. [local] [capturable]"""
 @call symm_group_size(group::Ptr{symm_group_t}, out_size::Ptr{Int32})::symm_status_t
 
-"""Describe a group. [local]"""
+"""Describe a group. [local] [capturable]"""
 @call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
 
-"""Ask whether the group was revoked, and why. [local]"""
+"""Ask whether the group was revoked, and why. [local] [capturable]"""
 @call symm_group_status(
     group::Ptr{symm_group_t},
     out::Ptr{symm_group_status_t},
 )::symm_status_t
 
-"""Which ranks this rank knows to be dead, or to have released the group. [local]"""
+"""
+List the ranks that this rank knows to be dead, or to have released the group. [local]
+[capturable]
+"""
 @call symm_group_failed_ranks(
     group::Ptr{symm_group_t},
     out_ranks::Ptr{Int32},
@@ -810,19 +815,19 @@ order. [collective over these] [blocking, options.timeout_ms]
 )::symm_status_t
 
 """
-A descriptor for event loops, which becomes readable, and stays so, when the group is
-revoked: then ask symm_group_status(). [local]
+Get a descriptor for event loops, which becomes readable, and stays so, when the group is
+revoked. [local] [capturable]
 """
 @call symm_group_failure_fd(group::Ptr{symm_group_t}, out_fd::Ptr{Int32})::symm_status_t
 
-"""Describe rank `rank` of a group, this one or another. [local]"""
+"""Describe rank `rank` of a group, this one or another. [local] [capturable]"""
 @call symm_peer_info(
     group::Ptr{symm_group_t},
     rank::Int32,
     out::Ptr{symm_peer_info_t},
 )::symm_status_t
 
-"""Ask what was done on a group. [local]"""
+"""Ask what was done on a group. [local] [capturable]"""
 @call symm_group_stats(
     group::Ptr{symm_group_t},
     out::Ptr{symm_group_stats_t},
@@ -832,7 +837,7 @@ revoked: then ask symm_group_status(). [local]
 @call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
 
 """
-Politely end a group: wait until all ranks have arrived here, so that none sees another
+End a group in good order: wait until all ranks have arrived here, so that none sees another
 leave early. [collective] [blocking, options.timeout_ms]
 """
 @waiting symm_group_finalize(
@@ -840,13 +845,13 @@ leave early. [collective] [blocking, options.timeout_ms]
     options::Ptr{symm_wait_options_t},
 )::symm_status_t
 
-"""Add a reference. [local]"""
+"""Add a reference. [local] [capturable]"""
 @call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
 
 """Drop a reference. [local]"""
 @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_alloc_options_init(
     options::Ptr{symm_alloc_options_t},
     struct_size::Csize_t,
@@ -860,7 +865,7 @@ leave early. [collective] [blocking, options.timeout_ms]
     out::Ptr{Ptr{symm_buffer_t}},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_adopt_options_init(
     options::Ptr{symm_adopt_options_t},
     struct_size::Csize_t,
@@ -878,16 +883,13 @@ symm_alloc(). [local] [blocking]
     out::Ptr{Ptr{symm_buffer_t}},
 )::symm_status_t
 
-"""Describe a buffer. [local]"""
+"""Describe a buffer. [local] [capturable]"""
 @call symm_buffer_info(
     buffer::Ptr{symm_buffer_t},
     out::Ptr{symm_buffer_info_t},
 )::symm_status_t
 
-"""
-Find the buffer of this process that `address` lies in, anywhere inside; an adopted one also
-by the addresses of its owner, as long as he has it mapped there. [local]
-"""
+"""Find the buffer of this process that contains `address`. [local] [capturable]"""
 @call symm_buffer_find(
     address::Ptr{Cvoid},
     out::Ptr{Ptr{symm_buffer_t}},
@@ -905,32 +907,29 @@ map. [local]
     out_fd::Ptr{Int32},
 )::symm_status_t
 
-"""
-Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16.
-[local]
-"""
+"""Address of the block. [local] [capturable]"""
 @call symm_buffer_pointer(
     buffer::Ptr{symm_buffer_t},
     out_pointer::Ptr{Ptr{Cvoid}},
 )::symm_status_t
 
-"""Bytes asked for. [local]"""
+"""Bytes that were asked for. [local] [capturable]"""
 @call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
 
-"""Add a reference. [local]"""
+"""Add a reference. [local] [capturable]"""
 @call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
 
 """Drop a reference. [local]"""
 @call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_rendezvous_options_init(
     options::Ptr{symm_rendezvous_options_t},
     struct_size::Csize_t,
 )::symm_status_t
 
 """
-Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking,
+Exchange blocks: after the call every rank's block is mapped here. [collective] [blocking,
 options.timeout_ms]
 """
 @waiting symm_rendezvous(
@@ -940,20 +939,20 @@ options.timeout_ms]
     out::Ptr{Ptr{symm_memory_t}},
 )::symm_status_t
 
-"""The memory that a buffer has become on a group. [local]"""
+"""Get the memory that a buffer has become on a group. [local] [capturable]"""
 @call symm_buffer_memory(
     buffer::Ptr{symm_buffer_t},
     group::Ptr{symm_group_t},
     out::Ptr{Ptr{symm_memory_t}},
 )::symm_status_t
 
-"""Describe a memory. [local]"""
+"""Describe a memory. [local] [capturable]"""
 @call symm_memory_info(
     memory::Ptr{symm_memory_t},
     out::Ptr{symm_memory_info_t},
 )::symm_status_t
 
-"""Address at which rank `rank`'s block is mapped here. [local]"""
+"""Address at which rank `rank`'s block is mapped here. [local] [capturable]"""
 @call symm_memory_pointer(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -962,7 +961,7 @@ options.timeout_ms]
 
 """
 Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first.
-[local]
+[local] [capturable]
 """
 @call symm_memory_signal_pad(
     memory::Ptr{symm_memory_t},
@@ -971,15 +970,18 @@ Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at
 )::symm_status_t
 
 """
-Table of the `size` block addresses, readable by the group's device (and for the host back
-end, by the host). [local]
+Table of the `size` block addresses, readable by the group's device, for the host back end
+by the host. [local] [capturable]
 """
 @call symm_memory_pointer_table(
     memory::Ptr{symm_memory_t},
     out_table::Ptr{Ptr{Ptr{Cvoid}}},
 )::symm_status_t
 
-"""Table of the `size` pad addresses, as symm_memory_pointer_table(). [local]"""
+"""
+Table of the `size` pad addresses, readable by the group's device, for the host back end by
+the host. [local] [capturable]
+"""
 @call symm_memory_signal_pad_table(
     memory::Ptr{symm_memory_t},
     out_table::Ptr{Ptr{Ptr{Cvoid}}},
@@ -987,6 +989,7 @@ end, by the host). [local]
 
 """
 Describe a memory for kernels of your own, to which the struct is passed by value. [local]
+[capturable]
 """
 @call symm_memory_device_view(
     memory::Ptr{symm_memory_t},
@@ -995,20 +998,13 @@ Describe a memory for kernels of your own, to which the struct is passed by valu
     out::Ptr{symm_memory_view_t},
 )::symm_status_t
 
-"""
-Multicast address of the memory: what is stored there reaches all ranks' blocks, and a
-reducing load combines them, by the multimem instructions of the device (compute capability
-9.0); any other access is undefined. [local]
-"""
+"""Multicast address of the memory. [local] [capturable]"""
 @call symm_memory_multicast_pointer(
     memory::Ptr{symm_memory_t},
     out_pointer::Ptr{Ptr{Cvoid}},
 )::symm_status_t
 
-"""
-Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's
-block. [local]
-"""
+"""Find the memory of `group` that maps `address`. [local] [capturable]"""
 @call symm_memory_find(
     group::Ptr{symm_group_t},
     address::Ptr{Cvoid},
@@ -1017,15 +1013,15 @@ block. [local]
     out_offset::Ptr{Csize_t},
 )::symm_status_t
 
-"""Add a reference. [local]"""
+"""Add a reference. [local] [capturable]"""
 @call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
 
 """Drop a reference. [local]"""
 @call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
 
 """
-What is issued on `stream` next runs after what was issued on `after_stream`. [local]
-[stream]
+Order streams: what is issued on `stream` next runs after what was issued on `after_stream`.
+[local] [stream] [capturable]
 """
 @waiting symm_stream_wait(
     group::Ptr{symm_group_t},
@@ -1033,7 +1029,7 @@ What is issued on `stream` next runs after what was issued on `after_stream`. [l
     after_stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Ask whether all that was issued on `stream` is over. [local]"""
+"""Ask whether everything that was issued on `stream` is over. [local] [capturable]"""
 @call symm_stream_query(
     group::Ptr{symm_group_t},
     stream::Ptr{Cvoid},
@@ -1041,8 +1037,8 @@ What is issued on `stream` next runs after what was issued on `after_stream`. [l
 )::symm_status_t
 
 """
-Wait until all that was issued on `stream` is over, and say what went wrong with the group.
-[local] [blocking, options.timeout_ms]
+Wait until everything that was issued on `stream` is over, and say what went wrong with the
+group. [local] [blocking, options.timeout_ms]
 """
 @waiting symm_group_synchronize(
     group::Ptr{symm_group_t},
@@ -1051,20 +1047,19 @@ Wait until all that was issued on `stream` is over, and say what went wrong with
 )::symm_status_t
 
 """
-Say that what was issued on `stream` so far uses the buffer: call it behind the last work
-there. [local] [stream]
+Say that what was issued on `stream` so far uses the buffer. [local] [stream] [capturable]
 """
 @call symm_buffer_record_use(buffer::Ptr{symm_buffer_t}, stream::Ptr{Cvoid})::symm_status_t
 
 """
-The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream]
+Say that what was issued on `stream` so far uses the memory. [local] [stream] [capturable]
 """
 @waiting symm_memory_record_use(
     memory::Ptr{symm_memory_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_heap_options_init(
     options::Ptr{symm_heap_options_t},
     struct_size::Csize_t,
@@ -1078,7 +1073,7 @@ The same, of a memory: of all ranks' blocks and pads that are mapped here. [loca
     out::Ptr{Ptr{symm_heap_t}},
 )::symm_status_t
 
-"""Take a piece of this rank's block. [local]"""
+"""Take a piece of this rank's block. [local] [capturable]"""
 @call symm_heap_alloc(
     heap::Ptr{symm_heap_t},
     size::Csize_t,
@@ -1087,12 +1082,12 @@ The same, of a memory: of all ranks' blocks and pads that are mapped here. [loca
     out_offset::Ptr{Csize_t},
 )::symm_status_t
 
-"""Give a piece back. [local]"""
+"""Give a piece back. [local] [capturable]"""
 @call symm_heap_free(heap::Ptr{symm_heap_t}, pointer::Ptr{Cvoid})::symm_status_t
 
 """
 Find the piece that contains `address`, anywhere between its first and its last byte in this
-rank's block. [local]
+rank's block. [local] [capturable]
 """
 @call symm_heap_find(
     heap::Ptr{symm_heap_t},
@@ -1101,19 +1096,21 @@ rank's block. [local]
     out_size::Ptr{Csize_t},
 )::symm_status_t
 
-"""The memory that the pieces lie in. [local]"""
+"""Get the memory that the pieces lie in. [local] [capturable]"""
 @call symm_heap_memory(heap::Ptr{symm_heap_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
 
-"""Describe a heap. [local]"""
+"""Describe a heap. [local] [capturable]"""
 @call symm_heap_info(heap::Ptr{symm_heap_t}, out::Ptr{symm_heap_info_t})::symm_status_t
 
-"""Add a reference. [local]"""
+"""Add a reference. [local] [capturable]"""
 @call symm_heap_retain(heap::Ptr{symm_heap_t})::symm_status_t
 
 """Drop a reference. [local]"""
 @call symm_heap_release(heap::Ptr{symm_heap_t})::Cvoid
 
-"""Wait until all ranks of a set are here. [collective over the set] [stream]"""
+"""
+Wait until all ranks of a set are here. [collective over the set] [stream] [capturable]
+"""
 @waiting symm_barrier(
     group::Ptr{symm_group_t},
     ranks::Ptr{Int32},
@@ -1125,6 +1122,7 @@ rank's block. [local]
 
 """
 Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]
+[capturable]
 """
 @call symm_signal(
     memory::Ptr{symm_memory_t},
@@ -1133,7 +1131,10 @@ Add one to the signals that this rank has sent to `rank` on `channel`. [local] [
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""The same with a value: add it to the word, or set the word to it. [local] [stream]"""
+"""
+Add a value to the word that this rank has at `rank` on `channel`, or set the word to it.
+[local] [stream] [capturable]
+"""
 @call symm_signal_value(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -1143,7 +1144,10 @@ Add one to the signals that this rank has sent to `rank` on `channel`. [local] [
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream]"""
+"""
+Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream]
+[capturable]
+"""
 @waiting symm_wait_signal(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -1153,7 +1157,8 @@ Add one to the signals that this rank has sent to `rank` on `channel`. [local] [
 )::symm_status_t
 
 """
-Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream]
+Wait until the word from `rank` on `channel` compares with `value` as `compare` says.
+[local] [stream] [capturable]
 """
 @waiting symm_wait_signal_value(
     memory::Ptr{symm_memory_t},
@@ -1166,7 +1171,7 @@ Wait until the word from `rank` on `channel` compares so with `value`. [local] [
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Wait for several signals. [local] [stream]"""
+"""Wait for several signals. [local] [stream] [capturable]"""
 @waiting symm_wait_signals(
     memory::Ptr{symm_memory_t},
     waits::Ptr{symm_signal_wait_t},
@@ -1177,7 +1182,7 @@ Wait until the word from `rank` on `channel` compares so with `value`. [local] [
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""How many signals from `rank` on `channel` are there and not taken. [local]"""
+"""Count the signals from `rank` on `channel` that are there and not taken. [local]"""
 @call symm_test_signal(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -1185,7 +1190,7 @@ Wait until the word from `rank` on `channel` compares so with `value`. [local] [
     out_pending::Ptr{UInt64},
 )::symm_status_t
 
-"""The word from `rank` on `channel`, likewise. [local]"""
+"""Read the word from `rank` on `channel`. [local]"""
 @call symm_test_signal_value(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -1193,7 +1198,7 @@ Wait until the word from `rank` on `channel` compares so with `value`. [local] [
     out_value::Ptr{UInt64},
 )::symm_status_t
 
-"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream]"""
+"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] [capturable]"""
 @waiting symm_put(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -1205,6 +1210,7 @@ Wait until the word from `rank` on `channel` compares so with `value`. [local] [
 
 """
 Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]
+[capturable]
 """
 @waiting symm_get(
     memory::Ptr{symm_memory_t},
@@ -1215,7 +1221,10 @@ Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local]
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""symm_put(), then symm_signal() on `channel`, in one call. [local] [stream]"""
+"""
+Copy as symm_put() does, then signal as symm_signal() does, in one call. [local] [stream]
+[capturable]
+"""
 @waiting symm_put_signal(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -1227,8 +1236,8 @@ Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local]
 )::symm_status_t
 
 """
-Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block.
-[local] [stream]
+Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block. [local] [stream]
+[capturable]
 """
 @waiting symm_fill32(
     memory::Ptr{symm_memory_t},
@@ -1240,8 +1249,8 @@ Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `ra
 )::symm_status_t
 
 """
-Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after
-everything that this rank wrote before (release order). [local] [stream]
+Store one 32-bit value at `offset` in rank `rank`'s block, after everything that this rank
+wrote before (release order). [local] [stream] [capturable]
 """
 @waiting symm_write_value32(
     memory::Ptr{symm_memory_t},
@@ -1251,7 +1260,10 @@ everything that this rank wrote before (release order). [local] [stream]
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Store one 64-bit value at `offset` (a multiple of 8), likewise. [local] [stream]"""
+"""
+Store one 64-bit value at `offset` in rank `rank`'s block, after everything that this rank
+wrote before (release order). [local] [stream] [capturable]
+"""
 @waiting symm_write_value64(
     memory::Ptr{symm_memory_t},
     rank::Int32,
@@ -1261,8 +1273,8 @@ everything that this rank wrote before (release order). [local] [stream]
 )::symm_status_t
 
 """
-Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with
-`value`, whoever writes it, by whatever means. [local] [stream]
+Wait until a 32-bit word of this rank's own block compares with `value` as `compare` says.
+[local] [stream] [capturable]
 """
 @waiting symm_wait_value32(
     memory::Ptr{symm_memory_t},
@@ -1273,7 +1285,10 @@ Wait until the word at `offset` (a multiple of 4) in this rank's own block compa
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""The same for a word of 64 bits (`offset` is a multiple of 8). [local] [stream]"""
+"""
+Wait until a 64-bit word of this rank's own block compares with `value` as `compare` says.
+[local] [stream] [capturable]
+"""
 @waiting symm_wait_value64(
     memory::Ptr{symm_memory_t},
     offset::Csize_t,
@@ -1283,13 +1298,16 @@ Wait until the word at `offset` (a multiple of 4) in this rank's own block compa
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_collective_options_init(
     options::Ptr{symm_collective_options_t},
     struct_size::Csize_t,
 )::symm_status_t
 
-"""recv[i] = op over ranks r of send_r[i], i < count, on every rank."""
+"""
+Combine the operands of all ranks, with the result on every rank. [collective] [stream]
+[capturable]
+"""
 @waiting symm_allreduce(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1302,8 +1320,8 @@ Wait until the word at `offset` (a multiple of 4) in this rank's own block compa
 )::symm_status_t
 
 """
-recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size *
-recv_count elements.
+Combine the operands of all ranks, with a block of the result on each rank. [collective]
+[stream] [capturable]
 """
 @waiting symm_reduce_scatter(
     group::Ptr{symm_group_t},
@@ -1316,9 +1334,7 @@ recv_count elements.
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""
-recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
-"""
+"""Gather the operands of all ranks on every rank. [collective] [stream] [capturable]"""
 @waiting symm_allgather(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1329,7 +1345,7 @@ recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""recv[i] = send_root[i], i < count; send is read on the root only."""
+"""Copy the operand of the root to every rank. [collective] [stream] [capturable]"""
 @waiting symm_broadcast(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1341,7 +1357,10 @@ recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only."""
+"""
+Combine the operands of all ranks, with the result on the root. [collective] [stream]
+[capturable]
+"""
 @waiting symm_reduce(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1355,7 +1374,8 @@ recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count
 )::symm_status_t
 
 """
-recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements.
+Send a block to every rank and receive one from every rank. [collective] [stream]
+[capturable]
 """
 @waiting symm_alltoall(
     group::Ptr{symm_group_t},
@@ -1367,10 +1387,7 @@ recv[r * count + i] = send_r[rank * count + i], i < count; both have size * coun
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""
-recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank]
-elements.
-"""
+"""Gather blocks of different lengths on every rank. [collective] [stream] [capturable]"""
 @waiting symm_allgatherv(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1383,7 +1400,8 @@ elements.
 )::symm_status_t
 
 """
-recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_counts[rank].
+Combine the operands of all ranks, with a block of its own length of the result on each
+rank. [collective] [stream] [capturable]
 """
 @waiting symm_reduce_scatterv(
     group::Ptr{symm_group_t},
@@ -1398,8 +1416,8 @@ recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_co
 )::symm_status_t
 
 """
-recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i <
-recv_counts[r], which is send_counts_r[rank].
+Send a block of its own length to every rank and receive one from every rank. [collective]
+[stream] [capturable]
 """
 @waiting symm_alltoallv(
     group::Ptr{symm_group_t},
@@ -1415,8 +1433,8 @@ recv_counts[r], which is send_counts_r[rank].
 )::symm_status_t
 
 """
-symm_alltoallv() whose counts and displacements are read when it runs, from memory that the
-device (host back end: the host) can read: a captured call takes new ones at each replay.
+Do as symm_alltoallv() with counts and displacements that are read when the call runs.
+[collective] [stream] [capturable]
 """
 @waiting symm_alltoallv_device(
     group::Ptr{symm_group_t},
@@ -1433,9 +1451,7 @@ device (host back end: the host) can read: a captured call takes new ones at eac
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""
-recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only.
-"""
+"""Gather the operands of all ranks on the root. [collective] [stream] [capturable]"""
 @waiting symm_gather(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1447,7 +1463,7 @@ recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the 
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""recv[i] = send_root[rank * count + i], i < count; send is read on the root only."""
+"""Send a block of the root's operand to each rank. [collective] [stream] [capturable]"""
 @waiting symm_scatter(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1460,8 +1476,7 @@ recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the 
 )::symm_status_t
 
 """
-All-gather along the last dimension: recv[row * recv_stride + r * row_count + i] =
-send_r[row * row_count + i], row < rows, i < row_count.
+Gather matrices along the last dimension on every rank. [collective] [stream] [capturable]
 """
 @waiting symm_allgather_rows(
     group::Ptr{symm_group_t},
@@ -1475,10 +1490,7 @@ send_r[row * row_count + i], row < rows, i < row_count.
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""
-All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel
-product.
-"""
+"""Combine, add a residual and normalise. [collective] [stream] [capturable]"""
 @waiting symm_allreduce_rmsnorm(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -1490,11 +1502,12 @@ product.
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `norm` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `norm` to the defaults. [local] [capturable]"""
 @call symm_rmsnorm_init(norm::Ptr{symm_rmsnorm_t}, struct_size::Csize_t)::symm_status_t
 
 """
-Which algorithm a collective would use if every rank passed memory like this rank's. [local]
+Tell which algorithm a collective would use if every rank passed memory like this rank's.
+[local] [capturable]
 """
 @call symm_collective_plan(
     group::Ptr{symm_group_t},
@@ -1503,7 +1516,7 @@ Which algorithm a collective would use if every rank passed memory like this ran
     out::Ptr{symm_plan_info_t},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_ipc_export_options_init(
     options::Ptr{symm_ipc_export_options_t},
     struct_size::Csize_t,
@@ -1520,7 +1533,7 @@ Which algorithm a collective would use if every rank passed memory like this ran
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
 @call symm_ipc_import_options_init(
     options::Ptr{symm_ipc_import_options_t},
     struct_size::Csize_t,
@@ -1535,18 +1548,18 @@ Which algorithm a collective would use if every rank passed memory like this ran
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Address of the imported piece; NULL of 0 bytes. [local]"""
+"""Address of the imported piece; NULL if it has 0 bytes. [local] [capturable]"""
 @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
-"""Bytes of the imported piece. [local]"""
+"""Bytes of the imported piece. [local] [capturable]"""
 @call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
 
-"""Describe an import. [local]"""
+"""Describe an import. [local] [capturable]"""
 @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
 
 """
-What is issued on `stream` next runs after what the exporter had issued before the export,
-too. [local] [stream]
+Let another stream wait for the export: what is issued on `stream` next runs after what the
+exporter had issued before it, too. [local] [stream]
 """
 @waiting symm_ipc_stream_wait(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
 
@@ -1556,7 +1569,7 @@ that is over. [local] [stream]
 """
 @waiting symm_ipc_record_use(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""Add a reference. [local]"""
+"""Add a reference. [local] [capturable]"""
 @call symm_ipc_retain(ipc::Ptr{symm_ipc_t})::symm_status_t
 
 """Drop a reference to an import, which ends with the last. [local] [stream]"""
@@ -1564,7 +1577,7 @@ that is over. [local] [stream]
 
 """
 End the tokens made so far for any part of a piece of memory, and wait until nobody holds a
-lease on any part of it: then it may be written anew and exported again. [local] [blocking]
+lease on any part of it. [local] [blocking, timeout_ms]
 """
 @waiting symm_ipc_withdraw(
     pointer::Ptr{Cvoid},
@@ -1572,10 +1585,7 @@ lease on any part of it: then it may be written anew and exported again. [local]
     timeout_ms::UInt64,
 )::symm_status_t
 
-"""
-Ask who holds a piece of memory, without ending its tokens: those who have one may import it
-at any time. [local]
-"""
+"""Ask who holds a piece of memory, without ending its tokens. [local]"""
 @call symm_ipc_holders(
     pointer::Ptr{Cvoid},
     size::Csize_t,

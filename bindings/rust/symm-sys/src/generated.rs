@@ -4,13 +4,18 @@
 use crate::MissingSymbol;
 use core::ffi::{c_char, c_void};
 
+/// Ranks that share memory, deadlines and failures.
 pub type symm_group_t = symm_group;
+/// Allocation of one rank.
 pub type symm_buffer_t = symm_buffer;
+/// Buffer after rendezvous: the block of every rank is mapped here.
 pub type symm_memory_t = symm_memory;
+/// Memory that is handed out in pieces.
 pub type symm_heap_t = symm_heap;
+/// Memory of another process, imported by a token.
 pub type symm_ipc_t = symm_ipc;
-/// Receives log messages, possibly from a thread of the library's, and from several threads at
-/// once. Must not call into the library, but for symm_log_remove_listener().
+/// Receives log messages, possibly on a thread of the library, and on several threads at once.
+/// It must not call into the library, except for symm_log_remove_listener().
 pub type symm_log_callback_t = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -22,30 +27,34 @@ pub type symm_log_callback_t = Option<
 enums! {
     /// Result of a call. Values are fixed for ever; new ones may be added.
     pub enum Status: symm_status_t {
+        /// The call did what was asked.
         Ok = SYMM_OK = 0,
-        /// an argument is out of range; the message names it
+        /// An argument is out of range; the message names it.
         InvalidArgument = SYMM_ERR_INVALID_ARGUMENT = -1,
+        /// A handle is NULL, was released, is of another type, was inherited through fork(), or
+        /// belongs to a finalized group; or the memory of a token was released or withdrawn.
         InvalidHandle = SYMM_ERR_INVALID_HANDLE = -2,
-        /// host or device memory, or a limit on it
+        /// Memory of the host or a device has run out, or a limit on it was hit.
         OutOfMemory = SYMM_ERR_OUT_OF_MEMORY = -3,
-        /// no such device, driver, launcher or feature on this machine
+        /// This machine has no such device, driver, launcher or feature.
         Unavailable = SYMM_ERR_UNAVAILABLE = -4,
+        /// This library does not do that: it is too old, or the back end cannot.
         Unsupported = SYMM_ERR_UNSUPPORTED = -5,
-        /// a deadline passed; the message names who was awaited
+        /// A deadline passed; the message names who was awaited.
         Timeout = SYMM_ERR_TIMEOUT = -6,
-        /// symm_group_abort() was called, here or on another rank
+        /// symm_group_abort() was called, here or on another rank.
         Aborted = SYMM_ERR_ABORTED = -7,
-        /// a rank died or left; the message gives its rank and pid
+        /// A rank died or left; the message gives its rank and pid.
         PeerFailed = SYMM_ERR_PEER_FAILED = -8,
-        /// ranks disagree (size, operation, data type, count ...)
+        /// Ranks disagree about a size, an operation, a data type, a count or the like.
         Mismatch = SYMM_ERR_MISMATCH = -9,
-        /// a system call failed; the message names it and its errno
+        /// A system call failed; the message names it and its errno.
         System = SYMM_ERR_SYSTEM = -10,
-        /// a CUDA driver call failed; the message names it and its result
+        /// A call of the CUDA driver failed; the message names it and its result.
         Cuda = SYMM_ERR_CUDA = -11,
-        /// a defect of this library
+        /// A defect of this library.
         Internal = SYMM_ERR_INTERNAL = -13,
-        /// a look-up found nothing
+        /// A look-up found nothing.
         NotFound = SYMM_ERR_NOT_FOUND = -14,
     }
 
@@ -63,19 +72,21 @@ enums! {
         F32 = SYMM_DTYPE_F32 = 544,
         F64 = SYMM_DTYPE_F64 = 576,
         Bf16 = SYMM_DTYPE_BF16 = 1040,
-        /// a byte: 0 is false, all else true; results are 0 or 1
+        /// A byte: 0 is false, all else is true; results are 0 or 1.
         Bool = SYMM_DTYPE_BOOL = 1544,
+        /// The finite-only variant (float8_e4m3fn of DLPack); results saturate at +-448.
         F8e4m3 = SYMM_DTYPE_F8E4M3 = 2568,
-        /// results saturate at +-57344
+        /// Results saturate at +-57344.
         F8e5m2 = SYMM_DTYPE_F8E5M2 = 3080,
     }
 
-    /// Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every
-    /// algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in
-    /// f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any
-    /// operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated
-    /// towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no
-    /// AVG (INVALID_ARGUMENT). The payload of a NaN result is unspecified.
+    /// Reduction operation. Ranks are combined in the order 0, 1, ..., size-1, on every rank
+    /// and by every algorithm, so the result has the same bits everywhere; symm_algorithm_t
+    /// names the exceptions. F16, BF16 and F8 are combined in f32 and rounded once, to nearest
+    /// even. MIN and MAX return NaN if any operand is NaN. The payload of a NaN result is
+    /// unspecified. Integers wrap. AVG is the sum divided by the number of ranks, for integers
+    /// truncated towards zero. For BOOL, SUM and MAX are "or", MIN and PROD are "and", and AVG
+    /// is INVALID_ARGUMENT.
     pub enum Op: symm_op_t {
         Sum = SYMM_OP_SUM = 0,
         Avg = SYMM_OP_AVG = 1,
@@ -86,23 +97,25 @@ enums! {
 
     /// Where a factor is multiplied in; see symm_collective_options_t. Since 0.2.
     pub enum Scale: symm_scale_t {
+        /// There is no factor.
         None = SYMM_SCALE_NONE = 0,
-        /// every operand, before it is combined
+        /// Every operand is multiplied before it is combined.
         Before = SYMM_SCALE_BEFORE = 1,
-        /// the result, after the division of AVG and before rounding
+        /// The result is multiplied, after the division of AVG and before rounding.
         After = SYMM_SCALE_AFTER = 2,
     }
 
     /// What memory a group works on.
     pub enum Backend: symm_backend_t {
-        /// $SYMM_BACKEND ("host" or "cuda") if set, else the host
+        /// $SYMM_BACKEND ("host" or "cuda") if it is set, else the host.
         Auto = SYMM_BACKEND_AUTO = 0,
-        /// memory shared between processes of one machine
+        /// Memory that is shared between processes of one machine.
         Host = SYMM_BACKEND_HOST = 1,
+        /// Memory of CUDA devices.
         Cuda = SYMM_BACKEND_CUDA = 2,
     }
 
-    /// Collective operations, for symm_collective_plan().
+    /// Collective operation, for symm_collective_plan() and symm_group_stats().
     pub enum Collective: symm_collective_t {
         Allreduce = SYMM_COLLECTIVE_ALLREDUCE = 0,
         ReduceScatter = SYMM_COLLECTIVE_REDUCE_SCATTER = 1,
@@ -110,44 +123,63 @@ enums! {
         Broadcast = SYMM_COLLECTIVE_BROADCAST = 3,
         Reduce = SYMM_COLLECTIVE_REDUCE = 4,
         Alltoall = SYMM_COLLECTIVE_ALLTOALL = 5,
-        /// since 0.2, as all below
+        /// since 0.2
         Allgatherv = SYMM_COLLECTIVE_ALLGATHERV = 6,
+        /// since 0.2
         ReduceScatterv = SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,
+        /// since 0.2
         Alltoallv = SYMM_COLLECTIVE_ALLTOALLV = 8,
+        /// since 0.2
         Gather = SYMM_COLLECTIVE_GATHER = 9,
+        /// since 0.2
         Scatter = SYMM_COLLECTIVE_SCATTER = 10,
+        /// since 0.2
         AllgatherRows = SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
+        /// since 0.2
         AllreduceRmsnorm = SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12,
     }
 
-    /// What a scale of symm_rmsnorm_t is for. Since 0.2.
+    /// Which elements share a scale of symm_rmsnorm_t. Since 0.2.
     pub enum QuantScale: symm_quant_scale_t {
-        /// all elements; the caller's
+        /// All elements; the caller gives the scale.
         ScaleTensor = SYMM_QUANT_SCALE_TENSOR = 0,
-        /// a row, from its largest element
+        /// The elements of a row; the scale follows from the largest of them.
         ScaleToken = SYMM_QUANT_SCALE_TOKEN = 1,
-        /// 128 elements of a row, from their largest
+        /// Each 128 elements of a row; the scale follows from the largest of them.
         ScaleGroup = SYMM_QUANT_SCALE_GROUP = 2,
     }
 
-    /// Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which
-    /// the switch adds, and HIERARCHICAL, for sums, averages and products of floats: these have
-    /// orders of their own, and are used only where they are asked for.
+    /// Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
+    /// MULTIMEM_ONE_SHOT and MULTIMEM_TWO_SHOT the switch adds, in an order of its own, and
+    /// HIERARCHICAL has an order of its own for sums, averages and products of floats. These
+    /// are used only where they are asked for.
     pub enum Algorithm: symm_algorithm_t {
+        /// The library chooses; symm_collective_plan() says what and why.
         Auto = SYMM_ALGORITHM_AUTO = 0,
-        /// flag in data: the message rides in the line that signals it
+        /// Flag in data: the message rides in the line that signals it.
         Ll = SYMM_ALGORITHM_LL = 1,
-        /// every rank publishes its input, every rank combines all
+        /// Every rank publishes its input, and every rank combines all inputs.
         OneShot = SYMM_ALGORITHM_ONE_SHOT = 2,
+        /// Each rank combines its slice and stores the result to all; on the host without a
+        /// copy.
         TwoShot = SYMM_ALGORITHM_TWO_SHOT = 3,
-        /// the same in chunks through library memory; any buffer
+        /// TWO_SHOT in chunks, through memory of the library; takes any buffer.
         TwoShotStaged = SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
+        /// Every rank loads the sum from the multicast address of send; not in place.
         MultimemOneShot = SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
+        /// Each rank loads the sum of its slice and stores it to all, by multicast.
         MultimemTwoShot = SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
+        /// CUDA: LL with a mark of 4 bytes for every 64, for data that moves unchanged.
         Marked = SYMM_ALGORITHM_MARKED = 8,
+        /// Several machines: sums that are not rounded yet go from each machine to the next,
+        /// and results come back.
         Chain = SYMM_ALGORITHM_CHAIN = 9,
+        /// Several machines: TWO_SHOT in as many rounds as the logarithm of the ranks.
         Bruck = SYMM_ALGORITHM_BRUCK = 10,
+        /// Several machines: each machine combines the operands of its ranks, then the sums of
+        /// the machines are combined. Between GPUs NCCL may do all of that.
         Hierarchical = SYMM_ALGORITHM_HIERARCHICAL = 11,
+        /// CUDA: copy engines store what moves unchanged into recv, without kernels.
         CopyEngine = SYMM_ALGORITHM_COPY_ENGINE = 12,
     }
 
@@ -157,8 +189,8 @@ enums! {
         Set = SYMM_SIGNAL_SET = 1,
     }
 
-    /// How a word that is waited for, to the left, compares with a value, to the right; both
-    /// are unsigned.
+    /// How an awaited word, on the left, compares with a value, on the right; both are
+    /// unsigned.
     pub enum Compare: symm_compare_t {
         Eq = SYMM_COMPARE_EQ = 0,
         Ne = SYMM_COMPARE_NE = 1,
@@ -196,39 +228,36 @@ constants! {
     pub const SYMM_VERSION: u32 = 512;
     pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
     pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
-    /// the local rank's share: device (local rank modulo device count)
+    /// The device that is the local rank's share: device (local rank modulo device count).
     pub const SYMM_DEVICE_AUTO: i32 = -1;
-    /// no NUMA node in particular
+    /// No NUMA node in particular.
     pub const SYMM_NODE_NEAREST: i32 = -1;
-    /// several ranks may use one CUDA device
+    /// Several ranks may use one CUDA device.
     pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
+    /// Compare the arguments of every collective on all ranks. As SYMM_CHECK=1.
     pub const SYMM_GROUP_CHECK: u64 = 2;
+    /// Give the group's memories multicast addresses where they can be had. As
+    /// SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer().
     pub const SYMM_GROUP_MULTICAST: u64 = 4;
-    /// Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of
-    /// those, work in its scratch and keep it; each has a part of its own still, which
-    /// symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where ranks read
-    /// each other's scratch after a call. Collectives of these groups count as those of one
-    /// group: - There is one order of them, in which every rank makes those of its groups.
-    /// Another one ends by TIMEOUT. - The library orders them between streams, outside of
-    /// captures and within one capture. A graph must be replayed on a stream that is ordered
-    /// with all else that these groups do, or results are undefined. - When one of these groups
-    /// fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream.
-    /// The group of symm_group_shrink() begins anew. Since 0.2.
+    /// Groups that are made of this one work in its scratch memory, which they keep alive. The
+    /// chapter on groups says what this demands of the order of their calls. All ranks must
+    /// ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call. Since
+    /// 0.2.
     pub const SYMM_GROUP_SHARED_SCRATCH: u64 = 8;
     /// All-reduces may combine floats in an order of their own: between machines HIERARCHICAL
-    /// is chosen where it is faster. All ranks get the same result still, and a group of the
+    /// is chosen where it is faster. All ranks still get the same result, and a group of the
     /// same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since 0.2.
     pub const SYMM_GROUP_ANY_ORDER: u64 = 16;
-    /// A promise: in each all-reduce, all-gather, all-to-all and broadcast the recvs of all
-    /// ranks are private, or lie at the same offset of the same memory, and all are in place or
-    /// none. Large ones then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks must ask.
-    /// Since 0.2.
+    /// A promise by the caller: in each all-reduce, all-gather, all-to-all and broadcast the
+    /// recvs of all ranks are private, or lie at the same offset of the same memory, and all
+    /// ranks are in place or none is. Large calls then go by SYMM_ALGORITHM_COPY_ENGINE with
+    /// CUDA. All ranks must ask. Since 0.2.
     pub const SYMM_GROUP_SAME_OFFSETS: u64 = 32;
-    /// memory of the host, pinned, which devices and the host reach alike
+    /// Pinned memory of the host, which devices and the host reach alike.
     pub const SYMM_ALLOC_HOST: u64 = 1;
-    /// allocated by SYMM_ALLOC_HOST, or for a host group
+    /// Allocated by SYMM_ALLOC_HOST, or for a host group.
     pub const SYMM_BUFFER_HOST: u64 = 1;
-    /// made by symm_buffer_adopt()
+    /// Made by symm_buffer_adopt().
     pub const SYMM_BUFFER_ADOPTED: u64 = 2;
 }
 
@@ -253,9 +282,10 @@ structs! {
         _unused: [u8; 0],
     }
 
-    /// A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any
-    /// call that takes options with the failure of that very call, if options.failure points to
-    /// one, whose struct_size the caller has set: written on failure only.
+    /// Everything that is known of one failure. Filled by symm_last_failure(). Any call that
+    /// takes options also writes the failure of that very call to options.failure, if that is
+    /// not NULL. The caller must have set its struct_size. Nothing is written when the call
+    /// succeeds.
     pub struct symm_failure_t {
         pub struct_size: usize,
         pub status: symm_status_t,
@@ -266,14 +296,14 @@ structs! {
         pub message: [c_char; 1024],
     }
 
-    /// How long a call may wait; NULL means the defaults.
+    /// How long a call may wait. NULL means the defaults.
     pub struct symm_wait_options_t {
         pub struct_size: usize,
         pub timeout_ms: u64,
         pub failure: *mut symm_failure_t,
     }
 
-    /// What is known of one device. Filled by symm_device_info().
+    /// Facts about one device. Filled by symm_device_info().
     pub struct symm_device_info_t {
         pub struct_size: usize,
         pub backend: symm_backend_t,
@@ -293,11 +323,12 @@ structs! {
         pub host_memory_reason: [c_char; 128],
     }
 
-    /// Key-value store by which ranks find each other, supplied by the caller. The functions
-    /// are called only on the thread that is inside symm_group_create(), and must not unwind
-    /// (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then
-    /// fails the creation. A key is set once; it begins with symm/ and the name of the group,
-    /// so a store that serves several creations of one name must keep them apart itself.
+    /// Key-value store of the caller's, by which ranks find each other. The functions are
+    /// called only on the thread that is inside symm_group_create(), and must not unwind (no
+    /// exception, panic or longjmp). They return SYMM_OK or an error other than
+    /// SYMM_ERR_NOT_FOUND, which then fails the creation. A key is set once. It begins with
+    /// symm/ and the name of the group, so a store that serves several creations of one name
+    /// must keep them apart itself. A value has at most 65536 bytes.
     pub struct symm_store_t {
         pub struct_size: usize,
         pub user: *mut c_void,
@@ -340,7 +371,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// How to shrink a group; NULL means the defaults.
+    /// How to shrink a group. NULL means the defaults.
     pub struct symm_group_shrink_options_t {
         pub struct_size: usize,
         pub timeout_ms: u64,
@@ -348,7 +379,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// What is known of a group. Filled by symm_group_info().
+    /// Facts about a group. Filled by symm_group_info().
     pub struct symm_group_info_t {
         pub struct_size: usize,
         pub rank: i32,
@@ -386,7 +417,7 @@ structs! {
         pub message: [c_char; 256],
     }
 
-    /// What is known of one rank of a group. Filled by symm_peer_info().
+    /// Facts about one rank of a group. Filled by symm_peer_info().
     pub struct symm_peer_info_t {
         pub struct_size: usize,
         pub rank: i32,
@@ -401,8 +432,8 @@ structs! {
         pub mapped: i32,
     }
 
-    /// What this rank has done on a group so far, calls that succeeded unless it says
-    /// otherwise. Filled by symm_group_stats().
+    /// Counts of what this rank has done on a group so far. Calls that succeeded are counted,
+    /// unless a field says otherwise. Filled by symm_group_stats().
     pub struct symm_group_stats_t {
         pub struct_size: usize,
         pub collective_calls: [u64; 32],
@@ -417,7 +448,7 @@ structs! {
         pub waits: u64,
     }
 
-    /// How to allocate; NULL means the defaults.
+    /// How to allocate. NULL means the defaults.
     pub struct symm_alloc_options_t {
         pub struct_size: usize,
         pub flags: u64,
@@ -428,7 +459,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// How to adopt; NULL means the defaults.
+    /// How to adopt. NULL means the defaults.
     pub struct symm_adopt_options_t {
         pub struct_size: usize,
         pub fd: i32,
@@ -437,7 +468,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// What is known of a buffer. Filled by symm_buffer_info().
+    /// Facts about a buffer. Filled by symm_buffer_info().
     pub struct symm_buffer_info_t {
         pub struct_size: usize,
         pub backend: symm_backend_t,
@@ -452,7 +483,7 @@ structs! {
         pub name: [c_char; 64],
     }
 
-    /// How to meet; NULL means the defaults.
+    /// How to meet. NULL means the defaults.
     pub struct symm_rendezvous_options_t {
         pub struct_size: usize,
         pub tag: u64,
@@ -461,7 +492,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// What is known of a memory. Filled by symm_memory_info().
+    /// Facts about a memory. Filled by symm_memory_info().
     pub struct symm_memory_info_t {
         pub struct_size: usize,
         pub rank: i32,
@@ -474,7 +505,7 @@ structs! {
         pub multicast_reason: [c_char; 192],
     }
 
-    /// A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All
+    /// Memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All
     /// pointers are device addresses. symm_memory_device_view() fills it.
     pub struct symm_memory_view_t {
         pub struct_size: usize,
@@ -489,7 +520,7 @@ structs! {
         pub stop: *const u32,
     }
 
-    /// How to make a heap; NULL means the defaults.
+    /// How to make a heap. NULL means the defaults.
     pub struct symm_heap_options_t {
         pub struct_size: usize,
         pub flags: u64,
@@ -501,7 +532,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// What is known of a heap. Filled by symm_heap_info().
+    /// Facts about a heap. Filled by symm_heap_info().
     pub struct symm_heap_info_t {
         pub struct_size: usize,
         pub bytes: u64,
@@ -526,18 +557,8 @@ structs! {
         pub value: u64,
     }
 
-    /// Options of one collective call; NULL means the defaults. symm_allreduce(),
-    /// symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave
-    /// the sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64),
-    /// multiplied (BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and
-    /// rounded once to the type of the result; the factor is rounded to f32 (F64: f64) first.
-    /// Every algorithm but those of multicast gives the same bits; its limits on bytes count
-    /// f32 (F64: f64). With a position one of scale and scale_pointer, and not both, is other
-    /// than 0; without, both are 0. All of it must agree on all ranks, but for what
-    /// scale_pointer points to: each rank's factor is for its own operand (BEFORE) or result
-    /// (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16,
-    /// BF16 and F8, either of them without a reduction. With a result_dtype other than dtype no
-    /// form is in place.
+    /// Options of one collective call. NULL means the defaults. The introduction of the chapter
+    /// on collectives explains the factor and result_dtype.
     pub struct symm_collective_options_t {
         pub struct_size: usize,
         pub algorithm: symm_algorithm_t,
@@ -550,8 +571,9 @@ structs! {
     }
 
     /// What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
-    /// Matrices are \[tokens\]\[hidden\], rows one behind the other; weight, matrices and send
-    /// begin at multiples of 16 bytes. NULL: there is none, or it is not wanted.
+    /// Matrices are \[tokens\]\[hidden\], rows one behind the other. weight, matrices and send
+    /// begin at multiples of 16 bytes. A NULL input does not exist, and a NULL output is not
+    /// wanted.
     pub struct symm_rmsnorm_t {
         pub struct_size: usize,
         pub residual_in: *const c_void,
@@ -567,7 +589,7 @@ structs! {
         pub scale_out: *mut c_void,
     }
 
-    /// The algorithm chosen for a call, and why. Filled by symm_collective_plan().
+    /// Plan of a collective call. Filled by symm_collective_plan().
     pub struct symm_plan_info_t {
         pub struct_size: usize,
         pub algorithm: symm_algorithm_t,
@@ -577,7 +599,7 @@ structs! {
         pub reason: [c_char; 192],
     }
 
-    /// One call of a collective.
+    /// One call of a collective. Fields that the collective has no argument for are ignored.
     pub struct symm_collective_call_t {
         pub struct_size: usize,
         pub collective: symm_collective_t,
@@ -595,7 +617,7 @@ structs! {
         pub recv_stride: usize,
     }
 
-    /// How to export; NULL means the defaults.
+    /// How to export. NULL means the defaults.
     pub struct symm_ipc_export_options_t {
         pub struct_size: usize,
         pub hold_ms: u64,
@@ -603,7 +625,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// How to import; NULL means the defaults.
+    /// How to import. NULL means the defaults.
     pub struct symm_ipc_import_options_t {
         pub struct_size: usize,
         pub timeout_ms: u64,
@@ -612,7 +634,7 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// What is known of an import. Filled by symm_ipc_info().
+    /// Facts about an import. Filled by symm_ipc_info().
     pub struct symm_ipc_info_t {
         pub struct_size: usize,
         pub backend: symm_backend_t,
@@ -625,7 +647,7 @@ structs! {
         pub host_memory: i32,
     }
 
-    /// Who holds leases on a piece of memory. Filled by symm_ipc_holders().
+    /// Holders of leases on a piece of memory. Filled by symm_ipc_holders().
     pub struct symm_ipc_holders_t {
         pub struct_size: usize,
         pub leases: u64,
@@ -634,106 +656,108 @@ structs! {
         pub quarantined: i32,
     }
 
-    /// What collections have done since the process began, of symm_ipc_collect() and of the
-    /// library's own: the difference of two reports is what happened in between. Filled by
-    /// symm_ipc_collect().
+    /// Totals of what collections have done since the process began, those of
+    /// symm_ipc_collect() and the library's own. The difference of two reports is what happened
+    /// in between. Filled by symm_ipc_collect().
     #[derive(Default, PartialEq, Eq)]
     pub struct symm_ipc_report_t {
         pub struct_size: usize,
-        /// found released by their holders
+        /// Leases that were found released by their holders.
         pub leases_ended: u64,
-        /// of holders that died
+        /// Leases of holders that died.
         pub leases_written_off: u64,
-        /// released buffers that nobody holds any more
+        /// Released buffers that nobody holds any more.
         pub blocks_freed: u64,
-        /// of these
+        /// Bytes of these buffers.
         pub bytes_freed: u64,
-        /// of other processes' memory, kept here for the next import
+        /// Mappings of other processes' memory that were kept here for the next import.
         pub mappings_dropped: u64,
-        /// released buffers that somebody still holds now
+        /// Released buffers that somebody still holds now.
         pub blocks_in_limbo: u64,
-        /// of these
+        /// Bytes of these buffers.
         pub bytes_in_limbo: u64,
     }
 
-    /// The state of sharing in this process. Filled by symm_ipc_stats().
+    /// State of sharing in this process. Filled by symm_ipc_stats().
     #[derive(Default, PartialEq, Eq)]
     pub struct symm_ipc_stats_t {
         pub struct_size: usize,
-        /// made so far
+        /// Tokens made so far.
         pub tokens: u64,
-        /// that can be imported now
+        /// Blocks that can be imported now.
         pub exported_blocks: u64,
-        /// of these
+        /// Bytes of these blocks.
         pub exported_bytes: u64,
-        /// leases given so far
+        /// Leases given so far.
         pub grants: u64,
-        /// leases that others, and this process, hold on memory of this process
+        /// Leases that others, and this process, hold on memory of this process.
         pub leased: u64,
-        /// on which there are leases
+        /// Blocks on which there are leases.
         pub leased_blocks: u64,
-        /// released, but still held
+        /// Blocks that are released, but still held.
         pub limbo_blocks: u64,
-        /// of these
+        /// Bytes of these blocks.
         pub limbo_bytes: u64,
-        /// on which a holder that is gone may still write; never to be used again
+        /// Blocks to which a holder that is gone may still write; never to be used again.
         pub quarantined_blocks: u64,
-        /// of these
+        /// Bytes of these blocks.
         pub quarantined_bytes: u64,
-        /// leases of dead holders so far
+        /// Leases of dead holders so far.
         pub written_off: u64,
-        /// imports refused so far: forged, stale
+        /// Imports that were refused so far: forged, stale.
         pub refused: u64,
-        /// of other users, or that broke the protocol
+        /// Connections of other users, or that broke the protocol.
         pub rejected_connections: u64,
-        /// processes connected to this one
+        /// Processes that are connected to this one.
         pub consumers: u64,
-        /// imports from other processes that are not released; those of its own count as
-        /// `leased`
+        /// Imports from other processes that are not released; those of its own count as
+        /// `leased`.
         pub imported: u64,
-        /// mapped here for them, or kept for the next
+        /// Blocks that are mapped here for them, or kept for the next.
         pub imported_blocks: u64,
-        /// of these
+        /// Bytes of these blocks.
         pub imported_bytes: u64,
-        /// processes to which this one is connected
+        /// Processes to which this one is connected.
         pub exporters: u64,
-        /// run so far
+        /// Collections run so far.
         pub collections: u64,
-        /// age of the oldest lease, 0 if there is none
+        /// Age of the oldest lease in milliseconds, 0 if there is none.
         pub oldest_lease_ms: u64,
-        /// its holder, 0 if the pid is not visible here
+        /// Holder of the oldest lease, 0 if the pid is not visible here.
         pub oldest_lease_pid: i64,
-        /// of the holder, in clock ticks since boot (/proc/\<pid>/stat, field 22), 0 if unknown
+        /// Start of that holder in clock ticks since boot (field 22 of its stat in /proc), 0 if
+        /// unknown.
         pub oldest_lease_start_time: u64,
     }
 }
 
 functions! {
-    /// Version of the loaded library, encoded like SYMM_VERSION. \[local\]
+    /// Version of the loaded library, encoded like SYMM_VERSION. \[local\] \[capturable\]
     pub fn symm_version() -> u32;
 
-    /// Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD
-    /// targets. \[local\]
+    /// Static JSON object with version, git revision, compiler, back ends, CUDA architectures,
+    /// SIMD targets and environment variables. \[local\] \[capturable\]
     pub fn symm_build_info() -> *const c_char;
 
     /// Static name of a status, "unknown status" for a value of a newer library. \[local\]
+    /// \[capturable\]
     pub fn symm_status_string(status: symm_status_t) -> *const c_char;
 
-    /// Message of the last failing call on this thread: one line of UTF-8, "" before the first
-    /// failure. \[local\]
+    /// Message of the last failing call on this thread, "" before the first failure. \[local\]
+    /// \[capturable\]
     pub fn symm_last_error() -> *const c_char;
 
-    /// What the last failing call on this thread failed of, and who is to blame. \[local\]
+    /// Tell what the last failing call on this thread failed of, and who is to blame. \[local\]
+    /// \[capturable\]
     pub fn symm_last_failure(out: *mut symm_failure_t) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_wait_options_init(
         options: *mut symm_wait_options_t,
         struct_size: usize,
     ) -> symm_status_t;
 
-    /// Send log messages of at most `level` to `callback`, for the whole process, beside all
-    /// other listeners. \[local\]
+    /// Send log messages of at most `level` to `callback`. \[local\]
     pub fn symm_log_add_listener(
         callback: symm_log_callback_t,
         user: *mut c_void,
@@ -741,8 +765,8 @@ functions! {
         out_id: *mut u64,
     ) -> symm_status_t;
 
-    /// The same, to a descriptor: for languages whose code must not run on threads of the
-    /// library. \[local\]
+    /// Send log messages of at most `level` to a descriptor, for languages whose code must not
+    /// run on threads of the library. \[local\]
     pub fn symm_log_to_fd(
         fd: i32,
         level: symm_log_level_t,
@@ -752,23 +776,23 @@ functions! {
     /// End a listener. \[local\]
     pub fn symm_log_remove_listener(id: u64) -> symm_status_t;
 
-    /// Size of one element in bytes. \[local\]
+    /// Size of one element in bytes. \[local\] \[capturable\]
     pub fn symm_dtype_size(dtype: symm_dtype_t, out_bytes: *mut usize) -> symm_status_t;
 
-    /// Number of devices of a back end.
+    /// Number of devices of a back end. \[local\] \[capturable\]
     pub fn symm_device_count(
         backend: symm_backend_t,
         out_count: *mut i32,
     ) -> symm_status_t;
 
-    /// Describe device `device` of `backend`. \[local\]
+    /// Describe device `device` of `backend`. \[local\] \[capturable\]
     pub fn symm_device_info(
         backend: symm_backend_t,
         device: i32,
         out: *mut symm_device_info_t,
     ) -> symm_status_t;
 
-    /// Links between the devices of a back end. \[local\]
+    /// Links between the devices of a back end. \[local\] \[capturable\]
     pub fn symm_topology(
         backend: symm_backend_t,
         out_class: *mut symm_topology_class_t,
@@ -776,7 +800,7 @@ functions! {
         capacity: usize,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `config` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `config` to the defaults. \[local\] \[capturable\]
     pub fn symm_group_config_init(
         config: *mut symm_group_config_t,
         struct_size: usize,
@@ -788,7 +812,8 @@ functions! {
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
-    /// Divide a group. \[collective over `group`\] \[blocking, create_timeout_ms\]
+    /// Divide a group: ranks that pass the same color form a new group. \[collective over
+    /// `group`\] \[blocking, create_timeout_ms\]
     pub fn symm_group_split(
         group: *mut symm_group_t,
         color: i32,
@@ -805,15 +830,14 @@ functions! {
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
-    /// Form a group of this rank's machine, in the order of its ranks: those whose memory is
-    /// mapped here (machine of symm_group_info()). \[collective over the ranks of a machine\]
-    /// \[blocking, create_timeout_ms\]
+    /// Form a group of the ranks on this rank's machine, in the order of their ranks.
+    /// \[collective over the ranks of a machine\] \[blocking, create_timeout_ms\]
     pub fn symm_group_local(
         group: *mut symm_group_t,
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_group_shrink_options_init(
         options: *mut symm_group_shrink_options_t,
         struct_size: usize,
@@ -827,7 +851,7 @@ functions! {
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
-    /// Which rank of `group` is rank `rank` of `other`. \[local\]
+    /// Tell which rank of `group` is rank `rank` of `other`. \[local\] \[capturable\]
     pub fn symm_group_translate_rank(
         group: *mut symm_group_t,
         other: *mut symm_group_t,
@@ -835,31 +859,32 @@ functions! {
         out_rank: *mut i32,
     ) -> symm_status_t;
 
-    /// This process's rank in the group. \[local\]
+    /// Rank of this process in the group. \[local\] \[capturable\]
     pub fn symm_group_rank(
         group: *mut symm_group_t,
         out_rank: *mut i32,
     ) -> symm_status_t;
 
-    /// Number of ranks. \[local\]
+    /// Number of ranks. \[local\] \[capturable\]
     pub fn symm_group_size(
         group: *mut symm_group_t,
         out_size: *mut i32,
     ) -> symm_status_t;
 
-    /// Describe a group. \[local\]
+    /// Describe a group. \[local\] \[capturable\]
     pub fn symm_group_info(
         group: *mut symm_group_t,
         out: *mut symm_group_info_t,
     ) -> symm_status_t;
 
-    /// Ask whether the group was revoked, and why. \[local\]
+    /// Ask whether the group was revoked, and why. \[local\] \[capturable\]
     pub fn symm_group_status(
         group: *mut symm_group_t,
         out: *mut symm_group_status_t,
     ) -> symm_status_t;
 
-    /// Which ranks this rank knows to be dead, or to have released the group. \[local\]
+    /// List the ranks that this rank knows to be dead, or to have released the group. \[local\]
+    /// \[capturable\]
     pub fn symm_group_failed_ranks(
         group: *mut symm_group_t,
         out_ranks: *mut i32,
@@ -867,21 +892,21 @@ functions! {
         out_count: *mut usize,
     ) -> symm_status_t;
 
-    /// A descriptor for event loops, which becomes readable, and stays so, when the group is
-    /// revoked: then ask symm_group_status(). \[local\]
+    /// Get a descriptor for event loops, which becomes readable, and stays so, when the group
+    /// is revoked. \[local\] \[capturable\]
     pub fn symm_group_failure_fd(
         group: *mut symm_group_t,
         out_fd: *mut i32,
     ) -> symm_status_t;
 
-    /// Describe rank `rank` of a group, this one or another. \[local\]
+    /// Describe rank `rank` of a group, this one or another. \[local\] \[capturable\]
     pub fn symm_peer_info(
         group: *mut symm_group_t,
         rank: i32,
         out: *mut symm_peer_info_t,
     ) -> symm_status_t;
 
-    /// Ask what was done on a group. \[local\]
+    /// Ask what was done on a group. \[local\] \[capturable\]
     pub fn symm_group_stats(
         group: *mut symm_group_t,
         out: *mut symm_group_stats_t,
@@ -893,20 +918,20 @@ functions! {
         reason: *const c_char,
     ) -> symm_status_t;
 
-    /// Politely end a group: wait until all ranks have arrived here, so that none sees another
-    /// leave early. \[collective\] \[blocking, options.timeout_ms\]
+    /// End a group in good order: wait until all ranks have arrived here, so that none sees
+    /// another leave early. \[collective\] \[blocking, options.timeout_ms\]
     pub fn symm_group_finalize(
         group: *mut symm_group_t,
         options: *const symm_wait_options_t,
     ) -> symm_status_t;
 
-    /// Add a reference. \[local\]
+    /// Add a reference. \[local\] \[capturable\]
     pub fn symm_group_retain(group: *mut symm_group_t) -> symm_status_t;
 
     /// Drop a reference. \[local\]
     pub fn symm_group_release(group: *mut symm_group_t);
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_alloc_options_init(
         options: *mut symm_alloc_options_t,
         struct_size: usize,
@@ -920,7 +945,7 @@ functions! {
         out: *mut *mut symm_buffer_t,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_adopt_options_init(
         options: *mut symm_adopt_options_t,
         struct_size: usize,
@@ -936,14 +961,13 @@ functions! {
         out: *mut *mut symm_buffer_t,
     ) -> symm_status_t;
 
-    /// Describe a buffer. \[local\]
+    /// Describe a buffer. \[local\] \[capturable\]
     pub fn symm_buffer_info(
         buffer: *mut symm_buffer_t,
         out: *mut symm_buffer_info_t,
     ) -> symm_status_t;
 
-    /// Find the buffer of this process that `address` lies in, anywhere inside; an adopted one
-    /// also by the addresses of its owner, as long as he has it mapped there. \[local\]
+    /// Find the buffer of this process that contains `address`. \[local\] \[capturable\]
     pub fn symm_buffer_find(
         address: *const c_void,
         out: *mut *mut symm_buffer_t,
@@ -959,33 +983,32 @@ functions! {
         out_fd: *mut i32,
     ) -> symm_status_t;
 
-    /// Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16.
-    /// \[local\]
+    /// Address of the block. \[local\] \[capturable\]
     pub fn symm_buffer_pointer(
         buffer: *mut symm_buffer_t,
         out_pointer: *mut *mut c_void,
     ) -> symm_status_t;
 
-    /// Bytes asked for. \[local\]
+    /// Bytes that were asked for. \[local\] \[capturable\]
     pub fn symm_buffer_size(
         buffer: *mut symm_buffer_t,
         out_bytes: *mut usize,
     ) -> symm_status_t;
 
-    /// Add a reference. \[local\]
+    /// Add a reference. \[local\] \[capturable\]
     pub fn symm_buffer_retain(buffer: *mut symm_buffer_t) -> symm_status_t;
 
     /// Drop a reference. \[local\]
     pub fn symm_buffer_release(buffer: *mut symm_buffer_t);
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_rendezvous_options_init(
         options: *mut symm_rendezvous_options_t,
         struct_size: usize,
     ) -> symm_status_t;
 
-    /// Exchange blocks: after it, every rank's block is mapped here. \[collective\] \[blocking,
-    /// options.timeout_ms\]
+    /// Exchange blocks: after the call every rank's block is mapped here. \[collective\]
+    /// \[blocking, options.timeout_ms\]
     pub fn symm_rendezvous(
         group: *mut symm_group_t,
         buffer: *mut symm_buffer_t,
@@ -993,20 +1016,20 @@ functions! {
         out: *mut *mut symm_memory_t,
     ) -> symm_status_t;
 
-    /// The memory that a buffer has become on a group. \[local\]
+    /// Get the memory that a buffer has become on a group. \[local\] \[capturable\]
     pub fn symm_buffer_memory(
         buffer: *mut symm_buffer_t,
         group: *mut symm_group_t,
         out: *mut *mut symm_memory_t,
     ) -> symm_status_t;
 
-    /// Describe a memory. \[local\]
+    /// Describe a memory. \[local\] \[capturable\]
     pub fn symm_memory_info(
         memory: *mut symm_memory_t,
         out: *mut symm_memory_info_t,
     ) -> symm_status_t;
 
-    /// Address at which rank `rank`'s block is mapped here. \[local\]
+    /// Address at which rank `rank`'s block is mapped here. \[local\] \[capturable\]
     pub fn symm_memory_pointer(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1014,28 +1037,29 @@ functions! {
     ) -> symm_status_t;
 
     /// Address of rank `rank`'s signal pad: uint64_t pad\[channel\]\[source rank\], zero at
-    /// first. \[local\]
+    /// first. \[local\] \[capturable\]
     pub fn symm_memory_signal_pad(
         memory: *mut symm_memory_t,
         rank: i32,
         out_pad: *mut *mut c_void,
     ) -> symm_status_t;
 
-    /// Table of the `size` block addresses, readable by the group's device (and for the host
-    /// back end, by the host). \[local\]
+    /// Table of the `size` block addresses, readable by the group's device, for the host back
+    /// end by the host. \[local\] \[capturable\]
     pub fn symm_memory_pointer_table(
         memory: *mut symm_memory_t,
         out_table: *mut *const *mut c_void,
     ) -> symm_status_t;
 
-    /// Table of the `size` pad addresses, as symm_memory_pointer_table(). \[local\]
+    /// Table of the `size` pad addresses, readable by the group's device, for the host back end
+    /// by the host. \[local\] \[capturable\]
     pub fn symm_memory_signal_pad_table(
         memory: *mut symm_memory_t,
         out_table: *mut *const *mut c_void,
     ) -> symm_status_t;
 
     /// Describe a memory for kernels of your own, to which the struct is passed by value.
-    /// \[local\]
+    /// \[local\] \[capturable\]
     pub fn symm_memory_device_view(
         memory: *mut symm_memory_t,
         timeout_ms: u64,
@@ -1043,16 +1067,13 @@ functions! {
         out: *mut symm_memory_view_t,
     ) -> symm_status_t;
 
-    /// Multicast address of the memory: what is stored there reaches all ranks' blocks, and a
-    /// reducing load combines them, by the multimem instructions of the device (compute
-    /// capability 9.0); any other access is undefined. \[local\]
+    /// Multicast address of the memory. \[local\] \[capturable\]
     pub fn symm_memory_multicast_pointer(
         memory: *mut symm_memory_t,
         out_pointer: *mut *mut c_void,
     ) -> symm_status_t;
 
-    /// Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's
-    /// block. \[local\]
+    /// Find the memory of `group` that maps `address`. \[local\] \[capturable\]
     pub fn symm_memory_find(
         group: *mut symm_group_t,
         address: *const c_void,
@@ -1061,50 +1082,50 @@ functions! {
         out_offset: *mut usize,
     ) -> symm_status_t;
 
-    /// Add a reference. \[local\]
+    /// Add a reference. \[local\] \[capturable\]
     pub fn symm_memory_retain(memory: *mut symm_memory_t) -> symm_status_t;
 
     /// Drop a reference. \[local\]
     pub fn symm_memory_release(memory: *mut symm_memory_t);
 
-    /// What is issued on `stream` next runs after what was issued on `after_stream`. \[local\]
-    /// \[stream\]
+    /// Order streams: what is issued on `stream` next runs after what was issued on
+    /// `after_stream`. \[local\] \[stream\] \[capturable\]
     pub fn symm_stream_wait(
         group: *mut symm_group_t,
         stream: *mut c_void,
         after_stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Ask whether all that was issued on `stream` is over. \[local\]
+    /// Ask whether everything that was issued on `stream` is over. \[local\] \[capturable\]
     pub fn symm_stream_query(
         group: *mut symm_group_t,
         stream: *mut c_void,
         out_done: *mut i32,
     ) -> symm_status_t;
 
-    /// Wait until all that was issued on `stream` is over, and say what went wrong with the
-    /// group. \[local\] \[blocking, options.timeout_ms\]
+    /// Wait until everything that was issued on `stream` is over, and say what went wrong with
+    /// the group. \[local\] \[blocking, options.timeout_ms\]
     pub fn symm_group_synchronize(
         group: *mut symm_group_t,
         stream: *mut c_void,
         options: *const symm_wait_options_t,
     ) -> symm_status_t;
 
-    /// Say that what was issued on `stream` so far uses the buffer: call it behind the last
-    /// work there. \[local\] \[stream\]
+    /// Say that what was issued on `stream` so far uses the buffer. \[local\] \[stream\]
+    /// \[capturable\]
     pub fn symm_buffer_record_use(
         buffer: *mut symm_buffer_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// The same, of a memory: of all ranks' blocks and pads that are mapped here. \[local\]
-    /// \[stream\]
+    /// Say that what was issued on `stream` so far uses the memory. \[local\] \[stream\]
+    /// \[capturable\]
     pub fn symm_memory_record_use(
         memory: *mut symm_memory_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_heap_options_init(
         options: *mut symm_heap_options_t,
         struct_size: usize,
@@ -1118,7 +1139,7 @@ functions! {
         out: *mut *mut symm_heap_t,
     ) -> symm_status_t;
 
-    /// Take a piece of this rank's block. \[local\]
+    /// Take a piece of this rank's block. \[local\] \[capturable\]
     pub fn symm_heap_alloc(
         heap: *mut symm_heap_t,
         size: usize,
@@ -1127,11 +1148,11 @@ functions! {
         out_offset: *mut usize,
     ) -> symm_status_t;
 
-    /// Give a piece back. \[local\]
+    /// Give a piece back. \[local\] \[capturable\]
     pub fn symm_heap_free(heap: *mut symm_heap_t, pointer: *mut c_void) -> symm_status_t;
 
     /// Find the piece that contains `address`, anywhere between its first and its last byte in
-    /// this rank's block. \[local\]
+    /// this rank's block. \[local\] \[capturable\]
     pub fn symm_heap_find(
         heap: *mut symm_heap_t,
         address: *const c_void,
@@ -1139,25 +1160,26 @@ functions! {
         out_size: *mut usize,
     ) -> symm_status_t;
 
-    /// The memory that the pieces lie in. \[local\]
+    /// Get the memory that the pieces lie in. \[local\] \[capturable\]
     pub fn symm_heap_memory(
         heap: *mut symm_heap_t,
         out: *mut *mut symm_memory_t,
     ) -> symm_status_t;
 
-    /// Describe a heap. \[local\]
+    /// Describe a heap. \[local\] \[capturable\]
     pub fn symm_heap_info(
         heap: *mut symm_heap_t,
         out: *mut symm_heap_info_t,
     ) -> symm_status_t;
 
-    /// Add a reference. \[local\]
+    /// Add a reference. \[local\] \[capturable\]
     pub fn symm_heap_retain(heap: *mut symm_heap_t) -> symm_status_t;
 
     /// Drop a reference. \[local\]
     pub fn symm_heap_release(heap: *mut symm_heap_t);
 
     /// Wait until all ranks of a set are here. \[collective over the set\] \[stream\]
+    /// \[capturable\]
     pub fn symm_barrier(
         group: *mut symm_group_t,
         ranks: *const i32,
@@ -1168,7 +1190,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Add one to the signals that this rank has sent to `rank` on `channel`. \[local\]
-    /// \[stream\]
+    /// \[stream\] \[capturable\]
     pub fn symm_signal(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1176,7 +1198,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// The same with a value: add it to the word, or set the word to it. \[local\] \[stream\]
+    /// Add a value to the word that this rank has at `rank` on `channel`, or set the word to
+    /// it. \[local\] \[stream\] \[capturable\]
     pub fn symm_signal_value(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1187,7 +1210,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Take one signal from `rank` on `channel`, waiting for it if need be. \[local\]
-    /// \[stream\]
+    /// \[stream\] \[capturable\]
     pub fn symm_wait_signal(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1196,8 +1219,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Wait until the word from `rank` on `channel` compares so with `value`. \[local\]
-    /// \[stream\]
+    /// Wait until the word from `rank` on `channel` compares with `value` as `compare` says.
+    /// \[local\] \[stream\] \[capturable\]
     pub fn symm_wait_signal_value(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1209,7 +1232,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Wait for several signals. \[local\] \[stream\]
+    /// Wait for several signals. \[local\] \[stream\] \[capturable\]
     pub fn symm_wait_signals(
         memory: *mut symm_memory_t,
         waits: *const symm_signal_wait_t,
@@ -1220,7 +1243,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// How many signals from `rank` on `channel` are there and not taken. \[local\]
+    /// Count the signals from `rank` on `channel` that are there and not taken. \[local\]
     pub fn symm_test_signal(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1228,7 +1251,7 @@ functions! {
         out_pending: *mut u64,
     ) -> symm_status_t;
 
-    /// The word from `rank` on `channel`, likewise. \[local\]
+    /// Read the word from `rank` on `channel`. \[local\]
     pub fn symm_test_signal_value(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1237,6 +1260,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Copy `size` bytes to `offset` in rank `rank`'s block. \[local\] \[stream\]
+    /// \[capturable\]
     pub fn symm_put(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1247,7 +1271,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. \[local\]
-    /// \[stream\]
+    /// \[stream\] \[capturable\]
     pub fn symm_get(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1257,7 +1281,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// symm_put(), then symm_signal() on `channel`, in one call. \[local\] \[stream\]
+    /// Copy as symm_put() does, then signal as symm_signal() does, in one call. \[local\]
+    /// \[stream\] \[capturable\]
     pub fn symm_put_signal(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1268,8 +1293,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s
-    /// block. \[local\] \[stream\]
+    /// Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block. \[local\]
+    /// \[stream\] \[capturable\]
     pub fn symm_fill32(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1279,8 +1304,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after
-    /// everything that this rank wrote before (release order). \[local\] \[stream\]
+    /// Store one 32-bit value at `offset` in rank `rank`'s block, after everything that this
+    /// rank wrote before (release order). \[local\] \[stream\] \[capturable\]
     pub fn symm_write_value32(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1289,7 +1314,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Store one 64-bit value at `offset` (a multiple of 8), likewise. \[local\] \[stream\]
+    /// Store one 64-bit value at `offset` in rank `rank`'s block, after everything that this
+    /// rank wrote before (release order). \[local\] \[stream\] \[capturable\]
     pub fn symm_write_value64(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1298,8 +1324,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so
-    /// with `value`, whoever writes it, by whatever means. \[local\] \[stream\]
+    /// Wait until a 32-bit word of this rank's own block compares with `value` as `compare`
+    /// says. \[local\] \[stream\] \[capturable\]
     pub fn symm_wait_value32(
         memory: *mut symm_memory_t,
         offset: usize,
@@ -1309,7 +1335,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// The same for a word of 64 bits (`offset` is a multiple of 8). \[local\] \[stream\]
+    /// Wait until a 64-bit word of this rank's own block compares with `value` as `compare`
+    /// says. \[local\] \[stream\] \[capturable\]
     pub fn symm_wait_value64(
         memory: *mut symm_memory_t,
         offset: usize,
@@ -1319,13 +1346,14 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_collective_options_init(
         options: *mut symm_collective_options_t,
         struct_size: usize,
     ) -> symm_status_t;
 
-    /// recv\[i\] = op over ranks r of send_r\[i\], i \< count, on every rank.
+    /// Combine the operands of all ranks, with the result on every rank. \[collective\]
+    /// \[stream\] \[capturable\]
     pub fn symm_allreduce(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1337,8 +1365,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[i\] = op over ranks r of send_r\[rank \* recv_count + i\], i \< recv_count; send
-    /// has size \* recv_count elements.
+    /// Combine the operands of all ranks, with a block of the result on each rank.
+    /// \[collective\] \[stream\] \[capturable\]
     pub fn symm_reduce_scatter(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1350,8 +1378,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[r \* send_count + i\] = send_r\[i\], i \< send_count; recv has size \* send_count
-    /// elements.
+    /// Gather the operands of all ranks on every rank. \[collective\] \[stream\] \[capturable\]
     pub fn symm_allgather(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1362,7 +1389,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[i\] = send_root\[i\], i \< count; send is read on the root only.
+    /// Copy the operand of the root to every rank. \[collective\] \[stream\] \[capturable\]
     pub fn symm_broadcast(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1374,8 +1401,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[i\] = op over ranks r of send_r\[i\] on the root; recv is written on the root
-    /// only.
+    /// Combine the operands of all ranks, with the result on the root. \[collective\]
+    /// \[stream\] \[capturable\]
     pub fn symm_reduce(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1388,8 +1415,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[r \* count + i\] = send_r\[rank \* count + i\], i \< count; both have size \*
-    /// count elements.
+    /// Send a block to every rank and receive one from every rank. \[collective\] \[stream\]
+    /// \[capturable\]
     pub fn symm_alltoall(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1400,8 +1427,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[recv_displacements\[r\] + i\] = send_r\[i\], i \< recv_counts\[r\]; send has
-    /// recv_counts\[rank\] elements.
+    /// Gather blocks of different lengths on every rank. \[collective\] \[stream\]
+    /// \[capturable\]
     pub fn symm_allgatherv(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1413,8 +1440,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[i\] = op over ranks r of send_r\[send_displacements_r\[rank\] + i\], i \<
-    /// send_counts\[rank\].
+    /// Combine the operands of all ranks, with a block of its own length of the result on each
+    /// rank. \[collective\] \[stream\] \[capturable\]
     pub fn symm_reduce_scatterv(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1427,8 +1454,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[recv_displacements\[r\] + i\] = send_r\[send_displacements_r\[rank\] + i\], i \<
-    /// recv_counts\[r\], which is send_counts_r\[rank\].
+    /// Send a block of its own length to every rank and receive one from every rank.
+    /// \[collective\] \[stream\] \[capturable\]
     pub fn symm_alltoallv(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1442,9 +1469,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// symm_alltoallv() whose counts and displacements are read when it runs, from memory that
-    /// the device (host back end: the host) can read: a captured call takes new ones at each
-    /// replay.
+    /// Do as symm_alltoallv() with counts and displacements that are read when the call runs.
+    /// \[collective\] \[stream\] \[capturable\]
     pub fn symm_alltoallv_device(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1460,8 +1486,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[r \* count + i\] = send_r\[i\], i \< count, on the root; recv is written on the
-    /// root only.
+    /// Gather the operands of all ranks on the root. \[collective\] \[stream\] \[capturable\]
     pub fn symm_gather(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1473,7 +1498,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// recv\[i\] = send_root\[rank \* count + i\], i \< count; send is read on the root only.
+    /// Send a block of the root's operand to each rank. \[collective\] \[stream\]
+    /// \[capturable\]
     pub fn symm_scatter(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1485,8 +1511,8 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// All-gather along the last dimension: recv\[row \* recv_stride + r \* row_count + i\] =
-    /// send_r\[row \* row_count + i\], row \< rows, i \< row_count.
+    /// Gather matrices along the last dimension on every rank. \[collective\] \[stream\]
+    /// \[capturable\]
     pub fn symm_allgather_rows(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1499,8 +1525,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// All-reduce, residual and RMSNorm in one: what a transformer does behind each
-    /// row-parallel product.
+    /// Combine, add a residual and normalise. \[collective\] \[stream\] \[capturable\]
     pub fn symm_allreduce_rmsnorm(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -1512,14 +1537,14 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `norm` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `norm` to the defaults. \[local\] \[capturable\]
     pub fn symm_rmsnorm_init(
         norm: *mut symm_rmsnorm_t,
         struct_size: usize,
     ) -> symm_status_t;
 
-    /// Which algorithm a collective would use if every rank passed memory like this rank's.
-    /// \[local\]
+    /// Tell which algorithm a collective would use if every rank passed memory like this
+    /// rank's. \[local\] \[capturable\]
     pub fn symm_collective_plan(
         group: *mut symm_group_t,
         call: *const symm_collective_call_t,
@@ -1527,7 +1552,7 @@ functions! {
         out: *mut symm_plan_info_t,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_ipc_export_options_init(
         options: *mut symm_ipc_export_options_t,
         struct_size: usize,
@@ -1544,7 +1569,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
     pub fn symm_ipc_import_options_init(
         options: *mut symm_ipc_import_options_t,
         struct_size: usize,
@@ -1559,23 +1584,23 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Address of the imported piece; NULL of 0 bytes. \[local\]
+    /// Address of the imported piece; NULL if it has 0 bytes. \[local\] \[capturable\]
     pub fn symm_ipc_pointer(
         ipc: *mut symm_ipc_t,
         out_pointer: *mut *mut c_void,
     ) -> symm_status_t;
 
-    /// Bytes of the imported piece. \[local\]
+    /// Bytes of the imported piece. \[local\] \[capturable\]
     pub fn symm_ipc_size(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
 
-    /// Describe an import. \[local\]
+    /// Describe an import. \[local\] \[capturable\]
     pub fn symm_ipc_info(
         ipc: *mut symm_ipc_t,
         out: *mut symm_ipc_info_t,
     ) -> symm_status_t;
 
-    /// What is issued on `stream` next runs after what the exporter had issued before the
-    /// export, too. \[local\] \[stream\]
+    /// Let another stream wait for the export: what is issued on `stream` next runs after what
+    /// the exporter had issued before it, too. \[local\] \[stream\]
     pub fn symm_ipc_stream_wait(
         ipc: *mut symm_ipc_t,
         stream: *mut c_void,
@@ -1588,23 +1613,21 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Add a reference. \[local\]
+    /// Add a reference. \[local\] \[capturable\]
     pub fn symm_ipc_retain(ipc: *mut symm_ipc_t) -> symm_status_t;
 
     /// Drop a reference to an import, which ends with the last. \[local\] \[stream\]
     pub fn symm_ipc_release(ipc: *mut symm_ipc_t, stream: *mut c_void);
 
     /// End the tokens made so far for any part of a piece of memory, and wait until nobody
-    /// holds a lease on any part of it: then it may be written anew and exported again.
-    /// \[local\] \[blocking\]
+    /// holds a lease on any part of it. \[local\] \[blocking, timeout_ms\]
     pub fn symm_ipc_withdraw(
         pointer: *const c_void,
         size: usize,
         timeout_ms: u64,
     ) -> symm_status_t;
 
-    /// Ask who holds a piece of memory, without ending its tokens: those who have one may
-    /// import it at any time. \[local\]
+    /// Ask who holds a piece of memory, without ending its tokens. \[local\]
     pub fn symm_ipc_holders(
         pointer: *const c_void,
         size: usize,
