@@ -11,7 +11,17 @@ from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
 from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from symm.collectives import Collectives
+    from typing import Protocol, TypeAlias
+
+    AnyOperand: TypeAlias = "Operand | View"
+    Device: TypeAlias = tuple[int, int]  # DLPack's (device type, device id)
+
+    class OnDevice(Protocol):
+        """The device that a group works on, as far as operands are checked against it."""
+
+        _on_host: bool
+        device: int
+        device_key: Device
 
 _HOST = (CPU, 0)
 _ON_HOST = frozenset({CPU, CUDA_HOST})
@@ -33,7 +43,7 @@ class Operand(NamedTuple):
 
 
 def operand(
-    array: Any, name: str, group: Collectives, stream: int, *, written: bool
+    array: Any, name: str, group: OnDevice, stream: int, *, written: bool
 ) -> Operand | View:
     """Read `array` as an operand of a call on `group`, ordered on `stream`.
 
@@ -66,7 +76,7 @@ def operand(
     return found
 
 
-def _require_device(device: tuple[int, int], name: str, group: Collectives) -> None:
+def _require_device(device: tuple[int, int], name: str, group: OnDevice) -> None:
     if group._on_host:
         if device[0] not in _ON_HOST:
             raise InvalidArgumentError(

@@ -13,7 +13,7 @@ from symm.dtypes import DType, bf16
 from symm.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    from symm.group import Group
+    # For annotations only. Memory.array() makes arrays, so symm.memory imports this module.
     from symm.memory import Mapping, Memory
 
 
@@ -67,7 +67,7 @@ class SymmArray(View):
                 f"shape: {self.nbytes} bytes at {offset} go beyond the block of {memory.nbytes} bytes"
             )
         self.memory = memory
-        self.group: Group = memory.group
+        self.group = memory.group
         self.rank = rank
         self.offset = offset
         self._block = block

@@ -31,14 +31,9 @@ from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TypeAlias
-
     from typing_extensions import TypedDict, Unpack
 
-    from symm._operand import Operand
-    from symm._view import View
-
-    AnyOperand: TypeAlias = Operand | View
+    from symm._operand import AnyOperand
 
     class CallOptions(TypedDict, total=False):
         """What all take, as `Collectives.allreduce()` says."""

@@ -18,6 +18,7 @@ from symm.memory import Memory
 if TYPE_CHECKING:
     import torch
 
+    # For annotations only. Group.heap() makes heaps, so symm.group imports this module.
     from symm.array import SymmArray
     from symm.group import Group
 

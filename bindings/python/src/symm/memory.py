@@ -22,7 +22,9 @@ from symm.errors import InvalidArgumentError, NotFoundError, SymmError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symm.collectives import AnyOperand
+    from symm._operand import AnyOperand
+
+    # For annotations only. Group.rendezvous() makes memories, so symm.group imports this module.
     from symm.group import Group
 
 
