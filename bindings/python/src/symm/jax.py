@@ -1,16 +1,19 @@
-"""Collectives in JAX's programs, on the host and on CUDA: ``symm.jax.all_reduce(x,
-group)`` under jit, grad, vmap and shard_map.
+"""Collectives in programs of JAX, for instance ``symm.jax.all_reduce(x, group)``.
 
-Common to all: [collective] [stream; blocking on the host]. `x` is an array, or a
-tracer, of this process's device, of any type that symm knows, and all ranks give the
-same shape and type; what is gathered, scattered or exchanged is the first dimension.
-`group` is constant in a traced program, in which its process has one device: a mesh of
-more is refused. Calls come in the order of the program on every rank, also where XLA
-sees nothing between them, as those of ``io_callback(ordered=True)``.
+They work on the host and on CUDA, under jit, grad, vmap and shard_map. All of them are
+[collective] [stream; blocking on the host].
 
-A gradient is that of the sum of all ranks' losses; ``min``,
-``max`` and ``prod`` have none. Errors of a call that runs are
-``jax.errors.JaxRuntimeError`` with the library's message.
+`x` is an array or a tracer on this process's device, of any type that symm knows. All ranks
+give the same shape and type. The first dimension is gathered, scattered or exchanged.
+
+`group` is a constant of a traced program. In such a program a process has one device; a mesh of
+several devices is refused.
+
+Calls run in the order of the program on every rank, also if XLA sees no dependency between
+them. So do those of ``io_callback(ordered=True)``.
+
+A gradient is the gradient of the sum of all ranks' losses; ``min``, ``max`` and ``prod`` have
+none. An error in a running call is a ``jax.errors.JaxRuntimeError`` with the library's message.
 """
 
 from __future__ import annotations
@@ -34,8 +37,9 @@ if TYPE_CHECKING:
 
 
 class _Order(effects.Effect):
-    """By which JAX keeps all calls in order, in control flow and in gradients too."""
+    """The effect by which JAX keeps all calls in order, also in control flow and gradients."""
 
+    # JAX shows this text when it refuses a mesh of several devices.
     def __repr__(self) -> str:
         return "symm.jax: a process is one rank, on one device"
 
@@ -54,8 +58,8 @@ for _device, _platform in enumerate(("cpu", "CUDA")):
     jax.ffi.register_ffi_target("symm_collective", raw.xla_handler(_device), platform=_platform)
 
 _call = Primitive("symm_collective")
-_DIVIDES = (Collective.REDUCE_SCATTER, Collective.ALLTOALL)
-_call.def_impl(lambda x, **how: dispatch.apply_primitive(_call, x, **how))
+_DIVIDES_ROWS = (Collective.REDUCE_SCATTER, Collective.ALLTOALL)
+_call.def_impl(lambda x, **parameters: dispatch.apply_primitive(_call, x, **parameters))
 
 
 @_call.def_effectful_abstract_eval
@@ -69,21 +73,26 @@ def _result(x: Any, *, group: Group, collective: Collective, **_: Any) -> Any:
 
 
 def _lower(ctx: Any, x: Any, *, group: Group, collective: Collective, op: Op, root: int) -> Any:
-    (given,), (made,) = ctx.avals_in, ctx.avals_out
-    if group._on_host != (list(ctx.module_context.platforms) == ["cpu"]):
+    (operand,) = ctx.avals_in
+    (result,) = ctx.avals_out
+    platforms = list(ctx.module_context.platforms)
+    if group._on_host != (platforms == ["cpu"]):
         kind = "host" if group._on_host else "CUDA"
-        raise InvalidArgumentError(
-            f"x: is for {', '.join(ctx.module_context.platforms)}, the group is one of {kind}"
-        )
-    count = given.size // (group.size if collective in _DIVIDES else 1)
-    fields = [group._handle, collective, count, dtype_of(given.dtype).value, op, root]
+        raise InvalidArgumentError(f"x: is for {', '.join(platforms)}, the group is one of {kind}")
+
+    # native/xla.c reads these fields in this order.
+    count = operand.size // (group.size if collective in _DIVIDES_ROWS else 1)
+    fields = [group._handle, collective, count, dtype_of(operand.dtype).value, op, root]
+
+    # A token of _order goes in and comes out beside the array.
     token = ctx.tokens_in.get(_order)
-    layouts = [list(reversed(range(given.ndim))), []]
+    layouts = [list(reversed(range(operand.ndim))), []]
+    result_type = mlir.ir.RankedTensorType.get(result.shape, x.type.element_type)
     done = mlir.custom_call(
         "symm_collective",
         api_version=4,
         operands=[x, token],
-        result_types=[mlir.ir.RankedTensorType.get(made.shape, x.type.element_type), token.type],
+        result_types=[result_type, token.type],
         backend_config={"call": mlir.ir.DenseI64ArrayAttr.get([int(field) for field in fields])},
         operand_layouts=layouts,
         result_layouts=layouts,
@@ -96,40 +105,44 @@ def _lower(ctx: Any, x: Any, *, group: Group, collective: Collective, op: Op, ro
 mlir.register_lowering(_call, _lower)
 
 
-def _batch(arrays: Any, axes: Any, **how: Any) -> Any:
-    last = arrays[0].ndim - 1  # the first stays what it is
-    return _call.bind(jax.numpy.moveaxis(arrays[0], axes[0], last), **how), last
+def _batch(arrays: Any, axes: Any, **parameters: Any) -> Any:
+    # The batch becomes the last dimension, so that the first one stays the one that is divided.
+    last = arrays[0].ndim - 1
+    return _call.bind(jax.numpy.moveaxis(arrays[0], axes[0], last), **parameters), last
 
 
 batching.primitive_batchers[_call] = _batch
 
 
-def _tangent(primals: Any, tangents: Any, **how: Any) -> Any:
-    if how["op"] not in (Op.SUM, Op.AVG):
-        raise NotImplementedError(f"op: {how['op'].name.lower()} has no gradient")
-    y = _call.bind(primals[0], **how)
-    (given,) = tangents
-    return y, ad.Zero.from_primal_value(y) if type(given) is ad.Zero else _call.bind(given, **how)
+def _tangent(primals: Any, tangents: Any, **parameters: Any) -> Any:
+    op = parameters["op"]
+    if op not in (Op.SUM, Op.AVG):
+        raise NotImplementedError(f"op: {op.name.lower()} has no gradient")
+    y = _call.bind(primals[0], **parameters)
+    (tangent,) = tangents
+    if type(tangent) is ad.Zero:
+        return y, ad.Zero.from_primal_value(y)
+    return y, _call.bind(tangent, **parameters)
 
 
 ad.primitive_jvps[_call] = _tangent
 
 
 def _transposed(
-    given: Any, x: Any, *, group: Group, collective: Collective, op: Op, root: int
+    cotangent: Any, x: Any, *, group: Group, collective: Collective, op: Op, root: int
 ) -> Any:
-    if type(given) is ad.Zero:
+    if type(cotangent) is ad.Zero:
         return [ad.Zero(x.aval)]
-    share = given / group.size if op == Op.AVG else given
-    gradient = {
-        Collective.ALLREDUCE: lambda: all_reduce(given, group, op),
-        Collective.ALLGATHER: lambda: reduce_scatter(given, group),
+    share = cotangent / group.size if op == Op.AVG else cotangent
+    transposed = {
+        Collective.ALLREDUCE: lambda: all_reduce(cotangent, group, op),
+        Collective.ALLGATHER: lambda: reduce_scatter(cotangent, group),
         Collective.REDUCE_SCATTER: lambda: all_gather(share, group),
-        Collective.ALLTOALL: lambda: all_to_all(given, group),
-        Collective.BROADCAST: lambda: reduce(given, group, root=root),
+        Collective.ALLTOALL: lambda: all_to_all(cotangent, group),
+        Collective.BROADCAST: lambda: reduce(cotangent, group, root=root),
         Collective.REDUCE: lambda: broadcast(share, group, root),
     }
-    return [gradient[collective]()]
+    return [transposed[collective]()]
 
 
 ad.primitive_transposes[_call] = _transposed
@@ -143,8 +156,10 @@ def _bind(
         dtype_of(x.dtype)
     except ValueError as error:
         raise InvalidArgumentError(f"x: {error}") from None
-    if collective in (Collective.ALLGATHER, *_DIVIDES):
-        first_dimension(x.shape, group.size if collective in _DIVIDES else 1)
+    if collective in _DIVIDES_ROWS:
+        first_dimension(x.shape, group.size)
+    elif collective == Collective.ALLGATHER:
+        first_dimension(x.shape)
     return _call.bind(x, group=group, collective=collective, op=member(Op, op), root=root)
 
 
@@ -154,7 +169,7 @@ def all_reduce(x: Any, group: Group, op: Op | str = Op.SUM) -> jax.Array:
 
 
 def all_gather(x: Any, group: Group) -> jax.Array:
-    """All ranks' `x`, one behind the other: `[size * rows, ...]`."""
+    """The concatenation of all ranks' `x`: `[size * rows, ...]`."""
     return _bind(x, group, Collective.ALLGATHER)
 
 
@@ -164,7 +179,7 @@ def reduce_scatter(x: Any, group: Group, op: Op | str = Op.SUM) -> jax.Array:
 
 
 def all_to_all(x: Any, group: Group) -> jax.Array:
-    """Part r of the result is rank r's part for this rank; parts are `[rows / size, ...]`."""
+    """Part r of the result is rank r's part for this rank. Parts are `[rows / size, ...]`."""
     return _bind(x, group, Collective.ALLTOALL)
 
 
@@ -175,6 +190,7 @@ def broadcast(x: Any, group: Group, root: int = 0) -> jax.Array:
 
 def reduce(x: Any, group: Group, op: Op | str = Op.SUM, root: int = 0) -> jax.Array:
     """Op over all ranks of `x` on the root, zeros elsewhere."""
-    found = _bind(x, group, Collective.REDUCE, op, root)
-    # Selected, not left out: its gradient is a call, which all ranks must make.
-    return jax.numpy.where(group.rank == root, found, jax.numpy.zeros_like(found))
+    reduced = _bind(x, group, Collective.REDUCE, op, root)
+    # The result is selected on every rank and not left out on some, because its gradient is a
+    # call that all ranks must make.
+    return jax.numpy.where(group.rank == root, reduced, jax.numpy.zeros_like(reduced))

@@ -1,25 +1,28 @@
-"""Peers' blocks, signals and barriers in kernels of
-Triton, as ``symm/device.cuh`` has them for CUDA C++. ::
+"""Peers' blocks, signals and barriers in kernels of Triton.
+
+``symm/device.cuh`` has the same for CUDA C++. ::
 
     import symm.triton as st
 
     @triton.jit
     def hand_on(view, trouble):
-        next, last = (st.rank(view) + 1) % st.size(view), (st.rank(view) + st.size(view)
-        - 1) % st.size(view) st.put(view, next, tl.arange(0, 1024), tl.full((1024,),
-        1.0, tl.float32)) st.signal(view, next, 0) code = st.wait_signal(view, last, 0)
-        if code != 0: # a deadline passed: the data is not there
+        right = (st.rank(view) + 1) % st.size(view)
+        left = (st.rank(view) + st.size(view) - 1) % st.size(view)
+        st.put(view, right, tl.arange(0, 1024), tl.full((1024,), 1.0, tl.float32))
+        st.signal(view, right, 0)
+        code = st.wait_signal(view, left, 0)
+        if code != 0:  # a deadline passed: the data is not there
             tl.store(trouble, code)
 
     hand_on[(1,)](st.view(memory), trouble)
 
-All functions but `view` are for kernels, and for a whole program: what it stored before
-a signal is visible to the program that awaited the signal. Signals, their channels and
-their order are those of host calls and of ``device.cuh``, in any mixture.
+All functions except `view` are for kernels. They work on a whole program: what a program stored
+before a signal is visible to the program that waited for the signal. Signals, channels and their
+order are shared with host calls and with ``device.cuh``, in any mixture.
 
-Waits never last for ever. They return 0, or ``awaited rank << 8 | trouble``, trouble 1:
-the deadline passed, 2: the stop word was set. All threads of a program wait, so kernels
-that specialise warps cannot; peers must be resident, or come to be, meanwhile.
+Waits always end. They return 0, or ``awaited rank << 8 | trouble``, where trouble is 1 if the
+deadline passed and 2 if the stop word was set. All threads of a program wait, so kernels that
+specialise warps cannot use waits. Meanwhile peers must be resident, or become resident.
 """
 
 import struct
@@ -31,26 +34,27 @@ import triton.language as tl
 from symm.errors import UnsupportedError
 from symm.memory import Memory
 
-_ADD, _GE = tl.constexpr("add"), tl.constexpr("ge")
+_ADD = tl.constexpr("add")
+_GE = tl.constexpr("ge")
 
 
 def view(memory: Memory, *, timeout: float | None = None, stop: int | None = None) -> torch.Tensor:
-    """What kernels are given of a memory: 8 words on its device.
-    [local] Copied there; valid while the memory lives.
+    """The description of a memory that kernels take: 8 words on its device. [local]
+
+    The words are copied to the device. They are valid while the memory is open.
 
     Args:
-        memory: of a group on CUDA.
-        timeout: seconds, of each wait in a kernel; None: the group's, ``math.inf``: for ever.
+        memory: a memory of a group on CUDA.
+        timeout: seconds for each wait in a kernel; None: the group's; ``math.inf``: for ever.
         stop: device address of a 32-bit word that ends all waits when it becomes other than 0.
 
     Raises:
         UnsupportedError: the group is on the host, or the library has another layout.
     """
     words = struct.unpack("<8q", memory.device_view(timeout=timeout, stop=stop))
-    if words[1] & 0xFFFFFFFF != 1:
-        raise UnsupportedError(
-            f"memory: its layout is {words[1] & 0xFFFFFFFF}, and symm.triton knows 1"
-        )
+    layout = words[1] & 0xFFFFFFFF
+    if layout != 1:
+        raise UnsupportedError(f"memory: its layout is {layout}, and symm.triton knows 1")
     return torch.tensor(words, dtype=torch.int64, device=torch.device("cuda", memory.group.device))
 
 
@@ -62,21 +66,22 @@ def rank(view):
 
 @triton.jit
 def size(view):
-    """Ranks."""
+    """The number of ranks."""
     return (tl.load(view + 2) & 0x7FFFFFFF).to(tl.int32)
 
 
 @triton.jit
 def pointer(view, peer, dtype: tl.constexpr):
-    """Where `peer`'s block lies: a pointer to elements of `dtype`, aligned to 16 bytes."""
+    """A pointer to `peer`'s block, to elements of `dtype` and aligned to 16 bytes."""
     blocks = tl.load(view + 3).to(tl.pointer_type(tl.int64))
     return tl.multiple_of(tl.load(blocks + peer).to(tl.pointer_type(dtype)), 16)
 
 
 @triton.jit
 def put(view, peer, offsets, value, mask=None):
-    """Store `value` at elements `offsets` of `peer`'s
-    block. Visible there after a signal or barrier.
+    """Store `value` at elements `offsets` of `peer`'s block.
+
+    The stores are visible to `peer` after a signal or barrier.
     """
     tl.store(pointer(view, peer, value.dtype) + offsets, value, mask)
 
@@ -94,8 +99,9 @@ def _taken_word(view, channel, source):
 
 @triton.jit
 def signal(view, peer, channel, value=1, op: tl.constexpr = _ADD):
-    """Add to the word that `peer` sees of this rank, or set it (`op` "set"), after all
-    that this program stored. Never waits.
+    """Add to the word that `peer` sees of this rank, or set it if `op` is "set". Never waits.
+
+    The signal comes after everything that this program stored.
     """
     word = _signal_word(view, peer, channel, rank(view))
     tl.debug_barrier()
@@ -106,8 +112,9 @@ def signal(view, peer, channel, value=1, op: tl.constexpr = _ADD):
         tl.atomic_add(word, value, sem="release", scope="sys")
 
 
-# Atomics of one element are done by one thread and told to all, so that all leave a
-# loop together; plain loads are not.
+# All threads of a program must leave a loop together. So they must decide by values that are the
+# same in all of them. The result of an atomic on one element is such a value, since one thread
+# does the atomic and passes the result on. A plain load is not.
 @triton.jit
 def _holds(word, value, compare: tl.constexpr):
     now = word.to(tl.uint64)
@@ -127,17 +134,16 @@ def _holds(word, value, compare: tl.constexpr):
         return now >= than
 
 
-# So are reductions of what each thread has read.
+# The clock and the stop word are read by every thread. A reduction over the threads makes one
+# value of what they read, which is the same in all of them.
 @triton.jit
 def _nanoseconds():
-    of_threads = tl.zeros((tl.extra.cuda.num_threads(),), tl.int64)
+    zero_by_thread = tl.zeros((tl.extra.cuda.num_threads(),), tl.int64)
     clock: tl.constexpr = "mov.u64 $0, %globaltimer; // $1"
-    return tl.max(
-        tl.inline_asm_elementwise(
-            clock, "=l,l", [of_threads], dtype=tl.int64, is_pure=False, pack=1
-        ),
-        0,
+    now_by_thread = tl.inline_asm_elementwise(
+        clock, "=l,l", [zero_by_thread], dtype=tl.int64, is_pure=False, pack=1
     )
+    return tl.max(now_by_thread, 0)
 
 
 @triton.jit
@@ -145,17 +151,18 @@ def _trouble(view, waited):
     code = (waited.to(tl.uint64) >= tl.load(view + 6).to(tl.uint64)).to(tl.int32)
     stop = tl.load(view + 7)
     if stop != 0:
-        of_threads = tl.zeros((tl.extra.cuda.num_threads(),), tl.int32)
-        if (
-            tl.max(tl.load(stop.to(tl.pointer_type(tl.int32)) + of_threads, volatile=True) != 0, 0)
-            != 0
-        ):
+        zero_by_thread = tl.zeros((tl.extra.cuda.num_threads(),), tl.int32)
+        word = stop.to(tl.pointer_type(tl.int32))
+        is_set_by_thread = tl.load(word + zero_by_thread, volatile=True) != 0
+        if tl.max(is_set_by_thread, 0) != 0:
             code = tl.full((), 2, tl.int32)
     return code
 
 
-# With "take", `value` is how many were taken when last seen: too few makes the exchange
-# fail, which says how many there are.
+# Wait until the word compares with `value`. If `compare` is "take", wait until the word is above
+# the number of signals that were taken, and take one: raise that number by a compare-and-swap.
+# Then `value` is that number as this program last saw it. If it is out of date, the
+# compare-and-swap fails and returns the present number.
 @triton.jit
 def _await(view, peer, word, value, compare: tl.constexpr, taken):
     since = tl.full((), 0, tl.int64)
@@ -182,8 +189,9 @@ def _await(view, peer, word, value, compare: tl.constexpr, taken):
 
 @triton.jit
 def wait_signal(view, peer, channel):
-    """Wait for one signal from `peer` and take it: no
-    other wait gets it. If it fails, nothing was taken.
+    """Wait for one signal from `peer` and take it, so that no other wait gets it.
+
+    If the wait fails, nothing was taken.
     """
     word = _signal_word(view, rank(view), channel, peer)
     return _await(
@@ -193,8 +201,9 @@ def wait_signal(view, peer, channel):
 
 @triton.jit
 def wait_signal_value(view, peer, channel, value, compare: tl.constexpr = _GE):
-    """Wait until the word from `peer` is "eq", "ne", "lt",
-    "le", "gt" or "ge" to `value`, unsigned. Takes nothing.
+    """Wait until the word from `peer` compares with `value`; both are unsigned.
+
+    `compare` is "eq", "ne", "lt", "le", "gt" or "ge". No signal is taken.
     """
     word = _signal_word(view, rank(view), channel, peer)
     return _await(view, peer, word, tl.full((), 0, tl.int64) + value, compare, word)
@@ -202,10 +211,10 @@ def wait_signal_value(view, peer, channel, value, compare: tl.constexpr = _GE):
 
 @triton.jit
 def barrier(view, channel):
-    """Wait until one program of every rank is here; what they stored before is visible after.
+    """Wait until one program of every rank is here.
 
-    For several programs at a time, give each a channel of
-    its own. After a failure do not use the channel again.
+    What these programs stored before is visible to all of them afterwards. Several programs at
+    a time need a channel each. After a failure, do not use the channel again.
     """
     me = rank(view)
     for peer in range(size(view)):

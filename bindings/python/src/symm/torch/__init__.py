@@ -1,14 +1,19 @@
-"""symm in PyTorch: operators for torch.compile, and a back end
-of ``torch.distributed`` for tensors of CPU and CUDA. ::
+"""symm in PyTorch: a back end of ``torch.distributed``, and operators for torch.compile.
 
-    import symm.torch torch.distributed.init_process_group("cpu:symm,cuda:symm") # DDP,
-    FSDP2, DTensor and all that is built on it
+The back end is for tensors of the CPU and of CUDA. DDP, FSDP2, DTensor and all other packages
+over ``torch.distributed`` use it::
 
-    symm.torch.use(group) # or without a process group: a
-    symm.Group y = torch.ops.symm.all_reduce(x) # differentiable,
-    under torch.compile(fullgraph=True), in CUDA graphs
+    import symm.torch
+    torch.distributed.init_process_group("cpu:symm,cuda:symm")
 
-`operators` lists the operators, `backend` what the back end can do. PyTorch 2.11 and later.
+The operators need no process group. They are differentiable, and work under
+``torch.compile(fullgraph=True)`` and in CUDA graphs::
+
+    symm.torch.use(group)  # a symm.Group
+    y = torch.ops.symm.all_reduce(x)
+
+`symm.torch.backend` says what the back end can do, `symm.torch.operators` lists the operators.
+PyTorch 2.11 or later is needed.
 """
 
 from symm.torch.backend import ProcessGroup as ProcessGroup

@@ -1,20 +1,25 @@
-"""A back end of ``torch.distributed``:
-``init_process_group("cpu:symm,cuda:symm")`` after ``import symm.torch``.
+"""The back end "symm" of ``torch.distributed``.
 
-A process group has a group of symm's for tensors of the CPU and one for
-those of CUDA, each made by the first collective that needs it. Sums are the
-same bits on every rank and at every size. Blocking collectives run where
-they are called: on the calling thread, or the current stream. Asynchronous
-ones run in their order on a thread or a stream of the process group's.
+``init_process_group("cpu:symm,cuda:symm")`` selects it after ``import symm.torch``.
 
-``pg_options`` may be a dict of what `symm.Group.join()` takes: scratch_bytes,
-multicast, overlapping_devices, channels, check.
+A process group has a `symm.Group` for tensors of the CPU, and another one for tensors of CUDA.
+The first collective that needs a group makes it. Sums have the same bits on every rank and at
+every size. Blocking collectives run on the calling thread, or on the current stream.
+Asynchronous ones run in their order on a thread or a stream that the process group owns.
 
-Not there, and errors that say so: another back end for one of the devices, reductions
-by bits of integers, sparse tensors, receiving from any source, messages inside of CUDA
-graph captures, and ranks on several machines.
+``pg_options`` may be a dict of options of `symm.Group.join()`: scratch_bytes, multicast,
+overlapping_devices, channels, check.
+
+Unsupported, with an error that says so:
+
+- another back end for one of the devices,
+- bitwise reductions of integers,
+- sparse tensors,
+- receiving from any source,
+- messages between two ranks inside a CUDA graph capture,
+- ranks on several machines.
 """
-# ruff: noqa: B008, D102, N802 - the methods and their defaults are those of torch.distributed.ProcessGroup
+# ruff: noqa: B008, D102, N802 - methods and defaults are those of torch.distributed.ProcessGroup
 
 from __future__ import annotations
 
@@ -52,58 +57,67 @@ _OPS = {
     _REDUCE.MAX: Op.MAX,
     _REDUCE.PRODUCT: Op.PROD,
 }
-_OF_BOOL = _OPS | {_REDUCE.BAND: Op.MIN, _REDUCE.BOR: Op.MAX}
+_BOOL_OPS = _OPS | {_REDUCE.BAND: Op.MIN, _REDUCE.BOR: Op.MAX}
 
 
-def _operation(dtype: torch.dtype, given: Any) -> dict[str, Any]:
-    """An operation of PyTorch's, as arguments of a reduction of symm's."""
-    kind = given.op if isinstance(given, dist.ReduceOp) else given
+def _reduction_options(dtype: torch.dtype, reduce_op: Any) -> dict[str, Any]:
+    """Convert PyTorch's operation to arguments of symm's reductions."""
+    kind = reduce_op.op if isinstance(reduce_op, dist.ReduceOp) else reduce_op
     if kind == _REDUCE.PREMUL_SUM:
-        return {"op": Op.SUM, "scale": given.__getstate__()[1]}
-    op = (_OF_BOOL if dtype == torch.bool else _OPS).get(kind)
-    if op is None or not (dtype in _KNOWN or (dtype.is_complex and op in (Op.SUM, Op.AVG))):
+        return {"op": Op.SUM, "scale": reduce_op.__getstate__()[1]}
+
+    ops = _BOOL_OPS if dtype == torch.bool else _OPS
+    op = ops.get(kind)
+    is_known = dtype in _KNOWN or (dtype.is_complex and op in (Op.SUM, Op.AVG))
+    if op is None or not is_known:
         raise UnsupportedError(f"symm does not reduce {dtype} by {str(kind).rpartition('.')[2]}")
     return {"op": op}
 
 
 def _plain(dense: Tensor) -> Tensor:
-    """A contiguous tensor as a row of elements that symm knows:
-    complex numbers in parts, others of no known type as bytes.
+    """A view of a contiguous tensor whose elements have a type that symm knows.
+
+    Complex numbers become their two parts. Elements of other unknown types become bytes.
     """
     if dense.dtype in _KNOWN:
         return dense
     return torch.view_as_real(dense) if dense.is_complex() else dense.view(-1).view(torch.uint8)
 
 
+def _read(tensor: Tensor) -> Tensor:
+    """A plain tensor to read: the memory of `tensor` itself, or a copy if it is not contiguous."""
+    return _plain(tensor.contiguous())
+
+
+def _read_all(tensors: Sequence[Tensor]) -> Tensor:
+    """A plain tensor to read, the concatenation of `tensors`."""
+    if len(tensors) == 1:
+        return _read(tensors[0])
+    return _plain(torch.cat([tensor.reshape(-1) for tensor in tensors]))
+
+
 @contextlib.contextmanager
 def _written(tensor: Tensor) -> Iterator[Tensor]:
-    """A plain tensor to write to, and perhaps to read:
-    the memory itself, or a copy that is copied back.
-    """
+    """A plain tensor to read and write: the memory itself, or a copy that is copied back."""
     dense = tensor.contiguous()
     yield _plain(dense)
     if dense is not tensor:
         tensor.copy_(dense)
 
 
-def _read(*tensors: Tensor) -> Tensor:
-    """A plain tensor of one tensor, or of several behind each other."""
-    return _plain(
-        tensors[0].contiguous()
-        if len(tensors) == 1
-        else torch.cat([tensor.reshape(-1) for tensor in tensors])
-    )
-
-
 @contextlib.contextmanager
 def _all_written(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
-    """A plain tensor that is copied to all of them."""
-    flat = tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
+    """A plain tensor to write, whose parts are copied to `tensors`."""
+    counts = [tensor.numel() for tensor in tensors]
+    flat = tensors[0].new_empty(sum(counts))
     yield _plain(flat)
-    for tensor, part in zip(
-        tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True
-    ):
+    for tensor, part in zip(tensors, flat.split(counts), strict=True):
         tensor.copy_(part.view(tensor.shape))
+
+
+def _count(tensor: Tensor) -> int:
+    """The number of elements of the plain tensor."""
+    return int(_read(tensor).numel())
 
 
 def _one(tensors: Sequence[Any]) -> Any:
@@ -113,61 +127,68 @@ def _one(tensors: Sequence[Any]) -> Any:
 
 
 class _Work(dist.Work):  # type: ignore[misc]
-    """What `lane` does behind `future`, and all of `parts`; else what is over, or ordered
-    on the stream that the caller is on.
+    """The handle of a collective.
+
+    With an executor, it stands for a task of that executor whose result `future` will have. It
+    also stands for all of `parts`. With neither, it stands for work that is over, or that is
+    ordered on the caller's current stream.
     """
 
     def __init__(
-        self, lane: _Lane | None = None, future: Any = None, parts: Sequence[_Work] = ()
+        self, executor: _Executor | None = None, future: Any = None, parts: Sequence[_Work] = ()
     ) -> None:
         super().__init__()
-        self._lane, self._future, self._parts = lane, future, parts
+        self._executor = executor
+        self._future = future
+        self._parts = parts
         self.over = threading.Event()
-        self.event: Any = None  # on the lane's stream
-        self.awaited = lane is None
-        if lane is None:
+        self.event: Any = None  # the end of the task on the executor's stream
+        self.awaited = executor is None
+        if executor is None:
             self.over.set()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         for part in self._parts:
             part.wait(timeout)
-        if self._lane is not None:
+        if self._executor is not None:
             seconds = timeout.total_seconds() if timeout else None
             if not self.over.wait(seconds):
                 raise TimeoutError(f"the collective is not over after {seconds} s")
-            # of Python's class, which raises what went wrong; the one that C++ sees does not
+            # value() raises the exception of the task. wait() does not, since it is in C++.
             self._future.value()
-            if seconds and self._lane.side:
-                self._lane.group.synchronize(self._lane.side, timeout=seconds)
-            # from here on the current stream is behind it, so only when it came in time
+            if seconds and self._executor.stream:
+                self._executor.group.synchronize(self._executor.stream, timeout=seconds)
+            # wait() orders the current stream after the task. So it comes last: not if the
+            # task was late.
             self._future.wait()
             self.awaited = True
         return True
 
     def is_completed(self) -> bool:
-        there = self.over.is_set() and (self.event is None or self.event.query())
-        return there and all(part.is_completed() for part in self._parts)
+        is_over = self.over.is_set() and (self.event is None or self.event.query())
+        return is_over and all(part.is_completed() for part in self._parts)
 
     def get_future(self) -> Any:
         return self._future
 
 
 _DONE = _Work()
-_lanes: weakref.WeakSet[_Lane] = weakref.WeakSet()
+_executors: weakref.WeakSet[_Executor] = weakref.WeakSet()
 
 
 @atexit.register
-def _end() -> None:
-    # A thread that comes out of C++ while the interpreter ends would end the process.
-    for lane in list(_lanes):
-        lane.close()
-        if lane.thread is not None:
-            lane.thread.join(1)
+def _close_executors() -> None:
+    # A thread that returns from C++ while the interpreter ends would end the process.
+    for executor in list(_executors):
+        executor.close()
+        if executor.thread is not None:
+            executor.thread.join(1)
 
 
-class _Lane:
-    """A group that is made when it is first needed, and what is asynchronous on it, in
-    order: on a thread, or on a stream.
+class _Executor:
+    """A group, which the first use makes, and the collectives on it.
+
+    Asynchronous collectives run in their order: on a thread if `threaded`, else on a stream.
     """
 
     def __init__(self, device: torch.device, make: Callable[[], Group], *, threaded: bool) -> None:
@@ -180,8 +201,8 @@ class _Lane:
         self._last = _DONE
         self._group: Group | None = None
         self._closed = False
-        self.side: Any = None
-        _lanes.add(self)
+        self.stream: Any = None
+        _executors.add(self)
 
     @property
     def group(self) -> Group:
@@ -192,46 +213,51 @@ class _Lane:
                 self._group = self._make()
             return self._group
 
-    def now(self, body: Body) -> None:
-        """On this thread or the current stream, behind what was begun before."""
+    def run(self, body: Body) -> None:
+        """Run `body` on this thread or the current stream, after the tasks that were submitted."""
         self._last.over.wait()
         body(self.group)
 
-    def later(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
-        """Begin it. On CUDA it comes behind what is on the current stream."""
-        arrived = None
+    def submit(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
+        """Begin to run `body`. On CUDA it runs after the work on the current stream."""
+        ready = None
         if self.device.type == "cuda":
             if self._threaded and torch.cuda.is_current_stream_capturing():
                 raise UnsupportedError(
                     "messages between two ranks cannot be captured into a CUDA graph"
                 )
-            if self.side is None:
-                self.side = torch.cuda.Stream(self.device)
-            arrived = torch.cuda.current_stream(self.device).record_event()
+            if self.stream is None:
+                self.stream = torch.cuda.Stream(self.device)
+            ready = torch.cuda.current_stream(self.device).record_event()
             for tensor in tensors:
-                tensor.record_stream(self.side)
-        work = _Work(self, Future(devices=arrived and [self.device]))
-        task = (work, arrived, body, result)
+                tensor.record_stream(self.stream)
+
+        work = _Work(self, Future(devices=ready and [self.device]))
+        task = (work, ready, body, result)
         self._last = work
         if self._threaded:
             if self.thread is None:
-                self.thread = threading.Thread(target=self._work, name="symm.torch", daemon=True)
+                self.thread = threading.Thread(
+                    target=self._run_tasks, name="symm.torch", daemon=True
+                )
                 self.thread.start()
             self._tasks.put(task)
         else:
-            self._run(*task)
+            self._run_task(*task)
         return work
 
-    def _run(self, work: _Work, arrived: Any, body: Body, result: Any) -> None:
+    def _run_task(self, work: _Work, ready: Any, body: Body, result: Any) -> None:
+        """Run one task. `ready` is the event that it waits for on CUDA; None on the CPU."""
         future = work.get_future()
-        with torch.no_grad(), torch.cuda.stream(self.side) if arrived else contextlib.nullcontext():
+        on_stream = torch.cuda.stream(self.stream) if ready else contextlib.nullcontext()
+        with torch.no_grad(), on_stream:
             try:
-                if arrived:
-                    self.side.wait_event(arrived)
+                if ready:
+                    self.stream.wait_event(ready)
                 body(self.group)
-                if arrived and not torch.cuda.is_current_stream_capturing():
-                    work.event = self.side.record_event()
-                future.set_result(result)  # of which it remembers the stream
+                if ready and not torch.cuda.is_current_stream_capturing():
+                    work.event = self.stream.record_event()
+                future.set_result(result)  # the future remembers the current stream
             except Exception as error:
                 if not self._threaded:
                     raise
@@ -239,10 +265,12 @@ class _Lane:
             finally:
                 work.over.set()
 
-    def _work(self) -> None:
-        while task := self._tasks.get():
-            self._run(*task)
-            del task
+    def _run_tasks(self) -> None:
+        task = self._tasks.get()
+        while task is not None:
+            self._run_task(*task)
+            del task  # or its tensors would live until the next one
+            task = self._tasks.get()
         self._release()
 
     def _release(self) -> None:
@@ -251,23 +279,27 @@ class _Lane:
             group.close()
 
     def close(self, reason: str = "") -> None:
-        """End what is under way and was never waited for, and let go of the group. Never waits."""
+        """Abort collectives that were never waited for, and release the group. Never waits.
+
+        With a reason, the group is aborted in any case.
+        """
         self._closed = True
-        if self._group is not None and (
-            reason or not (self._last.awaited or self._last.is_completed())
-        ):
+        is_pending = not (self._last.awaited or self._last.is_completed())
+        if self._group is not None and (reason or is_pending):
             self._group.abort(reason or "torch.distributed: the process group was destroyed")
         if self.thread is None:
             self._release()
         else:
-            self._tasks.put(None)  # nobody may let go of a group in which a call is under way
+            # Only the thread may release the group, since it may be inside a call on it.
+            self._tasks.put(None)
 
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """What ``torch.distributed`` makes for the back end "symm"."""
+    """The process group that ``torch.distributed`` makes for the back end "symm"."""
 
     _device_types = (torch.device("cpu"), torch.device("cuda"))
-    supports_splitting = supports_coalescing = False
+    supports_splitting = False
+    supports_coalescing = False
 
     def __init__(
         self,
@@ -280,7 +312,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, size)
         if options is not None and not isinstance(options, dict):
             raise InvalidArgumentError("pg_options: is not a dict of what symm.Group.join() takes")
-        self._store, self._rank, self._size = store, rank, size
+        self._store = store
+        self._rank = rank
+        self._size = size
         seconds = timeout.total_seconds()
         self._options = {
             "timeout": seconds,
@@ -288,7 +322,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             "name": "torch",
             **(options or {}),
         }
-        self._lanes: dict[Any, _Lane] = {}
+        # By device for collectives, by (source, target, tag, device) for messages.
+        self._executors: dict[Any, _Executor] = {}
         self._coalesced: list[Any] | None = None
         self._name = ""
 
@@ -301,7 +336,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def getGroupName(self) -> str:
         return self._name
 
-    def _get_backend(self, device: torch.device) -> ProcessGroup:  # noqa: ARG002 - PyTorch's signature
+    # The signatures are PyTorch's, also where symm does not need a parameter.
+
+    def _get_backend(self, device: torch.device) -> ProcessGroup:  # noqa: ARG002
         return self
 
     def supports_tensor_alloc(self, device: torch.device) -> bool:  # noqa: ARG002
@@ -311,71 +348,75 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> Any:  # noqa: ARG002
-        works, self._coalesced = self._coalesced or (), None
+        works = self._coalesced or ()
+        self._coalesced = None
         return _Work(parts=works)
 
-    def _begun(self, work: Any) -> Any:
+    def _submitted(self, work: Any) -> Any:
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
 
     def group(self, device: torch.device) -> Group:
-        """The group of symm's for tensors on `device`. [collective] the first time, then [local]"""
-        return self._lane(device).group
+        """The `symm.Group` for tensors on `device`. [collective] the first time, later [local]"""
+        return self._executor(device).group
 
     def shutdown(self) -> None:
-        for lane in self._lanes.values():
-            lane.close()
+        for executor in self._executors.values():
+            executor.close()
 
     def abort(self) -> None:
-        for lane in self._lanes.values():
-            lane.close("torch.distributed: the process group was aborted")
+        for executor in self._executors.values():
+            executor.close("torch.distributed: the process group was aborted")
 
     def _new_group(self, device: torch.device, rank: int, size: int, name: str) -> Group:
-        # What waits for a key holds the connection, which the clone has to itself.
+        # A wait for a key occupies the connection of a store, so each group has a clone.
         store = self._store.clone() if hasattr(self._store, "clone") else self._store
-        where = (
-            {"backend": "host"}
-            if device.type == "cpu"
-            else {"backend": "cuda", "device": device.index}
-        )
-        return Group.from_torch(
-            store,
-            rank,
-            size,
-            **(self._options | where | {"name": f"{self._options['name']} {name}"}),
-        )
+        options = dict(self._options)
+        options["name"] = f"{self._options['name']} {name}"
+        options["backend"] = "host" if device.type == "cpu" else "cuda"
+        if device.type != "cpu":
+            options["device"] = device.index
+        return Group.from_torch(store, rank, size, **options)
 
-    def _lane(self, device: torch.device) -> _Lane:
-        lane = self._lanes.get(device)
-        if lane is None and device.type == "cuda" and device.index is None:
-            return self._lane(torch.device("cuda", torch.cuda.current_device()))
-        if lane is None:
-            config = dist.distributed_c10d._world.pg_backend_config.get(self, "cpu:symm,cuda:symm")
-            if f"{device.type}:symm" not in config:
-                raise UnsupportedError(
-                    f"{device}: symm serves all devices of a process group or none, not {config!r}"
-                )
-            if device.type == "cuda" and any(
-                of.type == "cuda" for of in self._lanes if isinstance(of, torch.device)
-            ):
-                raise InvalidArgumentError(
-                    f"the tensor is on {device}: a rank has one device, and this one began with another"
-                )
-            make = functools.partial(self._new_group, device, self._rank, self._size, device.type)
-            lane = self._lanes[device] = _Lane(device, make, threaded=device.type == "cpu")
-        return lane
+    def _cuda_devices(self) -> list[torch.device]:
+        """The CUDA device that has an executor for collectives; there is at most one."""
+        devices = [key for key in self._executors if isinstance(key, torch.device)]
+        return [device for device in devices if device.type == "cuda"]
+
+    def _executor(self, device: torch.device) -> _Executor:
+        executor = self._executors.get(device)
+        if executor is not None:
+            return executor
+        if device.type == "cuda" and device.index is None:
+            return self._executor(torch.device("cuda", torch.cuda.current_device()))
+
+        config = dist.distributed_c10d._world.pg_backend_config.get(self, "cpu:symm,cuda:symm")
+        if f"{device.type}:symm" not in config:
+            raise UnsupportedError(
+                f"{device}: symm serves all devices of a process group or none, not {config!r}"
+            )
+        if device.type == "cuda" and self._cuda_devices():
+            raise InvalidArgumentError(
+                f"the tensor is on {device}: a rank has one device, and this one began with another"
+            )
+
+        make = functools.partial(self._new_group, device, self._rank, self._size, device.type)
+        executor = _Executor(device, make, threaded=device.type == "cpu")
+        self._executors[device] = executor
+        return executor
 
     def _run(self, opts: Any, tensors: Sequence[Tensor], body: Body, result: Any = None) -> Any:
         if tensors[0].layout != torch.strided:
             raise UnsupportedError(
                 f"symm has no collectives of tensors with the layout {tensors[0].layout}"
             )
-        lane = self._lane(tensors[0].device)
+        executor = self._executor(tensors[0].device)
         if getattr(opts, "asyncOp", True):
-            return self._begun(lane.later(body, tensors, tensors if result is None else result))
+            work = executor.submit(body, tensors, tensors if result is None else result)
+            return self._submitted(work)
         with torch.no_grad():
-            lane.now(body)
+            executor.run(body)
         return _DONE
 
     # ---- collectives
@@ -383,28 +424,30 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _each(
         self, name: str, opts: Any, outputs: Sequence[Tensor], tensors: Sequence[Tensor], **how: Any
     ) -> Any:
-        """That collective of each of `tensors`, into its like in `outputs`, which may be itself."""
+        """Run the collective `name` for each pair of `outputs` and `tensors`.
+
+        If both are one tensor, the collective is in place. `how` are its other arguments.
+        """
 
         def body(group: Group) -> None:
+            collective = getattr(group, name)
             for output, tensor in zip(outputs, tensors, strict=True):
-                with _written(output) as into:
-                    getattr(group, name)(
-                        send=into if tensor is output else _read(tensor), recv=into, **how
-                    )
+                with _written(output) as recv:
+                    send = recv if tensor is output else _read(tensor)
+                    collective(send=send, recv=recv, **how)
 
         return self._run(opts, [*outputs, *tensors], body, outputs)
 
     def allreduce(self, tensors: list[Tensor], opts: Any = dist.AllreduceOptions()) -> Any:
-        return self._each(
-            "allreduce", opts, tensors, tensors, **_operation(tensors[0].dtype, opts.reduceOp)
-        )
+        how = _reduction_options(tensors[0].dtype, opts.reduceOp)
+        return self._each("allreduce", opts, tensors, tensors, **how)
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
         _one(tensors)
         return self._each("broadcast", opts, tensors, tensors, root=opts.rootRank)
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
-        how = _operation(_one(tensors).dtype, opts.reduceOp)
+        how = _reduction_options(_one(tensors).dtype, opts.reduceOp)
         return self._each("reduce", opts, tensors, tensors, root=opts.rootRank, **how)
 
     def allgather_into_tensor_coalesced(
@@ -420,12 +463,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> Any:
         def body(group: Group) -> None:
             for parts, tensor in zip(outputs, tensors, strict=True):
-                with _all_written(parts) as into:
-                    group.allgatherv(_read(tensor), into, [_read(part).numel() for part in parts])
+                with _all_written(parts) as recv:
+                    group.allgatherv(_read(tensor), recv, [_count(part) for part in parts])
 
-        return self._run(
-            opts, [*tensors, *(part for parts in outputs for part in parts)], body, outputs
-        )
+        all_parts = [part for parts in outputs for part in parts]
+        return self._run(opts, [*tensors, *all_parts], body, outputs)
 
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any = None
@@ -435,9 +477,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def reduce_scatter_tensor_coalesced(
         self, outputs: list[Tensor], tensors: list[Tensor], opts: Any
     ) -> Any:
-        return self._each(
-            "reduce_scatter", opts, outputs, tensors, **_operation(outputs[0].dtype, opts.reduceOp)
-        )
+        how = _reduction_options(outputs[0].dtype, opts.reduceOp)
+        return self._each("reduce_scatter", opts, outputs, tensors, **how)
 
     def _reduce_scatter_base(
         self, output: Tensor, tensor: Tensor, opts: Any = dist.ReduceScatterOptions()
@@ -445,14 +486,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self.reduce_scatter_tensor_coalesced([output], [tensor], opts)
 
     def reduce_scatter(self, outputs: list[Tensor], tensors: list[list[Tensor]], opts: Any) -> Any:
-        output, parts = _one(outputs), _one(tensors)
-        how = _operation(output.dtype, opts.reduceOp)
+        output = _one(outputs)
+        parts = _one(tensors)
+        how = _reduction_options(output.dtype, opts.reduceOp)
 
         def body(group: Group) -> None:
-            with _written(output) as into:
-                group.reduce_scatterv(
-                    _read(*parts), [_read(part).numel() for part in parts], into, **how
-                )
+            counts = [_count(part) for part in parts]
+            with _written(output) as recv:
+                group.reduce_scatterv(_read_all(parts), counts, recv, **how)
 
         return self._run(opts, [output, *parts], body, outputs)
 
@@ -464,43 +505,45 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         input_splits: list[int],
         opts: Any = None,
     ) -> Any:
-        def counts(of: Tensor, splits: list[int]) -> list[int]:
-            rows = of.shape[0]
+        def counts(tensor: Tensor, splits: list[int]) -> list[int]:
+            rows = tensor.shape[0]
             if not splits and rows % self._size:
                 raise InvalidArgumentError(
                     f"{rows} rows cannot be divided among {self._size} ranks"
                 )
-            return [
-                split * (_read(of).numel() // max(1, rows))
-                for split in splits or [rows // self._size] * self._size
-            ]
+            row = _count(tensor) // max(1, rows)
+            rows_by_rank = splits or [rows // self._size] * self._size
+            return [row * rows_of_rank for rows_of_rank in rows_by_rank]
 
-        sent, received = counts(tensor, input_splits), counts(output, output_splits)
         return self._each(
-            "alltoallv", opts, [output], [tensor], send_counts=sent, recv_counts=received
+            "alltoallv",
+            opts,
+            [output],
+            [tensor],
+            send_counts=counts(tensor, input_splits),
+            recv_counts=counts(output, output_splits),
         )
 
     def alltoall(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
         def body(group: Group) -> None:
-            sent, received = (
-                [_read(one).numel() for one in several] for several in (tensors, outputs)
-            )
-            with _all_written(outputs) as into:
-                group.alltoallv(_read(*tensors), sent, into, received)
+            send_counts = [_count(tensor) for tensor in tensors]
+            recv_counts = [_count(output) for output in outputs]
+            with _all_written(outputs) as recv:
+                group.alltoallv(_read_all(tensors), send_counts, recv, recv_counts)
 
         return self._run(opts, [*outputs, *tensors], body, outputs)
 
     def gather(self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any) -> Any:
         tensor = _one(tensors)
-        parts = _one(outputs) if self._rank == opts.rootRank else [tensor]
+        is_root = self._rank == opts.rootRank
+        parts = _one(outputs) if is_root else []
 
         def body(group: Group) -> None:
-            with (
-                _all_written(parts)
-                if self._rank == opts.rootRank
-                else contextlib.nullcontext() as into
-            ):
-                group.gather(_read(tensor), into, opts.rootRank)
+            if is_root:
+                with _all_written(parts) as recv:
+                    group.gather(_read(tensor), recv, opts.rootRank)
+            else:
+                group.gather(_read(tensor), None, opts.rootRank)
 
         return self._run(opts, [tensor, *parts], body, outputs)
 
@@ -509,55 +552,53 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         parts = _one(tensors) if self._rank == opts.rootRank else []
 
         def body(group: Group) -> None:
-            with _written(output) as into:
-                group.scatter(_read(*parts) if parts else None, into, opts.rootRank)
+            send = _read_all(parts) if parts else None
+            with _written(output) as recv:
+                group.scatter(send, recv, opts.rootRank)
 
         return self._run(opts, [output, *parts], body, outputs)
 
     def barrier(self, opts: Any = None) -> Any:
-        there = [
-            device
-            for device in self._lanes
-            if isinstance(device, torch.device) and device.type == "cuda"
-        ]
-        lane = self._lane(there[0] if there else torch.device("cpu"))
+        cuda_devices = self._cuda_devices()
+        executor = self._executor(cuda_devices[0] if cuda_devices else torch.device("cpu"))
 
         def body(group: Group) -> None:
-            group.barrier(
-                stream=torch.cuda.current_stream(lane.device)
-                if lane.device.type == "cuda"
-                else None
-            )
+            if cuda_devices:
+                group.barrier(stream=torch.cuda.current_stream(executor.device))
+            else:
+                group.barrier()
 
         if getattr(opts, "asyncOp", True):
-            return lane.later(body, [], [])
-        lane.now(body)
-        if lane.device.type == "cuda":
-            # the caller counts on it, as with NCCL
-            torch.cuda.current_stream(lane.device).synchronize()
+            return executor.submit(body, [], [])
+        executor.run(body)
+        if cuda_devices:
+            # Callers rely on this, because NCCL's back end does it.
+            torch.cuda.current_stream(executor.device).synchronize()
         return _DONE
 
-    # ---- messages: for each direction between two ranks, and each tag, a group of
-    # these two, in which the sender broadcasts
+    # ---- messages between two ranks
+    #
+    # For each direction between two ranks, and each tag, there is a group of these two, in
+    # which the sender broadcasts.
 
     def _message(self, tensors: list[Tensor], source: int, target: int, tag: int) -> Any:
         tensor = _one(tensors)
         key = (source, target, tag, tensor.device)
-        lane = self._lanes.get(key)
-        if lane is None:
+        executor = self._executors.get(key)
+        if executor is None:
             if source == target:
                 raise InvalidArgumentError(f"rank {source} cannot send to itself")
-            mine = int(self._rank == target)
-            make = functools.partial(
-                self._new_group, tensor.device, mine, 2, f"{source}-{target} {tag}"
-            )
-            lane = self._lanes[key] = _Lane(tensor.device, make, threaded=True)
+            rank_of_pair = int(self._rank == target)
+            name = f"{source}-{target} {tag}"
+            make = functools.partial(self._new_group, tensor.device, rank_of_pair, 2, name)
+            executor = _Executor(tensor.device, make, threaded=True)
+            self._executors[key] = executor
 
         def body(group: Group) -> None:
             with _written(tensor) as x:
                 group.broadcast(x)
 
-        return self._begun(lane.later(body, tensors, tensors))
+        return self._submitted(executor.submit(body, tensors, tensors))
 
     def send(self, tensors: list[Tensor], dst: int, tag: int) -> Any:
         return self._message(tensors, self._rank, dst, tag)
@@ -565,11 +606,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def recv(self, tensors: list[Tensor], src: int, tag: int) -> Any:
         return self._message(tensors, src, self._rank, tag)
 
-    def recv_anysource(self, tensors: list[Tensor], tag: int) -> Any:  # noqa: ARG002 - PyTorch's signature
+    def recv_anysource(self, tensors: list[Tensor], tag: int) -> Any:  # noqa: ARG002
         raise UnsupportedError("src: symm receives from a rank that is named, not from any")
 
     allreduce_coalesced = allreduce
-    # What later versions of PyTorch call the same.
+    # Later versions of PyTorch call these methods by other names.
     all_gather_single = _allgather_base
     all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = _reduce_scatter_base
@@ -582,6 +623,6 @@ def _create(given: Any, options: Any = None) -> ProcessGroup:
 
 
 dist.Backend.register_backend("symm", _create, extended_api=True, devices=["cpu", "cuda"])
-# From 2.15 on PyTorch's flight recorder attaches itself to groups of others, and asks
-# them for a back end in C++; this has none.
+# From 2.15 on, PyTorch's flight recorder attaches itself to process groups unless their back
+# end is listed here, and asks them for a back end in C++, which symm does not have.
 getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set[str]()).add("symm")

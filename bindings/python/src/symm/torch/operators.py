@@ -1,13 +1,17 @@
-"""Operators of PyTorch's library, which torch.compile, autograd and CUDA graphs
-understand: ``torch.ops.symm.all_reduce(x)``.
+"""Operators in PyTorch's registry, for instance ``torch.ops.symm.all_reduce(x)``.
 
-Common to all: [collective] [stream; blocking on the host]. `x` is any tensor;
-one in symmetric memory is used without a copy. The call is on the current
-stream of its device, and on the group that `use()` has given for that kind of
-device under the name `group`; else `group` is the name of a process group of
-``torch.distributed`` whose back end is symm. Errors are symm's.
+torch.compile, autograd and CUDA graphs know them. All are [collective] [stream; blocking on the
+host], and raise symm's errors.
 
-A gradient is that of the sum of all ranks' losses. `all_reduce_` and `barrier` have none.
+`x` is any tensor. A tensor in symmetric memory is used without a copy. The call is ordered on
+the current stream of its device.
+
+`group` is a name. `use()` gives it to a group, for that group's kind of device. Any other name
+is that of a process group of ``torch.distributed`` whose back end is symm; the empty name is
+the default process group.
+
+A gradient is the gradient of the sum of all ranks' losses. `all_reduce_` and `barrier` have
+none.
 """
 
 from __future__ import annotations
@@ -33,26 +37,30 @@ _groups: dict[tuple[str, str], Group] = {}
 
 
 def use(group: Group, name: str = "") -> str:
-    """From now on the operators mean `group` by `name`, on tensors of its kind of device;
-    it lives until `forget()`. [local]
+    """Give `name` to `group`, for operators on tensors of its kind of device. [local]
+
+    The group is kept alive until `forget()`.
     """
-    _groups[name, "cpu" if group._on_host else "cuda"] = group
+    device_type = "cpu" if group._on_host else "cuda"
+    _groups[name, device_type] = group
     return name
 
 
 def forget(name: str = "") -> None:
-    """End what `use()` has begun, for both kinds of device. [local]"""
-    for kind in ("cpu", "cuda"):
-        _groups.pop((name, kind), None)
+    """Take `name` from the groups that `use()` gave it to, for both kinds of device. [local]"""
+    for device_type in ("cpu", "cuda"):
+        _groups.pop((name, device_type), None)
 
 
 def group_of(name: str, device: torch.device) -> Group:
-    """The group that operators on tensors of `device` mean by
-    `name`. [local], but the first time for a process group.
+    """The group of that name for tensors on `device`.
+
+    [local], except for the first call for a process group, which is [collective].
     """
-    found = _groups.get((name, device.type))
-    if found is not None:
-        return found
+    used = _groups.get((name, device.type))
+    if used is not None:
+        return used
+
     from symm.torch.backend import ProcessGroup
 
     if torch.distributed.is_initialized():
@@ -64,11 +72,12 @@ def group_of(name: str, device: torch.device) -> Group:
         if isinstance(process_group, ProcessGroup):
             return process_group.group(device)
     raise InvalidArgumentError(
-        f"group: {name!r} is neither known for tensors on {device.type} (symm.torch.use) nor a process group of symm's"
+        f"group: {name!r} is neither known for tensors on {device.type} (symm.torch.use) "
+        "nor a process group of symm's"
     )
 
 
-# ---- what they do
+# ---- the operators
 
 library: Any = torch.library.Library("symm", "DEF")
 ops: Any = torch.ops.symm
@@ -77,8 +86,12 @@ ops: Any = torch.ops.symm
 def operator(
     schema: str, *, result: Callable[..., Any] = lambda *_: None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Define one: `result` makes its result for the kernel to fill, and is what tracers
-    see of it; None where there is none.
+    """Define an operator by its schema. The decorated function fills its result.
+
+    Args:
+        schema: the schema in PyTorch's notation.
+        result: makes the empty result from the operator's arguments; tracers see it as the
+            result. It returns None if the operator is in place.
     """
 
     def define(body: Body) -> Body:
@@ -86,70 +99,75 @@ def operator(
 
         def kernel(x: torch.Tensor, *arguments: Any) -> Any:
             out = result(x, *arguments)
-            if out is None:
-                if x.requires_grad and torch.is_grad_enabled():
-                    raise NotImplementedError(f"symm::{name} has no gradient")
-                dense = x.contiguous()
-                body(dense, dense, *arguments)
-                if dense is not x:
-                    x.copy_(dense)
-            else:
+            if out is not None:
                 body(x.contiguous(), out, *arguments)
-            return out
+                return out
 
-        for kind in ("CPU", "CUDA"):
-            library.impl(name, kernel, kind)
+            if x.requires_grad and torch.is_grad_enabled():
+                raise NotImplementedError(f"symm::{name} has no gradient")
+            dense = x.contiguous()
+            body(dense, dense, *arguments)
+            if dense is not x:
+                x.copy_(dense)
+            return None
+
+        for dispatch_key in ("CPU", "CUDA"):
+            library.impl(name, kernel, dispatch_key)
         torch.library.register_fake(f"symm::{name}", result, lib=library)
         return body
 
     return define
 
 
-def _alike(x: torch.Tensor, *_: Any) -> torch.Tensor:
+def _same_shape(x: torch.Tensor, *_: Any) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _gathered(x: torch.Tensor, group: str = "") -> torch.Tensor:
-    return x.new_empty((first_dimension(x.shape) * group_of(group, x.device).size, *x.shape[1:]))
+def _gathered_shape(x: torch.Tensor, group: str = "") -> torch.Tensor:
+    size = group_of(group, x.device).size
+    return x.new_empty((first_dimension(x.shape) * size, *x.shape[1:]))
 
 
-def _scattered(x: torch.Tensor, op: str = "sum", group: str = "") -> torch.Tensor:  # noqa: ARG001
+def _scattered_shape(x: torch.Tensor, op: str = "sum", group: str = "") -> torch.Tensor:  # noqa: ARG001
     size = group_of(group, x.device).size
     return x.new_empty((first_dimension(x.shape, size) // size, *x.shape[1:]))
 
 
-def _exchanged(
+def _exchanged_shape(
     x: torch.Tensor, group: str = "", send_rows: Rows = None, recv_rows: Rows = None
 ) -> torch.Tensor:
-    group_of(group, x.device)
+    group_of(group, x.device)  # raises if there is no such group
     rows = first_dimension(x.shape)
     if (send_rows is None) != (recv_rows is None):
         raise InvalidArgumentError("send_rows, recv_rows: both, or neither")
-    return x.new_empty((rows if recv_rows is None else sum(recv_rows), *x.shape[1:]))
+    if recv_rows is not None:
+        rows = sum(recv_rows)
+    return x.new_empty((rows, *x.shape[1:]))
 
 
 @operator('all_reduce_(Tensor(a!) x, str op="sum", str group="") -> ()')
-@operator('all_reduce(Tensor x, str op="sum", str group="") -> Tensor', result=_alike)
+@operator('all_reduce(Tensor x, str op="sum", str group="") -> Tensor', result=_same_shape)
 def all_reduce(x: torch.Tensor, out: torch.Tensor, op: str = "sum", group: str = "") -> None:
-    """Op over all ranks of `x`; with the underscore in place."""
+    """Op over all ranks of `x`; `all_reduce_` is in place."""
     group_of(group, x.device).allreduce(x, out, op)
 
 
-@operator('all_gather(Tensor x, str group="") -> Tensor', result=_gathered)
+@operator('all_gather(Tensor x, str group="") -> Tensor', result=_gathered_shape)
 def all_gather(x: torch.Tensor, out: torch.Tensor, group: str = "") -> None:
-    """All ranks' `x`, of equal shapes, one behind the other along the first dimension."""
+    """The concatenation of all ranks' `x`, of equal shapes, along the first dimension."""
     group_of(group, x.device).allgather(x, out)
 
 
-@operator('reduce_scatter(Tensor x, str op="sum", str group="") -> Tensor', result=_scattered)
+@operator('reduce_scatter(Tensor x, str op="sum", str group="") -> Tensor', result=_scattered_shape)
 def reduce_scatter(x: torch.Tensor, out: torch.Tensor, op: str = "sum", group: str = "") -> None:
     """This rank's part, along the first dimension, of op over all ranks of `x`."""
     group_of(group, x.device).reduce_scatter(x, out, op)
 
 
 @operator(
-    'all_to_all(Tensor x, str group="", SymInt[]? send_rows=None, SymInt[]? recv_rows=None) -> Tensor',
-    result=_exchanged,
+    'all_to_all(Tensor x, str group="", SymInt[]? send_rows=None, SymInt[]? recv_rows=None)'
+    " -> Tensor",
+    result=_exchanged_shape,
 )
 def all_to_all(
     x: torch.Tensor,
@@ -158,81 +176,92 @@ def all_to_all(
     send_rows: Rows = None,
     recv_rows: Rows = None,
 ) -> None:
-    """Part r of the result is rank r's part for this rank, along the first dimension;
-    without numbers of rows all are equal.
+    """Part r of the result is rank r's part for this rank, along the first dimension.
+
+    `send_rows` and `recv_rows` have the number of rows of each part; without them all parts are
+    equal.
     """
-    found = group_of(group, x.device)
+    member_group = group_of(group, x.device)
     if send_rows is None or recv_rows is None:
-        found.alltoall(x, out)
-    else:
-        row = x[:1].numel() or out[:1].numel()
-        found.alltoallv(x, [n * row for n in send_rows], out, [n * row for n in recv_rows])
+        member_group.alltoall(x, out)
+        return
+    row = x[:1].numel() or out[:1].numel()
+    send_counts = [rows * row for rows in send_rows]
+    recv_counts = [rows * row for rows in recv_rows]
+    member_group.alltoallv(x, send_counts, out, recv_counts)
 
 
-@operator('broadcast(Tensor x, int root=0, str group="") -> Tensor', result=_alike)
+@operator('broadcast(Tensor x, int root=0, str group="") -> Tensor', result=_same_shape)
 def broadcast(x: torch.Tensor, out: torch.Tensor, root: int = 0, group: str = "") -> None:
     """The root's `x`, of the same shape on all ranks."""
     group_of(group, x.device).broadcast(x, out, root)
 
 
-@operator('reduce(Tensor x, str op="sum", int root=0, str group="") -> Tensor', result=_alike)
+@operator('reduce(Tensor x, str op="sum", int root=0, str group="") -> Tensor', result=_same_shape)
 def reduce(
     x: torch.Tensor, out: torch.Tensor, op: str = "sum", root: int = 0, group: str = ""
 ) -> None:
     """Op over all ranks of `x` on the root, zeros elsewhere."""
-    found = group_of(group, x.device)
-    found.reduce(x, out, op, root)
-    if found.rank != root:
+    member_group = group_of(group, x.device)
+    member_group.reduce(x, out, op, root)
+    if member_group.rank != root:
         out.zero_()
 
 
 @operator('barrier(Tensor(a!) x, str group="") -> ()')
 def barrier(x: torch.Tensor, out: torch.Tensor, group: str = "") -> None:  # noqa: ARG001
-    """A barrier between what was done with `x` before and what is done with it after: so
-    tracers keep its place. `x` stays.
+    """A barrier between earlier and later uses of `x`, which stays as it is.
+
+    `x` is an operand so that tracers keep the barrier in its place.
     """
-    found = group_of(group, x.device)
-    found.barrier(stream=None if found._on_host else torch.cuda.current_stream(x.device))
+    member_group = group_of(group, x.device)
+    stream = None if member_group._on_host else torch.cuda.current_stream(x.device)
+    member_group.barrier(stream=stream)
 
 
-# ---- their gradients: of the context, the result's
-# gradient, and the operator's arguments behind `x`
+# ---- gradients
+#
+# The arguments of a backward function are the context, the gradient of the result, and the
+# arguments of the operator after `x`.
 
 
-def _of_all_reduce(context: Any, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
+def _backward_of_all_reduce(context: Any, dy: torch.Tensor, op: str, group: str) -> torch.Tensor:
     kind = member(Op, op)
     if kind in (Op.SUM, Op.AVG):
-        return ops.all_reduce(given, op, group)
+        return ops.all_reduce(dy, op, group)
     if kind == Op.PROD:
         raise NotImplementedError("symm::all_reduce has no gradient for 'prod'")
+
+    # Ranks that have the extreme share the gradient, as in torch.amax().
     x, output = context.saved_tensors
-    # ranks that have the extreme share the gradient, as in torch.amax()
-    chosen = (x == output).to(given.dtype)
-    return ops.all_reduce(given, "sum", group) * chosen / ops.all_reduce(chosen, "sum", group)
+    is_extreme = (x == output).to(dy.dtype)
+    count = ops.all_reduce(is_extreme, "sum", group)
+    return ops.all_reduce(dy, "sum", group) * is_extreme / count
 
 
-def _share(name: str, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
-    """The part that each operand of a sum or an average has in a gradient."""
+def _share(name: str, dy: torch.Tensor, op: str, group: str) -> torch.Tensor:
+    """The gradient of one operand of a sum or an average."""
     kind = member(Op, op)
     if kind not in (Op.SUM, Op.AVG):
         raise NotImplementedError(f"symm::{name} has no gradient for {op!r}")
-    return given if kind == Op.SUM else given / group_of(group, given.device).size
+    return dy if kind == Op.SUM else dy / group_of(group, dy.device).size
 
 
 def _differentiate(name: str, backward: Callable[..., torch.Tensor]) -> None:
-    # called by these names
+    # PyTorch passes these arguments by name.
     def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
         ctx.arguments = inputs[1:]
-        if member(Op, inputs[1] if name == "all_reduce" else "sum") in (Op.MIN, Op.MAX):
+        op = inputs[1] if name == "all_reduce" else "sum"
+        if member(Op, op) in (Op.MIN, Op.MAX):
             ctx.save_for_backward(inputs[0], output)
 
-    def whole(ctx: Any, given: torch.Tensor) -> Any:
-        return backward(ctx, given, *ctx.arguments), *(None for _ in ctx.arguments)
+    def gradients(ctx: Any, dy: torch.Tensor) -> Any:
+        return backward(ctx, dy, *ctx.arguments), *(None for _ in ctx.arguments)
 
-    torch.library.register_autograd(f"symm::{name}", whole, setup_context=setup, lib=library)
+    torch.library.register_autograd(f"symm::{name}", gradients, setup_context=setup, lib=library)
 
 
-_differentiate("all_reduce", _of_all_reduce)
+_differentiate("all_reduce", _backward_of_all_reduce)
 _differentiate(
     "reduce_scatter",
     lambda _, dy, op, group: ops.all_gather(_share("reduce_scatter", dy, op, group), group),
@@ -242,7 +271,8 @@ _differentiate(
     "all_to_all",
     lambda _, dy, group, send_rows, recv_rows: ops.all_to_all(dy, group, recv_rows, send_rows),
 )
-# Read by all ranks, or a compiler leaves the call out on those that do not.
+# reduce() has a result on every rank, zeros elsewhere than on the root. So every rank reads it,
+# and no compiler leaves the call out on some of them.
 _differentiate("broadcast", lambda _, dy, root, group: ops.reduce(dy, "sum", root, group))
 _differentiate(
     "reduce",
