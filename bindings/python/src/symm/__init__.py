@@ -1,8 +1,7 @@
 """symm: symmetric memory for any language.
 
-Ranks form a `Group`, allocate a block of the same size
-each, and from then on every rank can load from and store to
-every other rank's block. Collectives run on that memory. ::
+Ranks form a `Group` and allocate a block of the same size each. From then on every rank can
+load from and store to every other rank's block. Collectives run on that memory. ::
 
     import symm
 
@@ -11,10 +10,14 @@ every other rank's block. Collectives run on that memory. ::
         a.numpy()[:] = group.rank
         group.allreduce(a)
 
-In the docstrings, [local] calls involve this rank only, [collective] ones must be made
-by every rank; [blocking] ones return when the work is done, [stream] ones are ordered
-on a CUDA stream, and blocking on the host. Time-outs are in seconds, sizes in bytes
-where the name says so, else in elements.
+Tags in the docstrings:
+
+- [local]: the call involves this rank only.
+- [collective]: every rank of the group must make the call.
+- [blocking]: the call returns when the work is done.
+- [stream]: the work is ordered on a CUDA stream; on the host the call is blocking.
+
+Time-outs are in seconds. Sizes are in bytes where the name says so (`nbytes`), else in elements.
 """
 
 from types import ModuleType as _Module
@@ -104,7 +107,7 @@ from symm.memory import (
 )
 
 __version__ = "0.2.0"
-# What is imported above, without the modules that it comes from.
+# The public names are the imports above, without the modules that they come from.
 __all__ = sorted(
     name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _Module)
 )

@@ -1,5 +1,6 @@
-"""The tool: ``symm``, or ``python -m symm``. ``--prefix``
-says where headers, library and CMake files lie.
+"""The command-line tool: ``symm``, or ``python -m symm``.
+
+``symm --prefix`` prints the directory that holds the headers, the library and the CMake files.
 """
 
 import os
@@ -8,7 +9,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Become the tool, which lies beside this file."""
+    """Replace this process by the tool, which lies in bin/ beside this file."""
     prefix = Path(__file__).resolve().parent
     if sys.argv[1:] == ["--prefix"]:
         print(prefix)

@@ -1,8 +1,8 @@
-"""Loads libsymm and the extension over it, and owns the handles that it gives.
+"""Loading of libsymm and of the extension over it, and ownership of the library's handles.
 
-The library is the one in lib/ beside this file, unless SYMM_LIB
-names another: the extension asks for libsymm.so.0, and the dynamic
-linker answers with a library of that SONAME that is loaded already.
+The library is the one in lib/ beside this file, unless SYMM_LIB names another. The extension
+needs libsymm.so.0, and the dynamic linker takes an already loaded library of that SONAME. So
+the library that SYMM_LIB names is loaded first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _override = os.environ.get("SYMM_LIB")
 if _override:
     ctypes.CDLL(_override)
 
-from symm import _raw as raw  # noqa: E402 - not before the library is chosen
+from symm import _raw as raw  # noqa: E402 - only after the library has been chosen
 
 __all__ = ["BUILT_FOR", "Closing", "Owned", "raw", "version"]
 
@@ -32,11 +32,11 @@ def _text(version: int) -> str:
 
 
 def version() -> str:
-    """Version of the loaded library, for instance ``"0.2.0"``. [local]"""
+    """The version of the loaded library, for instance ``"0.2.0"``. [local]"""
     return _text(raw.symm_version())
 
 
-# The ABI only ever grows within a major version (and its soname).
+# Within a major version, and so within a SONAME, the ABI only grows.
 _loaded = raw.symm_version()
 if _loaded >> 16 != BUILT_FOR >> 16 or _loaded >> 8 < BUILT_FOR >> 8:
     raise ImportError(
@@ -45,10 +45,10 @@ if _loaded >> 16 != BUILT_FOR >> 16 or _loaded >> 8 < BUILT_FOR >> 8:
 
 
 class Closing:
-    """A context manager that ends by `close()`."""
+    """A context manager that calls `close()` at its end."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release what the object holds."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -59,13 +59,13 @@ class Closing:
 
 
 class Owned:
-    """Owns one reference to a handle. Releasing is local,
-    never waits and never fails, so a finalizer may do it.
+    """The owner of one reference to a handle of the library.
 
-    A closed object keeps working as far as it can: calls on it raise `InvalidHandleError`.
+    Releasing a handle is local, never waits and never fails, so a finalizer may do it. Calls
+    on a closed object raise `InvalidHandleError`.
     """
 
-    _handle: int = 0  # of a closed object; NULL to the library
+    _handle: int = 0  # what a closed object has: NULL to the library
     _release: Callable[[int], None]
 
     def __init__(self, handle: int, release: Callable[[int], None]) -> None:
@@ -73,25 +73,24 @@ class Owned:
         self._release = release
 
     def close(self) -> None:
-        """Let go of it now instead of when Python does.
-        [local] Never waits. More than once is allowed.
+        """Release the handle now instead of when Python frees the object. [local]
 
-        Do not close an object while another thread is inside a call on it;
-        ``Group.abort()`` ends such a call.
+        Never waits. Calling it more than once is allowed. Do not close an object while another
+        thread is inside a call on it; ``Group.abort()`` ends such a call.
         """
-        # One step, so that of two threads only one releases.
+        # pop() is one step, so only one of two threads that close the object releases.
         handle = self.__dict__.pop("_handle", 0)
         if handle:
             self._release(handle)
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the object was closed."""
         return not self._handle
 
     def __del__(self) -> None:
         self.close()
 
-    # A copy would release the handle a second time, another process has another heap.
+    # A copy would release the handle a second time, and a handle means nothing in another process.
     def __reduce__(self) -> Any:
         raise TypeError(f"{type(self).__name__} cannot be copied or pickled")

@@ -1,4 +1,8 @@
-"""Arrays of any package as operands: where they lie, how many elements of what, on which device."""
+"""Arrays of any package as operands of the library.
+
+An operand is an address, a number of elements and their type. Each reader in this file takes
+arrays of one protocol, and returns the operand with the device that its memory lies on.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
 
     AnyOperand: TypeAlias = "Operand | View"
     Device: TypeAlias = tuple[int, int]  # DLPack's (device type, device id)
+    # The operand, its device, whether it is contiguous, and whether it may be written.
+    Found: TypeAlias = tuple["Operand", Device, bool, bool]
 
     class OnDevice(Protocol):
         """The device that a group works on, as far as operands are checked against it."""
@@ -23,13 +29,15 @@ if TYPE_CHECKING:
         device: int
         device_key: Device
 
+
 _HOST = (CPU, 0)
 _ON_HOST = frozenset({CPU, CUDA_HOST})
 _ON_CUDA = frozenset({CUDA, CUDA_HOST, CUDA_MANAGED})
+_UNKNOWN_DEVICE_TYPE = -1
 
 
 class Operand(NamedTuple):
-    """A contiguous array as the library sees it. `keep` holds its memory."""
+    """A contiguous array as the library sees it. `keep` keeps its memory alive."""
 
     pointer: int
     size: int
@@ -47,12 +55,20 @@ def operand(
 ) -> Operand | View:
     """Read `array` as an operand of a call on `group`, ordered on `stream`.
 
-    Accepted are symmetric arrays, tensors of PyTorch, NumPy arrays (with ml_dtypes),
-    whatever speaks DLPack, and on the host whatever has the buffer protocol.
+    Accepted are symmetric arrays, tensors of PyTorch, NumPy arrays (with ml_dtypes), any
+    object that speaks DLPack, and on the host any object with the buffer protocol.
+
+    Args:
+        array: the array.
+        name: the parameter of the call, for messages.
+        group: the group of the call.
+        stream: the CUstream of the call; 0 on the host.
+        written: whether the call writes to the array.
 
     Raises:
-        InvalidArgumentError: it is not contiguous, cannot be written, has an unknown
-        element type, or lies on another device. TypeError: it is no array.
+        InvalidArgumentError: the array is not contiguous, cannot be written, has an unknown
+            element type, or lies on another device than the group's.
+        TypeError: `array` is not an array.
     """
     found: Operand | View
     if isinstance(array, View):
@@ -60,14 +76,9 @@ def operand(
         if array.device_key == group.device_key:
             return array
         found, device, contiguous, writable = array, array.device_key, True, True
-    elif hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
-        found, device, contiguous, writable = _of_tensor(array)
-    elif (struct := getattr(array, "__array_struct__", None)) is not None:
-        found, device, contiguous, writable = _of_array_struct(array, struct, name)
-    elif hasattr(array, "__dlpack__"):
-        found, device, contiguous, writable = _of_dlpack(array, name, stream)
     else:
-        found, device, contiguous, writable = _of_buffer(array, name)
+        found, device, contiguous, writable = _read(array, name, stream)
+
     if not contiguous:
         raise InvalidArgumentError(f"{name}: is not contiguous")
     if written and not writable:
@@ -76,70 +87,82 @@ def operand(
     return found
 
 
-def _require_device(device: tuple[int, int], name: str, group: OnDevice) -> None:
+def _require_device(device: Device, name: str, group: OnDevice) -> None:
+    device_type, device_id = device
     if group._on_host:
-        if device[0] not in _ON_HOST:
+        if device_type not in _ON_HOST:
             raise InvalidArgumentError(
-                f"{name}: lies on a device (DLPack type {device[0]}), the group works on host memory"
+                f"{name}: lies on a device (DLPack type {device_type}), "
+                "the group works on host memory"
             )
-    elif device[0] not in _ON_CUDA:
+    elif device_type not in _ON_CUDA:
         raise InvalidArgumentError(
             f"{name}: lies in host memory, the group works on CUDA device {group.device}"
         )
-    elif device[0] == CUDA and device[1] != group.device:
+    elif device_type == CUDA and device_id != group.device:
         raise InvalidArgumentError(
-            f"{name}: lies on CUDA device {device[1]}, the group works on {group.device}"
+            f"{name}: lies on CUDA device {device_id}, the group works on {group.device}"
         )
 
 
-_Found = tuple[Operand, tuple[int, int], bool, bool]
+def _read(array: Any, name: str, stream: int) -> Found:
+    if hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
+        return _read_tensor(array)
+    struct = getattr(array, "__array_struct__", None)
+    if struct is not None:
+        return _read_array_struct(array, struct, name)
+    if hasattr(array, "__dlpack__"):
+        return _read_dlpack(array, name, stream)
+    return _read_buffer(array, name)
 
 
-def _of_tensor(tensor: Any) -> _Found:
-    # PyTorch: quicker than a capsule, and every version of it has all types this way.
-    device = tensor.device
-    kind = (
-        (CUDA, device.index) if device.type == "cuda" else (CPU if device.type == "cpu" else -1, 0)
-    )
-    return (
-        Operand(tensor.data_ptr(), tensor.numel(), dtype_of(tensor.dtype), tensor),
-        kind,
-        tensor.is_contiguous(),
-        True,
-    )
+def _read_tensor(tensor: Any) -> Found:
+    # PyTorch's own attributes are quicker than a capsule, and every version has them for all
+    # element types.
+    kind = tensor.device.type
+    if kind == "cuda":
+        device = (CUDA, tensor.device.index)
+    elif kind == "cpu":
+        device = _HOST
+    else:
+        device = (_UNKNOWN_DEVICE_TYPE, 0)
+    read = Operand(tensor.data_ptr(), tensor.numel(), dtype_of(tensor.dtype), tensor)
+    return read, device, tensor.is_contiguous(), True
 
 
-def _of_array_struct(array: Any, struct: object, name: str) -> _Found:
-    # NumPy: quicker than DLPack, which besides does not take
-    # ml_dtypes and, before NumPy 2.1, what is read-only.
+def _read_array_struct(array: Any, struct: object, name: str) -> Found:
+    # NumPy's array interface is quicker than DLPack. DLPack also lacks the types of ml_dtypes
+    # and, before NumPy 2.1, read-only arrays.
     pointer, size, value, contiguous, writable, native = raw.array_struct_read(struct)
     if not native:
         raise InvalidArgumentError(
             f"{name}: elements are not aligned or not in this machine's byte order"
         )
-    # ml_dtypes may call its types floats too
+
+    # ml_dtypes may say that its types are floats, too, so only NumPy's own types are known by
+    # their kind and size.
     known = by_value.get(value) if array.dtype.isbuiltin == 1 else None
-    writable = writable and array.flags.writeable  # NumPy's numbers show a copy, which is
+    # NumPy's scalars show a copy of themselves, which is writable. The scalar itself is not.
+    writable = writable and array.flags.writeable
     try:
-        return (
-            Operand(pointer, size, known or dtype_of(array.dtype), struct),
-            _HOST,
-            contiguous,
-            writable,
-        )
+        dtype = known or dtype_of(array.dtype)
     except ValueError as error:
         raise InvalidArgumentError(f"{name}: {error}") from None
+    return Operand(pointer, size, dtype, struct), _HOST, contiguous, writable
 
 
-def _of_dlpack(array: Any, name: str, stream: int) -> _Found:
-    kind = array.__dlpack_device__()
-    # The producer makes our stream wait for what is
-    # under way; 1 stands for the legacy default stream.
-    arguments: dict[str, Any] = {"stream": stream or 1} if kind[0] == CUDA else {}
+def _read_dlpack(array: Any, name: str, stream: int) -> Found:
+    device = array.__dlpack_device__()
+    arguments: dict[str, Any] = {}
+    if device[0] == CUDA:
+        # The producer makes this stream wait for its pending work. In DLPack, 1 is the legacy
+        # default stream.
+        arguments["stream"] = stream or 1
     try:
         capsule = array.__dlpack__(max_version=(1, 1), **arguments)
-    except TypeError:  # a producer of before max_version
+    except TypeError:  # the producer is older than max_version
         capsule = array.__dlpack__(**arguments)
+
     pointer, size, value, device_type, device_id, contiguous, writable, _ = raw.dlpack_read(capsule)
     if value not in by_value:
         raise InvalidArgumentError(
@@ -147,15 +170,11 @@ def _of_dlpack(array: Any, name: str, stream: int) -> _Found:
         )
     # JAX's arrays are immutable, although its capsules do not say so.
     writable = writable and type(array).__module__.partition(".")[0] not in ("jax", "jaxlib")
-    return (
-        Operand(pointer, size, by_value[value], capsule),
-        (device_type, device_id),
-        contiguous,
-        writable,
-    )
+    read = Operand(pointer, size, by_value[value], capsule)
+    return read, (device_type, device_id), contiguous, writable
 
 
-def _of_buffer(array: Any, name: str) -> _Found:
+def _read_buffer(array: Any, name: str) -> Found:
     try:
         view = memoryview(array)
     except TypeError:
@@ -165,15 +184,15 @@ def _of_buffer(array: Any, name: str) -> _Found:
     dtype = dtype_of_format(view.format)
     if dtype is None:
         raise InvalidArgumentError(f"{name}: elements of format {view.format!r} are not known")
+
     size = view.nbytes // view.itemsize
-    pointer = _address(view) if view.c_contiguous and size else 0
+    pointer = _address_of(view) if view.c_contiguous and size else 0
     return Operand(pointer, size, dtype, view), _HOST, view.c_contiguous, not view.readonly
 
 
-def _address(view: memoryview) -> int:
-    """The address of a buffer. ctypes tells it for writable
-    ones only; bytes are read through a pointer.
-    """
+def _address_of(view: memoryview) -> int:
+    # ctypes gives the address of writable buffers only. The address of bytes is read through a
+    # pointer.
     if not view.readonly:
         return ctypes.addressof(ctypes.c_char.from_buffer(view))
     if isinstance(view.obj, bytes) and view.nbytes == len(view.obj):

@@ -1,4 +1,4 @@
-"""Streams and time-outs as callers give them, and as the library wants them."""
+"""Conversion of streams and time-outs from what callers give to what the library takes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ NOW = 2**64 - 2
 
 
 def milliseconds(seconds: float | None) -> int:
-    """A time-out for the library: None is the default,
-    ``math.inf`` for ever, 0 looks once, else at least 1 ms.
+    """Convert a time-out in seconds to the library's milliseconds.
+
+    None is the library's default, ``math.inf`` waits for ever, and 0 looks once without
+    waiting. Any other time-out is rounded up to at least 1 ms.
     """
     if seconds is None:
         return 0
@@ -29,13 +31,15 @@ def milliseconds(seconds: float | None) -> int:
 
 
 def within(seconds: float | None) -> tuple[int] | None:
-    """The options of a call that waits so long."""
+    """The options struct of a call that waits for at most `seconds`, as `milliseconds()` has it."""
     return None if seconds is None else (milliseconds(seconds),)
 
 
 def handle_of(stream: Any) -> int:
-    """The CUstream of a stream: an integer, or a stream object of PyTorch, CuPy or
-    anything with ``__cuda_stream__()``.
+    """The CUstream of a stream.
+
+    A stream is an integer, or a stream object of PyTorch, of CuPy or of any package that has
+    ``__cuda_stream__()``.
     """
     if isinstance(stream, int):
         return stream
@@ -47,16 +51,17 @@ def handle_of(stream: Any) -> int:
     if protocol is not None:
         return int(protocol()[1])
     raise TypeError(
-        f"stream: {stream!r} is neither an integer nor a stream of PyTorch or CuPy, nor has it __cuda_stream__()"
+        f"stream: {stream!r} is neither an integer nor a stream of PyTorch or CuPy, "
+        "nor has it __cuda_stream__()"
     )
 
 
 def current_of(array: Any) -> int | None:
-    """The stream on which the framework of `array` works now; None if it has no such notion."""
+    """The current stream of the framework of `array`; None if it has no current stream."""
     framework = type(array).__module__.partition(".")[0]
     if framework == "torch":
         if array.device.type != "cuda":
-            return None  # a mistake, which the operand's check names
+            return None  # a CPU tensor in a CUDA group; the operand's check refuses it
         return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
     if framework == "cupy":
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
@@ -64,16 +69,16 @@ def current_of(array: Any) -> int | None:
 
 
 def current_on(device: int) -> int | None:
-    """The stream on which this thread's framework works now; None if there is none.
+    """The current stream of the framework that this thread uses on `device`; None if none is used.
 
-    Of PyTorch and CuPy, if both are used, the one that has
-    been told to work on another than its default stream.
+    If both PyTorch and CuPy are used, the one counts whose current stream is not its default
+    stream, PyTorch first.
     """
-    found = None
+    current = None
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        found = int(torch.cuda.current_stream(device).cuda_stream)
+        current = int(torch.cuda.current_stream(device).cuda_stream)
     cupy = sys.modules.get("cupy")
-    if not found and cupy is not None:
-        found = int(cupy.cuda.get_current_stream().ptr) or found
-    return found
+    if not current and cupy is not None:
+        current = int(cupy.cuda.get_current_stream().ptr) or current
+    return current

@@ -1,4 +1,4 @@
-"""Contiguous arrays in memory of symm's, and how other packages see them without a copy."""
+"""Contiguous arrays in symm's memory, and the protocols by which other packages share them."""
 
 from __future__ import annotations
 
@@ -20,38 +20,44 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     class _Exporter:
-        """The buffer protocol, in the extension."""
+        """The buffer protocol, which the extension implements."""
 else:
     _Exporter = raw.make_exporter_type()
 
-# DLPack's device types, as far as symm's memory may lie on them
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-_LEGACY_STREAM = 1  # in DLPack's and the driver's numbering
+# DLPack's device types that memory of operands may have.
+CPU = 1
+CUDA = 2
+CUDA_HOST = 3
+CUDA_MANAGED = 13
+
+# The legacy default stream, in DLPack's numbering and the driver's.
+_LEGACY_STREAM = 1
 
 
 def extents_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    """A shape as a tuple of integers of Python's, which unlike those of NumPy do not overflow."""
-    extents = tuple(map(index, shape if hasattr(shape, "__iter__") else (shape,)))
+    """A shape as a tuple of Python's integers, which unlike NumPy's do not overflow."""
+    given = shape if hasattr(shape, "__iter__") else (shape,)
+    extents = tuple(map(index, given))
     if any(extent < 0 for extent in extents):
         raise InvalidArgumentError(f"shape: {extents} has negative extents")
     return extents
 
 
 class View(_Exporter):
-    """A contiguous array in memory of symm's.
+    """A contiguous array in symm's memory.
 
-    NumPy (``numpy.asarray(a)``), PyTorch (``torch.from_dlpack(a)``), JAX and CuPy see
-    the same memory, without a copy: by DLPack, by the buffer protocol and
-    ``__array_interface__`` (host), by ``__cuda_array_interface__`` (CUDA). The memory
-    lives as long as any of these views.
+    NumPy (``numpy.asarray(a)``), PyTorch (``torch.from_dlpack(a)``), JAX and CuPy see the same
+    memory without a copy: by DLPack, on the host by the buffer protocol and
+    ``__array_interface__``, on CUDA by ``__cuda_array_interface__``. The memory lives as long
+    as any of these views.
 
     Attributes:
-        shape: extents, C order.
-        dtype: element type, a `DType`.
+        shape: the extents, in C order.
+        dtype: the element type, a `DType`.
         code: SYMM_DTYPE_* of the elements.
-        size: number of elements.
-        nbytes: number of bytes.
-        pointer: address in this process.
+        size: the number of elements.
+        nbytes: the number of bytes.
+        pointer: the address in this process.
         device_key: DLPack's (device type, device id).
     """
 
@@ -71,13 +77,11 @@ class View(_Exporter):
         raise NotImplementedError
 
     def _order(self, stream: int) -> None:
-        """Let `stream` wait for what this package has
-        issued on the memory, whichever stream it was on.
-        """
+        """Make `stream` wait for all work on the memory that this package issued on any stream."""
         raise NotImplementedError
 
     def _require_open(self) -> None:
-        """Raise if the memory was given back."""
+        """Raise InvalidHandleError if the memory was released."""
 
     def reshape(self, *shape: int) -> Self:
         """The same elements in another shape; one extent may be -1. [local]"""
@@ -90,8 +94,9 @@ class View(_Exporter):
         return self._derive(0, shape, self.dtype)
 
     def view(self, dtype: DTypeLike) -> Self:
-        """The same bytes as elements of another type; the
-        last extent changes with their size. [local]
+        """The same bytes as elements of another type. [local]
+
+        The last extent changes with the size of the elements.
         """
         other = dtype_of(dtype)
         row = (self.shape[-1] if self.shape else 1) * self.dtype.itemsize
@@ -107,25 +112,27 @@ class View(_Exporter):
         """A part along the first axis: an index, or a slice without a step. [local]"""
         if not self.shape:
             raise IndexError("an array without axes cannot be indexed")
+        if isinstance(key, tuple):
+            raise TypeError(
+                "an array of symm's has parts along its first axis only; "
+                "index a view of it: a.numpy()[...]"
+            )
+
         row = self.nbytes // self.shape[0] if self.shape[0] else 0
         if isinstance(key, slice):
             start, stop, step = key.indices(self.shape[0])
             if step != 1:
                 raise IndexError("a part of an array must be contiguous")
             return self._derive(start * row, (max(0, stop - start), *self.shape[1:]), self.dtype)
-        if isinstance(key, tuple):
-            raise TypeError(
-                "an array of symm's has parts along its first axis only; index a view of it: a.numpy()[...]"
-            )
-        index = range(self.shape[0])[key]
-        return self._derive(index * row, self.shape[1:], self.dtype)
+        position = range(self.shape[0])[key]
+        return self._derive(position * row, self.shape[1:], self.dtype)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """As NumPy's view of it does: ``a.numpy()[key] = value``. [local] Host only."""
+        """Store into the array as NumPy does: ``a.numpy()[key] = value``. [local] Host only."""
         self.numpy()[key] = value
 
     def __iter__(self) -> Iterator[Self]:
-        return (self[index] for index in range(len(self)))
+        return (self[position] for position in range(len(self)))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -134,12 +141,12 @@ class View(_Exporter):
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """The number of bytes of an element."""
         return self.dtype.itemsize
 
     # ---- for other processes
@@ -147,46 +154,51 @@ class View(_Exporter):
     def export_token(
         self, *, hold: float | None = None, hold_imports: int = 0, stream: Any = None
     ) -> bytes:
-        """Plain bytes by which any process of this user on this
-        machine can map this array's bytes. [local] [stream]
+        """A token by which any process of this user on this machine can map the array's bytes.
+
+        [local] [stream] A token is plain bytes.
 
         Args:
-            hold: seconds for which the memory is kept for this token though everything
-            here is gone; None: $SYMM_IPC_HOLD_MS,
-                else it is not.
-            hold_imports: or until the token was imported so often; 0: only `hold` ends it.
-            stream: what was issued on it before is there after the import.
+            hold: seconds for which the memory is kept for this token after all its handles in
+                this process are gone; None: $SYMM_IPC_HOLD_MS, and without it the memory is
+                not kept.
+            hold_imports: the number of imports after which the memory is not kept any longer;
+                0: only `hold` ends it.
+            stream: work that was issued on this stream before is visible after the import.
 
         Raises:
-            InvalidArgumentError: the array is of another rank's block; only the owner exports.
-            UnsupportedError: `hold` of an import, which only its owner can hold.
+            InvalidArgumentError: the array is in another rank's block; only the owner exports.
+            UnsupportedError: `hold` for imported memory, which only its owner can hold.
             UnavailableError: the directory for the socket is not private.
         """
         self._require_open()
-        options = None if hold is None and not hold_imports else (milliseconds(hold), hold_imports)
-        return raw.symm_ipc_export(
-            self.pointer, self.nbytes, options, 0 if stream is None else handle_of(stream)
-        )
+        options = None
+        if hold is not None or hold_imports:
+            options = (milliseconds(hold), hold_imports)
+        cuda_stream = 0 if stream is None else handle_of(stream)
+        return raw.symm_ipc_export(self.pointer, self.nbytes, options, cuda_stream)
 
     def withdraw(self, timeout: float | None = None) -> None:
-        """End the tokens of any part of this array and wait
-        until nobody holds a lease on it. [local] [blocking]
+        """Invalidate the tokens of any part of this array, and wait until all leases on it ended.
 
-        Then it may be written anew and exported again.
+        [local] [blocking] Afterwards the array may be written anew and exported again.
 
         Args:
             timeout: seconds; None: $SYMM_TIMEOUT_MS, else 60.
 
         Raises:
-            DeadlineError: names a holder; the tokens have ended all the same.
-            PeerFailedError: a holder is gone, but may still write. Do not use the memory again.
+            DeadlineError: a process still holds a lease; the message names it. The tokens are
+                invalid all the same.
+            PeerFailedError: the holder of a lease is gone, but may still write. Do not use the
+                memory again.
         """
         self._require_open()
         raw.symm_ipc_withdraw(self.pointer, self.nbytes, milliseconds(timeout))
 
     def holders(self) -> IpcHolders:
-        """Who holds leases on any part of this array, without ending its tokens. [local]
-        Never waits; looks at all leases.
+        """Describe the leases on any part of this array, and their holders. [local]
+
+        The tokens stay valid. Never waits; looks at all leases.
         """
         self._require_open()
         return IpcHolders.read(raw.symm_ipc_holders(self.pointer, self.nbytes))
@@ -194,7 +206,7 @@ class View(_Exporter):
     # ---- how other packages see it
 
     def _buffer(self) -> tuple[int, int, str, tuple[int, ...]]:
-        """For the buffer protocol."""
+        """(address, item size, format, shape), for the buffer protocol."""
         self._require_open()
         if self.device_key[0] != CPU:
             raise BufferError("this array is in device memory; the buffer protocol is for the host")
@@ -213,7 +225,7 @@ class View(_Exporter):
         return interface | {"stream": _LEGACY_STREAM}
 
     def _interface(self, device_type: int) -> dict[str, Any]:
-        # AttributeError, because that is how packages ask whether an object has the protocol.
+        # Packages ask by AttributeError whether an object has the protocol.
         if self.device_key[0] != device_type:
             raise AttributeError(f"this array is not on a device of type {device_type}")
         if self.dtype.typestr is None:
@@ -226,14 +238,16 @@ class View(_Exporter):
         }
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        # NumPy comes here for the types that it does not have itself.
+        # NumPy calls this for element types that the buffer protocol does not have.
         import numpy as np
 
         if self.device_key[0] != CPU:
             raise TypeError(
-                "this array is in device memory: take a.torch(), cupy.asarray(a), or a group of backend='host'"
+                "this array is in device memory: "
+                "take a.torch(), cupy.asarray(a), or a group of backend='host'"
             )
-        found = np.asarray(self.view("u8"))
+
+        seen = np.asarray(self.view("u8"))
         if self.dtype.format:
             kind: Any = self.dtype.long_name
         else:
@@ -241,15 +255,17 @@ class View(_Exporter):
                 import ml_dtypes
             except ImportError:
                 raise TypeError(
-                    f"NumPy needs the package ml_dtypes for {self.dtype!r}; view('u8') shows the bytes"
+                    f"NumPy needs the package ml_dtypes for {self.dtype!r}; "
+                    "view('u8') shows the bytes"
                 ) from None
             kind = getattr(ml_dtypes, self.dtype.long_name)
-        found = found.view(kind).reshape(self.shape)
-        if dtype is not None and found.dtype != dtype:
+        seen = seen.view(kind).reshape(self.shape)
+
+        if dtype is not None and seen.dtype != dtype:
             if copy is False:
                 raise ValueError(f"a view of {self.dtype!r} as {dtype} needs a copy")
-            return cast("np.ndarray[Any, Any]", found.astype(dtype))
-        return cast("np.ndarray[Any, Any]", found.copy() if copy else found)
+            return cast("np.ndarray[Any, Any]", seen.astype(dtype))
+        return cast("np.ndarray[Any, Any]", seen.copy() if copy else seen)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device_key
@@ -264,10 +280,10 @@ class View(_Exporter):
     ) -> object:
         """A DLPack capsule. [local]
 
-        With CUDA, `stream` (None or 1: the legacy default stream, 2: the
-        per-thread one, -1: do nothing) is made to wait for all that this
-        package has issued on the group, from any thread; what other
-        packages write through views of their own is theirs to order.
+        With CUDA, `stream` is made to wait for all work that this package has issued on the
+        group, from any thread. Stream numbers are DLPack's: None or 1 is the legacy default
+        stream, 2 the per-thread default stream, and -1 means no wait. Work that another package
+        issues through a view of its own must be ordered by that package.
         """
         self._require_open()
         if dl_device is not None and tuple(dl_device) != self.device_key:
@@ -276,11 +292,13 @@ class View(_Exporter):
             )
         if copy:
             raise BufferError("this memory is exported without a copy only")
+
         if self.device_key[0] == CUDA:
             if stream != -1:
                 self._order(stream or _LEGACY_STREAM)
         elif stream not in (None, -1):
             raise BufferError("stream: must be None for host memory")
+
         versioned = max_version is not None and max_version[0] >= 1
         return raw.dlpack_make(
             self, self.pointer, self.dtype.value, self.shape, *self.device_key, int(versioned)
@@ -298,15 +316,13 @@ class View(_Exporter):
 
         if self.dtype.format:
             return cast("torch.Tensor", torch.from_dlpack(self))
-        # Not every version of PyTorch takes fp8 by DLPack.
-        return cast(
-            "torch.Tensor",
-            torch.from_dlpack(self.view("u8"))
-            .view(getattr(torch, self.dtype.long_name))
-            .reshape(self.shape),
-        )
+        # Not every version of PyTorch accepts fp8 by DLPack, so it sees the bytes first.
+        as_bytes = torch.from_dlpack(self.view("u8"))
+        typed = as_bytes.view(getattr(torch, self.dtype.long_name))
+        return cast("torch.Tensor", typed.reshape(self.shape))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "an array of symm's cannot be copied by copy() and deepcopy(), or pickled; copy one of its views"
+            "an array of symm's cannot be copied by copy() and deepcopy(), or pickled; "
+            "copy one of its views"
         )

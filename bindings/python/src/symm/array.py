@@ -1,4 +1,4 @@
-"""Symmetric arrays: a part of a rank's block with a shape and an element type."""
+"""Symmetric arrays: parts of a rank's block with a shape and an element type."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 
 def element_bytes(value: float, dtype: DType) -> bytes:
-    """One element as it lies in memory; `UnsupportedError` for fp8 other than 0."""
+    """The bytes of one element of type `dtype`, in memory order.
+
+    Raises:
+        InvalidArgumentError: `value` is not a value of the type.
+        UnsupportedError: the type is fp8, and `value` is not 0.
+    """
     if value == 0 and math.copysign(1, value) > 0:
         return bytes(dtype.itemsize)
     try:
         if dtype.format:
-            whole = dtype.format not in "efd" and int(value) == value
-            return struct.pack("<" + dtype.format, int(value) if whole else value)
+            is_integer = dtype.format not in "efd" and int(value) == value
+            return struct.pack("<" + dtype.format, int(value) if is_integer else value)
         if dtype == bf16:
             (bits,) = struct.unpack("<I", struct.pack("<f", value))
             if not math.isnan(value):  # round to nearest, ties to even
@@ -36,15 +41,18 @@ def element_bytes(value: float, dtype: DType) -> bytes:
 
 
 class SymmArray(View):
-    """A contiguous piece of one rank's block. Made by ``Group.empty()``,
-    ``Group.from_buffer()`` and ``Memory.array()``.
+    """A contiguous part of one rank's block.
 
-    See `View` for how NumPy, PyTorch, JAX and CuPy see it, and for its other attributes.
+    ``Group.empty()``, ``Group.from_buffer()``, ``Memory.array()`` and ``Heap.empty()`` make
+    them. `View` says how NumPy, PyTorch, JAX and CuPy see the array, and has the other
+    attributes.
 
     Attributes:
-        memory: of which it is a part. group: the group of that. rank: whose block this
-        is; writing to another rank's is allowed, ordered by signals and barriers.
-        offset: bytes from the start of the block.
+        memory: the memory that the array is a part of.
+        group: the group of that memory.
+        rank: the rank whose block this is. Writing to another rank's block is allowed; signals
+            and barriers order the accesses.
+        offset: bytes from the start of the block to the array.
     """
 
     def __init__(
@@ -58,13 +66,15 @@ class SymmArray(View):
         dtype: DType,
     ) -> None:
         super().__init__(block + offset, shape, dtype, memory.group.device_key)
+
         if offset % dtype.itemsize:
             raise InvalidArgumentError(
                 f"offset: {offset} is not a multiple of the {dtype.itemsize} bytes of an element"
             )
         if offset < 0 or offset + self.nbytes > memory.nbytes:
             raise InvalidArgumentError(
-                f"shape: {self.nbytes} bytes at {offset} go beyond the block of {memory.nbytes} bytes"
+                f"shape: {self.nbytes} bytes at {offset} go beyond the block "
+                f"of {memory.nbytes} bytes"
             )
         self.memory = memory
         self.group = memory.group
@@ -82,58 +92,70 @@ class SymmArray(View):
         raw.symm_stream_wait(self._mapping.group, stream, ALL_STREAMS)
 
     def record_use(self, stream: Any = None) -> None:
-        """As ``Memory.record_use()``, which it is for: all of the memory."""
+        """Record that `stream` uses the whole memory: ``Memory.record_use()``. [local] [stream]"""
         self.memory.record_use(stream)
 
     def peer(self, rank: int) -> SymmArray:
-        """The same piece of `rank`'s block. [local] Valid even after that rank died."""
+        """The corresponding part of `rank`'s block. [local] Valid even after that rank died."""
         return self.memory.array(self.shape, self.dtype, rank=rank, offset=self.offset)
 
-    # ---- data and signals, to the same place in another rank's block
+    # ---- data and signals to and from the corresponding part of another rank's block
 
     def put(self, source: Any, rank: int, *, signal: int | None = None, stream: Any = None) -> None:
-        """Copy all of `source` to where this array begins, in
-        `rank`'s block. [local] [stream] See ``Memory.put()``.
+        """Copy all of `source` to the start of this array's part of `rank`'s block.
+
+        [local] [stream] Parameters and errors are those of ``Memory.put()``.
 
         Raises:
-            InvalidArgumentError: `source` has more bytes
-            than this array, and what ``Memory.put()`` says.
+            InvalidArgumentError: `source` has more bytes than this array.
         """
         self.memory.put(rank, self.offset, source, signal=signal, stream=stream, _room=self.nbytes)
 
     def get(self, rank: int, destination: Any, *, stream: Any = None) -> None:
-        """Fill all of `destination` from where this array begins, in `rank`'s block.
-        [local] [stream] See ``Memory.get()``.
+        """Fill all of `destination` from the start of this array's part of `rank`'s block.
+
+        [local] [stream] Parameters and errors are those of ``Memory.get()``.
+
+        Raises:
+            InvalidArgumentError: `destination` has more bytes than this array.
         """
         self.memory.get(rank, self.offset, destination, stream=stream, _room=self.nbytes)
 
     def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
-        """As ``Memory.signal()``; channels belong to the memory, not to the array."""
+        """Send a signal: ``Memory.signal()``. [local] [stream]
+
+        Channels belong to the memory, not to the array.
+        """
         self.memory.signal(rank, channel, stream=stream)
 
     def wait_signal(
         self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
     ) -> None:
-        """As ``Memory.wait_signal()``."""
+        """Take a signal: ``Memory.wait_signal()``. [local] [stream; blocking on the host]"""
         self.memory.wait_signal(rank, channel, timeout=timeout, stream=stream)
 
     def fill(self, value: float, *, stream: Any = None) -> None:
         """Set every element to `value`. [local] [stream]
 
         Raises:
-            InvalidArgumentError: the array does not consist of whole 32-bit words, or
-            has no such elements. UnsupportedError: the value is no repeated 32-bit
-            word: some of the 8-byte types, and fp8 other than 0.
+            InvalidArgumentError: the array does not consist of whole 32-bit words, or `value`
+                is not a value of its element type.
+            UnsupportedError: the element is not a repeated 32-bit word. That concerns some
+                values of the 8-byte types, and fp8 other than 0.
         """
         element = element_bytes(value, self.dtype)
+        if self.nbytes % 4:
+            raise InvalidArgumentError(f"{self.nbytes} bytes are not whole 32-bit words")
         word = (element * 4)[:4]
-        if element not in (word * 2, word, word[:2], word[:1]) or self.nbytes % 4:
-            if self.nbytes % 4:
-                raise InvalidArgumentError(f"{self.nbytes} bytes are not whole 32-bit words")
+        if element not in (word * 2, word, word[:2], word[:1]):
             raise UnsupportedError(f"{value} of {self.dtype!r} is no repeated 32-bit word")
+
         self.memory.fill32(
             self.rank, self.offset, int.from_bytes(word, "little"), self.nbytes // 4, stream=stream
         )
 
     def __repr__(self) -> str:
-        return f"<symm.SymmArray {self.shape} of {self.dtype.name} in the block of rank {self.rank} of {self.memory.size}>"
+        return (
+            f"<symm.SymmArray {self.shape} of {self.dtype.name} "
+            f"in the block of rank {self.rank} of {self.memory.size}>"
+        )

@@ -1,16 +1,21 @@
 """The collectives, as methods of a group.
 
-Common to all: [collective] [stream; blocking on the host]. ``send`` and ``recv`` are
-contiguous arrays on the group's device of any package that speaks DLPack (or, on the
-host, with the buffer protocol); symmetric arrays of the same group are used without a
-copy. They must not overlap unless in place. Shapes do not matter, numbers of elements
-do. With CUDA the call is ordered on ``stream``, or if it is None on the current stream
-of the framework of ``send``, else of ``recv``, else of PyTorch or CuPy if they are
+All of them are [collective] [stream; blocking on the host].
+
+Operands. `send` and `recv` are contiguous arrays on the group's device, of any package that
+speaks DLPack or, on the host, has the buffer protocol. Symmetric arrays of the same group are
+used without a copy. Operands must not overlap unless the call is in place. Shapes do not
+matter, numbers of elements do.
+
+Streams. With CUDA the call is ordered on `stream`. If that is None, it is ordered on the
+current stream of the framework of `send`, else of `recv`, else of PyTorch or CuPy if they are
 used, else on the legacy default stream.
 
-Errors of all: `InvalidArgumentError` (nothing has happened anywhere then);
-`DeadlineError`, `PeerFailedError` and `AbortedError` name the rank; `MismatchError` if
-ranks disagree in operation, element type, op, root or count.
+Errors of all collectives:
+
+- `InvalidArgumentError`: an argument is wrong. Nothing has happened on any rank.
+- `DeadlineError`, `PeerFailedError` and `AbortedError`: the exception names the rank.
+- `MismatchError`: ranks disagree in operation, element type, op, root or count.
 """
 
 from __future__ import annotations
@@ -31,26 +36,27 @@ from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
     from typing_extensions import TypedDict, Unpack
 
     from symm._operand import AnyOperand
 
     class CallOptions(TypedDict, total=False):
-        """What all take, as `Collectives.allreduce()` says."""
+        """The options that all collectives take; `Collectives.allreduce()` explains them."""
 
         algorithm: Algorithm | str | None
         timeout: float | None
         stream: Any
 
     class ReductionOptions(CallOptions, total=False):
-        """What reductions take beside that."""
+        """The options that reductions take in addition."""
 
         scale: Any
         scale_position: Scale | str
 
 
 _allreduce = raw.symm_allreduce
-_NARROW = (f16, bf16, f8e4m3, f8e5m2)
+_NARROW_FLOATS = (f16, bf16, f8e4m3, f8e5m2)
 
 
 def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[int, int] | None:
@@ -62,8 +68,14 @@ def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[
 def _require(
     recv: AnyOperand, send: AnyOperand, *, factor: int = 1, divisor: int = 1, wider: bool = False
 ) -> None:
-    if recv.dtype is not send.dtype and not (wider and recv.dtype is f32 and send.dtype in _NARROW):
-        raise InvalidArgumentError(f"recv: is of {recv.dtype!r}, send of {send.dtype!r}")
+    """Check that `recv` has the type of `send`, and factor / divisor times its elements.
+
+    With `wider`, `recv` may also be f32 where `send` is a narrower float.
+    """
+    if recv.dtype is not send.dtype:
+        is_wider = recv.dtype is f32 and send.dtype in _NARROW_FLOATS
+        if not (wider and is_wider):
+            raise InvalidArgumentError(f"recv: is of {recv.dtype!r}, send of {send.dtype!r}")
     if recv.size * divisor != send.size * factor:
         expected = send.size * factor // divisor
         raise InvalidArgumentError(
@@ -72,7 +84,7 @@ def _require(
 
 
 def first_dimension(shape: Sequence[int], ranks: int = 1) -> int:
-    """Length of the first dimension of `x`, which is to be divided among so many."""
+    """The length of the first dimension of `shape`, which must be divisible by `ranks`."""
     if not shape:
         raise InvalidArgumentError("x: has no dimension to divide or to gather along")
     if shape[0] % ranks:
@@ -81,8 +93,10 @@ def first_dimension(shape: Sequence[int], ranks: int = 1) -> int:
 
 
 class Collectives(Owned):
-    """Part of `Group`. ``**options`` are algorithm, timeout and
-    stream, of reductions also scale, as of `allreduce()`.
+    """The collectives of a `Group`.
+
+    All methods take the options `algorithm`, `timeout` and `stream` by keyword. Reductions also
+    take `scale` and `scale_position`. `allreduce()` explains them.
     """
 
     _on_host: bool
@@ -91,16 +105,23 @@ class Collectives(Owned):
     rank: int
     size: int
 
+    # ---- operands and options, as the library takes them
+
     def _stream(self, stream: Any, *arrays: Any) -> int:
-        """The stream of a call: the one given, else the current one of the first array
-        that has one, else of the framework.
+        """The CUstream of a call; 0 on the host.
+
+        It is `stream` if given, else the current stream of the first array whose framework has
+        one, else the current stream of the framework in use.
         """
         if stream is not None:
             return handle_of(stream)
         if self._on_host:
             return 0
-        found = next((found for array in arrays if (found := current_of(array)) is not None), None)
-        return (current_on(self.device) or 0) if found is None else found
+        for array in arrays:
+            current = current_of(array)
+            if current is not None:
+                return current
+        return current_on(self.device) or 0
 
     def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> AnyOperand:
         return _operand.operand(array, name, self, stream, written=written)
@@ -113,15 +134,18 @@ class Collectives(Owned):
         timeout: float | None = None,
         stream: Any = None,
     ) -> tuple[AnyOperand, AnyOperand, tuple[int, int] | None, int]:
-        """Both operands, of which `recv` is None when in place, and the options and the
-        stream as the library takes them.
+        """Convert the arguments of a call: (send, recv, options, CUstream).
+
+        If `recv` is None or `send` itself, the call is in place, and both operands are one
+        object.
         """
-        number = self._stream(stream, send, recv)
+        cuda_stream = self._stream(stream, send, recv)
         in_place = recv is None or recv is send
-        source = target = self._operand(send, "send", number, written=in_place)
+        source = self._operand(send, "send", cuda_stream, written=in_place)
+        target = source
         if not in_place:
-            target = self._operand(recv, "recv", number, written=True)
-        return source, target, _options(algorithm, timeout), number
+            target = self._operand(recv, "recv", cuda_stream, written=True)
+        return source, target, _options(algorithm, timeout), cuda_stream
 
     def _begin_with(
         self,
@@ -131,13 +155,14 @@ class Collectives(Owned):
         timeout: float | None = None,
         stream: Any = None,
     ) -> tuple[AnyOperand, tuple[int, int] | None, int]:
-        """The same for a rank that has one operand only."""
-        number = self._stream(stream, operand)
-        return (
-            self._operand(operand, name, number, written=name == "recv"),
-            _options(algorithm, timeout),
-            number,
-        )
+        """Convert the arguments of a call in which this rank has one operand.
+
+        Returns:
+            (operand, options, CUstream)
+        """
+        cuda_stream = self._stream(stream, operand)
+        converted = self._operand(operand, name, cuda_stream, written=name == "recv")
+        return converted, _options(algorithm, timeout), cuda_stream
 
     def _begin_reduction(
         self,
@@ -147,33 +172,38 @@ class Collectives(Owned):
         scale_position: Scale | str = Scale.BEFORE,
         **options: Unpack[CallOptions],
     ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
-        """As `_begin()`, with a factor, or with `recv` of f32 where `send` is narrower."""
-        source, target, how, number = self._begin(send, recv, **options)
+        """Convert the arguments of a reduction: (send, recv, options, CUstream).
+
+        The options have more fields than those of `_begin()` if there is a scale, or if `recv`
+        is of another type than `send`.
+        """
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         wider = target.code != source.code
         if scale is None and not wider:
-            return source, target, how, number
-        position, value, pointer = Scale.NONE, 0.0, 0
+            return source, target, call_options, cuda_stream
+
+        position = Scale.NONE
+        value = 0.0
+        pointer = 0
         if scale is not None:
             position = member(Scale, scale_position)
             if isinstance(scale, Real):
                 value = float(scale)
             else:
-                factor = self._operand(scale, "scale", number)
+                factor = self._operand(scale, "scale", cuda_stream)
                 if factor.dtype is not f32 or factor.size != 1:
                     raise InvalidArgumentError(
                         f"scale: is {factor.size} elements of {factor.dtype!r}, not one of symm.f32"
                     )
                 pointer = factor.pointer
         result = target.code if wider else 0
-        return (
-            source,
-            target,
-            (*(how or (int(Algorithm.AUTO), 0)), int(position), result, value, pointer),
-            number,
-        )
+
+        algorithm_and_timeout = call_options or (int(Algorithm.AUTO), 0)
+        extended = (*algorithm_and_timeout, int(position), result, value, pointer)
+        return source, target, extended, cuda_stream
 
     def _part(self, elements: int) -> int:
-        """Elements of each rank's part of an array."""
+        """The number of elements of each rank's part of an array."""
         if elements % self.size:
             raise InvalidArgumentError(
                 f"send: {elements} elements cannot be divided among {self.size} ranks"
@@ -181,156 +211,14 @@ class Collectives(Owned):
         return elements // self.size
 
     def _part_at(self, part: AnyOperand, whole: AnyOperand, rank: int) -> tuple[int, int]:
-        """Address and elements of `part`, which in place is `rank`'s of `whole`."""
-        count = self._part(whole.size) if part is whole else part.size
-        return part.pointer + (rank * count * part.dtype.itemsize if part is whole else 0), count
+        """The address and the number of elements of the operand `part`.
 
-    def allreduce(
-        self,
-        send: Any,
-        recv: Any = None,
-        op: Op | str = Op.SUM,
-        **options: Unpack[ReductionOptions],
-    ) -> None:
-        """``recv[i]`` = op over all ranks of ``send[i]``, on every rank.
-
-        Args:
-            send: n elements. recv: n elements; None: in place. Of f32 where `send` is
-            of a narrower float: the result is not rounded. op: "sum", "avg", "min",
-            "max" or "prod". algorithm: force one; the same on all ranks. timeout:
-            seconds; None: the group's. stream: see above. scale: a factor: a number,
-            the same on all ranks, or an array of one f32, which is read when the call
-            runs. scale_position: "before": of every operand, or "after": of the result.
+        In place, where `part` is `whole`, these are of `rank`'s part of `whole`.
         """
-        if recv is None:
-            recv = send
-        # Small host calls cost as much as the way to them, so symmetric arrays that
-        # need no look take the short one.
-        if (
-            type(send) is SymmArray
-            and type(recv) is SymmArray
-            and self.device_key is send.device_key is recv.device_key
-            and self._on_host
-            and send.size == recv.size
-            and send.code == recv.code
-            and not options
-        ):
-            source: AnyOperand = send
-            target: AnyOperand = recv
-            how, number = None, 0
-        else:
-            source, target, how, number = self._begin_reduction(send, recv, **options)
-            if target is not source:
-                _require(target, source, wider=True)
-        op = op if type(op) is Op else member(Op, op)
-        _allreduce(
-            self._handle, source.pointer, target.pointer, source.size, source.code, op, how, number
-        )
-
-    def reduce_scatter(
-        self,
-        send: Any,
-        recv: Any = None,
-        op: Op | str = Op.SUM,
-        **options: Unpack[ReductionOptions],
-    ) -> None:
-        """``recv[i]`` = op over all ranks of ``send[rank * n + i]``, i < n.
-
-        Args:
-            send: size * n elements.
-            recv: n elements, also of f32; None: in place, into this rank's part of `send`.
-        """
-        source, target, how, number = self._begin_reduction(send, recv, **options)
-        pointer, count = self._part_at(target, source, self.rank)
-        if target is not source:
-            _require(target, source, divisor=self.size, wider=True)
-        raw.symm_reduce_scatter(
-            self._handle, source.pointer, pointer, count, source.code, member(Op, op), how, number
-        )
-
-    def allgather(self, send: Any, recv: Any, **options: Unpack[CallOptions]) -> None:
-        """``recv[r * n + i]`` = rank r's ``send[i]``, i < n.
-
-        Args:
-            send: n elements; None: in place, this rank's part of `recv`.
-            recv: size * n elements.
-        """
-        source, target, how, number = self._begin(recv if send is None else send, recv, **options)
-        pointer, count = self._part_at(source, target, self.rank)
-        if target is not source:
-            _require(target, source, factor=self.size)
-        raw.symm_allgather(self._handle, pointer, target.pointer, count, target.code, how, number)
-
-    def broadcast(
-        self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]
-    ) -> None:
-        """``recv[i]`` = the root's ``send[i]``, on every rank.
-
-        Args:
-            send: n elements, read on the root only.
-            recv: n elements; None: in place.
-            root: whose elements.
-        """
-        source, target, how, number = self._begin(send, recv, **options)
-        _require(target, source)
-        raw.symm_broadcast(
-            self._handle,
-            source.pointer,
-            target.pointer,
-            source.size,
-            source.code,
-            root,
-            how,
-            number,
-        )
-
-    def reduce(
-        self,
-        send: Any,
-        recv: Any = None,
-        op: Op | str = Op.SUM,
-        root: int = 0,
-        **options: Unpack[ReductionOptions],
-    ) -> None:
-        """``recv[i]`` = op over all ranks of ``send[i]``, on the root only.
-
-        Args:
-            send: n elements.
-            recv: n elements, also of f32, written on the root only; None: in place.
-            root: who receives.
-        """
-        source, target, how, number = self._begin_reduction(send, recv, **options)
-        _require(target, source, wider=True)
-        raw.symm_reduce(
-            self._handle,
-            source.pointer,
-            target.pointer,
-            source.size,
-            source.code,
-            member(Op, op),
-            root,
-            how,
-            number,
-        )
-
-    def alltoall(self, send: Any, recv: Any = None, **options: Unpack[CallOptions]) -> None:
-        """``recv[r * n + i]`` = rank r's ``send[rank * n + i]``, i < n.
-
-        Args:
-            send: size * n elements.
-            recv: size * n elements; None: in place.
-        """
-        source, target, how, number = self._begin(send, recv, **options)
-        _require(target, source)
-        raw.symm_alltoall(
-            self._handle,
-            source.pointer,
-            target.pointer,
-            self._part(source.size),
-            source.code,
-            how,
-            number,
-        )
+        if part is not whole:
+            return part.pointer, part.size
+        count = self._part(whole.size)
+        return whole.pointer + rank * count * whole.dtype.itemsize, count
 
     def _require_blocks(
         self,
@@ -339,13 +227,14 @@ class Collectives(Owned):
         counts: Sequence[int],
         displacements: Sequence[int] | None,
     ) -> None:
-        """Blocks of `operand` by rank, within it."""
+        """Check that there is a block for each rank, and that all blocks lie within `operand`."""
         for what, numbers in (("counts", counts), ("displacements", displacements)):
             if numbers is not None and len(numbers) != self.size:
                 raise InvalidArgumentError(
                     f"{name}_{what}: has {len(numbers)} numbers for {self.size} ranks"
                 )
-        counts = [index(n) for n in counts]  # those of NumPy overflow
+
+        counts = [index(n) for n in counts]  # NumPy's integers overflow
         places = (
             accumulate(counts, initial=0) if displacements is None else map(index, displacements)
         )
@@ -363,20 +252,335 @@ class Collectives(Owned):
         counts: Sequence[int],
         displacements: Sequence[int] | None,
     ) -> int:
-        """Where this rank's block lies that `operand` is; in place, in `whole`."""
-        own = counts[self.rank]
+        """The address of this rank's block.
+
+        The block is `operand`. In place, where `operand` is `whole`, it is this rank's block of
+        `whole`.
+        """
+        own_count = counts[self.rank]
         if operand is whole:
-            at = (
-                sum(map(index, counts[: self.rank]))
-                if displacements is None
-                else index(displacements[self.rank])
-            )
+            if displacements is None:
+                at = sum(map(index, counts[: self.rank]))
+            else:
+                at = index(displacements[self.rank])
             return whole.pointer + at * whole.dtype.itemsize
-        if operand.size != own or operand.dtype is not whole.dtype:
+
+        if operand.size != own_count or operand.dtype is not whole.dtype:
             raise InvalidArgumentError(
-                f"{name}: has {operand.size} {operand.dtype!r}, not {own} {whole.dtype!r}"
+                f"{name}: has {operand.size} {operand.dtype!r}, not {own_count} {whole.dtype!r}"
             )
         return operand.pointer
+
+    # ---- collectives of equal counts
+
+    def allreduce(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        **options: Unpack[ReductionOptions],
+    ) -> None:
+        """``recv[i]`` = op over all ranks of ``send[i]``, on every rank.
+
+        Args:
+            send: n elements.
+            recv: n elements; None: in place. If `send` is of a narrower float, `recv` may be of
+                f32, and the result is not rounded to the narrower type.
+            op: "sum", "avg", "min", "max" or "prod".
+            algorithm: the algorithm to use, the same on all ranks; None: the library chooses.
+            timeout: seconds; None: the group's.
+            stream: the stream of the call; None: see the top of this module.
+            scale: a factor: a number, the same on all ranks, or an array of one f32, which is
+                read when the call runs.
+            scale_position: "before": every operand is scaled; "after": the result is scaled.
+        """
+        if recv is None:
+            recv = send
+
+        # Small host calls are as expensive as the Python code before them. So symmetric arrays
+        # of the group that need no conversion skip it.
+        if (
+            type(send) is SymmArray
+            and type(recv) is SymmArray
+            and self.device_key is send.device_key is recv.device_key
+            and self._on_host
+            and send.size == recv.size
+            and send.code == recv.code
+            and not options
+        ):
+            source: AnyOperand = send
+            target: AnyOperand = recv
+            call_options, cuda_stream = None, 0
+        else:
+            source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
+            if target is not source:
+                _require(target, source, wider=True)
+
+        op = op if type(op) is Op else member(Op, op)
+        _allreduce(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            source.size,
+            source.code,
+            op,
+            call_options,
+            cuda_stream,
+        )
+
+    def reduce_scatter(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        **options: Unpack[ReductionOptions],
+    ) -> None:
+        """``recv[i]`` = op over all ranks of ``send[rank * n + i]``, i < n.
+
+        Args:
+            send: size * n elements.
+            recv: n elements, also of f32 as for `allreduce()`; None: in place, into this rank's
+                part of `send`.
+            op: the operation of `allreduce()`.
+            **options: algorithm, timeout, stream, scale and scale_position of `allreduce()`.
+        """
+        source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
+        pointer, count = self._part_at(target, source, self.rank)
+        if target is not source:
+            _require(target, source, divisor=self.size, wider=True)
+        raw.symm_reduce_scatter(
+            self._handle,
+            source.pointer,
+            pointer,
+            count,
+            source.code,
+            member(Op, op),
+            call_options,
+            cuda_stream,
+        )
+
+    def allgather(self, send: Any, recv: Any, **options: Unpack[CallOptions]) -> None:
+        """``recv[r * n + i]`` = rank r's ``send[i]``, i < n.
+
+        Args:
+            send: n elements; None: in place, this rank's part of `recv`.
+            recv: size * n elements.
+            **options: algorithm, timeout and stream of `allreduce()`.
+        """
+        whole_if_in_place = recv if send is None else send
+        source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
+        pointer, count = self._part_at(source, target, self.rank)
+        if target is not source:
+            _require(target, source, factor=self.size)
+        raw.symm_allgather(
+            self._handle, pointer, target.pointer, count, target.code, call_options, cuda_stream
+        )
+
+    def broadcast(
+        self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]
+    ) -> None:
+        """``recv[i]`` = the root's ``send[i]``, on every rank.
+
+        Args:
+            send: n elements, which are read on the root only.
+            recv: n elements; None: in place.
+            root: the rank whose elements are sent.
+            **options: algorithm, timeout and stream of `allreduce()`.
+        """
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
+        _require(target, source)
+        raw.symm_broadcast(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            source.size,
+            source.code,
+            root,
+            call_options,
+            cuda_stream,
+        )
+
+    def reduce(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        root: int = 0,
+        **options: Unpack[ReductionOptions],
+    ) -> None:
+        """``recv[i]`` = op over all ranks of ``send[i]``, on the root only.
+
+        Args:
+            send: n elements.
+            recv: n elements, also of f32 as for `allreduce()`, which are written on the root
+                only; None: in place.
+            op: the operation of `allreduce()`.
+            root: the rank that receives.
+            **options: algorithm, timeout, stream, scale and scale_position of `allreduce()`.
+        """
+        source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
+        _require(target, source, wider=True)
+        raw.symm_reduce(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            source.size,
+            source.code,
+            member(Op, op),
+            root,
+            call_options,
+            cuda_stream,
+        )
+
+    def alltoall(self, send: Any, recv: Any = None, **options: Unpack[CallOptions]) -> None:
+        """``recv[r * n + i]`` = rank r's ``send[rank * n + i]``, i < n.
+
+        Args:
+            send: size * n elements.
+            recv: size * n elements; None: in place.
+            **options: algorithm, timeout and stream of `allreduce()`.
+        """
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
+        _require(target, source)
+        raw.symm_alltoall(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            self._part(source.size),
+            source.code,
+            call_options,
+            cuda_stream,
+        )
+
+    def gather(
+        self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]
+    ) -> None:
+        """``recv[r * n + i]`` = rank r's ``send[i]``, i < n, on the root.
+
+        Args:
+            send: n elements; None, on the root only: in place, the root's part of `recv`.
+            recv: size * n elements on the root; ignored on other ranks.
+            root: the rank that receives.
+            **options: algorithm, timeout and stream of `allreduce()`.
+        """
+        if self.rank != root:
+            source, call_options, cuda_stream = self._begin_with(send, "send", **options)
+            raw.symm_gather(
+                self._handle,
+                source.pointer,
+                None,
+                source.size,
+                source.code,
+                root,
+                call_options,
+                cuda_stream,
+            )
+            return
+
+        whole_if_in_place = recv if send is None else send
+        source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
+        pointer, count = self._part_at(source, target, root)
+        if target is not source:
+            _require(target, source, factor=self.size)
+        raw.symm_gather(
+            self._handle,
+            pointer,
+            target.pointer,
+            count,
+            source.code,
+            root,
+            call_options,
+            cuda_stream,
+        )
+
+    def scatter(
+        self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]
+    ) -> None:
+        """``recv[i]`` = the root's ``send[rank * n + i]``, i < n.
+
+        Args:
+            send: size * n elements on the root; ignored on other ranks.
+            recv: n elements; None, on the root only: in place, the root's part of `send`.
+            root: the rank that sends.
+            **options: algorithm, timeout and stream of `allreduce()`.
+        """
+        if self.rank != root:
+            target, call_options, cuda_stream = self._begin_with(recv, "recv", **options)
+            raw.symm_scatter(
+                self._handle,
+                None,
+                target.pointer,
+                target.size,
+                target.code,
+                root,
+                call_options,
+                cuda_stream,
+            )
+            return
+
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
+        pointer, count = self._part_at(target, source, root)
+        if target is not source:
+            _require(target, source, divisor=self.size)
+        raw.symm_scatter(
+            self._handle,
+            source.pointer,
+            pointer,
+            count,
+            target.code,
+            root,
+            call_options,
+            cuda_stream,
+        )
+
+    def allgather_rows(
+        self,
+        send: Any,
+        recv: Any,
+        rows: int,
+        recv_stride: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """All-gather along the last dimension.
+
+        Each row of `recv` is the concatenation of all ranks' rows of `send`.
+
+        Args:
+            send: rows * n elements.
+            recv: rows of size * n elements.
+            rows: the number of rows.
+            recv_stride: elements from the start of one row of `recv` to the next; None:
+                size * n.
+            **options: algorithm, timeout and stream of `allreduce()`.
+        """
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
+        rows = index(rows)
+        count = source.size // rows if rows else 0
+        stride = self.size * count if recv_stride is None else index(recv_stride)
+        needed = (rows - 1) * stride + self.size * count if count else 0
+
+        if count * rows != source.size:
+            raise InvalidArgumentError(
+                f"send: {source.size} elements cannot be divided into {rows} rows"
+            )
+        if target.size < needed or target.dtype is not source.dtype:
+            raise InvalidArgumentError(
+                f"recv: has {target.size} {target.dtype!r}; {needed} {source.dtype!r} are needed"
+            )
+
+        raw.symm_allgather_rows(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            rows,
+            count,
+            stride,
+            source.code,
+            call_options,
+            cuda_stream,
+        )
+
+    # ---- collectives of counts by rank
 
     def allgatherv(
         self,
@@ -389,12 +593,15 @@ class Collectives(Owned):
         """``recv[recv_displacements[r] + i]`` = rank r's ``send[i]``, i < ``recv_counts[r]``.
 
         Args:
-            send: ``recv_counts[rank]`` elements; None: in place, this rank's block of
-            `recv`. recv: elements for all blocks, which do not overlap. recv_counts:
-            elements of each rank's block; the same on all ranks. recv_displacements:
-            where each block begins, in elements; None: one behind the other.
+            send: ``recv_counts[rank]`` elements; None: in place, this rank's block of `recv`.
+            recv: elements for all blocks, which do not overlap.
+            recv_counts: the number of elements of each rank's block; the same on all ranks.
+            recv_displacements: the start of each rank's block, in elements; None: the blocks
+                are contiguous, in the order of the ranks.
+            **options: algorithm, timeout and stream of `allreduce()`.
         """
-        source, target, how, number = self._begin(recv if send is None else send, recv, **options)
+        whole_if_in_place = recv if send is None else send
+        source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
         self._require_blocks("recv", target, recv_counts, recv_displacements)
         pointer = self._own_block("send", source, target, recv_counts, recv_displacements)
         raw.symm_allgatherv(
@@ -404,8 +611,8 @@ class Collectives(Owned):
             recv_counts,
             recv_displacements,
             target.code,
-            how,
-            number,
+            call_options,
+            cuda_stream,
         )
 
     def reduce_scatterv(
@@ -417,16 +624,21 @@ class Collectives(Owned):
         send_displacements: Sequence[int] | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        """``recv[i]`` = op over all ranks of ``send[send_displacements[rank]
-        + i]``, i < ``send_counts[rank]``.
+        """``recv[i]`` = op over all ranks of ``send[send_displacements[rank] + i]``.
+
+        Here i < ``send_counts[rank]``.
 
         Args:
-            send: elements for all blocks. send_counts: elements of each rank's block;
-            the same on all ranks. recv: ``send_counts[rank]`` elements; None: in place,
-            into this rank's block of `send`. send_displacements: where each block
-            begins, in elements; None: one behind the other.
+            send: elements for all blocks.
+            send_counts: the number of elements of each rank's block; the same on all ranks.
+            recv: ``send_counts[rank]`` elements; None: in place, into this rank's block of
+                `send`.
+            op: the operation of `allreduce()`.
+            send_displacements: the start of each rank's block, in elements; None: the blocks
+                are contiguous, in the order of the ranks.
+            **options: algorithm, timeout and stream of `allreduce()`.
         """
-        source, target, how, number = self._begin(send, recv, **options)
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
         pointer = self._own_block("recv", target, source, send_counts, send_displacements)
         raw.symm_reduce_scatterv(
@@ -437,8 +649,8 @@ class Collectives(Owned):
             pointer,
             source.code,
             member(Op, op),
-            how,
-            number,
+            call_options,
+            cuda_stream,
         )
 
     def alltoallv(
@@ -451,29 +663,37 @@ class Collectives(Owned):
         recv_displacements: Sequence[int] | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        """Block r of `recv` = rank r's block for this rank, whose length both give.
+        """Block r of `recv` = rank r's block for this rank; both ranks give its length.
 
         Args:
-            send: elements for the blocks that go to each rank. send_counts: elements of
-            each. recv: elements for the blocks that come from each rank; None or
-            `send`: in place, with equal counts and displacements. recv_counts: elements
-            of each. send_displacements: where each block of `send` begins, in elements;
-            None: one behind the other. recv_displacements: the same of `recv`.
+            send: elements for the blocks that go to each rank.
+            send_counts: the number of elements of each block of `send`.
+            recv: elements for the blocks that come from each rank; None or `send`: in place,
+                with equal counts and displacements.
+            recv_counts: the number of elements of each block of `recv`.
+            send_displacements: the start of each block of `send`, in elements; None: the blocks
+                are contiguous, in the order of the ranks.
+            recv_displacements: the start of each block of `recv`, in elements; None: the blocks
+                are contiguous, in the order of the ranks.
+            **options: algorithm, timeout and stream of `allreduce()`.
         """
-        source, target, how, number = self._begin(send, recv, **options)
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
         self._require_blocks("recv", target, recv_counts, recv_displacements)
         if target.dtype is not source.dtype:
             raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
-        blocks = (
+        raw.symm_alltoallv(
+            self._handle,
             source.pointer,
             send_counts,
             send_displacements,
             target.pointer,
             recv_counts,
             recv_displacements,
+            source.code,
+            call_options,
+            cuda_stream,
         )
-        raw.symm_alltoallv(self._handle, *blocks, source.code, how, number)
 
     def alltoallv_device(
         self,
@@ -485,134 +705,59 @@ class Collectives(Owned):
         recv_displacements: Any = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        """`alltoallv()` with counts and displacements that are read when it runs: a
-        captured call takes new ones at each replay.
+        """`alltoallv()` whose counts and displacements are read when the call runs.
+
+        A captured call takes new counts and displacements at each replay. These are arrays of
+        one i64 or u64 for each rank, on the device of `send`. On CUDA all arrays must live
+        until the call has run.
 
         Args:
-            send: has room for the blocks that go to each rank; no part of `recv`.
-            send_counts: elements of each: an array of one i64 or u64 for each rank,
-            where `send` lies. recv: has room for the blocks that come from each rank.
-            recv_counts: elements of each, likewise. send_displacements: where each
-            block of `send` begins, likewise; None: one behind the other.
-            recv_displacements: the same of `recv`. **options: algorithm, timeout,
-            stream; see `allreduce()`. On CUDA all arrays live until the call has run.
+            send: room for the blocks that go to each rank; it must not overlap `recv`.
+            send_counts: the number of elements of each block of `send`.
+            recv: room for the blocks that come from each rank.
+            recv_counts: the number of elements of each block of `recv`.
+            send_displacements: the start of each block of `send`, in elements; None: the blocks
+                are contiguous, in the order of the ranks.
+            recv_displacements: the start of each block of `recv`, in elements; None: the blocks
+                are contiguous, in the order of the ranks.
+            **options: algorithm, timeout and stream of `allreduce()`.
 
-        A block that does not lie within its array is an `InvalidArgumentError`: on the
-        host of the call, on CUDA of the group.
+        Raises:
+            InvalidArgumentError: a block does not lie within its array. On the host the call
+                raises it; on CUDA it revokes the group.
         """
-        source, target, how, number = self._begin(send, recv, **options)
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         if target.dtype is not source.dtype:
             raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
 
-        def numbers(array: Any, name: str) -> int | None:
-            if array is None and name.endswith("displacements"):
-                return None
-            operand = self._operand(array, name, number)
+        def pointer_of(numbers: Any, name: str) -> int:
+            operand = self._operand(numbers, name, cuda_stream)
             if operand.dtype not in (i64, u64) or operand.size != self.size:
                 raise InvalidArgumentError(
-                    f"{name}: is {operand.size} elements of {operand.dtype!r}, not an i64 for each rank"
+                    f"{name}: is {operand.size} elements of {operand.dtype!r}, "
+                    "not an i64 for each rank"
                 )
             return operand.pointer
 
-        of_send = (
-            numbers(send_counts, "send_counts"),
-            numbers(send_displacements, "send_displacements"),
-        )
-        of_recv = (
-            numbers(recv_counts, "recv_counts"),
-            numbers(recv_displacements, "recv_displacements"),
-        )
-        blocks = (source.pointer, source.size, *of_send, target.pointer, target.size, *of_recv)
-        raw.symm_alltoallv_device(self._handle, *blocks, source.code, how, number)
+        def pointer_or_none(numbers: Any, name: str) -> int | None:
+            return None if numbers is None else pointer_of(numbers, name)
 
-    def gather(
-        self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]
-    ) -> None:
-        """``recv[r * n + i]`` = rank r's ``send[i]``, i < n, on the root.
-
-        Args:
-            send: n elements; None, on the root: in place, its part of `recv`.
-            recv: size * n elements on the root; not looked at elsewhere.
-            root: who receives.
-        """
-        if self.rank != root:
-            source, how, number = self._begin_with(send, "send", **options)
-            raw.symm_gather(
-                self._handle, source.pointer, None, source.size, source.code, root, how, number
-            )
-            return
-        source, target, how, number = self._begin(recv if send is None else send, recv, **options)
-        pointer, count = self._part_at(source, target, root)
-        if target is not source:
-            _require(target, source, factor=self.size)
-        raw.symm_gather(
-            self._handle, pointer, target.pointer, count, source.code, root, how, number
-        )
-
-    def scatter(
-        self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]
-    ) -> None:
-        """``recv[i]`` = the root's ``send[rank * n + i]``, i < n.
-
-        Args:
-            send: size * n elements on the root; not looked at elsewhere.
-            recv: n elements; None, on the root: in place, its part of `send`.
-            root: who sends.
-        """
-        if self.rank != root:
-            target, how, number = self._begin_with(recv, "recv", **options)
-            raw.symm_scatter(
-                self._handle, None, target.pointer, target.size, target.code, root, how, number
-            )
-            return
-        source, target, how, number = self._begin(send, recv, **options)
-        pointer, count = self._part_at(target, source, root)
-        if target is not source:
-            _require(target, source, divisor=self.size)
-        raw.symm_scatter(
-            self._handle, source.pointer, pointer, count, target.code, root, how, number
-        )
-
-    def allgather_rows(
-        self,
-        send: Any,
-        recv: Any,
-        rows: int,
-        recv_stride: int | None = None,
-        **options: Unpack[CallOptions],
-    ) -> None:
-        """All-gather along the last dimension: row by row, `recv`
-        = all ranks' rows of `send`, one behind the other.
-
-        Args:
-            send: rows * n elements.
-            recv: rows of size * n elements.
-            recv_stride: elements from one row of `recv` to the next; None: size * n.
-        """
-        source, target, how, number = self._begin(send, recv, **options)
-        rows = index(rows)
-        count = source.size // rows if rows else 0
-        stride = self.size * count if recv_stride is None else index(recv_stride)
-        needed = (rows - 1) * stride + self.size * count if count else 0
-        if count * rows != source.size:
-            raise InvalidArgumentError(
-                f"send: {source.size} elements cannot be divided into {rows} rows"
-            )
-        if target.size < needed or target.dtype is not source.dtype:
-            raise InvalidArgumentError(
-                f"recv: has {target.size} {target.dtype!r}; {needed} {source.dtype!r} are needed"
-            )
-        raw.symm_allgather_rows(
+        raw.symm_alltoallv_device(
             self._handle,
             source.pointer,
+            source.size,
+            pointer_of(send_counts, "send_counts"),
+            pointer_or_none(send_displacements, "send_displacements"),
             target.pointer,
-            rows,
-            count,
-            stride,
+            target.size,
+            pointer_of(recv_counts, "recv_counts"),
+            pointer_or_none(recv_displacements, "recv_displacements"),
             source.code,
-            how,
-            number,
+            call_options,
+            cuda_stream,
         )
+
+    # ---- fused
 
     def allreduce_rmsnorm(
         self,
@@ -629,67 +774,96 @@ class Collectives(Owned):
         scale_out: Any = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        """The sum of all ranks' `send` with a residual and RMSNorm,
-        in one kernel; the arithmetic is that of `symm.h`.
+        """The sum of all ranks' `send` with a residual and RMSNorm, in one kernel.
+
+        ``symm.h`` defines the arithmetic. Every output may be None, which means that it is not
+        wanted.
 
         Args:
-            send: rows of hidden elements, of f32, f16 or bf16; so are `norm_out` and
-            both residuals. weight: hidden elements, of any of these types. norm_out:
-            the normalised rows; None: not wanted, as all outputs. residual_in: added to
-            the sum. residual_out: sum + residual; may be `residual_in`. epsilon: added
-            to the mean of squares. weight_offset: added to each weight. quant_out: the
-            normalised rows divided by their scale, of f8e4m3. scale_in: one f32, the
-            scale of all; or scale_out: receives scales, f32: one a row, or one for 128
-            elements of a row. **options: algorithm, timeout, stream; see `allreduce()`.
+            send: rows of hidden elements, of f32, f16 or bf16. `norm_out` and both residuals
+                have as many elements of the same type.
+            weight: hidden elements, of f32, f16 or bf16.
+            norm_out: receives the normalised rows.
+            residual_in: is added to the sum.
+            residual_out: receives sum + residual; may be `residual_in`.
+            epsilon: is added to the mean of squares.
+            weight_offset: is added to each weight.
+            quant_out: receives the normalised rows divided by their scale, of f8e4m3.
+            scale_in: one f32, the scale of all rows; an alternative to `scale_out`.
+            scale_out: receives the scales that the call computes, of f32: one for each row, or
+                one for each 128 elements of a row.
+            **options: algorithm, timeout and stream of `allreduce()`.
         """
-        given = {"weight": weight, "residual_in": residual_in, "scale_in": scale_in}
-        wanted = {
+        inputs = {"weight": weight, "residual_in": residual_in, "scale_in": scale_in}
+        outputs = {
             "residual_out": residual_out,
             "norm_out": norm_out,
             "quant_out": quant_out,
             "scale_out": scale_out,
         }
-        source, how, number = self._begin_with(send, "send", **options)
+        source, call_options, cuda_stream = self._begin_with(send, "send", **options)
         operands = {
-            name: self._operand(array, name, number, written=name in wanted)
-            for name, array in (given | wanted).items()
+            name: self._operand(array, name, cuda_stream, written=name in outputs)
+            for name, array in (inputs | outputs).items()
             if array is not None
         }
-        weights = operands.get("weight", source)
-        hidden = weights.size if weights is not source else 0
-        rows = source.size // hidden if hidden else 0
-        if rows * hidden != source.size or not hidden:
+
+        weights = operands.get("weight")
+        hidden = 0 if weights is None else weights.size
+        if weights is None or hidden == 0 or source.size % hidden:
             raise InvalidArgumentError(
                 f"send: {source.size} elements are not rows of as many as weight has, {hidden}"
             )
-        groups, scales = rows * hidden // 128, operands.get("scale_out")
+        rows = source.size // hidden
+
+        scales = operands.get("scale_out")
+        scale_kind = raw.SYMM_QUANT_SCALE_TENSOR
+        scale_count = rows
+        if scales is not None:
+            scale_kind = raw.SYMM_QUANT_SCALE_TOKEN
+            if scales.size != rows:
+                scale_kind = raw.SYMM_QUANT_SCALE_GROUP
+                scale_count = rows * hidden // 128
+
         needed = {
+            "weight": (hidden, weights.dtype),
+            "quant_out": (source.size, f8e4m3),
             "scale_in": (1, f32),
-            "scale_out": (groups if scales is not None and scales.size != rows else rows, f32),
+            "scale_out": (scale_count, f32),
         }
-        needed |= {"weight": (hidden, weights.dtype), "quant_out": (source.size, f8e4m3)}
         for name, operand in operands.items():
             size, dtype = needed.get(name, (source.size, source.dtype))
             if operand.size != size or operand.dtype is not dtype:
                 raise InvalidArgumentError(
                     f"{name}: has {operand.size} {operand.dtype!r}; {size} {dtype!r} are needed"
                 )
-        kind = raw.SYMM_QUANT_SCALE_TENSOR
-        if scales is not None:
-            kind = raw.SYMM_QUANT_SCALE_TOKEN if scales.size == rows else raw.SYMM_QUANT_SCALE_GROUP
+
         pointers = {name: operand.pointer for name, operand in operands.items()}
-        order = ("residual_in", "residual_out", "norm_out", "weight")
         norm = (
-            *(pointers.get(name, 0) for name in order),
+            pointers.get("residual_in", 0),
+            pointers.get("residual_out", 0),
+            pointers.get("norm_out", 0),
+            weights.pointer,
             weights.code,
             float(epsilon),
             float(weight_offset),
-            kind,
+            scale_kind,
+            pointers.get("quant_out", 0),
+            pointers.get("scale_in", 0),
+            pointers.get("scale_out", 0),
         )
-        norm += tuple(pointers.get(name, 0) for name in ("quant_out", "scale_in", "scale_out"))
         raw.symm_allreduce_rmsnorm(
-            self._handle, source.pointer, rows, hidden, source.code, norm, how, number
+            self._handle,
+            source.pointer,
+            rows,
+            hidden,
+            source.code,
+            norm,
+            call_options,
+            cuda_stream,
         )
+
+    # ---- plans
 
     def plan(
         self,
@@ -707,31 +881,45 @@ class Collectives(Owned):
         recv_stride: int | None = None,
         **options: Unpack[ReductionOptions],
     ) -> Plan:
-        """Which algorithm a collective would use if every
-        rank passed memory like this rank's. [local]
+        """The algorithm, path and grid that a collective would use. [local]
 
-        `collective` is "allreduce", "reduce_scatter", ...
-        Of what follows, each has what the call itself has.
+        The plan holds if every rank passes memory of the kind that this rank passes.
+
+        Args:
+            collective: the collective, for instance "allreduce" or "reduce_scatter".
+            send: the operand of the call.
+            recv: the operand of the call; None: in place.
+            op: the operation, for reductions.
+            root: the root, for collectives that have one.
+            send_counts: the counts of the call, if it takes them.
+            send_displacements: the displacements of the call, if it takes them.
+            recv_counts: the counts of the call, if it takes them.
+            recv_displacements: the displacements of the call, if it takes them.
+            rows: the rows of `allgather_rows()`.
+            recv_stride: the stride of `allgather_rows()`.
+            **options: the options of the call.
         """
         kind = member(Collective, collective)
-        source, target, how, _ = self._begin_reduction(
-            recv if send is None else send, recv, **options
-        )
+        whole_if_in_place = recv if send is None else send
+        source, target, call_options, _ = self._begin_reduction(whole_if_in_place, recv, **options)
+        in_place = target is source
+
         count = source.size
-        send_at, recv_at = source.pointer, target.pointer
-        divided = kind in (Collective.REDUCE_SCATTER, Collective.ALLTOALL) or (
-            kind == Collective.SCATTER and self.rank == root
-        )
-        if divided or (kind == Collective.ALLGATHER and target is source):
+        divides_send = kind in (Collective.REDUCE_SCATTER, Collective.ALLTOALL)
+        if kind == Collective.SCATTER and self.rank == root:
+            divides_send = True
+        if divides_send or (kind == Collective.ALLGATHER and in_place):
             count = self._part(count)
-        if target is source and kind in (Collective.REDUCE_SCATTER, Collective.ALLGATHER):
-            part = source.pointer + self.rank * count * source.dtype.itemsize
-            send_at, recv_at = (
-                (send_at, part) if kind == Collective.REDUCE_SCATTER else (part, recv_at)
-            )
+
+        send_at, recv_at = source.pointer, target.pointer
+        own_part = source.pointer + self.rank * count * source.dtype.itemsize
+        if in_place and kind == Collective.REDUCE_SCATTER:
+            recv_at = own_part
+        elif in_place and kind == Collective.ALLGATHER:
+            send_at = own_part
+
         if rows:
             count //= index(rows)
-        blocks = (send_counts, send_displacements, recv_counts, recv_displacements)
         stride = self.size * count if recv_stride is None else recv_stride
         call = (
             kind,
@@ -741,8 +929,11 @@ class Collectives(Owned):
             source.code,
             member(Op, op),
             root,
-            *blocks,
+            send_counts,
+            send_displacements,
+            recv_counts,
+            recv_displacements,
             rows,
             stride,
         )
-        return Plan.read(raw.symm_collective_plan(self._handle, call, how))
+        return Plan.read(raw.symm_collective_plan(self._handle, call, call_options))

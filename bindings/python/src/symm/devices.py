@@ -1,7 +1,7 @@
-"""What is known of the library and of the devices of this machine. All calls are local.
+"""Descriptions of the library and of the devices of this machine.
 
-Those that are given a back end raise `UnavailableError`
-where it cannot be used here; the message says why.
+All calls are [local]. Calls that take a back end raise `UnavailableError` if it cannot be used
+here; the message says why.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from symm.enums import Backend, TopologyClass, member
 
 @dataclass(frozen=True)
 class Topology:
-    """Links between the devices of a back end.
+    """The links between the devices of a back end.
 
     Attributes:
-        kind: class of the whole.
-        links: number of direct links from each device to each; the diagonal is 0.
+        kind: the class of the topology.
+        links: the number of direct links from each device to each; the diagonal is 0.
     """
 
     kind: TopologyClass
@@ -29,22 +29,26 @@ class Topology:
 
 
 def build_info() -> dict[str, Any]:
-    """What the loaded library was built from and with."""
+    """The source revision, compilers and options that the loaded library was built with."""
     return dict(json.loads(raw.symm_build_info()))
 
 
 def device_count(backend: Backend | str = Backend.AUTO) -> int:
-    """Number of devices of a back end."""
+    """The number of devices of a back end."""
     return raw.symm_device_count(member(Backend, backend))
 
 
 def device_info(device: int = 0, backend: Backend | str = Backend.AUTO) -> DeviceInfo:
-    """Describe device `device` of a back end; `InvalidArgumentError` if there is none."""
+    """Describe device `device` of a back end.
+
+    Raises:
+        InvalidArgumentError: there is no such device.
+    """
     return DeviceInfo.read(raw.symm_device_info(member(Backend, backend), device))
 
 
 def topology(backend: Backend | str = Backend.AUTO) -> Topology:
-    """Links between the devices of a back end."""
+    """The links between the devices of a back end."""
     count = device_count(backend)
     kind, links = raw.symm_topology(member(Backend, backend), count * count)
     rows = tuple(tuple(links[row * count : (row + 1) * count]) for row in range(count))

@@ -1,8 +1,8 @@
 """Element types.
 
-A `DType` may be named by its own name (``"f32"``), by the name that NumPy, PyTorch and
-JAX use (``"float32"``, ``np.float32``, ``torch.float32``), or be given as such. None of
-these packages is needed, and none is imported here.
+A parameter that takes an element type accepts a `DType`, its name (``"f32"``), the name that
+NumPy, PyTorch and JAX use (``"float32"``), or a type object of these packages
+(``np.float32``, ``torch.float32``). None of the packages is needed or imported here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class DType:
     """An element type.
 
     Attributes:
-        name: as in ``symm.h``, in lower case.
+        name: the name in ``symm.h``, in lower case.
         value: SYMM_DTYPE_*, which is (DLPack type code) << 8 | bits.
-        itemsize: bytes of an element.
-        long_name: what NumPy (with ml_dtypes), PyTorch and JAX call it.
-        format: letter of the struct module, or "" if it has none.
+        itemsize: the number of bytes of an element.
+        long_name: the name in NumPy (with ml_dtypes), PyTorch and JAX.
+        format: the letter of the package struct, or "" if it has none.
     """
 
     name: str
@@ -37,7 +37,7 @@ class DType:
 
     @property
     def typestr(self) -> str | None:
-        """NumPy's type string, None for types that NumPy has not."""
+        """NumPy's type string; None if NumPy does not have the type."""
         if not self.format:
             return None
         kind = {0: "i", 1: "u", 2: "f", 6: "b"}[self.value >> 8]
@@ -68,23 +68,27 @@ DTypeLike: TypeAlias = Any
 by_value: dict[int, DType] = {dtype.value: dtype for dtype in ALL}
 _by_name: dict[str, DType] = {
     name: dtype for dtype in ALL for name in (dtype.name, dtype.long_name)
-} | {"bool_": bool_}
-# Formats of the buffer protocol; l and L are 8 bytes on every platform of symm's.
-_by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.format} | {
-    "l": i64,
-    "L": u64,
 }
+_by_name["bool_"] = bool_
+# Formats of the buffer protocol. l and L have 8 bytes on every platform that symm supports.
+_by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.format}
+_by_format["l"] = i64
+_by_format["L"] = u64
 
 
 def dtype_of(given: DTypeLike) -> DType:
-    """The `DType` that is meant by `given`; InvalidArgumentError if symm has no such element type."""
+    """The `DType` that `given` is or names.
+
+    Raises:
+        InvalidArgumentError: symm has no such element type.
+    """
     if isinstance(given, DType):
         return given
     if isinstance(given, str):
         found = _by_name.get(given)
     else:
-        # numpy.dtype has .name, type objects of NumPy and ml_dtypes have __name__,
-        # those of PyTorch are printed as torch.float32.
+        # numpy.dtype has `name`. Type objects of NumPy and ml_dtypes have `__name__`. Those of
+        # PyTorch have neither, and are printed as torch.float32.
         name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
         found = _by_name.get(str(name).rpartition(".")[2])
     if found is None:
@@ -95,5 +99,5 @@ def dtype_of(given: DTypeLike) -> DType:
 
 
 def dtype_of_format(letters: str) -> DType | None:
-    """The `DType` of a format of the buffer protocol in native byte order, None if there is none."""
+    """The `DType` of a buffer protocol format in native byte order; None if there is none."""
     return _by_format.get(letters.lstrip("@=<"))

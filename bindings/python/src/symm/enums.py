@@ -1,4 +1,4 @@
-"""The constants of ``symm.h``, by their names there without the prefix."""
+"""The constants of ``symm.h``, under their names without the prefix."""
 
 from symm._generated import (
     Algorithm,

@@ -1,7 +1,7 @@
-"""One exception class for each status, with the library's message.
+"""One exception class for each status of the library.
 
-Where Python has an exception for the same thing, the class is one of those too:
-``except TimeoutError`` catches a deadline.
+If Python has an exception of the same meaning, the class derives from it, too. For instance,
+``except TimeoutError`` catches a `DeadlineError`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from symm.enums import Status
 
 
 class SymmError(Exception):
-    """A call failed.
+    """A call failed. The text of the exception is the library's message.
 
     Attributes:
-        status: why. rank: the rank to blame, as numbered in the group of the call;
-        None: nobody in particular. pid: its process, as its own machine numbers it;
-        None: not known. os_error: errno of the system call that failed, on the rank to
-        blame; None: it was none. cuda_result: CUresult of the driver call that failed,
-        on the rank to blame; None: it was none.
+        status: the status of the call.
+        rank: the rank to blame, by its number in the group of the call; None: no rank in
+            particular.
+        pid: the process id of that rank, on its own machine; None: not known.
+        os_error: errno of the system call that failed on that rank; None: no system call
+            failed.
+        cuda_result: CUresult of the driver call that failed on that rank; None: no driver call
+            failed.
     """
 
     status: Status = Status.INTERNAL
@@ -37,7 +40,7 @@ class InvalidArgumentError(SymmError, ValueError, status=Status.INVALID_ARGUMENT
 
 
 class InvalidHandleError(SymmError, ValueError, status=Status.INVALID_HANDLE):
-    """The object was closed, its group was finalized, or it belongs to the parent of this process."""
+    """The object was closed, its group was finalized, or it belongs to the parent process."""
 
 
 class OutOfMemoryError(SymmError, MemoryError, status=Status.OUT_OF_MEMORY):
@@ -53,7 +56,7 @@ class UnsupportedError(SymmError, NotImplementedError, status=Status.UNSUPPORTED
 
 
 class DeadlineError(SymmError, TimeoutError, status=Status.TIMEOUT):
-    """A deadline passed; the message names who was awaited."""
+    """A deadline passed; the message names the rank that was awaited."""
 
 
 class AbortedError(SymmError, status=Status.ABORTED):
@@ -77,7 +80,7 @@ class CudaError(SymmError, status=Status.CUDA):
 
 
 class NotFoundError(SymmError, LookupError, status=Status.NOT_FOUND):
-    """A look-up found nothing; the package answers None instead."""
+    """A look-up found nothing. Functions of this package return None instead."""
 
 
 class InternalError(SymmError, status=Status.INTERNAL):
@@ -90,7 +93,7 @@ _classes = {kind.status: kind for kind in SymmError.__subclasses__()}
 def error_of(failure: Failure) -> SymmError:
     """The exception for a failure; a plain `SymmError` for a status of a newer library."""
     name = raw.symm_status_string(failure.status)
-    # structs of C, of which nobody has heard here
+    # Python has no config and options structs, only their fields as parameters.
     message = failure.message.removeprefix("config.").removeprefix("options.")
     if failure.status == Status.INVALID_HANDLE:
         message = message.replace(": is NULL", ": it was closed")

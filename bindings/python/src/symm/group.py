@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from symm.array import SymmArray
 
     class GroupOptions(TypedDict, total=False):
-        """What all take that form groups, as `Group.join()` says."""
+        """The options of all methods that form groups; `Group.join()` explains them."""
 
         backend: Backend | str
         device: int | str | None
@@ -43,66 +43,77 @@ if TYPE_CHECKING:
 
 
 class GroupStatus(_generated.GroupStatus):
-    """Health of a group."""
+    """The health of a group."""
 
     @property
     def ok(self) -> bool:
-        """Whether the group works."""
+        """Whether the group works, that is, was not revoked."""
         return self.status == Status.OK
 
 
 def _placement(
     host: bool, node: int | None, alignment: int, page_bytes: int
 ) -> tuple[int, int, int, int]:
-    """The flags and the NUMA node of an allocation, and
-    what else an allocation and a heap have in common.
-    """
+    """The options that allocations and heaps share: flags, NUMA node, alignment, page size."""
     if node is not None and not 0 <= node < 2**31:
         raise InvalidArgumentError(f"node: {node} is not in 0 .. 2^31-1")
+    flags = raw.SYMM_ALLOC_HOST if host else 0
     numa_node = raw.SYMM_NODE_NEAREST if node is None else node
-    return raw.SYMM_ALLOC_HOST if host else 0, numa_node, alignment, page_bytes
+    return flags, numa_node, alignment, page_bytes
 
 
-def _where(backend: Backend, device: int | str | None) -> tuple[Backend, int]:
-    """The back end that is asked for, and the ordinal."""
+def _backend_and_ordinal(backend: Backend, device: int | str | None) -> tuple[Backend, int]:
+    """The back end and the ordinal of the device that a caller asks for.
+
+    A device, in whatever form it is given, asks for CUDA unless `backend` says otherwise.
+    """
+    ordinal: int | None
     if isinstance(device, str):
-        kind, _, ordinal = device.partition(":")
-        if kind != "cuda" or not (ordinal or "0").isdecimal():
+        kind, _, digits = device.partition(":")
+        if kind != "cuda" or not (digits or "0").isdecimal():
             raise InvalidArgumentError(f"device: {device!r} is neither 'cuda' nor 'cuda:<ordinal>'")
-        backend = Backend.CUDA if backend == Backend.AUTO else backend
-        device = int(ordinal) if ordinal else None
-    if device is None:
-        return backend, raw.SYMM_DEVICE_AUTO
-    return Backend.CUDA if backend == Backend.AUTO and device >= 0 else backend, device
+        names_cuda = True
+        ordinal = int(digits) if digits else None
+    else:
+        names_cuda = device is not None and device >= 0
+        ordinal = device
+
+    if names_cuda and backend == Backend.AUTO:
+        backend = Backend.CUDA
+    return backend, raw.SYMM_DEVICE_AUTO if ordinal is None else ordinal
 
 
 class Group(Collectives):
-    """The ranks that share memory. Make one by `from_env()`,
-    `join()`, `from_store()`, `from_torch()` or `from_mpi()`.
+    """The ranks that share memory.
 
-    As a context manager it is finalized and closed at the end; if the body raises, it
-    is aborted with the exception as the reason, so that no other rank waits.
+    `from_env()`, `join()`, `from_store()`, `from_torch()` and `from_mpi()` form groups.
 
-    All methods may be called from any thread. Collective calls on one
-    group must come in the same order on all ranks. Calls that wait
-    give up the interpreter lock; a signal such as Ctrl-C is handled
-    when they return (``abort()`` from another thread ends them).
+    As a context manager, a group is finalized and closed at the end of the block. If the block
+    raises, the group is aborted with the exception as the reason, so that no other rank waits
+    for this one.
 
-    What one method says of a parameter goes for the others. Everywhere `timeout` is in
-    seconds, and None is the group's; a `stream` of None is the current one of PyTorch
-    or CuPy, else the legacy default stream; a `name` is shown in messages. Methods that
-    form groups take the options of `join()`. `DeadlineError`, `PeerFailedError` and
-    `AbortedError` come from whatever waits.
+    All methods may be called from any thread. Collective calls on one group must come in the
+    same order on all ranks. Calls that wait release the interpreter lock. A signal such as
+    Ctrl-C is handled when the call returns; ``abort()`` from another thread ends the call.
+
+    These parameters mean the same in all methods:
+
+    - `timeout`: seconds; None: the group's.
+    - `stream`: None: the current stream of PyTorch or CuPy, else the legacy default stream.
+    - `name`: is shown in messages.
+
+    Methods that form groups take the options of `join()`. Every call that waits may raise
+    `DeadlineError`, `PeerFailedError` and `AbortedError`.
 
     Attributes:
         rank: this rank.
-        size: number of ranks.
+        size: the number of ranks.
         backend: `Backend.HOST` or `Backend.CUDA`.
-        device: ordinal of the device; 0 on the host.
-        device_key: DLPack's (device type, device id) of its memory.
+        device: the ordinal of the device; 0 on the host.
+        device_key: DLPack's (device type, device id) of the group's memory.
     """
 
-    _ended = False  # by finalize()
+    _finalized = False  # whether finalize() was called
 
     def __init__(self, handle: int) -> None:
         super().__init__(handle, raw.symm_group_release)
@@ -122,13 +133,15 @@ class Group(Collectives):
     def from_env(cls, address: str | None = None, **options: Unpack[GroupOptions]) -> Group:
         """Form a group of the ranks that a launcher started. [collective] [blocking]
 
+        Rank and size come from the launcher: symm run, Open MPI, MPICH, torchrun, Slurm, or a
+        single process without any.
+
         Args:
-            address: where the ranks meet; None: $SYMM_BOOTSTRAP, else rank and size
-            from the launcher (symm run, Open MPI,
-                MPICH, torchrun, Slurm, or a single process).
+            address: where the ranks meet; None: $SYMM_BOOTSTRAP, else what the launcher says.
+            **options: the options of `join()`.
 
         Raises:
-            UnavailableError: no launcher; and what `join()` raises.
+            UnavailableError: there is no launcher. `join()` lists the other errors.
         """
         return cls.join(0, 0, address, **options)
 
@@ -155,43 +168,50 @@ class Group(Collectives):
         _store: stores.Store | None = None,
     ) -> Group:
         """Form a group as rank `rank` of `size`. [collective] [blocking, create_timeout]
-        All ranks succeed, or all fail alike.
+
+        All ranks succeed, or all fail with the same error.
 
         Args:
-            rank: this rank, 0 .. size-1. address: ``"dir:///path"``, a directory of
-            mode 0700 of this user; ``"thread://name"``, ranks are threads of this
-                process; ``"env://"``; None: $SYMM_BOOTSTRAP, else ``"env://"``.
-            backend: must be the same on all ranks; `Backend.AUTO`: CUDA where `device`
-            says so, else $SYMM_BACKEND or the host. device: a CUDA ordinal,
-            ``"cuda:1"``, or ``"cuda"`` for this rank's share, as None is on CUDA.
-            timeout: seconds for every wait but those of creation; None:
-            $SYMM_TIMEOUT_MS, else 60; ``math.inf``: for ever. create_timeout: seconds
-            for creation, split and rendezvous; None: $SYMM_CREATE_TIMEOUT_MS, else 300.
-            name: tells apart concurrent groups with the same address; shown in
-            messages. check: compare the arguments of every collective on all ranks.
-            overlapping_devices: several ranks may use one CUDA device. multicast:
-            multicast addresses for the group's memories, where they can be had; all
-            ranks must ask. shared_scratch: groups made of this one, but by `shrink()`,
-            work in its scratch: CUDA only. Collectives of all of them
-                have one order, also in graphs, and a failure of
-                one is a failure of all; symm.h says it exactly.
-            any_order: all-reduces between machines may combine floats in an order of
-            their own, which is faster; all must ask. same_offsets: a promise that the
-            recvs of all ranks are private or lie alike in each all-reduce, all-gather,
-                all-to-all and broadcast, in place on all or none: large ones then go by
-                copy engines with CUDA; all must ask.
-            channels: barrier channels, and signal channels of memories that ask for no
-            other number, up to 256; 0: 64. scratch_bytes: at most for the scratch of
-            this group, and of each one made of it; 0: what is fastest.
+            rank: this rank, 0 .. size-1.
+            size: the number of ranks.
+            address: where the ranks meet. ``"dir:///path"``: a directory of this user of mode
+                0700. ``"thread://name"``: the ranks are threads of this process. ``"env://"``:
+                what the launcher says. None: $SYMM_BOOTSTRAP, else ``"env://"``.
+            backend: the back end, the same on all ranks. `Backend.AUTO`: CUDA if `device` names
+                a CUDA device, else $SYMM_BACKEND, else the host.
+            device: a CUDA ordinal, ``"cuda:1"``, or ``"cuda"`` for this rank's share of the
+                devices. With CUDA, None is this rank's share, too.
+            timeout: seconds for every wait except those of creation; None: $SYMM_TIMEOUT_MS,
+                else 60; ``math.inf``: for ever.
+            create_timeout: seconds for creation, split and rendezvous; None:
+                $SYMM_CREATE_TIMEOUT_MS, else 300.
+            name: distinguishes concurrent groups of the same address; is shown in messages.
+            check: compare the arguments of every collective on all ranks.
+            overlapping_devices: several ranks may use one CUDA device.
+            multicast: multicast addresses for the group's memories, where they are available.
+                All ranks must ask for it.
+            shared_scratch: groups that are made of this one, except by `shrink()`, use its
+                scratch. CUDA only. Collectives of all these groups have one order, also in
+                graphs, and a failure of one is a failure of all; ``symm.h`` has the details.
+            any_order: all-reduces between machines may combine floats in another order than
+                that of the ranks, which is faster. All ranks must ask for it.
+            same_offsets: a promise about each all-reduce, all-gather, all-to-all and broadcast:
+                the recvs of all ranks are private, or lie at the same offset, and the call is
+                in place on all ranks or on none. With CUDA, copy engines then do large calls.
+                All ranks must promise it.
+            channels: the number of barrier channels, and of signal channels of memories that
+                ask for no other number; at most 256; 0: 64.
+            scratch_bytes: a limit on the scratch of this group, and of each group made of it;
+                0: the size that is fastest.
 
         Raises:
-            InvalidArgumentError: rank, size, address.
+            InvalidArgumentError: rank, size or address is wrong.
             UnavailableError: the back end cannot be used here.
-            DeadlineError: not all ranks came; the message names the missing.
+            DeadlineError: not all ranks came; the message names the missing ones.
             PeerFailedError: a rank died meanwhile.
             MismatchError: ranks gave different arguments.
         """
-        asked = {
+        wanted_flags = {
             GroupFlag.CHECK: check,
             GroupFlag.OVERLAPPING_DEVICES: overlapping_devices,
             GroupFlag.MULTICAST: multicast,
@@ -199,17 +219,23 @@ class Group(Collectives):
             GroupFlag.ANY_ORDER: any_order,
             GroupFlag.SAME_OFFSETS: same_offsets,
         }
-        flags = sum(int(flag) for flag, wanted in asked.items() if wanted)
-        kind, ordinal = _where(member(Backend, backend), device)
-        meeting = (rank, size, int(kind), ordinal, flags, address, _store)
-        limits = (
+        flags = sum(int(flag) for flag, wanted in wanted_flags.items() if wanted)
+        kind, ordinal = _backend_and_ordinal(member(Backend, backend), device)
+        config = (
+            rank,
+            size,
+            int(kind),
+            ordinal,
+            flags,
+            address,
+            _store,
             milliseconds(create_timeout),
             milliseconds(timeout),
             name,
             scratch_bytes,
             channels,
         )
-        return cls(raw.symm_group_create((*meeting, *limits)))
+        return cls(raw.symm_group_create(config))
 
     @classmethod
     def from_store(
@@ -217,8 +243,14 @@ class Group(Collectives):
     ) -> Group:
         """Form a group of ranks that share a key-value store. [collective] [blocking]
 
-        The store is used during creation only, on this thread. If it raises, the
-        creation fails on all ranks, and here with that exception as the cause.
+        The store is used during creation only, on this thread. If it raises, creation fails on
+        all ranks. On this rank the exception of the store is the cause of the error.
+
+        Args:
+            store: the store; see `symm.stores.Store`.
+            rank: this rank, 0 .. size-1.
+            size: the number of ranks.
+            **options: the options of `join()`.
         """
         return cls.join(rank, size, _store=store, **options)
 
@@ -233,9 +265,10 @@ class Group(Collectives):
         """Form a group through a store of ``torch.distributed``. [collective] [blocking]
 
         Args:
-            store: a ``torch.distributed.Store``; None: that of the default process group.
-            rank: None: that of the default process group.
-            size: None: that of the default process group.
+            store: a ``torch.distributed.Store``; None: the store of the default process group.
+            rank: this rank; None: the rank in the default process group.
+            size: the number of ranks; None: the size of the default process group.
+            **options: the options of `join()`.
         """
         if store is None or rank is None or size is None:
             import torch.distributed as dist
@@ -244,20 +277,20 @@ class Group(Collectives):
                 store = dist.distributed_c10d._get_default_store()
             rank = dist.get_rank() if rank is None else rank
             size = dist.get_world_size() if size is None else size
-        return cls.from_store(
-            stores.TorchStore(store, rank, str(options.get("name", ""))), rank, size, **options
-        )
+
+        adapted = stores.TorchStore(store, rank, str(options.get("name", "")))
+        return cls.from_store(adapted, rank, size, **options)
 
     @classmethod
     def from_mpi(cls, communicator: Any = None, **options: Unpack[GroupOptions]) -> Group:
-        """Form a group of the ranks of an mpi4py communicator, which must be on one
-        machine. [collective] [blocking]
+        """Form a group of the ranks of an mpi4py communicator. [collective] [blocking]
 
-        MPI passes on where to meet; the meeting itself is
-        in a private directory of rank 0, gone afterwards.
+        The ranks must be on one machine. They meet in a private directory of rank 0, whose path
+        MPI broadcasts, and which is removed afterwards.
 
         Args:
             communicator: an ``mpi4py.MPI.Intracomm``; None: ``MPI.COMM_WORLD``.
+            **options: the options of `join()`.
         """
         if communicator is None:
             from mpi4py import MPI
@@ -270,50 +303,52 @@ class Group(Collectives):
         """Divide the group. [collective] [blocking, create_timeout]
 
         Args:
-            color: ranks of the same color form a group; a negative one is in none.
-            key: ranks are ordered by key, then by rank.
+            color: ranks of the same color form a group; a rank of a negative color is in none.
+            key: the ranks of the new group are ordered by key, then by rank.
 
         Returns:
-            The part with this rank, None if color is negative.
+            The group of this rank's color; None if the color is negative.
         """
         part = raw.symm_group_split(self._handle, color, key)
         return Group(part) if part else None
 
     def create_from_ranks(self, ranks: Iterable[int]) -> Group:
-        """Form a group of some ranks, in this order.
+        """Form a group of some ranks, in the order in which they are named.
+
         [collective over `ranks`] [blocking, create_timeout]
 
         Args:
-            ranks: distinct ranks of this group, this one among
-            them; the same in the same order on all of these.
+            ranks: distinct ranks of this group, this rank among them. All of them must name the
+                same ranks in the same order.
         """
         return Group(raw.symm_group_create_from_ranks(self._handle, list(ranks)))
 
     def local(self) -> Group:
-        """Form a group of this rank's machine. [collective over
-        the ranks of a machine] [blocking, create_timeout]
+        """Form a group of the ranks of this rank's machine.
+
+        [collective over the ranks of a machine] [blocking, create_timeout]
         """
         return Group(raw.symm_group_local(self._handle))
 
     def shrink(self, *, name: str | None = None, timeout: float | None = None) -> Group:
-        """Form a group of the ranks that live and have not closed
-        this one, in their old order. [collective] [blocking]
+        """Form a group of the ranks that are alive and have not closed this group.
 
-        Also and above all after a failure: this group may be revoked, and
-        stays as it is. Ranks that die meanwhile are left out; all others
-        get the same group, or the same failure. `DeadlineError` if a rank
-        lives and did not come; once it is gone the call can be made again.
+        [collective] [blocking] The ranks keep their order. The call is meant for the time after
+        a failure: this group may be revoked, and stays as it is. Ranks that die meanwhile are
+        left out. All others get the same group, or the same failure.
 
         Args:
-            name: of the new group; None: that of this one.
+            name: the name of the new group; None: the name of this one.
             timeout: seconds; None: the group's create_timeout.
+
+        Raises:
+            DeadlineError: a rank is alive and did not come. Once it is gone, the call can be
+                made again.
         """
         return Group(raw.symm_group_shrink(self._handle, (milliseconds(timeout), name)))
 
     def translate_rank(self, other: Group, rank: int) -> int | None:
-        """Which rank of this group is rank `rank` of
-        `other`; None: it is not in this group. [local]
-        """
+        """The rank in this group of rank `rank` of `other`; None if it is not a member. [local]"""
         try:
             return raw.symm_group_translate_rank(self._handle, other._handle, rank)
         except NotFoundError:
@@ -330,43 +365,46 @@ class Group(Collectives):
         return GroupStatus.read(raw.symm_group_status(self._handle))
 
     def failed_ranks(self) -> list[int]:
-        """The ranks that this rank knows to be dead, or to have
-        closed the group, ascending. [local] Never waits.
+        """The ranks that this rank knows to be dead or to have closed the group, ascending.
+
+        [local] Never waits.
         """
         return raw.symm_group_failed_ranks(self._handle, self.size)
 
     def failure_fd(self) -> int:
-        """A descriptor that becomes readable when the group is
-        revoked, for event loops. [local] Not to be closed.
+        """A descriptor for event loops that becomes readable when the group is revoked. [local]
+
+        The group owns the descriptor; do not close it.
         """
         return raw.symm_group_failure_fd(self._handle)
 
     def peer_info(self, rank: int) -> PeerInfo:
-        """Describe rank `rank`: process, host, device, whether it lives. [local]"""
+        """Describe rank `rank`: process, host, device, whether it is alive. [local]"""
         return PeerInfo.read(raw.symm_peer_info(self._handle, rank))
 
     def stats(self) -> GroupStats:
-        """What this rank has done on the group so far. [local]
-        ``stats().collective_calls[Collective.ALLREDUCE]``
+        """Count what this rank has done on the group so far. [local]
+
+        For instance ``stats().collective_calls[Collective.ALLREDUCE]``.
         """
         return GroupStats.read(raw.symm_group_stats(self._handle))
 
     def abort(self, reason: str = "") -> None:
-        """Revoke the group on all ranks: pending and later calls raise `AbortedError`.
-        [local] Never waits; any thread.
+        """Revoke the group on all ranks: pending and later calls raise `AbortedError`. [local]
+
+        Never waits. Any thread may call it.
         """
-        # Names of files may have what is no UTF-8.
-        raw.symm_group_abort(
-            self._handle, reason.encode(errors="backslashreplace").decode() or None
-        )
+        # Texts of exceptions, such as names of files, may have characters that UTF-8 has not.
+        encodable = reason.encode(errors="backslashreplace").decode()
+        raw.symm_group_abort(self._handle, encodable or None)
 
     def finalize(self, timeout: float | None = None) -> None:
-        """Wait until all ranks are here, so that none sees
-        another leave early. [collective] [blocking]
+        """Wait until all ranks have called this. [collective] [blocking]
 
-        Afterwards only queries and `close()` are allowed.
+        So no rank sees another one leave early. Afterwards only queries and `close()` are
+        allowed.
         """
-        self._ended = True
+        self._finalized = True
         raw.symm_group_finalize(self._handle, within(timeout))
 
     def __enter__(self) -> Group:
@@ -380,7 +418,7 @@ class Group(Collectives):
                 return
             if kind is not None:
                 self.abort(f"{kind.__name__}: {error}")
-            elif not self._ended:
+            elif not self._finalized:
                 self.finalize()
         finally:
             self.close()
@@ -397,22 +435,25 @@ class Group(Collectives):
         page_bytes: int = 0,
         name: str = "",
     ) -> Buffer:
-        """Allocate this rank's block of `nbytes` > 0 bytes, zeroed. [local] [blocking]
+        """Allocate this rank's block of `nbytes` bytes, zeroed. [local] [blocking]
 
         Args:
-            nbytes: its size. host: whether it shall lie in memory of the host, also
-            where the group works on devices: pinned, and reached by
-                devices and host alike.
-            node: the NUMA node of that; None: the one nearest to the
-            device, in a host group to the calling thread. alignment: of its
-            address, a power of two; 0: 4096. page_bytes: least size of its
-            pages, a power of two, huge pages for instance; 0: the system's.
+            nbytes: the size, > 0.
+            host: allocate pinned memory of the host, which devices and host can access. A group
+                that works on devices has device memory without it.
+            node: the NUMA node of host memory; None: the node nearest to the device, in a host
+                group the one nearest to the calling thread.
+            alignment: the alignment of the address, a power of two; 0: 4096.
+            page_bytes: the least size of the pages, a power of two, for instance that of huge
+                pages; 0: the system's.
+            name: is shown in messages.
 
         Raises:
-            OutOfMemoryError: the message names the limit. InvalidArgumentError: nbytes
-            is 0, there is no such node, `node` is given without `host`, no power of
-            two. UnavailableError: memory of the host, or of that node, or such pages
-            cannot be had; the message says why.
+            OutOfMemoryError: a limit was reached; the message names it.
+            InvalidArgumentError: nbytes is 0, the node does not exist, `node` is given without
+                `host`, or a number is not a power of two.
+            UnavailableError: host memory, memory of that node or pages of that size are not
+                available; the message says why.
         """
         options = (*_placement(host, node, alignment, page_bytes), name)
         return Buffer(raw.symm_alloc(self._handle, nbytes, options), nbytes)
@@ -420,27 +461,29 @@ class Group(Collectives):
     def adopt(
         self, address: int | None, nbytes: int, *, fd: int = -1, offset: int = 0, name: str = ""
     ) -> Buffer:
-        """A buffer of memory that another library has allocated. [local] [blocking]
+        """Make a buffer of memory that another library has allocated. [local] [blocking]
 
-        In a CUDA group of device memory, made by cuMemCreate for a POSIX descriptor; in
-        a host group of a piece of a memfd that is sealed against shrinking:
-        ``group.adopt(None, nbytes, fd=fd)``. The descriptor stays its owner's.
+        In a CUDA group it is device memory that cuMemCreate made exportable as a POSIX
+        descriptor. In a host group it is a piece of a memfd that is sealed against shrinking:
+        ``group.adopt(None, nbytes, fd=fd)``. The descriptor stays the owner's.
 
-        It is rendezvoused like any other, and keeps the physical
-        memory: the owner may free its own at any time, and is never
-        touched. ``buffer.pointer`` is a new address of the same
-        bytes; the owner's counts as symmetric too while it is there.
+        The buffer is rendezvoused like any other. It keeps the physical memory, so the owner
+        may free its own mapping at any time; that mapping is never touched. ``buffer.pointer``
+        is a new address of the same bytes. The owner's address counts as symmetric, too, while
+        it is mapped.
 
         Args:
-            address: anywhere inside a mapped allocation, a
-            multiple of 16: ``tensor.data_ptr()``. nbytes: > 0, not
-            beyond that allocation. fd: the memfd, where `address`
-            is None. offset: of the piece in it, a multiple of 16.
+            address: an address anywhere inside a mapped allocation, a multiple of 16, such as
+                ``tensor.data_ptr()``; None: `fd` is given.
+            nbytes: the size, > 0 and within that allocation.
+            fd: the memfd, if `address` is None.
+            offset: the offset of the piece in the memfd, a multiple of 16.
+            name: is shown in messages.
 
         Raises:
-            InvalidArgumentError: the message says what is wrong with
-            the memory (made by cudaMalloc, say). UnsupportedError:
-            an address in a host group, a descriptor in a CUDA group.
+            InvalidArgumentError: the memory cannot be adopted, for instance because cudaMalloc
+                made it; the message says why.
+            UnsupportedError: an address in a host group, or a descriptor in a CUDA group.
         """
         return Buffer(
             raw.symm_buffer_adopt(self._handle, address, nbytes, (fd, offset, name)), nbytes
@@ -449,25 +492,29 @@ class Group(Collectives):
     def rendezvous(
         self, buffer: Buffer, tag: int = 0, *, timeout: float | None = None, channels: int = 0
     ) -> Memory:
-        """Exchange blocks: afterwards every rank's is mapped
-        here. [collective] [blocking, timeout] All or nothing.
+        """Exchange blocks: afterwards every rank's block is mapped here.
 
-        A buffer meets once on a group: a second call is [local]
-        and gives the same memory, for as long as neither was
-        closed. `MismatchError` if sizes, channels or tags differ.
+        [collective] [blocking, timeout] All ranks succeed, or all fail with the same error.
+
+        A buffer meets once on a group. A second call is [local] and returns the same memory, as
+        long as neither the buffer nor the memory was closed.
 
         Args:
-            buffer: of the same size on all ranks. It may be closed
-            afterwards, the memory keeps the block. tag: calls with equal
-            tags meet, in the order in which they are made. timeout: seconds;
-            None: the group's `create_timeout`. channels: signal channels of
-            the memory, the same on all ranks; 0: as many as the group has.
+            buffer: a buffer of the same size on all ranks. It may be closed afterwards; the
+                memory keeps the block.
+            tag: calls of equal tags meet, in the order in which they are made.
+            timeout: seconds; None: the group's `create_timeout`.
+            channels: the number of signal channels of the memory, the same on all ranks; 0: as
+                many as the group has.
+
+        Raises:
+            MismatchError: sizes, channels or tags differ.
         """
         options = (tag, milliseconds(timeout), channels)
         return Memory(raw.symm_rendezvous(self._handle, buffer._handle, options), self)
 
     def memory_of(self, buffer: Buffer) -> Memory | None:
-        """The memory that `buffer` has become on this group; None before `rendezvous()`. [local]"""
+        """The memory that `buffer` became on this group; None before its `rendezvous()`. [local]"""
         try:
             return Memory(raw.symm_buffer_memory(buffer._handle, self._handle), self)
         except NotFoundError:
@@ -476,15 +523,18 @@ class Group(Collectives):
     def empty(
         self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, tag: int = 0
     ) -> SymmArray:
-        """A symmetric array: allocate and rendezvous. [collective] [blocking] Its elements
-        are zero; `zeros()` is the same.
+        """Allocate and rendezvous a symmetric array. [collective] [blocking]
+
+        The elements are zero; `zeros()` is the same method.
 
         Args:
-            shape: extents; the same number of bytes on all ranks. dtype: element type,
-            for instance ``"bf16"``, ``numpy.float32``, ``torch.float8_e4m3fn``.
+            shape: the extents; the same number of bytes on all ranks.
+            dtype: the element type, for instance ``"bf16"``, ``numpy.float32`` or
+                ``torch.float8_e4m3fn``.
+            tag: the tag of `rendezvous()`.
 
         Returns:
-            This rank's array; ``peer(rank)`` of it is another rank's.
+            This rank's array. Its ``peer(rank)`` is another rank's array.
         """
         extents = extents_of(shape)
         buffer = self.alloc(max(1, math.prod(extents) * dtype_of(dtype).itemsize))
@@ -503,17 +553,21 @@ class Group(Collectives):
         name: str = "",
         timeout: float | None = None,
     ) -> Heap:
-        """Symmetric memory that is handed out in pieces.
-        [collective] [blocking, timeout] All or nothing.
+        """Make a heap: symmetric memory that is handed out in pieces.
+
+        [collective] [blocking, timeout] All ranks succeed, or all fail with the same error.
+        `alloc()` explains the other parameters.
 
         Args:
-            nbytes: > 0, the same on all ranks; rounded up to a multiple of 256.
-            alignment: of the block, a power of two, and so the most that a piece can
-            have; 0: 4096. timeout: seconds; None: the group's `create_timeout`.
+            nbytes: the size, > 0 and the same on all ranks; rounded up to a multiple of 256.
+            alignment: the alignment of the block, a power of two, which is also the largest
+                alignment of a piece; 0: 4096.
+            timeout: seconds; None: the group's `create_timeout`.
 
         Raises:
             MismatchError: sizes differ.
-            OutOfMemoryError, UnavailableError: as `alloc()` says, on whichever rank.
+            OutOfMemoryError: `alloc()` raised it on some rank.
+            UnavailableError: `alloc()` raised it on some rank.
         """
         options = (*_placement(host, node, alignment, page_bytes), name, milliseconds(timeout))
         return Heap(raw.symm_heap_create(self._handle, nbytes, options), self)
@@ -530,9 +584,11 @@ class Group(Collectives):
         """Rendezvous a buffer and see it as an array. [collective] [blocking]
 
         Args:
-            buffer: of this group, or of another one on the same device.
-            shape: None: one axis with all that fits behind `offset`.
-            offset: bytes from the start of the block.
+            buffer: a buffer of this group, or of another group on the same device.
+            shape: the extents; None: one axis with all elements that fit behind `offset`.
+            dtype: the element type.
+            offset: bytes from the start of the block to the array.
+            tag: the tag of `rendezvous()`.
         """
         kind = dtype_of(dtype)
         if shape is None:
@@ -540,10 +596,10 @@ class Group(Collectives):
         return self.rendezvous(buffer, tag).array(shape, kind, offset=offset)
 
     def find(self, address: int) -> tuple[int, int, int] | None:
-        """Which memory of the group maps `address`, anywhere inside a block. [local]
+        """Find the memory of the group that maps `address`, anywhere inside a block. [local]
 
         Returns:
-            (id of the memory, rank, offset in bytes); None if it is no memory of the group's.
+            (id of the memory, rank, offset in bytes); None if no memory of the group maps it.
         """
         try:
             handle, rank, offset = raw.symm_memory_find(self._handle, address)
@@ -564,20 +620,22 @@ class Group(Collectives):
         timeout: float | None = None,
         stream: Any = None,
     ) -> None:
-        """Wait until all ranks of a set are here. [collective
-        over the set] [stream; blocking on the host]
+        """Wait until all ranks of a set have called this.
 
-        What they wrote before is visible afterwards. Barriers on different channels are
-        independent; ranks that are in several sets must come to the barriers of these
-        on one channel in the same order.
+        [collective over the set] [stream; blocking on the host] What a rank of the set wrote
+        before is visible to the others afterwards. Barriers on different channels are
+        independent. Ranks that are in several sets must come to the barriers of these sets on
+        one channel in the same order.
 
         Args:
-            ranks: distinct ranks, this one among them; None: the whole group.
+            ranks: distinct ranks, this rank among them; None: the whole group.
             channel: 0 .. channels-1.
+            timeout: seconds; None: the group's.
+            stream: the stream of the call.
 
         Raises:
-            DeadlineError: names the first missing rank.
-            InvalidArgumentError: ranks, channel.
+            DeadlineError: a rank did not come; the exception names the first missing rank.
+            InvalidArgumentError: `ranks` or `channel` is wrong.
         """
         chosen = None if ranks is None else list(ranks)
         raw.symm_barrier(self._handle, chosen, channel, within(timeout), self._stream(stream))
@@ -585,30 +643,34 @@ class Group(Collectives):
     # ---- streams
 
     def synchronize(self, stream: Any = None, *, timeout: float | None = None) -> None:
-        """Wait until all that was issued on `stream` is over, and say what went wrong
-        there. [local] [blocking, timeout]
+        """Wait until all work that was issued on `stream` is over. [local] [blocking, timeout]
 
         Raises:
-            DeadlineError: the stream is not there yet; the group stays usable.
-            SymmError: what revoked the group.
+            DeadlineError: the work is not over yet; the group stays usable.
+            SymmError: the group was revoked; the exception is the failure that revoked it.
             InvalidArgumentError: the stream is being captured.
         """
         raw.symm_group_synchronize(self._handle, self._stream(stream), within(timeout))
 
     def stream_done(self, stream: Any = None) -> bool:
-        """Whether all that was issued on `stream` is
-        over; always on the host. [local] Never waits.
+        """Whether all work that was issued on `stream` is over; always true on the host. [local]
 
-        `InvalidArgumentError` if the stream is being captured, which this call leaves as it is.
+        Never waits.
+
+        Raises:
+            InvalidArgumentError: the stream is being captured; the capture goes on.
         """
         return bool(raw.symm_stream_query(self._handle, self._stream(stream)))
 
     def stream_wait(self, stream: Any = None, after: Any = None) -> None:
-        """What is issued on `stream` next runs after what was
-        issued on another. [local] [stream] Nothing on the host.
+        """Order later work on `stream` after earlier work on another stream. [local] [stream]
+
+        On the host this does nothing.
 
         Args:
-            after: None: all streams that calls on this group were issued on.
+            stream: the stream that waits.
+            after: the stream that is waited for; None: all streams that calls on this group
+                were issued on.
         """
         other = ALL_STREAMS if after is None else handle_of(after)
         raw.symm_stream_wait(self._handle, self._stream(stream), other)

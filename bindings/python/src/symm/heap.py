@@ -1,4 +1,4 @@
-"""Heaps: one memory of a group, handed out in pieces."""
+"""Heaps: memories of a group that are handed out in pieces."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 @functools.cache
 def _torch_allocator(number: int) -> Any:
-    """PyTorch's name for a pair of functions of the extension.
-    Kept for good: PyTorch does not keep it for its pools.
+    """PyTorch's allocator object for pair `number` of the extension's pool functions.
+
+    It is cached for good, because PyTorch does not keep it alive for its pools.
     """
     from torch.cuda.memory import CUDAPluggableAllocator
 
@@ -36,18 +37,19 @@ def _torch_allocator(number: int) -> Any:
 
 
 class Heap(Owned, Closing):
-    """Symmetric memory that is handed out in pieces without
-    a word to the other ranks. Made by ``Group.heap()``.
+    """Symmetric memory that is handed out in pieces without communication.
 
-    Ranks that make the same calls in the same order get the same offsets. So pieces are
-    freed by `free()` and not by the garbage collector, whose time is not the same on
-    all ranks; `close()`, or the end of a ``with`` block, ends all of them. Any thread
-    may call, in an order that all ranks share. Where a group was made with
-    ``check=True``, ranks that went apart get `MismatchError` in the next collective.
+    ``Group.heap()`` makes heaps. Ranks that make the same calls in the same order get the same
+    offsets. Pieces are freed by `free()` and not by the garbage collector, which runs at
+    different times on different ranks. `close()`, or the end of a ``with`` block, frees all
+    pieces. Any thread may call, in an order that is the same on all ranks. In a group that was
+    made with ``check=True``, ranks whose calls differ get `MismatchError` in the next
+    collective.
 
     Attributes:
         group: the group.
-        memory: what the pieces lie in; put, get and signals take a piece's `offset` in it.
+        memory: the memory that contains the pieces. A piece's `offset` is its offset in this
+            memory, for put, get and signals.
         nbytes: bytes of each rank's block.
     """
 
@@ -60,36 +62,46 @@ class Heap(Owned, Closing):
     def empty(
         self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, alignment: int = 0
     ) -> SymmArray:
-        """A piece of this rank's block as an array. [local]
-        Its elements are whatever was there before.
+        """Take a piece of this rank's block as an array. [local]
+
+        The elements are not initialised.
 
         Args:
-            shape: extents; an array of nothing takes nothing. alignment: of its offset,
-            a power of two up to the heap's; 0: 256 bytes, and never less.
+            shape: the extents. An array without elements takes no piece.
+            dtype: the element type.
+            alignment: the alignment of the offset, a power of two up to the heap's alignment;
+                0: 256 bytes, which is also the minimum.
 
         Raises:
-            OutOfMemoryError: says what was asked for, what is free, and the largest free piece.
-            InvalidArgumentError: alignment.
+            OutOfMemoryError: the message has the requested size, the free bytes, and the size
+                of the largest free piece.
+            InvalidArgumentError: the alignment is wrong.
         """
-        extents, kind = extents_of(shape), dtype_of(dtype)
+        extents = extents_of(shape)
+        kind = dtype_of(dtype)
         nbytes = math.prod(extents) * kind.itemsize
-        offset = raw.symm_heap_alloc(self._handle, nbytes, alignment)[1] if nbytes > 0 else 0
+        offset = 0
+        if nbytes > 0:
+            _, offset = raw.symm_heap_alloc(self._handle, nbytes, alignment)
         return self.memory.array(extents, kind, offset=offset)
 
     def free(self, array: SymmArray) -> None:
-        """Give the piece of an array of `empty()` back. [local] Never waits; the next
-        `empty()` may hand it out again.
+        """Free the piece of an array that `empty()` returned. [local]
 
-        So it must not be in use any more on any rank (a barrier says so), nor any view
-        of it; on CUDA, what was issued with it must be ahead of what uses the next one,
-        as it is on one stream. What was freed already, is a part of a piece, or not of
-        this heap is an `InvalidArgumentError`; nothing has changed.
+        Never waits. The next `empty()` may hand the piece out again. So neither the array nor a
+        view of it may be in use any more on any rank, which a barrier establishes. On CUDA,
+        work that uses this piece must be ordered before work that uses the next one, as it is
+        on one stream.
+
+        Raises:
+            InvalidArgumentError: the array was freed already, is a part of a piece, or is not
+                of this heap. Nothing has changed.
         """
         if array.nbytes:
             raw.symm_heap_free(self._handle, array.pointer)
 
     def find(self, address: int) -> tuple[int, int] | None:
-        """(address, bytes) of the piece that contains `address`; None if there is none. [local]"""
+        """(address, bytes) of the piece that contains `address`; None if none does. [local]"""
         try:
             pointer, nbytes = raw.symm_heap_find(self._handle, address)
         except NotFoundError:
@@ -99,14 +111,13 @@ class Heap(Owned, Closing):
     # ---- for allocators of other packages
 
     def torch_pool(self) -> torch.cuda.MemPool:
-        """A pool of PyTorch's that takes its memory here: ``with
-        torch.cuda.use_mem_pool(pool): ...``. [local] CUDA only.
+        """A pool of PyTorch's that takes its memory from this heap. [local] CUDA only.
 
-        Tensors made in it are symmetric memory: operands without a
-        copy, and `find()` and ``Group.find()`` know them. PyTorch takes
-        pieces of megabytes and divides them itself, at the same offsets
-        on ranks that make the same tensors. The pool keeps the heap; at
-        most 8 pools of a process are open, or have tensors, at a time.
+        It is for ``with torch.cuda.use_mem_pool(pool): ...``. Tensors that are made in it are
+        symmetric memory: collectives use them without a copy, and `find()` and ``Group.find()``
+        find them. PyTorch takes pieces of megabytes and divides them itself, at the same
+        offsets on ranks that make the same tensors. The pool keeps the heap alive. At most 8
+        pools of a process may be open, or have tensors, at a time.
         """
         self._require_cuda()
         import torch
@@ -117,19 +128,22 @@ class Heap(Owned, Closing):
         return pool
 
     def cupy_pool(self) -> Any:
-        """A ``cupy.cuda.MemoryPool`` that takes its memory here: ``with
-        cupy.cuda.using_allocator(pool.malloc): ...``. [local]
+        """A ``cupy.cuda.MemoryPool`` that takes its memory from this heap. [local] CUDA only.
 
-        As `torch_pool()`; it raises `OutOfMemoryError` where CuPy would raise its own.
+        It is for ``with cupy.cuda.using_allocator(pool.malloc): ...``. Arrays that are made in
+        it are symmetric memory, as with `torch_pool()`. The pool raises `OutOfMemoryError`
+        where CuPy's own pools raise CuPy's exception.
         """
         self._require_cuda()
         import cupy
 
         def malloc(nbytes: int, _: int) -> int:
-            return raw.symm_heap_alloc(self._handle, nbytes, 512)[0]
+            address, _ = raw.symm_heap_alloc(self._handle, nbytes, 512)
+            return address
 
         def free(address: int, device: int) -> None:
-            cupy.cuda.Device(device).synchronize()  # as cudaFree() does, which CuPy counts on
+            # cudaFree() synchronises the device, and CuPy relies on that.
+            cupy.cuda.Device(device).synchronize()
             raw.symm_heap_free(self._handle, address)
 
         return cupy.cuda.MemoryPool(cupy.cuda.PythonFunctionAllocator(malloc, free).malloc)
@@ -137,20 +151,23 @@ class Heap(Owned, Closing):
     def _require_cuda(self) -> None:
         if self.group.backend != Backend.CUDA:
             raise UnsupportedError(
-                "heap: a pool of PyTorch's or CuPy's is of a CUDA device, and this one is in host memory"
+                "heap: a pool of PyTorch's or CuPy's is of a CUDA device, "
+                "and this one is in host memory"
             )
 
     def info(self) -> HeapInfo:
-        """Describe it. [local]"""
+        """Describe the heap. [local]"""
         return HeapInfo.read(raw.symm_heap_info(self._handle))
 
     def close(self) -> None:
-        """Let go of it and of all pieces. [local] Never
-        waits. Arrays made before keep the memory mapped.
+        """Release the heap and all its pieces. [local]
+
+        Never waits. Arrays that were made before keep the memory mapped.
         """
         super().close()
-        if "memory" in self.__dict__:
+        if "memory" in self.__dict__:  # not if __init__() failed
             self.memory.close()
 
     def __repr__(self) -> str:
-        return f"<symm.Heap of {self.nbytes} bytes on each of {self.group.size} ranks{', closed' if self.closed else ''}>"
+        state = ", closed" if self.closed else ""
+        return f"<symm.Heap of {self.nbytes} bytes on each of {self.group.size} ranks{state}>"

@@ -1,9 +1,8 @@
-"""Sharing memory with any process of this user on this machine, outside of any group.
+"""Sharing of memory with any process of this user on this machine, outside of any group.
 
-The owner makes a token, plain bytes that may travel by any
-means: ``array.export_token()``. Whoever imports it gets the
-same physical memory. Each import is a lease; it ends when the
-last array of it is gone, or with the process that holds it.
+The owner makes a token by ``array.export_token()``. A token is plain bytes that may travel by
+any means. A process that imports it maps the same physical memory. Each import is a lease,
+which ends with the last array of the import, or with the process that holds it.
 """
 
 from __future__ import annotations
@@ -20,20 +19,26 @@ from symm.errors import InvalidArgumentError, InvalidHandleError
 
 
 class _Lease(Owned):
-    """An import. Where it was used nobody knows, so its lease ends after all that the
-    device has to do when it is let go.
+    """The handle of an import.
+
+    The streams that used the import are not known. So its lease ends once all work is over that
+    the device has at the release.
     """
 
     def __init__(self, handle: int) -> None:
-        super().__init__(handle, lambda of: raw.symm_ipc_release(of, ALL_STREAMS))
+        super().__init__(handle, _release)
+
+
+def _release(handle: int) -> None:
+    raw.symm_ipc_release(handle, ALL_STREAMS)
 
 
 class ImportedArray(View, Closing):
-    """Memory of another process, or of this one, imported by
-    a token. See `View` for how NumPy and others see it.
+    """Memory of another process, or of this one, that was imported by a token.
 
-    The lease ends when this array, its parts and all views of them are gone, so ``with
-    import_token(...) as a:`` is enough if no view outlives the block.
+    `View` says how NumPy and other packages see the array. The lease ends when this array, its
+    parts and all views of them are gone. So ``with import_token(...) as a:`` ends the lease if
+    no view outlives the block.
     """
 
     def __init__(
@@ -54,8 +59,9 @@ class ImportedArray(View, Closing):
         raw.symm_ipc_stream_wait(self._open()._handle, stream)
 
     def record_use(self, stream: Any) -> None:
-        """Say that what was issued on `stream` so far uses the import: its lease does not
-        end before that. [local] [stream]
+        """Say that work issued on `stream` so far uses the import. [local] [stream]
+
+        The lease does not end before that work is over.
         """
         raw.symm_ipc_record_use(self._open()._handle, handle_of(stream))
 
@@ -72,16 +78,19 @@ class ImportedArray(View, Closing):
         return ImportInfo.read(raw.symm_ipc_info(self._open()._handle))
 
     def close(self) -> None:
-        """Let go of this array. [local] Never waits. The
-        lease ends with the last view of the import.
+        """Release this array. [local] Never waits.
+
+        The lease ends with the last view of the import.
         """
         self._lease = None
         self.pointer = 0
-        self.size = self.nbytes = 0
+        self.size = 0
+        self.nbytes = 0
         self.shape: tuple[int, ...] = (0,)
 
     def __repr__(self) -> str:
-        return f"<symm.ImportedArray {self.shape} of {self.dtype.name}{'' if self._lease else ', closed'}>"
+        state = "" if self._lease else ", closed"
+        return f"<symm.ImportedArray {self.shape} of {self.dtype.name}{state}>"
 
 
 def import_token(
@@ -97,27 +106,32 @@ def import_token(
     """Map the memory that a token names. [local] [blocking, timeout] [stream]
 
     Args:
-        token: from ``export_token()`` here, or from ``symm_ipc_export()`` in any
-        language. shape: None: one axis with all that the token names. dtype: element
-        type. timeout: seconds for the exporter's answer; None: $SYMM_TIMEOUT_MS, else
-        60. directory: where $SYMM_IPC_DIRECTORY of the exporter is seen here; None:
-        under the same path. device: CUDA ordinal for which to map; None: the GPU that
-        has the memory. stream: what the exporter issued before the export is there on
-        this stream, and on those of later views. The lease ends
-            when all that the device had to do when the last view went is over.
+        token: the bytes that ``export_token()`` returned, or ``symm_ipc_export()`` in any
+            language.
+        shape: the extents; None: one axis with all that the token names.
+        dtype: the element type.
+        timeout: seconds for the exporter's answer; None: $SYMM_TIMEOUT_MS, else 60.
+        directory: the path in this process of the exporter's $SYMM_IPC_DIRECTORY; None: the
+            same path as there.
+        device: the CUDA ordinal for which to map the memory; None: the GPU that has it.
+        stream: work on this stream, and on the streams of later views, comes after the work
+            that the exporter had issued before the export. The lease ends once all work is over
+            that the device had when the last view was released.
 
     Raises:
-        InvalidArgumentError: it is no token, or damaged; or `shape` needs more than it names.
-        UnavailableError: it is of another machine or user.
+        InvalidArgumentError: the bytes are not a token, or are damaged; or `shape` needs more
+            bytes than the token names.
+        UnavailableError: the token is of another machine or user.
         InvalidHandleError: the memory was released or withdrawn.
         PeerFailedError: the exporter is gone.
         DeadlineError: the exporter does not answer.
     """
-    options = (milliseconds(timeout), directory, raw.SYMM_DEVICE_AUTO if device is None else device)
-    lease = _Lease(
-        raw.symm_ipc_import(bytes(token), options, 0 if stream is None else handle_of(stream))
-    )
+    ordinal = raw.SYMM_DEVICE_AUTO if device is None else device
+    options = (milliseconds(timeout), directory, ordinal)
+    cuda_stream = 0 if stream is None else handle_of(stream)
+    lease = _Lease(raw.symm_ipc_import(bytes(token), options, cuda_stream))
     info = ImportInfo.read(raw.symm_ipc_info(lease._handle))
+
     kind = dtype_of(dtype)
     extents = (info.bytes // kind.itemsize,) if shape is None else extents_of(shape)
     device_key = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
@@ -130,8 +144,10 @@ def import_token(
 
 
 def ipc_collect() -> IpcReport:
-    """Free what is provably free. [local] Never waits.
-    Returns what all collections of the process have done.
+    """Free the memory that provably nobody uses any more. [local] Never waits.
+
+    Returns:
+        What all collections of the process have done so far.
     """
     return IpcReport.read(raw.symm_ipc_collect())
 

@@ -1,6 +1,6 @@
-"""The library's log messages, into the standard package logging.
+"""The library's log messages as records of the standard package logging.
 
-The library writes them to a pipe, from which a daemon thread of Python's reads: no
+The library writes the messages to a pipe, and a daemon thread of Python reads them. So no
 Python code runs on threads of the library.
 """
 
@@ -25,35 +25,34 @@ _listener: int | None = None
 
 
 def log_to(logger: logging.Logger | str | None = "symm", level: int = logging.WARNING) -> None:
-    """Send messages of at least `level` of the whole process to `logger`; None stops them. [local]
+    """Send the messages of the whole process of at least `level` to `logger`. [local]
 
-    Messages that come faster than they are read are lost. A forked child has to ask again.
+    Messages that come faster than they are read are lost. A forked child must call this again.
 
     Args:
-        logger: a logger, its name, or None.
-        level: of the package logging; what is finer than DEBUG is not there.
+        logger: a logger, or its name; None: stop the messages.
+        level: a level of the package logging. There are no messages finer than DEBUG.
     """
     global _listener
     with _lock:
         if _listener is not None:
             raw.symm_log_remove_listener(_listener)
             _listener = None
+        if isinstance(logger, str):
+            logger = logging.getLogger(logger)
         if logger is not None:
-            _listener = _start(
-                logging.getLogger(logger) if isinstance(logger, str) else logger, level
-            )
+            _listener = _start(logger, level)
 
 
 def _start(logger: logging.Logger, level: int) -> int:
-    finest = max(
-        (number for name, number in _levels.values() if name >= level), default=raw.SYMM_LOG_ERROR
-    )
+    wanted = [symm_level for python_level, symm_level in _levels.values() if python_level >= level]
+    finest = max(wanted, default=raw.SYMM_LOG_ERROR)
     read_end, write_end = os.pipe()
     threading.Thread(target=_read, args=(read_end, logger), name="symm-log", daemon=True).start()
     try:
         return raw.symm_log_to_fd(write_end, finest)
     finally:
-        os.close(write_end)  # the library has its own; the reader ends with it
+        os.close(write_end)  # the library has a duplicate; the reader ends when that is closed
 
 
 def _read(read_end: int, logger: logging.Logger) -> None:
@@ -64,7 +63,7 @@ def _read(read_end: int, logger: logging.Logger) -> None:
 
 
 def _after_fork() -> None:
-    # The reader and the listener stayed in the parent.
+    # The reader and the listener exist in the parent only.
     global _lock, _listener
     _lock = threading.Lock()
     _listener = None

@@ -1,5 +1,7 @@
-"""Buffers, one rank's allocation each, and memories, which
-a buffer becomes when all ranks have exchanged theirs.
+"""Buffers and memories.
+
+A buffer is one rank's allocation. It becomes a memory by a rendezvous, in which all ranks
+exchange their buffers.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
 
 class SignalWait(NamedTuple):
-    """One of the signals that `Memory.wait_any_signal()` and its
-    like wait for: until its word compares so with `value`.
+    """A signal to wait for, by `Memory.wait_any_signal()` or `Memory.wait_all_signals()`.
+
+    The wait ends when the word from `rank` on `channel` compares with `value` as `compare`
+    says.
     """
 
     rank: int
@@ -40,11 +44,13 @@ class SignalWait(NamedTuple):
 
 
 class Buffer(Owned):
-    """One rank's allocation, made by ``Group.alloc()``: zeroed,
-    and aligned to at least 4096 bytes. Or adopted memory.
+    """One rank's allocation.
+
+    ``Group.alloc()`` makes buffers, zeroed and aligned to at least 4096 bytes.
+    ``Group.adopt()`` makes buffers of memory that another library allocated.
 
     Attributes:
-        nbytes: its size in bytes, as asked for.
+        nbytes: the size in bytes, as requested.
     """
 
     def __init__(self, handle: int, nbytes: int) -> None:
@@ -53,40 +59,45 @@ class Buffer(Owned):
 
     @property
     def pointer(self) -> int:
-        """Address of the block. [local] Valid while the buffer or a memory of it lives."""
+        """Address of the block. [local] Valid while the buffer or its memory is open."""
         return raw.symm_buffer_pointer(self._handle)
 
     def info(self) -> BufferInfo:
-        """Describe it. [local]"""
+        """Describe the buffer. [local]"""
         return BufferInfo.read(raw.symm_buffer_info(self._handle))
 
     def export_dmabuf(self, offset: int = 0, nbytes: int | None = None) -> int:
-        """A descriptor of a piece as DMA-BUF, for a device of another kind to map. [local]
-        The caller's, for ``os.close()``.
+        """A DMA-BUF descriptor of a piece, by which a device of another kind can map it. [local]
+
+        The caller owns the descriptor, and closes it by ``os.close()``.
 
         Args:
-            offset: bytes from the start of the buffer; the address
-            there must be a multiple of the page size. nbytes: of the
-            piece, rounded up to whole pages; None: up to the end.
+            offset: bytes from the start of the buffer to the piece. The address there must be a
+                multiple of the page size.
+            nbytes: the size of the piece, rounded up to whole pages; None: up to the end.
 
         Raises:
-            UnavailableError: the message says why; ``device_info().dmabuf`` tells beforehand.
-            InvalidArgumentError: offset, nbytes.
+            UnavailableError: there is no DMA-BUF of this memory; the message says why.
+                ``device_info().dmabuf`` says beforehand whether there is.
+            InvalidArgumentError: `offset` or `nbytes` is wrong.
         """
-        return raw.symm_buffer_export_dmabuf(
-            self._handle, offset, self.nbytes - offset if nbytes is None else nbytes
-        )
+        if nbytes is None:
+            nbytes = self.nbytes - offset
+        return raw.symm_buffer_export_dmabuf(self._handle, offset, nbytes)
 
     def record_use(self, stream: Any) -> None:
-        """As ``Memory.record_use()``, of this rank's block."""
+        """Say that work issued on `stream` so far uses this rank's block. [local] [stream]
+
+        ``Memory.record_use()`` says what this is for.
+        """
         raw.symm_buffer_record_use(self._handle, handle_of(stream))
 
 
 def find_buffer(address: int) -> tuple[Buffer, int] | None:
-    """The buffer of this process that `address` lies in, anywhere inside. [local]
+    """Find the buffer of this process that contains `address`. [local]
 
     Returns:
-        (the buffer, offset in bytes); None if it is in none.
+        (the buffer, offset in bytes); None if no buffer contains it.
     """
     try:
         handle, offset = raw.symm_buffer_find(address)
@@ -96,11 +107,12 @@ def find_buffer(address: int) -> tuple[Buffer, int] | None:
 
 
 class Mapping(Owned):
-    """The reference to the mapped blocks. Arrays hold it too,
-    so that closing a memory never takes their bytes away.
+    """The reference to the mapped blocks of a memory.
+
+    Arrays hold it, too, so that closing a memory never unmaps their bytes.
 
     Attributes:
-        group: a handle of the group's, which keeps working for as long as the mapping.
+        group: a handle of the group, which stays valid as long as the mapping.
     """
 
     def __init__(self, handle: int, group: int = 0, device: int | None = None) -> None:
@@ -111,8 +123,8 @@ class Mapping(Owned):
 
 
 def _end(group: int, device: int | None, memory: int) -> None:
-    # While a stream is captured, memory cannot be given back. Most captures are on the
-    # current stream of a framework, and asking shows the library whether there is one.
+    # Memory cannot be released while a stream is captured. Most captures are on the current
+    # stream of a framework. The query lets the library see whether that stream is captured.
     stream = None if device is None else current_on(device)
     if stream is not None:
         with contextlib.suppress(SymmError):
@@ -122,15 +134,16 @@ def _end(group: int, device: int | None, memory: int) -> None:
 
 
 class Memory(Closing):
-    """A buffer after rendezvous: every rank's block
-    is mapped here. Made by ``Group.rendezvous()``.
+    """A buffer after its rendezvous: every rank's block is mapped in this process.
+
+    ``Group.rendezvous()`` makes memories.
 
     Attributes:
-        group: the group on which the ranks have met.
-        rank: this rank in it.
-        size: number of ranks.
+        group: the group of the rendezvous.
+        rank: this rank in the group.
+        size: the number of ranks.
         nbytes: bytes of each block.
-        id: the same on all ranks.
+        id: the number of the memory, the same on all ranks.
     """
 
     rank: int
@@ -143,31 +156,35 @@ class Memory(Closing):
         self._mapping = Mapping(handle, group._handle, None if group._on_host else group.device)
         self.group = group
         info = self.info()
-        self.rank, self.size, self.nbytes, self.id = info.rank, info.size, info.bytes, info.id
+        self.rank = info.rank
+        self.size = info.size
+        self.nbytes = info.bytes
+        self.id = info.id
 
     @property
     def _handle(self) -> int:
         return self._mapping._handle
 
     def close(self) -> None:
-        """Let go of the blocks. [local] Never waits. Arrays made
-        before keep them mapped for as long as they live.
+        """Release the blocks. [local] Never waits.
+
+        Arrays that were made before keep the blocks mapped as long as they live.
         """
         self._mapping = Memory._closed
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the memory was closed."""
         return self._mapping is Memory._closed
 
     def info(self) -> MemoryInfo:
-        """Describe it. [local]"""
+        """Describe the memory. [local]"""
         return MemoryInfo.read(raw.symm_memory_info(self._handle))
 
     def pointer(self, rank: int | None = None) -> int:
         """Address at which `rank`'s block (None: this rank's) is mapped here. [local]
 
-        Valid while this memory or an array of it lives.
+        It is valid while this memory is open or an array of it lives.
         """
         return raw.symm_memory_pointer(self._handle, self.rank if rank is None else rank)
 
@@ -176,23 +193,29 @@ class Memory(Closing):
         return raw.symm_memory_signal_pad(self._handle, self.rank if rank is None else rank)
 
     def pointer_table(self) -> int:
-        """Address of a table of all ranks' block addresses,
-        readable by the group's device. [local]
+        """Address of a table of all ranks' block addresses. [local]
+
+        The group's device can read the table.
         """
         return raw.symm_memory_pointer_table(self._handle)
 
     def signal_pad_table(self) -> int:
-        """Address of a table of all ranks' pad addresses, readable by the group's device. [local]"""
+        """Address of a table of all ranks' pad addresses. [local]
+
+        The group's device can read the table.
+        """
         return raw.symm_memory_signal_pad_table(self._handle)
 
     def device_view(self, *, timeout: float | None = None, stop: int | None = None) -> bytes:
-        """A ``symm_memory_view_t``, which is ``symm::device::Memory``
-        of device.cuh, for kernels of your own. [local]
+        """The bytes of a ``symm_memory_view_t``, for kernels of the caller's own. [local]
+
+        The struct is ``symm::device::Memory`` of ``symm/device.cuh``.
 
         Args:
-            timeout: seconds, of each wait in a kernel; None: the
-            group's, ``math.inf``: for ever. stop: device address of a
-            32-bit word that ends all waits when it becomes other than 0.
+            timeout: seconds for each wait in a kernel; None: the group's; ``math.inf``: for
+                ever.
+            stop: device address of a 32-bit word that ends all waits when it becomes other than
+                0.
 
         Raises:
             UnsupportedError: the group is on the host.
@@ -200,11 +223,11 @@ class Memory(Closing):
         return raw.symm_memory_device_view(self._handle, milliseconds(timeout), stop)
 
     def multicast_pointer(self) -> int:
-        """Address by which the multimem instructions of the
-        device reach all ranks' blocks at once. [local]
+        """Multicast address of all ranks' blocks, for the device's multimem instructions. [local]
 
-        `UnavailableError` if there is none; the message says why, as
-        ``info().multicast_reason`` does.
+        Raises:
+            UnavailableError: there is none; the message says why, as ``info().multicast_reason``
+                does.
         """
         return raw.symm_memory_multicast_pointer(self._handle)
 
@@ -216,46 +239,52 @@ class Memory(Closing):
         rank: int | None = None,
         offset: int = 0,
     ) -> SymmArray:
-        """A part of a block as an array. [local] It keeps the memory alive.
+        """A part of a block as an array, which keeps the memory alive. [local]
 
         Args:
-            shape: extents, contiguous in C order.
-            rank: whose block; None: this rank's.
-            offset: bytes from the start of the block; must be aligned to the element size.
+            shape: the extents, contiguous in C order.
+            dtype: the element type.
+            rank: the rank whose block it is; None: this rank.
+            offset: bytes from the start of the block to the array, a multiple of the size of an
+                element.
 
         Raises:
-            InvalidArgumentError: it goes beyond the block, or is not aligned.
+            InvalidArgumentError: the array goes beyond the block, or is not aligned.
             UnavailableError: `rank` is on another machine.
         """
-        rank = self.rank if rank is None else rank
+        if rank is None:
+            rank = self.rank
         pointer = raw.symm_memory_pointer(self._handle, rank)
         return SymmArray(
             self, self._mapping, pointer, rank, index(offset), extents_of(shape), dtype_of(dtype)
         )
 
     def record_use(self, stream: Any = None) -> None:
-        """Say that what was issued on `stream` so far uses
-        this memory. [local] [stream] Nothing on the host.
+        """Say that work issued on `stream` so far uses this memory. [local] [stream]
 
-        Needed by nobody: memory is never given back under a kernel. Without it that is
-        when all that the device had to do at the release is over. Where uses were
-        recorded it is when those and this package's own calls are, which is earlier;
-        then all of the caller's must have been recorded, each behind its last work.
+        On the host this does nothing. It makes an earlier release possible, and is never
+        necessary, since memory is never released under a kernel:
+
+        - If no uses were recorded, the memory is released once all work is over that the device
+          had at the time of the release.
+        - If uses were recorded, it is released once these and this package's own calls are
+          over, which is earlier. Then every stream that uses the memory must have been
+          recorded, each after its last work.
         """
         raw.symm_memory_record_use(self._handle, self.group._stream(stream))
 
-    def _copied(
+    def _copy_operand(
         self, array: Any, name: str, stream: Any, room: float, *, written: bool = False
     ) -> tuple[AnyOperand, int, int]:
-        """What is copied, its bytes, of which there is room for so many, and the stream."""
-        number = self.group._stream(stream, array)
-        of = self.group._operand(array, name, number, written=written)
-        size = of.size * of.dtype.itemsize
-        if size > room:
+        """The operand of a put or get of at most `room` bytes, its size in bytes, the CUstream."""
+        cuda_stream = self.group._stream(stream, array)
+        operand = self.group._operand(array, name, cuda_stream, written=written)
+        nbytes = operand.size * operand.dtype.itemsize
+        if nbytes > room:
             raise InvalidArgumentError(
-                f"{name}: {size} bytes are more than the {room} of the array"
+                f"{name}: {nbytes} bytes are more than the {room} of the array"
             )
-        return of, size, number
+        return operand, nbytes, cuda_stream
 
     def put(
         self,
@@ -269,22 +298,29 @@ class Memory(Closing):
     ) -> None:
         """Copy all of `source` to byte `offset` of `rank`'s block. [local] [stream]
 
-        The copy is visible to that rank after a signal or
-        barrier. A rank or channel that is not there, or bytes
-        that go beyond the block, are an `InvalidArgumentError`.
+        The copy is visible to that rank after a signal or barrier.
 
         Args:
-            rank: whose block. offset: bytes from its start. source: a
-            contiguous array of any package that speaks DLPack, or with the
-            buffer protocol; on the group's device. signal: a channel on which
-            to signal `rank` when the bytes are there. stream: None: the
-            current stream of `source`'s framework, else of PyTorch or CuPy.
+            rank: the rank whose block is written.
+            offset: bytes from the start of the block.
+            source: a contiguous array on the group's device, of any package that speaks DLPack
+                or has the buffer protocol.
+            signal: a channel on which to signal `rank` when the bytes have arrived; None: no
+                signal.
+            stream: the stream of the call; None: the current stream of `source`'s framework,
+                else of PyTorch or CuPy.
+
+        Raises:
+            InvalidArgumentError: the rank or the channel does not exist, or the bytes go beyond
+                the block.
         """
-        of, size, number = self._copied(source, "source", stream, _room)
+        operand, nbytes, cuda_stream = self._copy_operand(source, "source", stream, _room)
         if signal is None:
-            raw.symm_put(self._handle, rank, offset, of.pointer, size, number)
+            raw.symm_put(self._handle, rank, offset, operand.pointer, nbytes, cuda_stream)
         else:
-            raw.symm_put_signal(self._handle, rank, offset, of.pointer, size, signal, number)
+            raw.symm_put_signal(
+                self._handle, rank, offset, operand.pointer, nbytes, signal, cuda_stream
+            )
 
     def get(
         self,
@@ -295,28 +331,36 @@ class Memory(Closing):
         stream: Any = None,
         _room: float = math.inf,
     ) -> None:
-        """Fill all of `destination` from byte `offset` on of
-        `rank`'s block. [local] [stream] Otherwise as `put()`.
+        """Fill all of `destination` from `rank`'s block, from byte `offset` on. [local] [stream]
+
+        Parameters and errors are those of `put()`.
         """
-        of, size, number = self._copied(destination, "destination", stream, _room, written=True)
-        raw.symm_get(self._handle, rank, offset, of.pointer, size, number)
+        operand, nbytes, cuda_stream = self._copy_operand(
+            destination, "destination", stream, _room, written=True
+        )
+        raw.symm_get(self._handle, rank, offset, operand.pointer, nbytes, cuda_stream)
 
     def fill32(self, rank: int, offset: int, value: int, count: int, *, stream: Any = None) -> None:
-        """Store `count` copies of the 32-bit `value` at byte `offset`, a multiple of 4, of
-        `rank`'s block. [local] [stream]
+        """Store `count` copies of the 32-bit `value` in `rank`'s block. [local] [stream]
+
+        They begin at byte `offset`, a multiple of 4.
         """
         raw.symm_fill32(self._handle, rank, offset, value, count, self.group._stream(stream))
 
     def write_value32(self, rank: int, offset: int, value: int, *, stream: Any = None) -> None:
-        """Store one 32-bit value at byte `offset`, a
-        multiple of 4, of `rank`'s block. [local] [stream]
+        """Store one 32-bit value at byte `offset` of `rank`'s block. [local] [stream]
 
-        It comes after everything that this rank wrote before.
+        The offset is a multiple of 4. The store is ordered after everything that this rank
+        wrote before.
         """
         raw.symm_write_value32(self._handle, rank, offset, value, self.group._stream(stream))
 
     def write_value64(self, rank: int, offset: int, value: int, *, stream: Any = None) -> None:
-        """The same with 64 bits, at a multiple of 8. [local] [stream]"""
+        """Store one 64-bit value at byte `offset` of `rank`'s block. [local] [stream]
+
+        The offset is a multiple of 8. The store is ordered after everything that this rank
+        wrote before.
+        """
         raw.symm_write_value64(self._handle, rank, offset, value, self.group._stream(stream))
 
     def wait_value32(
@@ -328,11 +372,11 @@ class Memory(Closing):
         timeout: float | None = None,
         stream: Any = None,
     ) -> None:
-        """Wait until the 32-bit word at `offset` of this rank's own block compares so.
-        [local] [stream; blocking on the host]
+        """Wait until the 32-bit word at byte `offset` of this rank's own block compares so.
 
-        Whoever writes it, by whatever means. What was
-        written before it in release order is visible after.
+        [local] [stream; blocking on the host] The word is compared with `value` as `compare`
+        says. Any writer and any means of writing will do. What the writer wrote before the
+        word, in release order, is visible after the wait.
         """
         raw.symm_wait_value32(
             self._handle, offset, compare, value, within(timeout), self.group._stream(stream)
@@ -347,31 +391,39 @@ class Memory(Closing):
         timeout: float | None = None,
         stream: Any = None,
     ) -> None:
-        """The same for a word of 64 bits. [local] [stream; blocking on the host]"""
+        """Wait until the 64-bit word at byte `offset` of this rank's own block compares so.
+
+        [local] [stream; blocking on the host] `wait_value32()` has the details.
+        """
         raw.symm_wait_value64(
             self._handle, offset, compare, value, within(timeout), self.group._stream(stream)
         )
 
     def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
-        """Send one signal to `rank` on `channel`. [local]
-        [stream] Never waits; any number may be outstanding.
+        """Send one signal to `rank` on `channel`. [local] [stream]
 
-        What this rank wrote before is visible to whoever waited for the signal.
+        Never waits; any number of signals may be outstanding. What this rank wrote before is
+        visible to the rank that has waited for the signal.
         """
         raw.symm_signal(self._handle, rank, channel, self.group._stream(stream))
 
     def wait_signal(
         self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
     ) -> None:
-        """Take one signal from `rank` on `channel`, waiting for
-        it if need be. [local] [stream; blocking on the host]
+        """Wait for one signal from `rank` on `channel`, and take it.
+
+        [local] [stream; blocking on the host]
 
         Args:
-            rank: who sends it. channel: 0 .. channels-1. timeout: seconds; None: the
-            group's, ``math.inf``: for ever, 0: only look (on the host).
+            rank: the rank that sends the signal.
+            channel: 0 .. channels-1.
+            timeout: seconds; None: the group's; ``math.inf``: for ever; 0: only look, on the
+                host.
+            stream: the stream of the call.
 
         Raises:
-            DeadlineError: on the host nothing was taken then, and the group stays usable.
+            DeadlineError: the signal did not come. On the host nothing was taken, and the group
+                stays usable.
         """
         raw.symm_wait_signal(
             self._handle, rank, channel, within(timeout), self.group._stream(stream)
@@ -386,8 +438,9 @@ class Memory(Closing):
         op: SignalOp = SignalOp.ADD,
         stream: Any = None,
     ) -> None:
-        """Add `value` to the 64-bit word that `rank` sees of this rank on `channel`, or
-        set it. [local] [stream] Never waits.
+        """Add `value` to the 64-bit word that `rank` sees of this rank on `channel`, or set it.
+
+        [local] [stream] Never waits. `op` says whether the value is added or set.
         """
         raw.symm_signal_value(self._handle, rank, channel, op, value, self.group._stream(stream))
 
@@ -401,15 +454,15 @@ class Memory(Closing):
         timeout: float | None = None,
         stream: Any = None,
     ) -> int | None:
-        """Wait until the word from `rank` on `channel` compares
-        so with `value`. [local] [stream; blocking on the host]
+        """Wait until the word from `rank` on `channel` compares with `value` as `compare` says.
 
-        Takes nothing. Otherwise as `wait_signal()`.
+        [local] [stream; blocking on the host] No signal is taken. Time-out and errors are those
+        of `wait_signal()`.
 
         Returns:
-            what the word was then; None with CUDA, where the call does not wait.
+            The word at that time; None with CUDA, where the call does not wait.
         """
-        wants = self.group._on_host
+        wants_word = self.group._on_host
         return raw.symm_wait_signal_value(
             self._handle,
             rank,
@@ -417,42 +470,43 @@ class Memory(Closing):
             compare,
             value,
             within(timeout),
-            wants,
+            wants_word,
             self.group._stream(stream),
         )
 
     def wait_all_signals(
         self, waits: Sequence[SignalWait], *, timeout: float | None = None, stream: Any = None
     ) -> None:
-        """Wait until each of `waits` has been as awaited, at
-        whatever moment. [local] [stream; blocking on the host]
+        """Wait until each of `waits` has been fulfilled at some time, not all at once.
 
-        Takes nothing. Otherwise as `wait_signal()`.
+        [local] [stream; blocking on the host] No signal is taken. Time-out and errors are those
+        of `wait_signal()`.
         """
         self._wait_signals(waits, False, timeout, stream)
 
     def wait_any_signal(
         self, waits: Sequence[SignalWait], *, timeout: float | None = None, stream: Any = None
     ) -> int | None:
-        """Wait until one of `waits` is as awaited. [local] [stream; blocking on the host]
+        """Wait until one of `waits` is fulfilled. [local] [stream; blocking on the host]
 
-        Takes nothing. Otherwise as `wait_signal()`.
+        No signal is taken. Time-out and errors are those of `wait_signal()`.
 
         Returns:
-            the index of the first that is; None with CUDA, where the call does not wait.
+            The index of the first that is fulfilled; None with CUDA, where the call does not
+            wait.
         """
         return self._wait_signals(waits, True, timeout, stream)
 
     def _wait_signals(
         self, waits: Sequence[SignalWait], one: bool, timeout: float | None, stream: Any
     ) -> int | None:
-        wants = one and self.group._on_host
+        wants_index = one and self.group._on_host
         return raw.symm_wait_signals(
-            self._handle, waits, one, within(timeout), wants, self.group._stream(stream)
+            self._handle, waits, one, within(timeout), wants_index, self.group._stream(stream)
         )
 
     def test_signal(self, rank: int, channel: int = 0) -> int:
-        """How many signals from `rank` on `channel` are there and not taken. [local] Never waits."""
+        """The number of untaken signals from `rank` on `channel`. [local] Never waits."""
         return raw.symm_test_signal(self._handle, rank, channel)
 
     def test_signal_value(self, rank: int, channel: int = 0) -> int:
@@ -460,4 +514,5 @@ class Memory(Closing):
         return raw.symm_test_signal_value(self._handle, rank, channel)
 
     def __repr__(self) -> str:
-        return f"<symm.Memory of {self.nbytes} bytes on each of {self.size} ranks{', closed' if self.closed else ''}>"
+        state = ", closed" if self.closed else ""
+        return f"<symm.Memory of {self.nbytes} bytes on each of {self.size} ranks{state}>"

@@ -1,4 +1,4 @@
-"""Key-value stores by which ranks find each other."""
+"""Key-value stores, by which ranks find each other."""
 
 from __future__ import annotations
 
@@ -12,46 +12,49 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """What `Group.from_store()` needs. It is called only during creation, only on the
-    thread that creates. A key is set once.
+    """The store that `Group.from_store()` needs.
 
-    A store that serves several creations must keep their keys apart itself (by a prefix).
+    It is called during creation only, on the thread that creates the group. Each key is set
+    once. A store that serves several creations must keep their keys apart, for instance by a
+    prefix.
     """
 
     def set(self, key: str, value: bytes, timeout: float) -> None:
         """Store `value` under `key` within `timeout` seconds."""
 
     def get(self, key: str, timeout: float) -> bytes:
-        """The value of `key`; wait for it for at most `timeout` seconds, then raise TimeoutError."""
+        """Wait for the value of `key`; raise TimeoutError after `timeout` seconds without it."""
 
 
 class TorchStore:
-    """A ``torch.distributed.Store`` as a `Store`. Its keys
-    are ``symm/<name>/<number of the creation>/...``.
+    """A ``torch.distributed.Store`` as a `Store`.
+
+    Its keys are ``symm/<name>/<number of the creation>/...``.
     """
 
     _longest = timedelta(days=365)
 
     def __init__(self, store: Any, rank: int, name: str = "") -> None:
         self._store = store
-        # Each rank counts its creations in the store; because
-        # creation is collective, all come to the same number.
-        self._prefix = f"symm/{name}/{store.add(f'symm/{name}/rank {rank}', 1)}/"
+        # Each rank counts its creations in the store. Creation is collective, so all ranks get
+        # the same number.
+        creation = store.add(f"symm/{name}/rank {rank}", 1)
+        self._prefix = f"symm/{name}/{creation}/"
 
-    def set(self, key: str, value: bytes, timeout: float) -> None:  # noqa: ARG002 - PyTorch's has none
+    def set(self, key: str, value: bytes, timeout: float) -> None:  # noqa: ARG002 - PyTorch has none
         """See `Store`."""
         self._store.set(self._prefix + key, value)
 
     def get(self, key: str, timeout: float) -> bytes:
         """See `Store`."""
-        limit = (
-            self._longest if timeout > self._longest.total_seconds() else timedelta(seconds=timeout)
-        )
+        limit = self._longest
+        if timeout <= limit.total_seconds():
+            limit = timedelta(seconds=timeout)
         try:
             self._store.wait([self._prefix + key], limit)
         except Exception as error:
-            # There is no type for it in all versions:
-            # DistStoreError, RuntimeError, LookupError.
+            # The type of a time-out depends on the version of PyTorch: DistStoreError,
+            # RuntimeError or LookupError.
             if "timeout" in str(error).lower() or "timed out" in str(error).lower():
                 raise TimeoutError(f"{key} did not appear within {timeout} s") from error
             raise
@@ -60,16 +63,15 @@ class TorchStore:
 
 @contextlib.contextmanager
 def directory_of_communicator(communicator: Any) -> Iterator[str]:
-    """A private directory of rank 0's, as an address for all ranks of an mpi4py
-    communicator. Removed when all have left.
+    """A bootstrap address for all ranks of an mpi4py communicator.
+
+    It is a private directory of rank 0, which is removed when all ranks have left.
     """
-    first = communicator.Get_rank() == 0
-    own = (
-        tempfile.TemporaryDirectory(prefix="symm-mpi-", ignore_cleanup_errors=True)
-        if first
-        else contextlib.nullcontext()
-    )
+    own: contextlib.AbstractContextManager[str | None] = contextlib.nullcontext()
+    if communicator.Get_rank() == 0:
+        own = tempfile.TemporaryDirectory(prefix="symm-mpi-", ignore_cleanup_errors=True)
     with own as directory:
         yield f"dir://{communicator.bcast(directory, root=0)}"
-        # not where it failed: all ranks fail alike, but perhaps not in time to meet again
+        # This barrier is skipped if creation failed. It failed on all ranks, but they might not
+        # come to a barrier in time.
         communicator.Barrier()
