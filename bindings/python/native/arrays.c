@@ -1,11 +1,12 @@
+/* Arrays of other packages: NumPy's array interface protocol, and DLPack. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "native.h"
 
-/* As NumPy's array interface protocol, version 3, lays it out. */
+/* PyArrayInterface, as version 3 of NumPy's array interface protocol lays it out. */
 typedef struct {
-  int two; /* always 2 */
+  int two; /* a constant of the protocol: 2 */
   int ndim;
   char kind;
   int itemsize;
@@ -16,6 +17,8 @@ typedef struct {
 } array_t;
 
 enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, NATIVE_ORDER = 0x200, WRITABLE = 0x400 };
+
+static PyObject* as_bool(int value) { return value ? Py_True : Py_False; }
 
 static int dtype_of(char kind, int itemsize) {
   const int bits = itemsize * 8;
@@ -29,23 +32,27 @@ static int dtype_of(char kind, int itemsize) {
 
 PyObject* array_struct_read(PyObject* capsule) {
   const array_t* array = (const array_t*)PyCapsule_GetPointer(capsule, NULL);
+  int is_native;
   long long count = 1;
   int i;
+
   if (array == NULL) return NULL;
   if (array->two != 2) {
     PyErr_SetString(PyExc_BufferError, "this is no capsule of the array interface protocol");
     return NULL;
   }
+
   for (i = 0; i < array->ndim; ++i) {
     count *= array->shape[i];
   }
+  is_native = (array->flags & ALIGNED) && (array->flags & NATIVE_ORDER);
   return Py_BuildValue("NLiOOO", PyLong_FromVoidPtr(array->data), count,
-      dtype_of(array->kind, array->itemsize), array->flags & CONTIGUOUS ? Py_True : Py_False,
-      array->flags & WRITABLE ? Py_True : Py_False,
-      (array->flags & ALIGNED) && (array->flags & NATIVE_ORDER) ? Py_True : Py_False);
+      dtype_of(array->kind, array->itemsize), as_bool(array->flags & CONTIGUOUS),
+      as_bool(array->flags & WRITABLE), as_bool(is_native));
 }
 
-/* As the DLPack specification, version 1, lays them out. */
+/* DLTensor, DLManagedTensor and DLManagedTensorVersioned, as version 1 of the DLPack
+ * specification lays them out. */
 typedef struct {
   void* data;
   int32_t device_type;
@@ -82,10 +89,12 @@ static const char* const versioned_name = "dltensor_versioned";
 static int is_contiguous(const tensor_t* tensor) {
   int64_t expected = 1;
   int32_t i;
+
   if (tensor->strides == NULL) return 1;
   for (i = 0; i < tensor->ndim; ++i) {
     if (tensor->shape[i] == 0) return 1;
   }
+
   for (i = tensor->ndim - 1; i >= 0; --i) {
     if (tensor->shape[i] != 1 && tensor->strides[i] != expected) return 0;
     expected *= tensor->shape[i];
@@ -98,23 +107,24 @@ static PyObject* describe(const tensor_t* tensor, int writable) {
   int32_t i;
   PyObject* result = NULL;
   PyObject* shape;
+
   if (tensor->lanes != 1) {
     PyErr_SetString(PyExc_BufferError, "arrays of short vectors or packed elements are not known");
     return NULL;
   }
+
   shape = PyTuple_New(tensor->ndim);
   for (i = 0; shape != NULL && i < tensor->ndim; ++i) {
     PyObject* extent = PyLong_FromLongLong(tensor->shape[i]);
     if (extent == NULL || PyTuple_SetItem(shape, i, extent) < 0) Py_CLEAR(shape);
     count *= tensor->shape[i];
   }
-  if (shape != NULL) {
-    result = Py_BuildValue("NLiiiOOO",
-        PyLong_FromVoidPtr((char*)tensor->data + tensor->byte_offset), (long long)count,
-        (int)tensor->code << 8 | tensor->bits, (int)tensor->device_type, (int)tensor->device_id,
-        is_contiguous(tensor) ? Py_True : Py_False, writable ? Py_True : Py_False, shape);
-    Py_DECREF(shape);
-  }
+  if (shape == NULL) return NULL;
+
+  result = Py_BuildValue("NLiiiOOO", PyLong_FromVoidPtr((char*)tensor->data + tensor->byte_offset),
+      (long long)count, (int)tensor->code << 8 | tensor->bits, (int)tensor->device_type,
+      (int)tensor->device_id, as_bool(is_contiguous(tensor)), as_bool(writable), shape);
+  Py_DECREF(shape);
   return result;
 }
 
@@ -128,14 +138,17 @@ PyObject* dlpack_read(PyObject* capsule) {
     }
     return describe(&whole->tensor, (whole->flags & READ_ONLY) == 0);
   }
+
   if (PyCapsule_IsValid(capsule, plain_name)) {
-    return describe(&((const managed_t*)PyCapsule_GetPointer(capsule, plain_name))->tensor, 1);
+    const managed_t* whole = (const managed_t*)PyCapsule_GetPointer(capsule, plain_name);
+    return describe(&whole->tensor, 1);
   }
+
   PyErr_SetString(PyExc_BufferError, "this is no unused DLPack capsule");
   return NULL;
 }
 
-/* What a capsule of ours needs, in one piece: the consumer sees one of the two heads. */
+/* The allocation behind a capsule of symm's. The consumer sees one of the two heads. */
 typedef struct {
   union {
     managed_t plain;
@@ -146,21 +159,22 @@ typedef struct {
   int64_t extents[]; /* shape, then strides */
 } export_t;
 
-static void let_go(export_t* made) {
-  /* Consumers may let go on any thread, and after the interpreter has ended. */
+static void release_export(export_t* exported) {
+  /* Consumers may release on any thread, and after the interpreter has ended. */
   if (Py_IsInitialized()) {
     const PyGILState_STATE lock = PyGILState_Ensure();
-    Py_DECREF(made->owner);
+    Py_DECREF(exported->owner);
     PyGILState_Release(lock);
   }
-  free(made);
+  free(exported);
 }
 
-static void delete_plain(managed_t* managed) { let_go((export_t*)managed->context); }
+static void delete_plain(managed_t* managed) { release_export((export_t*)managed->context); }
 
-static void delete_versioned(versioned_t* managed) { let_go((export_t*)managed->context); }
+static void delete_versioned(versioned_t* managed) { release_export((export_t*)managed->context); }
 
-/* Only a capsule that nobody consumed still has its name. */
+/* The destructor of a capsule. A consumer renames the capsule and calls the deleter itself, so
+ * a capsule that still has its name was never consumed. */
 static void end_of_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, versioned_name)) {
     versioned_t* managed = (versioned_t*)PyCapsule_GetPointer(capsule, versioned_name);
@@ -171,13 +185,16 @@ static void end_of_capsule(PyObject* capsule) {
   }
 }
 
+/* Set the shape of a tensor, and its strides in C order. `extents` has room for both. */
 static int fill(tensor_t* tensor, int64_t* extents, PyObject* shape, Py_ssize_t ndim) {
   int64_t stride = 1;
   Py_ssize_t i;
+
   tensor->ndim = (int32_t)ndim;
   tensor->lanes = 1;
   tensor->shape = extents;
   tensor->strides = extents + ndim;
+
   for (i = ndim - 1; i >= 0; --i) {
     const int64_t extent = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
     if (extent == -1 && PyErr_Occurred()) return 0;
@@ -192,32 +209,36 @@ PyObject* dlpack_make(PyObject* owner, PyObject* address, int dtype, PyObject* s
     int device_type, int device_id, int versioned) {
   const Py_ssize_t ndim = PyTuple_Size(shape);
   PyObject* capsule;
-  export_t* made;
+  export_t* exported;
   tensor_t* tensor;
+
   if (ndim < 0) return NULL;
-  made = (export_t*)calloc(1, sizeof *made + 2 * (size_t)ndim * sizeof *made->extents);
-  if (made == NULL) return PyErr_NoMemory();
-  tensor = versioned ? &made->head.versioned.tensor : &made->head.plain.tensor;
+  exported = (export_t*)calloc(1, sizeof *exported + 2 * (size_t)ndim * sizeof *exported->extents);
+  if (exported == NULL) return PyErr_NoMemory();
+
+  tensor = versioned ? &exported->head.versioned.tensor : &exported->head.plain.tensor;
   tensor->data = PyLong_AsVoidPtr(address);
   tensor->device_type = device_type;
   tensor->device_id = device_id;
   tensor->code = (uint8_t)(dtype >> 8);
   tensor->bits = (uint8_t)dtype;
-  if (PyErr_Occurred() || !fill(tensor, made->extents, shape, ndim)) {
-    free(made);
+  if (PyErr_Occurred() || !fill(tensor, exported->extents, shape, ndim)) {
+    free(exported);
     return NULL;
   }
+
   if (versioned) {
-    made->head.versioned.major = MAJOR;
-    made->head.versioned.minor = MINOR;
-    made->head.versioned.context = made;
-    made->head.versioned.deleter = delete_versioned;
+    exported->head.versioned.major = MAJOR;
+    exported->head.versioned.minor = MINOR;
+    exported->head.versioned.context = exported;
+    exported->head.versioned.deleter = delete_versioned;
   } else {
-    made->head.plain.context = made;
-    made->head.plain.deleter = delete_plain;
+    exported->head.plain.context = exported;
+    exported->head.plain.deleter = delete_plain;
   }
-  made->owner = Py_NewRef(owner);
-  capsule = PyCapsule_New(&made->head, versioned ? versioned_name : plain_name, end_of_capsule);
-  if (capsule == NULL) let_go(made);
+  exported->owner = Py_NewRef(owner);
+
+  capsule = PyCapsule_New(&exported->head, versioned ? versioned_name : plain_name, end_of_capsule);
+  if (capsule == NULL) release_export(exported);
   return capsule;
 }

@@ -1,10 +1,13 @@
+/* The buffer protocol for classes that are written in Python. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "native.h"
 
-/* CPython accepts the buffer slots in PyType_FromSpec() since 3.9 and promises Py_buffer as part of the stable ABI since 3.11,
- * with the layout that it has had since 3.3. So one extension for 3.10 and later may use them, but its headers do not say so. */
+/* Py_buffer. CPython accepts the buffer slots in PyType_FromSpec() since 3.9. It promises
+ * Py_buffer as part of the stable ABI since 3.11, with the layout that the struct has had
+ * since 3.3. So one extension for 3.10 and later may use both, but the headers of its stable
+ * ABI do not declare them. */
 typedef struct {
   void* buf;
   PyObject* obj;
@@ -27,7 +30,7 @@ enum {
   WITH_STRIDES = 0x0010 | WITH_SHAPE
 };
 
-/* What a view points to besides the memory itself. */
+/* The format and the shape that a view points to. */
 typedef struct {
   char format[8];
   Py_ssize_t extents[]; /* shape, then strides */
@@ -37,14 +40,16 @@ static int fill(view_t* view, PyObject* address, Py_ssize_t item_size, const cha
     PyObject* shape, int flags) {
   const Py_ssize_t ndim = PyTuple_Size(shape);
   Py_ssize_t length = item_size;
+  shape_t* held;
   Py_ssize_t i;
-  shape_t* held =
-      ndim < 0 ? NULL
-               : (shape_t*)calloc(1, sizeof *held + 2 * (size_t)ndim * sizeof *held->extents);
+
+  if (ndim < 0) return -1;
+  held = (shape_t*)calloc(1, sizeof *held + 2 * (size_t)ndim * sizeof *held->extents);
   if (held == NULL) {
-    if (!PyErr_Occurred()) PyErr_NoMemory();
+    PyErr_NoMemory();
     return -1;
   }
+
   strncpy(held->format, format, sizeof held->format - 1);
   for (i = ndim - 1; i >= 0; --i) {
     const Py_ssize_t extent = PyLong_AsSsize_t(PyTuple_GetItem(shape, i));
@@ -52,11 +57,13 @@ static int fill(view_t* view, PyObject* address, Py_ssize_t item_size, const cha
     held->extents[ndim + i] = length;
     length *= extent;
   }
+
   view->buf = PyLong_AsVoidPtr(address);
   if (PyErr_Occurred()) {
     free(held);
     return -1;
   }
+
   view->len = length;
   view->itemsize = item_size;
   view->ndim = (int)ndim;
@@ -73,14 +80,16 @@ static int get_buffer(PyObject* self, view_t* view, int flags) {
   Py_ssize_t item_size = 0;
   const char* format = NULL;
   int result = -1;
-  PyObject* described;
+  PyObject* description;
+
   memset(view, 0, sizeof *view);
-  described = PyObject_CallMethod(self, "_buffer", NULL);
-  if (described == NULL) return -1;
-  if (PyArg_ParseTuple(described, "OnsO", &address, &item_size, &format, &shape)) {
+  description = PyObject_CallMethod(self, "_buffer", NULL);
+  if (description == NULL) return -1;
+
+  if (PyArg_ParseTuple(description, "OnsO", &address, &item_size, &format, &shape)) {
     result = fill(view, address, item_size, format, shape, flags);
   }
-  Py_DECREF(described);
+  Py_DECREF(description);
   if (result == 0) view->obj = Py_NewRef(self);
   return result;
 }

@@ -1,5 +1,6 @@
-// symm._raw: the functions of symm.h under their C names. Handles and addresses are integers, out-parameters are results, a failing
-// status is an exception. The package symm is written over it; nothing else should use it.
+// The extension symm._raw: the functions of symm.h under their C names. Handles and addresses
+// are integers, out-parameters are results, and a failing status is an exception. Only the
+// package symm should use it.
 %module(package="symm") _raw
 
 %{
@@ -13,7 +14,8 @@
 %include "values.i"
 %include "structs.i"
 
-// What can wait, or takes a lock that another thread may hold while it waits, runs without the interpreter lock.
+// Functions run without the interpreter lock if they can wait, or take a lock that another
+// thread may hold while it waits.
 %exception {
   Py_BEGIN_ALLOW_THREADS
   $action
@@ -22,13 +24,27 @@
 %define KEEPS_THE_LOCK(function)
 %exception function { $action }
 %enddef
-%formacro(KEEPS_THE_LOCK, symm_version, symm_build_info, symm_status_string, symm_last_error, symm_dtype_size, symm_group_rank,
-          symm_group_size, symm_buffer_pointer, symm_buffer_size, symm_memory_pointer, symm_memory_signal_pad, symm_heap_alloc,
-          symm_heap_free, symm_heap_find, symm_ipc_pointer, symm_ipc_size)
+%formacro(KEEPS_THE_LOCK,
+          symm_version,
+          symm_build_info,
+          symm_status_string,
+          symm_last_error,
+          symm_dtype_size,
+          symm_group_rank,
+          symm_group_size,
+          symm_buffer_pointer,
+          symm_buffer_size,
+          symm_memory_pointer,
+          symm_memory_signal_pad,
+          symm_heap_alloc,
+          symm_heap_free,
+          symm_heap_find,
+          symm_ipc_pointer,
+          symm_ipc_size)
 
-// Defaults are set in C, where the structs are filled.
+// Structs are filled in C, with their defaults.
 %rename("$ignore", regextarget=1) "^symm_.*_init$";
-// Python code does not run on threads of the library: messages go to a descriptor.
+// Python code does not run on threads of the library, so log messages go to a descriptor.
 %ignore symm_log_add_listener;
 %ignore SYMM_TIMEOUT_INFINITE;
 %ignore SYMM_ALL_STREAMS;

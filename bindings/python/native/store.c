@@ -1,18 +1,23 @@
-/* A store written in Python. The library calls it on the thread that is inside symm_group_create(), which has given up the
- * interpreter lock. */
+/* Stores that are written in Python.
+ *
+ * The library calls a store on the thread that is inside symm_group_create(), which has
+ * released the interpreter lock. */
 #include "support.h"
 
-/* What the exception means to the library. Anything but a time-out is kept: it is why the creation fails. */
+/* Convert the pending exception to a status. An exception other than a time-out is kept, as the
+ * cause of the failure of the creation. */
 static symm_status_t status_of_exception(symm_py_store* store) {
   PyObject* type = NULL;
   PyObject* value = NULL;
   PyObject* traceback = NULL;
   const int timed_out = PyErr_ExceptionMatches(PyExc_TimeoutError);
+
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (value != NULL && traceback != NULL) PyException_SetTraceback(value, traceback);
   Py_XDECREF(type);
   Py_XDECREF(traceback);
+
   if (timed_out) {
     Py_XDECREF(value);
     return SYMM_ERR_TIMEOUT;
@@ -25,12 +30,19 @@ static symm_status_t status_of_exception(symm_py_store* store) {
 static symm_status_t set(
     void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
+  const double seconds = (double)timeout_ms / 1000;
+  symm_status_t status = SYMM_OK;
   const PyGILState_STATE lock = PyGILState_Ensure();
+
   PyObject* bytes = PyBytes_FromStringAndSize((const char*)value, (Py_ssize_t)size);
-  PyObject* result = bytes == NULL ? NULL
-                                   : PyObject_CallMethod(store->store, "set", "sOd", key, bytes,
-                                         (double)timeout_ms / 1000);
-  const symm_status_t status = result == NULL ? status_of_exception(store) : SYMM_OK;
+  PyObject* result = NULL;
+  if (bytes != NULL) {
+    result = PyObject_CallMethod(store->store, "set", "sOd", key, bytes, seconds);
+  }
+  if (result == NULL) {
+    status = status_of_exception(store);
+  }
+
   Py_XDECREF(result);
   Py_XDECREF(bytes);
   PyGILState_Release(lock);
@@ -50,12 +62,22 @@ static symm_status_t copy_bytes(PyObject* bytes, void* value, size_t capacity, s
 static symm_status_t get(void* user, const char* key, void* value, size_t capacity,
     size_t* out_size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
+  const double seconds = (double)timeout_ms / 1000;
+  symm_status_t status = SYMM_ERR_SYSTEM;
   const PyGILState_STATE lock = PyGILState_Ensure();
-  PyObject* found = PyObject_CallMethod(store->store, "get", "sd", key, (double)timeout_ms / 1000);
-  PyObject* bytes = found == NULL ? NULL : PyBytes_FromObject(found);
-  symm_status_t status =
-      bytes == NULL ? SYMM_ERR_SYSTEM : copy_bytes(bytes, value, capacity, out_size);
-  if (PyErr_Occurred()) status = status_of_exception(store);
+
+  PyObject* found = PyObject_CallMethod(store->store, "get", "sd", key, seconds);
+  PyObject* bytes = NULL;
+  if (found != NULL) {
+    bytes = PyBytes_FromObject(found);
+  }
+  if (bytes != NULL) {
+    status = copy_bytes(bytes, value, capacity, out_size);
+  }
+  if (PyErr_Occurred()) {
+    status = status_of_exception(store);
+  }
+
   Py_XDECREF(bytes);
   Py_XDECREF(found);
   PyGILState_Release(lock);
@@ -66,6 +88,7 @@ void symm_py_store_begin(symm_group_config_t* config, symm_py_store* store) {
   PyObject* user = (PyObject*)config->store;
   config->store = NULL;
   if (user == Py_None) return;
+
   store->store = Py_NewRef(user);
   store->callbacks.user = store;
   store->callbacks.set = set;

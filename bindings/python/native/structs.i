@@ -1,5 +1,5 @@
-// How structs travel: what the library fills comes out as its bytes, which symm._values.Filled reads; what the caller fills goes in as a
-// tuple.
+// How structs are passed. A struct that the library fills comes out as its bytes, which
+// symm._values.Filled reads. A struct that the caller fills goes in as a tuple.
 
 %define OUT_STRUCT(type)
 %typemap(in, numinputs=0) type *out (type filled) {
@@ -8,12 +8,14 @@
   $1 = &filled;
 }
 %typemap(argout) type *out {
-  $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)sizeof *$1));
+  $result = symm_py_append(
+      $result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)sizeof *$1));
 }
 %ignore type;
 %enddef
 
-// A tuple of what comes after struct_size, as symm_py_fields() has it; of options, of which "|" says that all may be missing, also None.
+// A tuple has the fields after struct_size, in the notation of symm_py_fields(). Where `names`
+// begins with "|", all of them may be missing, and None may stand for the tuple.
 %define STRUCT(type, name, defaults, names, fields...)
 %typemap(in) const type *name (type given = defaults) {
   const int is_none = *names == '|' && $input == Py_None;
@@ -24,11 +26,11 @@
 %enddef
 %include "generated.i"
 
-// The tuple keeps the strings alive; a store is an object.
+// The tuple keeps the strings alive. A store is an object.
 %typemap(check) const symm_group_config_t *config (symm_py_store store = SYMM_PY_STORE_INIT) {
   symm_py_store_begin(&given$argnum, &store);
 }
-// An exception of the store is the cause of the failure.
+// An exception of the store becomes the cause of the exception.
 %typemap(out) symm_status_t symm_group_create {
   if ($1 != SYMM_OK) {
     symm_py_raise(store1.exception);
@@ -48,7 +50,7 @@
   free((void *)given$argnum.recv_displacements);
 }
 
-// A sequence of (rank, channel, compare, value)
+// Waits are a sequence of (rank, channel, compare, value).
 %typemap(in) (const symm_signal_wait_t *waits, size_t count) (symm_signal_wait_t *waits = NULL) {
   if (!symm_py_waits($input, &waits, &$2)) SWIG_fail;
   $1 = waits;

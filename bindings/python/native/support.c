@@ -11,13 +11,15 @@ PyObject* set_error_factory(PyObject* factory) {
   return Py_NewRef(Py_None);
 }
 
-static void raise_of(const symm_failure_t* failure, PyObject* cause) {
+static void raise_failure(const symm_failure_t* failure, PyObject* cause) {
   PyObject* exception;
+
   if (error_factory == NULL) {
     PyErr_Format(
         PyExc_RuntimeError, "%s: %s", symm_status_string(failure->status), failure->message);
     return;
   }
+
   exception = PyObject_CallFunction(
       error_factory, "N", PyBytes_FromStringAndSize((const char*)failure, sizeof *failure));
   if (exception == NULL) return;
@@ -29,11 +31,12 @@ static void raise_of(const symm_failure_t* failure, PyObject* cause) {
 void symm_py_raise(PyObject* cause) {
   symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
   symm_last_failure(&failure);
-  raise_of(&failure, cause);
+  raise_failure(&failure, cause);
 }
 
 PyObject* symm_py_append(PyObject* result, PyObject* next) {
-  PyObject* both;
+  PyObject* both = NULL;
+
   if (next == NULL || result == NULL) {
     Py_XDECREF(result);
     Py_XDECREF(next);
@@ -43,9 +46,10 @@ PyObject* symm_py_append(PyObject* result, PyObject* next) {
     Py_DECREF(result);
     return next;
   }
+
   if (PyTuple_Check(result)) {
     PyObject* last = PyTuple_Pack(1, next);
-    both = last == NULL ? NULL : PySequence_Concat(result, last);
+    if (last != NULL) both = PySequence_Concat(result, last);
     Py_XDECREF(last);
   } else {
     both = PyTuple_Pack(2, result, next);
@@ -55,31 +59,40 @@ PyObject* symm_py_append(PyObject* result, PyObject* next) {
   return both;
 }
 
-/* The library's own exception for what it is never asked. */
+/* Raise the library's InvalidArgumentError for an argument that never reaches the library.
+ * Takes the reference, and returns 0. */
 static int refuse(PyObject* message) {
   symm_failure_t failure = {sizeof failure, SYMM_ERR_INVALID_ARGUMENT, -1, 0, 0, 0, ""};
   const char* text = message == NULL ? NULL : PyUnicode_AsUTF8AndSize(message, NULL);
   if (text != NULL) {
     strncpy(failure.message, text, sizeof failure.message - 1);
-    raise_of(&failure, NULL);
+    raise_failure(&failure, NULL);
   }
   Py_XDECREF(message);
   return 0;
 }
 
 int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t most, uint64_t* to) {
-  PyObject* number = PyNumber_Index(from); /* an integer of NumPy, too */
-  int overflow = 0, fits;
+  PyObject* number = PyNumber_Index(from); /* accepts integers of NumPy, too */
+  int overflow = 0;
+  int fits = 0;
   long long value;
+
   if (number == NULL) return 0;
   value = PyLong_AsLongLongAndOverflow(number, &overflow);
-  *to = overflow > 0 ? PyLong_AsUnsignedLongLong(number) : (uint64_t)value;
-  fits = overflow == 0 ? value >= least && (value < 0 || *to <= most)
-                       : overflow > 0 && !PyErr_Occurred() && *to <= most;
+  if (overflow == 0) {
+    *to = (uint64_t)value;
+    fits = value >= least && (value < 0 || *to <= most);
+  } else if (overflow > 0) {
+    *to = PyLong_AsUnsignedLongLong(number);
+    fits = !PyErr_Occurred() && *to <= most;
+  }
   PyErr_Clear();
   Py_DECREF(number);
-  return fits || refuse(PyUnicode_FromFormat("%s: %R is not in %lld .. %llu", name, from,
-                     (long long)least, (unsigned long long)most));
+
+  if (fits) return 1;
+  return refuse(PyUnicode_FromFormat(
+      "%s: %R is not in %lld .. %llu", name, from, (long long)least, (unsigned long long)most));
 }
 
 int symm_py_address(PyObject* from, const char* name, void** to) {
@@ -91,93 +104,140 @@ int symm_py_address(PyObject* from, const char* name, void** to) {
 
 static int text_of(PyObject* from, const char** to) {
   Py_ssize_t size = 0;
-  *to = from == Py_None ? NULL : PyUnicode_AsUTF8AndSize(from, &size);
-  if (*to == NULL) return from == Py_None;
+
+  *to = NULL;
+  if (from == Py_None) return 1;
+  *to = PyUnicode_AsUTF8AndSize(from, &size);
+  if (*to == NULL) return 0;
   if (strlen(*to) == (size_t)size) return 1;
   PyErr_SetString(PyExc_ValueError, "embedded null character");
   return 0;
 }
 
+static int double_of(PyObject* from, double* to) {
+  *to = PyFloat_AsDouble(from);
+  return !PyErr_Occurred();
+}
+
+static int object_of(PyObject* from, PyObject** to) {
+  *to = from;
+  return 1;
+}
+
+/* Read one field; symm_py_fields() lists the kinds. */
 static int field(PyObject* from, const char* name, char kind, void* to) {
   uint64_t number = 0;
+
   switch (kind) {
     case 'i':
       if (!symm_py_number(from, name, INT32_MIN, INT32_MAX, &number)) return 0;
       *(int32_t*)to = (int32_t)number;
       return 1;
     case 'u': return symm_py_number(from, name, 0, UINT64_MAX, (uint64_t*)to);
-    case 'd': *(double*)to = PyFloat_AsDouble(from); return !PyErr_Occurred();
+    case 'd': return double_of(from, (double*)to);
     case 'z': return text_of(from, (const char**)to);
     case 'p': return symm_py_address(from, name, (void**)to);
     case 's': return symm_py_sizes(from, (size_t**)to);
-    default: *(PyObject**)to = from; return 1;
+    default: return object_of(from, (PyObject**)to);
   }
 }
 
 int symm_py_fields(PyObject* from, const char* names, ...) {
+  int optional = 0;
+  int is_read = 1;
   Py_ssize_t i = 0;
-  int optional = 0, is_read = PyTuple_Check(from);
+  Py_ssize_t size;
   va_list to;
-  if (!is_read) PyErr_Format(PyExc_TypeError, "a tuple is needed, not %R", from);
+
+  if (!PyTuple_Check(from)) {
+    PyErr_Format(PyExc_TypeError, "a tuple is needed, not %R", from);
+    return 0;
+  }
+  size = PyTuple_Size(from);
+
   va_start(to, names);
   while (is_read && *names != '\0') {
     char name[32] = "";
     size_t length;
+
     if (*names == ' ' || *names == '|') {
-      optional = optional || *names == '|';
+      if (*names == '|') optional = 1;
       ++names;
       continue;
     }
-    if (i == PyTuple_Size(from) && optional) break;
+    if (i == size && optional) break;
+
     length = strcspn(names, ":");
     memcpy(name, names, length);
-    if (i == PyTuple_Size(from)) PyErr_Format(PyExc_TypeError, "%s is missing", name);
-    is_read = i < PyTuple_Size(from) &&
-              field(PyTuple_GetItem(from, i), name, names[length + 1], va_arg(to, void*));
+    if (i == size) {
+      PyErr_Format(PyExc_TypeError, "%s is missing", name);
+      is_read = 0;
+    } else {
+      is_read = field(PyTuple_GetItem(from, i), name, names[length + 1], va_arg(to, void*));
+    }
     names += length + 2;
     ++i;
   }
   va_end(to);
-  if (is_read && i < PyTuple_Size(from)) PyErr_SetString(PyExc_TypeError, "the tuple is too long");
-  return is_read && i == PyTuple_Size(from);
+
+  if (is_read && i < size) {
+    PyErr_SetString(PyExc_TypeError, "the tuple is too long");
+    is_read = 0;
+  }
+  return is_read;
 }
 
-/* A sequence as an array of `count`, each item read by field() or, without a kind, as a tuple of a wait for a signal. */
+/* Read one wait for a signal from a tuple. */
+static int signal_wait(PyObject* from, symm_signal_wait_t* to) {
+  to->struct_size = sizeof *to;
+  return symm_py_fields(from, "rank:i channel:i compare:i value:u", &to->rank, &to->channel,
+      &to->compare, &to->value);
+}
+
+/* Read a sequence as an array of `count` items of `size` bytes. Each item is read by field(),
+ * or by signal_wait() if there is no kind. The caller frees the array, also after a failure. */
 static int array_of(
     PyObject* from, const char* name, char kind, size_t size, void* to, size_t* count) {
-  Py_ssize_t i;
   char* items;
+  Py_ssize_t i;
   const Py_ssize_t length = PySequence_Size(from);
+
   if (length < 0) return 0;
   items = (char*)calloc(length > 0 ? (size_t)length : 1, size);
-  *(void**)to = items; /* freed by the caller, also after a failure */
-  if (items == NULL) PyErr_NoMemory();
-  for (i = 0; items != NULL && i < length; ++i) {
-    symm_signal_wait_t* wait = (symm_signal_wait_t*)(items + (size_t)i * size);
+  *(void**)to = items;
+  if (items == NULL) {
+    PyErr_NoMemory();
+    return 0;
+  }
+
+  for (i = 0; i < length; ++i) {
+    void* place = items + (size_t)i * size;
     PyObject* item = PySequence_GetItem(from, i);
-    int is_read = item != NULL;
+    int is_read;
+
+    if (item == NULL) return 0;
     if (kind != 0) {
-      is_read = is_read && field(item, name, kind, wait);
+      is_read = field(item, name, kind, place);
     } else {
-      wait->struct_size = size;
-      is_read = is_read && symm_py_fields(item, "rank:i channel:i compare:i value:u", &wait->rank,
-                               &wait->channel, &wait->compare, &wait->value);
+      is_read = signal_wait(item, (symm_signal_wait_t*)place);
     }
-    Py_XDECREF(item);
+    Py_DECREF(item);
     if (!is_read) return 0;
   }
   *count = (size_t)length;
-  return items != NULL;
+  return 1;
 }
 
 int symm_py_sizes(PyObject* from, size_t** to) {
   size_t count;
-  return from == Py_None || array_of(from, "counts, displacements", 'u', sizeof **to, to, &count);
+  if (from == Py_None) return 1;
+  return array_of(from, "counts, displacements", 'u', sizeof **to, to, &count);
 }
 
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
   *count = 0;
-  return from == Py_None || array_of(from, "ranks", 'i', sizeof **to, to, count);
+  if (from == Py_None) return 1;
+  return array_of(from, "ranks", 'i', sizeof **to, to, count);
 }
 
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {

@@ -1,4 +1,6 @@
-/* What the typemaps call. Functions that return int return 0 with a Python exception set, or 1. */
+/* The functions that the typemaps call.
+ *
+ * A function that returns int returns 1, or 0 with a Python exception set. */
 #ifndef SYMM_PYTHON_SUPPORT_H
 #define SYMM_PYTHON_SUPPORT_H
 
@@ -9,30 +11,50 @@
 
 #include <symm/symm.h>
 
-/* Raise the exception for symm_last_failure(); `cause` may be NULL. */
+/* Raise the exception for symm_last_failure(). `cause` may be NULL. */
 void symm_py_raise(PyObject* cause);
 
-/* Collect results: one stands for itself, several are a tuple. Takes both references. */
+/* Collect results: one is returned as it is, several as a tuple. Takes both references. */
 PyObject* symm_py_append(PyObject* result, PyObject* next);
-/* An integer in least .. most; others are an InvalidArgumentError that calls it `name`. */
+
+/* Read an integer in least .. most. Any other is an InvalidArgumentError that names `name`. */
 int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t most, uint64_t* to);
-int symm_py_address(PyObject* from, const char* name, void** to); /* NULL for None */
-/* The items of a tuple, each by "name:kind" in `names` and a pointer: i int32_t, u uint64_t, d double, z text or None, p an
- * address, s sizes or NULL (to be freed), O the object, borrowed. Those after "|" may be missing, and stay as they are. */
+
+/* Read an address; None is NULL. */
+int symm_py_address(PyObject* from, const char* name, void** to);
+
+/* Read the items of a tuple. `names` has "name:kind" for each, and the arguments that follow
+ * are pointers to the results. Items after "|" may be missing; their results stay as they are.
+ *
+ *   i  int32_t
+ *   u  uint64_t
+ *   d  double
+ *   z  text, const char*; None is NULL
+ *   p  address, void*; None is NULL
+ *   s  sizes, size_t*, to be freed; None is NULL
+ *   O  the object itself, a borrowed reference */
 int symm_py_fields(PyObject* from, const char* names, ...);
-int symm_py_integers(PyObject* from, int32_t** to, size_t* count);         /* free(*to) */
-int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count); /* free(*to) */
-int symm_py_sizes(PyObject* from, size_t** to); /* NULL for None; free(*to) */
+
+/* Read a sequence into an array. None is NULL, except for waits. The caller frees *to, also
+ * after a failure. */
+int symm_py_integers(PyObject* from, int32_t** to, size_t* count);
+int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count);
+int symm_py_sizes(PyObject* from, size_t** to);
+
+/* Make a list of integers. */
 PyObject* symm_py_list(const int32_t* from, size_t count);
 
-/* A store written in Python: an object with set(key, value, seconds) and get(key, seconds) -> bytes: symm/stores.py. */
+/* A store that is written in Python: an object with set(key, value, seconds) and
+ * get(key, seconds) -> bytes, see symm/stores.py. */
 typedef struct {
   symm_store_t callbacks;
   PyObject* store;
-  PyObject* exception; /* the last that it raised, time-outs excepted; owned */
+  PyObject* exception; /* the last one that the store raised, except time-outs; owned */
 } symm_py_store;
+
 #define SYMM_PY_STORE_INIT {{sizeof(symm_store_t), NULL, NULL, NULL}, NULL, NULL}
-/* In `config`, as read from a tuple, the object or None stands where its callbacks will. */
+
+/* Replace the object or None that config->store was read as by the callbacks of `store`. */
 void symm_py_store_begin(symm_group_config_t* config, symm_py_store* store);
 void symm_py_store_done(symm_py_store* store);
 

@@ -1,6 +1,6 @@
-// How single parameters travel.
+// How single parameters are passed.
 
-// Statuses become exceptions. The failure is read before anything else can fail on this thread.
+// Statuses become exceptions. The failure is read before another call can fail on this thread.
 %typemap(out) symm_status_t {
   if ($1 != SYMM_OK) {
     symm_py_raise(NULL);
@@ -9,7 +9,7 @@
   $result = Py_NewRef(Py_None);
 }
 
-// Integers, of which others than the parameter can hold are refused by its name.
+// Integers. A value that the parameter cannot hold is refused, by the name of the parameter.
 %define NUMBER(type, least, most)
 %typemap(in) type (uint64_t number) {
   if (!symm_py_number($input, "$1_name", least, most, &number)) SWIG_fail;
@@ -21,7 +21,7 @@ NUMBER(uint32_t, 0, UINT32_MAX)
 NUMBER(uint64_t, 0, UINT64_MAX)
 NUMBER(size_t, 0, UINT64_MAX)
 
-// Addresses and streams: integers, None for NULL.
+// Addresses and streams are integers; None is NULL.
 %typemap(in) void *, const void * {
   if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
 }
@@ -32,7 +32,7 @@ NUMBER(size_t, 0, UINT64_MAX)
   $result = symm_py_append($result, PyLong_FromVoidPtr((void *)*$1));
 }
 
-// Elements by rank: a sequence, None for NULL.
+// Numbers of elements by rank are a sequence; None is NULL.
 %typemap(in) const size_t * (size_t *numbers = NULL) {
   if (!symm_py_sizes($input, &numbers)) SWIG_fail;
   $1 = numbers;
@@ -41,7 +41,7 @@ NUMBER(size_t, 0, UINT64_MAX)
   free(numbers$argnum);
 }
 
-// Those that the device reads: an address.
+// Numbers of elements that the device reads are an address.
 %apply void * { const uint64_t * };
 
 %define HANDLE(type)
@@ -58,7 +58,7 @@ NUMBER(size_t, 0, UINT64_MAX)
 }
 %enddef
 
-// What can be had on the host only: whether it is wanted goes in, and the value or None comes out.
+// Results that only the host has: whether one is wanted goes in, the value or None comes out.
 %define WANTED_INTEGER(type, name, convert)
 %typemap(in) type *name (type value = 0) {
   const int wanted = PyObject_IsTrue($input);
@@ -72,7 +72,7 @@ NUMBER(size_t, 0, UINT64_MAX)
 WANTED_INTEGER(uint64_t, out_seen, PyLong_FromUnsignedLong)
 WANTED_INTEGER(size_t, out_index, PyLong_FromSize_t)
 
-// A set of ranks: a sequence of integers, None for the whole group.
+// A set of ranks is a sequence of integers; None is the whole group.
 %typemap(in) (const int32_t *ranks, size_t count) (int32_t *ranks = NULL) {
   if (!symm_py_integers($input, &ranks, &$2)) SWIG_fail;
   $1 = ranks;
@@ -81,7 +81,7 @@ WANTED_INTEGER(size_t, out_index, PyLong_FromSize_t)
   free(ranks$argnum);
 }
 
-// Lists that the library fills: their capacity goes in, they come out.
+// Lists that the library fills: the capacity goes in, and the list comes out.
 %fragment("symm_py_room", "header") {
 static int symm_py_room(PyObject *from, int32_t **to, size_t *capacity) {
   const Py_ssize_t asked = PyLong_AsSsize_t(from);
@@ -95,7 +95,8 @@ static int symm_py_room(PyObject *from, int32_t **to, size_t *capacity) {
   return *to != NULL;
 }
 }
-%typemap(in, fragment="symm_py_room") (int32_t *out_links, size_t capacity) (int32_t *links = NULL) {
+%typemap(in, fragment="symm_py_room") (int32_t *out_links, size_t capacity)
+    (int32_t *links = NULL) {
   if (!symm_py_room($input, &links, &$2)) SWIG_fail;
   $1 = $2 > 0 ? links : NULL;
 }
@@ -105,10 +106,11 @@ static int symm_py_room(PyObject *from, int32_t **to, size_t *capacity) {
 %typemap(freearg) (int32_t *out_links, size_t capacity) {
   free(links$argnum);
 }
-%typemap(in, fragment="symm_py_room") (int32_t *out_ranks, size_t capacity, size_t *out_count) (int32_t *ranks = NULL, size_t there = 0) {
+%typemap(in, fragment="symm_py_room") (int32_t *out_ranks, size_t capacity, size_t *out_count)
+    (int32_t *ranks = NULL, size_t written = 0) {
   if (!symm_py_room($input, &ranks, &$2)) SWIG_fail;
   $1 = ranks;
-  $3 = &there;
+  $3 = &written;
 }
 %typemap(argout) (int32_t *out_ranks, size_t capacity, size_t *out_count) {
   $result = symm_py_append($result, symm_py_list($1, *$3 < $2 ? *$3 : $2));
