@@ -1,12 +1,11 @@
 """Train a transformer's block on several machines.
 
-Inside a machine each rank has a part of every layer (tensor-parallel); each machine
-learns from a part of every batch (data-parallel). Then it is compared with the same
-training in one process, and bit by bit among the ranks.
+Inside a machine each rank has a part of every layer (tensor-parallel). Each machine learns from
+a part of every batch (data-parallel). Then the ranks compare their results bit by bit with each
+other, and up to rounding with the same training in one process.
 
-Started by torchrun; docs/tutorial/07-several-machines.md shows
-it with two machines pretended on one. On GPUs where PyTorch
-sees some, else on host memory, or as SYMM_BACKEND says.
+torchrun starts the program; docs/tutorial/07-several-machines.md shows it on two pretended
+machines. It uses GPUs if PyTorch sees any, else host memory; SYMM_BACKEND overrides that.
 """
 
 import functools
@@ -18,8 +17,15 @@ import torch.nn.functional as F  # noqa: N812 - its customary name
 import symm
 import symm.torch
 
-WORDS, LENGTH, WIDTH, HEADS, BATCH, STEPS = 13, 16, 64, 4, 64, 40
-# Shapes of the parameters, and the dimension by which the ranks of a machine share one.
+WORDS = 13
+LENGTH = 16
+WIDTH = 64
+HEADS = 4
+BATCH = 64
+STEPS = 40
+
+# The shape of each parameter, and the dimension along which the ranks of a machine divide it;
+# None: every rank has all of it.
 PARAMETERS = {
     "words": ((WORDS, WIDTH), None),
     "places": ((LENGTH, WIDTH), None),
@@ -32,7 +38,7 @@ normal = functools.partial(F.layer_norm, normalized_shape=(WIDTH,))
 
 
 def batches(device):
-    """Every word is the sum of the two before it, modulo their number."""
+    """The batches: every word is the sum of the two words before it, modulo WORDS."""
     seeded = torch.Generator().manual_seed(1)
     for _ in range(STEPS):
         rows = torch.randint(WORDS, (BATCH, LENGTH + 1), generator=seeded)
@@ -42,42 +48,68 @@ def batches(device):
 
 
 def loss_of(p, rows, over_parts):
-    """Summed over all words; `over_parts` adds what
-    the ranks of a machine have of a layer's result.
+    """The loss of the parameters `p`, summed over all words.
+
+    `over_parts` adds up the parts of a layer's result that the ranks of a machine have.
     """
     x = p["words"][rows[:, :-1]] + p["places"]
+
     q, k, v = torch.einsum("nhdw,blw->nbhld", p["heads"], normal(x))
-    x = x + over_parts(
-        torch.einsum(
-            "whd,bhld->blw", p["join"], F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        )
-    )
+    attention = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    x = x + over_parts(torch.einsum("whd,bhld->blw", p["join"], attention))
+
     x = x + over_parts(F.gelu(normal(x) @ p["up"].T) @ p["down"].T)
-    return F.cross_entropy(
-        (normal(x) @ p["words"].T).flatten(0, 1), rows[:, 1:].flatten(), reduction="sum"
-    )
+
+    scores = normal(x) @ p["words"].T
+    return F.cross_entropy(scores.flatten(0, 1), rows[:, 1:].flatten(), reduction="sum")
 
 
 def part_of(parameters, part, parts):
-    cuts = {name: dimension for name, (_, dimension) in PARAMETERS.items() if dimension is not None}
-    return parameters | {
-        name: parameters[name].chunk(parts, cut)[part].contiguous() for name, cut in cuts.items()
-    }
+    """The parameters of one of `parts` ranks of a machine."""
+    divided = {}
+    for name, (_, dimension) in PARAMETERS.items():
+        if dimension is not None:
+            divided[name] = parameters[name].chunk(parts, dimension)[part].contiguous()
+    return parameters | divided
 
 
-def added(group, values):
-    """In place, over the ranks of the group, where there is one."""
+def add_over(group, values):
+    """Add up `values` in place over the ranks of the group; None: of one process."""
     if group is not None:
         group.allreduce(values)
     return values
 
 
+def flat_gradients(parameters, device):
+    """Give the parameters gradients that lie in two tensors, and return these.
+
+    The first one is of parameters that all ranks have, the second one of parameters that the
+    ranks of a machine divide. So a step adds up each kind by one call.
+    """
+    flat = []
+    for is_divided in (False, True):
+        members = [
+            values
+            for name, values in parameters.items()
+            if (PARAMETERS[name][1] is not None) == is_divided
+        ]
+        counts = [values.numel() for values in members]
+        gradients = torch.zeros(sum(counts), device=device)
+        for values, gradient in zip(members, gradients.split(counts), strict=True):
+            values.grad = gradient.view_as(values)
+        flat.append(gradients)
+    return flat
+
+
 def train(device, group=None, machine=None, machines=None):
-    """The loss of each step, and the parameters: of
-    one process alone, or of a rank of these groups.
+    """Train as a rank of these groups, or alone if there are none.
+
+    Returns:
+        The loss of each step, and the parameters.
     """
     part, parts = (machine.rank, machine.size) if machine else (0, 1)
     share, shares = (machines.rank, machines.size) if machines else (0, 1)
+
     seeded = torch.Generator().manual_seed(0)
     whole = {
         name: torch.randn(shape, generator=seeded) / WIDTH**0.5
@@ -88,42 +120,32 @@ def train(device, group=None, machine=None, machines=None):
         for name, values in part_of(whole, part, parts).items()
     }
     optimizer = torch.optim.SGD(parameters.values(), 0.3, momentum=0.9)
-    # Gradients of what all ranks have lie in one tensor, those
-    # of parts in another: a step adds up each by one call.
-    gradients = []
-    for is_part in (False, True):
-        mine = [
-            values
-            for name, values in parameters.items()
-            if (PARAMETERS[name][1] is not None) == is_part
-        ]
-        gradients.append(torch.zeros(sum(values.numel() for values in mine), device=device))
-        for values, gradient in zip(
-            mine, gradients[-1].split([values.numel() for values in mine]), strict=True
-        ):
-            values.grad = gradient.view_as(values)
+    common_gradients, divided_gradients = flat_gradients(parameters, device)
 
     def over_parts(values):
         return torch.ops.symm.all_reduce(values, "sum", "machine") if machine else values
 
     losses = []
     for rows in batches(device):
-        for flat in gradients:
-            flat.zero_()
-        # The ranks' losses add up to that of the batch,
-        # and symm's gradients are those of the sum.
-        loss = loss_of(parameters, rows.chunk(shares)[share], over_parts) / (parts * BATCH * LENGTH)
+        common_gradients.zero_()
+        divided_gradients.zero_()
+        # The losses of all ranks add up to the loss of the batch. symm's gradients are those of
+        # the sum.
+        own_rows = rows.chunk(shares)[share]
+        loss = loss_of(parameters, own_rows, over_parts) / (parts * BATCH * LENGTH)
         loss.backward()
-        added(group, gradients[0])
-        added(machines, gradients[1])
+        add_over(group, common_gradients)
+        add_over(machines, divided_gradients)
         optimizer.step()
-        losses.append(added(group, loss.detach()))
+        losses.append(add_over(group, loss.detach()))
     return torch.stack(losses), {name: values.detach() for name, values in parameters.items()}
 
 
 def require_same_bits(group, values, what):
+    """End the program if `values` differ between the ranks of the group."""
     bits = values.contiguous().view(torch.int32)
-    least, most = bits.clone(), bits.clone()
+    least = bits.clone()
+    most = bits.clone()
     group.allreduce(least, op="min")
     group.allreduce(most, op="max")
     if not torch.equal(least, most):
@@ -132,33 +154,39 @@ def require_same_bits(group, values, what):
 
 def main():
     kind = os.environ.get("SYMM_BACKEND") or ("cuda" if torch.cuda.is_available() else "host")
-    device, where = torch.device("cpu"), {}
+    device = torch.device("cpu")
+    placement = {}
     if kind == "cuda":
         gpus = torch.cuda.device_count()
         device = torch.device("cuda", int(os.environ["RANK"]) % gpus)
         torch.cuda.set_device(device)
-        where = {
-            "device": device.index,
-            "overlapping_devices": gpus < int(os.environ["WORLD_SIZE"]),
-        }
+        placement["device"] = device.index
+        placement["overlapping_devices"] = gpus < int(os.environ["WORLD_SIZE"])
+
     with (
-        symm.Group.from_env(backend=kind, **where) as group,
+        symm.Group.from_env(backend=kind, **placement) as group,
         group.local() as machine,
         group.split(machine.rank) as machines,
     ):
         symm.torch.use(machine, "machine")
         losses, parameters = train(device, group, machine, machines)
         symm.torch.forget("machine")
+
         require_same_bits(group, losses, "the loss")
         for name, values in parameters.items():
-            require_same_bits(group if PARAMETERS[name][1] is None else machines, values, name)
+            is_divided = PARAMETERS[name][1] is not None
+            require_same_bits(machines if is_divided else group, values, name)
+
         expected, whole = train(device)
         torch.testing.assert_close(losses, expected, rtol=1e-4, atol=1e-4)
         for name, values in part_of(whole, machine.rank, machine.size).items():
             torch.testing.assert_close(parameters[name], values, rtol=1e-3, atol=1e-4)
+
+        difference = (losses - expected).abs().max()
         print(
-            f"rank {group.rank}: {machines.size} machines of {machine.size} ranks on {device}, {group.info().engine}: "
-            f"loss {losses[0]:.3f} to {losses[-1]:.3f}, at most {(losses - expected).abs().max():.0e} from one process's"
+            f"rank {group.rank}: {machines.size} machines of {machine.size} ranks on {device}, "
+            f"{group.info().engine}: loss {losses[0]:.3f} to {losses[-1]:.3f}, "
+            f"at most {difference:.0e} from one process's"
         )
 
 

@@ -1,11 +1,12 @@
-"""One rank of a group whose other ranks may be in other languages; `symm run -n 4 --
-python demo.py` starts four of these.
+"""One rank of a group whose other ranks may be programs in other languages.
 
-They share one heap, of which each takes the same pieces. Each rank fills
-its own, puts a part of it into its neighbour's inbox with a signal,
-all-reduces, compares with a computation of its own bit by bit, and hands
-its piece to the neighbour by a token, which is of use on its machine
-only. With an argument, the sum goes into a file of that directory.
+`symm run -n 4 -- python demo.py` starts four ranks of this program.
+
+The ranks share one heap, from which each takes the same pieces. Each rank fills its piece, puts
+a part of it into its neighbour's inbox with a signal, and all-reduces it. It compares the sum
+bit by bit with a computation of its own. Then it hands its piece to the neighbour by a token,
+which a rank on the same machine can import. With an argument, each rank writes the sum to a file
+in that directory.
 """
 
 import sys
@@ -18,17 +19,24 @@ import symm
 
 HEAP = 1 << 20  # bytes
 MAIL = 1024  # bytes for a token: its length in 4 bytes, then its bytes
-MINE, PUT, REDUCE = 131072, 4096, 65536  # elements
-DATA, TOKEN = 1, 2  # channels
+
+# elements
+MINE = 131072
+PUT = 4096
+REDUCE = 65536
+
+# channels
+DATA = 1
+TOKEN = 2
 
 
 def pattern(rank: int, count: int) -> np.ndarray:
-    """What rank `rank` writes."""
+    """The elements that rank `rank` writes."""
     return ((rank + 1) * (np.arange(count) % 1024)).astype(np.float32) * np.float32(0.3)
 
 
 def timed(call, *arguments, **options) -> float:
-    """Microseconds that a call takes."""
+    """The time of a call in microseconds."""
     start = perf_counter_ns()
     call(*arguments, **options)
     return (perf_counter_ns() - start) / 1000
@@ -40,9 +48,12 @@ def require(right: bool, what: str) -> None:
 
 
 with symm.Group.from_env(backend="host") as group:
-    right, left = (group.rank + 1) % group.size, (group.rank - 1) % group.size
+    right = (group.rank + 1) % group.size
+    left = (group.rank - 1) % group.size
     heap = group.heap(HEAP)
-    mine, inbox, mail = heap.empty(MINE), heap.empty(PUT), heap.empty(MAIL, "u8")
+    mine = heap.empty(MINE)
+    inbox = heap.empty(PUT)
+    mail = heap.empty(MAIL, "u8")
     mine.numpy()[:] = pattern(group.rank, mine.size)
     group.barrier()
 
@@ -63,10 +74,10 @@ with symm.Group.from_env(backend="host") as group:
     token = mine.export_token()
     mail.put(len(token).to_bytes(4, "little") + token, right, signal=TOKEN)
     mail.wait_signal(left, TOKEN)
-    came = mail.numpy().tobytes()
-    size = int.from_bytes(came[:4], "little")
+    received = mail.numpy().tobytes()
+    size = int.from_bytes(received[:4], "little")
     if group.peer_info(left).mapped:
-        with symm.import_token(came[4 : 4 + size], 16, "f32") as theirs:
+        with symm.import_token(received[4 : 4 + size], 16, "f32") as theirs:
             require(np.array_equal(theirs.numpy(), pattern(left, 16)), "the imported piece")
     else:
         size = 0
