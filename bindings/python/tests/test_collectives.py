@@ -121,10 +121,6 @@ def test_what_cannot_be_an_operand(alone):
     out = np.zeros(8, np.float32)
     alone.allreduce(locked, out)
     assert out.sum() == 8
-    # of no axes
-    alone.allreduce_rmsnorm(
-        good, good, quant_out=alone.empty(8, "f8e4m3"), scale_in=alone.empty(())
-    )
     text = np.zeros(3, np.uint8)
     alone.allreduce(b"abc", text)
     assert text.tobytes() == b"abc"
@@ -205,6 +201,21 @@ def test_options_and_plans(threads):
         group.allreduce(np.empty(0, np.float32))
 
     threads(2, body)
+
+
+def test_rmsnorm_divides_by_a_scale_without_axes(alone):
+    scale = alone.empty((), "f32")
+    scale.fill(2)
+    quantised = alone.empty(128, "f8e4m3")
+    alone.allreduce_rmsnorm(
+        np.full(128, 3, np.float32),
+        np.ones(128, np.float32),
+        quant_out=quantised,
+        scale_in=scale,
+        epsilon=0,
+    )
+    # Equal elements are normalised to 1, and a half is 0x30 in f8e4m3.
+    assert set(quantised.view("u8").numpy().tolist()) == {0x30}
 
 
 def test_a_stream_is_refused_on_the_host(alone):
