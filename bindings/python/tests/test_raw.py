@@ -65,6 +65,8 @@ def test_arguments_of_a_wrong_kind_are_errors():
         raw.symm_group_create(())
     with pytest.raises(TypeError):
         raw.symm_barrier(None, 3, 0, None, None)
+    with pytest.raises(symm.InvalidArgumentError, match="ranks: 1099511627776 is not in"):
+        raw.symm_barrier(None, [2**40], 0, None, None)
     with pytest.raises(TypeError):
         raw.symm_ipc_import("text", None, None)
     with pytest.raises(ValueError, match="negative"):
