@@ -256,6 +256,15 @@ def test_what_does_not_fit_is_refused(alone):
         array.get(0, bytes(4))
 
 
+def test_a_wait_that_timed_out_takes_nothing(alone):
+    array = alone.empty(8)
+    with pytest.raises(symm.DeadlineError, match="channel 5") as caught:
+        array.wait_signal(0, 5, timeout=0.02)
+    assert caught.value.rank == 0
+    array.signal(0, 5)
+    array.wait_signal(0, 5, timeout=math.inf)
+
+
 # ---- packages, where they are installed; tests/test_gpu.py has them on GPUs
 
 TYPES = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8", "i16", "u16", "bool", "i32"]
