@@ -87,6 +87,11 @@ def test_kinds_of_memory(alone):
     assert (info.host_memory, info.numa_node, info.host_memory_reason) == (True, -1, "")
 
 
+def test_more_memory_than_there_is_is_a_memory_error(alone):
+    with pytest.raises(MemoryError, match="bytes"):
+        alone.alloc(2**60)
+
+
 def test_bad_configurations():
     for named, options in [
         ("unknown backend 'tpu'; expected one of auto, host, cuda", {"backend": "tpu"}),
