@@ -87,6 +87,22 @@ def test_imports_can_be_operands(alone):
         symm.import_token(array.export_token(), 17, "f32")
 
 
+BAD_TOKENS = {
+    "nothing": lambda token: b"",
+    "text": lambda token: b"no token",
+    "one byte less": lambda token: token[:-1],
+    "one byte more": lambda token: token + b"x",
+    "one bit changed": lambda token: bytes([token[0] ^ 1]) + token[1:],
+}
+
+
+@pytest.mark.parametrize("change", BAD_TOKENS.values(), ids=BAD_TOKENS)
+def test_bytes_that_are_no_token_are_refused(alone, change):
+    token = alone.empty(16).export_token()
+    with pytest.raises(symm.InvalidArgumentError, match="token"):
+        symm.import_token(change(token))
+
+
 def test_an_empty_array_is_like_any_other(alone):
     for array in (alone.empty((0, 3)), alone.empty(16)[16:]):
         seen = symm.import_token(array.export_token(), (0, 3), "f32")
