@@ -118,3 +118,11 @@ def test_what_is_sent_and_let_go_at_once(alone, monkeypatch):
     del array
     gc.collect()
     assert symm.import_token(token, dtype="f32").numpy().sum() == 48
+
+
+def test_tokens_and_collections_are_counted(alone):
+    before = symm.ipc_stats()
+    token = alone.empty(16).export_token()
+    assert symm.ipc_stats().tokens == before.tokens + 1
+    assert isinstance(symm.ipc_collect(), symm.IpcReport)
+    assert token
