@@ -1,0 +1,78 @@
+"""Gates find what was forgotten: a tree of their own lacks one thing at a time."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+GATES = Path(__file__).with_name("gates.py")
+HEADER = "SYMM_API symm_status_t symm_fly(symm_group_t *group);\n"
+LISTS = "#define SYMM_DTYPES(X) \\\n  X(i8, I8, 0x0008) \\\n  X(u8, U8, 0x0108)\n"
+TREE = {
+    "capi/include/symm/symm.h": HEADER,
+    "capi/include/symm/symm.hpp": "symm_fly(get());\n",
+    "bindings/python/src/symm/group.py": "raw.symm_fly(self)\n",
+    "bindings/rust/symm/src/group.rs": "on!(self.symm_fly())\n",
+    "bindings/julia/LibSymm.jl/src/group.jl": "symm_fly(group)\n",
+    "bindings/julia/LibSymm.jl/src/generated.jl": "symm_fly symm_land\n",
+    "tests/lint/gates.txt": "",
+}
+
+
+def offences(gate, changes):
+    """What the gate prints of a tree in which the files of `changes` are others."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**TREE, **changes}.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        done = subprocess.run(
+            [sys.executable, GATES, folder, gate], capture_output=True, text=True, check=False
+        )
+        printed = done.stdout.splitlines()
+        return printed if done.returncode else []
+
+
+class Languages(unittest.TestCase):
+    def test_passes_where_each_layer_calls_it(self):
+        self.assertEqual(offences("languages", {}), [])
+
+    def test_names_the_layer_that_lacks_it(self):
+        for layer, name in (
+            ("C++", "capi/include/symm/symm.hpp"),
+            ("Python", "bindings/python/src/symm/group.py"),
+            ("Rust", "bindings/rust/symm/src/group.rs"),
+            ("Julia", "bindings/julia/LibSymm.jl/src/group.jl"),
+        ):
+            with self.subTest(layer=layer):
+                (found,) = offences("languages", {name: "symm_fly_higher()\n"})
+                self.assertIn(f"symm_fly is not called by {layer}", found)
+
+    def test_an_excuse_has_a_reason_and_is_needed(self):
+        lacks = {"capi/include/symm/symm.hpp": ""}
+        excuse = "languages symm_* C++: C++ has wings\n"
+        self.assertEqual(offences("languages", {**lacks, "tests/lint/gates.txt": excuse}), [])
+        (found,) = offences("languages", {"tests/lint/gates.txt": excuse})
+        self.assertEqual(found, "tests/lint/gates.txt:1: symm_* C++ needs no excuse")
+
+
+class Lists(unittest.TestCase):
+    def test_names_the_entry_and_the_file_that_lacks_it(self):
+        found = offences(
+            "lists",
+            {
+                "kernels/types.hpp": LISTS,
+                "tools/bench/pattern.cpp": "SYMM_DTYPE_I8, SYMM_DTYPE_U8\n",
+                "bindings/python/src/symm/dtypes.py": "SYMM_DTYPE_I8\n",
+                "bindings/rust/symm/src/element.rs": "SYMM_DTYPE_I8, SYMM_DTYPE_U8\n",
+                "tests/bindings/behaviours/table.txt": "dtype=I8 dtype=U8\n",
+            },
+        )
+        self.assertIn("SYMM_DTYPE_U8 is not named in bindings/python", found[0])
+        self.assertEqual([line for line in found if "SYMM_DTYPE_" in line], found[:1])
+
+
+if __name__ == "__main__":
+    unittest.main()
