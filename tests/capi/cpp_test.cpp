@@ -139,6 +139,8 @@ TEST(Cpp, memory_is_seen_as_a_type) {
     EXPECT_EQ(mine[2], static_cast<uint32_t>(other));
     EXPECT_EQ(mine[3], 7u);
     EXPECT_EQ(memory.signal_pad(other).size(), static_cast<size_t>(memory.info().channels) * 2);
+    EXPECT_EQ(memory.pointer_table()[other], memory.span<std::byte>(other).data());
+    EXPECT_EQ(memory.signal_pad_table()[other], memory.signal_pad(other).data());
     EXPECT_EQ(failure_of([&] { memory.multicast_pointer(); }).status(), SYMM_ERR_UNAVAILABLE);
     const symm::Error far = failure_of([&] { memory.put(other, 4090, words); });
     EXPECT_EQ(std::string(far.what()).find("symm_put: invalid argument: "), 0u) << far.what();
@@ -196,6 +198,8 @@ TEST(Cpp, memory_passes_by_token) {
 TEST(Cpp, devices_and_what_the_host_cannot_do) {
   EXPECT_EQ(symm::device_count(SYMM_BACKEND_HOST), 1);
   EXPECT_GT(symm::device_info(SYMM_BACKEND_HOST, 0).memory_bytes, 0u);
+  EXPECT_EQ(symm::topology(SYMM_BACKEND_HOST).devices, 1u);
+  EXPECT_EQ(symm::topology(SYMM_BACKEND_HOST).links, std::vector<int32_t>{0});
   EXPECT_EQ(failure_of([] { symm::device_info(SYMM_BACKEND_HOST, 1); }).status(),
       SYMM_ERR_INVALID_ARGUMENT);
   const symm::Group group = join(0, 1);

@@ -433,6 +433,20 @@ class Memory : public Handle<symm_memory_t> {
             static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint64_t)};
   }
 
+  // Table of the size() block addresses, readable by the group's device.
+  // symm_memory_pointer_table(). [local]
+  void *const *pointer_table() const {
+    return detail::given("symm_memory_pointer_table", symm_memory_pointer_table, get());
+  }
+
+  // Table of the size() pad addresses, readable by the group's device.
+  // symm_memory_signal_pad_table(). [local]
+  uint64_t *const *signal_pad_table() const {
+    void *const *const table =
+        detail::given("symm_memory_signal_pad_table", symm_memory_signal_pad_table, get());
+    return reinterpret_cast<uint64_t *const *>(table);
+  }
+
   // Describe the memory for kernels of your own; see device.cuh. symm_memory_device_view().
   // [local]
   symm_memory_view_t device_view(uint64_t timeout_ms = 0, const void *stop = nullptr) const {
@@ -1121,6 +1135,27 @@ inline int32_t device_count(symm_backend_values backend) {
 // Facts about a device. symm_device_info(). [local]
 inline symm_device_info_t device_info(symm_backend_t backend, int32_t device) {
   return detail::given("symm_device_info", symm_device_info, backend, device);
+}
+
+// How the devices of a back end are linked.
+struct Topology {
+  symm_topology_class_t topology_class = SYMM_TOPOLOGY_UNKNOWN;
+
+  // Number of devices.
+  size_t devices = 0;
+
+  // Row-major matrix [devices][devices] of the number of direct links; the diagonal is 0.
+  std::vector<int32_t> links;
+};
+
+// Links between the devices of a back end. symm_topology(). [local]
+inline Topology topology(symm_backend_values backend) {
+  Topology found;
+  found.devices = static_cast<size_t>(device_count(backend));
+  found.links.resize(found.devices * found.devices);
+  check(symm_topology(backend, &found.topology_class, found.links.data(), found.links.size()),
+        "symm_topology");
+  return found;
 }
 
 // ---- sharing by tokens -------------------------------------------------------------------

@@ -630,6 +630,19 @@ impl<T: Element> Memory<T> {
     pub fn signal_pad(&self, rank: usize) -> Result<*mut u64> {
         on!(self.symm_memory_signal_pad(index(rank)) -> ptr::null_mut()).map(|pad| pad.cast())
     }
+
+    /// Table of the block address of each rank, readable by the group's device, for code of your
+    /// own. It is valid while the memory lives; the entries of ranks on other machines are null.
+    pub fn pointer_table(&self) -> Result<*const *mut c_void> {
+        on!(self.symm_memory_pointer_table() -> ptr::null())
+    }
+
+    /// Table of the signal pad's address of each rank, readable by the group's device, for code of
+    /// your own. It is valid while the memory lives; the entries of ranks on other machines are
+    /// null.
+    pub fn signal_pad_table(&self) -> Result<*const *mut u64> {
+        on!(self.symm_memory_signal_pad_table() -> ptr::null()).map(|table| table.cast())
+    }
 }
 
 /// Access to single elements of a block that others may write: made by

@@ -97,6 +97,15 @@ fn views_load_and_store() {
         assert_eq!(own[99], left(&group) as f32);
 
         refused(memory.view(3), Status::InvalidArgument, "3");
+
+        let blocks = memory.pointer_table().expect("on the host");
+        let pads = memory.signal_pad_table().expect("on the host");
+        for rank in 0..group.size() {
+            // SAFETY: both tables have an entry for each rank, and the memory is alive.
+            let (block, pad) = unsafe { (*blocks.add(rank), *pads.add(rank)) };
+            assert_eq!(block.cast(), memory.pointer(rank).expect("it is mapped"));
+            assert_eq!(pad, memory.signal_pad(rank).expect("it is mapped"));
+        }
         group.barrier().expect("all come");
     });
 }
