@@ -43,6 +43,7 @@ void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   one.source_count = 1;
   one.destinations = &destination;
   one.destination_count = 1;
+
   for (auto _ : state) {
     if (nontemporal) {
       symm::host::copy(destination, source, bytes, true);
@@ -50,6 +51,7 @@ void copy(benchmark::State& state, const char* stores, bool nontemporal) {
       symm::host::reduce(one);
     }
   }
+
   state.SetBytesProcessed(2 * state.iterations() * state.range(0));
   state.SetLabel(stores);
 }
@@ -64,12 +66,14 @@ void one_rank(benchmark::State& state) {
   symm_status_t status = symm_group_create(&config, &group);
   const float send[2] = {1, 2};
   float recv[2];
+
   for (auto _ : state) {
     if (status == SYMM_OK) {
       status = symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
     }
     benchmark::DoNotOptimize(recv);
   }
+
   if (status != SYMM_OK) state.SkipWithError(symm_last_error());
   symm_group_release(group);
 }

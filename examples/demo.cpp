@@ -67,6 +67,7 @@ void add_up(const symm::Group& group, const symm::Memory& memory) {
   const auto value = [](int rank, size_t i) {
     return 1.0F / static_cast<float>(i + 7 * static_cast<size_t>(rank) + 1);
   };
+
   for (const symm_algorithm_values algorithm :
       {SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
     for (size_t i = 0; i < kCount; ++i) {
@@ -82,6 +83,7 @@ void add_up(const symm::Group& group, const symm::Memory& memory) {
           "the sum differs from the serial one");
     }
   }
+
   std::printf(
       "rank %d: %zu sums begin with %.4f and end with %.6f; all sums equal the serial ones, bit "
       "for bit\n",

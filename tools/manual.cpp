@@ -41,6 +41,7 @@ std::string text_of_options(const CLI::App& command) {
            roff(option->get_description()) +
            (usual.empty() ? "" : roff(" (default: " + usual + ")")) + "\n";
   }
+
   return out;
 }
 }  // namespace
@@ -71,6 +72,7 @@ std::string bash_completion(const CLI::App& app) {
     }
     cases += "\" ;;\n";
   }
+
   return "_symm() {\n  local word=${COMP_WORDS[COMP_CWORD]} words=\n  case ${COMP_WORDS[1]} in\n" +
          cases + "  esac\n  if ((COMP_CWORD == 1)); then words=\"" + names +
          " --help --version\"; elif [[ $word != -* ]]; then words=; fi\n" +
@@ -93,6 +95,7 @@ std::string fish_completion(const CLI::App& app) {
       }
     }
   }
+
   return out;
 }
 }  // namespace symm::tool

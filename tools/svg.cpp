@@ -114,6 +114,7 @@ std::string bench_svg(const json& report, const json& baseline) {
   double last = 0;
   double low = INFINITY;
   double high = 0;
+
   for (const auto* all : {&curves, &before}) {
     for (const auto& [name, points] : *all) {
       for (const auto& [bytes, us] : points) {
@@ -122,12 +123,15 @@ std::string bench_svg(const json& report, const json& baseline) {
       }
     }
   }
+
   const auto x = [&](double bytes) {
     return kLeft + kWidth * std::log(bytes / first) / std::max(std::log(last / first), 1e-9);
   };
+
   const auto y = [&](double us) {
     return kTop + kHeight * std::log(high / us) / std::log(high / low);
   };
+
   for (double power = 1e-3; power < 1e9; power *= 10) {
     for (const double us : {power, 2 * power, 5 * power}) {
       if (us < low || us > high) continue;
@@ -137,11 +141,13 @@ std::string bench_svg(const json& report, const json& baseline) {
       svg.label(kLeft - 8, y(us) + 4, number, "end", "black");
     }
   }
+
   for (double bytes = first; bytes <= last;
       bytes *= std::max(2.0, std::exp2(std::ceil(std::log2(last / first) / 8)))) {
     svg.label(x(bytes), kTop + kHeight + 20, format_bytes(static_cast<uint64_t>(bytes)), "middle",
         "black");
   }
+
   size_t number = 0;
   for (const auto& [name, points] : curves) {
     const char* const colour = kColours[number % std::size(kColours)];
@@ -151,6 +157,7 @@ std::string bench_svg(const json& report, const json& baseline) {
     }
     svg.label(kLeft + 12, kTop + 18 + 18 * static_cast<double>(number++), name, "start", colour);
   }
+
   return svg.end();
 }
 
@@ -165,6 +172,7 @@ std::string links_svg(const json& back_end) {
   const auto angle = [&](size_t i) {
     return 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(devices.size());
   };
+
   const auto x = [&](size_t i) { return 320 - 220 * std::cos(angle(i)); };
   const auto y = [&](size_t i) { return 250 - 170 * std::sin(angle(i)); };
   const auto number = [&](size_t i) { return devices[i].at("device").get<size_t>(); };
@@ -178,6 +186,7 @@ std::string links_svg(const json& back_end) {
           "black");
     }
   }
+
   for (size_t i = 0; i < devices.size(); ++i) {
     const int node = devices[i].at("numa_node");
     const char* const colour = kColours[static_cast<size_t>(node + 1) % std::size(kColours)];
@@ -187,6 +196,7 @@ std::string links_svg(const json& back_end) {
     svg.label(
         x(i), y(i) + 40, node < 0 ? "" : "NUMA node " + std::to_string(node), "middle", colour);
   }
+
   return svg.end();
 }
 
@@ -195,6 +205,7 @@ std::string plan_svg(const json& maps) {
       "algorithms of all-reduces (bf16, in place, symmetric memory), by ranks and bytes");
   std::map<std::string, const char*> colours;
   double y = 54;
+
   for (const auto& [name, rows] : maps.items()) {
     svg.label(52, y, name, "end", "black");
     for (const auto& [ranks, row] : rows.items()) {
@@ -222,10 +233,12 @@ std::string plan_svg(const json& maps) {
     }
     y += 60;
   }
+
   double x = 60;
   for (const auto& [algorithm, colour] : colours) {
     svg.label(std::exchange(x, x + 120), y - 10, algorithm, "start", colour);
   }
+
   return svg.end();
 }
 }  // namespace symm::tool

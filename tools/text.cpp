@@ -50,11 +50,13 @@ uint64_t parse_bytes(const std::string& text) {
       "'" + text + "' is not a size; write bytes or a number with K, M, G or T";
   size_t used = 0;
   double value = 0;
+
   try {
     value = std::stod(text, &used);
   } catch (const std::exception&) {
     throw std::invalid_argument(problem);
   }
+
   std::string suffix = text.substr(used);
   static constexpr std::string_view letters = "KMGT";
   if (!suffix.empty() && suffix != "B") {
@@ -66,9 +68,11 @@ uint64_t parse_bytes(const std::string& text) {
     }
     value *= std::pow(1024.0, static_cast<double>(power + 1));
   }
+
   if (!(value >= 0) || value > 0x1p53 || value != std::floor(value)) {
     throw std::invalid_argument(problem);
   }
+
   return static_cast<uint64_t>(value);
 }
 
@@ -112,6 +116,7 @@ std::string format_ranks(const std::vector<int>& ranks) {
     spans.push_back(span);
     first = last + 1;
   }
+
   return (ranks.size() == 1 ? "rank " : "ranks ") + join(spans, ", ");
 }
 
@@ -121,6 +126,7 @@ std::string signal_name(int signal) {
   {                       \
     name, #name           \
   }
+
   static constexpr std::pair<int, const char*> names[] = {SYMM_SIGNAL(SIGHUP), SYMM_SIGNAL(SIGINT),
       SYMM_SIGNAL(SIGQUIT), SYMM_SIGNAL(SIGILL), SYMM_SIGNAL(SIGTRAP), SYMM_SIGNAL(SIGABRT),
       SYMM_SIGNAL(SIGBUS), SYMM_SIGNAL(SIGFPE), SYMM_SIGNAL(SIGKILL), SYMM_SIGNAL(SIGUSR1),
@@ -133,6 +139,7 @@ std::string signal_name(int signal) {
   for (const auto& [number, name] : names) {
     if (number == signal) return std::string(name) + " (" + strsignal(signal) + ")";
   }
+
   return "signal " + std::to_string(signal);
 }
 
@@ -160,6 +167,7 @@ std::string Table::text(std::string_view indent) const {
       widths[i] = std::max(widths[i], width(row[i]));
     }
   }
+
   std::string out;
   for (const auto& row : rows_) {
     std::string line(indent);
@@ -171,6 +179,7 @@ std::string Table::text(std::string_view indent) const {
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }
+
   return out;
 }
 }  // namespace symm::tool

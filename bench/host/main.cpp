@@ -107,10 +107,12 @@ uint64_t start_together() {
     arena->ready[self.rank].word.store(round, std::memory_order_release);
     await(arena->started, round);
   }
+
   uint64_t now = ticks_now();
   while (now < arena->start) {
     now = ticks_now();
   }
+
   return now;
 }
 
@@ -123,6 +125,7 @@ double round_trip() {
   if (!together || self.rank > 1) return 0;
   uint64_t trip = arena->pong.word;
   double best = 0;
+
   for (int batch = 0; batch < kBatches; ++batch) {
     const uint64_t begin = ticks_now();
     for (int i = 0; i < kTrips; ++i) {
@@ -134,6 +137,7 @@ double round_trip() {
     const double ticks = static_cast<double>(ticks_now() - begin) / kTrips;
     if (batch == 0 || ticks < best) best = ticks;
   }
+
   return best;
 }
 
@@ -197,6 +201,7 @@ Case parse(const std::string& text) {
           &one.iterations) != 5) {
     refuse("not a case", text);
   }
+
   if (one.iterations == 0 || one.iterations > kMostIterations) refuse("iterations", text);
   one.symmetric = std::string(memory) == "symmetric";
   one.place = place;
@@ -205,6 +210,7 @@ Case parse(const std::string& text) {
                : operation == std::string(kNothing.name) ? &kNothing
                                                          : symm::tool::find_operation(operation);
   if (its.traits == nullptr) refuse("not an operation", text);
+
   // The one that answers looks at what it got while the other waits for the next start.
   if (one.is(kPing) && (self.size != 2 || !together)) refuse("ping", "needs 2 pinned ranks");
   its.rank = self.rank;
@@ -213,6 +219,7 @@ Case parse(const std::string& text) {
   its.op = SYMM_OP_SUM;
   its.count = bytes / (sizeof(float) * static_cast<size_t>(its.traits->divided ? self.size : 1));
   its.in_place = one.place == "in" || its.traits->rooted;  // MPI broadcasts in place only
+
   return one;
 }
 
@@ -255,6 +262,7 @@ void report(const Case& one, double before, double after) {
   const uint32_t n = one.iterations;
   std::vector<uint64_t> slowest(n);
   uint64_t wrong = 0;
+
   for (int r = 0; r < self.size; ++r) {
     wrong += arena->wrong[r];
     // Who answers a ping waits for it first: only the sender's time is the round trip.
@@ -262,6 +270,7 @@ void report(const Case& one, double before, double after) {
       slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
     }
   }
+
   std::sort(slowest.begin(), slowest.end());
   // The clock of some processors goes in steps of 10 ns, so
   // the median is smoothed: the mean of the middle fifth.
@@ -285,6 +294,7 @@ void measure(Case& one, const Pattern& pattern) {
   constexpr size_t kCheckAllBytes = 1 << 20;
   constexpr size_t kStride = 1021;
   symm::tool::Operands& its = one.operands;
+
   // What arrives by a put must be symmetric where there
   // is such memory, and what is sent need not be.
   const Block first(its.bytes(), one.symmetric);
@@ -298,6 +308,7 @@ void measure(Case& one, const Pattern& pattern) {
   uint64_t* const times = arena->ticks[self.rank];
   std::fill_n(times, one.iterations, 0);
   const double before = round_trip();
+
   for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
     // another one each time, and few, so that the tables stay out of the way
     const size_t shift = i % 3 * 37;
@@ -314,6 +325,7 @@ void measure(Case& one, const Pattern& pattern) {
     wrong += one.is(kPing) ? pattern.count_wrong(its.second, 1 - self.rank, shift, its.count, every)
                            : its.count_wrong(pattern, shift, every);
   }
+
   arena->wrong[self.rank] = wrong;
   peer::barrier();
   const double after = round_trip();

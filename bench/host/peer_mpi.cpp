@@ -47,6 +47,7 @@ void collective(const symm_collective_call_t& call) {
         return MPI_Alltoall(send, count, MPI_FLOAT, call.recv, count, MPI_FLOAT, MPI_COMM_WORLD);
     }
   };
+
   check(in(), "a collective");
 }
 

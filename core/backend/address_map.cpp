@@ -48,12 +48,14 @@ AddressMap::Place AddressMap::place_of(uintptr_t address) const {
     // Buffers at one address have one size, that of the block.
     if (address - start < entries.back().view->bytes) return {&entries.back(), address - start};
   }
+
   for (auto entry = adopted_.rbegin(); entry != adopted_.rend(); ++entry) {
     const MemoryView& view = *entry->second.view;
     const size_t offset = address - entry->first;
     // Its owner may have put something else there.
     if (offset < view.bytes && view.adopted->still_at_owner()) return {&entry->second, offset};
   }
+
   return {};
 }
 

@@ -30,6 +30,7 @@ size_t cache_from_sysfs() {
       best = size;
     }
   }
+
   return best;
 }
 
@@ -73,6 +74,7 @@ size_t available_in(const std::string& root, std::string path, const MemoryContr
 size_t available_in_control_groups(const std::string& mount, const std::string& list) {
   std::ifstream file(list);
   size_t available = SIZE_MAX;
+
   // "4:cpu,memory:/path" of version 1, "0::/path" of version 2.
   for (std::string line; std::getline(file, line);) {
     const size_t names = line.find(':') + 1;
@@ -85,6 +87,7 @@ size_t available_in_control_groups(const std::string& mount, const std::string& 
           std::min(available, available_in(mount, line.substr(path + 1), first ? kFirst : kSecond));
     }
   }
+
   return available;
 }
 

@@ -33,6 +33,7 @@ size_t available_on_node(int node) {
       any = true;
     }
   }
+
   return any ? available : SIZE_MAX;
 }
 }  // namespace
@@ -43,6 +44,7 @@ void bind_to_node(int fd, size_t bytes, int node) {
         format("options.numa_node: NUMA node %d is beyond %d, the last that can be", node,
             kMaxNodes - 1));
   }
+
   // A node that runs out makes the kernel kill somebody,
   // as bound memory cannot come from elsewhere.
   if (const size_t available = available_on_node(node); bytes > available) {
@@ -50,11 +52,13 @@ void bind_to_node(int fd, size_t bytes, int node) {
         Status::out_of_memory, format("%zu bytes were asked for, %zu of NUMA node %d are available",
                                    bytes, available, node));
   }
+
   // The policy of a shared mapping is that of the file, so it stays when the mapping goes.
   void* whole = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, fd, 0);
   if (whole == MAP_FAILED) {
     throw system_error(errno, "mmap", format("mapping %zu bytes of shared memory", bytes));
   }
+
   std::array<unsigned long, kMaxNodes / kBitsPerWord> nodes{};
   nodes[static_cast<size_t>(node / kBitsPerWord)] = 1UL << (node % kBitsPerWord);
   const long result = syscall(SYS_mbind, whole, bytes, MPOL_BIND, nodes.data(), kMaxNodes + 1, 0U);
@@ -62,11 +66,13 @@ void bind_to_node(int fd, size_t bytes, int node) {
   munmap(whole, bytes);
   if (error == 0) return;
   const std::string reason = system_error(error, "mbind").what();
+
   if (error == EINVAL) {
     throw Error(Status::invalid_argument, format("options.numa_node: there is no NUMA node %d with "
                                                  "memory that this process may use (%s)",
                                               node, reason.c_str()));
   }
+
   throw Error(Status::unavailable,
       format("options.numa_node: memory cannot be bound to NUMA node %d here: %s%s", node,
           reason.c_str(), error == EPERM ? ", as in containers without CAP_SYS_NICE" : ""));

@@ -150,13 +150,16 @@ std::string read_file(const std::string& path, const std::string& name) {
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) throw system_error(errno, "fstat", name);
   if (!S_ISREG(status.st_mode)) refuse(name, "is not an ordinary file");
+
   if (static_cast<size_t>(status.st_size) > kLargestFile) {
     refuse(name, "is larger than a plan table can be");
   }
+
   std::string text(static_cast<size_t>(status.st_size), '\0');
   const ssize_t got = read_whole(fd.get(), text.data(), text.size());
   if (got < 0) throw system_error(errno, "read", name);
   text.resize(static_cast<size_t>(got));
+
   return text;
 }
 }  // namespace
@@ -208,6 +211,7 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
   const std::string whole = in_quotes("[" + std::string(title) + "]");
   std::string_view rest = trim(title);
   const std::string_view backend = take(rest, ' ');
+
   if (backend == "host") {
     section.backend = BackendKind::host;
   } else if (backend == "cuda") {
@@ -215,6 +219,7 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
   } else {
     refuse(where, whole + " is of no back end; there are host and cuda");
   }
+
   rest = trim(rest);
   if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
     std::string_view ranks = take(rest, ' ');
@@ -233,14 +238,17 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
     section.last = static_cast<int>(last);
     rest = trim(rest);
   }
+
   if (rest.starts_with("on ")) {
     section.machine = trim(rest.substr(3));
     rest = {};
   }
+
   if (!rest.empty()) {
     refuse(where,
         whole + ": '" + std::string(rest) + "' is neither a number of ranks nor 'on <device>'");
   }
+
   return section;
 }
 
@@ -250,6 +258,7 @@ void PlanTable::add_entry(Section& section, std::string_view assignment, const s
   if (equals == std::string_view::npos) {
     refuse(where, in_quotes(assignment) + " is not key = number");
   }
+
   const size_t key = find_key(section.backend, name);
   const auto keys = plan_keys(section.backend);
   if (key == keys.size()) {
@@ -260,14 +269,17 @@ void PlanTable::add_entry(Section& section, std::string_view assignment, const s
     refuse(where,
         in_quotes(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
   }
+
   for (const Entry& entry : section.entries) {
     if (entry.key == key) {
       refuse(where, std::string(name) + ": has a value already, " + entry.where);
     }
   }
+
   const std::string_view written = trim(assignment.substr(equals + 1));
   std::string_view amount = written;
   Entry entry{key, 0, false, where};
+
   if (const size_t slash = written.find('/'); slash != std::string_view::npos) {
     if (trim(written.substr(slash + 1)) != "ranks") {
       refuse(where, std::string(name) + ": only '/ ranks' may follow a number");
@@ -275,12 +287,15 @@ void PlanTable::add_entry(Section& section, std::string_view assignment, const s
     amount = trim(written.substr(0, slash));
     entry.divided = true;
   }
+
   if (!read_amount(amount, &entry.value)) {
     refuse(where, std::string(name) + ": " + in_quotes(amount) + " is not a number");
   }
+
   if (!entry.divided && !is_allowed(keys[key], entry.value)) {
     refuse(where, std::string(name) + ": " + std::string(written) + " " + allowed(keys[key]));
   }
+
   section.entries.push_back(std::move(entry));
 }
 
@@ -334,12 +349,14 @@ PlanValues PlanTable::values(
       values.origin[entry.key] = section.origin;
     }
   }
+
   for (size_t key = 0; key < plan_keys(backend).size(); ++key) {
     if (values.origin[key] != PlanOrigin::built_in) {
       log::write(log::Level::info, "%s plan for %d ranks: %s", name_of(backend), size,
           describe(backend, values, key).c_str());
     }
   }
+
   return values;
 }
 }  // namespace symm

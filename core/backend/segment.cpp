@@ -91,12 +91,14 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
     throw Error(Status::out_of_memory,
         format("options.alignment: there are no %zu bytes at a multiple of %zu", bytes, alignment));
   }
+
   void* reserved =
       mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) {
     throw system_error(errno, "mmap",
         format("reserving %zu bytes, for a multiple of %zu", bytes + slack, alignment));
   }
+
   auto* start = static_cast<std::byte*>(reserved);
   std::byte* aligned = start;
   if (slack != 0) {
@@ -105,12 +107,14 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
     const size_t tail = static_cast<size_t>(start + bytes + slack - (aligned + bytes));
     if (tail != 0) munmap(aligned + bytes, tail);
   }
+
   if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
           static_cast<off_t>(piece.start)) == MAP_FAILED) {
     const int error = errno;
     munmap(aligned, bytes);
     throw system_error(error, "mmap", format("mapping %zu bytes of shared memory", bytes));
   }
+
   // Hints, each of which may be unknown to the kernel: huge pages; page tables filled
   // now rather than in the first collective; contents kept out of core dumps, which are
   // also what delays the end of a crashed process.
@@ -119,6 +123,7 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
   madvise(aligned, bytes, MADV_POPULATE_WRITE);
 #endif
   madvise(aligned, bytes, MADV_DONTDUMP);
+
   return aligned;
 }
 
@@ -208,9 +213,11 @@ std::shared_ptr<Segment> Segment::create(
   if (!fd) throw system_error(errno, "memfd_create", name);
   SYMM_POINT("segment.create");
   require_file_size(mapped);
+
   if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0) {
     throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
   }
+
   if (placement.node != Placement::kNearest) bind_to_node(fd.get(), mapped, placement.node);
   try {
     allocate_pages(fd.get(), 0, mapped, 0);
@@ -220,10 +227,12 @@ std::shared_ptr<Segment> Segment::create(
         Status::out_of_memory, format("options.page_bytes: %zu pages of %zu bytes are not free: %s",
                                    mapped / pages.bytes, pages.bytes, error.what()));
   }
+
   SYMM_POINT("segment.seal");
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
   }
+
   const Piece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
   auto segment = known_as(map_anew(fd.get(), piece, pages, placement.alignment), piece);
   segment->keep(std::move(fd));
@@ -234,27 +243,32 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   const auto refuse = [&](const std::string& why) {
     throw Error(Status::invalid_argument, format("options.fd: %d %s", fd, why.c_str()));
   };
+
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) refuse("is no open descriptor");
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) {
     refuse("is no memfd, and what cannot be sealed against shrinking cannot be shared");
   }
+
   if ((seals & F_SEAL_SHRINK) == 0) refuse("is not sealed against shrinking (F_SEAL_SHRINK)");
   if ((flags & O_ACCMODE) != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) {
     refuse("cannot be written");
   }
+
   const struct stat status = status_of(fd);
   const Pages pages = pages_of(fd, status);
   if (offset % ShareableMemory::kAdoptedAlignment != 0) {
     throw Error(Status::invalid_argument, format("options.offset: %lu is not a multiple of %zu",
                                               offset, ShareableMemory::kAdoptedAlignment));
   }
+
   if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {
     throw Error(Status::invalid_argument,
         format("options.offset, size: %zu bytes at %lu go beyond the %zu of the descriptor", bytes,
             offset, pages.all_bytes));
   }
+
   const Piece piece = piece_of(status, pages, offset, bytes);
   const size_t within = std::min(piece.mapped, pages.all_bytes - piece.start);
   const auto there = static_cast<size_t>(status.st_blocks) * 512;
@@ -264,6 +278,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   if (!own) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "options.fd");
   auto segment = map_anew(fd, piece, pages);  // two buffers at one address could not be told apart
   segment->keep(std::move(own));
+
   return segment;
 }
 
@@ -277,17 +292,21 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   const bool is_exact = pages.all_bytes == extent.mapped ||
                         (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
+
   if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
     throw Error(Status::peer_failed,
         format("a peer sent a descriptor that is no segment of %lu bytes", extent.mapped));
   }
+
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
   }
+
   const Piece piece = piece_of(status, pages, extent.offset, extent.bytes);
   SYMM_POINT("segment.import");
   auto segment = find_or_map(fd.get(), piece, pages);
   if (descriptor == Descriptor::keep) segment->keep(std::move(fd));
+
   return segment;
 }
 

@@ -37,16 +37,19 @@ size_t Control::scratch_half(int size, int together, uint64_t most) {
   const auto part_of = [](size_t all, int ranks, size_t few, size_t many) {
     return align(std::clamp(all / static_cast<size_t>(ranks), few, many), kPage);
   };
+
   const size_t least = align(minimum_scratch(together == 0 ? size : 2 * size), kPage);
   const size_t half =
       together == 0 ? part_of(size_t{4} << 20, size, size_t{32} << 10, size_t{512} << 10)
                     : std::max(least,
                           part_of(size_t{16} << 20, together, size_t{256} << 10, size_t{2} << 20));
   if (most == 0 || most >= 2 * half) return half;
+
   if (most < 2 * least) {
     throw Error(Status::invalid_argument,
         format("config.scratch_bytes: %lu, and %d ranks need at least %zu", most, size, 2 * least));
   }
+
   return most / 2 / kPage * kPage;
 }
 

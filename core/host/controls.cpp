@@ -68,11 +68,13 @@ void Controls::connect(int peer, Message message) {
                "of the library?",
             peer, body.bytes, expected)});
   }
+
   if (const std::string differs =
           plan_difference(BackendKind::host, context_.rank, values_, peer, body.values);
       !differs.empty()) {
     throw Error({Status::mismatch, peer, 0, differs});
   }
+
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size,
       context_.channels, half_);
   const ControlHeader& header = control.header();
@@ -81,6 +83,7 @@ void Controls::connect(int peer, Message message) {
     throw Error({Status::peer_failed, peer, 0,
         format("the control segment of rank %d is not of this group or version", peer)});
   }
+
   connected_.push_back({&control.gave_up(), peer});
   controls_[static_cast<size_t>(peer)] = std::move(control);
   processors_ |= body.processors;
@@ -168,15 +171,18 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
     }
     return true;
   };
+
   retry_until(all_entered, std::min(deadline, Deadline::after_ms(soon_ms)));
   std::vector<int> ranks;
   for (int rank = 0; rank < context_.size; ++rank) {
     if (entered(rank)) ranks.push_back(rank);
   }
+
   const auto like = [&](int rank) {
     return std::count_if(ranks.begin(), ranks.end(),
         [&](int other) { return said(other).hash() == said(rank).hash(); });
   };
+
   const int right = *std::max_element(
       ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
   const int wrong = *std::find_if(ranks.begin(), ranks.end(),
@@ -198,20 +204,24 @@ WaitEnd Controls::await_condition(
   if (remote_ == nullptr) {
     return wait_condition(condition, waiter, *context_.revocation, spin_, deadline);
   }
+
   const auto holds = [&] {
     return condition.holds() || (remote_->progress() && condition.holds());
   };
+
   bool polling = true;
   const auto unreachable = [&] {  // asked before it sleeps
     if (std::exchange(polling, false)) remote_->polls(Polling::ends);
     remote_->polls(Polling::sleeps);
     return condition.unreachable();
   };
+
   remote_->polls(Polling::begins);
   const WaitEnd end = wait_condition(
       {holds, unreachable, condition.bells, condition.all_ring, condition.peer, condition.what},
       waiter, *context_.revocation, spin_, deadline);
   if (polling) remote_->polls(Polling::ends);
+
   return end;
 }
 
@@ -230,13 +240,16 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
     const Word* const words[] = {&word};
     return await_condition({is_there, has_left, words, true, peer, what}, waiter, deadline);
   };
+
   const WaitEnd end = remote_ != nullptr
                           ? end_of_far_wait()
                           : wait_word(word, target, waiter, peer, *context_.revocation, spin_,
                                 deadline, fencing_, what);
+
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);
+
   switch (end) {
     case WaitEnd::reached: return;
     case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());

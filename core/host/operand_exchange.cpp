@@ -118,6 +118,7 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
     if (room != nullptr) *room = memory.bytes - offset;
     return true;
   };
+
   const Touched touches(call);
   all_symmetric_ = true;
   for (int peer = 0; peer < size_; ++peer) {
@@ -139,6 +140,7 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
     if (touches.recv_of(peer) && peer_recv_[index] == nullptr) all_symmetric_ = false;
     if (touches.remote.out_of_place && theirs.in_place != 0) all_symmetric_ = false;
   }
+
   return -1;
 }
 
@@ -167,10 +169,12 @@ int OperandExchange::listen(
     before = theirs;
     remembered = false;
   }
+
   if (!remembered) {
     if (const int unknown = resolve(call, key); unknown >= 0) return unknown;
     memories_.assign(held_.begin(), held_.end());
   }
+
   key_ = key;
   return -1;
 }

@@ -102,15 +102,18 @@ void HostTransport::barrier(
     throw Error(context_.blame(
         peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
   }
+
   // All are here; but between machines that is told by way of others.
   LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.remote() != nullptr
                             ? context_.timeout_ms
                             : timeout_ms);
+
   if (all) {
     barrier_of_all(channel, deadline);
   } else {
     meet(channel, set_of(ranks), ranks, ranks, deadline);
   }
+
   controls_.throw_if_any_rank_aborted(deadline, "barrier");
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
@@ -157,10 +160,12 @@ void HostTransport::meet(int channel, uint32_t set, std::span<const int32_t> to,
   BarrierState& state = barriers_[static_cast<size_t>(channel)];
   state.sent.resize(static_cast<size_t>(context_.size));
   state.taken.resize(static_cast<size_t>(context_.size));
+
   for (const int peer : to) {
     if (peer == context_.rank) continue;
     arrive(peer, channel, ++state.sent[static_cast<size_t>(peer)], set, deadline.timeout_ms());
   }
+
   for (const int peer : from) {
     if (peer == context_.rank) continue;
     Word& word = controls_.mine().pair(channel, peer);
@@ -290,11 +295,13 @@ void HostTransport::await(const MemoryView& memory, const Condition& condition,
   const bool is_one =
       !ranks.empty() && std::count(ranks.begin(), ranks.end(), ranks[0]) == std::ssize(ranks);
   const int peer = is_one ? ranks[0] : -1;
+
   if (end == WaitEnd::peer_departed) {
     throw Error(is_one ? context_.blame_departed(peer, what())
                        : Failure{Status::peer_failed, -1, 0,
                              what() + ": all of the ranks has left the group"});
   }
+
   const uint64_t ms = deadline.timeout_ms() == Deadline::kNow ? 0 : deadline.timeout_ms();
   throw Error(context_.blame(peer, Status::timeout, text(what(), " within ", ms, " ms")));
 }
@@ -305,24 +312,28 @@ void HostTransport::take_signal(
   const Pad pad = pad_of(memory, context_.rank);
   const Pad::SignalWord& word = pad.word(channel, rank);
   std::atomic<uint64_t>& taken = taken_of(memory, channel, rank);
+
   // Of several threads, one takes it, and the others wait on.
   const auto takes = [&] {
     uint64_t before = taken.load(std::memory_order_seq_cst);
     return static_cast<int64_t>(word.load(std::memory_order_seq_cst) - before) > 0 &&
            taken.compare_exchange_strong(before, before + 1, std::memory_order_seq_cst);
   };
+
   // An answer that is on its way is awaited before all else is made ready: a round trip
   // takes 0.44 us so, and 0.51 otherwise.
   if (Predicate(takes).look(
           timeout_ms == Deadline::kNow ? 1 : std::clamp(controls_.spin().spins, 1U, 64U))) {
     return;
   }
+
   LazyDeadline deadline(timeout_ms);
   const auto has_left = [&] { return controls_.has_left(rank); };
   const Word* const bells[] = {&pad.bell(rank)};
   const auto what = [&] {
     return text("wait_signal: no signal from ", context_.name_of(rank), " on channel ", channel);
   };
+
   await(memory, {takes, has_left, bells, true, rank, "wait_signal"}, {&rank, 1}, deadline,
       std::ref(what));  // by reference: nothing is allocated
 }
@@ -338,6 +349,7 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   const Pad pad = pad_of(memory, context_.rank);
   size_t index = 0;
   uint64_t seen = 0;
+
   // The first of `some` that holds.
   const auto holds_one = [&](std::span<const SignalWait> some) {
     for (size_t i = 0; i < some.size(); ++i) {
@@ -348,6 +360,7 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
     }
     return false;
   };
+
   LazyDeadline deadline(timeout_ms);
   const auto await_one = [&](std::span<const SignalWait> some) {
     if (holds_one(some)) return;
@@ -371,9 +384,11 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
               some[0].rank, some[0].channel, seen, sign_of(some[0].compare), some[0].value);
         });
   };
+
   for (size_t i = 0; i < (any ? 1 : waits.size()); ++i) {
     await_one(any ? waits : waits.subspan(i, 1));
   }
+
   if (out_index != nullptr) *out_index = any ? index : 0;
   if (out_seen != nullptr) *out_seen = seen;
 }
@@ -439,6 +454,7 @@ Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
   Algorithm algorithm{};
   const auto make = [&](const CollectiveCall& plain) { algorithm = plain_collective(plain); };
   wide_.resize(wide_bytes());
+
   if (call.norm != nullptr) {
     if (norm_ == nullptr) norm_ = std::make_unique<NormScratch>();
     const RowsOfNorm rows(call, wide_.data(), wide_.size());
@@ -448,14 +464,17 @@ Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
     });
     return algorithm;
   }
+
   const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), wide_.size());
   if (call.algorithm != Algorithm::automatic) require_possible(scaled.plain_call());
   double factor = call.scaling.factor;
+
   if (call.scaling.kind == Factor::pointer) {
     float read = 0;
     std::memcpy(&read, call.scale_pointer, sizeof read);
     factor = double{read};
   }
+
   scaled.run([&](const Conversion& conversion) { convert(conversion, factor); }, make);
   return algorithm;
 }
@@ -466,14 +485,17 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
   if (const CallSignature& known = prepared.input; !(known == call)) prepare(call);
   stats_.begin(prepared.shown);
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
+
   for (int peer = 0; peer < context_.size; ++peer) {
     scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   }
+
   const OperandExchange::Hold hold(operands_);
   const auto execution = [&](const Plan& by) {
     return Execution{call, by, context_.rank, context_.size, operands_.peer_send(),
         operands_.peer_recv(), operands_.peer_room(), scratch_.data(), sync};
   };
+
   const Plan* plan = &prepared.plan;
   if (plan->entered) {
     const int unknown = operands_.exchange(call, sync, [&](bool readable) {
@@ -487,6 +509,7 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
     settled_ = settle(prepared.input, *plan, operands_.all_symmetric());
     plan = &settled_;
   }
+
   run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());
   controls_.throw_if_any_rank_aborted(sync.deadline(), name_of(call.collective));

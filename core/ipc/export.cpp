@@ -65,12 +65,14 @@ Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, in
   exports_.reserve(exports_.size() + 1);
   by_address_[data] = id;
   exports_.merge(one);
+
   if (!free_slots_.empty()) {
     added.slot = free_slots_.back();
     free_slots_.pop_back();
   } else if (used_slots_ < kSlots) {
     added.slot = used_slots_++;
   }
+
   ++last_id_;
   board_.publish(added.slot, kWhole, added.valid_from);
   return added;
@@ -121,6 +123,7 @@ Export& Exports::require_valid(const Token& token) {
   if (token.exporter != exporter_) {
     throw Error(Status::invalid_argument, "token: it is of another exporter");
   }
+
   Export* of = find(token.block);
   const char* over = "token: the memory was released by its owner";
   if (of == nullptr) {
@@ -129,23 +132,29 @@ Export& Exports::require_valid(const Token& token) {
     }
     throw Error(Status::invalid_handle, over);
   }
+
   if (!same_secret(of->secret, token.secret)) {
     throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
   }
+
   if (token.number > last_number_) {
     throw Error(Status::invalid_argument, "token: it is forged: its number is of the future");
   }
+
   if (token.offset + token.bytes > of->bytes) {
     throw Error(Status::invalid_argument, "token: it is forged: no such piece");
   }
+
   const auto hold = of->holds.find(token.number);
   if (of->released && (hold == of->holds.end() || hold->second.until.expired())) {
     throw Error(Status::invalid_handle, over);
   }
+
   if (token.number < of->valid_from ||
       of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number)) {
     throw Error(Status::invalid_handle, "token: the memory was withdrawn by its owner");
   }
+
   return *of;
 }
 
@@ -213,6 +222,7 @@ Exports::Freed Exports::settle(
     exports_.erase(at->first);
     at = unsettled_.erase(at);
   }
+
   return freed;
 }
 

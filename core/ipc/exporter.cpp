@@ -114,14 +114,17 @@ Token Exporter::make_token(
   listener_->start();
   tend(after);
   Export* of = exports_->find(source.block->data());
+
   if (of != nullptr && source.adopted && !of->memory->still_at_owner()) {
     exports_->release(*of);
     of = nullptr;
   }
+
   if (of == nullptr) {
     of = &exports_->add(source.block, *source.provider, source.device);
     of->adopted = source.adopted;
   }
+
   Token token =
       exports_->make_token(*of, source.offset, bytes, options.hold_ms, options.hold_imports);
   ++statistics_.total.tokens;
@@ -129,6 +132,7 @@ Token Exporter::make_token(
   token.machine = machine_id();
   token.pid = getpid();
   token.directory = listener_->directory();
+
   return token;
 }
 
@@ -167,12 +171,14 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
     own_leases_.grant(*exports_, own.lease, {token.block, token.offset, token.bytes}, token.number);
     ++statistics_.total.grants;
   }
+
   try {
     wait_for_export(token, stream, own.mapping->device);
   } catch (const Error&) {
     release(own.lease, {});
     throw;
   }
+
   return own;
 }
 
@@ -224,6 +230,7 @@ void Exporter::settle(DeferredWork& after) {
   statistics_.done.blocks_freed += freed.blocks;
   statistics_.done.bytes_freed += freed.bytes;
   const size_t limbo = exports_->in_limbo();
+
   if (limbo >= warn_at_) {
     after.notes.emplace_back(
         log::Level::warning, format("%zu released buffers are still held by importers: %s", limbo,
@@ -254,10 +261,12 @@ std::string Exporter::holders_in_limbo() {
       text += format("%s%s (%zu)", text.empty() ? "" : ", ", name.c_str(), leases);
     }
   };
+
   add("this process", own_leases_);
   for (const auto& [serial, importer] : importers_->all()) {
     add(importer->name(), importer->leases());
   }
+
   return text.empty() ? "nobody, but tokens that keep them have not run out" : text;
 }
 
@@ -283,12 +292,14 @@ symm_ipc_holders_t Exporter::holders(const std::byte* data, uint64_t offset, uin
   const Export* of = exports_ ? exports_->find(data) : nullptr;
   if (of == nullptr) return holders;
   uint64_t last = UINT64_MAX;
+
   for (const Awaited& one : leases_on({of->id, offset, bytes})) {
     ++holders.leases;
     if (one.importer != std::exchange(last, one.importer)) ++holders.processes;
     holders.pid =
         one.importer == 0 ? getpid() : importers_->find(one.importer)->connection().peer().pid;
   }
+
   holders.quarantined = of->quarantined ? 1 : 0;
   return holders;
 }
@@ -312,12 +323,14 @@ void Exporter::withdraw(
     // An adopted allocation has nobody to say that it is released: this is as good a word.
     if (of->adopted && bytes == of->bytes) exports_->release(*of);
   }
+
   const bool all_over = await_end(awaited, deadline);
   DeferredWork after(mutex_);
   if (--waiters_ == 0) importers_->want_to_hear(false);
   const Export* of = exports_->find(id);
   const bool quarantined = of != nullptr && of->quarantined;
   settle(after);
+
   if (!all_over) {
     const ImporterConnection* holder = importers_->find(awaited.front().importer);
     const std::string name = holder == nullptr ? "this process" : holder->name();
@@ -326,6 +339,7 @@ void Exporter::withdraw(
             "withdraw: %zu leases on this memory are not over after %lu ms, one of them held by %s",
             awaited.size(), timeout_ms == Deadline::kNow ? 0 : timeout_ms, name.c_str()));
   }
+
   if (quarantined) {
     throw Error(Status::peer_failed,
         "withdraw: a process that held this memory is gone, but what it had begun may still be "
@@ -388,6 +402,7 @@ void Exporter::fill(symm_ipc_stats_t& stats) {
     stats.oldest_lease_pid = pid;
     stats.oldest_lease_start_time = start_time;
   };
+
   if (!own_leases_.all().empty()) count(own_leases_, getpid(), process::start_time_of(getpid()));
   for (const auto& [serial, importer] : importers_->all()) {
     stats.consumers += importer->connection().open() ? 1 : 0;

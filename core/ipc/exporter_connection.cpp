@@ -69,6 +69,7 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
     }
     throw;
   }
+
   return socket;
 }
 
@@ -78,29 +79,35 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
   if (!poll_until({&readable, 1}, deadline)) {
     throw error_of(pid, Status::timeout, "does not answer");
   }
+
   std::array<std::byte, kMaxPacket> buffer;
   fdpass::Received received = fdpass::receive(socket.get(), buffer);
   if (received.what != fdpass::Received::What::packet) {
     throw error_of(pid, Status::peer_failed,
         "closed the connection; it may be ending, or have no descriptor left");
   }
+
   Packet packet;
   const char* fault = received.too_long ? "a packet longer than the longest"
                                         : decode({buffer.data(), received.size}, packet);
   if (fault != nullptr) throw error_of(pid, Status::peer_failed, std::string("sent ") + fault);
+
   if (packet.type == PacketType::refusal) {
     Failure failure = packet.failure;
     failure.pid = pid;
     failure.message = exporter_name(pid) + " cannot let this process in: " + failure.message;
     throw Error(std::move(failure));
   }
+
   if (packet.type != PacketType::welcome) {
     throw error_of(pid, Status::peer_failed, "did not begin with a welcome");
   }
+
   if (received.fds.size() != packet.descriptors) {
     throw Error(
         Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
   }
+
   return std::move(received.fds);
 }
 }  // namespace
@@ -118,6 +125,7 @@ std::shared_ptr<ExporterConnection> ExporterConnection::connect(
       token, std::move(socket), std::move(process), std::move(ring), std::move(board));
   made->connection_.start(made);
   made->share_life();
+
   return made;
 }
 
@@ -161,16 +169,19 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
       token.offset + token.bytes > mapping->block->size() || !ring_.flush()) {
     return {};
   }
+
   LeaseRing::Event event{.kind = LeaseRing::Kind::claim,
       .lease = last_lease_ + 1,
       .block = token.block,
       .number = token.number,
       .offset = token.offset,
       .bytes = token.bytes};
+
   if (!ring_.write(event)) {
     nudge(true);
     return {};
   }
+
   ++last_lease_;
   event.kind = LeaseRing::Kind::cancel;
   try {
@@ -187,6 +198,7 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
     write_or_defer(event);
     throw;
   }
+
   write_or_defer(event);
   return {};
 }
@@ -197,6 +209,7 @@ bool ExporterConnection::release(
   const std::lock_guard lock(mutex_);
   mappings_.remove_piece(*leased.mapping, token);
   --leased.mapping->users;
+
   try {
     if (alive()) {
       write_or_defer({.kind = LeaseRing::Kind::release,
@@ -208,6 +221,7 @@ bool ExporterConnection::release(
   } catch (const std::bad_alloc&) {
     // The lease ends with this process.
   }
+
   return !garbage.empty();
 }
 
@@ -226,6 +240,7 @@ LeasedMapping ExporterConnection::request(
     request.lease = reply->lease = asked.lease = ++last_lease_;
     awaited_ = reply;
   }
+
   bool may_be_granted = false;
   try {
     const fdpass::Sent sent = connection_.send(encode(request), {}, deadline);
@@ -298,9 +313,11 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
     const bool all = with_reserve([&] { return ring_.flush(); });
     return nudge(!all || ring_.exporter_waits());
   }
+
   if (packet.type == PacketType::retired) {
     return with_reserve([&] { mappings_.retire(packet.block, garbage); });
   }
+
   if (!awaited_ || awaited_->lease != packet.lease) return;  // whoever asked has given up
   awaited_->packet = std::move(packet);
   if (!fds.empty()) awaited_->fd = std::move(fds.front());

@@ -61,6 +61,7 @@ void ExporterListener::start() {
   // The runtime directory goes when its user logs out,
   // and what lies in /tmp for long may be cleared away.
   constexpr uint64_t kLookMs = 1'000;
+
   if (known_.expired()) {
     if (access((path_ + "/" + name_).c_str(), F_OK) != 0 && errno == ENOENT) {
       Monitor::forget(watching_);
@@ -68,9 +69,11 @@ void ExporterListener::start() {
     }
     known_ = Deadline::after_ms(kLookMs);
   }
+
   if (watching_timer_ == 0) {
     watching_timer_ = Monitor::current().watch(timer_.get(), weak_from_this());
   }
+
   if (watching_ == 0) watching_ = Monitor::current().watch(listener_->get(), weak_from_this());
 }
 
@@ -123,6 +126,7 @@ std::string ExporterListener::accept(const std::function<void(PeerFd)>& admit,
       break;
     }
   }
+
   return why;
 }
 }  // namespace symm::ipc

@@ -48,6 +48,7 @@ std::shared_ptr<ExporterConnection> Importer::reconnect(
     const std::lock_guard lock(peer.mutex);
     former = peer.connection;
   }
+
   if (former && former->alive()) return former;
   std::shared_ptr<ExporterConnection> fresh;
   try {
@@ -57,10 +58,12 @@ std::shared_ptr<ExporterConnection> Importer::reconnect(
     if (!former) peers_.erase(token.exporter);  // nobody: not to be remembered
     throw;
   }
+
   const std::lock_guard lock(mutex_);
   if (former) orphans_.push_back(former);
   const std::lock_guard held(peer.mutex);
   peer.connection = fresh;
+
   return fresh;
 }
 
@@ -69,6 +72,7 @@ std::shared_ptr<HeldLease> Importer::import(
   require_same_machine(token);
   const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
   const int device = memory.device_for(token.gpu, options.device);
+
   // before there is a lease that could be forgotten
   auto held = std::make_shared<HeldLease>(token, exporter_);
   if (token.bytes == 0) {
@@ -77,17 +81,20 @@ std::shared_ptr<HeldLease> Importer::import(
     held->hold(std::move(nothing));
     return held;
   }
+
   memory.check_stream(stream, device);
   if (exporter_.made(token)) {
     held->hold(exporter_.claim(token, stream));
     return held;
   }
+
   const std::shared_ptr<Peer> peer = peer_of(token.exporter);
   std::shared_ptr<ExporterConnection> connection;
   {
     const std::lock_guard lock(peer->mutex);
     connection = peer->connection;
   }
+
   LeasedMapping leased;
   if (connection) leased = connection->claim(token, device);
   if (leased.lease == 0) {
@@ -104,6 +111,7 @@ std::shared_ptr<HeldLease> Importer::import(
     };
     if (!retry_until(ask, deadline)) throw Error(crowded());
   }
+
   held->hold(std::move(leased), connection);
   connection->wait_for_exporter(token, memory, stream, device);
   return held;
@@ -138,6 +146,7 @@ uint64_t Importer::collect() {
   for (const auto& connection : connections()) {
     dropped += connection->drop_unused();
   }
+
   std::vector<std::shared_ptr<ExporterConnection>> closed;  // outside of the locks
   const std::lock_guard lock(mutex_);
   std::erase_if(orphans_, [](const auto& orphan) { return orphan.expired(); });
@@ -154,6 +163,7 @@ uint64_t Importer::collect() {
     }
     return idle;
   });
+
   return dropped;
 }
 

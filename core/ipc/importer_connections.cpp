@@ -81,10 +81,12 @@ const char* ImporterConnection::on_packet(
   Packet packet;
   if (const char* fault = with_reserve([&] { return decode(bytes, packet); })) return fault;
   if (received.fds_arrived != packet.descriptors) return "descriptors that nobody asked for";
+
   if (packet.type == PacketType::life) {
     if (!life_ && !received.fds.empty()) life_ = map_life_word(received.fds[0], packet.block);
     return nullptr;
   }
+
   has_spoken_ = true;
   switch (packet.type) {
     case PacketType::request: serve(packet); return nullptr;
@@ -98,9 +100,11 @@ void ImporterConnection::serve(const Packet& request) {
   SYMM_POINT("ipc.serve");
   drain();
   if (cancelled_.erase(request.lease) != 0) return;
+
   if (leases_.has(request.lease)) {
     throw Error(Status::peer_failed, "it asked for a lease that it has");
   }
+
   const Token& token = request.token;
   Packet reply{.type = PacketType::grant, .lease = request.lease};
   int fd = -1;
@@ -117,6 +121,7 @@ void ImporterConnection::serve(const Packet& request) {
     ++statistics_.total.refused;
     reply = with_reserve([&] { return refusal_of(request.lease); });
   }
+
   // Before it is told, so that nobody can see the grant without the lease.
   if (reply.type == PacketType::grant) {
     if (fd >= 0) with_reserve([&] { mapped_.insert(token.block); });
@@ -126,6 +131,7 @@ void ImporterConnection::serve(const Packet& request) {
     });
     ++statistics_.total.grants;
   }
+
   fdpass::Sent sent = send(reply, {&fd, reply.descriptors});
   if (sent == fdpass::Sent::crowded && reply.type == PacketType::grant) {  // it asks again
     leases_.release(exports_, request.lease, {}, ring_.words());
@@ -134,6 +140,7 @@ void ImporterConnection::serve(const Packet& request) {
     reply.failure = crowded();
     sent = send(reply, {});
   }
+
   if (sent != fdpass::Sent::done) {
     throw Error(Status::peer_failed, "it does not read what it is sent");
   }
@@ -176,6 +183,7 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
       }
       return;
   }
+
   throw Error(Status::peer_failed, "it wrote an unknown event");
 }
 
@@ -235,15 +243,18 @@ bool ImporterConnections::evict_idle(size_t keep) {
     const auto at = all_.find(serial);
     return at == all_.end() || at->second->has_spoken();
   });
+
   if (silent_.size() <= keep) return false;
   const uint64_t serial = silent_.front();
   silent_.pop_front();
   take_turn(serial, false);  // it may have spoken just now
   const auto at = all_.find(serial);
+
   if (at != all_.end() && !at->second->has_spoken()) {
     ++statistics_.total.rejected_connections;
     disconnected(at);
   }
+
   return true;
 }
 
@@ -255,6 +266,7 @@ void ImporterConnections::take_turn(uint64_t serial, bool dead) {
     close_and_drain(importer);
     return write_off(at, true);
   }
+
   switch (importer.hear()) {
     case ImporterConnection::State::connected: return drain(at);
     case ImporterConnection::State::closed: return disconnected(at);

@@ -71,6 +71,7 @@ std::optional<Exporter::Source> buffer_at(const void* pointer, uint64_t bytes) {
   const bool is_inside = offset < entry.bytes || (offset == entry.bytes && bytes == 0);
   if (!is_inside || !block) return std::nullopt;
   require_range(offset, bytes, entry.bytes);
+
   return Exporter::Source{std::move(block), &ipc_provider(entry.kind), entry.device, offset};
 }
 
@@ -81,11 +82,13 @@ std::optional<Exporter::Source> adopted_at(const void* pointer, uint64_t bytes) 
   } catch (const Error&) {
     return std::nullopt;  // no driver, so nothing of its
   }
+
   const std::optional<int> device = cuda->device_of(pointer);
   if (!device) return std::nullopt;
   std::shared_ptr<Block> block = cuda->memory(*device)->adopt(pointer, ShareableMemory::kWhole);
   const uint64_t offset = number(pointer) - number(block->data());
   require_range(offset, bytes, block->size());
+
   return Exporter::Source{std::move(block), cuda, *device, offset, true};
 }
 
@@ -178,20 +181,25 @@ std::vector<std::byte> export_memory(
   if (!is_hold_asked_for && *environment("SYMM_IPC_HOLD_MS") != '\0') {
     options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
   }
+
   if (options.hold_imports != 0 && options.hold_ms == 0) {
     throw Error(
         Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
   }
+
   if (bytes == 0) return encode(token_of_nothing(pointer));
   const auto [source, token] = require_place(pointer, bytes);
   source.provider->check_stream(stream, source.device);
+
   if (!token) {
     return encode(Services::current().exporter.make_token(source, bytes, options, stream));
   }
+
   if (is_hold_asked_for) {
     throw Error(Status::unsupported,
         "options.hold_ms: the memory is another process's, which alone can hold it");
   }
+
   // The token names the owner, whose stream knows nothing of ours.
   source.provider->finish(stream, source.device);
   return encode(*token);

@@ -55,12 +55,14 @@ bool LeaseRingReader::drain(const std::function<void(const LeaseRing::Event&)>& 
   if (written - taken_ > LeaseRing::kEvents) {
     throw Error(Status::peer_failed, "it wrote more events than its ring holds");
   }
+
   while (taken_ != written) {
     LeaseRing::Event event;  // a copy, which it cannot change while we look
     std::memcpy(&event, &ring().ring[taken_ % LeaseRing::kEvents], sizeof event);
     take(event);
     ++taken_;
   }
+
   ring().taken.store(taken_, std::memory_order_seq_cst);
   return true;
 }

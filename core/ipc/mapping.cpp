@@ -93,6 +93,7 @@ std::shared_ptr<Mapping> Mappings::containing(
       return mapping;
     }
   }
+
   return nullptr;
 }
 

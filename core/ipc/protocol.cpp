@@ -87,10 +87,12 @@ std::vector<std::byte> encode(const Packet& packet) {
   } else if (packet.type == PacketType::retired || packet.type == PacketType::life) {
     body.number(packet.block);
   }
+
   Writer out;
   out.numbers(kPacketMagic, kPacketVersion, packet.type,
       static_cast<uint32_t>(kPacketHeader + body.bytes_.size()), packet.descriptors, packet.lease);
   out.bytes(body.bytes_);
+
   return std::move(out.bytes_);
 }
 
@@ -98,6 +100,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) {
     return "a packet of impossible length";
   }
+
   Reader in(bytes);
   if (in.number<uint32_t>() != kPacketMagic) return "something that is no packet";
   if (in.number<uint16_t>() != kPacketVersion) return "a packet of another version of symm";
@@ -106,14 +109,17 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
       type > static_cast<uint16_t>(PacketType::life)) {
     return "an unknown packet";
   }
+
   packet.type = static_cast<PacketType>(type);
   if (in.number<uint32_t>() != bytes.size()) return "a packet of another length than it says";
   packet.descriptors = in.number<uint32_t>();
   packet.lease = in.number<uint64_t>();
   const Descriptors allowed = descriptors_of(packet.type);
+
   if (packet.descriptors < allowed.least || packet.descriptors > allowed.most) {
     return "a wrong number of descriptors";
   }
+
   const bool leased = packet.type == PacketType::request || packet.type == PacketType::grant ||
                       packet.type == PacketType::refusal;
   if (leased != (packet.lease != 0)) return "a lease where none belongs, or none where one does";

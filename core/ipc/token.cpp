@@ -35,15 +35,19 @@ std::vector<std::byte> encode(const Token& token) {
             "has room: %s",
             kMaxDirectory, token.directory.c_str()));
   }
+
   Writer out;
   out.numbers(kTokenMagic, kTokenVersion, token.backend,
       static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum), token.slot);
+
   for (const Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) {
     out.bytes(*id);
   }
+
   out.numbers(token.block, token.number, token.offset, token.bytes, token.pid, token.position.value,
       token.position.word, static_cast<uint32_t>(token.directory.size()));
   out.text(token.directory);
+
   // against damage on the way, not against malice, for which there is the secret
   out.number(fnv1a(out.bytes_));
   return std::move(out.bytes_);
@@ -53,53 +57,65 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   if (bytes.size() < kTokenFixed + kChecksum) {
     return {Status::invalid_argument, "it is shorter than any token: cut short? (token_size)"};
   }
+
   Reader in(bytes);
   if (in.number<uint32_t>() != kTokenMagic) {
     return {Status::invalid_argument, "these bytes are no token"};
   }
+
   const auto version = in.number<uint16_t>();
   if (version == 0) return {Status::invalid_argument, "it has an impossible version"};
   if (version > kTokenVersion) {
     return {Status::unsupported, "it was made by a newer version of symm"};
   }
+
   token.backend = in.number<uint16_t>();
   const auto length = in.number<uint32_t>();
   if (length > bytes.size()) {
     return {Status::invalid_argument, "it is shorter than it says: cut short? (token_size)"};
   }
+
   if (length < bytes.size()) {
     return {Status::invalid_argument, "it is followed by something else (token_size)"};
   }
+
   if (length > kMaxToken) return {Status::invalid_argument, "it is longer than any token"};
   token.slot = in.number<uint32_t>();
   for (Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) {
     *id = in.bytes<Id>();
   }
+
   in.numbers(token.block, token.number, token.offset, token.bytes, token.pid, token.position.value,
       token.position.word);
   const auto directory = in.number<uint32_t>();
   if (directory != length - kTokenFixed - kChecksum) {
     return {Status::invalid_argument, "its parts do not fit: damaged?"};
   }
+
   token.directory = in.text(directory);
   if (in.number<uint64_t>() != fnv1a(bytes.first(length - kChecksum))) {
     return {Status::invalid_argument, "its checksum is wrong: damaged on the way, or forged"};
   }
+
   if (token.backend != kHost && token.backend != kCuda) {
     return {Status::invalid_argument, "it is of an unknown back end"};
   }
+
   if (token.pid < 0) return {Status::invalid_argument, "it names an impossible process"};
   if ((token.bytes == 0) != (token.block == 0) || token.offset > UINT64_MAX - token.bytes) {
     return {Status::invalid_argument, "it names an impossible piece"};
   }
+
   if ((token.slot >= kSlots && token.slot != kNoSlot) || token.number == UINT64_MAX ||
       token.position.value >= kPassed ||
       (token.position.word >= kStreamWords && token.position.word != kNoWord)) {
     return {Status::invalid_argument, "it names an impossible place on the exporter's board"};
   }
+
   if (token.directory.empty() || token.directory[0] != '/' || !is_clean(token.directory)) {
     return {Status::invalid_argument, "it names an impossible directory"};
   }
+
   return {};
 }
 
@@ -131,6 +147,7 @@ Id machine_id() {
     }
     return id;
   }();
+
   return value;
 }
 }  // namespace symm::ipc

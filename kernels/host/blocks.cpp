@@ -37,6 +37,7 @@ void blocks_staged(const Execution& x) {
       copy_planned(x, to, peer == x.rank ? mine : scratch_of(x, peer) + at, chunk.size());
     }
   };
+
   if (traits(x.call.collective).send_per_rank) {
     publish_blocks(x, take);
   } else {

@@ -83,6 +83,7 @@ struct Origins {
       any_direct = any_direct || readable;
       if (!readable) longest = std::max(longest, table_of(x, peer)[x.size].bytes);
     }
+
     rounds = longest == 0 ? 0 : (longest - 1) / x.plan.piece_bytes + 1;
   }
 
@@ -131,6 +132,7 @@ void exchange_pieces(const Execution& x) {
       }
     }
   });
+
   for (int step = 0; step < x.size; ++step) {
     const auto peer = static_cast<int>((int64_t{x.rank} + step) % x.size);
     const size_t bytes = expected[static_cast<size_t>(peer)].bytes;
@@ -138,6 +140,7 @@ void exchange_pieces(const Execution& x) {
       keep_part(x, peer, 0, sources.direct[peer], bytes);
     }
   }
+
   if (sources.any_direct) leave_together(x);
 }
 
@@ -154,13 +157,16 @@ void reduce_pieces(const Execution& x) {
     }
     reduce_into(x, from.data(), x.recv() + range.begin, range.size());
   };
+
   bool any_staged = false;
   for (int peer = 0; peer < x.size; ++peer) {
     any_staged = any_staged || sources.direct[peer] == nullptr;
   }
+
   in_rounds(x, sources, [&](size_t round) {
     if (any_staged) reduce_range(part_of(x, bytes, round), round);
   });
+
   if (!any_staged) reduce_range({0, bytes}, 0);
   if (sources.any_direct) leave_together(x);
 }

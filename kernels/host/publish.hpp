@@ -33,6 +33,7 @@ void publish(
   Steps steps(x);
   if (part.publishes && !announced) fill(size_t{0});
   if (!announced) steps.announce();
+
   for (size_t round = 0; round < rounds; ++round) {
     if (part.publishes && round + 1 < rounds) fill(round + 1);
     // Who only publishes need not wait for the readers of

@@ -67,15 +67,18 @@ void normalise(const RmsNorm& norm, const std::byte* sums, DType dtype, NormScra
         .destination_count = 1});
     h = row.narrow;
   }
+
   if (norm.residual_out != nullptr && norm.residual_out != h) {
     std::memcpy(norm.residual_out, h, hidden * size_of(dtype));
   }
+
   convert_row(h, dtype, row.x, DType::f32, hidden);
   const float mean = sum_of_squares(row.x, hidden) / static_cast<float>(hidden);
   const float inverse = 1 / std::sqrt(mean + norm.epsilon);
   for (size_t i = 0; i < hidden; ++i) {
     row.y[i] = row.x[i] * inverse * row.weight[i];
   }
+
   convert_row(row.y, DType::f32, row.narrow, dtype, hidden);
   if (norm.norm_out != nullptr) std::memcpy(norm.norm_out, row.narrow, hidden * size_of(dtype));
   if (norm.quant_out == nullptr) return;

@@ -36,6 +36,7 @@ class Staged {
     const size_t count = chunks_.count();
     copy_in(0);
     steps.announce();
+
     for (size_t t = 0; t < count; ++t) {
       if (t + 1 < count) copy_in(t + 1);
       steps.await_all();
@@ -43,6 +44,7 @@ class Staged {
       if (t > 0) copy_out(t - 1);
       steps.announce();
     }
+
     if (!wanted_) return;
     steps.await_all();
     copy_out(count - 1);
@@ -72,6 +74,7 @@ class Staged {
     for (int peer = 0; peer < x_.size; ++peer) {
       sources_[peer] = scratch_of(x_, peer) + in(t);
     }
+
     sources_[x_.rank] = x_.send() + chunk.begin;
     std::byte* destinations[2] = {scratch_of(x_, x_.rank) + result(t), nullptr};
     if (wanted_) destinations[1] = x_.recv() + chunk.begin + mine.begin;

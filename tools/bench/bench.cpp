@@ -76,6 +76,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   group_ = Group::create(config);
   const symm_group_info_t info = group_.info();
   options_.backend = info.backend;
+
   if (info.backend == SYMM_BACKEND_CUDA) {
     config.backend = SYMM_BACKEND_HOST;
     config.name = "bench control";
@@ -84,16 +85,19 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   } else if (options_.graph != 0) {
     throw std::runtime_error("--graph is for GPUs: --backend cuda");
   }
+
   rank_ = group_.rank();
   ranks_ = group_.size();
   if (options_.root >= ranks_) {
     throw std::runtime_error("--root is " + std::to_string(options_.root) +
                              ", but there are only " + std::to_string(ranks_) + " ranks");
   }
+
   // At least one element for every rank, whatever was asked for.
   const size_t largest =
       std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
   const size_t half = (largest + kPage - 1) / kPage * kPage;
+
   if (options_.symmetric) {
     memory_ = group_.rendezvous(group_.allocate(2 * half));
     first_ = memory_.span().data();
@@ -105,6 +109,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
     first_ = private_.get();
     std::fill_n(first_, 2 * half, std::byte{0});
   }
+
   second_ = first_ + half;
   if (device_) staging_.resize(2 * half);
   options_.loose = info.backend == SYMM_BACKEND_HOST && usable_processors() > 1;
@@ -121,6 +126,7 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
       .algorithm = call.algorithm()};
   std::vector<double> times;
   uint64_t wrong = 0;
+
   for (int i = -options_.warmup; i < result.iterations; ++i) {
     const auto shift = static_cast<size_t>(i + options_.warmup) * 37;
     call.write_inputs(pattern, shift);
@@ -132,6 +138,7 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
     if (options_.check) wrong += call.count_wrong(pattern, shift);
     if (i >= 0) times.push_back(std::chrono::duration<double, std::micro>(end - start).count());
   }
+
   finish(result, times, wrong);
   return result;
 }
@@ -148,10 +155,12 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
       check(call.run(), call.traits->name);
     }
   };
+
   const auto done = [&] {
     while (!group_.stream_done(call.stream)) {
     }
   };
+
   uint64_t wrong = 0;
   const auto checked = [&](size_t shift, const auto& issue) {
     Call here = call;
@@ -168,6 +177,7 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
     done();
     wrong += here.count_wrong(pattern, shift);
   };
+
   if (options_.check) checked(0, [&] { in_a_row(1); });
   void* const graph = options_.graph > 0 ? device_->capture([&] { in_a_row(calls); }) : nullptr;
   const auto issue = [&] {
@@ -177,6 +187,7 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
       in_a_row(calls);
     }
   };
+
   std::vector<double> times;
   for (int i = -options_.warmup; i < result.iterations; ++i) {
     control_.barrier();
@@ -184,10 +195,12 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
     const double us = device_->microseconds(issue, done) / calls;
     if (i >= 0) times.push_back(us);
   }
+
   // in place, calls change their own inputs
   if (options_.check && !call.in_place) checked(37, issue);
   if (graph != nullptr) device_->call("cuGraphExecDestroy", graph);
   finish(result, times, wrong);
+
   return result;
 }
 
@@ -223,6 +236,7 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   row.root = traits.rooted ? options_.root : -1;
   const Pattern pattern(dtype, op, ranks_,
       call.algorithm() == name_of(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL}));
+
   for (const bool in_place : {false, true}) {
     if (!(in_place ? options_.in_place : options_.out_of_place)) continue;
     progress(std::string(traits.name) + " " + row.type + " " + row.op + ", " +
@@ -231,6 +245,7 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
     (in_place ? row.in_place : row.out_of_place) =
         device_ ? measure_on_gpu(call, pattern) : measure(call, pattern);
   }
+
   progress("");
   return row;
 }
@@ -245,10 +260,12 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
     }
     group_.barrier({}, 0, 0, stream);
   };
+
   const auto done = [&] {
     while (device_ && !group_.stream_done(stream)) {
     }
   };
+
   std::vector<double> times;
   const int iterations = options_.iterations > 0 ? options_.iterations : 20;
   for (int i = -options_.warmup; i < iterations; ++i) {
@@ -261,6 +278,7 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
                                     .count();
     if (i >= 0) times.push_back(us / calls);
   }
+
   return rank_ == from ? quantile(times, 0.5) : 0;
 }
 
@@ -269,6 +287,7 @@ nlohmann::json Bench::measure_p2p() {
   void* const stream = device_ ? Device::stream() : nullptr;
   nlohmann::json report{{"ranks", ranks_}, {"backend", device_ ? "cuda" : "host"}};
   uint64_t wrong = 0;
+
   for (const bool large : {false, true}) {
     const size_t bytes = std::max<size_t>(1, large ? options_.end : options_.begin);
     std::vector<double> times(ranks);
@@ -309,6 +328,7 @@ nlohmann::json Bench::measure_p2p() {
     }
     report[large ? "GB/s" : "us"] = {{"bytes", bytes}, {"from_to", rows}};
   }
+
   control().allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
   report["wrong"] = wrong;
   return report;
@@ -324,6 +344,7 @@ int Bench::run() {
     finalize();
     return report["wrong"] == 0 ? 0 : 1;
   }
+
   std::ofstream plot;
   if (speaks && !options_.plot.empty()) plot.open(options_.plot);
   if (!plot) throw std::system_error(errno, std::generic_category(), options_.plot);
@@ -331,11 +352,13 @@ int Bench::run() {
     if (speaks && !options_.json && !options_.csv) std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   };
+
   if (options_.traits->collective == kBarrier) {
     options_.in_place = false;
     options_.out_of_place = true;
     options_.begin = options_.end = 8;
   }
+
   print(table_header(options_, ranks_, group_.info().bootstrap));
   std::vector<Row> rows;
   for (const symm_dtype_t dtype : options_.types) {
@@ -349,17 +372,21 @@ int Bench::run() {
       if (!options_.traits->reduces) break;  // there is no op to vary
     }
   }
+
   print(table_footer(options_, rows, ranks_));
   if (speaks && options_.json) {
     std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
   }
+
   if (plot.is_open() &&
       !(plot << bench_svg(bench_json(options_, rows, ranks_), options_.baseline)).flush()) {
     throw std::system_error(errno, std::generic_category(), options_.plot);
   }
+
   if (speaks && options_.csv) {
     std::fputs(bench_csv(bench_json(options_, rows, ranks_)).c_str(), stdout);
   }
+
   finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }

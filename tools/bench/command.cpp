@@ -29,11 +29,13 @@ std::vector<Value> pick(const char* option, const std::vector<Named<Value>>& lis
     if (name == entry.name || (allow_all && name == "all")) out.push_back(entry.value);
     known.emplace_back(entry.name);
   }
+
   if (allow_all) known.emplace_back("all");
   if (out.empty()) {
     throw CLI::ValidationError(
         option, "'" + name + "' is not known; known are " + join(known, ", "));
   }
+
   return out;
 }
 
@@ -65,11 +67,13 @@ void finish(BenchOptions& options, const std::string& collective) {
     throw CLI::ValidationError(
         "collective", "'" + collective + "' is not known; known are " + kCollectives);
   }
+
   if (const auto& before = options.baseline;
       !before.is_null() && find_operation(before.value("collective", "")) != options.traits) {
     throw CLI::ValidationError(
         "--baseline", "is of " + before.value("collective", "another command"));
   }
+
   if (options.begin > options.end) throw CLI::ValidationError("--end", "is less than --begin");
   if (!options.in_place && !options.out_of_place) options.in_place = options.out_of_place = true;
 }
@@ -89,6 +93,7 @@ void add_bench(CLI::App& app, Action& action) {
                           const char* names, const char* without, const char* what, auto parse) {
     return bench->add_option_function<std::string>(names, parse, what)->default_str(without);
   };
+
   const auto size = [parsed](
                         const char* names, const char* without, const char* what, uint64_t& into) {
     return parsed(names, without, what, [names, &into](const std::string& text) {
@@ -99,6 +104,7 @@ void add_bench(CLI::App& app, Action& action) {
       }
     });
   };
+
   bench->add_option("collective", collective, kCollectives);
   size("-b,--begin", "8", "Smallest size in bytes; K, M, G are powers of 1024", options.begin);
   auto* end = size("-e,--end", "64M", "Largest size", options.end);
@@ -111,6 +117,7 @@ void add_bench(CLI::App& app, Action& action) {
   parsed("-a,--algorithm", "auto", "Force an algorithm", [&](const std::string& name) {
     options.algorithm = pick("--algorithm", algorithms(), name, false).front();
   });
+
   bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")
       ->check(CLI::NonNegativeNumber);
   bench->add_option("-w,--warmup", options.warmup, "Calls before the measured ones")
@@ -125,6 +132,7 @@ void add_bench(CLI::App& app, Action& action) {
   const auto flag = [bench](const char* name, bool& is, bool value, const char* what) {
     return bench->add_flag_callback(name, [&is, value] { is = value; }, what);
   };
+
   auto* use_private = flag("--private", options.symmetric, false, "Private memory");
   flag("--symmetric", options.symmetric, true, "Symmetric memory (the default)")
       ->excludes(use_private);
@@ -150,18 +158,22 @@ void add_bench(CLI::App& app, Action& action) {
   parsed("--backend", "auto", "auto, host or cuda", [&](const std::string& name) {
     options.backend = pick("--backend", backends(), name, false).front();
   });
+
   bench
       ->add_option("-G,--graph", options.graph,
           "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
       ->check(CLI::Range(0, 10'000));
   const std::vector<std::string> of_collectives{"--type", "--op", "--algorithm", "--root",
       "--private", "--in-place", "--out-of-place", "--csv", "--baseline", "--plot", "--graph"};
+
   for (const std::string& name : of_collectives) {
     tune->excludes(bench->get_option(name));
   }
+
   for (const char* name : {"--check", "--json"}) {
     tune->excludes(bench->get_option(name));
   }
+
   bench->callback([&action, all, end, bench, of_collectives] {
     if (all->second == "sendrecv") all->second = "p2p";  // as nccl-tests call it
     for (const std::string& name : of_collectives) {

@@ -92,9 +92,11 @@ std::string table_header(const BenchOptions& options, int ranks, const std::stri
       options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private",
       how.c_str(), options.loose ? " ranks are not bound to cores: symm run --bind core" : "");
   const char* const beside = options.baseline.is_null() ? "" : "  faster";
+
   if (!has_size(options)) {
     return out + print("# %10s %10s%s\n# %10s %10s\n", "ranks", "time", beside, "", "(us)");
   }
+
   std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   std::string units = print("# %10s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
   std::string groups(names.size(), ' ');
@@ -107,6 +109,7 @@ std::string table_header(const BenchOptions& options, int ranks, const std::stri
     names += print(" %10s %8s %8s %7s%s", "time", "algbw", "busbw", "#wrong", beside);
     units += print(" %10s %8s %8s %7s%*s", "(us)", "(GB/s)", "(GB/s)", "", width, "");
   }
+
   return out + groups + "\n" + names + "  algorithm\n" + units + "\n";
 }
 
@@ -118,6 +121,7 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   } else {
     out = print("  %10d", ranks);
   }
+
   std::string algorithm;
   for (const Result* result : {&row.out_of_place, &row.in_place}) {
     if (!result->measured) continue;
@@ -126,6 +130,7 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
       algorithm += (algorithm.empty() ? "" : ", ") + result->algorithm;
     }
   }
+
   return out + (algorithm.empty() ? "" : "  " + algorithm) + "\n";
 }
 
@@ -174,6 +179,7 @@ std::string p2p_table(const nlohmann::json& report) {
       out += "\n";
     }
   }
+
   const auto wrong = report["wrong"].get<uint64_t>();
   return out + (wrong == 0 ? "" : "# Wrong bytes: " + std::to_string(wrong) + " FAILED\n");
 }
@@ -194,6 +200,7 @@ std::string bench_csv(const nlohmann::json& report) {
     }
     lines += cells + "\n";
   }
+
   return names + "\n" + lines;
 }
 
@@ -203,6 +210,7 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
       {"memory", options.symmetric ? "symmetric" : "private"}, {"warmup", options.warmup},
       {"checked", options.check}, {"wrong", total_wrong(rows)},
       {"results", nlohmann::json::array()}};
+
   for (const Row& row : rows) {
     for (const Result* result : {&row.out_of_place, &row.in_place}) {
       if (!result->measured) continue;
@@ -220,6 +228,7 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
       out["results"].push_back(entry);
     }
   }
+
   if (has_size(options)) out["average_busbw"] = average_bus_bandwidth(options, rows, ranks);
   return out;
 }

@@ -81,6 +81,7 @@ const std::vector<Named<symm_dtype_t>>& dtypes() {
       {"f8e4m3", SYMM_DTYPE_F8E4M3},
       {"f8e5m2", SYMM_DTYPE_F8E5M2},
   };
+
   return list;
 }
 
@@ -112,6 +113,7 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order)
     }
     tables_.push_back(std::move(table));
   }
+
   std::vector<uint64_t> operands(tables_.size());
   for (size_t i = 0; i < period; ++i) {
     for (size_t rank = 0; rank < tables_.size(); ++rank) {
@@ -142,6 +144,7 @@ size_t Pattern::count_wrong_in(
     }
     return wrong;
   }
+
   for (size_t at = first % period; count > 0; at = 0) {
     const size_t run = std::min(count, period - at);
     if (std::memcmp(seen, &table[at * element_], run * element_) != 0) {
@@ -152,6 +155,7 @@ size_t Pattern::count_wrong_in(
     seen += run * element_;
     count -= run;
   }
+
   return wrong;
 }
 
@@ -214,6 +218,7 @@ size_t Operands::count_wrong(const Pattern& pattern, size_t shift, size_t every)
       return wrong;
     case kBarrier: break;
   }
+
   return 0;
 }
 }  // namespace symm::tool

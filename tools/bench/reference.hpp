@@ -82,6 +82,7 @@ inline float decode(Code dtype, uint64_t code) {
   const uint64_t magnitude = code & (sign_bit(dtype) - 1);
   const uint64_t first = beyond(dtype);
   float value = 0;
+
   if (magnitude >= first) {
     value = magnitude == first && format.has_infinity ? std::numeric_limits<float>::infinity()
                                                       : std::numeric_limits<float>::quiet_NaN();
@@ -92,6 +93,7 @@ inline float decode(Code dtype, uint64_t code) {
     value = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + one),
         std::max(exponent, 1) - format.bias - format.mantissa_bits);
   }
+
   return magnitude != code ? -value : value;
 }
 
@@ -104,10 +106,12 @@ inline const std::vector<double>& values_of(Code dtype) {
     }
     return values;
   };
+
   static const std::vector<double> f16 = make(SYMM_DTYPE_F16);
   static const std::vector<double> bf16 = make(SYMM_DTYPE_BF16);
   static const std::vector<double> e4m3 = make(SYMM_DTYPE_F8E4M3);
   static const std::vector<double> e5m2 = make(SYMM_DTYPE_F8E5M2);
+
   return dtype == SYMM_DTYPE_F16      ? f16
          : dtype == SYMM_DTYPE_BF16   ? bf16
          : dtype == SYMM_DTYPE_F8E4M3 ? e4m3
@@ -122,6 +126,7 @@ inline uint64_t encode(Code dtype, float value) {
     return sign | beyond(dtype) |
            (format.has_infinity ? uint64_t{1} << (format.mantissa_bits - 1) : 0);
   }
+
   const std::vector<double>& values = values_of(dtype);
   const double x = std::fabs(double{value});
   if (x >= values.back()) {
@@ -130,10 +135,12 @@ inline uint64_t encode(Code dtype, float value) {
     const bool largest = size_of(dtype) == 1 || x < values.back() + step / 2;
     return sign | (beyond(dtype) - (largest ? 1 : 0));
   }
+
   const auto above = std::upper_bound(values.begin(), values.end(), x);
   const auto low = static_cast<uint64_t>(above - values.begin()) - 1;
   const double middle = (values[low] + values[low + 1]) / 2;
   if (x == middle) return sign | (low % 2 == 0 ? low : low + 1);
+
   return sign | (x < middle ? low : low + 1);
 }
 
@@ -143,14 +150,17 @@ inline uint64_t encode_integer(Code dtype, int64_t value) {
   if (format.bias == 0) {
     return static_cast<uint64_t>(value) & (UINT64_MAX >> (64 - 8 * size_of(dtype)));
   }
+
   if (value == 0) return 0;
   const auto magnitude = static_cast<uint64_t>(value < 0 ? -value : value);
   const auto exponent = static_cast<int>(std::bit_width(magnitude)) - 1;
   const uint64_t rest = magnitude ^ (uint64_t{1} << exponent);
   const int shift = format.mantissa_bits - exponent;
+
   if (shift < 0 && (rest & ((uint64_t{1} << -shift) - 1)) != 0) {
     throw std::runtime_error("no number of the data type");
   }
+
   const uint64_t fraction = shift >= 0 ? rest << shift : rest >> -shift;
   return (value < 0 ? sign_bit(dtype) : 0) |
          static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
@@ -174,6 +184,7 @@ T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read
       default: result = result + x;
     }
   }
+
   return op == SYMM_OP_AVG ? result / static_cast<T>(operands.size()) : result;
 }
 
@@ -185,6 +196,7 @@ uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
   const auto cut = [](Wide value) {
     return static_cast<T>(static_cast<uint64_t>(static_cast<Unsigned>(value)));
   };
+
   T result = from_bits<T>(bits[0]);
   for (size_t i = 1; i < bits.size(); ++i) {
     const T x = from_bits<T>(bits[i]);
@@ -198,6 +210,7 @@ uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
       default: result = cut(Wide{result} + Wide{x});
     }
   }
+
   if (op == SYMM_OP_AVG) result = cut(Wide{result} / Wide{static_cast<int64_t>(bits.size())});
   return to_bits(result);
 }
@@ -246,6 +259,7 @@ uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operand
     if (position == SYMM_SCALE_AFTER) value *= static_cast<Wide>(factor(rank));
     return size_of(result) < 4 ? encode(dtype, static_cast<float>(value)) : to_bits(value);
   };
+
   return dtype == SYMM_DTYPE_F64 ? in(0.0) : in(0.0F);
 }
 }  // namespace symm::reference

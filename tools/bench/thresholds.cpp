@@ -37,6 +37,7 @@ std::string figures(const Ladder& ladder) {
   for (const Candidate& candidate : ladder.candidates) {
     header.push_back(candidate.name + " ");
   }
+
   table.add(header);
   for (const Measured& measured : ladder.sizes) {
     std::vector<std::string> cells{std::to_string(measured.bytes)};
@@ -47,6 +48,7 @@ std::string figures(const Ladder& ladder) {
     }
     table.add(cells);
   }
+
   return table.text();
 }
 
@@ -63,9 +65,11 @@ std::string warning(const Ladder& ladder) {
 std::vector<size_t> divide(const Ladder& ladder) {
   constexpr double never = std::numeric_limits<double>::infinity();
   const size_t candidates = ladder.candidates.size();
+
   // loss[k]: of the best division of the sizes so far whose last size is done by candidate k.
   std::vector<double> loss(candidates, 0);
   std::vector<std::vector<size_t>> before;  // by size and candidate: that of the size before
+
   for (const Measured& measured : ladder.sizes) {
     std::vector<double> next(candidates, never);
     std::vector<size_t> from(candidates, 0);
@@ -78,12 +82,14 @@ std::vector<size_t> divide(const Ladder& ladder) {
     loss = std::move(next);
     before.push_back(std::move(from));
   }
+
   std::vector<size_t> chosen(ladder.sizes.size());
   auto k = static_cast<size_t>(std::min_element(loss.begin(), loss.end()) - loss.begin());
   for (size_t i = chosen.size(); i-- > 0;) {
     chosen[i] = k;
     k = before[i][k];
   }
+
   return chosen;
 }
 
@@ -100,6 +106,7 @@ std::vector<Threshold> thresholds(const Ladder& ladder) {
     }
     out.push_back(std::move(threshold));
   }
+
   return out;
 }
 
@@ -111,9 +118,11 @@ std::string plan_text(const TuneReport& report) {
               "To use it, set SYMM_PLAN_FILE to the path of this file for all ranks. "
               "plan_table.txt, beside the documents of symm,\n"
               "has the other keys and says what they mean. Microseconds; * is the fastest.\n");
+
   for (const Ladder& ladder : report.ladders) {
     out += "#\n" + comment(ladder.title + "\n\n" + figures(ladder) + warning(ladder));
   }
+
   out += "\n[" + report.backend + " " + ranks + "]\n";
   for (const Ladder& ladder : report.ladders) {
     for (const Threshold& threshold : thresholds(ladder)) {
@@ -121,6 +130,7 @@ std::string plan_text(const TuneReport& report) {
              (threshold.is_end ? "  # nothing larger was measured\n" : "\n");
     }
   }
+
   return out;
 }
 }  // namespace symm::tool

@@ -40,16 +40,19 @@ std::vector<TuningCase> tuning_cases(const symm_group_info_t& info) {
         {{SYMM_ALGORITHM_ONE_SHOT, "gather"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, "slices"},
             {SYMM_ALGORITHM_CHAIN, ""}}}};
   }
+
   if (info.backend == SYMM_BACKEND_HOST) {
     return {{"allreduce", SYMM_DTYPE_F32, mega,
         {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"},
             {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
   }
+
   const auto between = [](const char* collective, symm_dtype_t dtype, uint64_t end,
                            symm_algorithm_t algorithm, const char* key) {
     return TuningCase{
         collective, dtype, end, {{algorithm, key}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}};
   };
+
   return {between("allreduce", SYMM_DTYPE_I32, 2 * mega, SYMM_ALGORITHM_LL, "ll"),
       between("allgather", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_MARKED, "marked"),
       between("reduce_scatter", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_ONE_SHOT, "scatter"),
@@ -100,28 +103,33 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   config.name = "tune";
   group_ = Group::create(config);
   info_ = group_.info();
+
   if (info_.size < 2) {
     throw std::runtime_error(
         "--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
   }
   cases_ = tuning_cases(info_);
   size_t largest = 0;
+
   for (const TuningCase& tuning_case : cases_) {
     const bool gathers = find_operation(tuning_case.collective)->divided;
     largest = std::max<size_t>(
         largest, end_of(tuning_case) * static_cast<uint64_t>(gathers ? info_.size : 1));
   }
+
   memory_ = group_.rendezvous(group_.allocate(std::max<size_t>(largest, 4096)));
   for (TuningCase& tuning_case : cases_) {
     if (can(call_of(tuning_case, tuning_case.candidates.size() - 1, 64))) continue;
     tuning_case.candidates.pop_back();
     tuning_case.candidates.back().second = "";
   }
+
   progress("");
   if (on_host()) return;
   const Device device(info_.device);
   stream_ = Device::stream();
   memory_.fill32(info_.rank, 0, 0, largest / 4, stream_);
+
   while (!group_.stream_done(stream_)) {
   }
 }
@@ -154,9 +162,11 @@ std::vector<uint64_t> Tuner::sizes_of(const TuningCase& tuning_case) const {
   range.begin = std::max(range.begin, element);
   range.end = end_of(tuning_case);
   std::vector<uint64_t> all;
+
   for (const uint64_t bytes : sizes(range)) {
     all.push_back(bytes / element * element);
   }
+
   const std::vector<uint64_t> asked = all;
   for (size_t k = 0; k < tuning_case.candidates.size(); ++k) {
     const auto refused = std::find_if(asked.begin(), asked.end(),
@@ -170,6 +180,7 @@ std::vector<uint64_t> Tuner::sizes_of(const TuningCase& tuning_case) const {
     }
     all.push_back(low * element);
   }
+
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
@@ -183,11 +194,14 @@ double Tuner::sample(const Call& call, const Pattern& pattern, size_t shift, uin
   if (on_host()) call.write_inputs(pattern, shift);
   control_.barrier();
   const auto start = std::chrono::steady_clock::now();
+
   for (int i = 0; i < calls; ++i) {
     check(call.run(), call.traits->name);
   }
+
   while (!group_.stream_done(stream_)) {
   }
+
   const auto end = std::chrono::steady_clock::now();
   if (on_host()) *wrong += call.count_wrong(pattern, shift);
   return std::chrono::duration<double, std::micro>(end - start).count() / calls;
@@ -204,6 +218,7 @@ Measured Tuner::measure_size(const TuningCase& tuning_case, uint64_t bytes) {
                                               : samples_on_gpu;
   std::vector<std::vector<double>> times(candidates);
   uint64_t wrong = 0;
+
   for (int i = -options_.warmup; i < samples; ++i) {
     // by turns, so that what else the machine does hits all of them
     for (size_t k = 0; k < candidates; ++k) {
@@ -214,10 +229,12 @@ Measured Tuner::measure_size(const TuningCase& tuning_case, uint64_t bytes) {
       if (i >= 0) times[k].push_back(us);
     }
   }
+
   if (wrong != 0) {
     throw std::runtime_error(
         std::to_string(wrong) + " elements are wrong at " + std::to_string(bytes) + " bytes");
   }
+
   Measured out{bytes, {}, true};
   for (std::vector<double>& own : times) {
     if (own.empty()) {
@@ -228,6 +245,7 @@ Measured Tuner::measure_size(const TuningCase& tuning_case, uint64_t bytes) {
     out.us.push_back(std::max(quantile(own, 0.1), 1e-3));
     if (quantile(own, 0.5) > 2 * out.us.back()) out.steady = false;
   }
+
   return out;
 }
 
@@ -238,15 +256,18 @@ Ladder Tuner::measure(const TuningCase& tuning_case) {
                  ", in place, symmetric memory: the fastest tenth of the calls, each with its "
                  "slowest rank, by bytes of `count`" +
                  (on_host() ? "" : "; calls in a row without a graph");
+
   for (const auto& [algorithm, key] : tuning_case.candidates) {
     ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
   }
+
   for (const uint64_t bytes : sizes_of(tuning_case)) {
     if (info_.rank == 0) {
       progress("tune " + std::string(tuning_case.collective) + ", " + format_bytes(bytes));
     }
     ladder.sizes.push_back(measure_size(tuning_case, bytes));
   }
+
   if (info_.rank == 0) progress("");
   return ladder;
 }
@@ -267,13 +288,16 @@ void Tuner::deliver(const std::string& text) const {
     std::fputs(text.c_str(), stdout);
     return;
   }
+
   const std::string fresh = options_.out + ".new";
   std::ofstream file(fresh);
   file << text;
   file.close();
+
   if (!file || std::rename(fresh.c_str(), options_.out.c_str()) != 0) {
     throw std::runtime_error("--out: cannot write " + options_.out);
   }
+
   std::printf("wrote %s; to use it: SYMM_PLAN_FILE=%s on all ranks\n", options_.out.c_str(),
       options_.out.c_str());
 }

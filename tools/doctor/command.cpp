@@ -29,6 +29,7 @@ Finding self_test(const char* check, const char* backend, int ranks, Verdict oth
   ::setenv("SYMM_CREATE_TIMEOUT_MS", "20000", 1);
   ::setenv("SYMM_TIMEOUT_MS", "10000", 1);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+
   for (const char* what : {"p2p", "allreduce"}) {
     const Captured result =
         capture({self, "run", "-n", std::to_string(ranks), "--timeout", "35", "--grace", "1", "--",
@@ -42,6 +43,7 @@ Finding self_test(const char* check, const char* backend, int ranks, Verdict oth
             std::to_string(ranks) + " -- symm bench " + what + " --backend " + backend +
             " shows more."};
   }
+
   return {check, Verdict::ok,
       std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
           " formed a group, shared memory, signalled and all-reduced",
@@ -74,11 +76,13 @@ std::vector<Finding> examine() {
       judge_ucx(find_ucx()),
       self_test("self test", "host", 2, Verdict::failure),
   };
+
   constexpr int32_t most = 8;  // GPUs of a group
   if (library_can && devices > 0) {
     findings.push_back(
         self_test("test of GPUs", "cuda", std::min(devices, most), Verdict::warning));
   }
+
   progress("");
   return findings;
 }

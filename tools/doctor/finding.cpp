@@ -79,6 +79,7 @@ std::string wrap(const std::string& text, const std::string& indent, size_t widt
     column += 1 + end - at;
     at = end + 1;
   }
+
   return out + "\n";
 }
 
@@ -95,6 +96,7 @@ Finding judge_shared_memory_mount(const std::optional<Space>& mount) {
     return {check, Verdict::note, "not mounted",
         "symm does not need it (it uses memfd). MPI, NCCL and PyTorch do: mount a tmpfs there."};
   }
+
   const std::string detail = format_bytes(mount->free) + " free of " + format_bytes(mount->total);
   if (mount->total >= small) return {check, Verdict::ok, detail, ""};
   return {check, Verdict::note, detail,
@@ -116,6 +118,7 @@ Finding judge_memory_control_group(const std::optional<Space>& group) {
   constexpr uint64_t scarce = uint64_t{512} << 20;
   if (group->free < hopeless) return {check, Verdict::failure, detail, remedy};
   if (group->free < scarce) return {check, Verdict::warning, detail, remedy};
+
   return {check, Verdict::ok, detail, ""};
 }
 
@@ -154,6 +157,7 @@ Finding judge_processors(int usable, const std::optional<double>& quota) {
     std::snprintf(text, sizeof text, ", time of %.2f granted by the control group", *quota);
     detail += text;
   }
+
   if (quota && *quota + 0.01 < usable) {
     return {check, Verdict::warning, detail,
         "Ranks that spin use up the quota and are then stopped for the rest of each period. Use no "
@@ -161,11 +165,13 @@ Finding judge_processors(int usable, const std::optional<double>& quota) {
         "grants, or raise it (docker --cpus), or allow fewer processors (docker --cpuset-cpus, "
         "taskset)."};
   }
+
   if (usable == 1) {
     return {check, Verdict::note, detail,
         "Several ranks take turns on it: right, but slow. Allow more (taskset, docker "
         "--cpuset-cpus)."};
   }
+
   return {check, Verdict::ok, detail, ""};
 }
 
@@ -184,6 +190,7 @@ Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
     return {"death of a peer", Verdict::ok,
         "SO_PEERPIDFD: seen across pid namespaces, without a race", ""};
   }
+
   if (pidfd.available) {
     return {"death of a peer", Verdict::note,
         "pidfd_open works, SO_PEERPIDFD does not (" + peer_pidfd.reason + ")",
@@ -191,6 +198,7 @@ Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
         "seen by its closed socket, "
         "which a forked child can hold open. Linux 6.5 or newer has SO_PEERPIDFD."};
   }
+
   return {"death of a peer", Verdict::warning, pidfd.reason,
       "The death of a rank is seen by its closed socket only, which a forked child can hold open. "
       "Use Linux 5.3 or newer, and "
@@ -222,19 +230,23 @@ Finding judge_cuda_driver(
   const std::string check = "CUDA driver";
   const std::string devices =
       std::to_string(driver.devices) + (driver.devices == 1 ? " device" : " devices");
+
   if (!driver.present) {
     return {check, Verdict::ok, "none: the host back end is used (" + driver.reason + ")", ""};
   }
+
   if (!driver.usable) {
     return {check, Verdict::warning, driver.reason,
         "The driver is installed but does not work, so only the host back end can be used. See "
         "nvidia-smi; in a container start "
         "with --gpus all, and check CUDA_VISIBLE_DEVICES and the permissions of /dev/nvidia*."};
   }
+
   const std::string version =
       std::to_string(driver.version / 1000) + "." + std::to_string(driver.version % 1000 / 10);
   const std::string detail = devices + ", CUDA " + version;
   if (library_can) return {check, Verdict::ok, detail, ""};
+
   return {check, Verdict::note, detail + ", which is not used: " + library_reason,
       "Ranks work on host memory. Use a libsymm.so.0 with kernels, and the symm that was built "
       "with it."};
@@ -244,16 +256,19 @@ Finding judge_ucx(const Ucx& ucx) {
   const std::string install =
       "install libucx0 (Debian), ucx (RPM, conda) or libucx-cu13 (pip), or name its libucp.so.0 in "
       "SYMM_UCX.";
+
   if (ucx.path.empty()) {
     return {
         "UCX", Verdict::note, "none: " + ucx.reason, "Groups across machines need it: " + install};
   }
+
   const std::string detail = std::to_string(ucx.major) + "." + std::to_string(ucx.minor) + "." +
                              std::to_string(ucx.release) + " (" + ucx.path + ")";
   if (ucx.major != 1 || ucx.minor < 13) {
     return {
         "UCX", Verdict::warning, detail, "Groups across machines need 1.13 or newer: " + install};
   }
+
   if (ucx.minor >= 20) return {"UCX", Verdict::ok, detail, ""};
   return {"UCX", Verdict::note, detail,
       "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
@@ -271,6 +286,7 @@ Finding check_runtime_directory(const std::string& path) {
     return Finding{check, Verdict::failure, path + how,
         remedy + ", or set SYMM_DIR to a directory of mode 0700 of your own."};
   };
+
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) {
@@ -283,19 +299,23 @@ Finding check_runtime_directory(const std::string& path) {
     return fails(
         " cannot be made: " + parent + ": " + std::strerror(errno), "Make " + parent + " writable");
   }
+
   if (!S_ISDIR(info.st_mode)) {
     return fails(
         S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory", "Remove it");
   }
+
   if (info.st_uid != ::geteuid()) {
     return fails(" belongs to user " + std::to_string(info.st_uid) + ", you are " +
                      std::to_string(::geteuid()),
         "Somebody may be trying to listen in. Have it removed");
   }
+
   if ((info.st_mode & 077) != 0) {
     return fails(
         " has mode " + octal(info.st_mode) + " and so is open to others", "chmod 0700 " + path);
   }
+
   return {check, Verdict::ok, path, ""};
 }
 
@@ -305,10 +325,12 @@ Finding judge_socket_path(const std::string& directory, bool proc_mounted) {
   constexpr size_t longest_below = 90;
   const bool fits = directory.size() + longest_below < sizeof(sockaddr_un::sun_path);
   if (fits) return {check, Verdict::ok, directory + " is short enough", ""};
+
   if (proc_mounted) {
     return {check, Verdict::ok,
         "those that exceed the limit of 107 bytes are reached through /proc/self/fd", ""};
   }
+
   return {check, Verdict::failure,
       "below " + directory + " they may exceed the limit of 107 bytes, and /proc is not mounted",
       "Mount /proc, or set XDG_RUNTIME_DIR to a shorter path."};
@@ -319,9 +341,11 @@ Finding check_leftovers(const std::string& run_parent, const std::string& librar
   for (const std::string& path : abandoned_below(library, 1)) {
     left.push_back(path);
   }
+
   for (std::string& path : left) {
     path = for_shell(path);
   }
+
   if (left.empty()) return {"leftovers", Verdict::ok, "no directories of killed jobs", ""};
   return {"leftovers", Verdict::note,
       std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") +
@@ -336,6 +360,7 @@ std::vector<std::string> own_namespaces() {
     struct stat info{};
     return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
   };
+
   std::vector<std::string> out;
   for (const auto& [name, first] :
       {std::pair("pid", 0xEFFFFFFCUL), std::pair("net", inode("/proc/1/ns/net")),
@@ -343,6 +368,7 @@ std::vector<std::string> own_namespaces() {
     const uint64_t own = inode(std::string("/proc/self/ns/") + name);
     if (own != 0 && first != 0 && own != first) out.emplace_back(name);
   }
+
   return out;
 }
 
@@ -351,6 +377,7 @@ Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd) {
     return {"namespaces", Verdict::ok,
         "those of the machine; Yama's ptrace_scope does not matter (nothing is traced)", ""};
   }
+
   const std::string detail = "own " + join(own, ", ") +
                              (own.size() == 1 ? " namespace" : " namespaces") + " (a container)";
   if (own.front() == "pid" && !peer_pidfd) {
@@ -359,6 +386,7 @@ Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd) {
         "6.5, --pid=host to see each "
         "other die at once. Within one container nothing is needed."};
   }
+
   return {"namespaces", Verdict::ok,
       detail + "; ranks in several need a shared directory, but no --ipc=host and no ptrace", ""};
 }
@@ -384,6 +412,7 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
   for (const Finding& finding : findings) {
     widest = std::max(widest, finding.check.size());
   }
+
   std::string out;
   for (const Finding& finding : findings) {
     const auto& [name, its_colour] = styles[static_cast<size_t>(finding.verdict)];
@@ -392,12 +421,14 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
            std::string(widest - finding.check.size() + 2, ' ') + finding.detail + "\n";
     if (!finding.remedy.empty()) out += wrap(finding.remedy, std::string(widest + 8, ' '), 92);
   }
+
   const long failures = count(findings, Verdict::failure);
   const long warnings = count(findings, Verdict::warning);
   const std::string verdict = failures > 0 ? paint("symm does not work here", Colour::red, colour)
                               : warnings > 0
                                   ? paint("symm works here, with warnings", Colour::yellow, colour)
                                   : paint("symm works here", Colour::green, colour);
+
   return out + "\n" + verdict + ": " + std::to_string(failures) + " failures, " +
          std::to_string(warnings) + " warnings.\n";
 }

@@ -82,11 +82,13 @@ std::vector<fs::path> control_groups(const std::string& controller) {
     root = unified ? fs::path("/sys/fs/cgroup") : fs::path("/sys/fs/cgroup") / controller;
     below = fs::path(line.substr(second + 1)).relative_path();
   }
+
   std::vector<fs::path> out;
   for (fs::path path = below; !root.empty(); path = path.parent_path()) {
     out.push_back(path.empty() ? root : root / path);
     if (path.empty()) break;
   }
+
   return out;
 }
 
@@ -145,17 +147,20 @@ Processor processor(int number) {
     if (level.empty()) break;
     if (level == "3") one.cache = cache;
   }
+
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(one.folder, ignored)) {
     if (const std::string file = entry.path().filename(); file.starts_with("node")) {
       one.name[in_node] = file.substr(4);
     }
   }
+
   one.name[in_package] = line_of(topology + "physical_package_id");
   one.name[in_die] = line_of(topology + "die_cpus_list");
   one.name[in_cache] = one.cache.empty() ? "" : line_of(one.cache + "/shared_cpu_list");
   one.name[in_core] = line_of(topology + "thread_siblings_list");
   if (one.name[in_core].empty()) one.name[in_core] = std::to_string(number);
+
   return one;
 }
 
@@ -179,10 +184,12 @@ Machine this_machine() {
   if (sched_getaffinity(0, sizeof usable, &usable) != 0) {
     throw std::runtime_error("cannot find out which processors may be used");
   }
+
   Machine machine;
   for (int number = 0; number < CPU_SETSIZE; ++number) {
     if (CPU_ISSET(number, &usable)) machine.processors.push_back(processor(number));
   }
+
   std::array<size_t, level_count> count{};
   for (size_t level = 0; level < level_count; ++level) {
     count[level] = number(machine.processors, level);
@@ -191,6 +198,7 @@ Machine this_machine() {
       machine.levels.push_back(static_cast<Level>(level));
     }
   }
+
   // A node may be more than a package or less, and so may a cache be more than a node.
   std::stable_sort(machine.levels.begin(), machine.levels.end(),
       [&](Level a, Level b) { return count[a] < count[b]; });
@@ -201,10 +209,12 @@ Machine this_machine() {
         }
         return a.index[in_core] < b.index[in_core];
       });
+
   // as they stand now
   for (size_t level = 0; level < level_count; ++level) {
     number(machine.processors, level);
   }
+
   return machine;
 }
 
@@ -223,6 +233,7 @@ std::string list(Range range) {
   for (const Processor& one : range) {
     numbers.insert(one.number);
   }
+
   std::string out;
   for (auto it = numbers.begin(); it != numbers.end();) {
     const int first = *it;
@@ -233,6 +244,7 @@ std::string list(Range range) {
     out += (out.empty() ? "" : ",") + std::to_string(first) +
            (last == first ? "" : "-" + std::to_string(last));
   }
+
   return out;
 }
 
@@ -263,6 +275,7 @@ std::string value_of(const std::string& path, const std::string& key) {
                  : line.substr(value, line.find_last_not_of(' ') + 1 - value);
     }
   }
+
   return "";
 }
 
@@ -308,13 +321,16 @@ Feature memfd_with_seals() {
   if (!fd) return missing(title, "memfd_create");
   if (::ftruncate(fd.get(), 1 << 20) != 0) return missing(title, "ftruncate");
   if (::fallocate(fd.get(), 0, 0, 1 << 20) != 0) return missing(title, "fallocate");
+
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return missing(title, "fcntl(F_ADD_SEALS)");
   }
+
   if (::ftruncate(fd.get(), 0) == 0) return {title, false, "a sealed file could be truncated"};
   void* mapped = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return missing(title, "mmap");
   ::munmap(mapped, 1 << 20);
+
   return {title, true, ""};
 }
 
@@ -328,13 +344,16 @@ Feature peer_pidfd() {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return missing("SO_PEERPIDFD", "socketpair");
   }
+
   const UniqueFd first(ends[0]);
   const UniqueFd second(ends[1]);
   int fd = -1;
   socklen_t size = sizeof fd;
+
   if (::getsockopt(first.get(), SOL_SOCKET, so_peerpidfd, &fd, &size) != 0) {
     return missing("SO_PEERPIDFD", "getsockopt");
   }
+
   const UniqueFd owner(fd);
   return {"SO_PEERPIDFD", true, ""};
 }
@@ -374,6 +393,7 @@ std::optional<double> processor_quota() {
       tightest = std::min(tightest.value_or(quota / period), quota / period);
     }
   };
+
   for (const fs::path& group : control_groups("cpu")) {
     if (const auto line = first_line(group / "cpu.max")) {
       std::istringstream words(*line);
@@ -385,6 +405,7 @@ std::optional<double> processor_quota() {
     const auto period = number(group / "cpu.cfs_period_us");
     if (quota && period) consider(static_cast<double>(*quota), static_cast<double>(*period));
   }
+
   return tightest;
 }
 
@@ -398,10 +419,12 @@ std::optional<Space> memory_control_group() {
     const Space space{*limit, *limit > *used ? *limit - *used : 0};
     if (!tightest || space.free < tightest->free) tightest = space;
   };
+
   for (const fs::path& group : control_groups("memory")) {
     consider(group, "memory.max", "memory.current");
     consider(group, "memory.limit_in_bytes", "memory.usage_in_bytes");
   }
+
   return tightest;
 }
 
@@ -436,6 +459,7 @@ CudaDriver find_cuda_driver() {
     }
     return driver.devices == 0 ? "the driver sees no device" : "";
   };
+
   driver.reason = why_not();
   driver.usable = driver.reason.empty();
   return driver;
@@ -453,6 +477,7 @@ Ucx find_ucx() {
       named.empty() && fs::exists(wheel, ignored)) {
     path = wheel.string();
   }
+
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return ucx.reason = ::dlerror(), ucx;
   const auto version = find<void (*)(unsigned*, unsigned*, unsigned*)>(library, "ucp_get_version");
@@ -460,6 +485,7 @@ Ucx find_ucx() {
   version(&ucx.major, &ucx.minor, &ucx.release);
   if (::dladdr(reinterpret_cast<void*>(version), &place) != 0) path = place.dli_fname;
   ucx.path = path;
+
   return ucx;
 }
 
@@ -485,6 +511,7 @@ std::vector<cpu_set_t> usable_cores() {
     }
     rest = rest.subspan(count);
   }
+
   return all;
 }
 }  // namespace symm::tool

@@ -46,13 +46,16 @@ json links_report(symm_backend_t backend, int32_t devices) {
   const auto n = static_cast<size_t>(devices);
   std::vector<int32_t> links(n * n);
   symm_topology_class_t kind = SYMM_TOPOLOGY_UNKNOWN;
+
   if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK) {
     return {{"class", "unknown"}, {"reason", symm_last_error()}};
   }
+
   json rows = json::array();
   for (const int32_t* row = links.data(); row != links.data() + n * n; row += n) {
     rows.push_back(std::vector<int32_t>(row, row + n));
   }
+
   const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED ? "fully connected" : "unknown";
   return {{"class", name}, {"matrix", rows}};
 }
@@ -62,15 +65,18 @@ json back_end_report(const char* name, symm_backend_t backend) {
   int32_t count = 0;
   const symm_status_t status = symm_device_count(backend, &count);
   out["available"] = status == SYMM_OK;
+
   if (status != SYMM_OK) {
     out["status"] = symm_status_string(status);
     out["reason"] = symm_last_error();
     return out;
   }
+
   out["devices"] = json::array();
   for (int32_t device = 0; device < count; ++device) {
     out["devices"].push_back(device_report(backend, device));
   }
+
   out["links"] = links_report(backend, count);
   return out;
 }
@@ -107,6 +113,7 @@ json plan_report() {
       maps[name][std::to_string(ranks)] = ask(0);
     }
   }
+
   return maps;
 }
 
@@ -117,16 +124,20 @@ json limits_report() {
   const auto both = [](const rlimit& limit) {
     return json{{"soft", bounded(limit.rlim_cur)}, {"hard", bounded(limit.rlim_max)}};
   };
+
   out["open_files"] = both(limit_of(RLIMIT_NOFILE));
   out["locked_memory_bytes"] = both(limit_of(RLIMIT_MEMLOCK));
   out["processors"] = usable_processors();
   if (const auto quota = processor_quota()) out["processor_quota"] = *quota;
+
   if (const auto space = shared_memory_mount()) {
     out["dev_shm_bytes"] = {{"total", space->total}, {"free", space->free}};
   }
+
   if (const auto group = memory_control_group()) {
     out["memory_control_group_bytes"] = {{"limit", group->total}, {"free", group->free}};
   }
+
   return out;
 }
 
@@ -178,20 +189,24 @@ std::string limits_text(const json& limits) {
         quota, sizeof quota, "%.2f processors", limits.at("processor_quota").get<double>());
     table.add({"processor quota", quota});
   }
+
   table.add({"open files", count_or_unlimited(limits.at("open_files").at("soft")) + " of at most " +
                                count_or_unlimited(limits.at("open_files").at("hard"))});
   table.add({"locked memory", bytes_or_unlimited(limits.at("locked_memory_bytes").at("soft"))});
+
   if (limits.contains("dev_shm_bytes")) {
     table.add({"/dev/shm",
         format_bytes(limits.at("dev_shm_bytes").at("free").get<uint64_t>()) + " free of " +
             format_bytes(limits.at("dev_shm_bytes").at("total").get<uint64_t>())});
   }
+
   if (limits.contains("memory_control_group_bytes")) {
     const json& group = limits.at("memory_control_group_bytes");
     table.add(
         {"memory control group", format_bytes(group.at("free").get<uint64_t>()) + " left of " +
                                      format_bytes(group.at("limit").get<uint64_t>())});
   }
+
   return table.text();
 }
 
@@ -202,6 +217,7 @@ std::string link_matrix(const std::vector<std::vector<int>>& links) {
   for (size_t i = 0; i < links.size(); ++i) {
     header.push_back(std::to_string(i));
   }
+
   table.add(header);
   for (size_t row = 0; row < links.size(); ++row) {
     std::vector<std::string> cells{std::to_string(row)};
@@ -211,6 +227,7 @@ std::string link_matrix(const std::vector<std::vector<int>>& links) {
     }
     table.add(cells);
   }
+
   return table.text();
 }
 
@@ -233,6 +250,7 @@ std::string environment_text(const json& table, bool colour) {
                            : "(" + fallback + ")",
         table[i][2]});
   }
+
   end_section();
   return out;
 }
@@ -290,16 +308,19 @@ json info_report() {
   progress("looking at back ends");
   out["back_ends"] = {
       back_end_report("host", SYMM_BACKEND_HOST), back_end_report("cuda", SYMM_BACKEND_CUDA)};
+
   try {
     out["host"] = host_tree();
   } catch (const std::runtime_error& error) {
     out["host"] = {{"name", "machine"}, {"detail", error.what()}};
   }
+
   out["kernel"]["release"] = kernel_release();
   for (const Feature& found : kernel_features()) {
     json& entry = out["kernel"]["features"][found.name];
     entry = feature(found.available, found.reason.c_str());
   }
+
   out["limits"] = limits_report();
   return out;
 }

@@ -34,11 +34,13 @@ int number_of_ranks(const std::string& text) {
     if (devices == 0) throw std::invalid_argument("gpu: there is none");
     return devices;
   }
+
   char* end = nullptr;
   const long ranks = std::strtol(text.c_str(), &end, 10);
   if (*end != 0 || ranks < 1 || ranks > 4096) {
     throw std::invalid_argument("'" + text + "' ranks: 1 to 4096, or gpu");
   }
+
   return static_cast<int>(ranks);
 }
 
@@ -58,11 +60,13 @@ std::vector<std::pair<int, std::vector<std::string>>> several(
       programs.back().second.push_back(words[i]);
     }
   }
+
   for (const auto& program : programs) {
     if (program.second.empty()) {
       throw std::invalid_argument("which program? symm run -n 4 -- program arguments");
     }
   }
+
   return programs;
 }
 }  // namespace

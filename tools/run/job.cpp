@@ -92,6 +92,7 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
       out.emplace_back(*entry);
     }
   }
+
   out.push_back("SYMM_RANK=" + std::to_string(job.first + rank));
   out.push_back("SYMM_SIZE=" + std::to_string(job.size > 0 ? job.size : job.ranks));
   out.push_back("SYMM_LOCAL_RANK=" + std::to_string(rank));
@@ -103,6 +104,7 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   if (!job.place.empty()) out.push_back("SYMM_SECRET_FILE=" + job.directory + "/secret");
   if (!job.trace.empty()) out.push_back("SYMM_TRACE=" + job.trace);
   if (job.terminal) out.emplace_back("SYMM_RUN_TERMINAL=1");
+
   return out;
 }
 
@@ -117,15 +119,18 @@ JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& b
   // Of a launcher that was killed and whose warden was,
   // too. One that was made just now is not locked yet.
   constexpr time_t kSettledSeconds = 60;
+
   for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds)) {
     remove_tree(left);
   }
+
   path_ = runtime_parent() + "/" + prefix + random_job_id();
   if (before) before(path_);
   if (::mkdir(path_.c_str(), 0700) != 0) {
     throw std::system_error(
         errno, std::generic_category(), "cannot make the private directory " + path_);
   }
+
   lock_ = open_directory(path_);
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
@@ -148,6 +153,7 @@ std::vector<std::string> stale_job_directories(const std::string& parent, time_t
     if (::time(nullptr) - info.st_mtime < seconds) continue;
     if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) stale.push_back(entry.path().string());
   }
+
   return stale;
 }
 
@@ -169,6 +175,7 @@ Hosts parse_hosts(std::string_view text) {
     }
     hosts.emplace_back(word.substr(0, colon), ranks);
   }
+
   if (hosts.empty()) throw std::invalid_argument("no hosts");
   return hosts;
 }
@@ -187,9 +194,11 @@ JobPart parse_part(const std::string& text) {
       std::getline(words, part.id, ':') && std::getline(words, part.place);
   part.first = number_in(first);
   part.size = number_in(size);
+
   if (part.first < 0 || part.size <= part.first || part.place.empty()) {
     throw std::invalid_argument("no part of a job: " + text);
   }
+
   return part;
 }
 
@@ -224,6 +233,7 @@ void keep_secret(const std::string& path) {
           "no secret came on standard input: this is what symm run --hosts starts, not people");
     }
   }
+
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file ||
       ::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {

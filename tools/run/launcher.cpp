@@ -69,6 +69,7 @@ Launcher::Launcher(const RunOptions& options)
   job_.terminal = ::isatty(STDERR_FILENO) != 0 || options_.terminal ||
                   *environment("SYMM_RUN_TERMINAL") != '\0';
   job_.trace = options_.trace;
+
   if (!options_.trace.empty() && !options_.part) {
     job_.trace = options_.hosts.empty()
                      ? job_.directory + "/trace"
@@ -78,11 +79,13 @@ Launcher::Launcher(const RunOptions& options)
       throw std::system_error(errno, std::generic_category(), options_.trace);
     }
   }
+
   if (options_.part) keep_secret(job_.directory + "/secret");
   // One of those that the kernel does not give to others, if nobody says which.
   if (!options_.hosts.empty() && options_.port == 0) {
     options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
   }
+
   // From here on nothing below us can get away by losing its parent.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
@@ -130,6 +133,7 @@ void Launcher::start_ranks() {
           std::to_string(cores.size()) + " cores: some share one and will wait for each other");
     }
   }
+
   try {
     for (int rank = 0; rank < options_.ranks; ++rank) {
       start_rank(rank, cores);
@@ -141,6 +145,7 @@ void Launcher::start_ranks() {
     say("cannot start " + name_of(static_cast<int>(ranks_.size())) + ": " + error.what());
     forced_status_ = 1;
   }
+
   input_.rank_0_started();
   show_who_is_awaited();
   if (forced_status_) enter(Stage::terminating);
@@ -152,6 +157,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   request.environment = rank_environment(job_, rank);
   if (!cores.empty()) request.processors = cores[static_cast<size_t>(rank) % cores.size()];
   Pipe secret;
+
   if (!options_.hosts.empty()) {
     const auto& [host, ranks] = options_.hosts[static_cast<size_t>(rank)];
     JobPart part{job_.id, 0, 0,
@@ -176,11 +182,13 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   } else if (rank == 0 && !options_.part) {
     request.standard_input = input_.for_rank_0();
   }
+
   // By the rank itself: were this process killed
   // first, nobody would know of what the rank starts.
   request.announce = [this](pid_t self, bool runs) {
     runs ? warden_->watch(self) : warden_->forget(self);
   };
+
   Spawned process = spawn(request);
   const auto stream = [&](UniqueFd& fd, const char* name, Output& to) {
     const bool terminal = &to == &err_ ? job_.terminal : ::isatty(to.fd()) != 0;
@@ -188,6 +196,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
         terminal && (options_.prefix || !options_.hosts.empty()));
     return Stream{std::move(fd), std::move(lines), log_of(rank, name), to};
   };
+
   ranks_.push_back(std::make_unique<Rank>(Rank{rank, process.pid, true,
       {stream(process.out, "out", out_), stream(process.err, "err", err_)}}));
 }
@@ -219,6 +228,7 @@ bool Launcher::turn() {
   want(signals_.fd(), POLLIN);
   want(out_.pending() ? out_.fd() : -1, POLLOUT);
   want(err_.pending() ? err_.fd() : -1, POLLOUT);
+
   // Of a part, its end alone matters.
   want(options_.part && stage_ == Stage::running  ? STDIN_FILENO
        : options_.part || !options_.hosts.empty() ? -1
@@ -226,15 +236,18 @@ bool Launcher::turn() {
       POLLIN);
   want(input_.writable_fd(), POLLOUT);
   const size_t first_stream = polled.size();
+
   for (const auto& rank : ranks_) {
     for (Stream& stream : rank->streams) {
       want(stream.to.full() ? -1 : stream.fd.get(), POLLIN);
       streams.emplace_back(rank->rank, &stream);
     }
   }
+
   if (::poll(polled.data(), polled.size(), poll_timeout()) < 0 && errno != EINTR) {
     throw std::system_error(errno, std::generic_category(), "poll");
   }
+
   if (polled[1].revents != 0) out_.write_some();
   if (polled[2].revents != 0) err_.write_some();
   if (polled[3].revents != 0 && options_.part) {
@@ -244,6 +257,7 @@ bool Launcher::turn() {
   } else if (polled[3].revents != 0) {
     input_.read_some();
   }
+
   if (polled[4].revents != 0) input_.write_some();
   for (size_t i = 0; i < streams.size(); ++i) {
     const auto& [rank, stream] = streams[i];
@@ -252,13 +266,16 @@ bool Launcher::turn() {
     // as they would without us: by SIGPIPE.
     if (stream->to.broken()) stream->fd.reset();
   }
+
   for (const int signal : signals_.take()) {
     on_signal(signal);
   }
+
   reap();
   if (!any_alive()) look_for_orphans();
   if (nobody_left()) drain();
   on_time();
+
   return stage_ != Stage::leaving &&
          (!nobody_left() || streams_open() || out_.pending() || err_.pending());
 }
@@ -284,6 +301,7 @@ void Launcher::read_stream(int rank, Stream& stream) {
     show_who_is_awaited();
     return;
   }
+
   // A descriptor handed to a process elsewhere may keep the pipe open when all of the
   // job has gone; then what is there is all.
   if (size < 0 && (errno == EINTR || (errno == EAGAIN && !nobody_left()))) return;
@@ -358,19 +376,23 @@ void Launcher::on_signal(int signal) {
     ::kill(::getpid(), SIGSTOP);
     return;
   }
+
   if (!asks_to_end(signal)) {
     signal_all(signal);
     return;
   }
+
   if (nobody_left()) {  // only our reader keeps us
     stage_ = Stage::leaving;
     return;
   }
+
   if (stage_ == Stage::terminating || stage_ == Stage::killing) {
     say("second signal: killing the ranks");
     enter(Stage::killing);
     return;
   }
+
   say("passing " + signal_name(signal) + " to the ranks; they have " + seconds(options_.grace) +
       " to end");
   signalled_ = true;
@@ -384,12 +406,14 @@ void Launcher::on_time() {
     forced_status_ = timed_out_status;
     enter(Stage::terminating);
   }
+
   if (now < stage_end_) return;
   if (nobody_left()) {
     // what nobody has read in this time nobody will
     if (forced_status_ || signalled_) stage_ = Stage::leaving;
     return;
   }
+
   if (stage_ == Stage::waiting && any_alive()) {
     say("the other ranks have not ended within " + seconds(options_.grace) + "; terminating them");
     enter(Stage::terminating);
@@ -407,6 +431,7 @@ void Launcher::reap() {
   // the same time, the one that was killed is the likelier cause.
   std::vector<std::pair<Rank*, int>> ended;
   siginfo_t info{};
+
   while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     const pid_t pid = info.si_pid;
     const auto found = std::find_if(
@@ -417,11 +442,13 @@ void Launcher::reap() {
     if (found != ranks_.end()) ended.emplace_back(found->get(), status);
     info = {};
   }
+
   std::stable_partition(
       ended.begin(), ended.end(), [](const auto& end) { return WIFSIGNALED(end.second); });
   for (const auto& end : ended) {
     end.first->alive = false;
   }
+
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
     if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
@@ -441,9 +468,11 @@ void Launcher::look_for_orphans() {
   if (orphans.empty() || orphans_reported_) return;
   orphans_reported_ = true;
   std::vector<std::string> names;
+
   for (const auto& [pid, orphan] : orphans) {
     names.push_back(orphan.name + " (pid " + std::to_string(pid) + ")");
   }
+
   say("the ranks left processes behind: " + join(names, ", ") + "; ending them");
   if (stage_ == Stage::killing) {
     signal_all(SIGKILL);

@@ -130,10 +130,12 @@ void detach(int pipe) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     ::signal(signal, SIG_IGN);
   }
+
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) {
     ::dup2(null, fd);
   }
+
   ::dup2(pipe, 3);
   constexpr long close_range = 436;  // Linux 5.9
   if (::syscall(close_range, 4, ~0U, 0) != 0) {
@@ -189,22 +191,28 @@ Spawned spawn(const SpawnRequest& request) {
   const pid_t launcher = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+
   if (pid == 0) {
     become(request, launcher, out.write_end.get(), err.write_end.get(), report.write_end.get());
   }
+
   ::setpgid(pid, pid);  // in both, so that a signal sent from now on finds the group
   report.write_end.reset();
   int error = 0;
   ssize_t size = 0;
+
   while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {
   }
+
   if (size == static_cast<ssize_t>(sizeof error)) {
     wait_for(pid);
     raise_exec_error(request.command[0], error);
   }
+
   for (const UniqueFd* fd : {&out.read_end, &err.read_end}) {
     ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
   }
+
   return {pid, std::move(out.read_end), std::move(err.read_end)};
 }
 
@@ -238,6 +246,7 @@ Processes living_descendants(const std::set<pid_t>& except) {
   const Processes processes = read_processes();
   const pid_t self = ::getpid();
   Processes out;
+
   for (const auto& [pid, process] : processes) {
     if (pid == self || except.count(pid) != 0 || process.state == 'Z' || process.state == 'X') {
       continue;
@@ -253,6 +262,7 @@ Processes living_descendants(const std::set<pid_t>& except) {
     }
     if (ancestor == self) out[pid] = process;
   }
+
   return out;
 }
 
@@ -267,6 +277,7 @@ std::set<pid_t> inherited_children() {
 SignalQueue::SignalQueue() {
   sigset_t wanted;
   sigemptyset(&wanted);
+
   // A parent may have left SIGCHLD ignored; then the kernel
   // would reap our ranks and we could not tell how they ended.
   ::signal(SIGCHLD, SIG_DFL);
@@ -275,8 +286,10 @@ SignalQueue::SignalQueue() {
     // what nohup and the like had ignored stays so, here and in the ranks
     if (!ignored(signal)) sigaddset(&wanted, signal);
   }
+
   ::sigprocmask(SIG_BLOCK, &wanted, &former_);
   ::signal(SIGPIPE, SIG_IGN);
+
   // a read from the terminal while in the background fails instead of stopping us
   ::signal(SIGTTIN, SIG_IGN);
   fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -332,6 +345,7 @@ Captured capture(const std::vector<std::string>& command, std::chrono::milliseco
   Spawned process = spawn(request);
   Captured out;
   const auto end = std::chrono::steady_clock::now() + limit;
+
   while (process.out || process.err) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now())
@@ -346,6 +360,7 @@ Captured capture(const std::vector<std::string>& command, std::chrono::milliseco
     if (streams[0].revents != 0 && !read_into(process.out, out.out)) process.out.reset();
     if (streams[1].revents != 0 && !read_into(process.err, out.err)) process.err.reset();
   }
+
   out.status = shell_status(wait_for(process.pid));
   return out;
 }

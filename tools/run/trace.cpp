@@ -28,6 +28,7 @@ void Launcher::write_timeline() {
   std::optional<int64_t> clock;  // of the first process: that of all on its machine
   const auto files = std::distance(std::filesystem::directory_iterator(job_.trace), {});
   int64_t file_number = 0;
+
   for (const auto& entry : std::filesystem::directory_iterator(job_.trace)) {
     std::ifstream file(entry.path());
     symm_trace_t head{};
@@ -83,10 +84,12 @@ void Launcher::write_timeline() {
       out << "}}";
     }
   }
+
   progress("");
   if (!(out << "\n]}\n").flush()) {
     say("--trace: " + options_.trace + " cannot be written to its end");
   }
+
   remove_tree(job_.trace);
 }
 }  // namespace symm::tool

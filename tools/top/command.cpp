@@ -81,6 +81,7 @@ Look read_page(const std::string& path, pid_t pid) {
   void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return look;
   const auto* const words = static_cast<const uint64_t*>(mapped);
+
   if (load(words[0]) == SYMM_PAGE_MAGIC) {
     look.words.resize(bytes / sizeof *words);
     for (size_t i = 0; i < look.words.size(); ++i) {
@@ -100,6 +101,7 @@ Look read_page(const std::string& path, pid_t pid) {
       look.words.clear();
     }
   }
+
   ::munmap(mapped, bytes);
   return look;
 }
@@ -120,6 +122,7 @@ Looks look_at_ranks() {
       looks.try_emplace({page.root, page.group, page.rank}, std::move(look));
     }
   }
+
   return looks;
 }
 
@@ -151,11 +154,13 @@ json rank_report(const Look& look, const Looks& all_before) {
   const symm_page_t& page = look.page();
   json rank{{"rank", page.rank}, {"pid", look.pid}, {"calls", look.calls}, {"bytes", look.bytes},
       {"failures", page.counts.failures}, {"waits", json::array()}};
+
   for (const symm_page_wait_t& wait : page.sleeping) {
     if (wait.since_ns == 0) continue;
     rank["waits"].push_back({{"for", wait.peer}, {"in", printable(wait.what)},
         {"seconds", look.ms_since(wait.since_ns) / 1e3}});
   }
+
   rank["state"] = state_of(look.pid, rank["waits"].empty() ? "running" : "waiting");
   const uint64_t call = page.counts.call;
   const uint64_t collective = call & 0xFF;
@@ -165,6 +170,7 @@ json rank_report(const Look& look, const Looks& all_before) {
     rank["call"] = {{"name", printable(page.collective_names[collective - 1])},
         {"bytes", call >> 16}, {"algorithm", printable(page.algorithm_names[algorithm - 1])}};
   }
+
   const auto before = all_before.find({page.root, page.group, page.rank});
   if (before == all_before.end()) return rank;
   const double ms = std::max(look.ms_since(before->second.when_ns), 1.0);
@@ -172,6 +178,7 @@ json rank_report(const Look& look, const Looks& all_before) {
       std::lround(static_cast<double>(look.calls - before->second.calls) / ms * 1e3);
   rank["gb_per_s"] =
       std::round(static_cast<double>(look.bytes - before->second.bytes) / ms / 1e3) / 1e3;
+
   return rank;
 }
 
@@ -189,6 +196,7 @@ json waited_for(const json& ranks) {
       if (std::find(found.begin(), found.end(), peer) == found.end()) found.push_back(peer);
     }
   }
+
   return found;
 }
 
@@ -201,6 +209,7 @@ json group_report(const Look& any, const Looks& now, const Looks& before) {
       {"group", hex(page.group)}, {"name", printable(page.name)}, {"size", page.size},
       {"seconds", any.ms_since(page.made_ns) / 1e3},
       {"backend", page.backend < 0 ? "being made" : backend}};
+
   for (int rank = 0; rank < page.size; ++rank) {
     const int64_t pid = page.pids[rank];
     const auto found = now.find({page.root, page.group, rank});
@@ -219,6 +228,7 @@ json group_report(const Look& any, const Looks& now, const Looks& before) {
           {"status", status}, {"rank", static_cast<int64_t>(failure & UINT32_MAX) - 1}};
     }
   }
+
   group["waited_for"] = waited_for(ranks);
   group["ranks"] = std::move(ranks);
   return group;
@@ -247,14 +257,17 @@ std::vector<std::string> row_of(const json& rank) {
   const auto cell = [&](const char* key) { return rank.contains(key) ? text_of(rank[key]) : ""; };
   std::vector<std::string> call;
   std::vector<std::string> waits;
+
   if (rank.contains("call")) {
     call = {text_of(rank["call"]["name"]), format_bytes(rank["call"]["bytes"]),
         text_of(rank["call"]["algorithm"])};
   }
+
   for (const json& wait : rank["waits"]) {
     const std::string peer = wait["for"] < 0 ? "any of several" : "rank " + text_of(wait["for"]);
     waits.push_back(text_of(wait["in"]) + ": " + peer + ", " + text_of(wait["seconds"]) + " s");
   }
+
   return {cell("rank"), cell("pid"), cell("state"), join(call, " "), cell("calls"),
       cell("calls_per_s"), cell("gb_per_s"), join(waits, "; ")};
 }
@@ -267,24 +280,29 @@ std::string group_text(const json& group, bool colour) {
                      ", " + text_of(group["seconds"]) + " s\n";
   Table table({true, true, false, false, true, true, true, false});
   table.add({"rank", "pid", "state", "call", "calls", "calls/s", "GB/s", "waits"});
+
   for (const json& rank : group["ranks"]) {
     table.add(row_of(rank));
   }
+
   text += table.text();
   const auto say = [&](const std::string& what, Colour in) {
     text += "  " + paint(what, in, colour) + "\n";
   };
+
   if (group.contains("failure")) {
     say("failed: " + text_of(group["failure"]["status"]) + ", rank " +
             text_of(group["failure"]["rank"]),
         Colour::red);
   }
+
   for (const json& rank : group["waited_for"]) {
     const json& its = group["ranks"][rank.get<size_t>()];
     say("waited for: rank " + text_of(rank) + " (pid " + text_of(its["pid"]) + "), " +
             text_of(its["state"]),
         Colour::yellow);
   }
+
   return text;
 }
 

@@ -123,6 +123,7 @@ struct CodeIeee {
     const DU d;
     const VU magnitude = hn::And(code, hn::Set(d, kSign - 1));
     const VU sign = hn::ShiftLeft<32 - kWidth>(hn::And(code, hn::Set(d, kSign)));
+
     // Placed at f32's exponent and scaled by 2^(127 - bias),
     // which is exact and right for subnormal numbers too.
     const VF scale = hn::BitCast(DF(), hn::Set(d, static_cast<uint32_t>(127 + 127 - kBias) << 23));
@@ -131,6 +132,7 @@ struct CodeIeee {
     const auto is_special = hn::Gt(hn::BitCast(hn::ScalableTag<int32_t>(), magnitude),
         hn::Set(hn::ScalableTag<int32_t>(), static_cast<int32_t>(kSpecial) - 1));
     const VU special = hn::Or(placed, hn::Set(d, 0x7F800000U));
+
     return hn::BitCast(
         DF(), hn::Or(sign, hn::IfThenElse(hn::RebindMask(d, is_special), special, number)));
   }
@@ -145,6 +147,7 @@ struct CodeIeee {
     const VU rounded = hn::Add(magnitude, hn::Add(odd, hn::Set(d, (1U << (kShift - 1)) - 1)));
     const VU normal = hn::Sub(hn::ShiftRight<kShift>(rounded),
         hn::Set(d, static_cast<uint32_t>(127 - kBias) << kMantissa));
+
     // Below the smallest normal number: adding a number whose last bit has the weight
     // of our last bit makes the adder round.
     const VU magic = hn::Set(d, static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23);
@@ -154,6 +157,7 @@ struct CodeIeee {
     VU code = hn::IfThenElse(hn::RebindMask(d, is_tiny), tiny, normal);
     code = hn::Min(code, hn::Set(d, kTop));
     code = hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(v)), hn::Set(d, kNan), code);
+
     return hn::Or(sign, code);
   }
 };

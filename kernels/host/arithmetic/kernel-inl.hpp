@@ -120,6 +120,7 @@ class Reducer {
     const int sources = kSources ? kSources : r_.source_count;
     V a[kVectors];
     int next = 0;
+
     if (r_.partial_in) {
       for (size_t k = 0; k < kVectors; ++k) {
         a[k] = load(D(), r_.partial_in + (at + k * lanes) * sizeof(Wide));
@@ -131,21 +132,25 @@ class Reducer {
       }
       next = 1;
     }
+
     for (; next < sources; ++next) {
       const std::byte* from = source(next, at);
       for (size_t k = 0; k < kVectors; ++k) {
         a[k] = Operation::combine(D(), a[k], Format::read(from + k * lanes * Format::kBytes));
       }
     }
+
     if (r_.partial_out) {
       for (size_t k = 0; k < kVectors; ++k) {
         store(D(), a[k], r_.partial_out + (at + k * lanes) * sizeof(Wide));
       }
       return;
     }
+
     for (size_t k = 0; k < kVectors; ++k) {
       a[k] = finish(a[k]);
     }
+
     for (int i = 0; i < r_.destination_count; ++i) {
       std::byte* to = destination(i, at);
       for (size_t k = 0; k < kVectors; ++k) {
@@ -160,12 +165,15 @@ class Reducer {
     if constexpr (HWY_MAX_BYTES > 32) {
       if (bytes >= 32) return copy_ends<32>(to, from, bytes);
     }
+
     if constexpr (HWY_MAX_BYTES > 16) {
       if (bytes >= 16) return copy_ends<16>(to, from, bytes);
     }
+
     if constexpr (HWY_MAX_BYTES > 8) {
       if (bytes >= 8) return copy_ends<8>(to, from, bytes);
     }
+
     if (bytes >= 4) return copy_ends<4>(to, from, bytes);
     if (bytes >= 2) return copy_ends<2>(to, from, bytes);
     if (bytes == 1) *to = *from;
@@ -201,14 +209,17 @@ class Reducer {
       a = read_part(source(0, at), count);
       next = 1;
     }
+
     for (; next < r_.source_count; ++next) {
       a = Operation::combine(D(), a, read_part(source(next, at), count));
     }
+
     if (r_.partial_out) {
       store(D(), a, buffer);
       copy_few(r_.partial_out + at * sizeof(Wide), buffer, count * sizeof(Wide));
       return;
     }
+
     Format::write(finish(a), buffer);
     for (int i = 0; i < r_.destination_count; ++i) {
       copy_few(destination(i, at), buffer, count * Format::kBytes);

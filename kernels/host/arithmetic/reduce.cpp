@@ -73,6 +73,7 @@ void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
   part.destinations = &into;
   part.destination_count = 1;
   part.destination_offset = 0;
+
   for (size_t at = 0; at < whole.count; at += step) {
     part.count = std::min(step, whole.count - at);
     part.source_offset = whole.source_offset + at * element;
@@ -83,6 +84,7 @@ void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
           part.count * element);
     }
   }
+
   fence();
 }
 
@@ -102,6 +104,7 @@ void add_few(const Reduction& r) noexcept {
       sums[at] += x;  // integers are unsigned here: they wrap
     }
   }
+
   for (int i = 0; i < r.destination_count; ++i) {
     std::memcpy(r.destinations[i] + r.destination_offset, sums, r.count * sizeof(T));
   }
@@ -128,6 +131,7 @@ void multiply(
   T factors[kAtOnce];
   std::fill_n(factors, std::min(count, kAtOnce), static_cast<T>(factor));
   Reduction product{.dtype = dtype, .op = Op::prod, .source_count = 2, .destination_count = 1};
+
   for (size_t at = 0; at < count; at += kAtOnce) {
     const std::byte* const sources[] = {
         from + at * sizeof(T), reinterpret_cast<const std::byte*>(factors)};
@@ -167,6 +171,7 @@ void convert(const Conversion& c, double factor) noexcept {
     const std::byte* source = from;
     Reduction one;  // of one operand, begun or ended
     one.count = c.count;
+
     if (widens) {
       one.dtype = c.from_dtype;
       one.sources = &from;
@@ -175,6 +180,7 @@ void convert(const Conversion& c, double factor) noexcept {
       reduce(one);
       source = wide;
     }
+
     if (c.scaled && wide_dtype == DType::f64) {
       multiply<double>(wide_dtype, source, wide, c.count, factor);
     } else if (c.scaled) {
@@ -182,6 +188,7 @@ void convert(const Conversion& c, double factor) noexcept {
     } else if (source != wide) {
       std::memcpy(wide, source, c.count * size_of(wide_dtype));
     }
+
     if (narrows) {
       one.dtype = c.to_dtype;
       one.partial_in = wide;

@@ -64,6 +64,7 @@ const KernelTable& kernel_table() noexcept {
 #endif
     return made;
   }();
+
   return table;
 }
 }  // namespace symm::host

@@ -32,6 +32,7 @@ bool processor_has(Simd simd) noexcept {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
+
   switch (simd) {
     case Simd::scalar: return true;
     case Simd::sse4: return sse4;
@@ -39,6 +40,7 @@ bool processor_has(Simd simd) noexcept {
     case Simd::avx512: return avx512;
     case Simd::neon: return false;
   }
+
   return false;
 }
 #else
