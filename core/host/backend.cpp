@@ -71,7 +71,7 @@ class HostBackend final : public Backend {
   PlanTable table_ = PlanTable::from_environment(BackendKind::host);
 };
 
-// There are no streams.
+// Tokens for memory of the host, which has no streams.
 class HostProvider final : public ipc::Provider {
  public:
   BackendKind kind() const noexcept override { return BackendKind::host; }
@@ -93,7 +93,8 @@ class HostProvider final : public ipc::Provider {
   void finish(void*, int) const override {}
 
   bool record_use(void* stream, int device) const override {
-    return check_stream(stream, device), true;
+    check_stream(stream, device);
+    return true;
   }
 
   void* stream_after(void*, int) const override { return nullptr; }

@@ -1,4 +1,4 @@
-// Back end 1: memory shared between processes of one machine, in groups and by tokens.
+// The host back end: memory shared between processes of one machine, in groups and by tokens.
 #pragma once
 
 #include "core/backend/provider.hpp"

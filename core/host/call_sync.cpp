@@ -30,8 +30,8 @@ void CallSync::await_word(Word& word, uint32_t target, int peer) {
   controls_.await(word, target, peer, deadline_, name_of(prepared_.input.collective));
 }
 
-// The half of the entry lines and of the scratch that this call uses was last used by
-// call op-2. Whoever has entered call op-1 is done with that.
+// This call reuses the half of the entry lines and of the scratch that call op-2 used. A rank that
+// has entered call op-1 no longer reads that half.
 void CallSync::await_former_call() {
   for (int peer = 0; peer < size_; ++peer) {
     uint32_t& known = calls_.known[static_cast<size_t>(peer)];
@@ -76,7 +76,7 @@ void CallSync::disagree(int peer, size_t sent, size_t expected) {
 void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {
   prefetch_for_write(&controls_.mine().entry(op_ + 1));
   if (bytes <= kEntryPayload) return;
-  // As many lines as a processor has under way at a time.
+  // A processor has about as many cache lines in flight at a time.
   constexpr size_t kMost = 32 * kLine;
   const std::byte* scratch = controls_.mine().scratch(op_ + 1);
   for (size_t at = 0; at < std::min(bytes, kMost); at += kLine) {

@@ -1,21 +1,20 @@
-// How one collective call keeps step with its peers: kernels/host/execution.hpp's Sync
-// on the words of the control segments.
+// How one collective call keeps step with its peers: implements Sync of
+// kernels/host/execution.hpp with the words of the control segments.
 #pragma once
 
 #include "core/host/controls.hpp"
 
 namespace symm::host {
-// What follows from a call's arguments alone, operands
-// apart. Programs repeat their calls, so the last one's is
-// kept: a small collective takes no longer than making this.
+// Everything that follows from a call's arguments other than the operands' addresses. Programs
+// repeat their calls, so the last one is kept: making it takes as long as a small collective.
 struct PreparedCall {
-  PlanInput input{{.root = -1}, {}};  // which no call has: nothing prepared yet
+  PlanInput input{{.root = -1}, {}};  // a root that no call has: nothing is prepared yet
   Plan plan;
   uint32_t hash = 0;
-  uint64_t shown = 0;  // of it in the rank's page
+  uint64_t shown = 0;  // how the rank's page shows the call
 };
 
-// How far the calls of this rank are.
+// The progress of this rank's calls.
 struct CallCounters {
   explicit CallCounters(int size) : known(static_cast<size_t>(size)) {}
   uint32_t op = 0;              // calls entered
@@ -34,8 +33,8 @@ class CallSync final : public Sync {
   void await(int peer) override;
   [[noreturn]] void disagree(int peer, size_t sent, size_t expected) override;
 
-  // At the end of a call of `bytes`: prefetch for writing what the next one will write
-  // if it is like this one. Others read it last in the call before this.
+  // At the end of a call of `bytes`: prefetches for writing the lines that the next call writes if
+  // it is like this one. Peers read these lines last in the call before this one.
   void prefetch_next_for_write(size_t bytes) const noexcept;
 
   uint32_t op() const noexcept { return op_; }

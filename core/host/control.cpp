@@ -31,8 +31,9 @@ Control::Offsets Control::offsets(int size, int channels) {
   return o;
 }
 
-// Enough for a few chunks in flight, while all ranks' halves together stay well inside
-// a last-level cache. Between machines there are more, and a slot for each rank.
+// A half holds a few chunks in flight, while the halves of all ranks together stay well inside a
+// last-level cache. Groups on several machines get more, since their scratch has a slot for each
+// rank.
 size_t Control::scratch_half(int size, int together, uint64_t most) {
   const auto part_of = [](size_t all, int ranks, size_t few, size_t many) {
     return align(std::clamp(all / static_cast<size_t>(ranks), few, many), kPage);

@@ -1,10 +1,10 @@
-// The control segment of one rank in one group: the words by which it
-// announces where it is, and its scratch. Only its owner writes it, with
-// two exceptions that have one writer each all the same: byte r of
-// `waiters` belongs to rank r, and so does word r of each row of `pairs`.
+// The control segment of one rank in one group: the words by which the rank announces its
+// progress, and its scratch memory.
 //
-// Everything a peer reads here is treated as untrusted: indices
-// and sizes never come from this memory without a check.
+// Every word has one writer. The owner of the segment writes nearly all of it; byte r of
+// `waiters` and word r of each row of `pairs` are written by rank r alone.
+//
+// A peer does not trust what it reads here: no index and no size is used before a check.
 #pragma once
 
 #include "core/backend/segment.hpp"
@@ -12,27 +12,28 @@
 #include "kernels/host/slices.hpp"
 
 namespace symm::host {
-// Take a line away from the ranks that read it last, without
-// waiting for it. A store that comes later then finds it here,
-// which is worth a third of a small collective. Never faults.
+// Fetch a cache line for writing, without waiting for it. The ranks that read it last lose it,
+// and a later store finds it in this processor's cache, which saves a third of a small
+// collective. Never faults.
 inline void prefetch_for_write(const void* line) noexcept {
 #if defined(__x86_64__)
-  // gcc makes a plain prefetch of __builtin_prefetch()
+  // gcc turns __builtin_prefetch() into a prefetch for reading.
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 #else
   __builtin_prefetch(line, 1);
 #endif
 }
 
-// Entering call number `op` publishes this line. Two alternate.
+// The line by which a rank enters call number `op`. Two lines alternate from call to call.
 struct alignas(kLine) EntryLine {
   Word op;
-  uint32_t hash;  // of the arguments that must agree
+  uint32_t hash;  // hash of the arguments that must agree
   std::byte payload[kEntryPayload];
 };
 static_assert(sizeof(EntryLine) == kLine);
 
-// The arguments themselves, read by a peer only when hashes differ, to say what does.
+// The arguments behind EntryLine::hash. A peer reads them only when the hashes differ, to say
+// which argument does.
 struct alignas(kLine) SignatureLine {
   CallSignature signature;
 };
@@ -41,12 +42,12 @@ struct alignas(kLine) WordLine {
   Word word;
 };
 
-// What the owner is waiting for, if anything: asked by a peer whose deadline passes
-// while it waits for the owner. For blame only.
+// The rank and the word that the owner waits for, if any. A peer whose deadline passes while it
+// waits for the owner reads this line, to find the rank to blame; nothing else depends on it.
 struct alignas(kLine) WaitLine {
   Word peer;  // rank + 1, or 0
   Word in_own_segment;
-  Word offset;  // of the awaited word in the peer's segment, or the owner's
+  Word offset;  // where the awaited word lies in the segment of the peer, or of the owner
   Word target;
 };
 
@@ -56,20 +57,21 @@ struct ControlHeader {
   int32_t rank;
   int32_t size;
   int32_t channels;
-  uint32_t layout;  // version of what follows
+  uint32_t layout;  // version of the segment's layout
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
 inline constexpr uint32_t kControlLayout = 5;
 
 class Control {
  public:
-  // Half of the scratch: of at most `most` bytes in all, or as
-  // is fastest if that is 0. `together`: ranks of the machine
-  // that has most of them, of several; 0: there is one.
+  // Bytes of one of the two halves of the scratch. `most` bounds both halves together; 0 asks for
+  // the fastest size. `together` is the largest number of ranks on one machine, or 0 if the group
+  // has one machine only.
   static size_t scratch_half(int size, int together, uint64_t most);
   static size_t bytes(int size, int channels, size_t half);
 
-  Control() = default;  // of a rank on another machine
+  // The segment of a rank on another machine, which cannot be mapped.
+  Control() = default;
   Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half);
 
   bool is_mapped() const noexcept { return base_ != nullptr; }
@@ -79,27 +81,25 @@ class Control {
     return at<SignatureLine>(kSignatures)[op & 1U].signature;
   }
   Word& step() const { return at<WordLine>(kStep)->word; }
-  // Not 0 once the owner has left a call with an error.
-  // From then on its operands are its caller's again.
+  // Not 0 once the owner has left a call with an error: its caller may then reuse the operands.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
   WaitLine& waiting() const { return *at<WaitLine>(kWaiting); }
-  // How often the owner has come to the barrier of all ranks on a channel, for its
-  // count-th barrier there: two lines alternate, so that one can be claimed while the
-  // other is read. One channel more than users have, for finalize.
+  // The number of barriers of all ranks that the owner has entered on a channel, as published for
+  // its count-th barrier there. Two lines alternate, so that one can be prefetched for writing
+  // while peers read the other. One more channel than users have serves finalize.
   Word& barrier(int channel, uint32_t count) const {
     return at<WordLine>(kBarriers)[static_cast<uint32_t>(channel) * 2 + (count & 1U)].word;
   }
   std::span<Waiter> waiters() const {
     return {at<Waiter>(at_.waiters), static_cast<size_t>(size_)};
   }
-  // Barriers of subsets: word [channel][source]
-  // counts how often `source` has come for the owner.
+  // Barriers of subsets: word [channel][source] counts the arrivals of `source` for the owner.
   Word& pair(int channel, int source) const {
     return at<Word>(at_.pairs)[(static_cast<size_t>(channel) * static_cast<size_t>(size_) +
                                    static_cast<size_t>(source)) *
                                kPairWords];
   }
-  // Beside it, for which set the last two of these were.
+  // The sets of ranks of the last two arrivals that pair(channel, source) counts.
   Word& pair_set(int channel, int source, uint32_t count) const {
     return (&pair(channel, source))[1 + (count & 1U)];
   }
@@ -113,7 +113,7 @@ class Control {
   uint32_t offset_of(const Word& word) const {
     return static_cast<uint32_t>(reinterpret_cast<const std::byte*>(&word) - base_);
   }
-  // Null for what is no word before the scratch.
+  // The word at an offset; null unless the offset is that of a word before the scratch.
   const Word* word_at(uint32_t offset) const {
     return offset < at_.scratch && offset % sizeof(Word) == 0 ? at<Word>(offset) : nullptr;
   }
@@ -130,7 +130,10 @@ class Control {
   static constexpr size_t kBarriers = kWaiting + kLine;
 
   struct Offsets {
-    size_t waiters, pair_waiter, pairs, scratch;
+    size_t waiters;
+    size_t pair_waiter;
+    size_t pairs;
+    size_t scratch;
   };
   static Offsets offsets(int size, int channels);
   template <class T>
@@ -145,8 +148,8 @@ class Control {
   Offsets at_{};
 };
 
-// A signal pad: a word for each channel and source, which the source writes; behind
-// them, on lines of their own, the owner's waiter byte, and a bell for each source.
+// A signal pad. It begins with a word for each channel and source, which the source writes. Lines
+// of their own follow, with the owner's waiter byte and a bell for each source.
 class Pad {
  public:
   using SignalWord = std::atomic<uint64_t>;
@@ -173,6 +176,7 @@ class Pad {
     return (words + kLine - 1) / kLine * kLine + kLine;
   }
   std::byte* base_;
-  int size_, channels_;
+  int size_;
+  int channels_;
 };
 }  // namespace symm::host

@@ -24,8 +24,8 @@ namespace symm::host {
 namespace {
 struct TransportShare {
   uint64_t bytes;
-  Processors processors;  // that the rank may use
-  uint32_t registered;    // for asymmetric fences
+  Processors processors;  // processors that the rank may use
+  uint32_t registered;    // not 0: the rank has registered for asymmetric fences
   PlanValues values;
 };
 }  // namespace
@@ -51,7 +51,7 @@ Controls::Controls(TransportContext context, const PlanValues& values, RemoteRan
 }
 
 OutgoingMessage Controls::share() const {
-  // As they were when the fencing was chosen, which is to be the same on all ranks.
+  // Each rank tells what its own fencing was chosen from, so that all ranks choose alike.
   const TransportShare body{Control::bytes(context_.size, context_.channels, half_), processors_,
       registered_ ? 1U : 0U, values_};
   OutgoingMessage share{{}, {mine_.segment()->fd()}};
@@ -93,29 +93,28 @@ void Controls::connect(int peer, Message message) {
   fencing_ = fencing_of_group();
 }
 
-// What the last to connect leaves is the same on all ranks: the processors of all, and
-// whether all are registered. Ranks that share processors sleep in nearly every call,
-// where the kernel's barrier would cost more than the writer's.
+// The fencing is the same on all ranks once all have connected: it follows from the processors of
+// all ranks and from whether all have registered. Ranks that share processors sleep in nearly every
+// call; for them the kernel's barrier would cost more than the writer's fence.
 Fencing Controls::fencing_of_group() const noexcept {
   const bool enough = processors_.count() >= static_cast<size_t>(context_.size);
   return remote_ == nullptr && registered_ && enough ? Fencing::asymmetric : Fencing::symmetric;
 }
 
-// This rank leaves the call, and its caller may overwrite the operands. A peer that is
-// late and still reads them learns by this word that its result may be wrong.
+// Announces that this rank leaves the call, after which its caller may overwrite the operands. A
+// late peer that still reads them learns by this word that its result may be wrong.
 void Controls::give_up() noexcept {
   mine_.gave_up().store(1, std::memory_order_seq_cst);
   fence();
 }
 
-// Asked at the end of a call: had a peer given up before, then
-// what was read of its memory may be anything. Its word is only
-// written once, so the line stays in this processor's cache.
+// Called at the end of a call. If a peer gave up before, the data read from its memory may be
+// anything. A peer writes its word once at most, so the line stays in this processor's cache.
 void Controls::throw_if_any_rank_aborted(LazyDeadline& deadline, const char* what) {
   fence();
   for (const Peer& peer : connected_) {
     if (peer.gave_up->load(std::memory_order_relaxed) == 0) continue;
-    // Why, the mesh is about to tell: wait for that.
+    // The mesh is about to tell why the peer gave up: wait for that revocation.
     constexpr uint32_t kNever = 2;
     await(*peer.gave_up, kNever, (*this)[peer.rank].waiters()[static_cast<size_t>(context_.rank)],
         peer.rank, deadline, what);
@@ -124,7 +123,7 @@ void Controls::throw_if_any_rank_aborted(LazyDeadline& deadline, const char* wha
 
 void Controls::fail(Failure failure) {
   give_up();
-  // Somebody may have been first; all ranks then report that.
+  // If another rank failed first, all ranks report its failure.
   context_.fail(failure);
   context_.revocation->throw_if_revoked();
   throw Error(std::move(failure));
@@ -142,9 +141,9 @@ int Controls::waits_for(int rank) const noexcept {
   return word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed)) ? -1 : peer;
 }
 
-// Who is to blame when `peer` does not come in time: it may itself be waiting for
-// somebody. A rank whose awaited word is there could go on and does not, so it is
-// stopped or busy elsewhere. In a circle everybody is as guilty as the next.
+// The rank to blame when `peer` does not come in time: `peer` may itself be waiting for another
+// rank. A rank whose awaited word is there could go on and does not, so it is stopped or busy. If
+// ranks wait for each other in a circle, `peer` is as good a choice as any.
 int Controls::culprit(int peer) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
@@ -157,12 +156,13 @@ int Controls::culprit(int peer) const noexcept {
   return peer;
 }
 
-// All ranks that find it shall say the same, so they look at what all make: what most
-// make is right, of equals what the lowest rank makes; the lowest rank that makes
-// something else is to blame. Ranks that do not come soon are left out.
+// All ranks that detect the mismatch report the same, since they compare the calls of all ranks
+// that have entered: the call that most ranks make is right, in a tie that of the lowest rank, and
+// the lowest rank that makes another call is to blame. Ranks that do not enter soon are left out.
 void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
     const std::function<CallSignature(int)>& said, Deadline deadline) {
-  const uint64_t soon_ms = context_.check ? 2'000 : 200;  // who checks waits for all in any case
+  // In checked mode every rank waits for all entries in any case.
+  const uint64_t soon_ms = context_.check ? 2'000 : 200;
   const auto all_entered = [&] {
     for (int rank = 0; rank < context_.size; ++rank) {
       if (!entered(rank) && !context_.revocation->departed(rank)) {
@@ -210,7 +210,7 @@ WaitEnd Controls::await_condition(
   };
 
   bool polling = true;
-  const auto unreachable = [&] {  // asked before it sleeps
+  const auto unreachable = [&] {  // wait_condition() calls this before it sleeps
     if (std::exchange(polling, false)) remote_->polls(Polling::ends);
     remote_->polls(Polling::sleeps);
     return condition.unreachable();
@@ -246,7 +246,7 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
                           : wait_word(word, target, waiter, peer, *context_.revocation, spin_,
                                 deadline, fencing_, what);
 
-  // After a failure it stays: peers that time out a moment later shall come to the same rank.
+  // After a failure the line stays, so that peers that time out later blame the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);
 

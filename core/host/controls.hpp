@@ -1,27 +1,28 @@
-// The control segments of all ranks of a group, and how one
-// rank waits for another there: with a deadline, for as long
-// as nobody has failed, and so that the one to blame is found.
+// The control segments of all ranks of a group, and the waits of one rank for another. Every wait
+// has a deadline, ends when any rank of the group fails, and finds the rank to blame.
 #pragma once
 
 #include "core/backend/plan_table.hpp"
 #include "core/host/control.hpp"
 
 namespace symm::host {
-// The ranks on other machines, of a group that has such.
-// There every wait asks them for progress while it looks.
+// The ranks on other machines, in a group that spans several. Every wait in such a group makes
+// progress on their messages while it polls.
 class RemoteRanks : public DeviceTransport {
  public:
-  virtual bool progress() noexcept = 0;  // what has come from them is taken in; false: nothing had
+  // Takes in the messages that have arrived; false if there were none.
+  virtual bool progress() noexcept = 0;
   virtual void polls(Polling what) noexcept = 0;
-  virtual bool has_left(int rank) noexcept = 0;  // any rank; and what it sent before is here
-  // Controls::waits_for() of a rank on another machine; -1 also where it does not say.
+  // Whether `rank`, on any machine, has left the group, and all that it sent before has arrived.
+  virtual bool has_left(int rank) noexcept = 0;
+  // Controls::waits_for() for a rank on another machine; -1 also if that rank does not answer.
   virtual int blocked_on(int rank) noexcept = 0;
 };
 
 class Controls {
  public:
-  // `remote`: null on one machine. The segments of ranks
-  // on others stay as they are now, not mapped.
+  // `remote` is null in a group on one machine. The segments of ranks on other machines are never
+  // mapped.
   Controls(TransportContext context, const PlanValues& values, RemoteRanks* remote);
 
   OutgoingMessage share() const;
@@ -41,25 +42,28 @@ class Controls {
   }
   WaitEnd await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const;
 
-  // Wait, or revoke the group and throw: `what` says what was awaited.
+  // Waits until `word` has reached `target`; otherwise revokes the group and throws. `what` names
+  // the call in messages.
   void await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline,
       const char* what);
-  // Until `peer` has stored `target` in a word of its
-  // own segment, of those for which it wakes all ranks.
+  // Waits until `peer` has stored `target` in a word of its own segment for which it wakes all
+  // ranks.
   void await(Word& word, uint32_t target, int peer, LazyDeadline& deadline, const char* what) {
     if (!reached(word, target)) {
       await(word, target, (*this)[peer].waiters()[static_cast<size_t>(context_.rank)], peer,
           deadline, what);
     }
   }
-  // Whom `rank`, whose segment is mapped, waits for in vain; -1: nobody.
+  // The rank that `rank` waits for and whose word is not there yet; -1: none. The segment of `rank`
+  // must be mapped.
   int waits_for(int rank) const noexcept;
   void throw_if_any_rank_aborted(LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
-  // Ranks make different calls: what each of those that have entered it has `said`.
+  // Fails with a mismatch: ranks make different calls. `said` gives the signature of each rank that
+  // has `entered` call number `call`.
   [[noreturn]] void fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
       const std::function<CallSignature(int)>& said, Deadline deadline);
-  // In bytes.
+  // Fails with a mismatch: `peer` sent `sent` bytes, and this rank expected `expected`.
   [[noreturn]] void fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected);
 
  private:
@@ -70,10 +74,10 @@ class Controls {
   TransportContext context_;
   RemoteRanks* remote_;
   PlanValues values_;
-  size_t half_;            // of the scratch
-  Processors processors_;  // that any rank known so far may use
+  size_t half_;            // bytes of one half of the scratch
+  Processors processors_;  // processors that any rank connected so far may use
   SpinPolicy spin_;
-  bool registered_;  // all ranks known so far are, for asymmetric fences
+  bool registered_;  // every rank connected so far has registered for asymmetric fences
   Fencing fencing_;
   std::vector<Control> controls_;  // by group rank
   Control& mine_;

@@ -15,7 +15,7 @@
 
 namespace symm::host {
 namespace {
-// Which operands a zero-copy algorithm touches on which ranks.
+// The operands that a zero-copy algorithm touches on other ranks.
 struct Touched {
   explicit Touched(const CollectiveCall& call) noexcept
       : remote(remote_operands(call.collective)), root(call.root) {}
@@ -73,8 +73,8 @@ OperandExchange::Key OperandExchange::key_of(const CollectiveCall& call) const n
       call.recv};
 }
 
-// False if one of them is gone: its user released it
-// since the directory was asked for its generation.
+// Holds the remembered memories for this call. False if one is gone: its user released it after
+// the directory was asked for its generation.
 bool OperandExchange::hold_remembered() {
   for (const auto& memory : memories_) {
     held_.push_back(memory.lock());
@@ -83,7 +83,7 @@ bool OperandExchange::hold_remembered() {
   return true;
 }
 
-// Mine, with the memories they lie in held.
+// This rank's operands; the memories that they lie in are held.
 OperandExchange::Operands OperandExchange::operands_of(const CollectiveCall& call, const Key& key) {
   Located send = locate(directory_, call.send, key.send_bytes);
   Located recv = locate(directory_, call.recv, key.recv_bytes);
@@ -95,20 +95,21 @@ OperandExchange::Operands OperandExchange::operands_of(const CollectiveCall& cal
   return mine;
 }
 
-// From what all ranks say to addresses here.
+// Turns what all ranks announced into addresses here. Returns -1, or the rank whose operand lies in
+// a memory that is not known here.
 int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
   const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer, std::byte*& to,
                            size_t* room = nullptr) {
     to = nullptr;
     if (room != nullptr) *room = 0;
     if (id == 0) return true;
-    // Nearly always all ranks use one memory, or one for each operand.
+    // Nearly always all ranks use the same memory, or the same one for each operand.
     auto known = std::find_if(
         held_.begin(), held_.end(), [id](const auto& memory) { return memory->id == id; });
     if (known == held_.end()) {
       std::shared_ptr<const MemoryView> memory = directory_->numbered(id);
-      // Treating it as private memory here would make this
-      // rank settle on another algorithm than its peers.
+      // If this rank took an unknown memory for private memory, it would settle on another
+      // algorithm than its peers.
       if (memory == nullptr) return false;
       known = held_.insert(held_.end(), std::move(memory));
     }
@@ -125,7 +126,7 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
     const auto index = static_cast<size_t>(peer);
     const Operands& theirs = said_[index];
     std::byte* send = nullptr;
-    // Pieces are checked by who reads them, against the room that there is.
+    // The reader of a piece checks its length against peer_room().
     const bool in_pieces = call.pieces != nullptr;
     if (!address(theirs.send_memory, theirs.send_offset, in_pieces ? 0 : key.send_bytes, peer, send,
             &peer_room_[index])) {
@@ -149,10 +150,10 @@ bool OperandExchange::is_readable(const CollectiveCall& call, const Operands& sa
          (said.in_place == 0 || !remote_operands(call.collective).out_of_place);
 }
 
-// Finds out where my operands lie, unless that is remembered.
+// Determines where this rank's operands lie. True if the remembered addresses still hold.
 bool OperandExchange::say(const CollectiveCall& call, const Key& key) {
   const bool remembered = key == key_ && hold_remembered();
-  key_.generation = 0;  // until all went well
+  key_.generation = 0;  // nothing is remembered until this call has succeeded
   if (!remembered) said_[static_cast<size_t>(rank_)] = operands_of(call, key);
   return remembered;
 }

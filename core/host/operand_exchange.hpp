@@ -1,13 +1,13 @@
-// For zero-copy collectives all ranks tell each other where their operands lie.
+// For zero-copy collectives, ranks tell each other where their operands lie.
 //
-// Zero-copy is possible if every operand that is touched from elsewhere is symmetric
-// memory; all ranks see the same facts and so conclude the same. What a peer says is
-// checked against the memory's true size before it becomes an address.
+// Zero copy is possible if every operand that another rank touches is symmetric memory. All ranks
+// see the same facts and so conclude the same. An offset from a peer is checked against the
+// memory's true size before it becomes an address.
 //
-// Programs repeat their calls, and looking two addresses up costs more than a small
-// collective. So what was found out last time is kept, and holds for as long as all
-// ranks say the same again and no memory came to the group or left it. It is remembered
-// without being held: a memory that its user releases is unmapped then.
+// Programs repeat their calls, and looking up two addresses costs more than a small collective. So
+// the addresses of the last call are kept. They hold as long as all ranks announce the same
+// operands again and no memory has joined or left the group. The memories are remembered without
+// being held: a memory that its user releases is unmapped at once.
 #pragma once
 
 #include "core/backend/backend.hpp"
@@ -18,13 +18,13 @@ class OperandExchange {
  public:
   OperandExchange(const MemoryDirectory* directory, int rank, int size);
 
-  // Could the call be zero-copy as far as this rank knows? From any thread.
+  // Whether this rank's operands permit zero copy. From any thread.
   bool symmetric_here(const CollectiveCall& call) const;
 
-  // Enters the call, after `before_entry(can my send be read by others?)`, and awaits
-  // all entries. Returns the rank whose operand lies in no memory that is known here,
-  // or -1. Then what follows is valid until the next exchange; the memories stay mapped
-  // for the life of a Hold made before.
+  // Calls `before_entry(can peers read my send operand?)`, enters the call, and awaits the entries
+  // of all ranks. Returns -1, or the rank whose operand lies in a memory that is not known here.
+  // After -1 the accessors below are valid until the next exchange; the memories stay mapped for
+  // the life of a Hold that was made before.
   template <class BeforeEntry>
   int exchange(const CollectiveCall& call, Sync& sync, BeforeEntry&& before_entry) {
     const Key key = key_of(call);
@@ -36,7 +36,7 @@ class OperandExchange {
   // Where each rank's operands are mapped here; null for private memory.
   const std::byte* const* peer_send() const noexcept { return peer_send_.data(); }
   std::byte* const* peer_recv() const noexcept { return peer_recv_.data(); }
-  // From peer_send() to the end of the memory.
+  // Bytes from peer_send() to the end of its memory.
   const size_t* peer_room() const noexcept { return peer_room_.data(); }
 
   class Hold {
@@ -50,7 +50,7 @@ class OperandExchange {
   };
 
  private:
-  // As published by a rank when it enters a call. Memory 0 is private memory.
+  // The operands that a rank announces when it enters a call. Memory 0 is private memory.
   struct Operands {
     uint64_t send_memory;
     uint64_t send_offset;
@@ -61,9 +61,9 @@ class OperandExchange {
   };
   static_assert(sizeof(Operands) <= kEntryPayload);
 
-  // What the result of an exchange depends on here, besides what the ranks say.
+  // The local facts that the result of an exchange depends on.
   struct Key {
-    uint64_t generation = 0;  // of the directory; 0: nothing remembered
+    uint64_t generation = 0;  // generation of the directory; 0: nothing is remembered
     Collective collective{};
     int root = 0;
     size_t send_bytes = 0;
@@ -86,12 +86,12 @@ class OperandExchange {
   const int size_;
 
   Key key_;
-  std::vector<Operands> said_;  // by rank, the last time
+  std::vector<Operands> said_;  // by rank, as announced for the last call
   bool all_symmetric_ = false;
   std::vector<const std::byte*> peer_send_;
   std::vector<std::byte*> peer_recv_;
   std::vector<size_t> peer_room_;
-  std::vector<std::weak_ptr<const MemoryView>> memories_;  // all that the addresses lie in
-  std::vector<std::shared_ptr<const MemoryView>> held_;    // the same, during a call
+  std::vector<std::weak_ptr<const MemoryView>> memories_;  // the memories of all addresses
+  std::vector<std::shared_ptr<const MemoryView>> held_;    // the memories that a call keeps mapped
 };
 }  // namespace symm::host

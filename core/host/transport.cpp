@@ -43,7 +43,7 @@ Tuning tuning_of(const PlanValues& values) {
   return {value("ll"), value("one_shot"), value("step")};
 }
 
-// The same for all orders of a set.
+// A number that identifies a set of ranks, whatever their order.
 uint32_t set_of(std::span<const int32_t> ranks) {
   uint64_t sum = 0;
   for (const int32_t rank : ranks) {
@@ -103,7 +103,7 @@ void HostTransport::barrier(
         peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
   }
 
-  // All are here; but between machines that is told by way of others.
+  // All are here. Between machines the news of it still takes messages, which need a deadline.
   LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.remote() != nullptr
                             ? context_.timeout_ms
                             : timeout_ms);
@@ -118,7 +118,7 @@ void HostTransport::barrier(
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
 
-// The first who is not here; -1: all are.
+// The first rank that has not entered the barrier; -1: all have.
 int HostTransport::missing(std::span<const int32_t> ranks, int channel, bool all) {
   if (RemoteRanks* remote = controls_.remote(); remote != nullptr) remote->progress();
   const BarrierState& state = barriers_[static_cast<size_t>(channel)];
@@ -150,7 +150,7 @@ void HostTransport::await_everybody(int channel, uint32_t count, LazyDeadline& d
 
 void HostTransport::note_arrival(
     const Control& owner, int channel, int source, uint32_t count, uint32_t set) const {
-  // in view with the count
+  // The publication of the count makes the set visible as well.
   owner.pair_set(channel, source, count).store(set, std::memory_order_relaxed);
   publish(owner.pair(channel, source), count, owner.pair_waiter(), controls_.fencing());
 }
@@ -182,8 +182,8 @@ void HostTransport::meet(int channel, uint32_t set, std::span<const int32_t> to,
   }
 }
 
-// A rank in a barrier of all, which waits for the first
-// of its machine, does not hear who comes to another set.
+// A rank in a barrier of all ranks waits for the first rank of its machine and so does not see
+// who enters a barrier of another set. This rank looks for that mistake on its behalf.
 void HostTransport::require_no_barrier_of_all(
     int channel, int peer, const Word& word, uint32_t target, LazyDeadline& deadline) {
   constexpr uint64_t kSoonMs = 100;
@@ -258,8 +258,8 @@ void HostTransport::send_signal(
   note_signal(memory, rank, channel, context_.rank, op, value);
 }
 
-// Only the source writes the word, but several of
-// its threads may, so it is added to atomically.
+// Only the source rank writes the word, but several of its threads may do so at a time; so the
+// addition is atomic.
 void HostTransport::note_signal(
     const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value) {
   const Pad pad = pad_of(memory, owner);
@@ -285,7 +285,8 @@ void HostTransport::note_value(
   ring(pad.bell(source), pad.waiter());
 }
 
-// `ranks` bring it about; of a wait in vain for one of them, that one is to blame.
+// Waits for a condition that `ranks` bring about. If all of them are one rank, that rank is to
+// blame for a wait that fails.
 void HostTransport::await(const MemoryView& memory, const Condition& condition,
     std::span<const int> ranks, LazyDeadline& deadline, const std::function<std::string()>& what) {
   const WaitEnd end =
@@ -313,15 +314,15 @@ void HostTransport::take_signal(
   const Pad::SignalWord& word = pad.word(channel, rank);
   std::atomic<uint64_t>& taken = taken_of(memory, channel, rank);
 
-  // Of several threads, one takes it, and the others wait on.
+  // If several threads wait, one of them takes the signal, and the others go on waiting.
   const auto takes = [&] {
     uint64_t before = taken.load(std::memory_order_seq_cst);
     return static_cast<int64_t>(word.load(std::memory_order_seq_cst) - before) > 0 &&
            taken.compare_exchange_strong(before, before + 1, std::memory_order_seq_cst);
   };
 
-  // An answer that is on its way is awaited before all else is made ready: a round trip
-  // takes 0.44 us so, and 0.51 otherwise.
+  // A signal that is about to arrive is awaited before the wait is prepared: a round trip takes
+  // 0.44 us this way, and 0.51 us otherwise.
   if (Predicate(takes).look(
           timeout_ms == Deadline::kNow ? 1 : std::clamp(controls_.spin().spins, 1U, 64U))) {
     return;
@@ -335,7 +336,7 @@ void HostTransport::take_signal(
   };
 
   await(memory, {takes, has_left, bells, true, rank, "wait_signal"}, {&rank, 1}, deadline,
-      std::ref(what));  // by reference: nothing is allocated
+      std::ref(what));  // a reference, so that std::function allocates nothing
 }
 
 SignalState HostTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
@@ -350,7 +351,7 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   size_t index = 0;
   uint64_t seen = 0;
 
-  // The first of `some` that holds.
+  // Finds the first signal of `some` that is as awaited.
   const auto holds_one = [&](std::span<const SignalWait> some) {
     for (size_t i = 0; i < some.size(); ++i) {
       seen = pad.word(some[i].channel, some[i].rank).load(std::memory_order_seq_cst);
@@ -393,7 +394,7 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   if (out_seen != nullptr) *out_seen = seen;
 }
 
-// Whoever writes the word by plain stores, a copy or a collective does not ring.
+// Writers that use plain stores, a copy or a collective ring no bell, so the wait polls as well.
 void HostTransport::wait_value(const MemoryView& memory, const void* word, size_t bytes,
     Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
@@ -449,7 +450,7 @@ void HostTransport::collective(const CollectiveCall& call) {
   stats_.add_collective(call, is_plain ? plain_collective(call) : collective_in_parts(call));
 }
 
-// With a factor, or RMSNorm.
+// Makes a call with a factor or with RMSNorm as plain calls of its parts.
 Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
   Algorithm algorithm{};
   const auto make = [&](const CollectiveCall& plain) { algorithm = plain_collective(plain); };
@@ -526,7 +527,7 @@ PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
 }
 
 PlanReport HostTransport::plan(const CollectiveCall& call) {
-  std::byte elsewhere{};  // as scratch is: not symmetric
+  std::byte elsewhere{};  // stands for the widened operands, which are not symmetric memory
   if (call.collective == Collective::allreduce_rmsnorm) {
     return plan_plain(RowsOfNorm(call, &elsewhere, wide_bytes()).plain_call());
   }

@@ -1,5 +1,5 @@
-// The host back end's half of a group: control
-// segments of all ranks, and what is done with them.
+// The transport of the host back end: barriers, signals and collectives on the control segments
+// of all ranks.
 #pragma once
 
 #include "core/base/timed_mutex.hpp"
@@ -7,7 +7,8 @@
 #include "core/host/operand_exchange.hpp"
 
 namespace symm::host {
-// Of a group on several machines core/multinode has the rest: `remote`, and what is virtual here.
+// core/multinode extends this class for groups on several machines: it passes `remote` and
+// overrides the virtual functions.
 class HostTransport : public Transport {
  public:
   HostTransport(TransportContext context, const PlanValues& values, RemoteRanks* remote = nullptr);
@@ -40,49 +41,51 @@ class HostTransport : public Transport {
 
  protected:
   static void require_no_stream(void* stream);
-  // `source` has come for the `count`th time for the owner
-  // of a segment, or stores a word of a pad for its owner.
+  // Store, in the name of rank `source`, its `count`th arrival for the owner of a segment, a signal
+  // in the owner's pad, or a value in the owner's block.
   void note_arrival(
       const Control& owner, int channel, int source, uint32_t count, uint32_t set) const;
   static void note_signal(
       const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value);
   static void note_value(
       const MemoryView& memory, int owner, int source, size_t offset, uint64_t value, size_t bytes);
-  // This rank has come for `peer`.
+  // Tells `peer` that this rank has entered the barrier.
   virtual void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t) {
     note_arrival(controls_[peer], channel, context_.rank, count, set);
   }
-  // As many barriers of all as `count`. What `everybody_`
-  // has is a barrier of a set also where it is all.
+  // Whether `peer` has entered `count` barriers of all ranks. A barrier of the ranks that
+  // `everybody_` lists is one of a set, even though these are all ranks.
   virtual bool has_come(int peer, int channel, uint32_t count) {
     return reached(controls_[peer].barrier(channel, count), count);
   }
   virtual void await_everybody(int channel, uint32_t count, LazyDeadline& deadline);
-  // Before this rank comes: what it has sent has arrived.
+  // Called before this rank enters a barrier: returns when all that it has put has arrived.
   virtual void settle_puts(int, LazyDeadline&) {}
-  // In a barrier of `set`: this rank comes for those of `to`, and those of `from` for it.
+  // A barrier of a set: tells the ranks of `to` that this rank is here, and waits until the ranks
+  // of `from` have told this rank so. `set` identifies the set.
   void meet(int channel, uint32_t set, std::span<const int32_t> to, std::span<const int32_t> from,
       LazyDeadline& deadline);
   void require_no_barrier_of_all(
       int channel, int peer, const Word& word, uint32_t target, LazyDeadline& deadline);
   [[noreturn]] void fail_sets(int channel, int peer);
-  // of who has come for this rank and was not awaited; 0: nobody
+  // The set of an arrival of `source` that this rank has not awaited; 0: there is none.
   uint32_t untaken_set(int channel, int source);
-  // of a group whose ranks tell each other; else empty
+  // All ranks, in a group whose barriers of all go by messages between ranks; else empty.
   std::vector<int32_t> everybody_;
-  // The turn is this call's. Returns by which algorithm it was made.
+  // Makes a call without a factor or a norm, under collective_mutex_. Returns the algorithm used.
   virtual Algorithm plain_collective(const CollectiveCall& call);
   virtual PlanReport plan_plain(const CollectiveCall& call) const;
-  // What scaled calls are made wide in; equal on all
-  // ranks. This stays in a cache of the second level.
+  // Bytes of the buffer in which scaled calls widen their operands; equal on all ranks. The size is
+  // that of half a cache of the second level, so that the buffer stays there.
   virtual size_t wide_bytes() const { return size_t{1} << 20; }
   virtual std::string why_impossible(const CollectiveCall& call) const;
   void require_possible(const CollectiveCall& call) const;
 
   Controls controls_;
-  const TransportContext& context_;  // of controls_
+  const TransportContext& context_;  // that of controls_
   Facts facts_;
-  PreparedCall prepared_;  // the last one
+  PreparedCall prepared_;  // the last call
+
  private:
   int missing(std::span<const int32_t> ranks, int channel, bool all);
   void barrier_of_all(int channel, LazyDeadline& deadline);
@@ -94,16 +97,18 @@ class HostTransport : public Transport {
   TimedMutex collective_mutex_;
   CallCounters calls_;
   std::vector<std::byte*> scratch_;
-  // of scaled calls: their operands, wide; of those with RMSNorm: sums. Empty before the first
+  // The widened operands of scaled calls, or the sums of calls with RMSNorm. Empty before the first
+  // such call.
   std::vector<std::byte> wide_;
   std::unique_ptr<NormScratch> norm_;
   OperandExchange operands_;
-  Plan settled_;  // of a call that is entered first
+  Plan settled_;  // the plan of a call whose form is settled after all have entered it
 
   struct BarrierState {
     TimedMutex turn;
     uint32_t count = 0;
-    std::vector<uint32_t> sent, taken;  // by peer, for barriers of subsets
+    std::vector<uint32_t> sent;   // arrivals told to each peer, for barriers of subsets
+    std::vector<uint32_t> taken;  // arrivals of each peer that were awaited
   };
   std::vector<BarrierState> barriers_;
 };
