@@ -1,4 +1,4 @@
-// From an address to the memory of a group that maps it, and whose block it is.
+// Finds the memory of a group that maps an address, and the rank whose block it is.
 #pragma once
 
 #include <map>
@@ -44,7 +44,7 @@ class AddressMap final : public MemoryDirectory {
 
   const int& rank_;
   mutable std::shared_mutex mutex_;
-  // By start of the mapping. A buffer that met twice on one
+  // The blocks by the start of their mapping. A buffer that went through two rendezvous of one
   // group has two memories at one address: the newest is found.
   std::map<uintptr_t, std::vector<Entry>> intervals_;
   // Adopted memory by its owner's addresses, which may overlap: the newest is found.

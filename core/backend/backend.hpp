@@ -1,6 +1,6 @@
-// What a back end must offer: memory that can be shared, and a transport, which is the
-// half of a group that moves bytes. Group, buffer and memory are written against these
-// interfaces and know nothing of memfds or drivers.
+// The interfaces of a back end: memory that can be shared, and a transport, which is the half of
+// a group that moves bytes. Group, buffer and memory are written against them and know nothing
+// of memfds or drivers.
 #pragma once
 
 #include "core/backend/stats.hpp"
@@ -11,8 +11,8 @@
 namespace symm {
 enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
 
-// By which a driver finds memory without a descriptor,
-// also on another machine. All zero: there is none.
+// A handle by which a driver finds memory without a descriptor, even from another machine.
+// All zero: there is none.
 using FabricHandle = std::array<std::byte, 64>;
 
 // How a block lies in the memory behind its descriptor.
@@ -20,16 +20,16 @@ using FabricHandle = std::array<std::byte, 64>;
 struct BlockExtent {
   uint64_t bytes = 0;
   uint64_t mapped = 0;    // all of the memory that it is a piece of
-  uint64_t offset = 0;    // of the piece
+  uint64_t offset = 0;    // where the piece begins
   uint64_t on_host = 0;   // 1: memory of a device's host, for the host to touch, too
-  FabricHandle fabric{};  // of the same memory as the descriptor
+  FabricHandle fabric{};  // handle of the memory behind the descriptor
   bool is_possible() const noexcept {
     return bytes != 0 && mapped >= bytes && offset <= mapped - bytes && on_host <= 1;
   }
 };
 
-// What lets another process map a block; both rendezvous
-// and sharing by tokens hand it over, each in its own way.
+// The facts by which another process maps a block. Rendezvous sends them in a message, and a
+// token's exporter in its answer.
 struct ShareableHandle {
   BlockExtent extent;
   int fd = -1;  // borrowed from the block
@@ -41,19 +41,19 @@ class Block {
   virtual ~Block() = default;
   virtual std::byte* data() const noexcept = 0;
   virtual size_t size() const noexcept = 0;
-  virtual size_t mapped() const noexcept { return size(); }  // of address space
+  virtual size_t mapped() const noexcept { return size(); }  // address space in bytes
   virtual size_t page_bytes() const noexcept { return 0; }   // 0: not known
-  // What another process needs to map it. Throws
-  // Error(unsupported) for a block that cannot be shared.
+  // The facts by which another process maps the block. Throws Error(unsupported) for a block that
+  // cannot be shared.
   virtual ShareableHandle share() const {
     throw Error(Status::unsupported, "a block of this kind cannot be shared");
   }
-  // share() will not be called again, so a descriptor need not be kept.
+  // Promises that share() will not be called again, so the block may close its descriptor.
   virtual void will_not_be_shared() noexcept {}
-  // Where the mapping begins that data() lies in.
+  // The start of the mapping that data() lies in.
   virtual std::byte* start() const noexcept { return data(); }
-  // Of adopted memory: where its owner had it mapped
-  // when it was adopted, and whether it is there still.
+  // For adopted memory: the address at which its owner had it mapped when it was adopted, and
+  // whether the owner has it mapped there still.
   virtual const std::byte* owners_address() const noexcept { return nullptr; }
   virtual bool still_at_owner() const noexcept { return false; }
   // A DMA-BUF of the pages of a piece, which starts at a page. Throws
@@ -63,17 +63,17 @@ class Block {
         Status::unavailable, "buffer: memory of the host back end cannot be exported as DMA-BUF");
   }
 
-  // What its owner has issued on `stream` so far uses this block, or others of the same
-  // device. False in a capture, whose replays are uses that nobody sees. Where nothing
-  // outlives a call there is nothing to do.
+  // Records that the work issued on `stream` so far uses this block, or others of the device. False
+  // in a capture, since nobody sees the uses by its replays. A back end in which no work outlives a
+  // call has nothing to record.
   virtual bool record_use(void* stream) {
     if (stream != nullptr) {
       throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
     }
     return true;
   }
-  // What record_use() said for this block. From then on its release waits for uses that
-  // were recorded only, unless one was not.
+  // Notes an answer of record_use(). From then on the release of the block waits for recorded uses
+  // only, unless one use could not be recorded.
   void note_use(bool recorded) noexcept {
     uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed);
   }
@@ -85,14 +85,14 @@ class Block {
   std::atomic<uint8_t> uses_{0};
 };
 
-// Where a block is to lie.
+// The placement that a user asks for.
 struct Placement {
   bool on_host = false;  // in memory of the host, though the group may work on a device
   int node = kNearest;   // the NUMA node of that
   static constexpr int kNearest = -1;
-  size_t alignment = 0;   // of its address here, a power of two; 0: as it comes
+  size_t alignment = 0;   // alignment of the local address, a power of two; 0: any
   size_t page_bytes = 0;  // its pages have at least so many, a power of two; 0: as they come
-  // what is mapped is a multiple of it, where the back end has a use for that: block_unit()
+  // The mapped size is a multiple of this unit, in back ends for which it matters: block_unit().
   size_t unit = 1;
 };
 
@@ -110,7 +110,7 @@ class ShareableMemory {
   virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
   static constexpr size_t kWhole = 0;
   static constexpr size_t kAdoptedAlignment = 16;  // what a thread of a kernel moves at a time
-  // The same by a descriptor, which stays its owner's.
+  // Adopts memory by its descriptor, which stays its owner's.
   virtual std::shared_ptr<Block> adopt(
       int fd, [[maybe_unused]] uint64_t offset, [[maybe_unused]] size_t bytes) {
     throw Error(Status::unsupported,
@@ -130,7 +130,7 @@ void append(OutgoingMessage& message, const Part& part) {
   const auto bytes = std::as_bytes(std::span(&part, 1));
   message.body.insert(message.body.end(), bytes.begin(), bytes.end());
 }
-// With which a message of that size or more begins.
+// The struct at the beginning of a message that is at least as large.
 template <class Part>
 Part first_of(const Message& message) {
   Part part;
@@ -147,22 +147,22 @@ struct PlanReport {
   std::string reason;
 };
 
-// Where a rank's blocks of a memory are mapped here, and by
-// what number all ranks know it. Transports look operands up
-// in it. Blocks and pads of ranks on other machines are null.
+// The local addresses of all blocks of a memory, and the number by which all ranks know the memory.
+// Transports look operands up in it. Blocks and pads of ranks on other machines are null.
 struct MemoryView {
   uint64_t id = 0;
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
-  int channels = 0;  // of the pads
+  int channels = 0;  // signal channels of a pad
   // Signals that this rank has taken, [channel][source];
   // where kernels take them, the device counts instead.
   mutable std::vector<std::atomic<uint64_t>> taken;
   std::shared_ptr<const Block> adopted;  // this rank's block, if it is one
-  // keeps all of them mapped, also while a call still works on a released memory
+  // Keeps all blocks mapped, even while a call still works on a memory that was released.
   std::vector<std::shared_ptr<Block>> owned;
-  // where all blocks are reached at once; null, and then why: the same on all ranks
+  // The address that reaches all blocks at once. If it is null, the reason, which is the same on
+  // all ranks.
   std::byte* multicast = nullptr;
   std::string why_no_multicast;
 };
@@ -234,7 +234,7 @@ struct Machines {
   static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }
 };
 
-// What a group's configuration asks of its transport.
+// The part of a group's configuration that concerns its transport.
 struct TransportOptions {
   int channels = 0;
   bool check = false;
@@ -243,19 +243,19 @@ struct TransportOptions {
   bool any_order = false;      // floats may be combined so
   bool same_offsets = false;   // recvs that are symmetric memory lie alike on all ranks
   uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
-  uint64_t timeout_ms = 0;     // of calls that have none of their own
+  uint64_t timeout_ms = 0;     // for calls that give no time-out
 };
 
-// What a transport may ask of its group.
+// The services of its group that a transport may use.
 struct TransportContext : TransportOptions {
   int rank = 0;
   int size = 1;
   uint64_t group = 0;
   Transport* lender = nullptr;    // whose scratch this one works in; it lives longer
-  std::vector<int> lender_ranks;  // of this group's ranks, there
+  std::vector<int> lender_ranks;  // the number of each rank of this group in the lender
   std::vector<int64_t> pids;      // by group rank, for messages
   Machines machines;
-  Deadline until = Deadline::never();  // of creation
+  Deadline until = Deadline::never();  // deadline of the creation
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;
@@ -285,8 +285,8 @@ class OutOfBand {
   virtual Fd hand_out(int fd) = 0;
 };
 
-// What a transport of a device does beside; by itself,
-// what one of the host's memory does, which is nothing.
+// The operations that only a transport of a device has. This class itself is that of the host's
+// memory, where they do nothing.
 class DeviceTransport {
  public:
   virtual ~DeviceTransport() = default;
@@ -309,8 +309,8 @@ class DeviceTransport {
   virtual int max_memories() const noexcept { return 0; }
   // Blocks that are to be given one are a multiple of so many bytes.
   virtual size_t block_unit() const noexcept { return 1; }
-  // Where the device can read the addresses of a memory's
-  // blocks and pads; null where it reads the host's memory.
+  // Tables of the addresses of a memory's blocks and pads that the device can read; null where the
+  // device reads the host's memory.
   struct Tables {
     void* const* blocks = nullptr;
     void* const* pads = nullptr;
@@ -329,7 +329,7 @@ class Transport {
   // All peers are connected; called before the last vote.
   virtual void ready() {}
 
-  // empty: all
+  // No `ranks` means all ranks.
   virtual void barrier(
       std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;
   // Barrier of all ranks on `channel` that has happened when
@@ -337,16 +337,16 @@ class Transport {
   virtual void finish(int channel, uint64_t timeout_ms) {
     barrier({}, channel, timeout_ms, nullptr);
   }
-  // Signals and words. What this rank wrote before is visible to
-  // whoever has waited. A wait on the host throws Error(timeout)
-  // without revoking the group, and has then taken nothing.
+  // Signals and words. A rank that has waited sees everything that the signalling rank wrote
+  // before. A wait on the host that throws Error(timeout) does not revoke the group and has taken
+  // nothing.
   virtual void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op,
       uint64_t value, void* stream) = 0;
   virtual void take_signal(
       const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) = 0;
   virtual SignalState look_at_signal(const MemoryView& memory, int rank, int channel) = 0;
-  // Where the outputs are not null: the one that holds,
-  // the first of all; its value when that was seen.
+  // The outputs may be null. They are the index of the first signal that was as awaited, and the
+  // value that was seen.
   virtual void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any,
       uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) = 0;
   // Words of 4 or 8 bytes in blocks: rank `rank`'s, or one of this rank's own.
@@ -372,12 +372,12 @@ class Transport {
   virtual void collective(const CollectiveCall& call) = 0;
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
-  // What is issued on `stream` next comes after what was issued on `after`, or for
-  // kAllStreams on any stream by this group.
+  // Orders work issued on `stream` from now on after work already issued on `after`; kAllStreams
+  // stands for all work that this group has issued on any stream.
   virtual void stream_wait(void* stream, void* after) = 0;
   virtual bool stream_done(void* stream) = 0;
 
-  virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, and of a lender's
+  virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, or of the lender
   virtual uint64_t lent_bytes() const noexcept { return 0; }
   virtual int max_ranks() const noexcept { return kMostRanks; }
   // The group has failed: when this returns, nothing from
@@ -385,7 +385,7 @@ class Transport {
   virtual void let_go() noexcept {}
   virtual std::string engine() const { return ""; }  // that carries bytes between machines
 
-  // What it does beside. Asked in every call, so it is no virtual function.
+  // The operations of a device. Every call asks for them, so this function is not virtual.
   DeviceTransport& device() noexcept { return *device_; }
   GroupStats& stats() noexcept { return stats_; }
 
@@ -406,7 +406,7 @@ class Backend {
   virtual BackendKind kind() const noexcept = 0;
   virtual int device() const noexcept = 0;
   virtual ShareableMemory& memory() noexcept = 0;
-  // Of a signal pad: its channels * size words, and what the back end has behind them.
+  // Bytes of a signal pad: channels * size words, and what the back end stores behind them.
   virtual size_t pad_bytes(int size, int channels) const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;
 };

@@ -1,20 +1,21 @@
-// What the host back end wants to know of the machine.
+// Facts about the machine that the host back end depends on.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
 namespace symm::host {
-// Of one last-level cache; 0 if the system does not say.
+// Size of one last-level cache in bytes; 0 if the system does not tell.
 size_t last_level_cache_bytes();
 // Memory of the machine in bytes.
 size_t memory_bytes();
-// What can still be allocated without something being killed for it: of the machine,
-// and of this process's control group if it has a limit.
+// Bytes that can be allocated before the kernel has to kill a process: those of the machine, or
+// those of this process's control groups if they have a lower limit.
 size_t available_memory_bytes();
-// Of its control groups alone, of either version; SIZE_MAX if none has a limit.
+// Bytes that the limits of this process's control groups leave, of version 1 or 2; SIZE_MAX if
+// there is no limit.
 size_t available_in_control_groups(
     const std::string& mount = "/sys/fs/cgroup", const std::string& list = "/proc/self/cgroup");
-// As the processor calls itself, or "processor".
+// The processor's name for itself, or "processor".
 std::string processor_name();
 }  // namespace symm::host

@@ -1,6 +1,6 @@
-// Where one algorithm gives way to the next, by back end, number of ranks and machine:
-// from core/backend/plan_table.txt, which is compiled in, from a file of the user's,
-// and from single values in the environment, in this order.
+// The thresholds at which one algorithm gives way to the next, by back end, number of ranks and
+// machine. Three sources are read, each over the one before: core/backend/plan_table.txt, which is
+// compiled in; a file of the user's; single values in the environment.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,9 @@ enum class PlanOrigin : uint8_t { built_in = 0, file = 1, variable = 2 };
 
 struct PlanKey {
   const char* name;
-  uint64_t least, most, multiple;  // values that are allowed
+  uint64_t least;     // smallest allowed value
+  uint64_t most;      // largest allowed value
+  uint64_t multiple;  // allowed values are multiples of this
 };
 inline constexpr size_t kMaxPlanKeys = 24;
 
@@ -34,10 +36,10 @@ std::string plan_difference(
 
 class PlanTable {
  public:
-  // What is compiled in.
+  // The table that is compiled in.
   static PlanTable built_in();
-  // With the file that SYMM_PLAN_FILE names, if it is set, and with the values of
-  // SYMM_HOST_TUNE or SYMM_CUDA_TUNE over it.
+  // The built-in table under the file that SYMM_PLAN_FILE names, under the values of SYMM_HOST_TUNE
+  // or SYMM_CUDA_TUNE.
   static PlanTable from_environment(BackendKind backend);
 
   // More sections, which go before those that are there. `name` is what errors call the
@@ -49,8 +51,8 @@ class PlanTable {
   // "one_shot=64K,threads=256" for any number of ranks.
   void add_values(BackendKind backend, std::string_view text, const std::string& name);
 
-  // For a group of `size` ranks on the device of the name that `machine` gives, which
-  // is asked only if a section wants to know.
+  // The values for a group of `size` ranks. `machine` returns the name of the device; it is called
+  // only if a section depends on the name.
   PlanValues values(
       BackendKind backend, int size, const std::function<std::string()>& machine) const;
 

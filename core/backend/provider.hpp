@@ -1,4 +1,4 @@
-// What a back end must offer for its memory to be shared by tokens: memory of any
+// The interfaces that a back end implements for its memory to be shared by tokens: memory of any
 // device, and streams that wait for each other.
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace symm::ipc {
 using Id = std::array<std::byte, 16>;
 
-inline constexpr uint32_t kStreamWords = 256;  // of a validity board and of a lease ring
+inline constexpr uint32_t kStreamWords = 256;  // words of a validity board and of a lease ring
 inline constexpr uint32_t kNoWord = UINT32_MAX;
 inline constexpr uint64_t kPassed = uint64_t{1} << 62;  // more than any position
 
@@ -40,13 +40,13 @@ class Provider {
   virtual std::optional<int> device_of(const void* pointer) const = 0;
   // The device for which to map memory of `gpu`. Throws Error(unavailable).
   virtual int device_for(const Id& gpu, int asked) const = 0;
-  // Of a device; what it imports can be handed on.
+  // The memory of a device. Blocks that it imports can be exported again.
   virtual std::shared_ptr<ShareableMemory> memory(int device) const = 0;
   // Throws Error(invalid_argument) for a stream that the
   // back end does not know, or that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
   virtual void finish(void* stream, int device) const = 0;  // wait for it
-  // As Block::record_use().
+  // Block::record_use() for the blocks of a device.
   virtual bool record_use(void* stream, int device) const = 0;
   // A stream that comes after what was recorded, and after
   // `stream`; for kAllStreams after all that the device has to

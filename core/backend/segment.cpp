@@ -38,7 +38,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 using Piece = Segment::Piece;
 using Pages = Segment::Pages;
 
-// Which pieces of which inodes are mapped.
+// The pieces of files that this process has mapped, by inode.
 struct Registry {
   std::mutex mutex;  // not held while anything is mapped, which can take long
   std::map<Piece, std::weak_ptr<Segment>> segments;
@@ -115,9 +115,9 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
     throw system_error(error, "mmap", format("mapping %zu bytes of shared memory", bytes));
   }
 
-  // Hints, each of which may be unknown to the kernel: huge pages; page tables filled
-  // now rather than in the first collective; contents kept out of core dumps, which are
-  // also what delays the end of a crashed process.
+  // These are hints, and the kernel may not know them: use huge pages; fill the page tables now
+  // rather than in the first collective; keep the contents out of core dumps, whose writing delays
+  // the end of a crashed process.
   if (bytes >= kHugePage) madvise(aligned, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   madvise(aligned, bytes, MADV_POPULATE_WRITE);

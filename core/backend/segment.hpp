@@ -27,21 +27,22 @@ class Segment final : public Block {
   enum class Descriptor { close, keep };
   static std::shared_ptr<Segment> import(
       Fd fd, const BlockExtent& extent, Descriptor descriptor = Descriptor::close);
-  // Of `bytes` from the start, in pages of the system's size.
+  // The piece of `bytes` from the start, in pages of the system's size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
 
   struct Piece {
-    uint64_t device, inode;
+    uint64_t device;
+    uint64_t inode;
     size_t offset;  // in the file
-    size_t start;   // of the page that it begins in
+    size_t start;   // start of the page that the piece begins in
     size_t mapped;  // from there on
     size_t bytes;
     auto operator<=>(const Piece&) const =
         default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   };
   struct Pages {
-    size_t bytes;      // of one
-    size_t all_bytes;  // of the file
+    size_t bytes;      // bytes of one page
+    size_t all_bytes;  // bytes of all pages of the file
   };
 
   Segment(const Piece& piece, const Pages& pages, std::byte* start) noexcept

@@ -1,4 +1,4 @@
-// What was called on a group. Read by any thread, each number for itself.
+// Counts of the calls made on a group. Any thread may read them; each number is read by itself.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 namespace symm {
 class Counter {
  public:
-  // Where one thread at a time counts: a fifth of what a locked
-  // addition costs, which a small collective would notice.
+  // For counters that one thread at a time writes: costs a fifth of a locked addition, a difference
+  // that shows in a small collective.
   void add(uint64_t count) noexcept { set(value() + count); }
   void add_shared(uint64_t count) noexcept { value_.fetch_add(count, std::memory_order_relaxed); }
   void set(uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
@@ -26,17 +26,21 @@ class Counter {
 };
 
 struct GroupStats {
-  // of collectives and of algorithms, as in symm_group_stats_t
+  // The number of collectives, and of algorithms, as in symm_group_stats_t.
   static constexpr size_t kKinds = SYMM_PAGE_KINDS;
   struct PerCollective {
-    Counter calls, bytes;
+    Counter calls;
+    Counter bytes;
   };
-  // symm_page_counts_t, in the rank's page.
+  // Points to symm_page_counts_t in the rank's page.
   struct Shown {
     Counter call;  // counted under the transport's lock, as are the next two
     PerCollective collectives[kKinds];
     Counter algorithms[kKinds];
-    Counter signals_sent, signals_taken, waits, failures;  // from any thread
+    Counter signals_sent;  // this and the next three are counted by any thread
+    Counter signals_taken;
+    Counter waits;
+    Counter failures;
   };
   static_assert(sizeof(Shown) == sizeof(symm_page_counts_t));
 
@@ -52,7 +56,7 @@ struct GroupStats {
     shown.call.set(call);
     if (Trace::on()) Trace::note(call >> 16, static_cast<int>(call >> 8 & 0xFF) - 1);
   }
-  // `goes_on`: on a stream, for all that is known here.
+  // `goes_on`: the call may still be running on a stream.
   void add_collective(
       const CollectiveCall& call, Algorithm algorithm, bool goes_on = false) noexcept {
     PerCollective& its = shown.collectives[static_cast<size_t>(call.collective)];
@@ -62,7 +66,7 @@ struct GroupStats {
     if (!goes_on) shown.call.set(0);
     if (Trace::on()) Trace::note(call.bytes(), static_cast<int>(algorithm));
   }
-  // `call`, of which it is counted whether it failed.
+  // Makes `call`, and counts it if it fails.
   template <class Call>
   void counted(const Call& call) {
     try {
