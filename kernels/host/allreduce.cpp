@@ -13,7 +13,7 @@ namespace symm::host {
 namespace {
 bool is_root(const Execution& x) { return x.rank == x.call.root; }
 
-// In the operands of a reduce-scatter.
+// This rank's block in the operands of a reduce-scatter.
 Range my_block(const Execution& x) {
   const size_t begin = bytes_of(x) * static_cast<size_t>(x.rank);
   return {begin, begin + bytes_of(x)};

@@ -12,7 +12,7 @@
 
 namespace symm::host {
 namespace {
-// In what each rank hands out, where the block for me begins.
+// Offset of this rank's block in the operand that each rank sends.
 size_t block_for_me(const Execution& x) noexcept {
   return traits(x.call.collective).send_per_rank ? bytes_of(x) * static_cast<size_t>(x.rank) : 0;
 }
@@ -28,7 +28,7 @@ void blocks_ll(const Execution& x) {
   }
 }
 
-// In place, a chunk of recv is written after it went out as send.
+// An operand may be in place: a chunk of recv is written after that chunk of send was published.
 void blocks_staged(const Execution& x) {
   const auto take = [&](Range chunk, size_t at) {
     std::byte* to = x.recv() + chunk.begin;

@@ -1,23 +1,24 @@
-// What an algorithm of the host back end is given: the operands of one collective call
-// and the means to keep step with the other ranks. core/host implements Sync; the
-// algorithms know nothing of groups, segments or deadlines.
+// The input of an algorithm of the host back end: the operands of one collective call, and the
+// means to keep step with the other ranks. core/host implements Sync; the algorithms know nothing
+// of groups, segments or deadlines.
 //
-// The protocol. Every rank makes the same calls in the same order. A call
-// begins when a rank *enters* it, which publishes 56 bytes of its choice (its
-// inlined data, for LL). After that ranks keep step by *arriving*: each
-// arrival says "what I wrote before is there, what I read before I am done
-// with". An algorithm must perform the same number of arrivals on every rank.
+// The protocol. Every rank makes the same calls in the same order. A rank *enters*
+// a call, which publishes 56 bytes of the algorithm's choice (for LL, the operand
+// itself). After that, ranks keep step by *arriving*. An arrival promises that
+// everything the rank wrote before is visible, and that it has finished everything
+// it read before. An algorithm performs the same number of arrivals on every rank.
 //
-// Scratch. Each rank owns a scratch area that all ranks can read and write, in two
-// halves which alternate from call to call. Before run() is called (so before this rank
-// enters, and not only when it does) the executor waits until every rank has entered
-// the previous call. Who has entered the previous call has finished the one before it,
-// so the half that this call uses is no longer read or written by anybody, and this
-// rank may write its own half at once; an algorithm needs no arrival at its end to
-// protect scratch. It needs one where a rank leaves while others still read its
-// operands, or before others have written them: those are the caller's again on return.
-// Of other ranks' scratch an algorithm here only reads. A rank writes its own half, and
-// the operands of others in zero-copy forms.
+// Scratch. Each rank owns a scratch area that all ranks can read
+// and write. It has two halves, which alternate from call to call.
+//   1. Before run() is called, and so before this rank enters, the executor waits until every rank
+//      has entered the previous call.
+//   2. A rank that has entered the previous call has finished the call before that one.
+//   3. So no rank still reads or writes the half that this call uses, and this rank may write its
+//      own half at once.
+// An algorithm therefore needs no arrival at its end to protect scratch. It needs one if a rank
+// could return while others still read its operands, or before others have written them: on
+// return the operands belong to the caller again. An algorithm only reads other ranks' scratch.
+// It writes its own half and, in zero-copy forms, the operands of other ranks.
 #pragma once
 
 #include <array>
@@ -32,8 +33,8 @@ class Sync {
  public:
   virtual ~Sync() = default;
 
-  // Enter the call and publish `size` <= 56 bytes. What this rank wrote before is
-  // visible to whoever awaits the entry. Once a call, by every rank.
+  // Enters the call and publishes `size` <= 56 bytes. A rank that awaits the entry sees everything
+  // that this rank wrote before. Every rank calls this once in a call.
   virtual void enter(const void* payload, size_t size) = 0;
   // Wait until `peer` has entered this call; returns its 56 bytes, valid until this
   // rank's next call. Own rank allowed.
@@ -44,8 +45,7 @@ class Sync {
   // arrived more often, and own rank allowed.
   virtual void await(int peer) = 0;
 
-  // What `peer` sends to this rank is not what this
-  // rank expects: ends the call on all ranks. In bytes.
+  // Ends the call on all ranks: `peer` sends `sent` bytes to this rank, which expects `expected`.
   [[noreturn]] virtual void disagree(int peer, size_t sent, size_t expected) = 0;
 
   void await_all_entries(int size) {
@@ -67,12 +67,12 @@ struct Execution {
   const Plan& plan;
   int rank;  // mine
   int size;
-  // Where each rank's operands are mapped here; valid only if plan.zero_copy, in which
-  // case the call has been entered and all entries awaited before the algorithm starts.
+  // The addresses at which each rank's operands are mapped here. Valid only if plan.zero_copy; then
+  // the call has been entered and all entries awaited before the algorithm starts.
   const std::byte* const* peer_send;
   std::byte* const* peer_recv;
-  // Of a collective in pieces, where peer_send may be
-  // null for some: bytes of their memory from there on.
+  // In a collective in pieces, whose peer_send may be null for some ranks: the bytes from peer_send
+  // to the end of its memory.
   const size_t* peer_room;
   std::byte* const* scratch;  // each rank's half for this call, 64-byte aligned
   Sync& sync;
@@ -87,8 +87,8 @@ using Run = void (*)(const Execution& x);
 // exactly once, whatever the count and the size.
 void run(const Execution& x);
 
-// Of a collective in pieces, before the call is entered: leave
-// in my scratch where my pieces lie and, if they are `staged`
-// because others cannot read my send, the first of their chunks.
+// Prepares a collective in pieces before the call is entered: writes the table of this rank's
+// pieces into its scratch. If the pieces are `staged`, because other ranks cannot read this
+// rank's send, the first chunk of each is written there as well.
 void lay_out_pieces(const Execution& x, bool staged);
 }  // namespace symm::host

@@ -33,8 +33,8 @@ inline void reduce_into(
   reduce(reduction);
 }
 
-// What `rank` published on entering, or mine from where it comes from: the line that
-// holds it has gone to the rank that read it, and would have to come back.
+// The operand that `rank` published when it entered. This rank's own is read from send: the cache
+// line that was published has moved to the rank that read it.
 inline const std::byte* entered_operand(const Execution& x, int rank) {
   return rank == x.rank ? x.send() : x.sync.await_entry(rank);
 }

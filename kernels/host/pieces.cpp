@@ -38,7 +38,7 @@ std::byte* slot(const Execution& x, int owner, size_t round, int reader) noexcep
          (sends_to_each(x) ? static_cast<size_t>(reader) * x.plan.piece_bytes : 0);
 }
 
-// What moves of a piece in a round.
+// The part of a piece that moves in a round.
 Range part_of(const Execution& x, size_t bytes, size_t round) noexcept {
   return host::part_of({0, bytes}, round, x.plan.piece_bytes);
 }
@@ -63,7 +63,7 @@ void keep_part(
       [&](size_t to, size_t done, size_t part) { copy_planned(x, piece + to, from + done, part); });
 }
 
-// What all ranks said, found to be what this rank expects.
+// The pieces that all ranks announced, after the check that they are as long as this rank expects.
 struct Origins {
   explicit Origins(const Execution& x) : direct(x.size) {
     const Pieces& mine = *x.call.pieces;
@@ -92,7 +92,8 @@ struct Origins {
   size_t rounds = 0;        // equal on all ranks, as is any_direct
 };
 
-// What is staged, in as many rounds as it takes; `take(round)` takes what has come for me.
+// Moves the staged pieces, in as many rounds as it takes; `take(round)` copies the chunks that have
+// come for this rank.
 template <class Take>
 void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
   if (sources.rounds == 0) return;
@@ -118,8 +119,8 @@ void lay_out_pieces(const Execution& x, bool staged) {
   if (staged) fill_slot(x, 0);
 }
 
-// The operands that I can read come last: in place they come where my own operand lies,
-// of which all has been sent by then.
+// Operands that this rank can read directly are copied last. In place they overwrite this rank's
+// own operand, all of which has been sent by then.
 void exchange_pieces(const Execution& x) {
   Origins sources(x);
   const std::vector<Piece>& expected = x.call.pieces->recv;
@@ -144,7 +145,7 @@ void exchange_pieces(const Execution& x) {
   if (sources.any_direct) leave_together(x);
 }
 
-// In rounds if anything comes so, and otherwise all at the end.
+// Reduces in rounds if any piece is staged, and else everything at the end.
 void reduce_pieces(const Execution& x) {
   Origins sources(x);
   const size_t bytes = x.call.pieces->recv[0].bytes;

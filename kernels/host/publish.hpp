@@ -17,7 +17,7 @@ inline constexpr int kEveryRank = -1;
 struct Part {
   bool publishes = true;
   bool takes = true;
-  int peer = kEveryRank;  // whom it takes from and who takes from it
+  int peer = kEveryRank;  // the one rank that it exchanges slots with, or every rank
 };
 
 // Offset of a round's slot in every rank's scratch.
@@ -25,8 +25,9 @@ constexpr size_t slot_of(size_t round, size_t slot_bytes) noexcept {
   return round % kSlots * slot_bytes;
 }
 
-// fill(round) writes to this rank's slot, take(round) reads others'. At least one
-// round, whose slot is filled already if it was `announced` by entering.
+// Moves data through slots of scratch: fill(round) writes this rank's slot, take(round) reads those
+// of other ranks. There is at least one round. If its slot was `announced` by entering the call, it
+// is filled already.
 template <class Fill, class Take>
 void publish(
     const Execution& x, size_t rounds, Part part, Fill fill, Take take, bool announced = false) {
@@ -36,8 +37,8 @@ void publish(
 
   for (size_t round = 0; round < rounds; ++round) {
     if (part.publishes && round + 1 < rounds) fill(round + 1);
-    // Who only publishes need not wait for the readers of
-    // the last slots: the next call has other scratch.
+    // A rank that only publishes need not wait for the readers of the last slots: the next call
+    // uses the other half of scratch.
     if (part.takes || round + 2 < rounds) {
       if (part.peer == kEveryRank) {
         steps.await_all();

@@ -10,7 +10,7 @@ class Steps {
   explicit Steps(const Execution& x) noexcept
       : sync_(x.sync), size_(x.size), entered_(x.plan.entered) {}
 
-  // What I wrote so far is there; what I read so far I am done with.
+  // Tells all ranks that this rank's writes are visible and its reads finished.
   void announce() {
     if (entered_) {
       sync_.arrive();

@@ -99,8 +99,8 @@ class Staged {
   const Execution& x_;
   const bool wanted_;
   const Chunks chunks_;
-  const size_t chunk_bytes_;   // of a slot
-  const size_t result_bytes_;  // of a result slot: the largest slice
+  const size_t chunk_bytes_;   // bytes of a slot
+  const size_t result_bytes_;  // bytes of a result slot, which holds the largest slice
   Sources sources_;
 };
 }  // namespace

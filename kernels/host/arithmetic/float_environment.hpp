@@ -16,7 +16,7 @@ class FloatEnvironment {
   explicit FloatEnvironment(bool wanted) noexcept {
     if (!wanted) return;
     saved_ = _mm_getcsr();
-    // writing the register is slow, and hardly ever needed
+    // Writing the register is slow and hardly ever needed.
     changed_ = (saved_ & kControl) != kDefault;
     if (changed_) _mm_setcsr(kDefault);
   }
@@ -25,7 +25,7 @@ class FloatEnvironment {
   }
 
  private:
-  // rounding, masks, flush to zero, denormals are zero
+  // The bits that control rounding, exception masks, flush to zero and denormals are zero.
   static constexpr uint32_t kControl = 0xFFC0;
   static constexpr uint32_t kDefault = 0x1F80;
   uint32_t saved_ = 0;

@@ -1,12 +1,12 @@
-// What has to be settled before Highway is included, once per translation unit. Only
-// its headers are used: its library (processor detection, hwy::Abort) is shared-only on
-// some systems, and ours may need nothing but libc.
+// Settings that must be made before Highway is included, once per translation unit. symm uses
+// Highway's headers only: its library (processor detection, hwy::Abort) is shared-only on some
+// systems, and libsymm.so may need nothing but libc.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     defined(SYMM_SIMD_BASELINE_ONLY)
-// What a sanitizer finds, it finds at one width; the release tests run them all. Each
-// target costs it a minute of compiling.
+// A sanitizer finds at one width what it finds at all, and each target costs it a minute of
+// compiling. The release tests run every width.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)

@@ -13,7 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
-// For what no instruction does: through memory, lane by lane.
+// Applies a function that no instruction computes: through memory, lane by lane.
 template <class D, class Function>
 HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function function) {
   using T = hn::TFromD<D>;
@@ -27,7 +27,8 @@ HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function functio
   return hn::Load(d, x);
 }
 
-// at 64 bits: narrower types would be promoted to int, whose overflow is undefined
+// The product of integers is computed in 64 bits without a sign: narrower types would be promoted
+// to int, whose overflow is undefined.
 template <class T>
 struct Times {
   HWY_INLINE T operator()(T a, T b) const {
@@ -112,8 +113,8 @@ class Reducer {
     return v;
   }
 
-  // kSources 0: as many as there are. All loads of a block come
-  // before its first store, so a destination may be a source.
+  // kSources is the number of sources, or 0 if it is known at run time only. All loads of a block
+  // come before its first store, so a destination may be a source.
   template <int kVectors, int kSources>
   HWY_INLINE void block(size_t at) const {
     const size_t lanes = hn::Lanes(D());

@@ -19,7 +19,7 @@
 namespace symm::host {
 namespace {
 constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the cache pollution
-// results of one block wait in L1 until they are streamed out
+// The results of one block stay in L1 until they are streamed out.
 constexpr size_t kBlock = 4096;
 
 Kernel find(DType dtype, Op op) noexcept {
@@ -169,7 +169,7 @@ void convert(const Conversion& c, double factor) noexcept {
       ++block, from += c.stride, to += c.count * size_of(c.to_dtype)) {
     std::byte* const wide = narrows ? const_cast<std::byte*>(from) : to;
     const std::byte* source = from;
-    Reduction one;  // of one operand, begun or ended
+    Reduction one;  // begins or ends a reduction of one operand
     one.count = c.count;
 
     if (widens) {

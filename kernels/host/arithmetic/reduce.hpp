@@ -20,7 +20,7 @@ struct Reduction {
   const std::byte* const* sources = nullptr;
   int source_count = 0;
   size_t source_offset = 0;  // bytes, added to every source
-  // each may be equal to one source, but not overlap it otherwise
+  // A destination may be equal to one source, but not overlap it otherwise.
   std::byte* const* destinations = nullptr;
   int destination_count = 0;
   size_t destination_offset = 0;  // bytes, added to every destination
@@ -33,8 +33,7 @@ struct Reduction {
   std::byte* partial_out = nullptr;
 };
 
-// Of that many bytes of each of the operands of
-// `sources`; the caller says where the result goes.
+// A reduction of `bytes` bytes of each operand of `sources`. The caller adds the destinations.
 inline Reduction reduction_of(const CallSignature& call, const std::byte* const* sources,
     int source_count, int ranks, size_t bytes) noexcept {
   Reduction reduction;
@@ -51,8 +50,8 @@ size_t size_of_partial(DType dtype) noexcept;
 
 void reduce(const Reduction& reduction) noexcept;
 
-// By turns with plain calls; scaled by `factor` where it says so. What is narrowed is
-// scaled in `from`, which is scratch.
+// Converts operands before or after a plain call, and scales them by `factor` if the conversion
+// asks for it. A narrowing conversion scales in place in `from`, which is scratch.
 void convert(const Conversion& conversion, double factor) noexcept;
 
 // Copy; `to` may be equal to `from`. Non-temporal

@@ -20,8 +20,8 @@ bool has_f16c() noexcept {  // not every compiler's __builtin_cpu_supports() kno
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1U << 29)) != 0;
 }
 
-// What Highway lets the compiler use for each of its
-// targets, and that the system saves the registers.
+// Whether the processor has all instructions that Highway lets the compiler use for the target, and
+// the system saves the registers.
 bool processor_has(Simd simd) noexcept {
   __builtin_cpu_init();
   const bool sse4 = __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") &&
@@ -44,7 +44,7 @@ bool processor_has(Simd simd) noexcept {
   return false;
 }
 #else
-// Elsewhere only what the compiler may use everywhere is built, so what exists also runs.
+// On other processors only the target that the compiler may use everywhere is built.
 bool processor_has(Simd) noexcept { return true; }
 #endif
 
