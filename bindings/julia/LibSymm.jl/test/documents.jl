@@ -1,18 +1,19 @@
-# What the documents show is run as it stands, by `symm run`.
+# The programs of the documents, run as they stand by `symm run`.
 
 const PACKAGE = normpath(@__DIR__, "..")
 const ROOT = normpath(PACKAGE, "..", "..", "..")
 
-"""Run a program as ranks; its exit status and its lines."""
+"""Run a program as ranks. Returns its exit status and its lines."""
 function run_ranks(ranks, program, arguments...)
-    options = ["--startup-file=no", "--project=$PACKAGE"]
-    command = `$(ENV["SYMM_TOOL"]) run -n $ranks --timeout 170 --grace 60 -- $(Base.julia_cmd()) $options $program $arguments`
+    launcher = `$(ENV["SYMM_TOOL"]) run -n $ranks --timeout 170 --grace 60`
+    julia = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE`
+    command = `$launcher -- $julia $program $arguments`
     out = IOBuffer()
     process = run(pipeline(ignorestatus(command); stdout=out, stderr=out))
     return process.exitcode, split(String(take!(out)), '\n')
 end
 
-"""Run the first program of a page as two ranks."""
+"""Run the first program of a page as two ranks. Returns the program and its sorted lines."""
 function run_first_program(page)
     program = match(r"```julia\n(using .*?)```"s, read(page, String))[1]
     path = joinpath(mktempdir(), "first.jl")

@@ -1,4 +1,4 @@
-# A rank of extensions.jl. Julia before 1.9 loads no extensions, so it is included here.
+# A rank of extensions.jl. Julia before 1.9 loads no extensions, so the extension is included here.
 using LibSymm
 
 pushfirst!(LOAD_PATH, joinpath(@__DIR__, "standin"))
@@ -10,7 +10,8 @@ end
 MPI.Init()
 comm = MPI.world()
 group = Group(comm; backend=:host, create_timeout=20)
-(group.rank, group.size) == (MPI.Comm_rank(comm), 2) || error("rank $(group.rank) of $(group.size)")
+place = (group.rank, group.size)
+place == (MPI.Comm_rank(comm), 2) || error("rank $(group.rank) of $(group.size)")
 allreduce!([group.rank + 1.0], +, group) == [3.0] || error("a wrong sum")
 close(group)
 MPI.Finalize()

@@ -1,5 +1,5 @@
-# Needs SYMM_LIB (or a built tree) and, for several ranks, SYMM_TOOL, the launcher
-# `symm`. Two threads, or the test of threads is skipped:
+# The tests need SYMM_LIB (or a built tree) and, for several ranks, SYMM_TOOL, the launcher `symm`.
+# With fewer than two threads, the tests of threads are skipped:
 #   SYMM_LIB=... SYMM_TOOL=... julia -t 2 --project=. test/runtests.jl
 using LibSymm
 using Test
@@ -17,9 +17,12 @@ using Test
             @info "skipped: several ranks (SYMM_TOOL does not name the launcher)"
         else
             ENV["SYMM_TEST_DIRECTORY"] = mktempdir()
+            table = joinpath(ROOT, "tests", "bindings", "behaviours", "table.txt")
+            status, lines = run_ranks(3, joinpath(@__DIR__, "ranks.jl"), table)
+
             # The table's last scenario kills rank 2, and only that may go wrong.
-            status, lines = run_ranks(3, joinpath(@__DIR__, "ranks.jl"), joinpath(ROOT, "tests", "bindings", "behaviours", "table.txt"))
-            ended = status == 137 && all(rank -> any(l -> occursin(Regex("^\\[$rank\\] rank $rank: [0-9]+ scenarios"), l), lines), 0:1)
+            is_end(line, rank) = occursin(Regex("^\\[$rank\\] rank $rank: [0-9]+ scenarios"), line)
+            ended = status == 137 && all(any(is_end(line, rank) for line in lines) for rank in 0:1)
             ended || foreach(println, lines)
             @test ended
         end
