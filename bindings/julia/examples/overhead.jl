@@ -13,7 +13,7 @@ function by_pointer(entry, to, from, group)
         entry, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Int32, Int32, Ptr{Cvoid}, Ptr{Cvoid}),
         group, from, to, 1, LibSymm.SYMM_DTYPE_F64, LibSymm.SYMM_OP_SUM, C_NULL, C_NULL,
     )
-    status == LibSymm.SYMM_OK || error("status $status")
+    status == Int32(LibSymm.SYMM_OK) || error("status $status")
     return nothing
 end
 
