@@ -1,17 +1,29 @@
-# What a call costs over C's: an all-reduce of 8 bytes in a group of one, by this
-# package and by the bare function, by turns.
+# Measures what a call of this package costs beyond the call of C: an all-reduce of 8 bytes in a
+# group of one, by this package and by the bare function in turn.
 using LibSymm
 
 const CALLS = 20_000
 const ROUNDS = 21
 
-by_package(to, from, group) = (allreduce!(to, from, +, group); nothing)
+function by_package(to, from, group)
+    allreduce!(to, from, +, group)
+    return nothing
+end
 
-# What a C program does: a call through a pointer, and a look at the status.
+# A program in C does this too: it calls through a pointer, and looks at the status.
 function by_pointer(entry, to, from, group)
     status = ccall(
-        entry, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Int32, Int32, Ptr{Cvoid}, Ptr{Cvoid}),
-        group, from, to, 1, LibSymm.SYMM_DTYPE_F64, LibSymm.SYMM_OP_SUM, C_NULL, C_NULL,
+        entry,
+        Int32,
+        (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Int32, Int32, Ptr{Cvoid}, Ptr{Cvoid}),
+        group,
+        from,
+        to,
+        1,
+        LibSymm.SYMM_DTYPE_F64,
+        LibSymm.SYMM_OP_SUM,
+        C_NULL,
+        C_NULL,
     )
     status == Int32(LibSymm.SYMM_OK) || error("status $status")
     return nothing
@@ -29,17 +41,33 @@ median(samples) = sort(samples)[(end + 1) ÷ 2]
 
 function main()
     group = Group(0, 1, "thread://overhead"; backend=:host)
-    from, to = [1.5], [0.0]
-    entry, raw = LibSymm.address(LibSymm.index_of(:symm_allreduce)), Ptr{Cvoid}(group.handle)
-    package, bare = Float64[], Float64[]
-    GC.@preserve from to for round in 0:ROUNDS
-        mine = nanoseconds(by_package, to, from, group)
-        other = nanoseconds(by_pointer, entry, Ptr{Cvoid}(pointer(to)), Ptr{Cvoid}(pointer(from)), raw)
-        round == 0 || (push!(package, mine); push!(bare, other))  # in the first, they are compiled
+    from = [1.5]
+    to = [0.0]
+    entry = LibSymm.address(LibSymm.index_of(:symm_allreduce))
+    raw = Ptr{Cvoid}(group.handle)
+
+    package = Float64[]
+    bare = Float64[]
+    GC.@preserve from to begin
+        to_pointer = Ptr{Cvoid}(pointer(to))
+        from_pointer = Ptr{Cvoid}(pointer(from))
+        for round in 0:ROUNDS
+            mine = nanoseconds(by_package, to, from, group)
+            other = nanoseconds(by_pointer, entry, to_pointer, from_pointer, raw)
+            round == 0 && continue  # the functions are compiled in this round
+            push!(package, mine)
+            push!(bare, other)
+        end
     end
-    mine, other = median(package), median(bare)
+
+    mine = median(package)
+    other = median(bare)
     shown(ns) = "$(round(ns; digits=1)) ns"
-    println("8-byte all-reduce, one rank: LibSymm.jl $(shown(mine)), raw call $(shown(other)), difference $(shown(mine - other))")
+    println(
+        "8-byte all-reduce, one rank: LibSymm.jl $(shown(mine)), raw call $(shown(other)), ",
+        "difference $(shown(mine - other))",
+    )
+    return nothing
 end
 
 main()
