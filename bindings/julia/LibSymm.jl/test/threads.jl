@@ -33,3 +33,28 @@ end
         @test results == [3000, 3000]
     end
 end
+
+"""
+The number of calls, of many tasks that share a thread, that threw the failure of another call. Each
+call asks for a channel of its own, which does not exist, and which the message names.
+"""
+function misled_calls(group, tasks, calls)
+    misled = 0
+    @sync for task in 1:tasks
+        @async for call in 1:calls
+            channel = 1000 + task * calls + call
+            why = error_of(() -> barrier(group; channel=channel))
+            misled += !startswith(why.message, "channel: $channel ")
+            yield()
+        end
+    end
+    return misled
+end
+
+# The library keeps the last failure of each thread, and tasks share threads: nothing may switch
+# tasks between a call and the look at its failure.
+@testset "failures of tasks that share a thread" begin
+    group = Group(; backend=:host, name="tasks")
+    @test misled_calls(group, 500, 10) == 0
+    close(group)
+end
