@@ -255,6 +255,23 @@ def test_waiting_gives_up_the_interpreter_lock(threads):
     assert len(ticks) == 20
 
 
+def test_abort_on_another_thread_ends_a_wait(threads):
+    def body(group):
+        array = group.empty(16)
+        if group.rank == 0:
+            timer = threading.Timer(0.05, group.abort, ["enough"])
+            timer.start()
+            with pytest.raises(symm.AbortedError, match="enough"):
+                array.wait_signal(1)
+            timer.join()
+        else:
+            with pytest.raises(symm.AbortedError, match="enough"):
+                array.wait_signal(0)
+        group.close()
+
+    threads(2, body)
+
+
 @pytest.mark.parametrize(
     ("said", "call"),
     [
