@@ -137,15 +137,25 @@ def test_from_store():
     assert answers == [(0, 3), (1, 3), (2, 3)]
 
 
+def get_that_raises(key, timeout):
+    raise KeyError(f"{key} is gone")
+
+
+def get_that_returns_no_bytes(key, timeout):
+    return None
+
+
 @pytest.mark.parametrize(
-    ("get", "cause"), [(lambda key, _: {}[key], KeyError), (lambda *_: None, TypeError)]
+    ("get", "cause", "text"),
+    [(get_that_raises, KeyError, "is gone"), (get_that_returns_no_bytes, TypeError, "NoneType")],
 )
-def test_an_exception_of_a_store_is_the_cause(get, cause):
+def test_an_exception_of_a_store_is_the_cause(get, cause, text):
     store = DictStore()
     store.get = get
-    with pytest.raises(symm.SymmError) as caught:
+    with pytest.raises(symm.SystemCallError) as caught:
         symm.Group.from_store(store, 0, 2, backend="host", create_timeout=2)
     assert isinstance(caught.value.__cause__, cause)
+    assert text in str(caught.value.__cause__)
 
 
 class LikeTorch(DictStore):
