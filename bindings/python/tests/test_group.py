@@ -24,6 +24,21 @@ from conftest import OPTIONS, on_threads
 import symm
 
 
+def test_a_new_group_says_who_its_ranks_are(threads):
+    def body(group):
+        info = group.info()
+        assert (info.rank, info.size, info.backend) == (group.rank, group.size, symm.Backend.HOST)
+        assert info.channels == 64
+        assert group.status() == symm.GroupStatus(symm.Status.OK, -1, 0, "")
+        assert group.status().ok
+        return group.rank, info.id, info.name
+
+    ranks, ids, names = zip(*threads(3, body, name="a name"), strict=True)
+    assert ranks == (0, 1, 2)
+    assert len(set(ids)) == 1
+    assert set(names) == {"a name"}
+
+
 def test_an_exception_in_a_context_aborts_the_group(threads):
     def body(group):
         if group.rank == 1:
