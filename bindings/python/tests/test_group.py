@@ -39,6 +39,15 @@ def test_a_new_group_says_who_its_ranks_are(threads):
     assert set(names) == {"a name"}
 
 
+def test_a_context_closes_the_group(threads):
+    def body(group):
+        with group:
+            group.barrier()
+        assert group.closed
+
+    threads(2, body)
+
+
 def test_an_exception_in_a_context_aborts_the_group(threads):
     def body(group):
         if group.rank == 1:
