@@ -176,6 +176,27 @@ def test_from_buffer(alone):
         _ = buffer.pointer
 
 
+def test_peers_see_the_same_memory(threads):
+    def body(group):
+        array = group.empty((2, 3), "f32")
+        array.numpy()[:] = group.rank + 1
+        group.barrier()
+        sums = [float(array.peer(rank).numpy().sum()) for rank in range(group.size)]
+        assert array.peer(group.rank).pointer == array.pointer
+        group.barrier()
+        array[1:].peer((group.rank + 1) % group.size).numpy()[:] = 10 + group.rank
+        group.barrier()
+        with pytest.raises(symm.InvalidArgumentError):
+            array.peer(group.size)
+        return sums, array.numpy()[:, 0].tolist()
+
+    assert threads(3, body) == [
+        ([6, 12, 18], [1, 12]),
+        ([6, 12, 18], [2, 10]),
+        ([6, 12, 18], [3, 11]),
+    ]
+
+
 def test_tables_and_pads(alone):
     memory = alone.empty(4).memory
     table = ctypes.cast(memory.pointer_table(), ctypes.POINTER(ctypes.c_void_p))
