@@ -268,6 +268,32 @@ def test_bf16_is_rounded_to_nearest_even():
     )
 
 
+def test_arrays_put_and_get_to_their_own_place_in_the_block(threads):
+    def body(group):
+        right = (group.rank + 1) % group.size
+        left = (group.rank - 1) % group.size
+        array = group.empty((4, 8), "f32")
+
+        array[1].put(np.full(8, group.rank, np.float32), right, signal=3)
+        array.wait_signal(left, 3)
+        assert array[1].numpy().tolist() == [left] * 8
+
+        array[2:].put(array[1], right)
+        array.signal(right)
+        array.wait_signal(left)
+        assert array[2].numpy().tolist() == [(group.rank - 2) % group.size] * 8
+
+        seen = bytearray(32)
+        array[1].get(right, seen)
+        assert np.frombuffer(seen, np.float32).tolist() == [group.rank] * 8
+
+        array.memory.put(right, 4 * 24, b"\x01\x02\x03\x04")
+        group.barrier()
+        assert bytes(memoryview(array))[96:100] == b"\x01\x02\x03\x04"
+
+    threads(3, body)
+
+
 def test_what_does_not_fit_is_refused(alone):
     array = alone.empty(8)
     for call in (lambda: array[4:].put(bytes(20), 0), lambda: array[4:].get(0, bytearray(20))):
