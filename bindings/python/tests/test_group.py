@@ -9,6 +9,7 @@ import os
 import pickle
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -357,6 +358,49 @@ def test_many_threads_on_one_group(alone):
             alone.empty(4)
 
     on_threads(8, work)
+
+
+KILLED_PEER = """
+import os, signal, sys
+import numpy as np
+import symm
+
+calls = {
+    "allreduce": lambda group, array: group.allreduce(array),
+    "allgather": lambda group, array: group.allgather(array, np.empty(3072, np.float32)),
+    "wait_signal": lambda group, array: array.wait_signal(2),
+    "rendezvous": lambda group, array: group.empty(64),
+    "split": lambda group, array: group.split(0),
+    "finalize": lambda group, array: group.finalize(),
+}
+group = symm.Group.from_env(backend="host", timeout=20, create_timeout=20)
+array = group.empty(1024)
+if group.rank == 2:
+    array.wait_signal(0, 1)
+    array.wait_signal(1, 1)
+    print(os.getpid(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+array.signal(2, 1)
+try:
+    calls[sys.argv[1]](group, array)
+except symm.PeerFailedError as error:
+    status = group.status()
+    assert "rank 2" in str(error)
+    assert (error.rank, error.status) == (2, symm.Status.PEER_FAILED)
+    assert (status.failed_rank, status.status, status.ok) == (2, symm.Status.PEER_FAILED, False)
+    assert error.pid == status.failed_pid
+    print(error.pid)
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["allreduce", "allgather", "wait_signal", "rendezvous", "split", "finalize"]
+)
+def test_a_killed_peer_is_named_with_its_process(launch, call):
+    first, second, third = launch(3, sys.executable, "-c", KILLED_PEER, call)
+    status, killed = third
+    assert status == -signal.SIGKILL
+    assert first == second == (0, killed)
 
 
 def test_survivors_go_on(threads):
