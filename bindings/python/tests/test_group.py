@@ -346,6 +346,17 @@ def test_a_star_gives_the_public_names():
     assert not [name for name, value in names.items() if isinstance(value, ModuleType)]
 
 
+def test_messages_belong_to_the_thread_of_the_call(threads):
+    def body(group):
+        array = group.empty(16)
+        for i in range(200):
+            wrong = 100 * (group.rank + 1) + i
+            with pytest.raises(symm.InvalidArgumentError, match=f"rank: {wrong} "):
+                array.signal(wrong)
+
+    threads(4, body)
+
+
 def test_many_threads_on_one_group(alone):
     array = alone.empty(1024)
 
