@@ -112,6 +112,15 @@ def test_dlpack_capsules(alone, dtype, version):
     assert array.__dlpack_device__() == (1, 0)
 
 
+def test_numpy_takes_dlpack_capsules(alone):
+    array = alone.empty((2, 3), "f32")
+    seen = np.from_dlpack(array)
+    seen[0, 1] = 4
+    assert array.numpy()[0, 1] == 4
+    assert seen.__array_interface__["data"][0] == array.pointer
+    assert seen.strides == (12, 4)
+
+
 def test_dlpack_refusals(alone):
     array = alone.empty(3)
     with pytest.raises(BufferError, match="copy"):
