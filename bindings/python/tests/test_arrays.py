@@ -1,6 +1,4 @@
-"""Symmetric arrays as NumPy and others see them, fills, what
-puts and gets refuse, and who keeps whose memory alive.
-"""
+"""Symmetric arrays: views by other packages, parts and shapes, fills, copies, lifetimes."""
 
 import ctypes
 import gc
@@ -19,46 +17,52 @@ import symm
 from symm.dtypes import ALL, dtype_of
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.name)
+def name_of(dtype):
+    return dtype.name
+
+
+# ---- element types
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=name_of)
 def test_numpy_sees_the_memory_itself(alone, dtype):
     array = alone.empty((3, 5), dtype)
     seen = np.asarray(array)
     assert (seen.shape, seen.dtype) == ((3, 5), numpy_type(dtype))
     assert seen.__array_interface__["data"][0] == array.pointer
     assert not seen.view("u1").any(), "a new block is zero"
+
     seen[1, 2] = 7
-    assert array.numpy()[1, 2] == seen.dtype.type(7)  # of a truth value: true
+    assert array.numpy()[1, 2] == seen.dtype.type(7)  # 7 as a bool is true
     address = array.pointer + 7 * dtype.itemsize
     assert bytes(seen[1, 2].tobytes()) == ctypes.string_at(address, dtype.itemsize)
 
 
-def test_names_of_types():
-    for dtype in ALL:
-        for name in (dtype, dtype.name, dtype.long_name, numpy_type(dtype), numpy_type(dtype).type):
-            assert dtype_of(name) is dtype
+@pytest.mark.parametrize("dtype", ALL, ids=name_of)
+def test_an_element_type_is_known_by_all_its_names(dtype):
+    of_numpy = numpy_type(dtype)
+    for name in (dtype, dtype.name, dtype.long_name, of_numpy, of_numpy.type):
+        assert dtype_of(name) is dtype, name
 
-    class Float32:  # as PyTorch prints its types
+
+def test_an_element_type_is_known_by_the_text_that_pytorch_prints():
+    class Float32:
         def __repr__(self):
             return "torch.float32"
 
     assert dtype_of(Float32()) is symm.f32
-    for wrong in ("float7", np.complex64, complex):
-        with pytest.raises(symm.InvalidArgumentError, match="unknown dtype"):
-            dtype_of(wrong)
 
 
-def test_items(alone):
-    array = alone.zeros((2, 3))
-    array[1] = 3
-    array[:, 0] = 7
-    assert [part.numpy().tolist() for part in array] == [[7, 0, 0], [7, 3, 3]]
-    with pytest.raises(TypeError, match=r"a\.numpy\(\)"):
-        array[0, 0]
-    with pytest.raises(TypeError, match="no length"):
-        iter(array[0].reshape(3, 1)[0].view("f32")[0])
+@pytest.mark.parametrize("name", ["float7", np.complex64, complex])
+def test_an_unknown_element_type_is_refused(name):
+    with pytest.raises(symm.InvalidArgumentError, match="unknown dtype"):
+        dtype_of(name)
 
 
-def test_buffer_protocol(alone):
+# ---- protocols of other packages
+
+
+def test_the_buffer_protocol_shows_the_memory(alone):
     array = alone.empty((2, 3), "i32")
     view = memoryview(array)
     assert (view.format, view.shape, view.strides, view.readonly) == ("i", (2, 3), (12, 4), False)
@@ -66,13 +70,15 @@ def test_buffer_protocol(alone):
     assert array.numpy()[1, 1] == 5
     assert bytes(view) == array.numpy().tobytes()
     assert ctypes.addressof(ctypes.c_char.from_buffer(array)) == array.pointer
-    empty = alone.empty((0, 3), "i32")
-    assert memoryview(empty).nbytes == 0
+
+
+def test_the_buffer_protocol_shows_arrays_of_no_elements_and_of_no_axes(alone):
+    assert memoryview(alone.empty((0, 3), "i32")).nbytes == 0
     assert memoryview(alone.empty((), "f64")).shape == ()
 
 
 @pytest.mark.parametrize("name", ["bf16", "f8e4m3", "f8e5m2"])
-def test_types_that_the_buffer_protocol_lacks(alone, name):
+def test_numpy_sees_types_that_the_buffer_protocol_lacks(alone, name):
     array = alone.empty(4, name)
     with pytest.raises(BufferError, match=name):
         memoryview(array)
@@ -83,13 +89,13 @@ def test_types_that_the_buffer_protocol_lacks(alone, name):
         np.asarray(array, dtype=np.float32, copy=False)
 
 
-def test_without_ml_dtypes_numpy_is_told_what_is_missing(alone, monkeypatch):
+def test_numpy_is_told_that_ml_dtypes_is_missing(alone, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(TypeError, match="ml_dtypes"):
         np.asarray(alone.empty(4, "bf16"))
 
 
-def test_array_interface(alone):
+def test_the_array_interface_describes_the_memory(alone):
     array = alone.empty((2, 3), "f64")
     interface = array.__array_interface__
     assert interface == {
@@ -102,8 +108,8 @@ def test_array_interface(alone):
 
 
 @pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 1), (2, 0)])
-@pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.name)
-def test_dlpack_capsules(alone, dtype, version):
+@pytest.mark.parametrize("dtype", ALL, ids=name_of)
+def test_a_dlpack_capsule_describes_the_memory(alone, dtype, version):
     array = alone.empty((2, 3), dtype)
     capsule = array.__dlpack__(max_version=version)
     assert ("versioned" in repr(capsule)) == (version is not None and version >= (1, 0))
@@ -112,7 +118,7 @@ def test_dlpack_capsules(alone, dtype, version):
     assert array.__dlpack_device__() == (1, 0)
 
 
-def test_numpy_takes_dlpack_capsules(alone):
+def test_numpy_takes_a_dlpack_capsule(alone):
     array = alone.empty((2, 3), "f32")
     seen = np.from_dlpack(array)
     seen[0, 1] = 4
@@ -121,60 +127,126 @@ def test_numpy_takes_dlpack_capsules(alone):
     assert seen.strides == (12, 4)
 
 
-def test_dlpack_refusals(alone):
-    array = alone.empty(3)
-    with pytest.raises(BufferError, match="copy"):
-        array.__dlpack__(copy=True)
-    with pytest.raises(BufferError, match="device"):
-        array.__dlpack__(dl_device=(2, 0))
-    with pytest.raises(BufferError, match="stream"):
-        array.__dlpack__(stream=7)
-    used = array.__dlpack__()
+@pytest.mark.parametrize(
+    ("named", "options"),
+    [("copy", {"copy": True}), ("device", {"dl_device": (2, 0)}), ("stream", {"stream": 7})],
+)
+def test_dlpack_refuses_what_host_memory_cannot_do(alone, named, options):
+    with pytest.raises(BufferError, match=named):
+        alone.empty(3).__dlpack__(**options)
+
+
+def test_a_consumed_dlpack_capsule_is_refused(alone):
+    used = alone.empty(3).__dlpack__()
     rename = ctypes.pythonapi.PyCapsule_SetName
     rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
     rename(used, b"used_dltensor")
     with pytest.raises(BufferError, match="unused"):
         symm._raw.dlpack_read(used)
-    rename(used, b"dltensor")
+    rename(used, b"dltensor")  # so that its destructor releases the memory
 
 
-def test_parts_and_shapes(alone):
+# ---- parts and shapes
+
+
+@pytest.fixture
+def counted(alone):
+    """An array of the shape (4, 6) that has the integers 0 to 23."""
     array = alone.empty((4, 6), "i32")
     array.numpy()[:] = np.arange(24).reshape(4, 6)
-    assert (len(array), array.ndim, array.size, array.nbytes, array.itemsize) == (4, 2, 24, 96, 4)
-    assert np.array_equal(array[1:3].numpy(), np.arange(6, 18).reshape(2, 6))
-    assert np.array_equal(array[-1].numpy(), np.arange(18, 24))
-    assert array[1][2].numpy() == 8
-    assert np.array_equal(array[4:].numpy(), np.empty((0, 6)))
-    assert np.array_equal(array.reshape(2, -1)[1].numpy(), np.arange(12, 24))
-    assert np.array_equal(array.view("u8").numpy(), array.numpy().view(np.uint8))
-    assert array.view("i64").shape == (4, 3)
-    for wrong in (lambda: array[::2], lambda: array[4], lambda: array[0][0][0]):
-        with pytest.raises(IndexError):
-            wrong()
+    return array
+
+
+def test_an_array_has_the_attributes_of_its_shape(counted):
+    assert len(counted) == 4
+    assert (counted.ndim, counted.size, counted.nbytes, counted.itemsize) == (2, 24, 96, 4)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (lambda array: array[1:3], np.arange(6, 18).reshape(2, 6)),
+        (lambda array: array[-1], np.arange(18, 24)),
+        (lambda array: array[1][2], np.array(8)),
+        (lambda array: array[4:], np.empty((0, 6))),
+        (lambda array: array.reshape(2, -1)[1], np.arange(12, 24)),
+        (lambda array: array.view("u8"), np.arange(24, dtype="i4").reshape(4, 6).view(np.uint8)),
+    ],
+    ids=["slice", "last", "element", "nothing", "reshaped", "bytes"],
+)
+def test_a_part_has_the_elements_of_its_place(counted, part, expected):
+    assert np.array_equal(part(counted).numpy(), expected)
+
+
+def test_a_view_of_wider_elements_has_fewer_of_them(counted):
+    assert counted.view("i64").shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [lambda array: array[::2], lambda array: array[4], lambda array: array[0][0][0]],
+    ids=["step", "beyond the end", "no axes"],
+)
+def test_a_wrong_index_is_an_index_error(counted, index):
+    with pytest.raises(IndexError):
+        index(counted)
+
+
+def test_a_shape_of_another_size_is_refused(alone, counted):
     with pytest.raises(symm.InvalidArgumentError):
-        array[4:].reshape(np.uint8(16), np.uint8(16))
+        counted[4:].reshape(np.uint8(16), np.uint8(16))  # 256 overflows to 0 in NumPy's uint8
     with pytest.raises(symm.InvalidArgumentError):
         alone.empty((2, 3), "u8").view("i32")
+
+
+def test_an_array_without_axes_has_no_length(alone):
     with pytest.raises(TypeError):
         len(alone.empty(()))
 
 
-def test_arrays_stay_inside_their_block(alone):
+def test_an_array_is_stored_into_and_iterated_as_lists_are(alone):
+    array = alone.zeros((2, 3))
+    array[1] = 3
+    array[:, 0] = 7
+    assert [part.numpy().tolist() for part in array] == [[7, 0, 0], [7, 3, 3]]
+    with pytest.raises(TypeError, match=r"a\.numpy\(\)"):
+        array[0, 0]
+    with pytest.raises(TypeError, match="no length"):
+        iter(array[0].reshape(3, 1)[0].view("f32")[0])
+
+
+# ---- arrays in blocks
+
+
+def test_an_array_may_fill_its_block_to_the_end(alone):
     memory = alone.rendezvous(alone.alloc(64))
     assert memory.array(np.int64(8), "f32", offset=np.int32(32)).nbytes == 32
-    for shape, offset in ((17, 0), (16, 4), (1, 64), ((np.uint8(16), np.uint8(16)), 0)):
-        with pytest.raises(symm.InvalidArgumentError, match="beyond the block"):
-            memory.array(shape, "f32", offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("named", "shape", "options"),
+    [
+        ("beyond the block", 17, {}),
+        ("beyond the block", 16, {"offset": 4}),
+        ("beyond the block", 1, {"offset": 64}),
+        ("beyond the block", (np.uint8(16), np.uint8(16)), {}),
+        ("multiple", 1, {"offset": 2}),
+        ("rank", 1, {"rank": 1}),
+    ],
+)
+def test_an_array_outside_its_block_is_refused(alone, named, shape, options):
+    memory = alone.rendezvous(alone.alloc(64))
+    with pytest.raises(symm.InvalidArgumentError, match=named):
+        memory.array(shape, "f32", **options)
+
+
+def test_negative_extents_are_refused(alone):
+    array = alone.empty(64, "u8")
     with pytest.raises(symm.InvalidArgumentError, match="negative"):
-        symm.import_token(memory.array(64, "u8").export_token(), (-2, -3))
-    with pytest.raises(symm.InvalidArgumentError, match="multiple"):
-        memory.array(1, "f32", offset=2)
-    with pytest.raises(symm.InvalidArgumentError, match="rank"):
-        memory.array(1, "f32", rank=1)
+        symm.import_token(array.export_token(), (-2, -3))
 
 
-def test_from_buffer(alone):
+def test_an_array_of_a_buffer_outlives_the_buffer(alone):
     buffer = alone.alloc(100)
     array = alone.from_buffer(buffer, dtype="f32", offset=8)
     assert (array.shape, array.dtype, array.offset) == ((23,), symm.f32, 8)
@@ -185,7 +257,7 @@ def test_from_buffer(alone):
         _ = buffer.pointer
 
 
-def test_peers_see_the_same_memory(threads):
+def test_peers_see_one_memory(threads):
     def body(group):
         array = group.empty((2, 3), "f32")
         array.numpy()[:] = group.rank + 1
@@ -206,7 +278,7 @@ def test_peers_see_the_same_memory(threads):
     ]
 
 
-def test_tables_and_pads(alone):
+def test_tables_have_the_addresses_of_blocks_and_pads(alone):
     memory = alone.empty(4).memory
     table = ctypes.cast(memory.pointer_table(), ctypes.POINTER(ctypes.c_void_p))
     assert table[0] == memory.pointer()
@@ -215,15 +287,19 @@ def test_tables_and_pads(alone):
     assert memory.info().signal_pad_bytes == 64 * 8
 
 
-def test_no_multicast_on_the_host(alone):
+def test_the_host_says_why_it_has_no_multicast(alone):
     memory = alone.empty(4).memory
     assert not alone.info().multicast
-    assert memory.info().multicast_reason == alone.info().multicast_reason != ""
+    assert alone.info().multicast_reason
+    assert memory.info().multicast_reason == alone.info().multicast_reason
     with pytest.raises(symm.UnavailableError, match=memory.info().multicast_reason):
         memory.multicast_pointer()
     with symm.Group.join(0, 1, "thread://multicast", backend="host", multicast=True) as group:
-        assert group.info().multicast_reason  # refused, and all the rest works
+        assert group.info().multicast_reason  # multicast is refused, the group works
         group.barrier()
+
+
+# ---- fills and copies
 
 
 @pytest.mark.parametrize(
@@ -240,44 +316,54 @@ def test_no_multicast_on_the_host(alone):
         ("f8e4m3", 0),
     ],
 )
-def test_fill(alone, dtype, value):
+def test_fill_sets_the_elements_of_its_part_only(alone, dtype, value):
     array = alone.empty(16, dtype)
     array.view("u8").fill(255)
     assert (array.view("u8").numpy() == 255).all()
+
     array[4:12].fill(value)
-    seen = array.numpy().astype(np.float64)
-    assert (seen[4:12] == value).all()
+    assert (array.numpy().astype(np.float64)[4:12] == value).all()
     assert (array.view("u8").numpy()[: 4 * array.itemsize] == 255).all()
     assert (array.view("u8").numpy()[12 * array.itemsize :] == 255).all()
 
 
-def test_fill_says_what_it_cannot_do(alone):
-    with pytest.raises(symm.UnsupportedError, match="32-bit"):
-        alone.empty(4, "f64").fill(1.5)
-    with pytest.raises(symm.UnsupportedError, match="f8e5m2"):
-        alone.empty(4, "f8e5m2").fill(1.5)
-    with pytest.raises(symm.UnsupportedError, match="32-bit"):
-        alone.empty(4, "f64").fill(-0.0)  # no zeros
+@pytest.mark.parametrize(
+    ("named", "dtype", "value"),
+    [("32-bit", "f64", 1.5), ("f8e5m2", "f8e5m2", 1.5), ("32-bit", "f64", -0.0)],
+)
+def test_fill_says_which_elements_it_does_not_support(alone, named, dtype, value):
+    with pytest.raises(symm.UnsupportedError, match=named):
+        alone.empty(4, dtype).fill(value)
+
+
+def test_fill_refuses_parts_of_words(alone):
     with pytest.raises(symm.InvalidArgumentError, match="whole 32-bit words"):
         alone.empty(3, "u8").fill(1)
-    for dtype, value in (("u8", 300), ("i32", 1.5), ("i8", math.nan), ("f16", 1e6), ("bf16", 1e39)):
-        with pytest.raises(symm.InvalidArgumentError, match="is none of"):
-            alone.empty(4, dtype).fill(value)
 
 
-def test_bf16_is_rounded_to_nearest_even():
-    for value in (1.0, 1.00390625, 1.01171875, -3.1415926, 1e30, math.inf, 65280.5):
-        expected = np.array(value).astype(np.float32).astype(ml_dtypes.bfloat16).tobytes()
-        assert symm.array.element_bytes(value, symm.bf16) == expected, value
-    assert np.isnan(
-        np.frombuffer(symm.array.element_bytes(math.nan, symm.bf16), "<u2")
-        .view("V2")
-        .view(ml_dtypes.bfloat16)
-        .astype(float)
-    )
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("u8", 300), ("i32", 1.5), ("i8", math.nan), ("f16", 1e6), ("bf16", 1e39)],
+)
+def test_fill_refuses_what_is_no_value_of_the_type(alone, dtype, value):
+    with pytest.raises(symm.InvalidArgumentError, match="is none of"):
+        alone.empty(4, dtype).fill(value)
 
 
-def test_arrays_put_and_get_to_their_own_place_in_the_block(threads):
+@pytest.mark.parametrize(
+    "value", [1.0, 1.00390625, 1.01171875, -3.1415926, 1e30, math.inf, 65280.5]
+)
+def test_bf16_is_rounded_to_nearest_even(value):
+    expected = np.array(value).astype(np.float32).astype(ml_dtypes.bfloat16).tobytes()
+    assert symm.array.element_bytes(value, symm.bf16) == expected
+
+
+def test_bf16_keeps_nan():
+    element = np.frombuffer(symm.array.element_bytes(math.nan, symm.bf16), ml_dtypes.bfloat16)
+    assert np.isnan(element.astype(float))
+
+
+def test_a_part_is_put_and_got_at_its_place_in_the_block(threads):
     def body(group):
         right = (group.rank + 1) % group.size
         left = (group.rank - 1) % group.size
@@ -303,13 +389,19 @@ def test_arrays_put_and_get_to_their_own_place_in_the_block(threads):
     threads(3, body)
 
 
-def test_what_does_not_fit_is_refused(alone):
-    array = alone.empty(8)
-    for call in (lambda: array[4:].put(bytes(20), 0), lambda: array[4:].get(0, bytearray(20))):
-        with pytest.raises(symm.InvalidArgumentError, match="20 bytes are more than"):
-            call()
+@pytest.mark.parametrize(
+    "call",
+    [lambda array: array.put(bytes(20), 0), lambda array: array.get(0, bytearray(20))],
+    ids=["put", "get"],
+)
+def test_a_copy_that_is_longer_than_the_array_is_refused(alone, call):
+    with pytest.raises(symm.InvalidArgumentError, match="20 bytes are more than"):
+        call(alone.empty(8)[4:])
+
+
+def test_a_get_into_read_only_memory_is_refused(alone):
     with pytest.raises(symm.InvalidArgumentError, match="read-only"):
-        array.get(0, bytes(4))
+        alone.empty(8).get(0, bytes(4))
 
 
 def test_a_wait_that_timed_out_takes_nothing(alone):
@@ -321,13 +413,13 @@ def test_a_wait_that_timed_out_takes_nothing(alone):
     array.wait_signal(0, 5, timeout=math.inf)
 
 
-# ---- packages, where they are installed; tests/test_gpu.py has them on GPUs
+# ---- packages, where they are installed; test_gpu.py has them on GPUs
 
 TYPES = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8", "i16", "u16", "bool", "i32"]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_jax(alone, dtype):
+def test_jax_sees_and_gives_memory(alone, dtype):
     jnp = pytest.importorskip("jax.numpy")
     array = alone.empty((8, 16), dtype)
     seen = jnp.from_dlpack(array)
@@ -344,7 +436,7 @@ def test_jax(alone, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_torch(alone, dtype):
+def test_pytorch_sees_and_gives_memory(alone, dtype):
     torch = pytest.importorskip("torch")
     array = alone.empty((8, 16), dtype)
     seen = array.torch()
@@ -357,10 +449,10 @@ def test_torch(alone, dtype):
     assert (given.float() == 1).all().item()
 
 
-# ---- who keeps whose memory alive
+# ---- lifetimes
 
 
-def mapped(pointer):
+def is_mapped(pointer):
     with open("/proc/self/maps") as maps:
         for line in maps:
             begin, end = (int(part, 16) for part in line.split()[0].split("-"))
@@ -393,13 +485,13 @@ def test_every_view_keeps_the_memory(keeper):
     group.close()
     del group
     gc.collect()
-    assert mapped(pointer)
+    assert is_mapped(pointer)
     del kept
     gc.collect()
-    assert not mapped(pointer)
+    assert not is_mapped(pointer)
 
 
-def test_closing_a_memory_does_not_take_its_arrays(alone):
+def test_an_array_outlives_its_closed_memory(alone):
     array = alone.empty(16)
     memory = array.memory
     seen = array.numpy()
@@ -413,7 +505,7 @@ def test_closing_a_memory_does_not_take_its_arrays(alone):
         array.signal(0)
 
 
-def test_cycles_are_collected(alone):
+def test_an_array_in_a_cycle_is_collected(alone):
     array = alone.empty(16)
     pointer = array.pointer
     array.myself = array
@@ -421,11 +513,17 @@ def test_cycles_are_collected(alone):
     del array
     gc.collect()
     assert ended() is None
-    assert not mapped(pointer)
+    assert not is_mapped(pointer)
 
 
+# Arrays, views, capsules, the log and a waiting thread are alive when this program ends.
 SHUTDOWN = """
-import numpy as np, symm, threading, time
+import threading
+import time
+
+import numpy as np
+import symm
+
 group = symm.Group.join(0, 1, "thread://x", backend="host")
 symm.log_to("symm", 10)
 array = group.empty(1024)
@@ -434,11 +532,13 @@ view = np.from_dlpack(array)
 group.cycle = [array, group]
 other = symm.Group.join(0, 1, "thread://y", backend="host")
 pad = other.empty(4)
+
 def wait():
     try:
         pad.wait_signal(0, timeout=60)
     except symm.SymmError:
         pass
+
 threading.Thread(target=wait, daemon=True).start()
 time.sleep(0.05)
 print("end")
@@ -460,18 +560,19 @@ def test_a_forked_child_is_told_and_ends_cleanly(alone):
     if pid == 0:
         try:
             alone.barrier()
-            said = b"no error"
+            outcome = b"no error"
         except symm.InvalidHandleError:
-            said = b"refused"
+            outcome = b"refused"
         except BaseException as error:
-            said = repr(error).encode()
+            outcome = repr(error).encode()
         alone.close()
         with symm.Group.join(0, 1, "thread://child", backend="host") as group:
             group.empty(4)
         del array
         gc.collect()
-        os.write(write_end, said)
+        os.write(write_end, outcome)
         os._exit(0)
+
     os.close(write_end)
     assert os.read(read_end, 1000) == b"refused"
     os.close(read_end)

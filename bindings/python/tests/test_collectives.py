@@ -1,5 +1,6 @@
-"""The table of behaviours, which has every type and call, also in place; and the
-collectives with operands of all kinds.
+"""Collectives: the table of behaviours, operands of all kinds, options and plans.
+
+The table has every element type and every call, also in place.
 """
 
 import array as arrays
@@ -19,8 +20,11 @@ RUNNER = Path(__file__).parent / "behaviours.py"
 needs_table = pytest.mark.skipif(not TABLE.exists(), reason="the table is in the repository only")
 
 
+# ---- the table of behaviours
+
+
 @needs_table
-def test_table(launch):
+def test_three_ranks_behave_as_the_table_says(launch):
     scenarios = TABLE.read_text().count("\nscenario ")
     first, second, third = launch(3, sys.executable, str(RUNNER), str(TABLE))
     assert first == (0, f"rank 0: {scenarios} scenarios\n")
@@ -29,7 +33,7 @@ def test_table(launch):
 
 
 @needs_table
-def test_a_wrong_table_fails(launch, tmp_path):
+def test_a_wrong_line_of_a_table_fails_and_is_named(launch, tmp_path):
     wrong = tmp_path / "table.txt"
     wrong.write_text("scenario s\nall expect_group size=3\nall barrier channel=99\n")
     for status, output in launch(3, sys.executable, str(RUNNER), str(wrong)):
@@ -37,13 +41,18 @@ def test_a_wrong_table_fails(launch, tmp_path):
         assert "table.txt:3" in output
 
 
+# ---- operands
+
+
 class Foreign:
-    """Speaks DLPack and nothing else, like an array of
-    another package; an old one does not know max_version.
+    """An array of a package that speaks DLPack and nothing else.
+
+    An old package does not know max_version.
     """
 
     def __init__(self, inner, old=False):
-        self.inner, self.old = inner, old
+        self.inner = inner
+        self.old = old
 
     def __dlpack_device__(self):
         return self.inner.__dlpack_device__()
@@ -56,7 +65,7 @@ class Foreign:
 
 
 def tensor(inner):
-    """What PyTorch's tensors have, as far as it is used."""
+    """A stand-in for a tensor of PyTorch, with the attributes that symm uses."""
     return SimpleNamespace(
         inner=inner,
         dtype=inner.dtype,
@@ -80,47 +89,57 @@ OPERANDS = {
 
 
 @pytest.mark.parametrize("make", OPERANDS.values(), ids=OPERANDS)
-def test_operands_of_all_kinds(threads, make):
+def test_an_array_of_any_kind_is_an_operand(threads, make):
     def body(group):
-        data = np.arange(8, dtype=np.float32) + group.rank
-        given = make(data)
+        operand = make(np.arange(8, dtype=np.float32) + group.rank)
         out = np.zeros(8, np.float32)
-        group.allreduce(given, out)
+        group.allreduce(operand, out)
         assert np.array_equal(out, 2 * np.arange(8) + 1)
-        group.allreduce(out, given, "max")
-        seen = given.inner if hasattr(given, "inner") else np.asarray(given)
+
+        group.allreduce(out, operand, "max")
+        seen = operand.inner if hasattr(operand, "inner") else np.asarray(operand)
         assert np.array_equal(seen.ravel(), 2 * np.arange(8) + 1)
 
     threads(2, body)
 
 
-def test_what_cannot_be_an_operand(alone):
-    good = np.ones(8, np.float32)
-    locked = np.ones(8, np.float32)
-    locked.flags.writeable = False
-    swapped = np.ones(8, ">f4")
-    for name, send, recv in (
-        ("not contiguous", np.ones(16, np.float32)[::2], good),
-        ("read-only", good, locked),
-        ("read-only", locked, None),
+GOOD = np.ones(8, np.float32)
+READ_ONLY = np.ones(8, np.float32)
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("named", "send", "recv"),
+    [
+        ("not contiguous", np.ones(16, np.float32)[::2], GOOD),
+        ("read-only", GOOD, READ_ONLY),
+        ("read-only", READ_ONLY, None),
         ("read-only", np.ones(2, np.float32), bytes(8)),
-        ("elements", np.ones(8), good),
-        ("unknown dtype", np.ones(8, np.complex64), good),
+        ("recv: is of symm.f32, send of symm.f64", np.ones(8), GOOD),
+        ("unknown dtype", np.ones(8, np.complex64), GOOD),
         ("read-only", np.float32(1), None),
-        ("byte order", swapped, good),
-        ("not aligned", np.frombuffer(bytearray(33), np.float32, 8, 1), good),
-        ("elements", good, np.ones(7, np.float32)),
-        ("overlaps", good[:6], good[2:]),
-    ):
-        with pytest.raises(symm.InvalidArgumentError) as caught:
-            alone.allreduce(send, recv)
-        assert name in str(caught.value) or name == "elements", name
-    for nothing in (None, 3, [1.0, 2.0]):
-        with pytest.raises(TypeError, match="DLPack"):
-            alone.allreduce(nothing, good)
+        ("byte order", np.ones(8, ">f4"), GOOD),
+        ("not aligned", np.frombuffer(bytearray(33), np.float32, 8, 1), GOOD),
+        ("recv: has 7 elements; 8 are needed", GOOD, np.ones(7, np.float32)),
+        ("overlaps", GOOD[:6], GOOD[2:]),
+    ],
+)
+def test_what_cannot_be_an_operand_is_refused(alone, named, send, recv):
+    with pytest.raises(symm.InvalidArgumentError, match=named):
+        alone.allreduce(send, recv)
+
+
+@pytest.mark.parametrize("nothing", [None, 3, [1.0, 2.0]])
+def test_what_is_no_array_is_a_type_error(alone, nothing):
+    with pytest.raises(TypeError, match="DLPack"):
+        alone.allreduce(nothing, GOOD)
+
+
+def test_read_only_memory_is_an_operand_that_is_read(alone):
     out = np.zeros(8, np.float32)
-    alone.allreduce(locked, out)
+    alone.allreduce(READ_ONLY, out)
     assert out.sum() == 8
+
     text = np.zeros(3, np.uint8)
     alone.allreduce(b"abc", text)
     assert text.tobytes() == b"abc"
@@ -141,66 +160,123 @@ def test_an_operand_on_another_device_is_refused(alone):
         alone.allreduce(OnGpu(np.ones(4, np.float32)), np.ones(4, np.float32))
 
 
-def test_sizes_that_do_not_divide(threads):
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda group, x: group.reduce_scatter(x),
+        lambda group, x: group.alltoall(x),
+        lambda group, x: group.allgather(None, x),
+    ],
+    ids=["reduce_scatter", "alltoall", "allgather in place"],
+)
+def test_elements_that_ranks_cannot_divide_are_refused(threads, call):
     def body(group):
-        for call in (group.reduce_scatter, group.alltoall, lambda a: group.allgather(None, a)):
-            with pytest.raises(symm.InvalidArgumentError, match="divided"):
-                call(np.ones(3, np.float32))
-        with pytest.raises(symm.InvalidArgumentError, match="recv: has 5 elements; 6 are needed"):
-            group.allgather(np.ones(3, np.float32), np.ones(5, np.float32))
-        short, counts, blocks = (
-            np.ones(200),
-            np.array([200, 200], np.uint8),
-            np.full(400, group.rank),
-        )
-        with pytest.raises(
-            symm.InvalidArgumentError, match="recv: has 200 elements; 400 are needed"
-        ):
-            group.allgatherv(short, short.copy(), counts)
-        with pytest.raises(symm.InvalidArgumentError, match="; 4294901762 symm"):
-            group.allgather_rows(np.ones(2**16), short, np.int32(2**16), np.int32(2**16))
-        group.allgatherv(None, blocks, counts)
-        assert blocks.sum() == 200
+        with pytest.raises(symm.InvalidArgumentError, match="divided"):
+            call(group, np.ones(3, np.float32))
         group.barrier()
 
     threads(2, body)
 
 
-def test_options_and_plans(threads):
+def test_a_recv_that_is_too_small_is_refused(threads):
     def body(group):
-        a = group.empty(1000)
-        for algorithm in ("one_shot", "two-shot", symm.Algorithm.TWO_SHOT_STAGED):
-            a.fill(1)
-            group.barrier()
-            group.allreduce(a, algorithm=algorithm, timeout=10)
-            assert a.numpy().sum() == 2000
-            plan = group.plan("allreduce", a, algorithm=algorithm)
-            assert plan.algorithm == symm.enums.member(symm.Algorithm, algorithm)
-            assert plan.reason
-        # which have counts
-        for collective in [one for one in symm.Collective if not one.name.endswith("V")]:
-            assert isinstance(group.plan(collective, a, algorithm=None).algorithm, symm.Algorithm)
-        b = np.empty(1000, np.float32)
-        assert group.plan(
-            "allgatherv", b[:300], a, recv_counts=[300, 300], recv_displacements=[0, 500]
-        ).algorithm.name
-        assert group.plan("reduce_scatterv", a, b[:300], "max", send_counts=[300, 300]).reason
-        assert (
-            group.plan("alltoallv", a, b, send_counts=[1, 2], recv_counts=[1, 2]).chunk_bytes == 0
-        )
-        assert group.plan("allgather_rows", b[:30], a, rows=3, recv_stride=100).reason
-        assert group.plan("allreduce", a, scale=0.5).reason.startswith("f32: ")
-        with pytest.raises(symm.InvalidArgumentError, match="recv_counts"):
-            group.plan("allgatherv", b, a)
-        with pytest.raises(symm.InvalidArgumentError, match="algorithm"):
-            group.allreduce(a, algorithm="ll")
-        with pytest.raises(
-            symm.InvalidArgumentError, match="unknown op 'mean'; expected one of sum, avg"
-        ):
-            group.allreduce(a, op="mean")
-        group.allreduce(np.empty(0, np.float32))
+        with pytest.raises(symm.InvalidArgumentError, match="recv: has 5 elements; 6 are needed"):
+            group.allgather(np.ones(3, np.float32), np.ones(5, np.float32))
+        group.barrier()
 
     threads(2, body)
+
+
+def test_counts_of_numpy_do_not_overflow(threads):
+    def body(group):
+        short = np.ones(200)
+        counts = np.array([200, 200], np.uint8)
+        needed = "recv: has 200 elements; 400 are needed"
+        with pytest.raises(symm.InvalidArgumentError, match=needed):
+            group.allgatherv(short, short.copy(), counts)
+        with pytest.raises(symm.InvalidArgumentError, match="; 4294901762 symm"):
+            group.allgather_rows(np.ones(2**16), short, np.int32(2**16), np.int32(2**16))
+
+        blocks = np.full(400, group.rank)
+        group.allgatherv(None, blocks, counts)
+        assert blocks.sum() == 200
+
+    threads(2, body)
+
+
+# ---- options and plans
+
+
+@pytest.mark.parametrize("algorithm", ["one_shot", "two-shot", symm.Algorithm.TWO_SHOT_STAGED])
+def test_an_algorithm_is_named_as_a_text_or_a_constant(threads, algorithm):
+    def body(group):
+        array = group.empty(1000)
+        array.fill(1)
+        group.barrier()
+        group.allreduce(array, algorithm=algorithm, timeout=10)
+        assert array.numpy().sum() == 2000
+
+        plan = group.plan("allreduce", array, algorithm=algorithm)
+        assert plan.algorithm == symm.enums.member(symm.Algorithm, algorithm)
+        assert plan.reason
+
+    threads(2, body)
+
+
+WITHOUT_COUNTS = [one for one in symm.Collective if not one.name.endswith("V")]
+
+
+@pytest.mark.parametrize("collective", WITHOUT_COUNTS, ids=lambda one: one.name)
+def test_a_collective_without_counts_has_a_plan(threads, collective):
+    def body(group):
+        plan = group.plan(collective, group.empty(1000), algorithm=None)
+        assert isinstance(plan.algorithm, symm.Algorithm)
+
+    threads(2, body)
+
+
+def test_a_collective_with_counts_has_a_plan(threads):
+    def body(group):
+        a = group.empty(1000)
+        b = np.empty(1000, np.float32)
+        gathered = {"recv_counts": [300, 300], "recv_displacements": [0, 500]}
+        exchanged = {"send_counts": [1, 2], "recv_counts": [1, 2]}
+        assert group.plan("allgatherv", b[:300], a, **gathered).algorithm.name
+        assert group.plan("reduce_scatterv", a, b[:300], "max", send_counts=[300, 300]).reason
+        assert group.plan("alltoallv", a, b, **exchanged).chunk_bytes == 0
+        assert group.plan("allgather_rows", b[:30], a, rows=3, recv_stride=100).reason
+        with pytest.raises(symm.InvalidArgumentError, match="recv_counts"):
+            group.plan("allgatherv", b, a)
+
+    threads(2, body)
+
+
+def test_the_plan_of_a_scaled_reduction_begins_with_the_type_of_its_sums(threads):
+    def body(group):
+        plan = group.plan("allreduce", group.empty(1000), scale=0.5)
+        assert plan.reason.startswith("f32: ")
+
+    threads(2, body)
+
+
+@pytest.mark.parametrize(
+    ("named", "options"),
+    [
+        ("algorithm", {"algorithm": "ll"}),
+        ("unknown op 'mean'; expected one of sum, avg", {"op": "mean"}),
+    ],
+)
+def test_unknown_names_are_refused(threads, named, options):
+    def body(group):
+        with pytest.raises(symm.InvalidArgumentError, match=named):
+            group.allreduce(group.empty(1000), **options)
+        group.barrier()
+
+    threads(2, body)
+
+
+def test_nothing_can_be_reduced(threads):
+    threads(2, lambda group: group.allreduce(np.empty(0, np.float32)))
 
 
 def test_rmsnorm_divides_by_a_scale_without_axes(alone):
@@ -218,10 +294,14 @@ def test_rmsnorm_divides_by_a_scale_without_axes(alone):
     assert set(quantised.view("u8").numpy().tolist()) == {0x30}
 
 
-def test_a_stream_is_refused_on_the_host(alone):
-    a = alone.empty(4)
-    for stream in (5, SimpleNamespace(cuda_stream=5)):
-        with pytest.raises(symm.InvalidArgumentError, match="stream"):
-            alone.allreduce(a, stream=stream)
-    with pytest.raises(TypeError, match="stream"):
-        alone.allreduce(a, stream="no")
+@pytest.mark.parametrize(
+    ("stream", "error"),
+    [
+        (5, symm.InvalidArgumentError),
+        (SimpleNamespace(cuda_stream=5), symm.InvalidArgumentError),
+        ("no", TypeError),
+    ],
+)
+def test_a_stream_is_refused_on_the_host(alone, stream, error):
+    with pytest.raises(error, match="stream"):
+        alone.allreduce(alone.empty(4), stream=stream)
