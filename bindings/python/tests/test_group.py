@@ -1,6 +1,4 @@
-"""Groups: how they are formed, what they refuse, and
-that nothing hangs and the exception names the rank.
-"""
+"""Groups: how they are formed and closed, what they refuse, and how they fail."""
 
 import copy
 import fcntl
@@ -50,6 +48,7 @@ def test_a_context_closes_the_group(threads):
 
 
 def test_an_exception_in_a_context_aborts_the_group(threads):
+    # Names of files may have surrogates, which are no UTF-8.
     def body(group):
         if group.rank == 1:
             with pytest.raises(OSError, match="lost"), group:
@@ -63,37 +62,50 @@ def test_an_exception_in_a_context_aborts_the_group(threads):
     threads(2, body)
 
 
-def test_a_closed_group_refuses(alone):
+def test_a_group_can_be_closed_twice_and_shows_it():
     group = symm.Group.join(0, 1, f"thread://{uuid.uuid4()}", backend="host")
     assert "rank 0 of 1" in repr(group)
     group.close()
     group.close()
     assert group.closed
     assert "closed" in repr(group)
-    for call in (
-        group.info,
-        group.status,
-        group.barrier,
-        lambda: group.alloc(64),
-        lambda: group.split(0),
-    ):
-        with pytest.raises(symm.InvalidHandleError, match="group: it was closed"):
-            call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda group: group.info(),
+        lambda group: group.status(),
+        lambda group: group.barrier(),
+        lambda group: group.alloc(64),
+        lambda group: group.split(0),
+    ],
+    ids=["info", "status", "barrier", "alloc", "split"],
+)
+def test_a_closed_group_refuses_calls_and_others_work(alone, call):
+    group = symm.Group.join(0, 1, f"thread://{uuid.uuid4()}", backend="host")
+    group.close()
+    with pytest.raises(symm.InvalidHandleError, match="group: it was closed"):
+        call(group)
     alone.barrier()
 
 
-def test_handles_cannot_be_copied(alone):
-    buffer = alone.alloc(64)
-    for thing in (alone, buffer, alone.empty(3)):
+@pytest.mark.parametrize(
+    "make",
+    [lambda group: group, lambda group: group.alloc(64), lambda group: group.empty(3)],
+    ids=["group", "buffer", "array"],
+)
+def test_what_owns_a_handle_cannot_be_copied(alone, make):
+    owner = make(alone)
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError):
-            copy.copy(thing)
-        with pytest.raises(TypeError):
-            copy.deepcopy(thing)
-    with pytest.raises(TypeError):
-        pickle.dumps(alone)
+            duplicate(owner)
 
 
-def test_kinds_of_memory(alone):
+# ---- memory
+
+
+def test_host_memory_has_no_dmabuf_and_is_not_adopted_by_address(alone):
     buffer = alone.alloc(4096, host=True)
     with pytest.raises(symm.UnavailableError, match="DMA-BUF"):
         buffer.export_dmabuf()
@@ -101,15 +113,23 @@ def test_kinds_of_memory(alone):
         buffer.export_dmabuf(8)
     with pytest.raises(symm.UnsupportedError, match="pointer"):
         alone.adopt(buffer.pointer, 16)
+
+
+def test_memory_of_a_node_can_be_had_or_mbind_is_named(alone):
     try:
         assert alone.alloc(64, host=True, node=0).nbytes == 64
     except symm.UnavailableError as error:
         assert "mbind" in str(error)
-    for arguments in ({"node": 0}, {"host": True, "node": 65534}, {"host": True, "node": -1}):
-        with pytest.raises(symm.InvalidArgumentError):
-            alone.alloc(64, **arguments)
     info = symm.device_info(backend="host")
     assert (info.host_memory, info.numa_node, info.host_memory_reason) == (True, -1, "")
+
+
+@pytest.mark.parametrize(
+    "options", [{"node": 0}, {"host": True, "node": 65534}, {"host": True, "node": -1}]
+)
+def test_a_wrong_node_is_refused(alone, options):
+    with pytest.raises(symm.InvalidArgumentError):
+        alone.alloc(64, **options)
 
 
 def test_more_memory_than_there_is_is_a_memory_error(alone):
@@ -117,19 +137,38 @@ def test_more_memory_than_there_is_is_a_memory_error(alone):
         alone.alloc(2**60)
 
 
-def test_bad_configurations():
-    for named, options in [
+def test_a_sealed_memfd_is_adopted(alone):
+    fd = os.memfd_create("theirs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.truncate(fd, 8192)
+    with pytest.raises(symm.InvalidArgumentError, match="F_SEAL_SHRINK"):
+        alone.adopt(None, 64, fd=fd)
+
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    array = alone.from_buffer(alone.adopt(None, 4000, fd=fd, offset=4096))
+    array.numpy()[:3] = (5, 6, 7)
+    assert os.pread(fd, 3, 4096) == bytes((5, 6, 7))
+    os.close(fd)
+
+
+# ---- how groups are formed
+
+
+@pytest.mark.parametrize(
+    ("named", "options"),
+    [
         ("unknown backend 'tpu'; expected one of auto, host, cuda", {"backend": "tpu"}),
         ("timeout: -1 ", {"timeout": -1}),
         ("timeout: nan ", {"timeout": math.nan}),
         (r"rank: 5 is not in 0 \.\. 0", {"rank": 5}),
-    ]:
-        with pytest.raises(symm.SymmError, match=f"^{named}"):
-            symm.Group.join(**{"rank": 0, "size": 1, "address": "thread://x"} | options)
+    ],
+)
+def test_a_wrong_configuration_is_refused_by_name(named, options):
+    with pytest.raises(symm.SymmError, match=f"^{named}"):
+        symm.Group.join(**{"rank": 0, "size": 1, "address": "thread://x"} | options)
 
 
 class DictStore:
-    """A store for threads."""
+    """A store for ranks that are threads."""
 
     def __init__(self):
         self.values = {}
@@ -150,16 +189,20 @@ class DictStore:
             return self.values[key]
 
 
-def met(group):
+def finalized(group):
+    """The rank and the size of a group that is finalized in its context, which then does not."""
     with group:
-        group.finalize(20)  # which the context then need not
+        group.finalize(20)
         return group.rank, group.size
 
 
-def test_from_store():
+def test_ranks_form_a_group_by_a_store():
     store = DictStore()
-    answers = on_threads(3, lambda rank: met(symm.Group.from_store(store, rank, 3, **OPTIONS)))
-    assert answers == [(0, 3), (1, 3), (2, 3)]
+
+    def join(rank):
+        return finalized(symm.Group.from_store(store, rank, 3, **OPTIONS))
+
+    assert on_threads(3, join) == [(0, 3), (1, 3), (2, 3)]
 
 
 def get_that_raises(key, timeout):
@@ -184,7 +227,7 @@ def test_an_exception_of_a_store_is_the_cause(get, cause, text):
 
 
 class LikeTorch(DictStore):
-    """What torch.distributed.Store has, as far as it is used."""
+    """A stand-in for a torch.distributed.Store, with the methods that symm uses."""
 
     def __init__(self):
         super().__init__()
@@ -208,13 +251,14 @@ class LikeTorch(DictStore):
         return super().get(key, 1)
 
 
-def test_from_torch_twice_on_one_store():
+def test_ranks_form_two_groups_by_one_store_of_pytorch():
     store = LikeTorch()
-    for _ in range(2):  # a key is set once, so the second creation must use others
-        answers = on_threads(
-            2, lambda rank: met(symm.Group.from_torch(store, rank, 2, name="of torch", **OPTIONS))
-        )
-        assert answers == [(0, 2), (1, 2)]
+
+    def join(rank):
+        return finalized(symm.Group.from_torch(store, rank, 2, name="of torch", **OPTIONS))
+
+    assert on_threads(2, join) == [(0, 2), (1, 2)]
+    assert on_threads(2, join) == [(0, 2), (1, 2)]  # with other keys, since a key is set once
     assert {key.split("/")[0] for key in store.values} == {"symm"}
 
 
@@ -227,7 +271,7 @@ def test_a_store_that_never_answers_is_a_timeout(create, store):
 
 
 def like_mpi(rank, size, shared, barrier):
-    """What an mpi4py communicator has, as far as it is used, for threads."""
+    """A stand-in for an mpi4py communicator of threads, with the methods that symm uses."""
 
     def bcast(value, root):
         if rank == root:
@@ -240,14 +284,17 @@ def like_mpi(rank, size, shared, barrier):
     )
 
 
-def test_from_mpi(tmp_path, monkeypatch):
+def test_ranks_form_a_group_by_mpi_and_leave_no_directory(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    shared, barrier = [], threading.Barrier(2)
-    answers = on_threads(
-        2, lambda rank: met(symm.Group.from_mpi(like_mpi(rank, 2, shared, barrier), **OPTIONS))
-    )
-    assert answers == [(0, 2), (1, 2)]
-    assert list(tmp_path.iterdir()) == [], "the directory is gone"
+    shared = []
+    barrier = threading.Barrier(2)
+
+    def join(rank):
+        communicator = like_mpi(rank, 2, shared, barrier)
+        return finalized(symm.Group.from_mpi(communicator, **OPTIONS))
+
+    assert on_threads(2, join) == [(0, 2), (1, 2)]
+    assert list(tmp_path.iterdir()) == []
 
 
 MPI_PROGRAM = """
@@ -260,23 +307,22 @@ with symm.Group.from_mpi(backend="host", create_timeout=20) as group:
 """
 
 
-def test_mpi4py():
+def test_ranks_that_mpirun_starts_form_a_group():
     pytest.importorskip("mpi4py")
     mpirun = shutil.which("mpirun") or pytest.skip("no mpirun")
-    version = subprocess.run(
-        [mpirun, "--version"], capture_output=True, text=True, check=False
-    ).stdout
-    options = (
-        ["--allow-run-as-root", "--oversubscribe"]
-        if "Open MPI" in version or "OpenRTE" in version
-        else []
-    )
+    asked = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False)
+    options = []
+    if "Open MPI" in asked.stdout or "OpenRTE" in asked.stdout:
+        options = ["--allow-run-as-root", "--oversubscribe"]
     command = [mpirun, *options, "-n", "2", sys.executable, "-c", MPI_PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_waiting_gives_up_the_interpreter_lock(threads):
+# ---- calls
+
+
+def test_a_wait_releases_the_interpreter_lock(threads):
     ticks = []
 
     def body(group):
@@ -308,7 +354,7 @@ def test_abort_on_another_thread_ends_a_wait(threads):
 
 
 @pytest.mark.parametrize(
-    ("said", "call"),
+    ("named", "call"),
     [
         ("tag: -1", lambda group, buffer: group.rendezvous(buffer, -1)),
         ("channels: 2147483648", lambda group, buffer: group.rendezvous(buffer, channels=2**31)),
@@ -320,26 +366,17 @@ def test_abort_on_another_thread_ends_a_wait(threads):
         ("address: -1", lambda group, _: group.find(-1)),
     ],
 )
-def test_integers_that_no_parameter_holds(alone, said, call):
-    with pytest.raises(symm.InvalidArgumentError, match=said):
+def test_an_integer_that_its_parameter_cannot_hold_is_refused(alone, named, call):
+    with pytest.raises(symm.InvalidArgumentError, match=named):
         call(alone, alone.alloc(64))
+
+
+def test_a_size_that_is_no_integer_is_a_type_error(alone):
     with pytest.raises(TypeError):
         alone.alloc(6.5)
 
 
-def test_adopts_a_memfd(alone):
-    fd = os.memfd_create("theirs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.truncate(fd, 8192)
-    with pytest.raises(symm.InvalidArgumentError, match="F_SEAL_SHRINK"):
-        alone.adopt(None, 64, fd=fd)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    array = alone.from_buffer(alone.adopt(None, 4000, fd=fd, offset=4096))
-    array.numpy()[:3] = (5, 6, 7)
-    assert os.pread(fd, 3, 4096) == bytes((5, 6, 7))
-    os.close(fd)
-
-
-def test_a_star_gives_the_public_names():
+def test_a_star_imports_the_public_names_without_modules():
     names = {}
     exec("from symm import *", names)
     assert {"Group", "f32", "InvalidArgumentError"} <= names.keys()
@@ -357,7 +394,7 @@ def test_messages_belong_to_the_thread_of_the_call(threads):
     threads(4, body)
 
 
-def test_many_threads_on_one_group(alone):
+def test_many_threads_may_use_one_group(alone):
     array = alone.empty(1024)
 
     def work(number):
@@ -371,8 +408,13 @@ def test_many_threads_on_one_group(alone):
     on_threads(8, work)
 
 
+# ---- failures
+
 KILLED_PEER = """
-import os, signal, sys
+import os
+import signal
+import sys
+
 import numpy as np
 import symm
 
@@ -414,34 +456,66 @@ def test_a_killed_peer_is_named_with_its_process(launch, call):
     assert first == second == (0, killed)
 
 
-def test_survivors_go_on(threads):
+def is_readable(fd, timeout=0):
+    return bool(select.select([fd], [], [], timeout)[0])
+
+
+def test_an_abort_is_seen_by_the_descriptor_and_has_no_failed_ranks(threads):
+    together = threading.Barrier(3)
+
     def body(group):
-        readable = lambda: select.select([group.failure_fd()], [], [], 0)[0]  # noqa: E731
-        assert not readable()
+        assert not is_readable(group.failure_fd())
         group.barrier()
         if group.rank == 1:
             group.abort("enough")
         else:
-            select.select([group.failure_fd()], [], [], 20)
+            is_readable(group.failure_fd(), 20)
         with pytest.raises(symm.AbortedError):
             group.barrier(channel=1)
-        assert readable()
+        assert is_readable(group.failure_fd())
         assert group.failed_ranks() == []
+        together.wait(20)  # a rank that has closed the group counts as failed
+        group.close()
+
+    threads(3, body)
+
+
+def test_the_ranks_of_an_aborted_group_shrink_it_and_go_on(threads):
+    def body(group):
+        group.barrier()
+        if group.rank == 1:
+            group.abort("enough")
+        else:
+            is_readable(group.failure_fd(), 20)
+
         with group.shrink(name="rest") as rest:
             assert (rest.rank, rest.size, rest.info().name) == (group.rank, 3, "rest")
             ones = np.ones(4, np.float32)
             rest.allreduce(ones)
             assert ones.tolist() == [3] * 4
             assert rest.stats().collective_calls[symm.Collective.ALLREDUCE] == 1
-            part = rest.create_from_ranks([2, 0]) if rest.rank != 1 else None
-            if part is not None:
-                assert [rest.translate_rank(part, rank) for rank in range(2)] == [2, 0]
-                assert part.translate_rank(rest, 1) is None
-                part.close()
-            peer = rest.peer_info(1)
-            assert peer.alive
-            assert peer.backend is symm.Backend.HOST
         group.close()
+
+    threads(3, body)
+
+
+def test_ranks_are_translated_between_a_group_and_its_part(threads):
+    def body(group):
+        part = group.create_from_ranks([2, 0]) if group.rank != 1 else None
+        if part is not None:
+            assert [group.translate_rank(part, rank) for rank in range(2)] == [2, 0]
+            assert part.translate_rank(group, 1) is None
+            part.close()
+
+    threads(3, body)
+
+
+def test_a_peer_is_described_alike_on_all_ranks(threads):
+    def body(group):
+        peer = group.peer_info(1)
+        assert peer.alive
+        assert peer.backend is symm.Backend.HOST
+        group.barrier()  # or rank 1 might leave before it was seen alive
         return peer.machine
 
     assert len(set(threads(3, body))) == 1

@@ -1,4 +1,4 @@
-"""Heaps: pieces at the same offsets on all ranks."""
+"""Heaps. The table of behaviours has the offsets of pieces and their reuse."""
 
 import ctypes
 
@@ -8,64 +8,104 @@ import symm
 from symm import _raw as raw
 
 
-def test_what_is_free_and_what_is_not(alone):
+def test_a_heap_describes_its_pieces(alone):
     heap = alone.heap(10_000, name="small")
-    first, second = heap.empty(1000, "u8"), heap.empty((5, 100), "f64")
+    first = heap.empty(1000, "u8")
+    heap.empty((5, 100), "f64")
     assert (heap.nbytes, heap.memory.nbytes) == (10_240, 10_240)
-    info = heap.info()
-    assert (info.free_pieces, info.name) == (1, "small")
+    assert (heap.info().free_pieces, heap.info().name) == (1, "small")
     assert heap.find(id(heap)) is None
+
     heap.free(first)
-    empty = heap.empty((0, 3))
-    heap.free(empty)
-    assert heap.info().calls == 3
-    view = second.numpy()
+    heap.free(heap.empty((0, 3)))
+    assert heap.info().calls == 3, "an array without elements takes no piece"
+
+
+def test_an_array_outlives_its_heap(alone):
+    heap = alone.heap(10_000)
+    view = heap.empty((5, 100), "f64").numpy()
     heap.close()
-    view[:] = 1  # the array keeps the memory
+    view[:] = 1
     with pytest.raises(symm.InvalidHandleError):
         heap.info()
+
+
+def test_a_wrong_alignment_of_a_heap_is_refused(alone):
     with pytest.raises(symm.InvalidArgumentError, match="alignment"):
         alone.heap(4096, alignment=100)
 
 
-def test_the_functions_of_a_pool(alone):
-    """What PyTorch calls, without PyTorch; tests/test_gpu.py has it with."""
+# ---- the functions that PyTorch calls for a pool, without PyTorch; test_gpu.py has them with it
+
+
+def test_a_heap_in_host_memory_has_no_pools(alone):
     heap = alone.heap(1 << 20)
     with pytest.raises(symm.UnsupportedError, match="CUDA"):
         heap.torch_pool()
     with pytest.raises(symm.UnsupportedError, match="CUDA"):
         heap.cupy_pool()
+
+
+def functions_of(number):
+    """The allocator functions of a pool: alloc(size, device, stream), free(piece, size, ...)."""
     library = ctypes.CDLL(raw.__file__)
-    numbers = [raw.pool_open(heap._handle, alone._handle) for _ in range(8)]
-    assert numbers == list(range(8))
-    with pytest.raises(RuntimeError, match="8 pools"):
-        raw.pool_open(heap._handle, alone._handle)
-    alloc, free = library.symm_pool_alloc_3, library.symm_pool_free_3
-    alloc.restype, alloc.argtypes = (
-        ctypes.c_void_p,
-        [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p],
-    )
-    free.restype, free.argtypes = (
-        None,
-        [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p],
-    )
-    first, second = alloc(1000, 0, None), alloc(4096, 0, None)
+    alloc = library[f"symm_pool_alloc_{number}"]
+    alloc.restype = ctypes.c_void_p
+    alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    free = library[f"symm_pool_free_{number}"]
+    free.restype = None
+    free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    return alloc, free
+
+
+@pytest.fixture
+def open_pools(alone):
+    """A heap, and the function that opens a pool of it. All pools are closed at the end."""
+    heap = alone.heap(1 << 20)
+    yield heap, lambda: raw.pool_open(heap._handle, alone._handle)
+    for number in range(8):
+        raw.pool_close(number)
+
+
+def test_a_pool_takes_its_memory_from_the_heap(open_pools):
+    heap, open_pool = open_pools
+    alloc, free = functions_of(open_pool())
+    first = alloc(1000, 0, None)
+    second = alloc(4096, 0, None)
     assert (second - first, second % 512) == (1024, 0)
     assert heap.find(second + 4095) == (second, 4096)
     assert alloc(1 << 20, 0, None) is None
+
     free(first, 1000, 0, None)
     assert heap.info().pieces == 1
-    # A tensor that outlives its pool keeps the functions and the heap.
-    for number in numbers:
-        raw.pool_close(number)
-    assert raw.pool_open(heap._handle, alone._handle) == 0
-    assert [raw.pool_open(heap._handle, alone._handle) for _ in range(6)] == [1, 2, 4, 5, 6, 7]
-    with pytest.raises(RuntimeError):
-        raw.pool_open(heap._handle, alone._handle)
     free(second, 4096, 0, None)
+    assert heap.info().pieces == 0
+
+
+def test_there_are_eight_pools_at_a_time(open_pools):
+    _, open_pool = open_pools
+    assert [open_pool() for _ in range(8)] == list(range(8))
+    with pytest.raises(RuntimeError, match="8 pools"):
+        open_pool()
     raw.pool_close(3)
-    assert raw.pool_open(heap._handle, alone._handle) == 3
+    assert open_pool() == 3
+
+
+def test_a_closed_pool_stays_taken_until_its_last_tensor_is_gone(open_pools):
+    _, open_pool = open_pools
+    numbers = [open_pool() for _ in range(8)]
+    alloc, free = functions_of(3)
+    tensor = alloc(4096, 0, None)
     for number in numbers:
         raw.pool_close(number)
+    assert [open_pool() for _ in range(7)] == [0, 1, 2, 4, 5, 6, 7]
+    with pytest.raises(RuntimeError):
+        open_pool()
+
+    free(tensor, 4096, 0, None)
+    assert open_pool() == 3
+
+
+def test_a_pool_of_a_closed_heap_is_refused(alone):
     with pytest.raises(symm.InvalidHandleError):
         raw.pool_open(0, alone._handle)

@@ -1,4 +1,4 @@
-"""Memory by tokens."""
+"""Memory that is shared by tokens."""
 
 import gc
 import os
@@ -16,73 +16,101 @@ def directory(tmp_path, monkeypatch):
     monkeypatch.setenv("SYMM_IPC_DIRECTORY", str(place))
 
 
-def leased():
+def count_of_leases():
     symm.ipc_collect()
     return symm.ipc_stats().leased
 
 
-def test_within_one_process(alone):
+@pytest.fixture
+def counted(alone):
+    """An array of the shape (4, 8) that has the numbers 0 to 31."""
     array = alone.empty((4, 8), "f32")
     array.numpy()[:] = np.arange(32).reshape(4, 8)
-    token = array[1:3].export_token()
+    return array
+
+
+def test_an_import_sees_the_part_that_was_exported(counted):
+    token = counted[1:3].export_token()
     assert isinstance(token, bytes)
     assert len(token) <= symm._raw.SYMM_IPC_TOKEN_MAX_SIZE
     with symm.import_token(token, (2, 8), "f32") as seen:
         assert np.array_equal(seen.numpy(), np.arange(8, 24).reshape(2, 8))
         seen[1].numpy()[0] = -1
-        assert array.numpy()[2, 0] == -1
+        assert counted.numpy()[2, 0] == -1
+
+
+def test_an_import_describes_its_place_and_its_exporter(counted):
+    with symm.import_token(counted[1:3].export_token(), (2, 8), "f32") as seen:
         info = seen.info()
-        assert (info.bytes, info.offset, info.block_bytes, info.backend) == (
-            64,
-            32,
-            128,
-            symm.Backend.HOST,
-        )
+        assert (info.bytes, info.offset, info.block_bytes) == (64, 32, 128)
+        assert info.backend == symm.Backend.HOST
         assert info.exporter_pid == os.getpid()
         assert info.exporter_alive
-        assert leased() == 1
-    assert leased() == 0
-    uses = (
-        seen.info,
-        lambda: alone.allreduce(seen),
-        lambda: memoryview(seen),
-        seen.__dlpack__,
-        lambda: array.put(seen, 0),
-    )
-    for use in (
-        *uses,
-        seen.export_token,
-        seen.withdraw,
-        seen.holders,
-        lambda: seen[:0],
-        lambda: seen.reshape(0),
-    ):
-        with pytest.raises((symm.InvalidHandleError, symm.InvalidArgumentError)):
-            use()
-    for use in uses:
-        with pytest.raises(symm.InvalidHandleError, match="closed"):
-            use()
 
 
-def test_views_of_an_import_keep_its_lease(alone):
+def test_an_import_is_a_lease_until_it_is_closed(counted):
+    with symm.import_token(counted.export_token()):
+        assert count_of_leases() == 1
+    assert count_of_leases() == 0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda seen, array: seen.info(),
+        lambda seen, array: array.group.allreduce(seen),
+        lambda seen, array: memoryview(seen),
+        lambda seen, array: seen.__dlpack__(),
+        lambda seen, array: array.put(seen, 0),
+        lambda seen, array: seen.export_token(),
+        lambda seen, array: seen.withdraw(),
+        lambda seen, array: seen.holders(),
+        lambda seen, array: seen[:0],
+        lambda seen, array: seen.reshape(0),
+    ],
+    ids=[
+        "info",
+        "operand",
+        "memoryview",
+        "dlpack",
+        "source",
+        "export",
+        "withdraw",
+        "holders",
+        "part",
+        "reshape",
+    ],
+)
+def test_a_closed_import_is_refused_everywhere(alone, counted, use):
+    with symm.import_token(counted.export_token()) as seen:
+        pass
+    with pytest.raises(symm.InvalidHandleError, match="closed"):
+        use(seen, counted)
+
+
+def test_a_view_of_an_import_keeps_its_lease(alone):
     array = alone.empty(16)
     seen = symm.import_token(array.export_token(), dtype="f32").numpy()
     gc.collect()
-    assert leased() == 1
+    assert count_of_leases() == 1
     seen[3] = 5
     assert array.numpy()[3] == 5
     del seen
     gc.collect()
-    assert leased() == 0
+    assert count_of_leases() == 0
 
 
-def test_imports_can_be_operands(alone):
+def test_an_import_can_be_an_operand(alone):
     array = alone.empty(16)
     array.fill(2)
     seen = symm.import_token(array.export_token(), dtype="f32")
     out = np.zeros(16, np.float32)
     alone.allreduce(seen, out)
     assert out.sum() == 32
+
+
+def test_an_import_of_more_than_the_token_names_is_refused(alone):
+    array = alone.empty(16)
     with pytest.raises(symm.InvalidArgumentError):
         symm.import_token(array.export_token(), 17, "f32")
 
@@ -103,14 +131,19 @@ def test_bytes_that_are_no_token_are_refused(alone, change):
         symm.import_token(change(token))
 
 
-def test_an_empty_array_is_like_any_other(alone):
-    for array in (alone.empty((0, 3)), alone.empty(16)[16:]):
-        seen = symm.import_token(array.export_token(), (0, 3), "f32")
-        assert seen.numpy().shape == (0, 3)
-        assert symm.import_token(seen.export_token()).size == 0
+@pytest.mark.parametrize(
+    "make",
+    [lambda group: group.empty((0, 3)), lambda group: group.empty(16)[16:]],
+    ids=["array", "part"],
+)
+def test_an_array_without_elements_is_shared_like_any_other(alone, make):
+    array = make(alone)
+    seen = symm.import_token(array.export_token(), (0, 3), "f32")
+    assert seen.numpy().shape == (0, 3)
+    assert symm.import_token(seen.export_token()).size == 0
 
 
-def test_what_is_sent_and_let_go_at_once(alone, monkeypatch):
+def test_held_memory_can_be_imported_after_its_array_is_gone(alone, monkeypatch):
     monkeypatch.setenv("SYMM_IPC_HOLD_MS", "60000")
     array = alone.empty(16)
     array.fill(3)
