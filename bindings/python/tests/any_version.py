@@ -1,5 +1,6 @@
-"""What must work on every version of Python with nothing installed but the wheel:
-any_version.py, with it on the path.
+"""A test for every version of Python, with no package installed but the wheel.
+
+any_version.py, with the wheel on PYTHONPATH
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Ranks for tests: threads, or programs."""
+"""Ranks for tests: threads of one process, or programs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ import pytest
 import symm
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PATIENCE = 60.0  # bounds a failing test only
+PATIENCE = 60.0  # seconds; only a failing test takes that long
 OPTIONS = {"backend": "host", "timeout": 20, "create_timeout": 20}
 
 
 def numpy_type(dtype):
+    """NumPy's type of a DType; that of ml_dtypes if NumPy has none itself."""
     return np.dtype(dtype.long_name if dtype.format else getattr(ml_dtypes, dtype.long_name))
 
 
 def on_threads(size, body):
-    """The results of body(0), ..., body(size - 1) on
-    threads; the first exception of one is raised.
+    """The results of body(0), ..., body(size - 1), each on a thread.
+
+    The first exception of a body is raised.
     """
     workers = ThreadPoolExecutor(size)
     ranks = [workers.submit(body, rank) for rank in range(size)]
@@ -38,7 +40,7 @@ def on_threads(size, body):
 
 @pytest.fixture
 def address(tmp_path):
-    """A bootstrap that nobody else uses."""
+    """A bootstrap address that no other test uses."""
     directory = tmp_path / "meeting"
     directory.mkdir(mode=0o700)
     return f"dir://{directory}"
@@ -46,7 +48,7 @@ def address(tmp_path):
 
 @pytest.fixture
 def threads():
-    """threads(size, body): the results of body(group) of ranks that are threads of this process."""
+    """threads(size, body): the results of body(group) on ranks that are threads."""
 
     def run(size, body, **options):
         place = f"thread://{uuid.uuid4()}"
@@ -62,14 +64,14 @@ def threads():
 
 @pytest.fixture
 def alone():
-    """A group of this process alone."""
+    """A group of one rank."""
     with symm.Group.join(0, 1, f"thread://{uuid.uuid4()}", backend="host") as group:
         yield group
 
 
 @pytest.fixture
 def launch(tmp_path):
-    """launch(size, *command): (status, output) of each of the programs started as ranks."""
+    """launch(size, *command): start programs as ranks. The result of each: (status, output)."""
 
     def run(size, *command, patience=PATIENCE):
         directory = tmp_path / "job"

@@ -1,4 +1,4 @@
-"""Versions, devices, logs."""
+"""The library: its version, which one is loaded, its devices and its log."""
 
 import contextlib
 import logging
@@ -14,11 +14,15 @@ import pytest
 import symm
 
 
-def test_version_and_build():
-    assert symm.version() == symm.build_info()["version"] == symm.__version__
+def test_the_package_and_the_library_have_one_version():
+    assert symm.version() == symm.__version__
+    assert symm.build_info()["version"] == symm.__version__
 
 
-def test_devices():
+# ---- devices
+
+
+def test_the_host_is_one_device():
     assert symm.device_count("host") == 1
     info = symm.device_info(backend="host")
     assert info.backend is symm.Backend.HOST
@@ -26,15 +30,24 @@ def test_devices():
     assert info.compute_units > 0
     assert not info.multicast
     assert info.multicast_reason
+
+
+def test_a_device_that_does_not_exist_is_refused():
     with pytest.raises(symm.InvalidArgumentError, match="device"):
         symm.device_info(7, "host")
+
+
+def test_the_host_has_a_topology_without_links():
     topology = symm.topology("host")
     assert topology.links == ((0,),)
     assert isinstance(topology.kind, symm.TopologyClass)
 
 
+# ---- loading
+
+
 def run_python(program, **environment):
-    """A process of its own, with nothing but this said of the library."""
+    """Run a program in a process whose environment names no library but that of `environment`."""
     clean = {key: value for key, value in os.environ.items() if key != "SYMM_LIB"}
     return subprocess.run(
         [sys.executable, "-c", program],
@@ -45,24 +58,38 @@ def run_python(program, **environment):
     )
 
 
-def test_the_library_beside_the_package_is_used_unless_told_otherwise(tmp_path):
-    here = Path(symm.__file__).with_name("lib") / "libsymm.so.0"
+PRINT_LIBRARIES = """
+import symm
+
+with open("/proc/self/maps") as maps:
+    files = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line}
+print(*[file for file in files if "symm" in file or "another" in file], sep="\\n")
+"""
+BESIDE_THE_PACKAGE = Path(symm.__file__).with_name("lib") / "libsymm.so.0"
+
+
+def loaded_libraries(**environment):
+    files = run_python(PRINT_LIBRARIES, **environment).stdout.splitlines()
+    return {file for file in files if "_raw" not in file}
+
+
+def test_the_library_beside_the_package_is_loaded():
+    assert loaded_libraries() == {str(BESIDE_THE_PACKAGE.resolve())}
+
+
+def test_the_library_that_a_variable_names_is_loaded_instead(tmp_path):
     other = tmp_path / "another name.so"
-    other.write_bytes(here.read_bytes())
-    program = """if True:
-        import symm
-        names = {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "/" in line}
-        print(*[name for name in names if "symm" in name or "another" in name], sep="\\n")
-    """
-    for environment, expected in (({}, here.resolve()), ({"SYMM_LIB": str(other)}, other)):
-        lines = run_python(program, **environment).stdout.splitlines()
-        assert {line for line in lines if "_raw" not in line} == {str(expected)}
+    other.write_bytes(BESIDE_THE_PACKAGE.read_bytes())
+    assert loaded_libraries(SYMM_LIB=str(other)) == {str(other)}
 
 
 def test_a_missing_library_is_an_import_error():
     done = run_python("import symm", SYMM_LIB="/nowhere/libsymm.so")
     assert done.returncode == 1
     assert "/nowhere/libsymm.so" in done.stderr
+
+
+# ---- the log
 
 
 def eventually(condition):
@@ -81,28 +108,29 @@ def logged_to(logger, level):
         symm.log_to(None)
 
 
-def test_log_messages_reach_logging(caplog, address):
+LEVELS = {logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR}
+
+
+def has_reader():
+    return any(thread.name == "symm-log" for thread in threading.enumerate())
+
+
+def test_messages_reach_the_logger_until_they_are_stopped(caplog, address):
     logger = logging.getLogger("symm.test")
     caplog.set_level(logging.DEBUG, "symm.test")
     with logged_to(logger, logging.DEBUG):
         symm.Group.join(0, 1, address, backend="host", name="log test").close()
         assert eventually(lambda: caplog.records)
         assert {record.name for record in caplog.records} == {"symm.test"}
-        assert {record.levelno for record in caplog.records} <= {
-            logging.DEBUG,
-            logging.INFO,
-            logging.WARNING,
-            logging.ERROR,
-        }
-    assert eventually(
-        lambda: not any(thread.name == "symm-log" for thread in threading.enumerate())
-    )
+        assert {record.levelno for record in caplog.records} <= LEVELS
+
+    assert eventually(lambda: not has_reader())
     count = len(caplog.records)
     symm.Group.join(0, 1, address, backend="host").close()
     assert len(caplog.records) == count
 
 
-def test_log_levels(caplog, address):
+def test_messages_below_the_level_are_left_out(caplog, address):
     caplog.set_level(logging.DEBUG, "symm")
     with logged_to("symm", logging.ERROR):
         symm.Group.join(0, 1, address, backend="host").close()

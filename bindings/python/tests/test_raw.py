@@ -1,4 +1,4 @@
-"""The extension, its stub and the golden layout of the header say the same."""
+"""The extension, its stub, the golden layout of the header, and exceptions of its statuses."""
 
 import re
 from pathlib import Path
@@ -12,8 +12,8 @@ from symm._generated import Failure
 
 LAYOUT = REPOSITORY / "tests" / "abi" / "layout.txt"
 STUB = Path(symm.__file__).with_name("_raw.pyi")
-# Filled in C, where the structs are, see native/structs.i;
-# and no Python runs on threads of the library.
+# Structs are filled in C (native/structs.i), and no Python code runs on threads of the library.
+# So the extension has neither the functions that fill structs nor that of a log callback.
 NOT_NEEDED = re.compile(r"symm_\w+_init$|symm_log_add_listener$")
 TEXT = LAYOUT.read_text() if LAYOUT.exists() else ""
 golden = pytest.mark.skipif(
@@ -43,12 +43,10 @@ def test_every_function_and_constant_of_the_header_is_there():
 
 
 @golden
-def test_there_is_every_element_type():
-    dtypes = {
-        name.removeprefix("SYMM_DTYPE_").lower()
-        for name in constants()
-        if name.startswith("SYMM_DTYPE_")
-    }
+def test_every_element_type_of_the_header_is_there():
+    prefix = "SYMM_DTYPE_"
+    names = [name for name in constants() if name.startswith(prefix)]
+    dtypes = {name.removeprefix(prefix).lower() for name in names}
     assert dtypes == {dtype.name for dtype in symm.dtypes.ALL}
 
 
@@ -57,58 +55,87 @@ def test_element_types_have_the_size_that_the_library_says(dtype):
     assert raw.symm_dtype_size(dtype.value) == dtype.itemsize
 
 
-def test_arguments_of_a_wrong_kind_are_errors():
+# ---- arguments
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: raw.symm_group_rank("no handle"),
+        lambda: raw.symm_group_create("no tuple"),
+        lambda: raw.symm_group_create(()),
+        lambda: raw.symm_barrier(None, 3, 0, None, None),
+        lambda: raw.symm_ipc_import("text", None, None),
+    ],
+    ids=["handle", "struct", "empty struct", "sequence", "bytes"],
+)
+def test_an_argument_of_a_wrong_kind_is_a_type_error(call):
     with pytest.raises(TypeError):
-        raw.symm_group_rank("no handle")
-    with pytest.raises(TypeError):
-        raw.symm_group_create("no tuple")
-    with pytest.raises(TypeError):
-        raw.symm_group_create(())
-    with pytest.raises(TypeError):
-        raw.symm_barrier(None, 3, 0, None, None)
+        call()
+
+
+def test_a_rank_of_more_than_32_bits_is_refused():
     with pytest.raises(symm.InvalidArgumentError, match="ranks: 1099511627776 is not in"):
         raw.symm_barrier(None, [2**40], 0, None, None)
-    with pytest.raises(TypeError):
-        raw.symm_ipc_import("text", None, None)
+
+
+def test_a_negative_capacity_is_a_value_error():
     with pytest.raises(ValueError, match="negative"):
         raw.symm_topology(symm.Backend.HOST, -1)
 
 
-def test_every_status_has_its_exception():
-    seen = set()
-    for status in symm.Status:
-        if status == symm.Status.OK:
-            continue
-        error = symm.errors.error_of(Failure(status, 3, 14, 5, 0, "words of rank 3"))
-        assert error.status is status
-        assert str(error) == "words of rank 3"
-        assert (error.rank, error.pid, error.os_error, error.cuda_result) == (3, 14, 5, None)
-        seen.add(type(error))
-    assert len(seen) == len(symm.Status) - 1
+# ---- statuses and other enums
+
+FAILURES = [status for status in symm.Status if status != symm.Status.OK]
+
+
+@pytest.mark.parametrize("status", FAILURES, ids=lambda status: status.name)
+def test_the_exception_of_a_status_has_the_fields_of_the_failure(status):
+    error = symm.errors.error_of(Failure(status, 3, 14, 5, 0, "words of rank 3"))
+    assert error.status is status
+    assert str(error) == "words of rank 3"
+    assert (error.rank, error.pid, error.os_error, error.cuda_result) == (3, 14, 5, None)
+
+
+def test_every_status_has_an_exception_of_its_own():
+    classes = {type(symm.errors.error_of(Failure(s, 3, 14, 5, 0, ""))) for s in FAILURES}
+    assert len(classes) == len(symm.Status) - 1
+
+
+def test_a_status_of_a_newer_library_is_an_exception_with_its_number():
     newer = symm.errors.error_of(Failure(symm.Status(-99), -1, 0, 0, 0, "words"))
     assert newer.status == -99
     assert "-99" in str(newer)
     assert (newer.rank, newer.pid) == (None, None)
 
 
-def test_what_only_a_newer_library_knows_is_no_error():
-    for kind in (
+@pytest.mark.parametrize(
+    "kind",
+    [
         symm.Status,
         symm.Op,
         symm.Backend,
         symm.Algorithm,
         symm.Collective,
         symm.TopologyClass,
-    ):
-        newer = kind(99)
-        assert newer == 99
-        assert isinstance(newer, kind)
-        assert newer.name == "UNKNOWN_99"
-        assert "UNKNOWN_99" in repr(newer)
+    ],
+)
+def test_a_number_that_only_a_newer_library_knows_is_a_member(kind):
+    newer = kind(99)
+    assert newer == 99
+    assert isinstance(newer, kind)
+    assert newer.name == "UNKNOWN_99"
+    assert "UNKNOWN_99" in repr(newer)
 
 
-def test_exceptions_are_those_of_python_too():
-    assert issubclass(symm.DeadlineError, TimeoutError)
-    assert issubclass(symm.OutOfMemoryError, MemoryError)
-    assert issubclass(symm.InvalidArgumentError, ValueError)
-    assert issubclass(symm.PeerFailedError, ConnectionError)
+@pytest.mark.parametrize(
+    ("own", "of_python"),
+    [
+        (symm.DeadlineError, TimeoutError),
+        (symm.OutOfMemoryError, MemoryError),
+        (symm.InvalidArgumentError, ValueError),
+        (symm.PeerFailedError, ConnectionError),
+    ],
+)
+def test_an_exception_is_one_of_python_too(own, of_python):
+    assert issubclass(own, of_python)

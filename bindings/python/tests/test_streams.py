@@ -1,5 +1,6 @@
-"""What is different with CUDA, as far as it can be seen
-without a GPU. tests/test_gpu.py is about the rest.
+"""Streams and device memory, as far as they can be tested without a GPU.
+
+test_gpu.py has the rest.
 """
 
 import math
@@ -15,9 +16,7 @@ from symm._view import View
 
 
 class OnGpu(View):
-    """An array on CUDA device 3 that remembers which
-    streams were made to wait for what was issued on it.
-    """
+    """An array on CUDA device 3 that remembers which streams were made to wait for its work."""
 
     def __init__(self, shape=(2, 3), dtype=symm.f32):
         super().__init__(0x7F0000000000, shape, dtype, (2, 3))
@@ -36,20 +35,12 @@ class OnGpu(View):
 def test_dlpack_orders_the_consumer_after_our_calls(consumer, expected):
     array = OnGpu()
     capsule = array.__dlpack__(stream=consumer, max_version=(1, 0))
-    assert symm._raw.dlpack_read(capsule) == (
-        array.pointer,
-        6,
-        symm.f32.value,
-        2,
-        3,
-        True,
-        True,
-        (2, 3),
-    )
+    found = symm._raw.dlpack_read(capsule)
+    assert found == (array.pointer, 6, symm.f32.value, 2, 3, True, True, (2, 3))
     assert array.waiting == expected
 
 
-def test_cuda_array_interface():
+def test_the_cuda_array_interface_orders_the_legacy_default_stream():
     array = OnGpu()
     assert array.__cuda_array_interface__ == {
         "shape": (2, 3),
@@ -62,23 +53,22 @@ def test_cuda_array_interface():
     assert not hasattr(OnGpu(dtype=symm.bf16), "__cuda_array_interface__")
 
 
-def test_arrays_order_and_release_by_the_library(alone, monkeypatch):
+NOTED = ("stream_wait", "stream_query", "memory_record_use", "memory_release", "group_release")
+
+
+def test_arrays_are_ordered_and_released_by_calls_of_the_library(alone, monkeypatch):
     array = alone.empty(4, "f32")
-    memory, group = array.memory._handle, array._mapping.group
+    memory = array.memory._handle
+    group = array._mapping.group
     calls = []
-    for name in (
-        "stream_wait",
-        "stream_query",
-        "memory_record_use",
-        "memory_release",
-        "group_release",
-    ):
-        monkeypatch.setattr(
-            symm._raw,
-            f"symm_{name}",
-            lambda *arguments, name=name: calls.append((name, *arguments)),
-        )
+
+    def note(name):
+        return lambda *arguments: calls.append((name, *arguments))
+
+    for name in NOTED:
+        monkeypatch.setattr(symm._raw, f"symm_{name}", note(name))
     monkeypatch.setattr("symm.memory.current_on", lambda device: 70 + device)
+
     array._order(5)
     array.record_use(6)
     del array
@@ -92,12 +82,14 @@ def test_arrays_order_and_release_by_the_library(alone, monkeypatch):
         ("memory_release", memory),
         ("group_release", group),
     ]
+
+    # Now the library releases them, too.
     monkeypatch.undo()
     symm._raw.symm_memory_release(memory)
     symm._raw.symm_group_release(group)
 
 
-def test_groups_know_streams(alone):
+def test_calls_about_streams_do_nothing_on_the_host(alone):
     alone.synchronize()
     alone.stream_wait(None, None)
     assert alone.stream_done()
@@ -117,39 +109,51 @@ def test_the_host_cannot_look_into_device_memory():
     assert not hasattr(array, "__array_interface__")
 
 
-def test_host_groups_refuse_device_arrays(alone):
-    for array in (OnGpu(), OnGpu().view("u8")):
-        with pytest.raises(symm.InvalidArgumentError, match="lies on a device"):
-            alone.allreduce(array)
-        with pytest.raises(symm.InvalidArgumentError, match="lies on a device"):
-            alone.allreduce(np.ones(6, np.float32), array)
+@pytest.mark.parametrize("array", [OnGpu(), OnGpu().view("u8")], ids=["f32", "u8"])
+def test_a_host_group_refuses_a_device_array(alone, array):
+    with pytest.raises(symm.InvalidArgumentError, match="lies on a device"):
+        alone.allreduce(array)
+    with pytest.raises(symm.InvalidArgumentError, match="lies on a device"):
+        alone.allreduce(np.ones(6, np.float32), array)
 
 
-def test_streams_of_all_kinds():
-    class Protocol:
-        def __cuda_stream__(self):
-            return (0, 9)
+class WithProtocol:
+    """A stream of a package that has __cuda_stream__()."""
 
-    streams = [7, SimpleNamespace(cuda_stream=7), SimpleNamespace(ptr=7), Protocol()]
-    assert [_streams.handle_of(stream) for stream in streams] == [7, 7, 7, 9]
+    def __cuda_stream__(self):
+        return (0, 9)
+
+
+@pytest.mark.parametrize(
+    ("stream", "handle"),
+    [
+        (7, 7),
+        (SimpleNamespace(cuda_stream=7), 7),
+        (SimpleNamespace(ptr=7), 7),
+        (WithProtocol(), 9),
+    ],
+    ids=["integer", "PyTorch", "CuPy", "protocol"],
+)
+def test_a_stream_of_any_package_is_understood(stream, handle):
+    assert _streams.handle_of(stream) == handle
+
+
+def test_what_is_no_stream_is_a_type_error():
     with pytest.raises(TypeError, match="stream"):
         _streams.handle_of(SimpleNamespace(ptr="7"))
 
 
 def framework(stream):
-    """PyTorch and CuPy, as far as they are used: the
-    current stream of a device is `stream(device)`.
-    """
-    of_torch = {
-        "is_initialized": lambda: True,
-        "current_stream": lambda device: SimpleNamespace(cuda_stream=stream(device)),
-    }
-    return SimpleNamespace(
-        cuda=SimpleNamespace(**of_torch, get_current_stream=lambda: SimpleNamespace(ptr=stream(0)))
+    """A stand-in for PyTorch and CuPy; the current stream of a device is `stream(device)`."""
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        current_stream=lambda device: SimpleNamespace(cuda_stream=stream(device)),
+        get_current_stream=lambda: SimpleNamespace(ptr=stream(0)),
     )
+    return SimpleNamespace(cuda=cuda)
 
 
-def test_the_current_stream_is_that_of_the_framework(monkeypatch):
+def test_the_current_stream_of_an_array_is_that_of_its_framework(monkeypatch):
     class Tensor:
         device = SimpleNamespace(type="cuda")
 
@@ -158,11 +162,11 @@ def test_the_current_stream_is_that_of_the_framework(monkeypatch):
     assert _streams.current_of(Tensor()) == 5
     assert _streams.current_of(np.ones(3)) is None
     assert _streams.current_of(OnGpu()) is None
-    Tensor.device.type = "cpu"  # a mistake, which the operand's check names
+    Tensor.device.type = "cpu"  # the operand's check refuses it in a CUDA group
     assert _streams.current_of(Tensor()) is None
 
 
-def test_the_current_stream_of_a_thread(monkeypatch):
+def test_the_current_stream_of_a_thread_is_that_of_the_framework_in_use(monkeypatch):
     for name in ("torch", "cupy"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert _streams.current_on(3) is None
@@ -176,11 +180,9 @@ def test_the_current_stream_of_a_thread(monkeypatch):
     assert _streams.current_on(3) == 0
 
 
-def test_seconds_to_milliseconds():
-    assert [_streams.milliseconds(value) for value in (None, 0, 0.0001, 1.5, math.inf)] == [
-        0,
-        2**64 - 2,
-        1,
-        1500,
-        2**64 - 1,
-    ]
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [(None, 0), (0, 2**64 - 2), (0.0001, 1), (1.5, 1500), (math.inf, 2**64 - 1)],
+)
+def test_seconds_become_milliseconds_or_what_the_library_has_for_them(seconds, milliseconds):
+    assert _streams.milliseconds(seconds) == milliseconds

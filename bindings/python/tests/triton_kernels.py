@@ -1,4 +1,7 @@
-"""Kernels of test_gpu.py, in a file of their own because Triton reads their source. Of two ranks."""
+"""Kernels of test_gpu.py for two ranks.
+
+They have a file of their own because Triton reads their source.
+"""
 
 import triton
 import triton.language as tl
@@ -8,7 +11,9 @@ import symm.triton as st
 
 @triton.jit
 def hand_on(view, rounds, got, trouble):
-    at, peer, done = tl.arange(0, 1024), 1 - st.rank(view), tl.load(rounds)
+    at = tl.arange(0, 1024)
+    peer = 1 - st.rank(view)
+    done = tl.load(rounds)
     st.put(view, peer, at, (at + done + st.rank(view)).to(tl.float32))
     st.signal(view, peer, 0)
     code = st.wait_signal(view, peer, 0)
@@ -32,7 +37,8 @@ def send(view, channel):
 
 @triton.jit
 def meet(view, sums, trouble):
-    program, me = tl.program_id(0), st.rank(view)
+    program = tl.program_id(0)
+    me = st.rank(view)
     st.put(view, 1 - me, 2048 + program, (10 * me + program).to(tl.float32))
     code = st.barrier(view, 8 + program)
     theirs = tl.load(st.pointer(view, me, tl.float32) + 2048 + program)
