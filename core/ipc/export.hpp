@@ -52,11 +52,11 @@ struct Export {
   bool quarantined = false;
 };
 
-// What an exporter counts, in the structs in which it tells it.
+// The counts of an exporter, in the structs that report them.
 struct ExporterStatistics {
-  // for the log, when the exporter's lock has been given up
+  // Messages for the log, written after the exporter's lock has been released.
   std::vector<std::pair<log::Level, std::string>> notes;
-  // only what is counted since the beginning; the rest is looked up when it is asked for
+  // Counts since the beginning only; other facts are looked up when they are asked for.
   symm_ipc_stats_t total{};
   symm_ipc_report_t done{};  // likewise
 };
@@ -70,11 +70,12 @@ class Exports {
   Export& add(std::shared_ptr<Block> memory, const Provider& provider, int device);
   Export* find(uint64_t id) noexcept;
   Export* find(const std::byte* data) noexcept;  // what is not released
-  // With `hold_ms` the block is kept for the token.
-  // What only the exporter knows is filled in by it.
+  // Makes a token; `hold_ms` keeps the block for it. The exporter fills in the facts that only it
+  // knows.
   Token make_token(
       Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports);
-  uint64_t number(Export& of, uint64_t hold_ms, uint64_t hold_imports);  // of a new token
+  uint64_t number(
+      Export& of, uint64_t hold_ms, uint64_t hold_imports);  // the number of a new token
   // Throws what an importer shall be told if the token is not valid now.
   Export& require_valid(const Token& token);
 

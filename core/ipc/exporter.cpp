@@ -348,7 +348,7 @@ void Exporter::withdraw(
   }
 }
 
-// What is over is taken from `awaited`.
+// Removes the leases that are over from `awaited`.
 bool Exporter::await_end(std::vector<Awaited>& awaited, Deadline deadline) {
   constexpr uint64_t kStreamSliceMs = 1;  // a stream that passes a point wakes nobody
   for (;;) {

@@ -33,8 +33,8 @@ class Exporter {
 
   // An import in this very process.
   LeasedMapping claim(const Token& token, void* stream);
-  // What is issued on `stream` next comes after what
-  // was issued before an export of this process's.
+  // Orders work issued on `stream` from now on after the work that preceded an export of this
+  // process.
   void wait_for_export(const Token& token, void* stream, int device);
   Position mark(void* stream, int device);
   void release(uint64_t lease, Position position) noexcept;
@@ -64,14 +64,14 @@ class Exporter {
   void open();
   void on_time() noexcept;
   StreamWords* stream_words(const Provider& provider);  // null where there are no streams
-  // null before the first export of memory that streams use
+  // Null before the first export of memory that streams use.
   StreamWords* known_words();
   template <class Work>
   void turn(const Work& work) noexcept;  // on the monitor's thread
   void let_in() noexcept;
   bool await_end(std::vector<Awaited>& awaited, Deadline deadline);
 
-  // With the lock held.
+  // The functions below are called with the lock held.
   void tend(DeferredWork& after);
   std::vector<Awaited> leases_on(const Lease& piece) const;
   void settle(DeferredWork& after);

@@ -245,7 +245,7 @@ LeasedMapping ExporterConnection::request(
   try {
     const fdpass::Sent sent = connection_.send(encode(request), {}, deadline);
     if (sent == fdpass::Sent::closed) {
-      lost("is gone");  // whoever tries again connects anew
+      lost("is gone");  // the next attempt makes a new connection
       throw error_of(pid_, Status::peer_failed, "is gone");
     }
     if (sent != fdpass::Sent::done) {
@@ -318,7 +318,7 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
     return with_reserve([&] { mappings_.retire(packet.block, garbage); });
   }
 
-  if (!awaited_ || awaited_->lease != packet.lease) return;  // whoever asked has given up
+  if (!awaited_ || awaited_->lease != packet.lease) return;  // the thread that asked has given up
   awaited_->packet = std::move(packet);
   if (!fds.empty()) awaited_->fd = std::move(fds.front());
   tell_change(awaited_->done);
@@ -332,7 +332,7 @@ void ExporterConnection::on_end(End end, const std::string& why) {
   lost(end == End::closed
            ? "is gone"
            : (end == End::broken ? "broke the protocol: " : "can no longer be heard: ") + why);
-  // nothing better will be known
+  // No better reason will become known.
   if (end == End::closed && !connection_.peer().pidfd) pass_all_positions();
 }
 
@@ -341,7 +341,7 @@ void ExporterConnection::on_death(const std::string&) {
   pass_all_positions();
 }
 
-// What is mapped stays with those who use it.
+// Mappings stay with the imports that use them.
 void ExporterConnection::lost(const std::string& how) noexcept {
   DroppedElsewhere<Mappings::Garbage> garbage;
   const std::lock_guard lock(mutex_);

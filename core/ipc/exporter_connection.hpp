@@ -52,7 +52,7 @@ class ExporterConnection final : public Receiver {
   void lost(const std::string& how) noexcept;
   void pass_all_positions() noexcept;
 
-  // With the lock held.
+  // The functions below are called with the lock held.
   void write_or_defer(const LeaseRing::Event& event);
   void nudge(bool now) noexcept;
 

@@ -113,7 +113,8 @@ std::string ExporterListener::accept(const std::function<void(PeerFd)>& admit,
     } catch (const Error& error) {
       why = error.what();
       if (make_room()) continue;
-      // No descriptor for whoever waits; left there, it would wake us without end.
+      // There is no descriptor for the connection that waits. If it stayed in the queue, it would
+      // wake this thread without end.
       spare_.reset();
       ++rejected;
       try {

@@ -1,4 +1,4 @@
-// Where importers connect: a socket in a directory of its own, of which nothing stays on disk.
+// Accepts importers: a socket in a directory of its own. Nothing of it stays on disk.
 #pragma once
 
 #include "core/ipc/token.hpp"
@@ -14,7 +14,8 @@ class ExporterListener final : public Watched,
   // as look_again() asks. Throws what the directory and the socket say.
   ExporterListener(
       const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time);
-  // unless it listens already, or nobody can find it any more. Throws Error(system)
+  // Starts to listen, unless it does already or nobody can find the socket any more. Throws
+  // Error(system).
   void start();
   void close() noexcept;  // at exit
   const std::string& directory() const noexcept { return path_; }
@@ -36,7 +37,8 @@ class ExporterListener final : public Watched,
   std::optional<Listener> listener_;
   std::string path_;
   Deadline known_ = Deadline::after_ms(0);  // until when it is taken to be there
-  // given up to be able to refuse a connection when descriptors have run out
+  // A spare descriptor, which is closed to accept and refuse a connection when descriptors have run
+  // out.
   Fd spare_;
   std::atomic<uint64_t> watching_{0};
   Fd timer_;

@@ -20,7 +20,7 @@ HeldLease::~HeldLease() {
     return;
   }
   const std::byte* const data = leased_.mapping->block->data();
-  // In case that it was exported from here, its owner being dead.
+  // The memory may be exported from here, if its owner is dead.
   if (connection_->release(leased_, token_, over_)) exporter_.released(data);
 }
 

@@ -1,5 +1,5 @@
-// What a symm_ipc_t is: a lease of this process on memory
-// of another or of its own. It ends with the object.
+// The object behind a symm_ipc_t: a lease of this process on memory of another process or of its
+// own. The lease ends with the object.
 #pragma once
 
 #include "core/ipc/exporter.hpp"
@@ -9,7 +9,7 @@ namespace symm::ipc {
 class HeldLease : public std::enable_shared_from_this<HeldLease> {
  public:
   HeldLease(const Token& token, Exporter& exporter) : token_(token), exporter_(exporter) {}
-  // Of memory of another process; of this one without a connection.
+  // A lease on memory of another process; without a connection, on memory of this one.
   void hold(
       LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr) noexcept {
     leased_ = std::move(leased);
@@ -24,8 +24,8 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   uint64_t bytes() const noexcept { return token_.bytes; }
   symm_ipc_info_t info() const noexcept;
 
-  // What is issued on `stream` next comes after what
-  // the exporter had issued before the export, too.
+  // Orders work issued on `stream` from now on after the work that the exporter had issued before
+  // the export.
   void let_wait(void* stream) const;
   // The lease shall not end before what is on `stream` now is over.
   void record_use(void* stream);
@@ -46,7 +46,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   Position over_;
   std::atomic<bool> has_uses_{false};          // that were recorded
   std::atomic<bool> has_unknown_uses_{false};  // what replays of a graph do nobody sees
-  // its stream could not be asked: the lease ends with the process
+  // The stream could not be asked whether it is done, so the lease ends with the process.
   bool is_never_over_ = false;
 };
 }  // namespace symm::ipc

@@ -73,7 +73,7 @@ std::shared_ptr<HeldLease> Importer::import(
   const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
   const int device = memory.device_for(token.gpu, options.device);
 
-  // before there is a lease that could be forgotten
+  // This may fail, so it comes before there is a lease that could be forgotten.
   auto held = std::make_shared<HeldLease>(token, exporter_);
   if (token.bytes == 0) {
     LeasedMapping nothing{std::make_shared<Mapping>()};

@@ -8,7 +8,7 @@ namespace symm::ipc {
 struct ImportOptions {
   uint64_t timeout_ms = 0;
   std::string directory;  // "": as the token says
-  int device = -1;        // of the memory
+  int device = -1;        // device of the memory
 };
 
 class Importer {
@@ -38,7 +38,7 @@ class Importer {
   Exporter& exporter_;
   std::mutex mutex_;
   std::map<Id, std::shared_ptr<Peer>> peers_;
-  // of dead exporters, while imports of theirs are in use
+  // Connections to dead exporters, kept while imports from them are in use.
   std::vector<std::weak_ptr<ExporterConnection>> orphans_;
 };
 }  // namespace symm::ipc

@@ -191,7 +191,7 @@ void ImporterConnection::drain() {
   if (!is_trusted_) return;
   if (ring_.drain([this](const LeaseRing::Event& event) { with_reserve([&] { apply(event); }); }) &&
       connection_.open() && ring_.is_crowded()) {
-    // a queue without room for it holds an earlier one
+    // A queue that is full holds an earlier message of this kind, which does as well.
     connection_.post(encode({.type = PacketType::nudge}));
   }
   if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());

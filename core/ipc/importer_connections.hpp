@@ -29,19 +29,19 @@ class ImporterConnection final : public Receiver {
   std::string name() const;
   bool has_spoken() const noexcept { return has_spoken_; }
   uint64_t start_time() const noexcept { return start_time_; }
-  // Of a process whose connection is closed: what was mapped there is not any more,
-  // though it may be another program now.
+  // For a closed connection: whether the mappings of its process are gone, though the process may
+  // live on as another program.
   bool has_no_memory() const noexcept { return has_ended(life_); }
 
-  // A turn of the monitor's. What became of the importer, and why it is disconnected.
+  // The state of the importer after a turn of the monitor; why() says why it is disconnected.
   enum class State {
     connected,
     closed,
-    broken  // it does not keep to the protocol
+    broken  // the importer broke the protocol
   };
   State hear();
   const std::string& why() const noexcept { return why_; }
-  // What it writes is not looked at any more.
+  // Ignores everything that the importer writes from now on.
   void distrust() noexcept { is_trusted_ = false; }
 
   void drain();  // what it wrote in its ring. Throws Error(peer_failed) for nonsense
@@ -57,7 +57,7 @@ class ImporterConnection final : public Receiver {
   void on_death(const std::string&) override {}
   void serve(const Packet& request);
   void apply(const LeaseRing::Event& event);
-  // what can be sent now. Throws
+  // Sends what can be sent now. Throws Error.
   fdpass::Sent send(const Packet& packet, std::span<const int> fds);
 
   Exporter& exporter_;
@@ -85,11 +85,11 @@ class ImporterConnections {
       : exporter_(exporter), exports_(exports), statistics_(statistics) {}
 
   void admit(PeerFd socket, int board);
-  // Of those who connected and said nothing, the first
-  // one goes. False if there are no more than so many.
+  // Closes the oldest connection that has sent nothing. False if there are no more than `keep` of
+  // these.
   bool evict_idle(size_t keep = 0);
-  void take_turn(uint64_t serial, bool dead);  // of one that has something to say, or is dead
-  void drain();                                // what they wrote in their rings
+  void take_turn(uint64_t serial, bool dead);  // takes in what an importer sent, or its death
+  void drain();                                // takes in the events in all lease rings
   void retire(const std::vector<uint64_t>& blocks) noexcept;
   void want_to_hear(bool each_release) noexcept;
   bool on_streams() const noexcept;
@@ -107,7 +107,7 @@ class ImporterConnections {
   Exports& exports_;
   ExporterStatistics& statistics_;
   BySerial all_;
-  std::list<uint64_t> silent_;  // who had said nothing when it was looked at
+  std::list<uint64_t> silent_;  // importers that had sent nothing when they were last looked at
   uint64_t last_serial_ = 0;
   bool want_to_hear_ = false;
 };

@@ -92,10 +92,11 @@ std::optional<Exporter::Source> adopted_at(const void* pointer, uint64_t bytes) 
   return Exporter::Source{std::move(block), cuda, *device, offset, true};
 }
 
-// Where memory lies that can be exported.
+// The place of memory that can be exported.
 struct Place {
   Exporter::Source source;
-  // by which it was imported, if its owner lives: that alone can hold it, and withdraw it
+  // The lease by which the memory was imported, if its owner lives: only the owner can hold and
+  // withdraw it.
   std::optional<Token> token;
 };
 
@@ -128,7 +129,7 @@ Place require_place(const void* pointer, uint64_t bytes) {
                                             pointer));
 }
 
-// Of memory of which this process makes the tokens.
+// The source of memory for which this process makes the tokens. Throws Error if another does.
 Exporter::Source own_source(const void* pointer, uint64_t bytes) {
   Place place = require_place(pointer, bytes);
   if (place.token) {
@@ -138,7 +139,7 @@ Exporter::Source own_source(const void* pointer, uint64_t bytes) {
   return std::move(place.source);
 }
 
-// Of no memory, and of no owner therefore; a device may have had it.
+// A token for an address that belongs to no memory and so has no owner; a device may have had it.
 Token token_of_nothing(const void* pointer) {
   const std::optional<Place> place = place_of(pointer, 0);
   const Provider& provider = place ? *place->source.provider : ipc_provider(BackendKind::host);

@@ -22,7 +22,8 @@ struct Lease {
   }
 };
 
-// Those of one process, and which of them it has released on a stream which is not there yet.
+// The leases of one process, and those among them that it released on a stream that has not got
+// there yet.
 class Leases {
  public:
   bool has(uint64_t lease) const { return leases_.contains(lease); }
@@ -36,7 +37,7 @@ class Leases {
       std::span<const std::atomic<uint64_t>> words);
   // Returns how many leases were found to be over.
   uint64_t drain(Exports& exports, std::span<const std::atomic<uint64_t>> words);
-  // Who holds them is gone. `surely` if it can write no more. Returns how many there were.
+  // The holder is gone. `surely`: it can write no more. Returns the number of its leases.
   uint64_t write_off(Exports& exports, bool surely);
   std::vector<uint64_t> overlapping(const Lease& lease) const;
 

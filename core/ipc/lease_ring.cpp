@@ -16,9 +16,9 @@ bool LeaseRingWriter::write(const LeaseRing::Event& event) noexcept {
   return true;
 }
 
-// What finds no room is written when the exporter says that there is some. It makes
-// room, then looks whether the ring is crowded; the ring is called crowded, then looked
-// at for room once more. So one of the two sees the other.
+// An event that finds no room is written when the exporter says that there is some. The exporter
+// makes room and then looks whether the ring is marked as crowded; the importer marks the ring as
+// crowded and then looks for room once more. So one of the two sees the other.
 bool LeaseRingWriter::flush() {
   for (;;) {
     size_t told = 0;

@@ -19,7 +19,7 @@ struct alignas(4096) LeaseRing {
   enum class Kind : uint32_t {
     claim = 1,    // a lease, taken without asking
     release = 2,  // over when `position` is passed, on this ring's words
-    // one that was claimed or requested will not be used, whether it was granted or not
+    // A lease that was claimed or requested will not be used, whether it was granted or not.
     cancel = 3,
   };
   struct Event {
@@ -37,10 +37,10 @@ struct alignas(4096) LeaseRing {
   static constexpr uint64_t kEvents = 256;
 
   alignas(64) std::atomic<uint64_t> written;  // by the importer: events
-  // by the importer: it has more, for which there was no room
+  // Written by the importer: it has further events, for which there was no room.
   std::atomic<uint32_t> crowded;
   alignas(64) std::atomic<uint64_t> taken;  // by the exporter
-  // by the exporter: it wants to hear of each release
+  // Written by the exporter: it wants to hear of each release.
   std::atomic<uint32_t> waiting;
   alignas(64) Event ring[kEvents];                          // by the importer
   alignas(4096) std::atomic<uint64_t> words[kStreamWords];  // by the importer's streams
@@ -55,9 +55,9 @@ class LeaseRingWriter {
   std::span<std::atomic<uint64_t>> words() const noexcept { return ring().words; }
 
   bool write(const LeaseRing::Event& event) noexcept;  // false if the ring is full
-  // what finds no room is written when there is some
+  // Writes an event, or defers it until there is room.
   void write_or_defer(const LeaseRing::Event& event);
-  // what was deferred. True if nothing is left of it
+  // Writes the deferred events. True if none is left.
   bool flush();
   void drop_deferred() noexcept { deferred_.clear(); }
   // The exporter reads the ring when it wants to know. It is asked to when it waits for

@@ -10,13 +10,13 @@ namespace symm::ipc {
 // A block, once for each device that asked for it, and the pieces of it that are imported now.
 struct Mapping {
   std::shared_ptr<Block> block;  // null while the first import is under way
-  Token origin;                  // of the first import: what all tokens of the block have in common
+  Token origin;  // token of the first import: its fields are those of all tokens of the block
   int device = 0;
   bool on_host = false;  // the host may touch it, though it may be a device's
   bool retired = false;  // the exporter has released it: not kept for a next import
   struct Piece {
     uint64_t bytes;
-    uint64_t number;  // of the token
+    uint64_t number;  // number of the token
   };
   std::multimap<uint64_t, Piece> pieces;  // by offset
   size_t users = 0;                       // pieces, and requests under way
@@ -28,8 +28,8 @@ struct LeasedMapping {
   uint64_t lease = 0;
 };
 
-// Those of one exporter. Used with the lock of its connection held. What is not mapped
-// any more is put in `garbage`, for the caller to drop without the lock.
+// The mappings of one exporter, used with the lock of its connection held. Mappings that end are
+// put into `garbage`, which the caller drops without the lock.
 class Mappings {
  public:
   using Garbage = std::vector<std::shared_ptr<Block>>;
@@ -45,8 +45,8 @@ class Mappings {
   // The exporter is gone: what is mapped stays with those who use it.
   void orphan(Garbage& garbage);
   void drop_unused(Garbage& garbage);
-  // Of the import that has all of these bytes: its mapping, and
-  // a token for them like the one by which it was imported.
+  // Finds the import that covers all of these bytes: its mapping, and a token for the bytes like
+  // the one by which it was imported.
   std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token) const;
 
   bool empty() const noexcept { return all_.empty() && imports_ == 0; }

@@ -1,9 +1,13 @@
-// What an exporter and an importer say to each other on
-// their connection. As in core/mesh/wire.hpp, one function
-// decodes everything from a private copy, and is fuzzed.
+// The packets between an exporter and an importer. As in core/mesh/wire.hpp, one function decodes
+// all of them from a private copy, and is fuzzed.
 //
 // A packet is a header of 24 bytes, little-endian, and a body:
-//    0  u32 magic      4  u16 version    6  u16 type       8  u32 length of the whole    12  u32 descriptors    16  u64 lease
+//    0  u32 magic
+//    4  u16 version
+//    6  u16 type
+//    8  u32 length of the whole
+//   12  u32 descriptors
+//   16  u64 lease
 #pragma once
 
 #include "core/ipc/token.hpp"
@@ -15,12 +19,13 @@ inline constexpr size_t kMaxPacket = kPacketHeader + kFailureHeader + kMaxToken 
 enum class PacketType : uint16_t {
   welcome = 1,  // exporter, first: lease ring and validity board, as descriptors
   request = 2,  // importer: `token`, for which it wants `lease`
-  // exporter: the lease is given. `extent`; the memory's descriptor if it was asked for
+  // From the exporter: the lease is granted. `extent`, and the memory's descriptor if it was asked
+  // for.
   grant = 3,
   refusal = 4,  // exporter: it is not. `failure`
   retired = 5,  // exporter: `block` cannot be imported any more
-  // look at the lease ring: there is something (to the
-  // exporter), there is room again (to a crowded importer)
+  // Asks the receiver to look at the lease ring: there is an event (for the exporter), or there is
+  // room again (for an importer whose ring was full).
   nudge = 6,
   bye = 7,   // importer: it holds nothing more and will close
   life = 8,  // importer: it holds word `block` of the descriptor
@@ -37,8 +42,8 @@ struct Packet {
   Failure failure{};
 };
 
-// What refuses `lease`, in a catch block: the
-// failure, with this process as the one that says it.
+// The packet that refuses `lease`; call it in a catch block. It has the failure, with this process
+// as the one that reports it.
 Packet refusal_of(uint64_t lease);
 
 // The kernel does not take a descriptor just now, for one: its bound on those of a user
@@ -47,6 +52,7 @@ Failure crowded();
 bool is_crowded(const Failure& failure) noexcept;
 
 std::vector<std::byte> encode(const Packet& packet);
-// nullptr if `bytes` is exactly one valid packet, else why not.
+// Decodes a packet. Returns nullptr if `bytes` is exactly one valid packet, else the reason why
+// not.
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
 }  // namespace symm::ipc

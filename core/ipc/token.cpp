@@ -48,7 +48,7 @@ std::vector<std::byte> encode(const Token& token) {
       token.position.word, static_cast<uint32_t>(token.directory.size()));
   out.text(token.directory);
 
-  // against damage on the way, not against malice, for which there is the secret
+  // The checksum detects damage on the way; against malice there is the secret.
   out.number(fnv1a(out.bytes_));
   return std::move(out.bytes_);
 }

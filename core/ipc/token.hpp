@@ -1,15 +1,27 @@
-// What an exporter hands out: a flat string of bytes that says where the
-// memory is to be had, which piece of it is meant, and the secret by which
-// the exporter knows that the bearer was given it. It travels through
-// hands that are not ours, so one function decodes it and refuses whatever
-// is not exactly as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).
+// A token: a flat string of bytes that says where memory is exported and which piece of it is meant,
+// with the secret that shows the exporter that the bearer was given the token. Tokens travel through
+// hands that are not ours, so one function decodes them and refuses everything that is not exactly
+// as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).
 //
-// Little-endian:
-//    0  u32 magic      4  u16 version      6  u16 back end       8  u32 length       12  u32 slot
-//   16  machine       32  gpu             48  exporter          64  secret           (16 bytes each)
-//   80  u64 block     88  u64 number      96  u64 offset       104  u64 bytes
-//  112  u64 pid      120  u64 position   128  u32 word         132  u32 length of the directory, which follows
-//  end  u64 checksum of everything before (FNV-1a)
+// All numbers are little-endian; offsets are in bytes.
+//    0  u32       magic
+//    4  u16       version
+//    6  u16       back end
+//    8  u32       length
+//   12  u32       slot
+//   16  16 bytes  machine
+//   32  16 bytes  gpu
+//   48  16 bytes  exporter
+//   64  16 bytes  secret
+//   80  u64       block
+//   88  u64       number
+//   96  u64       offset
+//  104  u64       bytes
+//  112  u64       pid
+//  120  u64       position
+//  128  u32       word
+//  132  u32       length of the directory, which follows
+//  end  u64       checksum of everything before (FNV-1a)
 #pragma once
 
 #include "core/backend/provider.hpp"
@@ -19,7 +31,7 @@ namespace symm::ipc {
 inline constexpr size_t kMaxToken = 512;  // SYMM_IPC_TOKEN_MAX_SIZE
 inline constexpr size_t kTokenFixed = 136;
 inline constexpr size_t kMaxDirectory = kMaxToken - kTokenFixed - 8;
-inline constexpr uint32_t kSlots = 256;  // of an exporter's board: blocks
+inline constexpr uint32_t kSlots = 256;  // blocks on an exporter's board
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 struct Token {
@@ -27,15 +39,15 @@ struct Token {
   Id machine{};   // boot id
   Id gpu{};       // UUID; zero for host memory
   Id exporter{};  // also the name of its socket
-  Id secret{};    // of the block
+  Id secret{};    // secret of the block
   uint64_t block = 0;
-  // grows from token to token where that matters: older ones can be told apart
+  // The number grows from token to token where older ones must be told apart.
   uint64_t number = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;  // 0: of no block, and nobody needs to be asked
   int64_t pid = 0;     // for messages
-  Position position;   // of the producer's stream, on the exporter's board
-  uint32_t slot = 0;   // of the block on the exporter's board, or kNoSlot
+  Position position;   // position of the producer's stream on the exporter's board
+  uint32_t slot = 0;   // slot of the block on the exporter's board, or kNoSlot
   std::string directory;
 };
 
@@ -52,6 +64,6 @@ struct TokenFault {
 // Takes the same time wherever they differ.
 bool same_secret(const Id& a, const Id& b) noexcept;
 std::string hexadecimal(const Id& id);
-Id machine_id();  // of this machine: its boot id; zero if that cannot be read
+Id machine_id();  // this machine's boot id; zero if it cannot be read
 using process::random_id;
 }  // namespace symm::ipc

@@ -22,9 +22,9 @@ inline Regions regions_of(uint64_t block_bytes, uint64_t offset, uint64_t bytes)
 struct alignas(4096) ValidityBoard {
   std::atomic<uint64_t> newest;  // by the exporter: number of the last token
   alignas(
-      // by the exporter: lowest number of a valid token of the region
+      // Written by the exporter: the lowest number of a valid token of the region.
       64) std::atomic<uint64_t> valid_from[kSlots][kRegions];
-  // by the exporter's streams; by its importers once it is dead
+  // Written by the exporter's streams, and by its importers once it is dead.
   alignas(4096) std::atomic<uint64_t> words[kStreamWords];
 
   static ValidityBoard& in(const host::Segment& segment) {
@@ -37,7 +37,7 @@ struct alignas(4096) ValidityBoard {
       valid_from[slot][i].store(from, std::memory_order_seq_cst);
     }
   }
-  // Of a token that has a slot.
+  // Whether a token that has a slot is still valid.
   bool is_valid(const Token& token, uint64_t block_bytes) const noexcept {
     const Regions regions = regions_of(block_bytes, token.offset, token.bytes);
     for (uint64_t i = regions.first; i <= regions.last; ++i) {
