@@ -27,9 +27,9 @@ Block make_block(size_t bytes) {
   return block;
 }
 
-// What the memory gives: every thread copies an array of its own
-// to another. Bytes are those read and those written. Ordinary
-// stores are a reduction's, since memcpy() chooses by itself.
+// The bandwidth of memory: every thread copies an array of its own to another. Bytes read and bytes
+// written both count. Ordinary stores are those of a reduction, since memcpy() chooses its stores
+// by itself.
 void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   const auto bytes = static_cast<size_t>(state.range(0));
   const Block from = make_block(bytes);

@@ -19,9 +19,9 @@ void expect(bool right, const char* what) {
   if (!right) throw std::runtime_error(std::string("wrong result: ") + what);
 }
 
-// So that what the ranks print about one step comes before the
-// next step. (Printing is not ordered by it: each rank has its own
-// pipe; the launcher keeps lines whole, not the ranks in step.)
+// Waits for all ranks, so that their output about one step comes before the next step. Printing
+// itself is not ordered by a barrier: each rank has its own pipe, and the launcher keeps lines
+// whole but not ranks in step.
 void step(const symm::Group& group, const char* title) {
   std::fflush(stdout);
   group.barrier();
@@ -39,7 +39,7 @@ void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
     return "hello " + std::to_string(to) + ", this is " + std::to_string(from) + " (pid ";
   };
 
-  // By a call: copy a greeting into the right neighbour's block and signal that it is there.
+  // With calls: copy a greeting into the right neighbour's block and signal that it is there.
   const std::string greeting = hello(right, rank) + std::to_string(getpid()) + ")";
   memory.put_signal(right, 0, symm::Span(greeting.c_str(), greeting.size() + 1));
   memory.wait_signal(left);
@@ -47,7 +47,7 @@ void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
   std::printf("rank %d found in its block: \"%s\"\n", rank, found);
   expect(std::string(found).rfind(hello(rank, left), 0) == 0, "the left neighbour's greeting");
 
-  // By a plain store: the left neighbour's block is mapped here like any memory.
+  // With a plain store: the left neighbour's block is mapped here like any memory.
   memory.span<volatile uint64_t>(left)[kDirect / 8] = 1000 + static_cast<uint64_t>(rank);
   memory.signal(left);
   memory.wait_signal(right);
@@ -59,8 +59,8 @@ void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
   group.barrier();
 }
 
-// By one algorithm after another, of numbers whose sum depends on the order in which it
-// is made: each must give, bit for bit, what adding in the order of the ranks gives.
+// All-reduces by one algorithm after another. The sum of these numbers depends on the order of
+// additions, so each algorithm must give, bit for bit, what adding in the order of the ranks gives.
 void add_up(const symm::Group& group, const symm::Memory& memory) {
   constexpr size_t kCount = 65537;
   const symm::Span<float> sum = memory.span<float>().subspan(0, kCount);

@@ -53,7 +53,7 @@ double microseconds(const Call& call) {
       .count();
 }
 
-// In the order of the ranks, as the library adds.
+// The library adds in the order of the ranks, and so does this check.
 bool is_sum(const std::vector<float>& sum, int32_t size) {
   for (size_t i = 0; i < sum.size(); ++i) {
     float expected = 0;

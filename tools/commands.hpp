@@ -18,7 +18,7 @@ void add_doctor(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_top(CLI::App& app, Action& action);
 
-// What shells and man know of all of them.
+// Completions for shells, and the manual page, of all commands.
 std::string manual(const CLI::App& app);           // symm(1)
 std::string bash_completion(const CLI::App& app);  // a script for bash to read
 std::string fish_completion(const CLI::App& app);

@@ -35,7 +35,7 @@ class Help : public CLI::Formatter {
 
 int main(int argc, char** argv) {
   using namespace symm::tool;
-  // What stands behind "--" belongs to the program that is run, whatever it looks like.
+  // Words after "--" belong to the program that is run, even if they look like options of symm.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
   const std::vector<std::string> after_dashes(
@@ -61,8 +61,8 @@ int main(int argc, char** argv) {
   add_doctor(app, action);
   add_bench(app, action);
   add_top(app, action);
-  // As mpirun has it; CLI11 would read -n p. Words that are
-  // neither options nor their values belong to the program.
+  // The rule of mpirun for -np; CLI11 would read -n p. Words that are neither options nor their
+  // values belong to the program.
   for (size_t i = 1;
       !words.empty() && words[0] == "run" && i < words.size() && words[i].starts_with('-');
       i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2) {

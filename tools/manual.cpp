@@ -1,4 +1,4 @@
-// What shells and man know of the tool, made from its own arguments.
+// Completions for shells, and the manual page, made from the tool's own arguments.
 #include <string_view>
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace symm::tool {
 namespace {
-// Those that are not hidden.
+// The options that are not hidden.
 std::vector<const CLI::Option*> options_of(const CLI::App& command) {
   return command.get_options([](const CLI::Option* one) { return !one->get_group().empty(); });
 }
@@ -23,7 +23,7 @@ std::string escaped(const std::string& text, std::string_view special) {
   return out;
 }
 
-// As roff prints it.
+// Escapes text so that roff prints it as it is.
 std::string roff(const std::string& text) {
   const std::string out = escaped(text, "\\-");
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
@@ -57,8 +57,8 @@ std::string manual(const CLI::App& app) {
   return out + ".SH OPTIONS\n" + text_of_options(app);
 }
 
-// What follows "--" is a command, which bash completes as it does others. In words that
-// zsh knows, too, after bashcompinit.
+// Words after "--" are a command, which bash completes as any other. The script uses only what zsh
+// knows too, after bashcompinit.
 std::string bash_completion(const CLI::App& app) {
   std::string names;
   std::string cases;

@@ -88,7 +88,7 @@ class Svg {
   std::string text_;
 };
 
-// By what tells the curves of a report apart.
+// The properties that tell the curves of a report apart.
 std::map<std::string, Points> curves_of(const json& report) {
   std::map<std::string, Points> curves;
   for (const json& result : report.at("results")) {

@@ -121,7 +121,7 @@ std::string format_ranks(const std::vector<int>& ranks) {
 }
 
 std::string signal_name(int signal) {
-  // glibc has the names from 2.32 on.
+  // The names are in glibc from 2.32 on.
 #define SYMM_SIGNAL(name) \
   {                       \
     name, #name           \

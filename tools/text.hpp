@@ -20,7 +20,7 @@ std::string signal_name(int signal);                      // SIGSEGV (Segmentati
 enum class Colour : uint8_t { plain, bold, red, green, yellow, blue, magenta, cyan };
 bool wants_colour(int fd);  // a terminal, and neither NO_COLOR nor TERM=dumb is set
 std::string paint(std::string_view text, Colour colour, bool enabled);
-// a line on a terminal that the next one overwrites; symm run knows it by its end
+// A line on a terminal that the next one overwrites; symm run recognises it by its end.
 void progress(const std::string& text);
 
 // Columns as wide as their widest cell; numbers are the caller's to align by `right`.

@@ -8,15 +8,15 @@
 #include <flashinfer/comm/trtllm_allreduce_fusion.cuh>
 #include <flashinfer/comm/vllm_custom_all_reduce.cuh>
 
-// What FlashInfer is asked for, as in kernel_library.py.
+// The kernels of FlashInfer that are measured, by the names in kernel_library.py.
 struct Fused {
   int ranks, rank;
   int count, hidden;
   void** workspace;
   void *in, *out;
   int one_shot;
-  // with residual and RMSNorm, if not null: `out` is
-  // normalised, and the sum is where the residual was
+  // The residual and RMSNorm's operands, or null. With them `out` is normalised, and the residual's
+  // memory receives the sum.
   void *residual, *weight;
 };
 
@@ -58,7 +58,8 @@ int launch_for(const Fused& what, cudaStream_t stream) {
   return what.ranks == 8 ? launch<T, 8>(what, stream) : cudaErrorInvalidValue;
 }
 
-// As CustomAllreduce::allreduce() chooses, which wants operands that it has opened itself.
+// Chooses as CustomAllreduce::allreduce() does, which accepts only operands that it has opened
+// itself.
 template <class T, int kRanks>
 int reduce(vllm::RankData* operands, const vllm::RankSignals& signals, int rank, T* out, int count,
     cudaStream_t stream) {

@@ -59,7 +59,7 @@ struct alignas(128) Line {
   std::atomic<uint64_t> word;
 };
 
-// In a file of zeros that all ranks map.
+// Ranks meet in a file of zeros that all of them map.
 struct Arena {
   Line ready[kMostRanks], ping, pong;
   alignas(128) uint64_t start;    // by rank 0: the moment,
@@ -265,7 +265,7 @@ void report(const Case& one, double before, double after) {
 
   for (int r = 0; r < self.size; ++r) {
     wrong += arena->wrong[r];
-    // Who answers a ping waits for it first: only the sender's time is the round trip.
+    // A rank that answers a ping waits for it first, so only the sender's time is the round trip.
     for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i) {
       slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
     }
@@ -295,8 +295,7 @@ void measure(Case& one, const Pattern& pattern) {
   constexpr size_t kStride = 1021;
   symm::tool::Operands& its = one.operands;
 
-  // What arrives by a put must be symmetric where there
-  // is such memory, and what is sent need not be.
+  // The target of a put must be symmetric memory where the peer has such; the source need not be.
   const Block first(its.bytes(), one.symmetric);
   const Block second(its.bytes(), one.symmetric || one.is(kPing));
   if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
@@ -310,7 +309,7 @@ void measure(Case& one, const Pattern& pattern) {
   const double before = round_trip();
 
   for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
-    // another one each time, and few, so that the tables stay out of the way
+    // Each iteration uses another offset. There are few, so that page tables do not matter.
     const size_t shift = i % 3 * 37;
     const size_t every = its.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
     if (one.is(kPing)) {

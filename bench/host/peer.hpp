@@ -1,5 +1,5 @@
-// What is measured: one library behind these calls. Each peer is one file, linked with
-// main.cpp; the measuring code is the same.
+// The interface of a measured library. Each peer is one file, linked with main.cpp; the measuring
+// code is the same for all.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Place {
 Place start(int* argc, char*** argv);
 void finish();
 
-// The same size on all ranks; null where the peer has no such memory.
+// Symmetric memory of the same size on all ranks; null if the peer has none.
 void* allocate_symmetric(size_t bytes);
 void release_symmetric(void* pointer);
 

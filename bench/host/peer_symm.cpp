@@ -1,4 +1,4 @@
-// symm itself.
+// symm as a peer.
 #include <cstddef>
 #include <map>
 #include <utility>

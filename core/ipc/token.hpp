@@ -1,7 +1,7 @@
-// A token: a flat string of bytes that says where memory is exported and which piece of it is meant,
-// with the secret that shows the exporter that the bearer was given the token. Tokens travel through
-// hands that are not ours, so one function decodes them and refuses everything that is not exactly
-// as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).
+// A token: a flat string of bytes that says where memory is exported and which piece of it is
+// meant, with the secret that shows the exporter that the bearer was given the token. Tokens travel
+// through hands that are not ours, so one function decodes them and refuses everything that is not
+// exactly as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).
 //
 // All numbers are little-endian; offsets are in bytes.
 //    0  u32       magic

@@ -20,7 +20,7 @@ using symm::device::Memory;
 using symm::device::Outcome;
 
 constexpr int kPart = 1024;    // rows of A, and elements of x, on each rank
-constexpr int kThreads = 256;  // of a block, each with a row
+constexpr int kThreads = 256;  // threads of a block; each computes a row
 constexpr int kBlocks = kPart / kThreads;
 constexpr int kChannel = 0;
 
@@ -82,8 +82,8 @@ void check(cudaError_t result, const char* what) {
 
 #define TRY(call) check(call, #call)
 
-// What host and kernel tell each other, in memory of
-// the host that the device can reach; and the results.
+// The words by which host and kernel communicate, in host memory that the device can reach, and the
+// results.
 struct Words {
   unsigned stop;
   int report;

@@ -143,7 +143,8 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
   return result;
 }
 
-// Of a row or a graph two are issued, and the second is timed: when it begins, no rank is late.
+// A row or a graph of calls is issued twice, and the second one is timed: when it begins, no rank
+// is late.
 Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
   constexpr int calls_in_a_row = 20;
   constexpr int samples = 20;
@@ -196,7 +197,7 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
     if (i >= 0) times.push_back(us);
   }
 
-  // in place, calls change their own inputs
+  // Calls in place change their own inputs.
   if (options_.check && !call.in_place) checked(37, issue);
   if (graph != nullptr) device_->call("cuGraphExecDestroy", graph);
   finish(result, times, wrong);
@@ -250,7 +251,8 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   return row;
 }
 
-// Of each in a row, with the barrier behind it by which all have arrived. 0 on all but `from`.
+// Time of each transfer in a row, including the barrier by which all have arrived. 0 on all ranks
+// but `from`.
 double Bench::microseconds_of_put(int from, int to, size_t bytes) {
   constexpr int calls = 20;
   void* const stream = device_ ? Device::stream() : nullptr;

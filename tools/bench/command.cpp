@@ -54,7 +54,7 @@ nlohmann::json read_baseline(const std::string& file) {
   return report;
 }
 
-// With what the options by themselves do not say.
+// Completes the options with values that follow from several of them.
 void finish(BenchOptions& options, const std::string& collective) {
   options.traits = find_operation(collective);
   options.p2p = collective == "p2p";

@@ -22,7 +22,7 @@ class Device {
       call("cuEventCreate", &event, 0U);
     }
   }
-  // the thread's own: CU_STREAM_PER_THREAD
+  // CU_STREAM_PER_THREAD, the stream of the calling thread.
   static void* stream() { return reinterpret_cast<void*>(uintptr_t{2}); }
 
   template <class... Arguments>
@@ -35,7 +35,7 @@ class Device {
       throw std::runtime_error(std::string(name) + ": CUDA error " + std::to_string(result));
     }
   }
-  // What `issue` puts on the stream, as a graph that can be launched.
+  // The work that `issue` puts on the stream, as a graph that can be launched.
   template <class Issue>
   void* capture(const Issue& issue) const {
     constexpr int of_this_thread = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -48,7 +48,7 @@ class Device {
     call("cuGraphDestroy", graph);
     return ready;
   }
-  // Of what `issue` puts on the stream, when `done` has awaited it.
+  // The time of the work that `issue` puts on the stream; `done` waits for it.
   template <class Issue, class Done>
   double microseconds(const Issue& issue, const Done& done) const {
     float ms = 0;

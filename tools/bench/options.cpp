@@ -22,7 +22,7 @@ std::string print(const char* format, Values... values) {
 
 bool has_size(const BenchOptions& options) { return options.traits->collective != kBarrier; }
 
-// What tells a result from the others of a run.
+// The properties that tell one result of a run from the others.
 nlohmann::json identity(const BenchOptions& options, const Row& row, const Result& result) {
   if (!has_size(options)) return nlohmann::json::object();
   return {{"size", row.bytes}, {"type", row.type}, {"redop", row.op}, {"root", row.root},

@@ -17,7 +17,7 @@ struct Call : Operands {
       : Operands{what, of.rank(), of.size(), type, reduction}, group(of.get()), stream(on_stream) {}
   symm_group_t* group;
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  void* stream;  // of CUDA, else nullptr
+  void* stream;  // a CUDA stream, or nullptr
 
   symm_status_t run() const;
   std::string algorithm() const;  // what the library would do; throws Error where it would refuse
@@ -60,8 +60,8 @@ int iterations_for(const BenchOptions& options, uint64_t bytes);
 int run_bench(const BenchOptions& options);
 int run_tune(const BenchOptions& options);
 
-// Of one size, type and op, in place or not. A time
-// is that of the slowest rank in one iteration.
+// The result for one size, type and op, in place or not. A time is that of the slowest rank in one
+// iteration.
 struct Result {
   bool measured = false;
   double p50_us = 0;
@@ -94,7 +94,7 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks);
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
 // How much faster `result` is than that of the same call in the baseline; 0: that has none.
 double speedup(const BenchOptions& options, const Row& row, const Result& result);
-// What `symm bench p2p` found out, for people.
+// The results of `symm bench p2p`, as a table for people.
 std::string p2p_table(const nlohmann::json& report);
 // A line for each result of bench_json(), below one of names.
 std::string bench_csv(const nlohmann::json& report);

@@ -37,8 +37,8 @@ using reference::size_of;
 // long enough that every lane of every vector sees different values.
 class Pattern {
  public:
-  // any_order: with elements whose reduction has the same bits in any order; without,
-  // an order other than that of ranks shows.
+  // With any_order, the reduction of the elements has the same bits in any order. Without it, an
+  // order other than that of the ranks shows.
   Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order = false);
 
   static constexpr size_t period = 4093;
@@ -52,7 +52,7 @@ class Pattern {
       const std::byte* seen, int rank, size_t first, size_t count, size_t every = 1) const {
     return count_wrong_in(tables_[static_cast<size_t>(rank)], seen, first, count, every);
   }
-  // The same with the reduction over all ranks.
+  // Compares with the reduction over all ranks.
   size_t count_wrong_reduced(
       const std::byte* seen, size_t first, size_t count, size_t every = 1) const {
     return count_wrong_in(reduced_, seen, first, count, every);
@@ -71,9 +71,8 @@ class Pattern {
 
 constexpr symm_collective_t kBarrier = -1;  // which symm.h does not count among them
 
-// What distinguishes the operations: how much is sent and received,
-// where the result lies in place, what it must be, and by which
-// factor nccl-tests turns algorithm bandwidth into bus bandwidth.
+// The properties of each operation: how much is sent and received, where the result lies in place,
+// what it must be, and the factor by which nccl-tests turns algorithm bandwidth into bus bandwidth.
 struct OperationTraits {
   const char* name;
   symm_collective_t collective;
@@ -89,10 +88,10 @@ inline constexpr OperationTraits kOperations[] = {
     {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false},
     {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
     {"barrier", kBarrier, false, false, false}};
-// also as others spell it: all_reduce; nullptr if unknown
+// Other libraries' spellings such as all_reduce are known too. nullptr for an unknown name.
 const OperationTraits* find_operation(const std::string& name);
 
-// What one rank passes to a call, and what must come of it.
+// The operands that one rank passes to a call, and the result that they must have.
 struct Operands {
   const OperationTraits* traits;
   int rank;
@@ -106,7 +105,7 @@ struct Operands {
   std::byte* second = nullptr;  // recv, out of place
 
   size_t element() const { return size_of(dtype); }
-  // as nccl-tests shows it
+  // The value as nccl-tests shows it.
   size_t bytes() const {
     return count * element() * static_cast<size_t>(traits->divided ? ranks : 1);
   }

@@ -1,7 +1,7 @@
-// What results are checked against, by the tool and by tests: elements of a data type
-// as bits, and reductions of one element at a time. Small floats are decoded by formula
-// and encoded by a search for the nearest value. Nothing here is in common with the
-// library, so that a defect of it cannot hide.
+// The reference that the tool and the tests check results against: elements of a data type as bits,
+// and reductions of one element at a time. Small floats are decoded by formula and encoded by a
+// search for the nearest value. The reference shares no code with the library, so that a defect of
+// the library cannot hide.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ inline uint64_t beyond(Code dtype) {
   return format.has_infinity ? all_ones >> format.mantissa_bits << format.mantissa_bits : all_ones;
 }
 
-// Of floats of 8 and 16 bits, here and below: the exact value of a code.
+// The exact value of a code of an 8-bit or 16-bit float.
 inline float decode(Code dtype, uint64_t code) {
   const FloatFormat format = format_of(dtype);
   const uint64_t magnitude = code & (sign_bit(dtype) - 1);
@@ -97,7 +97,7 @@ inline float decode(Code dtype, uint64_t code) {
   return magnitude != code ? -value : value;
 }
 
-// Of the codes 0 .. largest, ascending.
+// The values of the codes 0 .. largest, in ascending order.
 inline const std::vector<double>& values_of(Code dtype) {
   static const auto make = [](Code of) {
     std::vector<double> values;
@@ -144,7 +144,7 @@ inline uint64_t encode(Code dtype, float value) {
   return sign | (x < middle ? low : low + 1);
 }
 
-// Of any data type; throws where the type has no such number.
+// Encodes a number in any data type; throws if the type has no such number.
 inline uint64_t encode_integer(Code dtype, int64_t value) {
   const FloatFormat format = format_of(dtype);
   if (format.bias == 0) {
@@ -240,8 +240,8 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
   }
 }
 
-// The same of floats by a factor, of each rank's operand before or of `rank`'s result
-// after, into elements of type `result`.
+// Reduces floats with a factor, applied to each rank's operand before or to the result of `rank`
+// after the reduction, into elements of type `result`.
 template <class Factor>
 uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operands, Code result,
     symm_scale_t position, const Factor& factor, int rank) {

@@ -66,7 +66,8 @@ std::vector<size_t> divide(const Ladder& ladder) {
   constexpr double never = std::numeric_limits<double>::infinity();
   const size_t candidates = ladder.candidates.size();
 
-  // loss[k]: of the best division of the sizes so far whose last size is done by candidate k.
+  // loss[k] is the loss of the best division of the sizes so far in which candidate k does the last
+  // size.
   std::vector<double> loss(candidates, 0);
   std::vector<std::vector<size_t>> before;  // by size and candidate: that of the size before
 

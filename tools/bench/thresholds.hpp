@@ -1,5 +1,5 @@
-// From times to thresholds: at which size one algorithm should
-// give way to the next, and the plan table that says so.
+// Turns times into thresholds: the size at which one algorithm should give way to the next, and the
+// plan table that says so.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Candidate {
 struct Measured {
   uint64_t bytes = 0;
   std::vector<double> us;  // by candidate; 0 where it cannot do this size
-  bool steady = true;      // calls took much the same time
+  bool steady = true;      // the times of the calls differed little
 };
 
 // Candidates in the order in which they are used, from small messages to large ones,

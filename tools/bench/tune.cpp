@@ -1,5 +1,5 @@
-// symm bench --tune: every algorithm that could do a size takes its turn, in the group
-// in which it runs, and where one should give way to the next becomes a plan table.
+// symm bench --tune: every algorithm that can do a size takes its turn, in the group that it runs
+// in. The sizes at which one should give way to the next become a plan table.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 
 namespace symm::tool {
 namespace {
-// What is measured for a row of keys of the plan table. The last candidate can do every size.
+// The measurement behind a row of keys of the plan table. The last candidate can do every size.
 struct TuningCase {
   const char* collective;
   symm_dtype_t dtype;
@@ -82,7 +82,7 @@ class Tuner {
   bool on_host() const { return info_.backend == SYMM_BACKEND_HOST; }
 
   BenchOptions options_;
-  Group control_;  // of the host back end: by which times are compared
+  Group control_;  // a group of the host back end, by which ranks compare times
   Group group_;    // that is measured
   symm_group_info_t info_{};
   std::vector<TuningCase> cases_;
@@ -155,7 +155,7 @@ bool Tuner::can(const Call& call) const {
   return true;
 }
 
-// As asked for, and for each candidate the largest that it can do.
+// The sizes that the user asked for, and the largest size that each candidate can do.
 std::vector<uint64_t> Tuner::sizes_of(const TuningCase& tuning_case) const {
   const uint64_t element = size_of(tuning_case.dtype);
   BenchOptions range = options_;
@@ -220,7 +220,7 @@ Measured Tuner::measure_size(const TuningCase& tuning_case, uint64_t bytes) {
   uint64_t wrong = 0;
 
   for (int i = -options_.warmup; i < samples; ++i) {
-    // by turns, so that what else the machine does hits all of them
+    // Candidates take turns, so that other load on the machine affects all of them.
     for (size_t k = 0; k < candidates; ++k) {
       const Call call = call_of(tuning_case, k, bytes);
       if (!can(call)) continue;

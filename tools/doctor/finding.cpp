@@ -60,7 +60,7 @@ std::string octal(unsigned mode) {
   return text;
 }
 
-// By verdict.
+// Marks, by verdict.
 constexpr std::pair<const char*, Colour> styles[] = {
     {"OK", Colour::green}, {"note", Colour::cyan}, {"warn", Colour::yellow}, {"FAIL", Colour::red}};
 

@@ -124,8 +124,8 @@ std::string draw_below(const json& part, const std::string& indent) {
   return out;
 }
 
-// Where a processor stands, outermost first; each by the
-// kernel's name for it, and by how many there are before it.
+// The place of a processor, outermost level first. Each level is the kernel's name for it and the
+// number of those before it.
 enum Level { in_package, in_die, in_node, in_cache, in_core, level_count };
 
 struct Processor {
@@ -210,7 +210,7 @@ Machine this_machine() {
         return a.index[in_core] < b.index[in_core];
       });
 
-  // as they stand now
+  // Values as they are now.
   for (size_t level = 0; level < level_count; ++level) {
     number(machine.processors, level);
   }
@@ -359,7 +359,7 @@ Feature peer_pidfd() {
 }
 
 Feature futex_waitv() {
-  // With no word to wait for it fails at once: EINVAL where it exists, ENOSYS where it
+  // futex_waitv() with no word to wait for fails at once: EINVAL where it exists, ENOSYS where it
   // does not, EPERM where a filter forbids it.
   ::syscall(nr_futex_waitv, nullptr, 0, 0, nullptr, 0);
   return errno == EINVAL ? Feature{"futex_waitv", true, ""} : missing("futex_waitv", "futex_waitv");
@@ -414,7 +414,7 @@ std::optional<Space> memory_control_group() {
   const auto consider = [&](const fs::path& group, const char* limit_name, const char* usage_name) {
     const auto limit = number(group / limit_name);
     const auto used = number(group / usage_name);
-    // version 1 writes "no limit" as a huge number
+    // Version 1 of control groups writes "no limit" as a huge number.
     if (!limit || !used || *limit > (uint64_t{1} << 60)) return;
     const Space space{*limit, *limit > *used ? *limit - *used : 0};
     if (!tightest || space.free < tightest->free) tightest = space;
@@ -442,7 +442,7 @@ std::string shmem_huge_pages() {
 CudaDriver find_cuda_driver() {
   CudaDriver driver;
   const auto why_not = [&]() -> std::string {
-    // never closed: the driver does not like it
+    // The library is never closed, since the driver does not support it.
     void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return ::dlerror();
     driver.present = true;

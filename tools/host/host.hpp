@@ -1,17 +1,18 @@
-// What this machine is and may do. Only facts: tools/doctor judges them.
+// Facts about this machine and its limits. tools/doctor judges them.
 #pragma once
 
 #include <sched.h>
 #include <sys/resource.h>
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace symm::tool {
-// What the running kernel can do, found out by trying it.
+// Features of the running kernel, each found out by trying it.
 struct Feature {
   std::string name;
   bool available = false;
@@ -22,7 +23,7 @@ std::string kernel_release();
 
 Feature memfd_with_seals();  // memory that peers can map and nobody can cut off
 Feature pidfd();             // a peer's death seen without a race on its number
-Feature peer_pidfd();        // SO_PEERPIDFD: the same across pid namespaces
+Feature peer_pidfd();        // SO_PEERPIDFD: the peer's pidfd, across pid namespaces too
 Feature futex_waitv();       // one wait for several words
 std::vector<Feature> kernel_features();
 
@@ -36,9 +37,9 @@ struct Space {
 std::optional<Space> shared_memory_mount();  // /dev/shm
 
 int usable_processors();  // sched_getaffinity
-// processors' worth of time that the control group grants; none: no limit
+// Processors' worth of time that the control group grants; none: no limit.
 std::optional<double> processor_quota();
-// the tightest limit of this control group and those above it
+// The tightest limit of this control group and those above it.
 std::optional<Space> memory_control_group();
 
 std::string shmem_huge_pages();  // "always", "never" ...; "" if the kernel does not say
@@ -62,7 +63,7 @@ Ucx find_ucx();  // where libsymm looks for it, unless the program has it alread
 
 // The machine as a tree of parts, each with its "name" ("L3 0", "cores 0-3"), "detail"
 // ("32 MiB") and "parts", and its picture in text.
-nlohmann::json host_tree();  // of what this process may use; throws std::runtime_error
+nlohmann::json host_tree();  // the part that this process may use; throws std::runtime_error
 std::string draw(const nlohmann::json& root);
 
 // The cores that this process may use, as the sets of their

@@ -1,5 +1,5 @@
-// symm info: what it knows, as JSON, and text made from the same. Links that cannot be
-// known have a reason in place of a matrix.
+// symm info: facts about library, devices and host as JSON, and a text made from that. If links
+// cannot be known, a reason stands in place of the matrix.
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -122,7 +122,7 @@ void add_run(
     if (!words.empty() && !words.front().empty() && words.front().front() == '-') {
       throw CLI::ValidationError("run", "unknown option " + words.front());
     }
-    // they stood behind the program, so they are its own
+    // These words stood behind the program's name, so they are its arguments.
     if (!words.empty() && dashes) words.emplace_back("--");
     words.insert(words.end(), after_dashes.begin(), after_dashes.end());
     RunOptions& options = arguments->options;

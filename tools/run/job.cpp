@@ -58,7 +58,7 @@ bool is_private_directory(const std::string& path) {
 
 constexpr size_t kSecretBytes = 32;
 
-// Of `text`, which they are all of.
+// The numbers that make up all of `text`.
 int number_in(std::string_view text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -116,8 +116,8 @@ std::string runtime_parent() {
 }
 
 JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& before) {
-  // Of a launcher that was killed and whose warden was,
-  // too. One that was made just now is not locked yet.
+  // The directory of a launcher that was killed together with its warden. A directory that was made
+  // just now is not locked yet.
   constexpr time_t kSettledSeconds = 60;
 
   for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds)) {

@@ -11,7 +11,8 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-// What all launchers of a job know: that of a machine is told it by the one that started it.
+// The facts that all launchers of a job share: the first launcher tells them to those that it
+// starts on other machines.
 struct JobPart {
   std::string id;       // random, for messages and names
   int first = 0;        // rank here
@@ -22,7 +23,7 @@ struct Job : JobPart {
   std::string directory{};  // private to the job
   int ranks = 0;            // here
   std::string trace{};      // where they note their calls; "": nowhere
-  // messages reach a terminal: progress lines are welcome although the rank writes to a pipe
+  // Messages reach a terminal, so progress lines are welcome although the rank writes to a pipe.
   bool terminal = false;
 };
 
@@ -66,9 +67,9 @@ bool remove_tree(const std::string& path) noexcept;
 using Hosts = std::vector<std::pair<std::string, int>>;  // and how many ranks each has
 Hosts parse_hosts(std::string_view text);                // "a:4,b:4". Throws std::invalid_argument
 
-// In one argument, "first rank:ranks of all:job:host:port"; the secret is at the
-// beginning of standard input: arguments are for everybody to read. The end of that
-// input is the end of whoever started it.
+// The job as one argument, "first rank:ranks of all:job:host:port". The secret comes at the
+// beginning of standard input, since every user can read arguments. The end of that input is the
+// end of the launcher that started this one.
 std::string write_part(const JobPart& part);
 JobPart parse_part(const std::string& text);  // throws std::invalid_argument
 
@@ -79,7 +80,7 @@ std::vector<std::string> command_on(
 // This program with these options, in the directory where it is now, for a shell.
 std::string line_for_shell(const std::vector<std::string>& arguments);
 
-// reads it from standard input. Throws std::runtime_error
+// Reads the secret from standard input. Throws std::runtime_error.
 void keep_secret(const std::string& path);
 Pipe pipe_with(const std::string& text);  // which can be read from it
 }  // namespace symm::tool

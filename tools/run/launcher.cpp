@@ -86,7 +86,7 @@ Launcher::Launcher(const RunOptions& options)
     options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
   }
 
-  // From here on nothing below us can get away by losing its parent.
+  // From here on no process below this one escapes by losing its parent.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -183,8 +183,8 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
     request.standard_input = input_.for_rank_0();
   }
 
-  // By the rank itself: were this process killed
-  // first, nobody would know of what the rank starts.
+  // The rank registers itself: if this process were killed first, nobody would know the processes
+  // that the rank starts.
   request.announce = [this](pid_t self, bool runs) {
     runs ? warden_->watch(self) : warden_->forget(self);
   };
@@ -229,7 +229,7 @@ bool Launcher::turn() {
   want(out_.pending() ? out_.fd() : -1, POLLOUT);
   want(err_.pending() ? err_.fd() : -1, POLLOUT);
 
-  // Of a part, its end alone matters.
+  // For a part of a job, only its end matters.
   want(options_.part && stage_ == Stage::running  ? STDIN_FILENO
        : options_.part || !options_.hosts.empty() ? -1
                                                   : input_.readable_fd(),
@@ -409,7 +409,7 @@ void Launcher::on_time() {
 
   if (now < stage_end_) return;
   if (nobody_left()) {
-    // what nobody has read in this time nobody will
+    // Output that nobody has read in this time will not be read.
     if (forced_status_ || signalled_) stage_ = Stage::leaving;
     return;
   }

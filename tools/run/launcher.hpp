@@ -1,5 +1,5 @@
-// symm run: starts the ranks of a job, stands between them
-// and the terminal, and sees to it that all of them end.
+// symm run: starts the ranks of a job, passes their input and output on, and makes sure that all of
+// them end.
 #pragma once
 
 #include <chrono>
@@ -41,15 +41,15 @@ struct RunOptions {
   bool prefix = true;
   std::string tag;
   std::string bind = "none";  // or "core"
-  // each with its ranks, one behind the other
+  // The machines, each with its ranks, in the order of ranks.
   std::vector<std::pair<int, std::vector<std::string>>> programs;
   std::string log_directory;
   Hosts hosts;  // then `ranks` is their number, and the program for a shell on each
   std::string launcher = "ssh %h";
   int port = 0;
-  std::optional<JobPart> part;  // of a job that another launcher has started
+  std::optional<JobPart> part;  // the part of a job that another launcher has started
   bool terminal = false;        // which has one
-  // file for the timeline, of a part where its ranks note their calls; "": none
+  // File of the timeline; in a part of a job, the place where its ranks note their calls; "": none.
   std::string trace;
 };
 
@@ -65,7 +65,7 @@ class Launcher {
   // Each stage is harder on the ranks than the one before.
   enum class Stage { running, waiting, terminating, killing, leaving };
 
-  // What a rank writes to its standard output or error.
+  // The standard output or standard error of a rank.
   struct Stream {
     UniqueFd fd;
     LineAssembler lines;
@@ -114,7 +114,7 @@ class Launcher {
   const std::string secret_ = random_job_id() + random_job_id();
   std::vector<UniqueFd> lifelines_;  // to the hosts
   std::set<int> awaited_;            // those whose part has not said that it is there, by a zero
-  // is there before the directory, which it removes if we are killed
+  // The warden starts before the directory is made, and removes it if this process is killed.
   std::optional<Warden> warden_;
   JobDirectory directory_;
   std::set<pid_t> not_ours_;  // the warden, and children that we were born with
@@ -124,7 +124,8 @@ class Launcher {
   Stage stage_ = Stage::running;
   Clock::time_point stage_end_ = Clock::time_point::max();
   Clock::time_point job_end_ = Clock::time_point::max();
-  std::optional<int> forced_status_;  // of a time-out or a program that could not be started
+  std::optional<int>
+      forced_status_;  // status after a time-out, or if a program could not be started
   bool told_to_end_ = false;
   bool signalled_ = false;  // to end
   bool orphans_reported_ = false;

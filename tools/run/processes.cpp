@@ -44,7 +44,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-// In the child. Reports the error of exec through `report` and never returns.
+// Runs in the child. Reports the error of exec through `report` and never returns.
 [[noreturn]] void become(
     const SpawnRequest& request, pid_t launcher, int out, int err, int report) {
   ::setpgid(0, 0);
@@ -283,14 +283,14 @@ SignalQueue::SignalQueue() {
   ::signal(SIGCHLD, SIG_DFL);
   for (const int signal :
       {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD}) {
-    // what nohup and the like had ignored stays so, here and in the ranks
+    // Signals that nohup and the like made ignored stay ignored, here and in the ranks.
     if (!ignored(signal)) sigaddset(&wanted, signal);
   }
 
   ::sigprocmask(SIG_BLOCK, &wanted, &former_);
   ::signal(SIGPIPE, SIG_IGN);
 
-  // a read from the terminal while in the background fails instead of stopping us
+  // A read from the terminal by a background job fails instead of stopping the job.
   ::signal(SIGTTIN, SIG_IGN);
   fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd_) throw std::system_error(errno, std::generic_category(), "signalfd");

@@ -1,5 +1,5 @@
-// Processes and signals: a rank as a process, who is there
-// below this one, and who ends them if this one is killed.
+// Processes and signals: a rank as a process, the processes below this one, and the warden, which
+// ends them if this one is killed.
 #pragma once
 
 #include <sched.h>
@@ -30,9 +30,9 @@ struct SpawnRequest {
   std::vector<std::string> command;
   std::vector<std::string> environment;  // empty: that of this process
   std::optional<cpu_set_t> processors;
-  // descriptor to become the rank's, -1: /dev/null
+  // The descriptor that becomes the rank's; -1: /dev/null.
   int standard_input = -1;
-  // in the rank: before the program runs; false if it could not
+  // Called in the rank before the program runs; false if it failed.
   std::function<void(pid_t self, bool runs)> announce;
 };
 
@@ -46,7 +46,7 @@ struct Spawned {
 // Signals are blocked in the launcher, so the mask and the dispositions are set back.
 Spawned spawn(const SpawnRequest& request);  // throws ExecError, std::system_error
 
-// From a wait status.
+// Converts a wait status.
 int shell_status(int wait_status);  // 0..255, 128 + signal if killed
 // "exited with status 3", "was killed by SIGSEGV (Segmentation fault), core dumped"
 std::string describe_end(int wait_status);
@@ -90,12 +90,13 @@ bool asks_to_end(int signal);  // SIGINT, SIGTERM, SIGHUP, SIGQUIT
 class Warden {
  public:
   explicit Warden(const std::string& directory);  // throws std::system_error
-  // all is well: the warden leaves without doing anything
+  // Dismisses the warden, which leaves without doing anything.
   ~Warden();
   Warden(Warden&&) = delete;
 
   void watch(pid_t process_group);
-  // before its leader is reaped, so that the number cannot have passed to somebody else
+  // Called before the leader of the process group is reaped, so that its number cannot have passed
+  // to another process.
   void forget(pid_t process_group);
 
  private:

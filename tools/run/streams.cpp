@@ -54,8 +54,8 @@ void LineAssembler::finish(std::string& out) {
 }
 
 namespace {
-// Never waits for a reader: standard output and error may be one pipe, of which the
-// other has just taken the last page, and so may those of processes elsewhere.
+// Never waits for a reader: standard output and error may be one pipe, whose last free page the
+// other has just taken, and other processes may write to it as well.
 ssize_t write_now(int fd, const char* bytes, size_t size) {
   pollfd writable{fd, POLLOUT, 0};
   if (::poll(&writable, 1, 0) == 0) return errno = EAGAIN, -1;

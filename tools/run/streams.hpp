@@ -1,5 +1,5 @@
-// What the ranks write, on its way to a descriptor that is not ours to make
-// non-blocking (others share it), and what they read.
+// Carries the ranks' output to a descriptor that must not be made non-blocking, since others share
+// it, and their input from one.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,8 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-// What one rank writes, cut into lines that belong to it. Only whole
-// lines leave, so that ranks never mix within a line. A last line
-// without its newline gets one when the rank closes the stream.
+// The output of one rank, cut into lines. Only whole lines leave, so that ranks never mix within a
+// line. A last line without its newline gets one when the rank closes the stream.
 class LineAssembler {
  public:
   // On a terminal, text that ends with a carriage return (a progress line) is shown in
@@ -40,11 +39,11 @@ class Output {
 
   int fd() const { return fd_; }
   bool pending() const { return !queue_.empty(); }
-  // stop reading from the ranks, so that they wait for the reader too
+  // True: stop reading from the ranks, so that they wait for the reader too.
   bool full() const { return queue_.size() >= limit; }
   bool broken() const { return broken_; }  // the reader has gone
   std::string& queue() { return queue_; }
-  // As much as goes without blocking.
+  // Writes as much as possible without blocking.
   void write_some();
 
  private:
@@ -66,8 +65,8 @@ class StandardInput {
   int for_rank_0() const { return pipe_.read_end ? pipe_.read_end.get() : 0; }
   void rank_0_started() { pipe_.read_end.reset(); }
 
-  // What to poll; -1: nothing. We read only while in the
-  // foreground of the terminal and while rank 0 keeps up.
+  // The descriptor to poll; -1: none. The launcher reads only while it is in the foreground of the
+  // terminal and rank 0 keeps up.
   int readable_fd() const;
   int writable_fd() const { return queue_.empty() ? -1 : pipe_.write_end.get(); }
   void read_some();

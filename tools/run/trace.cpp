@@ -19,13 +19,13 @@
 #include <symm/page.h>
 
 namespace symm::tool {
-// Of what processes have noted, as symm/page.h says: in
-// JSON that Chrome and Perfetto read, an event a line.
+// Turns the notes of processes, whose format is in symm/page.h, into JSON that Chrome and Perfetto
+// read, an event a line.
 void Launcher::write_timeline() {
   std::ofstream out(options_.trace);
   out << std::fixed << std::setprecision(3)
       << R"({"traceEvents":[{"ph":"M","name":"process_sort_index","pid":0,"args":{"sort_index":0}})";
-  std::optional<int64_t> clock;  // of the first process: that of all on its machine
+  std::optional<int64_t> clock;  // clock of the first process; all on its machine share it
   const auto files = std::distance(std::filesystem::directory_iterator(job_.trace), {});
   int64_t file_number = 0;
 
@@ -33,7 +33,7 @@ void Launcher::write_timeline() {
     std::ifstream file(entry.path());
     symm_trace_t head{};
     file.read(reinterpret_cast<char*>(&head), sizeof head);
-    if (head.magic != SYMM_TRACE_MAGIC) continue;  // of another version
+    if (head.magic != SYMM_TRACE_MAGIC) continue;  // another version wrote it
     const int64_t later_ns =
         options_.hosts.empty()
             ? 0

@@ -1,5 +1,5 @@
-// symm top: looks at the pages that ranks show (symm/page.h).
-// The report is JSON, and the text is made of that.
+// symm top: reads the pages of ranks (symm/page.h). The report is JSON, and the text is made from
+// it.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -182,7 +182,7 @@ json rank_report(const Look& look, const Looks& all_before) {
   return rank;
 }
 
-// Whom the others wait for in the end: ranks that are waited for and do not wait themselves.
+// The ranks that others wait for in the end: those that are waited for and do not wait themselves.
 json waited_for(const json& ranks) {
   constexpr double kLong = 0.5;
   json found = json::array();
