@@ -476,9 +476,9 @@ def main() -> int:
                 runner.begin(text.split()[1])
                 scenarios += 1
             elif text and not text.startswith("#"):
-                for line in (Line(one, rank) for one in text.split("; ")):
-                    if line.mine:
-                        run_line(runner, line)
+                line = Line(text, rank)
+                if line.mine:
+                    run_line(runner, line)
         except Exception as error:
             print(f"table.txt:{number}: rank {rank}: {type(error).__name__}: {error}", flush=True)
             return 1

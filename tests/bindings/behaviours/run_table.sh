@@ -17,10 +17,10 @@ if ((${#LAYOUT} == 4)); then
   # lengths, and what follows, are of 3.
   four=$(mktemp)
   trap 'rm -f "$four"' EXIT
-  sed '/^#/!s/; /\n/g' "${!#}" | sed -E -e '/^scenario blocks_of_their_own_lengths/,/^scenario bad_arguments/{/^scenario bad_arguments/!d}' -e 's/size=3/size=4/' \
+  sed -E -e '/^scenario blocks_of_their_own_lengths/,/^scenario bad_arguments/{/^scenario bad_arguments/!d}' -e 's/size=3/size=4/' \
     -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' -e 's/^(0,1 expect at=p.* from=)1/\13/' -e 's/^0,1 /0,1,3 /' \
     -e 's/^0,2 (signal|barrier ->)/0,2,3 \1/' -e 's/^1,2 signal/1,2,3 signal/' \
-    -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' >"$four"
+    -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' "${!#}" >"$four"
   set -- "${@:1:$#-1}" "$four"
   survivors+=(3) HOW='-n 4'
 fi
