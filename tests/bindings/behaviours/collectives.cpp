@@ -1,0 +1,272 @@
+// Verbs of collectives, whose operands have the type that the line names.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tests/bindings/behaviours/runner.hpp"
+
+namespace behaviours {
+// A type for each data type that C++ does not have.
+template <symm_dtype_values dtype>
+struct Narrow {
+  std::byte bytes[(dtype & 0xff) / 8];
+};
+}  // namespace behaviours
+
+template <symm_dtype_values dtype>
+struct symm::Dtype<behaviours::Narrow<dtype>> {
+  static constexpr symm_dtype_values value = dtype;
+};
+
+namespace behaviours {
+namespace {
+symm::Options options_of(Runner& runner, const Line& line) {
+  line.integer("in_place", 0);  // C++ has no form of its own for operands that are one
+
+  symm::Options options;
+  options.algorithm = static_cast<symm_algorithm_values>(line.constant("algorithm", "AUTO"));
+  options.scale_position = static_cast<symm_scale_values>(line.constant("position", "NONE"));
+  options.scale = static_cast<double>(line.integer("scale", 0));
+  if (line.has("scale_at")) options.scale_pointer = runner.address(line, "scale_at");
+  return options;
+}
+
+symm_op_values op_of(const Line& line) {
+  return static_cast<symm_op_values>(line.constant("op", "SUM"));
+}
+
+// A call whose operands are elements of type T.
+template <class T>
+struct Call {
+  Runner& runner;
+  const Line& line;
+  const symm::Group& group = runner.group(line);
+  const T* send = reinterpret_cast<const T*>(runner.address(line, "send"));
+
+  T* recv() const { return reinterpret_cast<T*>(runner.address(line, "recv")); }
+
+  size_t me() const { return static_cast<size_t>(group.rank()); }
+
+  size_t count() const { return line.size("count"); }
+
+  size_t count_of_all() const { return count() * static_cast<size_t>(group.size()); }
+
+  int32_t root() const { return line.integer32("root", 0); }
+
+  symm::Options options() const { return options_of(runner, line); }
+
+  // The operands of the plain collectives: an element count, and one of all ranks.
+  symm::Span<const T> from() const { return {send, count()}; }
+
+  symm::Span<const T> from_all() const { return {send, count_of_all()}; }
+
+  symm::Span<T> into() const { return {recv(), count()}; }
+
+  symm::Span<T> into_all() const { return {recv(), count_of_all()}; }
+};
+
+// Calls `reduce` with the place of the result: elements of T, or of F32 if the line says so of a
+// narrow T.
+template <class T, class Reduce>
+void with_result(const Call<T>& call, const Reduce& reduce) {
+  if constexpr (std::is_class_v<T>) {  // Narrow
+    if (call.line.text("result", "") == "F32") {
+      return reduce(symm::Span(reinterpret_cast<float*>(call.recv()), call.count()));
+    }
+  }
+  reduce(call.into());
+}
+
+// ---- the plain collectives
+
+template <class T>
+void allreduce(const Call<T>& call) {
+  with_result(call, [&](const auto& into) {
+    call.group.allreduce(call.from(), into, op_of(call.line), call.options());
+  });
+}
+
+template <class T>
+void reduce_scatter(const Call<T>& call) {
+  with_result(call, [&](const auto& into) {
+    call.group.reduce_scatter(call.from_all(), into, op_of(call.line), call.options());
+  });
+}
+
+template <class T>
+void reduce(const Call<T>& call) {
+  with_result(call, [&](const auto& into) {
+    call.group.reduce(call.from(), into, op_of(call.line), call.root(), call.options());
+  });
+}
+
+template <class T>
+void allgather(const Call<T>& call) {
+  call.group.allgather(call.from(), call.into_all(), call.options());
+}
+
+template <class T>
+void broadcast(const Call<T>& call) {
+  call.group.broadcast(call.from(), call.into(), call.root(), call.options());
+}
+
+template <class T>
+void gather(const Call<T>& call) {
+  call.group.gather(call.from(), call.into_all(), call.root(), call.options());
+}
+
+template <class T>
+void scatter(const Call<T>& call) {
+  call.group.scatter(call.from_all(), call.into(), call.root(), call.options());
+}
+
+template <class T>
+void alltoall(const Call<T>& call) {
+  call.group.alltoall(call.from_all(), call.into_all(), call.options());
+}
+
+// ---- collectives of blocks that have lengths of their own
+
+struct Layout {
+  Layout(const Line& line, const std::string& operand)
+      : counts(line.numbers<size_t>(operand + "_counts")),
+        displacements(line.numbers<size_t>(operand + "_displacements")) {}
+
+  symm::Blocks blocks() const { return {counts, displacements}; }
+
+  std::vector<size_t> counts;
+  std::vector<size_t> displacements;
+};
+
+template <class T>
+void allgatherv(const Call<T>& call) {
+  const Layout layout(call.line, "recv");
+  const symm::Span from(call.send, layout.counts.at(call.me()));
+  const symm::Span into(call.recv(), layout.blocks().end());
+  call.group.allgatherv(from, into, layout.blocks());
+}
+
+template <class T>
+void reduce_scatterv(const Call<T>& call) {
+  const Layout layout(call.line, "send");
+  const symm::Span from(call.send, layout.blocks().end());
+  const symm::Span into(call.recv(), layout.counts.at(call.me()));
+  call.group.reduce_scatterv(from, layout.blocks(), into, op_of(call.line));
+}
+
+template <class T>
+void alltoallv(const Call<T>& call) {
+  const Layout sent(call.line, "send");
+  const Layout received(call.line, "recv");
+  const symm::Span from(call.send, sent.blocks().end());
+  const symm::Span into(call.recv(), received.blocks().end());
+  call.group.alltoallv(from, sent.blocks(), into, received.blocks());
+}
+
+template <class T>
+void alltoallv_device(const Call<T>& call) {
+  const Layout sent(call.line, "send");
+  const Layout received(call.line, "recv");
+  const symm::Span from(call.send, call.line.size("send_capacity"));
+  const symm::Span into(call.recv(), call.line.size("recv_capacity"));
+  call.group.alltoallv_device(
+      from, {sent.counts, sent.displacements}, into, {received.counts, received.displacements});
+}
+
+template <class T>
+void allgather_rows(const Call<T>& call) {
+  const size_t rows = call.line.size("rows");
+  const size_t stride = call.line.size("recv_stride");
+  const symm::Span from(call.send, rows * call.count());
+  const symm::Span into(call.recv(), rows * stride);
+  call.group.allgather_rows(from, into, rows, stride);
+}
+
+template <class T>
+void allreduce_rmsnorm(const Call<T>& call) {
+  const Line& line = call.line;
+  const auto at = [&](const char* key) -> void* {
+    return line.has(key) ? call.runner.address(line, key) : nullptr;
+  };
+
+  symm_rmsnorm_t norm = SYMM_RMSNORM_INIT;
+  norm.residual_in = at("residual_in");
+  norm.residual_out = at("residual_out");
+  norm.norm_out = at("norm_out");
+  norm.weight = at("weight");
+  norm.epsilon = 0;
+  norm.weight_offset = static_cast<double>(line.integer("weight_offset", 0));
+  norm.scale_kind = line.constant("quant_scale", "TENSOR");
+  norm.quant_out = at("quant_out");
+  norm.scale_in = at("scale_in");
+  norm.scale_out = at("scale_out");
+
+  const size_t hidden = line.size("hidden");
+  const symm::Span from(call.send, line.size("tokens") * hidden);
+  call.group.allreduce_rmsnorm(from, hidden, norm);
+}
+
+// ---- from the line to the call
+
+template <class T>
+void call_with(Runner& runner, const Line& line) {
+  static const std::map<std::string, void (*)(const Call<T>&)> calls = {
+      {"allgather", allgather<T>},
+      {"allgather_rows", allgather_rows<T>},
+      {"allgatherv", allgatherv<T>},
+      {"allreduce", allreduce<T>},
+      {"allreduce_rmsnorm", allreduce_rmsnorm<T>},
+      {"alltoall", alltoall<T>},
+      {"alltoallv", alltoallv<T>},
+      {"alltoallv_device", alltoallv_device<T>},
+      {"broadcast", broadcast<T>},
+      {"gather", gather<T>},
+      {"reduce", reduce<T>},
+      {"reduce_scatter", reduce_scatter<T>},
+      {"reduce_scatterv", reduce_scatterv<T>},
+      {"scatter", scatter<T>},
+  };
+  calls.at(line.verb)(Call<T>{runner, line});
+}
+
+template <class... T>
+const std::map<int32_t, void (*)(Runner&, const Line&)>& calls_by_dtype() {
+  static const std::map<int32_t, void (*)(Runner&, const Line&)> calls = {
+      {symm::Dtype<T>::value, call_with<T>}...};
+  return calls;
+}
+
+void collective(Runner& runner, const Line& line) {
+  const auto& calls = calls_by_dtype<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+      uint64_t, bool, float, double, Narrow<SYMM_DTYPE_F16>, Narrow<SYMM_DTYPE_BF16>,
+      Narrow<SYMM_DTYPE_F8E4M3>, Narrow<SYMM_DTYPE_F8E5M2>>();
+  if (line.has("f")) write_elements(runner, line, "send");
+  calls.at(line.constant("dtype"))(runner, line);
+  if (line.has("f")) expect_elements(runner, line, "recv");
+}
+}  // namespace
+
+const Verbs& verbs_of_collectives() {
+  static const Verbs verbs = {
+      {"allgather", collective},
+      {"allgather_rows", collective},
+      {"allgatherv", collective},
+      {"allreduce", collective},
+      {"allreduce_rmsnorm", collective},
+      {"alltoall", collective},
+      {"alltoallv", collective},
+      {"alltoallv_device", collective},
+      {"broadcast", collective},
+      {"gather", collective},
+      {"reduce", collective},
+      {"reduce_scatter", collective},
+      {"reduce_scatterv", collective},
+      {"scatter", collective},
+  };
+  return verbs;
+}
+}  // namespace behaviours

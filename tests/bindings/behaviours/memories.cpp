@@ -1,0 +1,175 @@
+// Verbs of buffers, memories, heaps and tokens.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "tests/bindings/behaviours/runner.hpp"
+
+namespace behaviours {
+namespace {
+// ---- buffers and memories
+
+void alloc(Runner& runner, const Line& line) {
+  symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+  options.alignment = line.size("alignment", 0);
+  runner.things[line.text("as")] = runner.group(line).allocate(line.size("bytes"), options);
+}
+
+void rendezvous(Runner& runner, const Line& line) {
+  symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+  options.tag = line.size("tag", 0);
+  options.channels = line.integer32("channels", 0);
+  const auto& buffer = runner.the<symm::Buffer>(line.text("buffer"));
+  symm::Memory made = runner.group(line).rendezvous(buffer, options);
+
+  if (line.has("memory")) {
+    const bool is_known = made.get() == runner.memory(line).get();
+    require(is_known ? 1 : 0, 1, "whether it is the same memory");
+  }
+  runner.things[line.text("as")] = std::move(made);
+}
+
+void expect_memory(Runner& runner, const Line& line) {
+  const symm_memory_info_t info = runner.memory(line).info();
+  require_fields(line, {
+                           {"rank", info.rank},
+                           {"size", info.size},
+                           {"bytes", info.bytes},
+                           {"channels", info.channels},
+                       });
+}
+
+void find(Runner& runner, const Line& line) {
+  // The copy of a far block is found by no address.
+  if (runner.is_far(line)) return line.use_all();
+
+  const auto place = runner.group(line).find(runner.address(line, "at"));
+  const auto own = symm::find_buffer(runner.address(line, "at"));
+  if (!line.has("memory")) {
+    require(place.has_value() || own.has_value() ? 1 : 0, 0, "whether something was found");
+    return;
+  }
+
+  const auto id = static_cast<int64_t>(runner.memory(line).info().id);
+  require(place.value().memory.info().id, id, "id");
+  require(place->rank, line.integer("rank"), "rank");
+  require(place->offset, line.integer("offset"), "offset");
+  if (place->rank != runner.rank) return;
+
+  require(own.value().offset, line.integer("offset"), "offset in the buffer");
+  require(runner.group(line).memory_of(own->buffer).info().id, id, "id by the buffer");
+}
+
+void record_use(Runner& runner, const Line& line) {
+  const std::string name = line.text("name");
+  if (const auto* buffer = std::get_if<symm::Buffer>(&runner.things.at(name))) {
+    buffer->record_use(nullptr);
+  } else {
+    runner.memory(name).record_use(nullptr);
+  }
+}
+
+void release(Runner& runner, const Line& line) {
+  const auto empty = [](auto& thing) { thing = std::decay_t<decltype(thing)>(); };
+  std::visit(empty, runner.things.at(line.text("name")));
+}
+
+// ---- heaps
+
+void make_heap(Runner& runner, const Line& line) {
+  runner.things[line.text("as")] = runner.group(line).heap(line.size("bytes"));
+}
+
+void take(Runner& runner, const Line& line) {
+  void* piece = nullptr;
+  size_t offset = 0;
+  symm::check(symm_heap_alloc(runner.heap(line).get(), line.size("bytes"),
+                  line.size("alignment", 0), &piece, &offset),
+      "symm_heap_alloc");
+  require(offset, line.integer("offset"), "offset");
+}
+
+void give(Runner& runner, const Line& line) {
+  symm::check(
+      symm_heap_free(runner.heap(line).get(), runner.address(line, "at")), "symm_heap_free");
+}
+
+void expect_piece(Runner& runner, const Line& line) {
+  const symm::Heap& heap = runner.heap(line);
+  const symm::Span<std::byte> found = heap.find(runner.address(line, "at"));
+  const int64_t offset = found.empty() ? 0 : found.data() - heap.memory().span().data();
+  require(found.size(), line.integer("bytes"), "bytes");
+  require(offset, line.integer("offset", offset), "offset");
+}
+
+void expect_heap(Runner& runner, const Line& line) {
+  const symm_heap_info_t info = runner.heap(line).info();
+  require_fields(line, {
+                           {"used_bytes", info.used_bytes},
+                           {"free_bytes", info.free_bytes},
+                           {"pieces", info.pieces},
+                           {"largest_free", info.largest_free},
+                           {"fragmentation", info.fragmentation},
+                       });
+}
+
+// ---- tokens
+
+void export_token(Runner& runner, const Line& line) {
+  symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+  options.hold_ms = line.size("hold_ms", 0);
+  runner.things[line.text("as")] = symm::ipc_export(runner.bytes(line, "at"), options);
+}
+
+void import_token(Runner& runner, const Line& line) {
+  runner.things[line.text("as")] = symm::Import(runner.the<symm::Token>(line.text("token")));
+}
+
+void expect_import(Runner& runner, const Line& line) {
+  const symm_ipc_info_t info = runner.the<symm::Import>(line.text("import")).info();
+  require_fields(line, {
+                           {"bytes", info.bytes},
+                           {"offset", info.offset},
+                           {"host_memory", info.host_memory},
+                       });
+}
+
+void expect_holders(Runner& runner, const Line& line) {
+  const symm_ipc_holders_t held = symm::ipc_holders(runner.bytes(line, "at"));
+  require_fields(line, {
+                           {"leases", held.leases},
+                           {"processes", held.processes},
+                           {"quarantined", held.quarantined},
+                       });
+}
+
+void withdraw(Runner& runner, const Line& line) {
+  symm::ipc_withdraw(runner.bytes(line, "at"), timeout(line));
+}
+}  // namespace
+
+const Verbs& verbs_of_memories() {
+  static const Verbs verbs = {
+      {"alloc", alloc},
+      {"expect_heap", expect_heap},
+      {"expect_holders", expect_holders},
+      {"expect_import", expect_import},
+      {"expect_memory", expect_memory},
+      {"expect_piece", expect_piece},
+      {"export", export_token},
+      {"find", find},
+      {"give", give},
+      {"heap", make_heap},
+      {"import", import_token},
+      {"record_use", record_use},
+      {"release", release},
+      {"rendezvous", rendezvous},
+      {"take", take},
+      {"withdraw", withdraw},
+  };
+  return verbs;
+}
+}  // namespace behaviours

@@ -1,0 +1,122 @@
+// Verbs of puts and gets, signals, and words of blocks.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tests/bindings/behaviours/runner.hpp"
+
+namespace behaviours {
+namespace {
+uint32_t word(const Line& line) { return static_cast<uint32_t>(line.integer("value")); }
+
+uint64_t long_word(const Line& line) { return static_cast<uint64_t>(line.integer("value")); }
+
+symm_compare_values compare(const Line& line) {
+  return static_cast<symm_compare_values>(line.constant("compare"));
+}
+
+void expect_seen(const Line& line, uint64_t seen) {
+  require(seen, line.integer("expected", static_cast<int64_t>(seen)), "what was seen");
+}
+
+// ---- puts and gets
+
+void put(Runner& runner, const Line& line) {
+  runner.memory(line).put(rank(line), offset(line), runner.bytes(line, "source"));
+}
+
+void put_signal(Runner& runner, const Line& line) {
+  runner.memory(line).put_signal(
+      rank(line), offset(line), runner.bytes(line, "source"), channel(line));
+}
+
+void get(Runner& runner, const Line& line) {
+  runner.memory(line).get(rank(line), offset(line), runner.bytes(line, "destination"));
+}
+
+// ---- signals
+
+void signal(Runner& runner, const Line& line) {
+  runner.memory(line).signal(rank(line), channel(line));
+}
+
+void signal_value(Runner& runner, const Line& line) {
+  const auto operation = static_cast<symm_signal_op_values>(line.constant("signal"));
+  runner.memory(line).signal_value(rank(line), channel(line), operation, long_word(line));
+}
+
+void wait_signal(Runner& runner, const Line& line) {
+  runner.memory(line).wait_signal(rank(line), channel(line), timeout(line));
+}
+
+void wait_signal_value(Runner& runner, const Line& line) {
+  uint64_t seen = 0;
+  runner.memory(line).wait_signal_value(
+      rank(line), channel(line), compare(line), long_word(line), timeout(line), nullptr, &seen);
+  expect_seen(line, seen);
+}
+
+void wait_signals(Runner& runner, const Line& line) {
+  std::vector<symm_signal_wait_t> waits;
+  for (const int32_t from : line.numbers("among")) {
+    waits.push_back(
+        {sizeof(symm_signal_wait_t), from, channel(line), compare(line), long_word(line)});
+  }
+
+  size_t index = 0;
+  runner.memory(line).wait_signals(waits, line.integer("any") != 0, timeout(line), nullptr, &index);
+  expect_seen(line, index);
+}
+
+void test_signal(Runner& runner, const Line& line) {
+  expect_seen(line, runner.memory(line).test_signal(rank(line), channel(line)));
+}
+
+void test_signal_value(Runner& runner, const Line& line) {
+  expect_seen(line, runner.memory(line).test_signal_value(rank(line), channel(line)));
+}
+
+// ---- words of blocks
+
+void fill32(Runner& runner, const Line& line) {
+  runner.memory(line).fill32(rank(line), offset(line), word(line), line.size("count"));
+}
+
+void write_value32(Runner& runner, const Line& line) {
+  runner.memory(line).write_value32(rank(line), offset(line), word(line));
+}
+
+void write_value64(Runner& runner, const Line& line) {
+  runner.memory(line).write_value64(rank(line), offset(line), long_word(line));
+}
+
+void wait_value32(Runner& runner, const Line& line) {
+  runner.memory(line).wait_value32(offset(line), compare(line), word(line), timeout(line));
+}
+
+void wait_value64(Runner& runner, const Line& line) {
+  runner.memory(line).wait_value64(offset(line), compare(line), long_word(line), timeout(line));
+}
+}  // namespace
+
+const Verbs& verbs_of_signals() {
+  static const Verbs verbs = {
+      {"fill32", fill32},
+      {"get", get},
+      {"put", put},
+      {"put_signal", put_signal},
+      {"signal", signal},
+      {"signal_value", signal_value},
+      {"test_signal", test_signal},
+      {"test_signal_value", test_signal_value},
+      {"wait_signal", wait_signal},
+      {"wait_signal_value", wait_signal_value},
+      {"wait_signals", wait_signals},
+      {"wait_value32", wait_value32},
+      {"wait_value64", wait_value64},
+      {"write_value32", write_value32},
+      {"write_value64", write_value64},
+  };
+  return verbs;
+}
+}  // namespace behaviours
