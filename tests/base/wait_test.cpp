@@ -1,6 +1,10 @@
 #include "core/base/wait.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +19,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm {
@@ -259,6 +264,61 @@ TEST(Revocation, AllThatLiveComeToSayTheSame) {
     }
   }
   EXPECT_FALSE(mutant) << "the model finds nothing";
+}
+
+// How often this thread has slept so far.
+long sleeps_of_this_thread() {
+  rusage used{};
+  EXPECT_EQ(getrusage(RUSAGE_THREAD, &used), 0);
+  return used.ru_nvcsw;
+}
+
+TEST(SleepWhile, DoesNotSleepWhereEitherWordDiffers) {
+  const Word a{1};
+  const Word b{2};
+  const long before = sleeps_of_this_thread();
+
+  sleep_while(a, 0, nullptr, 0, Deadline::never());
+  sleep_while(a, 0, &b, 2, Deadline::never());
+  sleep_while(a, 1, &b, 3, Deadline::never());
+
+  EXPECT_EQ(sleeps_of_this_thread(), before);
+}
+
+TEST(SleepWhile, SleepsUntilTheDeadlineWhereBothWordsAreTheSame) {
+  const Word a{1};
+  const Word b{2};
+  const long before = sleeps_of_this_thread();
+
+  sleep_while(a, 1, nullptr, 0, Deadline::after_ms(5));
+  sleep_while(a, 1, &b, 2, Deadline::after_ms(5));
+
+  EXPECT_GE(sleeps_of_this_thread(), before + 2);
+}
+
+TEST(PollUntil, ReportsReadinessAndDeadline) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const Fd reader(ends[0]);
+  const Fd writer(ends[1]);
+  pollfd waiting[1] = {{reader.get(), POLLIN, 0}};
+
+  const Deadline deadline = Deadline::after_ms(10);
+  EXPECT_FALSE(poll_until(waiting, deadline));
+  EXPECT_TRUE(deadline.expired());
+
+  ASSERT_EQ(write(writer.get(), "x", 1), 1);
+  EXPECT_TRUE(poll_until(waiting, Deadline::after_ms(60'000)));
+}
+
+TEST(RetryUntil, AsksUntilTrueOrTheDeadline) {
+  int asked = 0;
+  EXPECT_TRUE(retry_until([&] { return ++asked == 4; }, Deadline::never()));
+  EXPECT_EQ(asked, 4);
+
+  const Deadline deadline = Deadline::after_ms(10);
+  EXPECT_FALSE(retry_until([] { return false; }, deadline));
+  EXPECT_TRUE(deadline.expired());
 }
 }  // namespace
 }  // namespace symm
