@@ -170,6 +170,18 @@ TEST(TuneOnFakes, OfTheCudaBackEnd) {
           "allreduce of bf16", " 2097152 ", " 16777216 "});
 }
 
+TEST(TuneOnFakes, RanksThatDifferAreTold) {
+  const std::string differ =
+      "if [ $SYMM_RANK = 1 ]; then export SYMM_CUDA_TUNE=tile=32K; fi; exec " SYMM_TOOL
+      " bench --tune --backend cuda";
+  const Captured result = on_fakes({"FAKE_CUDA_DEVICES=2", "SYMM_CUDA_TUNE=work_groups=8"},
+      {SYMM_TOOL, "run", "-n", "2", "--timeout", "90", "--", "sh", "-c", differ});
+
+  EXPECT_EQ(result.status, 1);
+  expect_said(result.err,
+      {"rank 0 has work_groups = 8 (SYMM_CUDA_TUNE)", "rank 1 has work_groups = ", " (built in)"});
+}
+
 TEST(DoctorOnFakes, TestsGpusToo) {
   expect_said(out_of(on_fakes({"FAKE_CUDA_DEVICES=3"}, {SYMM_TOOL, "doctor"})),
       {"OK  self test", "warn  test of GPUs", "symm run -n 3 -- symm bench allreduce"});
