@@ -10,6 +10,8 @@
 #include <ctime>
 #include <filesystem>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/support/test.hpp"
 #include "tools/run/job.hpp"
@@ -43,6 +45,34 @@ TEST(Lines, EndlessLineIsBroken) {
   out.clear();
   lines.finish(out);
   EXPECT_EQ(out, "xx\n");
+}
+
+TEST(Outcome, SignalsCountAs128AndMore) {
+  Outcome failed;
+  EXPECT_TRUE(failed.record(0, SIGSEGV, false));
+  EXPECT_EQ(failed.status(), 128 + SIGSEGV);
+
+  Outcome told;
+  EXPECT_FALSE(told.record(0, SIGINT, true)) << "a rank that was told to end has not failed";
+  EXPECT_EQ(told.status(), 128 + SIGINT);
+
+  EXPECT_EQ(Outcome().status(), 0);
+}
+
+constexpr int exited(int status) { return status << 8; }
+
+TEST(Outcome, FirstFailureGivesTheStatus) {
+  Outcome outcome;
+  EXPECT_FALSE(outcome.record(0, exited(0), false));
+  EXPECT_TRUE(outcome.record(1, exited(7), false));
+  EXPECT_FALSE(outcome.record(2, exited(9), false));
+  EXPECT_FALSE(outcome.record(3, SIGTERM, true));
+  EXPECT_FALSE(outcome.record(4, SIGTERM, true));
+
+  EXPECT_EQ(outcome.status(), 7);
+  const std::vector<std::string> later = {
+      "rank 2 exited with status 9", "ranks 3, 4 were killed by SIGTERM (Terminated)"};
+  EXPECT_EQ(outcome.later(), later);
 }
 
 TEST(JobDirectory, ItsWardenIsThereFirst) {
