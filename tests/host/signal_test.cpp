@@ -50,6 +50,25 @@ TEST(Signal, WakesASleeperWithoutLosingAny) {
   });
 }
 
+TEST(Signal, AWaitForNoneLastsItsTimeOutAndHarmsNothing) {
+  as_processes(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 1) {
+      const int64_t start = now_ns();
+      const Outcome outcome = expect_failure(
+          SYMM_ERR_TIMEOUT, {"no signal", "rank 0"}, [&] { block.memory.wait_signal(0, 4, 50); });
+      EXPECT_GE(now_ns() - start, 50'000'000);
+      EXPECT_EQ(outcome.rank, 0);
+      EXPECT_EQ(group.status().status, SYMM_OK);
+    }
+
+    group.barrier();
+    expect_no_signal(block, 1 - rank);  // a barrier is no signal
+    expect_no_signal(block, rank);
+    group.barrier();
+  });
+}
+
 TEST(Signal, ThreadsShareTheSignalsOfOneSource) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
