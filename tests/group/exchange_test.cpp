@@ -138,6 +138,26 @@ TEST(Exchange, WhateverOneRankThrowsInWhateverPhaseIsTheSameOnAll) {
   });
 }
 
+// Agreed says that all ranks throw, so nobody tells the others of it again.
+TEST(Exchange, WhatTheRanksDisagreeOnIsTheSameOnAll) {
+  as_threads(kRanks, [](int rank) {
+    const auto group = create(rank, kRanks);
+    Phases phases;
+    phases.prepare = [] { return Offer{}; };
+    phases.agree = [](std::span<const Vote>) { throw Error({Status::mismatch, 2, 0, "as it is"}); };
+
+    try {
+      exchange(*group, MessageKind::segment, 99, 0, phases, soon());
+      ADD_FAILURE() << "it succeeded";
+    } catch (const Agreed& error) {
+      EXPECT_EQ(error.failure().status, Status::mismatch);
+      EXPECT_EQ(error.failure().rank, 2);
+      EXPECT_EQ(error.failure().message, "as it is");
+    }
+    EXPECT_FALSE(group->revocation().revoked());
+  });
+}
+
 // A rank whose group has failed returns, though what the others sent is there.
 TEST(Exchange, AcceptsNothingMoreOnceTheGroupHasFailed) {
   std::latch sent(1);  // by rank 2, to all
