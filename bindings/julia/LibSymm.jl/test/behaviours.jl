@@ -79,7 +79,8 @@ function run_table(path, rank)
                 begin_scenario(r, text[10:end])
                 scenarios += 1
             else
-                run_calls(r, text)
+                r.line = Line(text)
+                r.rank in r.line.ranks && run_line(r)
             end
         catch why
             println("table.txt:", number_, ": rank ", rank, ": ", sprint(showerror, why))
@@ -92,13 +93,6 @@ function run_table(path, rank)
         exit(1)
     end
     return scenarios
-end
-
-function run_calls(r, text)
-    for one in split(text, "; ")
-        r.line = Line(one)
-        r.rank in r.line.ranks && run_line(r)
-    end
 end
 
 end

@@ -98,9 +98,9 @@ fn main() {
             scenarios += 1;
             runner.begin(name).expect("a group");
         } else if !text.starts_with('#') {
-            text.split("; ")
-                .filter_map(|one| Line::new(one, rank))
-                .for_each(|line| run(&mut runner, &line));
+            if let Some(line) = Line::new(text, rank) {
+                run(&mut runner, &line);
+            }
         }
     }
 
