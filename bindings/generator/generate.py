@@ -1,6 +1,9 @@
-"""generate.py write|compare: what is made of symm.h and committed; `compare` fails where a
-committed file differs. generate.py python|fortran <symm.h> <folder>: what a build makes
-of it, Python's package or every one with an installation.
+"""Makes files from symm.h.
+
+generate.py write: the files that are committed.
+generate.py compare: fails where a committed file differs from the one that would be made.
+generate.py python|fortran <symm.h> <folder>: the files that a build makes, those of Python's
+package or Fortran's module, which every build has.
 """
 
 import difflib

@@ -1,6 +1,7 @@
-"""symm.h as libclang understands it: the one reader of the
-header. A declaration of a kind that is not known here is an
-error, so that nothing is left out of the bindings in silence.
+"""Reads symm.h by libclang, for the generators of all languages but Rust.
+
+A declaration of a kind that is not known here is an error, so that the bindings never lack a
+declaration without notice.
 """
 
 import re
@@ -9,7 +10,7 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 
-# Debian's package is plain Python: it serves another Python, first in PATH, as well.
+# Debian's package is plain Python, so it serves a Python that is not Debian's as well.
 sys.path.append("/usr/lib/python3/dist-packages")
 try:
     from clang import cindex
@@ -36,10 +37,12 @@ INTEGERS = {
 UNSIGNED = {TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, TypeKind.ULONGLONG}
 
 
-# kind: void, integer, double, pointer, callback (pointer to a function),
-# array, struct or handle (a struct without fields); name: the spelling
-# in C, for integers and structs: size_t, symm_status_t; of: of a pointer
-# or array; count: of an array; const: what a pointer points to.
+# kind    void, integer, double, pointer, callback (a pointer to a function), array, struct or
+#         handle (a struct without fields)
+# name    the spelling in C of an integer or a struct: size_t, symm_status_t
+# of      the type that a pointer points to, or of the elements of an array
+# count   the number of elements of an array
+# const   whether a pointer points to a constant
 Type = namedtuple(
     "Type", "kind name bytes signed of count const", defaults=("", 0, False, None, 0, False)
 )
@@ -48,7 +51,7 @@ Struct = namedtuple("Struct", "name bytes alignment fields comment")
 Constant = namedtuple("Constant", "name value comment")
 Enum = namedtuple("Enum", "name constants comment")
 Macro = namedtuple("Macro", "name value bytes signed")
-# parameters: of (name, Type); prototype: in C.
+# parameters is a tuple of (name, Type), prototype the declaration in C.
 Function = namedtuple("Function", "name result parameters comment prototype")
 
 
@@ -58,47 +61,62 @@ class Header:
         self.handles = {}  # typedef -> comment
         self.callbacks = {}  # typedef -> (declaration in C, comment)
         self.initialisers = {}  # struct -> the values of its fields after struct_size, in C
-        self.enums, self.structs, self.macros, self.functions = [], [], [], []
+        self.enums = []
+        self.structs = []
+        self.macros = []
+        self.functions = []
 
 
 def read(path):
     path = Path(path).resolve()
-    unit = parse(path, None)
-    header, macros = Header(), []
-    for cursor in unit.cursor.get_children():
+    header = Header()
+    macros = []
+    for cursor in parse(path, None).cursor.get_children():
         if cursor.location.file is None or Path(cursor.location.file.name).resolve() != path:
             continue
         if cursor.kind == CursorKind.MACRO_DEFINITION:
-            tokens = [token.spelling for token in cursor.get_tokens()][1:]
-            if tokens[:2] == ["{", "sizeof"]:
-                header.initialisers[tokens[3]] = "".join(tokens[6:-1]).split(",")
-            # The guard and the attribute of exported functions are for C only.
-            elif tokens and tokens[0] != "__attribute__":
-                macros.append(cursor.spelling)
+            add_macro(header, macros, cursor)
         elif cursor.kind == CursorKind.ENUM_DECL:
-            constants = tuple(
-                Constant(c.spelling, c.enum_value, text(c)) for c in cursor.get_children()
-            )
-            header.enums.append(Enum(cursor.spelling, constants, text(cursor)))
+            header.enums.append(enum(cursor))
         elif cursor.kind == CursorKind.TYPEDEF_DECL:
-            typedef(header, cursor)
+            add_typedef(header, cursor)
         elif cursor.kind == CursorKind.FUNCTION_DECL:
-            parameters = tuple((p.spelling, type_of(p.type)) for p in cursor.get_arguments())
-            result, prototype = (
-                type_of(cursor.result_type),
-                declaration(cursor.result_type, cursor.spelling, cursor.get_arguments()),
-            )
-            header.functions.append(
-                Function(cursor.spelling, result, parameters, text(cursor), prototype)
-            )
+            header.functions.append(function(cursor))
         elif cursor.kind not in (
             CursorKind.STRUCT_DECL,
             CursorKind.MACRO_INSTANTIATION,
             CursorKind.INCLUSION_DIRECTIVE,
         ):
             raise SystemExit(f"{cursor.location}: {cursor.kind} is not understood")
+
     header.macros = evaluate(path, macros)
     return header
+
+
+def add_macro(header, macros, cursor):
+    """An initialiser of a struct goes to the header, and the name of a value to `macros`."""
+    tokens = [token.spelling for token in cursor.get_tokens()][1:]
+    if tokens[:2] == ["{", "sizeof"]:
+        header.initialisers[tokens[3]] = "".join(tokens[6:-1]).split(",")
+    # The guard and the attribute of exported functions are for C only.
+    elif tokens and tokens[0] != "__attribute__":
+        macros.append(cursor.spelling)
+
+
+def enum(cursor):
+    constants = tuple(Constant(c.spelling, c.enum_value, text(c)) for c in cursor.get_children())
+    return Enum(cursor.spelling, constants, text(cursor))
+
+
+def function(cursor):
+    arguments = list(cursor.get_arguments())
+    return Function(
+        name=cursor.spelling,
+        result=type_of(cursor.result_type),
+        parameters=tuple((p.spelling, type_of(p.type)) for p in arguments),
+        comment=text(cursor),
+        prototype=declaration(cursor.result_type, cursor.spelling, arguments),
+    )
 
 
 def parse(path, extra):
@@ -116,52 +134,54 @@ def parse(path, extra):
 
 
 def compilers_own():
-    """Where the compiler's stddef.h is: a libclang from PyPI comes without one."""
+    """The folder of the compiler's stddef.h, because a libclang from PyPI comes without one."""
     return subprocess.run(
         ["cc", "-print-file-name=include"], stdout=subprocess.PIPE, check=True, text=True
     ).stdout.strip()
 
 
-def typedef(header, cursor):
-    name, underlying = cursor.spelling, cursor.underlying_typedef_type.get_canonical()
+def add_typedef(header, cursor):
+    name = cursor.spelling
+    underlying = cursor.underlying_typedef_type.get_canonical()
     if underlying.kind in INTEGERS:
         header.integers[name] = (type_of(cursor.type), text(cursor))
-    elif (
-        underlying.kind == TypeKind.POINTER
-        and underlying.get_pointee().kind == TypeKind.FUNCTIONPROTO
-    ):
+    elif is_callback(underlying):
         parameters = [c for c in cursor.get_children() if c.kind == CursorKind.PARM_DECL]
-        form = "typedef " + declaration(
-            underlying.get_pointee().get_result(), f"(*{name})", parameters
-        )
-        header.callbacks[name] = (form, text(cursor))
+        result = underlying.get_pointee().get_result()
+        form = declaration(result, f"(*{name})", parameters)
+        header.callbacks[name] = (f"typedef {form}", text(cursor))
     elif underlying.kind == TypeKind.RECORD:
-        fields = tuple(
-            Field(f.spelling, type_of(f.type), offset(underlying, f), f.type.get_size(), text(f))
-            for f in underlying.get_fields()
-        )
-        if fields:
-            header.structs.append(
-                Struct(name, underlying.get_size(), underlying.get_align(), fields, text(cursor))
-            )
-        else:
-            header.handles[name] = text(cursor)
+        add_record(header, cursor, underlying)
     else:
         raise SystemExit(f"{cursor.location}: typedef {name} is not understood")
 
 
-def declaration(result, name, parameters):
-    """In C, on one line."""
+def is_callback(type_):
+    return type_.kind == TypeKind.POINTER and type_.get_pointee().kind == TypeKind.FUNCTIONPROTO
 
-    def declared(type_, name):
-        return f"{type_.spelling}{'' if type_.spelling.endswith('*') else ' '}{name}"
 
-    return (
-        declared(result, name)
-        + "("
-        + (", ".join(declared(p.type, p.spelling) for p in parameters) or "void")
-        + ")"
+def add_record(header, cursor, record):
+    name = cursor.spelling
+    fields = tuple(
+        Field(f.spelling, type_of(f.type), offset(record, f), f.type.get_size(), text(f))
+        for f in record.get_fields()
     )
+    if fields:
+        size = record.get_size()
+        header.structs.append(Struct(name, size, record.get_align(), fields, text(cursor)))
+    else:
+        header.handles[name] = text(cursor)
+
+
+def declaration(result, name, parameters):
+    """The declaration of a function in C, on one line."""
+    declared = ", ".join(spelled(p.type, p.spelling) for p in parameters)
+    return f"{spelled(result, name)}({declared or 'void'})"
+
+
+def spelled(type_, name):
+    space = "" if type_.spelling.endswith("*") else " "
+    return type_.spelling + space + name
 
 
 def offset(record, cursor):
@@ -184,8 +204,7 @@ def type_of(type_):
         pointee = canonical.get_pointee()
         if pointee.kind == TypeKind.FUNCTIONPROTO:
             return Type("callback", bytes=canonical.get_size())
-        # The typedef names what is pointed to where
-        # there is one: const char *, symm_group_t **.
+        # A pointee is called by its typedef if it has one: const char *, symm_group_t **.
         named = type_.get_pointee() if type_.kind == TypeKind.POINTER else pointee
         return Type(
             "pointer",
@@ -207,8 +226,8 @@ def type_of(type_):
 
 
 def evaluate(path, names):
-    """libclang for Python does not evaluate expressions, but
-    it tells the values of enumerators, which are ints.
+    """The macros with their values. libclang for Python does not evaluate expressions, but it has
+    the values of enumerators, which are ints.
     """
     parts = {
         "LOW": "(int)((unsigned long long)({0}) & 0xffffffffu)",
@@ -226,7 +245,8 @@ def evaluate(path, names):
     macros = []
     for name in names:
         value = (found[f"HIGH_{name}"] & 0xFFFFFFFF) << 32 | found[f"LOW_{name}"] & 0xFFFFFFFF
-        signed, width = bool(found[f"SIGNED_{name}"]), found[f"BYTES_{name}"]
+        signed = bool(found[f"SIGNED_{name}"])
+        width = found[f"BYTES_{name}"]
         if signed and value >> 63:
             value -= 1 << 64
         macros.append(Macro(name, value, width, signed))

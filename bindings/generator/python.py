@@ -1,5 +1,5 @@
-"""Python's enums and dataclasses, how structs travel into
-the extension, and the types of its functions, as text.
+"""Python's enums and dataclasses, the conversion of structs for the extension, and the stub of
+the extension, as text.
 """
 
 import os
@@ -14,15 +14,22 @@ TITLE = '''"""{}
 Generated from symm.h by bindings/generator/generate.py.
 """
 '''
+IMPORTS = """
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import ClassVar
+
+from symm._values import Filled, OpenEnum
+"""
 INDENT = "    "
 WIDTH = 96 - len(INDENT)  # of what stands in a class
-# The names of the package where they are not the header's own.
+# Names of the package that differ from those of the header.
 NAMES = {
     "symm_plan_info_t": "Plan",
     "symm_ipc_info_t": "ImportInfo",
     "symm_group_flag_values": "GroupFlag",
 }
-# What the package says in its own way.
+# Enums that the package has in another form.
 LEFT_OUT = {
     "symm_dtype_values",
     "symm_log_level_values",
@@ -35,8 +42,7 @@ def classes(header):
     comments = {enum_of(name): comment for name, (_, comment) in header.integers.items()}
     parts = [
         TITLE.format("The constants of the header, and the structs that the library fills.")
-        + "\nfrom dataclasses import dataclass\nfrom enum import IntFlag\nfrom typing import ClassVar\n\n"
-        "from symm._values import Filled, OpenEnum\n"
+        + IMPORTS
     ]
     parts += [enum_class(enum, comments) for enum in header.enums if enum.name not in LEFT_OUT]
     parts += [struct_class(struct) for struct in filled_structs(header)]
@@ -106,7 +112,7 @@ def quoted(text):
 
 
 def is_bool(field):
-    """The header's ints that are 0 or 1."""
+    """Whether a field is an int of the header that is 0 or 1."""
     return field.type.name == "int32_t" and re.match(r"[01] (if|once) ", field.comment) is not None
 
 
@@ -127,8 +133,8 @@ def kind_of(field):
 
 
 def layout(struct):
-    """As the package struct names the fields, without
-    struct_size; it must place them where the compiler does.
+    """The format of the package struct for the fields, without struct_size. The package must place
+    them where the compiler does.
     """
     letters = ["8x"]
     for field in struct.fields[1:]:
@@ -151,9 +157,10 @@ def letter(type_):
     return letters[type_.bytes, type_.signed]
 
 
-# ---- what native/structs.i and values.i say once, of each ----
+# ---- calls of the macros of native/structs.i and values.i ----
 
-# Which values.i has by hand: lists, and what is written only if the caller wants it.
+# Parameters that values.i has by hand: lists, and values that are written only if the caller wants
+# them.
 BY_HAND = {"out_links", "out_ranks", "out_seen", "out_index"}
 TO_PYTHON = {
     "int32_t": "PyLong_FromLong",
@@ -164,7 +171,7 @@ TO_PYTHON = {
 
 def interface(header):
     structs = {struct.name: struct for struct in header.structs}
-    lines = {f"HANDLE({name})": None for name in header.handles}  # each once
+    lines = {f"HANDLE({name})": None for name in header.handles}  # keys, so that each comes once
     for function in header.functions:
         for name, type_ in function.parameters:
             if line := typemap(structs, name, type_):
@@ -185,8 +192,8 @@ def typemap(structs, name, type_):
 
 
 def taken(struct, name):
-    """What the caller fills: a tuple of what comes after struct_size. Of options all have
-    defaults, and a failure is an exception.
+    """A struct that the caller fills: a tuple of the fields after struct_size. All fields of
+    options have defaults. The place of a failure is left out: a failure is an exception.
     """
     fields = [field for field in struct.fields if field.name not in ("struct_size", "failure")]
     how = " ".join(f"{field.name}:{read_as(field.type)}" for field in fields)
@@ -200,7 +207,7 @@ def taken(struct, name):
 
 
 def read_as(type_):
-    """As symm_py_fields() names it."""
+    """The letter of a type in the format of symm_py_fields()."""
     if type_.kind == "pointer":
         return {"char": "z", "size_t": "s"}.get(
             type_.of.name, "O" if type_.of.kind == "struct" else "p"
@@ -210,8 +217,8 @@ def read_as(type_):
 
 # ---- the stub of the extension ----
 
-# How native/*.i let parameters travel: parameters of C in a row, what stands for them
-# in Python, and what they add to the result.
+# The parameters of C that native/*.i convert together: their names, the parameter in Python, and
+# the type that they add to the result.
 TRAVEL = [
     ("ranks count", "ranks: Sequence[int] | None", None),
     ("out_links capacity", "capacity: int", "list[int]"),
@@ -243,8 +250,17 @@ def xla_handler(device: int) -> Any: ...
 """
 
 
+STUB_START = """
+from collections.abc import Sequence
+from typing import Any
+
+_Address = int | None
+
+"""
+
+
 def stub(header):
-    # beyond are what the extension has no word for
+    # The extension has no names for the two largest numbers of 64 bits.
     names = [m.name for m in header.macros if m.value < 2**64 - 2]
     names += [constant.name for enum in header.enums for constant in enum.constants]
     constants = "\n".join(f"{name}: int" for name in names)
@@ -255,7 +271,7 @@ def stub(header):
     )
     return (
         TITLE.format("What native/raw.i makes of the header.")
-        + "\nfrom collections.abc import Sequence\nfrom typing import Any\n\n_Address = int | None\n\n"
+        + STUB_START
         + f"{constants}\n\n{functions}\n{OWN.lstrip()}"
     )
 
@@ -288,7 +304,7 @@ def signature(function):
 
 
 def travels(name, type_):
-    """(the parameter in Python, what it adds to the result) of one parameter of C."""
+    """The parameter in Python, and the type that is added to the result, of one parameter of C."""
     if type_.kind == "integer":
         return f"{name}: int", None
     if name.startswith("out"):

@@ -1,4 +1,4 @@
-"""Mistakes that are planted in copies of the files must be found. Run by unittest."""
+"""Plants mistakes in copies of the files, which must be found. Run by unittest."""
 
 import shutil
 import tempfile
@@ -11,7 +11,7 @@ import header
 LAYOUT = "tests/abi/layout.txt"
 JULIA = "bindings/julia/LibSymm.jl/src/generated.jl"
 
-# File, what is right in it, what is planted, and lines in which it then differs. A
+# A file, the text that is right in it, the text that is planted, and lines of the difference. A
 # committed file is compared as text, so one mistake in each stands for all.
 PLANTED = [
     (JULIA, "    count::Csize_t,", "    count::Cint,", "-    count::Cint,", "+    count::Csize_t,"),
@@ -52,18 +52,18 @@ class Generate(unittest.TestCase):
         for words in expected:
             self.assertIn(words, said)
 
-    def test_what_is_planted_is_found(self):
+    def test_a_planted_mistake_is_found(self):
         for planted in PLANTED:
             with self.subTest(planted[2]):
                 self.setUp()  # copies without the former mistake
                 self.plant(*planted)
 
-    def test_names_that_differ_in_case_only_are_no_fortran(self):
+    def test_fortran_refuses_names_that_differ_in_case_only(self):
         self.plant(generate.HEADER, "SYMM_OP_PROD = 4", "SYMM_OP_PROD = 4, SYMM_OP_T = 5")
         with self.assertRaisesRegex(SystemExit, "symm_op_t"):
             generate.fortran.render(header.read(self.root / generate.HEADER))
 
-    def test_what_is_not_understood_is_an_error(self):
+    def test_an_unknown_declaration_is_an_error(self):
         with self.assertRaises(SystemExit):
             self.plant(generate.HEADER, "typedef int32_t symm_op_t;", "typedef float symm_op_t;")
 

@@ -1,5 +1,5 @@
-/* Only compiled, as every version of C and C++ (see CMakeLists.txt): the header needs nothing before it, may come twice, and its
- * macros can be used under all warnings. */
+/* This file is only compiled, as every version of C and C++ (see CMakeLists.txt). The header needs
+ * no other header before it, and its macros can be used under all warnings. */
 #include <symm/symm.h>
 
 int header_alone(void);

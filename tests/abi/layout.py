@@ -1,8 +1,11 @@
-"""layout.py <layout.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: is layout.txt
-what a C compiler sees? Compiles a program that asserts every size, offset and value,
-declares every function once more and links with the library.
+"""Reads the golden layout, layout.txt.
 
-layout.py <symm.map>: what the library exports by layout.txt and the map, as nm has it.
+layout.py <layout.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: compiles a program that
+asserts every size, offset and value, declares every function once more and links with the library.
+
+layout.py <symm.map>: the symbols that the library must export by layout.txt and the map, in the
+form of nm.
+
 layout.py parameters: every parameter of every function, as rows of a C++ table.
 """
 
@@ -83,8 +86,8 @@ def program(path):
 
 
 def exports(symbol_map):
-    """A function belongs to the node that names it, also if no header does, or to the
-    first, which has a pattern for all.
+    """A function belongs to the node that names it, even if no header declares it, or else to the
+    first node, which has a pattern for all.
     """
     nodes = re.findall(
         r"^(SYMM_\S+) \{(.*?)^\}",
