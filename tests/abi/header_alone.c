@@ -23,3 +23,7 @@ int header_alone(void) {
   return SYMM_VERSION > 0 && config.struct_size > options.struct_size &&
          options.timeout_ms > config.timeout_ms && sizes > 0;
 }
+
+/* The header may come twice. The second time is down here, because the formatter takes a duplicate
+ * away that stands beside the first. */
+#include <symm/symm.h>
