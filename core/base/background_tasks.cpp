@@ -10,11 +10,14 @@
 #include "core/base/reserve.hpp"
 
 namespace symm {
-bool BackgroundTasks::run(std::function<void()>& task, size_t most) {
+bool BackgroundTasks::run(std::function<void()>& task, size_t max_waiting) {
   const std::lock_guard lock(mutex_);
-  if (waiting_.size() >= most) return false;
-  waiting_.emplace_back();  // may throw, and what follows does not lose it
+  if (waiting_.size() >= max_waiting) return false;
+
+  // The allocation may throw, and does so before the task is moved, so the task is not lost.
+  waiting_.emplace_back();
   waiting_.back().swap(task);
+
   try {
     if (!started_) process::start_thread(thread_, [this] { work(); });
   } catch (...) {
@@ -22,6 +25,7 @@ bool BackgroundTasks::run(std::function<void()>& task, size_t most) {
     waiting_.pop_back();
     throw;
   }
+
   started_ = true;
   return true;
 }
@@ -35,11 +39,12 @@ void BackgroundTasks::work() noexcept {
       next.swap(waiting_.front());
       waiting_.pop_front();
     }
+
     try {
       with_reserve(next);
     } catch (const std::exception&) {
-      continue;
-    }  // it is lost, and not the process
+      continue;  // the task is lost, but the process goes on
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// What a thread may not wait for itself, done by another,
-// which is there as long as there is something to do.
+// Work that may wait for a driver or the kernel, moved off a thread that must not wait. Another
+// thread does it, which lives as long as there is something to do.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace symm {
 class BackgroundTasks {
  public:
   explicit BackgroundTasks(const char* thread = "symm-tasks") noexcept : thread_(thread) {}
-  // One after the other. False, and `task` is as it was, if `most` wait already; so
-  // if this throws for want of memory or a thread.
-  bool run(std::function<void()>& task, size_t most = SIZE_MAX);
+  // Has the thread run `task` after those that wait already. False if `max_waiting` wait. Throws
+  // if there is no memory or no thread. Where it returns false or throws, `task` is unchanged.
+  bool run(std::function<void()>& task, size_t max_waiting = SIZE_MAX);
 
  private:
   void work() noexcept;
@@ -25,10 +25,11 @@ class BackgroundTasks {
   bool started_ = false;
 };
 
-BackgroundTasks& background_tasks();  // of this process
+// The one of this process.
+BackgroundTasks& background_tasks();
 
-// What may wait for a driver or for the kernel, off a
-// thread that must not: here only if nobody else can.
+// Runs `task` on the thread for background tasks; on the calling thread only if there is no memory
+// or no thread for that.
 template <class Task>
 void do_elsewhere(Task task) noexcept {
   std::function<void()> work;
@@ -36,12 +37,16 @@ void do_elsewhere(Task task) noexcept {
     work = std::move(task);
     background_tasks().run(work);
   } catch (const std::exception&) {
-    work ? work() : task();
+    if (work) {
+      work();
+    } else {
+      task();
+    }
   }
 }
 
-// A container whose elements take their time to go. It
-// goes after the locks that were taken since it was made.
+// A container whose elements take long to destroy: a background task destroys them. Declare it
+// before a lock is taken, so that the lock is released first.
 template <class Container>
 struct DroppedElsewhere : Container {
   ~DroppedElsewhere() {

@@ -1,5 +1,5 @@
-// The environment is read here and nowhere else, by
-// the names of the tables in docs/environment.md.
+// The environment is read here and nowhere else, by the names of the tables in
+// docs/environment.md.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +41,12 @@ class Variable {
 
 // The value, or the default of a variable that is unset or empty; never null.
 const char* environment(Variable variable) noexcept;
-// Throws Error(invalid_argument) for what is no number above 0.
+// The value as a number of milliseconds. Throws Error(invalid_argument) unless it is a number above
+// 0.
 uint64_t milliseconds(Variable variable);
 
-// Takes away variables whose names begin so that somebody else's library sets while this lives.
+// At its end, removes the variables that begin with `prefix` and were not set at its beginning:
+// another library may set them meanwhile.
 class VariablesKept {
  public:
   explicit VariablesKept(std::string_view prefix) : prefix_(prefix), before_(names()) {}

@@ -32,11 +32,12 @@ class Fd {
   int fd_ = -1;
 };
 
-// To be given up where there is no other: then somebody can at least be turned away.
+// A descriptor to be given up when the process has no other left: then a connection can at least be
+// accepted and refused.
 inline Fd spare_descriptor() noexcept { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// The first `size` bytes of a file, or as many as it has, whatever interrupts or
-// shortens a call. -1: errno says why.
+// Reads the first `size` bytes of a file, or as many as it has, whatever interrupts or shortens a
+// call. Returns -1 if it fails; errno says why.
 inline ssize_t read_whole(int fd, void* to, size_t size) noexcept {
   size_t done = 0;
   while (done < size) {
@@ -45,10 +46,13 @@ inline ssize_t read_whole(int fd, void* to, size_t size) noexcept {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;
     if (got == 0) break;
+
     done += static_cast<size_t>(got);
   }
   return static_cast<ssize_t>(done);
 }
+
+// Writes all bytes, whatever interrupts or shortens a call. False if it fails; errno says why.
 inline bool write_whole(int fd, const void* from, size_t size) noexcept {
   for (size_t done = 0; done < size;) {
     const ssize_t written = ::write(fd, static_cast<const char*>(from) + done, size - done);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 namespace symm {
-// FNV-1a, of text or of std::bytes.
+// The FNV-1a hash of text or of std::bytes.
 template <class Bytes>
 constexpr uint64_t fnv1a(const Bytes& bytes) noexcept {
   uint64_t hash = 0xCBF29CE484222325U;
@@ -14,7 +14,7 @@ constexpr uint64_t fnv1a(const Bytes& bytes) noexcept {
   return hash;
 }
 
-// SplitMix64: neighbours become numbers that are far apart.
+// SplitMix64: adjacent numbers become numbers that are far apart.
 constexpr uint64_t mix(uint64_t a, uint64_t b) noexcept {
   uint64_t x = a ^ (b * 0x9E3779B97F4A7C15U);
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;

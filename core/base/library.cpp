@@ -9,16 +9,20 @@
 
 namespace symm {
 namespace {
-// A wheel's library lies beside ours, in which this one is symm/lib/libsymm.so.0.
-std::string of_wheel(const std::string& soname, const char* folder) {
-  Dl_info us{};
+// The path of a library that a Python wheel has installed in `folder` beside symm's own wheel, in
+// which this library is symm/lib/libsymm.so.0; the bare soname if there is no such file.
+std::string path_in_wheel(const std::string& soname, const char* folder) {
+  Dl_info info{};
   link_map* object = nullptr;
-  dladdr1(
-      reinterpret_cast<void*>(&of_wheel), &us, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP);
+  dladdr1(reinterpret_cast<void*>(&path_in_wheel), &info, reinterpret_cast<void**>(&object),
+      RTLD_DL_LINKMAP);
+
+  // The name of the program itself is empty in the link map.
   std::error_code ignored;
-  const bool is_program = *object->l_name == '\0';  // which dladdr calls what its caller did
+  const bool is_program = *object->l_name == '\0';
   const auto file = is_program ? std::filesystem::read_symlink("/proc/self/exe", ignored)
                                : std::filesystem::absolute(object->l_name, ignored);
+
   const auto packages = file.parent_path().parent_path().parent_path();
   const auto path = packages / folder / soname;
   return std::filesystem::exists(path, ignored) ? path.string() : soname;
@@ -27,14 +31,23 @@ std::string of_wheel(const std::string& soname, const char* folder) {
 
 void* find_library(
     const std::string& soname, const std::string& named, const char* folder, std::string& why) {
-  // a process has one copy
-  if (void* const here = dlopen(soname.c_str(), RTLD_NOW | RTLD_NOLOAD)) return here;
-  const std::string path = !named.empty()      ? named
-                           : folder != nullptr ? of_wheel(soname, folder)
-                                               : soname;
+  // A process should have one copy of a library.
+  void* const loaded = dlopen(soname.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (loaded != nullptr) return loaded;
+
+  std::string path = soname;
+  if (!named.empty()) {
+    path = named;
+  } else if (folder != nullptr) {
+    path = path_in_wheel(soname, folder);
+  }
+
   void* const found = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char* const said = found == nullptr ? dlerror() : nullptr;  // null, too, for want of memory
-  if (found == nullptr) why = said != nullptr ? said : soname + " cannot be loaded";
+  if (found == nullptr) {
+    // dlerror() returns null, too, when there is no memory.
+    const char* const message = dlerror();
+    why = message != nullptr ? message : soname + " cannot be loaded";
+  }
   return found;
 }
 }  // namespace symm

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace symm {
-// Reads one thing after the other. The caller has checked the size.
+// Reads one field after the other. The caller has checked the size.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -22,8 +22,7 @@ class Reader {
     bytes_ = bytes_.subspan(sizeof(T));
     return value;
   }
-  // Into numbers and enumerators, one after the other;
-  // Writer::numbers() of the same writes what this reads.
+  // Reads numbers and enumerators, one after the other, as Writer::numbers() writes them.
   template <class... T>
   void numbers(T&... fields) {
     ((fields = static_cast<T>(number<std::make_unsigned_t<T>>())), ...);
@@ -72,10 +71,10 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-// How much of UTF-8 goes into so many bytes: text
-// is never cut through the middle of a character.
-inline size_t length_within(size_t most, const std::string& text) {
-  size_t length = std::min(text.size(), most);
+// The length of the longest part of UTF-8 text that fits into `max_bytes` bytes without cutting
+// through a character.
+inline size_t length_within(size_t max_bytes, const std::string& text) {
+  size_t length = std::min(text.size(), max_bytes);
   while (length > 0 && length < text.size() &&
          (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) {
     --length;
@@ -83,7 +82,7 @@ inline size_t length_within(size_t most, const std::string& text) {
   return length;
 }
 
-// Into a field of fixed size, cut if need be.
+// Writes text into a field of fixed size, cut if need be.
 template <size_t N>
 void write_text(char (&field)[N], const std::string& text) {
   const size_t length = length_within(N - 1, text);
@@ -91,9 +90,10 @@ void write_text(char (&field)[N], const std::string& text) {
   field[length] = '\0';
 }
 
-// Text of a peer ends up in messages and logs: no
-// control characters, so that it cannot forge lines.
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+// Whether text has no control characters. Text of a peer ends up in messages and logs, where it
+// must not be able to forge lines.
 inline bool is_clean(const std::string& text) {
   return std::none_of(text.begin(), text.end(), is_control);
 }

@@ -23,13 +23,15 @@
 #include <vector>
 
 #include "core/base/background_tasks.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/futex.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/poll.hpp"
 #include "core/base/process.hpp"
-#include "core/base/wait.hpp"
 
 namespace symm::log {
 namespace {
@@ -38,18 +40,19 @@ constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
 const char* name_of(Level level) { return kNames[std::clamp(static_cast<int>(level), 1, 4) - 1]; }
 
 struct Listener {
-  Callback callback = nullptr;  // else the descriptor
+  Callback callback = nullptr;  // null: messages go to the descriptor
   void* user = nullptr;
   PeerFd fd;
   Level level{};
   uint64_t id = 0;
   std::atomic<bool> removed{false};
-  Word running{0};  // threads inside
+  Word running{0};  // the number of threads that are inside the listener
 };
 
+// The listener that the calling thread is inside.
 thread_local const Listener* inside = nullptr;
 
-// No lock is held while a listener runs: whoever delivers holds the list as it was.
+// No lock is held while a listener runs: a thread that delivers holds the list as it was.
 struct Listeners {
   using List = std::vector<std::shared_ptr<Listener>>;
   std::mutex mutex;
@@ -57,7 +60,7 @@ struct Listeners {
   uint64_t next = 1;
 };
 
-using Everybody = PerProcess<Listeners>;
+using ListenersOfProcess = PerProcess<Listeners>;
 
 int level_of_environment() {
   static const int level = [] {
@@ -85,31 +88,35 @@ void replace(Listeners& all, std::shared_ptr<const Listeners::List> list) {
 }
 
 uint64_t add(std::shared_ptr<Listener> listener) {
-  Listeners& all = Everybody::current();
+  Listeners& all = ListenersOfProcess::current();
   const std::lock_guard lock(all.mutex);
   auto list = std::make_shared<Listeners::List>(*all.list);
-  const uint64_t id = listener->id = all.next++;
+
+  const uint64_t id = all.next++;
+  listener->id = id;
   list->push_back(std::move(listener));
   replace(all, std::move(list));
   return id;
 }
 
-std::shared_ptr<const Listeners::List> everybody() {
-  Listeners& all = Everybody::current();
+std::shared_ptr<const Listeners::List> current_listeners() {
+  Listeners& all = ListenersOfProcess::current();
   const std::lock_guard lock(all.mutex);
   return all.list;
 }
 
-// Never blocks, whatever the descriptor is: a reader that does not keep up loses lines.
-// One call, so that lines of several ranks do not mix.
+// Never blocks, whatever the descriptor is: a reader that does not keep up loses lines. It writes
+// with one call, so that lines of several ranks do not mix.
 void write_line(int fd, const char* prefix, const char* message) {
   pollfd writable{fd, POLLOUT, 0};
   if (!poll_until({&writable, 1}, Deadline::after_ms(0)) || writable.revents != POLLOUT) return;
+
   char line[544];
   const int length = std::snprintf(line, sizeof line, "%s: %s\n", prefix, message);
   if (length <= 0) return;
   const iovec whole{line, static_cast<size_t>(length)};
-  // Others may have filled it since it was asked.
+
+  // Other writers may have filled the pipe since poll().
   if (pwritev2(fd, &whole, 1, -1, RWF_NOWAIT) >= 0) return;
   struct stat status{};
   const bool never_full = errno != EAGAIN || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode));
@@ -118,8 +125,10 @@ void write_line(int fd, const char* prefix, const char* message) {
 
 void deliver(Listener& to, Level level, const char* message) {
   if (level > to.level) return;
+
   const Listener* outer = std::exchange(inside, &to);
   to.running.fetch_add(1);
+
   if (!to.removed.load()) {
     if (to.callback != nullptr) {
       to.callback(to.user, static_cast<int32_t>(level), message);
@@ -127,6 +136,7 @@ void deliver(Listener& to, Level level, const char* message) {
       write_line(to.fd.get(), name_of(level), message);
     }
   }
+
   to.running.fetch_sub(1);
   wake_all(to.running);
   inside = outer;
@@ -134,10 +144,12 @@ void deliver(Listener& to, Level level, const char* message) {
 
 void deliver(Level level, const char* message) noexcept {
   try {
-    const auto all = everybody();  // kept: who ends the last listener of a list ends the list
+    // Kept while listeners run: a listener that removes itself may hold the last use of the list.
+    const auto all = current_listeners();
     for (const auto& listener : *all) {
       deliver(*listener, level, message);
     }
+
     if (static_cast<int>(level) <= level_of_environment()) {
       write_line(STDERR_FILENO, "symm", message);
     }
@@ -146,9 +158,9 @@ void deliver(Level level, const char* message) noexcept {
   }
 }
 
-// What a thread that may not wait wrote, delivered by one that may.
+// Delivers, on a thread that may wait, the messages of threads that must not.
 struct LogDelivery {
-  static constexpr size_t kMostQueued = 1024;
+  static constexpr size_t kMaxQueued = 1024;
   BackgroundTasks tasks{"symm-log"};
   std::atomic<uint64_t> lost{0};
 
@@ -159,7 +171,7 @@ struct LogDelivery {
         write(Level::warning, "%lu messages were lost", count);
       }
     };
-    if (!tasks.run(task, kMostQueued)) ++lost;
+    if (!tasks.run(task, kMaxQueued)) ++lost;
   }
 };
 
@@ -178,38 +190,44 @@ uint64_t add_listener(Callback callback, void* user, Level level) {
 
 uint64_t add_descriptor(int fd, Level level) {
   const auto listener = std::make_shared<Listener>();
+
   Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy && errno == EBADF) {
     throw Error(Status::invalid_argument, format("fd: %d is not open", fd));
   }
   if (!copy) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "fd");
+
   listener->fd = PeerFd(std::move(copy));
   listener->level = level;
   return add(listener);
 }
 
 void remove_listener(uint64_t id) {
-  constexpr uint64_t kPatienceMs = 60'000;
-  Listeners& all = Everybody::current();
-  std::shared_ptr<Listener> gone;
+  constexpr uint64_t kTimeoutMs = 60'000;
+  Listeners& all = ListenersOfProcess::current();
+  std::shared_ptr<Listener> removed;
   {
     const std::lock_guard lock(all.mutex);
     auto list = std::make_shared<Listeners::List>(*all.list);
     const auto found = std::find_if(
         list->begin(), list->end(), [id](const auto& listener) { return listener->id == id; });
     if (found == list->end()) throw Error(Status::not_found, "no such listener");
-    gone = *found;
+    removed = *found;
     list->erase(found);
     replace(all, std::move(list));
   }
-  gone->removed.store(true);
-  const Deadline deadline = Deadline::after_ms(kPatienceMs);
-  const uint32_t own = inside == gone.get() ? 1 : 0;
-  for (uint32_t running = gone->running.load(); running > own; running = gone->running.load()) {
+  removed->removed.store(true);
+
+  // Wait until no other thread is inside the listener.
+  const Deadline deadline = Deadline::after_ms(kTimeoutMs);
+  const uint32_t own = inside == removed.get() ? 1 : 0;
+  for (;;) {
+    const uint32_t running = removed->running.load();
+    if (running <= own) return;
     if (deadline.expired()) {
       throw Error(Status::timeout, "the listener did not return from its last message");
     }
-    sleep_while(gone->running, running, nullptr, 0, deadline);
+    sleep_while(removed->running, running, nullptr, 0, deadline);
   }
 }
 
@@ -220,12 +238,14 @@ bool enabled(Level level) noexcept {
 void write(Level level, const char* pattern, ...) noexcept {
   if (!enabled(level)) return;
   const process::Uncancelled whole;
+
   char message[512];
   va_list arguments;
   va_start(arguments, pattern);
   std::vsnprintf(message, sizeof message, pattern, arguments);
   va_end(arguments);
   std::replace(message, message + std::strlen(message), '\n', ' ');
+
   if (!elsewhere) return deliver(level, message);
   try {
     PerProcess<LogDelivery>::current().take(level, message);

@@ -1,4 +1,4 @@
-// A file of memory, without a name, that can be sealed.
+// Files of memory (memfd), without a name, that can be sealed.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@
 #endif
 
 namespace symm {
-// Empty, and errno says why, if there is none.
+// Makes such a file. Empty if that fails; errno says why.
 inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
   flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int raw = memfd_create(name, flags | MFD_NOEXEC_SEAL);
@@ -25,7 +25,8 @@ inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
   return Fd(raw);
 }
 
-// Beyond this limit the kernel would not only refuse but also end the process by SIGXFSZ.
+// The largest file that this process may make. Beyond this limit the kernel would not only refuse
+// to write but also end the process by SIGXFSZ.
 inline uint64_t file_size_limit() noexcept {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur

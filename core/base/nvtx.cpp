@@ -15,7 +15,7 @@ nvtxDomainHandle_t domain() noexcept {
 }
 }  // namespace
 
-// By which NVTX itself finds the profiler's library.
+// NVTX itself finds the profiler's library by this variable.
 bool is_there() noexcept { return *environment("NVTX_INJECTION64_PATH") != '\0'; }
 
 void push(const char* text, uint64_t bytes) noexcept {

@@ -1,12 +1,13 @@
-// Ranges for profilers (Nsight Systems), in the domain "symm". Where no profiler is, or
-// the library was built without NVTX's headers, there are none.
+// Ranges for profilers (Nsight Systems), in the domain "symm". There are none without a profiler,
+// or if the library was built without NVTX's headers.
 #pragma once
 
 #include <cstdint>
 
 namespace symm::nvtx {
-bool is_there() noexcept;  // a profiler: of this process, from its beginning
-// On the calling thread's stack of ranges; `bytes` is its payload.
+// Whether this process was started under a profiler.
+bool is_there() noexcept;
+// Pushes a range on the calling thread's stack of ranges; `bytes` is its payload.
 void push(const char* text, uint64_t bytes) noexcept;
 void pop() noexcept;
 }  // namespace symm::nvtx

@@ -41,37 +41,42 @@ uint64_t now_ns() noexcept {
 }
 
 namespace {
-// In full before it is mapped, so that memory that lacks
-// is an error here. Nobody else can map it to write.
+// Allocates all memory of the file before it is mapped, so that a lack of memory is an error here
+// and does not end the process later. Other processes can map it only to read.
 void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
   if (!fd || bytes > file_size_limit() ||
       fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
     return MAP_FAILED;
   }
+
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
   if (at == MAP_FAILED ||
       (fchmod(fd.get(), S_IRUSR) == 0 && fcntl(fd.get(), F_ADD_SEALS, kSeals) == 0)) {
     return at;
   }
+
   munmap(at, bytes);
   return MAP_FAILED;
 }
 
-// Where symm run --trace looks. All is made at once: to
-// touch what there is no memory for would end the process.
+// The file in which symm run --trace looks. All its memory is allocated at once: touching a page
+// that there is no memory for would end the process.
 struct TraceFile {
   TraceFile() {
     const std::string path = format("%s/%d.%lu", environment("SYMM_TRACE"), getpid(), now_ns());
     const Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+
+    // The file has room for as many calls as there is memory for. The header takes the first place.
+    constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
     constexpr uint64_t kCall = sizeof(symm_trace_call_t);
-    uint64_t places = std::min(kMostBytes, file_size_limit()) / kCall;
+    uint64_t places = std::min(kMaxBytes, file_size_limit()) / kCall;
     while (places > 1 && posix_fallocate(fd.get(), 0, static_cast<off_t>(places * kCall)) != 0) {
       places /= 2;
     }
     void* const at = mmap(nullptr, places * kCall, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (at == MAP_FAILED || places < 2) throw system_error(errno, "mmap", path);
+
     head = static_cast<symm_trace_t*>(at);
     const std::chrono::nanoseconds real = std::chrono::system_clock::now().time_since_epoch();
     *head = {0, 0, places - 1, real.count() - static_cast<int64_t>(now_ns()),
@@ -82,7 +87,7 @@ struct TraceFile {
   symm_trace_t* head;
 };
 
-thread_local Trace* current = nullptr;  // the outermost
+thread_local Trace* current = nullptr;  // the outermost call of this thread
 const thread_local auto thread_number = static_cast<int32_t>(syscall(SYS_gettid));
 }  // namespace
 
@@ -119,17 +124,19 @@ Page::Page(
 
 Page::~Page() { munmap(page_, bytes_); }
 
-// The time comes last, and goes first: whoever finds the
-// same before and after the rest has what belongs to it.
+// The time is written last, and removed first. A reader that finds the same time before and after
+// it reads the other fields knows that they belong together.
 Page::Sleep::Sleep(const Page* page, int peer, std::string_view what, uint64_t since_ns) noexcept
     : page_(page), traced_(page, "sleep", peer) {
   if (page == nullptr) return;
+
   uint32_t taken = page->taken_.load(std::memory_order_relaxed);
   do {
     slot_ = std::countr_one(taken);
     if (slot_ >= SYMM_PAGE_WAITS) return;
   } while (
       !page->taken_.compare_exchange_weak(taken, taken | (1U << slot_), std::memory_order_acquire));
+
   symm_page_wait_t& wait = (*page)->sleeping[slot_];
   set(wait.peer, static_cast<int64_t>(peer));
   std::array<uint64_t, sizeof wait.what / sizeof(uint64_t)> words{};
@@ -151,11 +158,16 @@ std::atomic<bool> Trace::wanted{*environment("SYMM_TRACE") != '\0' || nvtx::is_t
 void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept
     try {
   if (current == nullptr) current = this;
-  if (nvtx::is_there()) nvtx::push(name, bytes), ranges_ = 1;
+  if (nvtx::is_there()) {
+    nvtx::push(name, bytes);
+    ranges_ = 1;
+  }
   if (*environment("SYMM_TRACE") == '\0') return;
+
   symm_trace_t* const head = PerProcess<TraceFile>::current().head;
   mark_ = std::atomic_ref(head->calls).fetch_add(1, std::memory_order_relaxed) + 1;
   call_ = reinterpret_cast<symm_trace_call_t*>(head + 1) + (mark_ - 1) % head->room;
+
   Page::set(call_->mark, uint64_t{0});
   *call_ = {0, now_ns(), 0, bytes, "", "", -1, -1, peer, thread_number, dtype, -1,
       std::uncaught_exceptions(), 0};
@@ -175,10 +187,12 @@ void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, 
 void Trace::note(uint64_t bytes, int algorithm) noexcept {
   if (current == nullptr) return;
   if (current->call_ != nullptr) {
-    current->call_->bytes = bytes, current->call_->algorithm = algorithm;
+    current->call_->bytes = bytes;
+    current->call_->algorithm = algorithm;
   }
   if (current->ranges_ == 1) {
-    nvtx::push(name_of(static_cast<Algorithm>(algorithm)), bytes), current->ranges_ = 2;
+    nvtx::push(name_of(static_cast<Algorithm>(algorithm)), bytes);
+    current->ranges_ = 2;
   }
 }
 
@@ -187,7 +201,9 @@ void Trace::end() noexcept {
   for (; ranges_ > 0; --ranges_) {
     nvtx::pop();
   }
-  if (call_ == nullptr || call_->mark != mark_) return;  // others have come round to its place
+
+  // The file is a ring: later calls may have overwritten this one.
+  if (call_ == nullptr || call_->mark != mark_) return;
   call_->failed = std::uncaught_exceptions() > call_->failed ? 1 : 0;
   call_->end_ns = now_ns();
 }

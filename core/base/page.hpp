@@ -1,5 +1,5 @@
-// What a rank shows of itself to other programs of its user: capi/include/symm/page.h
-// says what is in it, and how it is found.
+// The page on which a rank shows its state to other programs of its user.
+// capi/include/symm/page.h says what is on it, and how it is found.
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,18 @@
 #include <symm/page.h>
 
 namespace symm {
-uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC, of all times that are told to others
+// CLOCK_MONOTONIC, the clock of all times that are told to others.
+uint64_t now_ns() noexcept;
 
 class Page;
 
-// A call by which ranks communicate, or a sleep in one, noted for symm run --trace and
-// for a profiler while this lives, if on().
+// Notes a call by which ranks communicate, or a sleep in one, for symm run --trace and for a
+// profiler, if on(). The call lasts as long as this object.
 class Trace {
  public:
   static std::atomic<bool> wanted;
   static bool on() noexcept { return wanted.load(std::memory_order_relaxed); }
-  Trace() = default;  // of nothing before begin()
+  Trace() = default;  // notes nothing before begin()
   Trace(const Page* page, const char* name, int peer = -1, uint64_t bytes = 0) noexcept {
     if (on()) begin(page, name, peer, bytes, 0);
   }
@@ -30,20 +31,20 @@ class Trace {
   Trace(Trace&&) = delete;
   [[gnu::cold]] void begin(
       const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept;
-  // of the calling thread's call
+  // Adds what the calling thread's call has found out since it began.
   [[gnu::cold]] static void note(uint64_t bytes, int algorithm) noexcept;
 
  private:
   [[gnu::cold]] void end() noexcept;
   symm_trace_call_t* call_ = nullptr;
-  int ranges_ = 0;  // of the profiler's
+  int ranges_ = 0;  // the number of ranges pushed for the profiler
   uint64_t mark_;
 };
 
 class Page {
  public:
-  // Where there is no memory that others could open, the
-  // page is this process's alone, and the log says why.
+  // If there is no memory that others can open, the page is private to this process, and the log
+  // says why.
   Page(uint64_t root, uint64_t group, int rank, const std::string& name,
       std::span<const int64_t> pids);
   ~Page();
@@ -56,10 +57,10 @@ class Page {
     std::atomic_ref(word).store(value, std::memory_order_release);
   }
 
-  // The calling thread sleeps for `peer`, in `what`, for as long as this lives.
+  // Shows that the calling thread sleeps, waiting for `peer` in `what`, as long as this lives.
   class Sleep {
    public:
-    // null: shown to nobody
+    // `page` may be null: then nothing is shown.
     Sleep(const Page* page, int peer, std::string_view what, uint64_t since_ns) noexcept;
     ~Sleep();
     Sleep(Sleep&&) = delete;
@@ -67,7 +68,7 @@ class Page {
    private:
     const Page* const page_;
     const Trace traced_;
-    int slot_ = SYMM_PAGE_WAITS;  // that many: shown to nobody
+    int slot_ = SYMM_PAGE_WAITS;  // SYMM_PAGE_WAITS: no slot was free, or there is no page
   };
 
  private:
@@ -75,7 +76,7 @@ class Page {
   const size_t bytes_;
   PeerFd fd_;
   symm_page_t* page_ = nullptr;
-  // the slots of those who sleep, which threads of this process share
+  // One bit for each slot of `sleeping` that a thread of this process uses.
   mutable std::atomic<uint32_t> taken_{0};
 };
 }  // namespace symm

@@ -14,7 +14,7 @@
 
 namespace symm {
 namespace {
-// Grows by blocks that are never freed, so that the child can walk it whatever another
+// The table grows by blocks that are never freed, so that the child can walk it whatever another
 // thread was doing at fork(). An entry is the descriptor + 1; 0 is free.
 constexpr size_t kBlockSize = 1024;
 constexpr size_t kMaxBlocks = 1024;
@@ -44,6 +44,7 @@ uint32_t enter(int fd) {
         delete fresh;
       }
     }
+
     uint32_t slot = 0;
     if (enter_in(*block, fd, b * static_cast<uint32_t>(kBlockSize), slot)) return slot;
   }
@@ -78,8 +79,9 @@ PeerFd& PeerFd::operator=(PeerFd&& other) noexcept {
 void PeerFd::reset() noexcept {
   const int fd = std::exchange(fd_, -1);
   if (fd < 0 || generation_ != process::fork_generation()) return;
-  // Entry first: were the number free while still in the
-  // table, a child forked now would close whoever got it next.
+
+  // The entry goes first: if the number became free while it is in the table, a child forked at
+  // that moment would close a descriptor that another thread had just got.
   entry(slot_).store(0);
   ::close(fd);
 }

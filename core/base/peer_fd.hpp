@@ -1,11 +1,10 @@
-// A descriptor that a forked child does not keep. A child that held a copy of our
-// sockets would hide our death from the other ranks for as long as it lives (measured:
-// 1.7 s late), so the child closes all of these right after fork(), where only close()
-// is allowed: hence a table of plain numbers beside the owners.
+// A descriptor that a forked child does not keep. A child that held a copy of our sockets would
+// hide our death from the other ranks for as long as it lives (measured: 1.7 s late). So the child
+// closes all of these right after fork(), where only async-signal-safe calls such as close() are
+// allowed: hence a table of plain numbers beside the owners.
 //
-// A fork() in another thread in the instant between the
-// making of a descriptor and its entry here leaves a copy in
-// the child. The peers' pidfds then still tell of our death.
+// If another thread calls fork() between the making of a descriptor and its entry in the table, a
+// copy stays in the child. The peers' pidfds then still tell of our death.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ class PeerFd {
 
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  // Closes, except in a child forked since: there the table
-  // was closed, and the number may be somebody else's by now.
+  // Closes the descriptor, except in a child forked since: the child closed all that the table
+  // had, and may have opened another descriptor with the same number.
   void reset() noexcept;
 
   static void close_all_in_child() noexcept;  // async-signal-safe

@@ -44,7 +44,7 @@ std::atomic<void (*)() noexcept> handlers[kMaxHandlers];
 
 constinit std::mutex against_fork;
 
-void child() {
+void run_handlers_in_child() {
   against_fork.unlock();
   generation.fetch_add(1, std::memory_order_relaxed);
   for (auto& slot : handlers) {
@@ -52,11 +52,10 @@ void child() {
   }
 }
 
-// Registered before main() of the program, or when the library
-// is loaded: a fork before the first call does no harm, but
-// one between the first call and a later registration would.
+// Registered before main() of the program, or when the library is loaded: a fork before the first
+// call does no harm, but one between the first call and a later registration would.
 [[gnu::constructor]] void watch_fork() {
-  pthread_atfork([] { against_fork.lock(); }, [] { against_fork.unlock(); }, child);
+  pthread_atfork([] { against_fork.lock(); }, [] { against_fork.unlock(); }, run_handlers_in_child);
 }
 }  // namespace
 
@@ -66,9 +65,10 @@ const std::string& boot_id() {
     const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     char text[64];
     const ssize_t got = file ? read_whole(file.get(), text, sizeof text) : -1;
-    // Not for ever: the next call may have what this one
-    // lacks. Where there is no such file there never is.
+    // A failure for want of descriptors or memory is not kept: a later call may succeed. If there
+    // is no such file, or it may not be read, that stays so.
     if (got < 0 && errno != ENOENT && errno != EACCES) throw system_error(errno, "read", "boot_id");
+
     auto* id = new std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
     while (!id->empty() && id->back() == '\n') {
       id->pop_back();
@@ -107,11 +107,14 @@ std::optional<Stat> stat_of(int64_t pid) {
   std::snprintf(path, sizeof path, "/proc/%ld/stat", pid);
   const Fd file(open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
+
   char text[1024];
   const ssize_t size = read_whole(file.get(), text, sizeof text - 1);
   if (size <= 0) return std::nullopt;
   text[size] = '\0';
-  const char* const after_name = std::strrchr(text, ')');  // the name may contain anything
+
+  // The program's name may contain anything, also parentheses: the last one ends it.
+  const char* const after_name = std::strrchr(text, ')');
   Stat found;
   if (after_name == nullptr ||
       std::sscanf(after_name + 1,
@@ -126,7 +129,7 @@ bool is_gone(int64_t pid, uint64_t start) {
   if (const auto stat = stat_of(pid)) {
     return stat->start != start || stat->state == 'Z' || stat->state == 'X';
   }
-  // else it cannot be looked at just now
+  // The process cannot be looked at just now, or does not exist: only the second means gone.
   return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
@@ -142,16 +145,17 @@ void start_thread(const char* name, std::function<void()> work) {
   };
 
   auto start = std::make_unique<Start>(Start{name, std::move(work)});
-  // The mask is inherited, so it is set around the creation.
+
+  // A thread inherits the mask, so the mask is set around the creation. The signals that a thread
+  // brings on itself stay unblocked, so that the program's handler for crashes gets them.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  // What a thread brings on itself finds the program's
-  // handler for crashes; blocked, it would find none.
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
     sigdelset(&all, signal);
   }
   pthread_sigmask(SIG_SETMASK, &all, &before);
+
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -165,9 +169,10 @@ void start_thread(const char* name, std::function<void()> work) {
         return nullptr;
       },
       start.get());
+
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) throw system_error(error, "pthread_create");
-  start.release();  // NOLINT(bugprone-unused-return-value): the thread's now
+  start.release();  // NOLINT(bugprone-unused-return-value): the thread owns it now
 }
 }  // namespace symm::process

@@ -1,5 +1,5 @@
-// Facts about this process that never change, and the one that may: whether it is a
-// forked child. And what /proc says about others.
+// Facts about this process that never change, and one that may: whether it is a forked child. Also
+// what /proc says about other processes.
 #pragma once
 
 #include <pthread.h>
@@ -14,35 +14,37 @@
 #include <string>
 
 namespace symm::process {
-const std::string& boot_id();  // of the running kernel; "" if unreadable
+// Identifies the boot of the running kernel; "" if unreadable.
+const std::string& boot_id();
 uint64_t random64();
 std::array<std::byte, 16> random_id();
 
-// Number of fork() calls between the process that first used the library and this one.
-// A handle remembers the value at its creation; in a child it differs and the handle is
-// refused. (getpid() would cost a system call in every collective.)
+// The number of fork() calls between the process that first used the library and this one. A handle
+// remembers the value at its creation; in a child the value differs and the handle is refused.
+// (getpid() would cost a system call in every collective.)
 uint32_t fork_generation() noexcept;
-// Run in the child right after fork(), in which only
-// async-signal-safe work is allowed: close sockets.
+// Registers a handler that runs in the child right after fork(), where only async-signal-safe work
+// is allowed, such as closing sockets.
 void at_fork_in_child(void (*handler)() noexcept);
-// Of what a child goes on with: no fork() happens while it is
-// held, and what it guards is whole there. For moments only.
+// A lock that fork() takes too: no fork() happens while it is held, so a child finds what it guards
+// in a consistent state. Hold it for moments only.
 std::mutex& lock_against_fork() noexcept;
 
 struct Stat {
   char state = '?';
-  // clock ticks from boot to its start: with the pid, it names the process for good
+  // The clock ticks from boot to the start of the process. Together with the pid, they identify
+  // the process for good.
   uint64_t start = 0;
   bool stopped() const noexcept { return state == 'T' || state == 't'; }
 };
-// Nothing if no such process is to be seen from here.
+// Nothing if this process can see no such process.
 std::optional<Stat> stat_of(int64_t pid);
 uint64_t start_time_of(int64_t pid);  // 0 if unknown
-// For certain; `start` is its start time as seen from here.
+// Whether the process is gone for certain; `start` is its start time as seen from here.
 bool is_gone(int64_t pid, uint64_t start);
 
-// While it lives, its thread is not cancelled (pthread_cancel()): that unwinds by an
-// exception of its own kind, which ends the process where it meets noexcept.
+// Keeps the calling thread from being cancelled (pthread_cancel()) while it lives. A cancellation
+// unwinds the stack by an exception of its own kind, which ends the process at a noexcept.
 class Uncancelled {
  public:
   Uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -53,7 +55,8 @@ class Uncancelled {
   int before_ = 0;
 };
 
-// Puts back how signals are handled, which a library that is loaded meanwhile may change.
+// At its end, restores how signals were handled at its beginning. A library that is loaded
+// meanwhile may change that.
 class SignalsKept {
  public:
   SignalsKept() {
@@ -75,8 +78,8 @@ class SignalsKept {
   stack_t stack_{};
 };
 
-// Runs `work`, which throws nothing, in a detached thread of that name (15 characters
-// at most) that gets no signals but for what it does wrong itself: others are for the
-// program's own threads. Throws Error(system).
+// Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most). The
+// thread gets no signals but those for its own faults; other signals are for the program's threads.
+// Throws Error(system).
 void start_thread(const char* name, std::function<void()> work);
 }  // namespace symm::process

@@ -1,5 +1,5 @@
-// Memory that is kept for when there is no other: so that
-// the others learn in time that this rank has run out of it.
+// Memory kept for when there is no other, so that the other ranks learn in time that this rank has
+// run out of memory.
 #pragma once
 
 #include <atomic>
@@ -18,12 +18,13 @@ class Reserve {
   static void give_back() noexcept { std::free(kept.exchange(nullptr)); }
 
  private:
-  static constexpr size_t kBytes = 65'536;  // of the heap, where larger ones are mapped
+  // malloc() takes a block of this size from the heap; it would map a larger one.
+  static constexpr size_t kBytes = 65'536;
   static inline std::atomic<void*> kept{nullptr};
 };
 
-// `task`, and if there is no memory for it, once more with
-// the reserve. When it throws, all must be as it was.
+// Runs `task`, and if there is no memory for it, once more with the reserve. When `task` throws, it
+// must have changed nothing.
 template <class Task>
 auto with_reserve(Task&& task) {
   Reserve::keep();

@@ -1,8 +1,11 @@
-// A lock between threads of this process that can be waited for
-// with a deadline. Uncontended it costs one atomic exchange, which
-// matters where a whole collective takes a hundred nanoseconds.
+// A lock between threads of this process that can be waited for with a deadline. Uncontended it
+// costs one atomic exchange, which matters where a whole collective takes a hundred nanoseconds.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 
 namespace symm {
@@ -26,14 +29,13 @@ class TimedMutex {
   Word state_{0};
 };
 
-// Another thread of this rank was inside until the deadline. Where all ranks must make
-// the call, they are out of step now.
+// Another thread of this rank held the lock until the deadline. If all ranks must make the call,
+// the ranks are out of step now.
 struct OutOfTurn : Error {
   using Error::Error;
 };
 
-// Holds the mutex for a scope. `what` names the
-// operation in the error when the deadline passes.
+// Holds the mutex for a scope. `what` names the operation in the error when the deadline passes.
 class TimedLock {
  public:
   TimedLock(TimedMutex& mutex, uint64_t timeout_ms, const char* what) : mutex_(mutex) {

@@ -89,7 +89,7 @@ void Life::run() noexcept {
   const bool listed = syscall(SYS_set_robust_list, &list_, sizeof list_) == 0;
   holder_.store(listed ? static_cast<uint32_t>(syscall(SYS_gettid)) : kNobody);
   wake_all(holder_);
-  std::array<Seen, kMostSeen> seen;
+  std::array<WordSnapshot, kMaxSnapshots> seen;
   for (;;) {
     seen[0] = {&changes_, changes_.load()};
     size_t count = 1;
@@ -107,7 +107,7 @@ void Life::run() noexcept {
     const uint64_t one = 1;
     if (news && ::write(bell_.get(), &one, sizeof one) == sizeof one) continue;
     // A word that is unmapped meanwhile was forgotten, which is a change.
-    if (!sleep_on_any({seen.data(), count}, kLookMs)) {
+    if (!sleep_on_any({seen.data(), count}, nanoseconds_of(kLookMs))) {
       sleep_while(changes_, seen[0].value, nullptr, 0, Deadline::never());
     }
   }
@@ -150,7 +150,7 @@ void Life::let_go(uint64_t index) noexcept { slots_[index].word = 0; }
 
 uint64_t Life::watch(LifeWord word, std::weak_ptr<Watched> watched) {
   const std::lock_guard lock(mutex_);
-  if (entries_.size() >= kMostSeen - 1) return 0;
+  if (entries_.size() >= kMaxSnapshots - 1) return 0;
   entries_.push_back({++last_, std::move(word), std::move(watched)});
   tell_change(changes_);
   return last_;

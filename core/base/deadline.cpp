@@ -1,0 +1,29 @@
+#include "core/base/deadline.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/base/page.hpp"
+
+namespace symm {
+Deadline Deadline::after_ms(uint64_t milliseconds) noexcept {
+  if (milliseconds == kNow) return Deadline(0);
+  const uint64_t now = now_ns();
+  if (milliseconds >= (kInfinite - now) / kMillisecondNs) return never();
+  return Deadline(now + milliseconds * kMillisecondNs);
+}
+
+bool Deadline::expired() const noexcept { return ns_ != kInfinite && now_ns() >= ns_; }
+
+uint64_t Deadline::remaining_ns() const noexcept {
+  if (ns_ == kInfinite) return kInfinite;
+  const uint64_t now = now_ns();
+  return now >= ns_ ? 0 : ns_ - now;
+}
+
+int Deadline::remaining_ms() const noexcept {
+  if (ns_ == kInfinite) return -1;
+  return static_cast<int>(
+      std::min<uint64_t>((remaining_ns() + kMillisecondNs - 1) / kMillisecondNs, 1U << 30));
+}
+}  // namespace symm
