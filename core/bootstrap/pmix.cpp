@@ -17,7 +17,7 @@
 #include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/pmix_api.hpp"
-#include "core/socket/secure_connection.hpp"
+#include "core/socket/tcp.hpp"
 
 namespace symm {
 namespace {

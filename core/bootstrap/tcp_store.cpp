@@ -31,6 +31,8 @@
 #include "core/bootstrap/store.hpp"
 #include "core/socket/secure.hpp"
 #include "core/socket/secure_connection.hpp"
+#include "core/socket/secure_listener.hpp"
+#include "core/socket/tcp.hpp"
 
 namespace symm {
 namespace {
@@ -411,7 +413,7 @@ class TcpStore final : public Store {
       return false;
     }
     heard_ = std::make_shared<Heard>();
-    connection_->host(place_.host);
+    connection_->set_host(place_.host);
     connection_->send(join, deadline);
     connection_->start(heard_);
     const auto decided = [&] {

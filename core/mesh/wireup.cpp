@@ -32,7 +32,9 @@
 #include "core/socket/fdpass.hpp"
 #include "core/socket/secure.hpp"
 #include "core/socket/secure_connection.hpp"
+#include "core/socket/secure_listener.hpp"
 #include "core/socket/socket.hpp"
+#include "core/socket/tcp.hpp"
 
 namespace symm {
 namespace {
@@ -325,7 +327,7 @@ namespace {
 std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer,
     const wire::Identity& theirs, const std::shared_ptr<SecureConnection>& connection,
     std::weak_ptr<PeerEvents> weak) {
-  connection->host(theirs.host + " (" + theirs.address + ")");
+  connection->set_host(theirs.host + " (" + theirs.address + ")");
   events.look([&](Known& known) {
     known.peers.join(peer, {theirs.pid, theirs.process, false, false, theirs.host});
   });

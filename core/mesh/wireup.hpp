@@ -7,6 +7,7 @@
 #include "core/mesh/peer_events.hpp"
 #include "core/mesh/wireup_records.hpp"
 #include "core/socket/directory.hpp"
+#include "core/socket/secure_listener.hpp"
 
 namespace symm {
 class Wireup {

@@ -35,8 +35,9 @@ Connection::Connection(Receiver& receiver, PeerFd socket, PeerProcess peer, size
 void Connection::start(const std::shared_ptr<void>& owner) {
   const std::shared_ptr<Watched> self(owner, this);
   self_ = self;
+
+  // The socket first: if the pidfd tells of a death at once, the last packets can be read.
   Monitor& monitor = Monitor::current();
-  // The socket first: a death that is told at once finds the last words readable.
   watching_socket_ = monitor.watch(socket_.get(), self);
   if (peer_.pidfd) watching_pidfd_ = monitor.watch(peer_.pidfd.get(), self);
 }
@@ -47,12 +48,12 @@ void Connection::watch_life(LifeWord word) noexcept {
   try {
     watching_life_ = Life::current().watch(life_, self_);
   } catch (const std::exception&) {
-    return;  // no descriptor or no memory for it: a death is heard of by the socket
+    return;  // no descriptor or no memory for it: the socket will tell of a death
   }
 }
 
 void Connection::stop() noexcept {
-  // the child of whoever started it has no part in it
+  // A forked child has no part in its parent's connection.
   if (generation_ != process::fork_generation()) return;
   Monitor::forget(watching_socket_);
   Monitor::forget(watching_pidfd_);
@@ -82,8 +83,12 @@ fdpass::Sent Connection::send(
     std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) {
   for (;;) {
     fdpass::Sent sent{};
-    const auto attempt = [&] { return (sent = send_now(packet, fds)) != fdpass::Sent::crowded; };
+    const auto attempt = [&] {
+      sent = send_now(packet, fds);
+      return sent != fdpass::Sent::crowded;
+    };
     if (!retry_until(attempt, deadline) || sent != fdpass::Sent::would_block) return sent;
+
     pollfd room{socket_.get(), POLLOUT, 0};
     if (!poll_until({&room, 1}, deadline)) return sent;
   }
@@ -91,10 +96,11 @@ fdpass::Sent Connection::send(
 
 void Connection::post(std::span<const std::byte> packet) noexcept {
   try {
-    for (int attempt = 0; attempt < 3 && send_now(packet) == fdpass::Sent::crowded; ++attempt) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      if (send_now(packet) != fdpass::Sent::crowded) return;
     }
   } catch (const std::exception&) {
-    return;  // the socket has failed; its closing is what the peer will hear
+    return;  // the socket has failed; the peer will see it close
   }
 }
 
@@ -106,24 +112,26 @@ void Connection::hear(bool dead) noexcept {
   try {
     const bool dying = has_ended(life_);
     if (dying) is_dying_ = true;
+
     try {
       read(dead || dying ? INT_MAX : kPacketsPerTurn);
       if (dying && !dead) end(Receiver::End::dying, "");
     } catch (const std::exception& error) {
       end(Receiver::End::failed, error.what());
     }
+
     if (!dead || watching_pidfd_ == 0) return;
     Monitor::forget(watching_pidfd_);
     receiver_.on_death(manner_of_death(peer_.pidfd.get()));
   } catch (const std::exception&) {
-    return;  // out of memory: the deadline of whoever waits for this peer remains
+    return;  // out of memory: the deadlines of the waits for this peer remain
   }
 }
 
 void Connection::end(Receiver::End end, const std::string& why) {
   if (watching_socket_ == 0) return;
   Monitor::forget(watching_socket_);
-  receiver_.on_end(end, why);  // which may have a last word
+  receiver_.on_end(end, why);  // before the shutdown: the receiver may send a last packet
   shutdown(socket_.get(), SHUT_RDWR);
 }
 
@@ -135,6 +143,7 @@ void Connection::read(int packets) {
     if (received.what == fdpass::Received::What::nothing) return;
     SYMM_POINT("socket.read");
     if (received.what == fdpass::Received::What::closed) return end(Receiver::End::closed, "");
+
     const char* fault = received.too_long
                             ? "a packet longer than the longest"
                             : receiver_.on_packet({buffer.data(), received.size}, received);

@@ -29,10 +29,11 @@ constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 constexpr std::string_view kLockText = "symm\n";
 
-// "g" and two or three times "-<16 hexadecimal digits>".
+// The name of such a directory: "g" and two or three times "-<16 hexadecimal digits>".
 bool is_symm_directory(std::string_view name) noexcept {
   if (name.empty() || name.front() != kSharedPrefix[0]) return false;
   name.remove_prefix(1);
+
   int parts = 0;
   for (; name.size() >= 17 && name.front() == '-'; ++parts) {
     if (name.substr(1, 16).find_first_not_of("0123456789abcdef") != std::string_view::npos) {
@@ -43,8 +44,8 @@ bool is_symm_directory(std::string_view name) noexcept {
   return name.empty() && (parts == 2 || parts == 3);
 }
 
-// Empty in the moment before it is written.
-bool is_lock_of_ours(int lock) noexcept {
+// Whether symm made the lock file. It is empty in the moment before its text is written.
+bool is_symm_lock(int lock) noexcept {
   char text[8];
   const ssize_t size = read_whole(lock, text, sizeof text);
   return size == 0 || (size > 0 && std::string_view(text, static_cast<size_t>(size)) == kLockText);
@@ -56,14 +57,15 @@ uint64_t boot_time_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Whoever found the lock free before the file was unlinked holds the lock of a ghost.
+// Whether the lock file still has a name. A process that opened the file before another removed it
+// holds a lock that nobody else can find.
 bool still_linked(int fd) {
   struct stat status{};
   return fstat(fd, &status) == 0 && status.st_nlink > 0;
 }
 
-// The caller holds the lock exclusively. The lock goes
-// last but one: while it is there, newcomers find it busy.
+// Removes a directory of which the caller holds the lock exclusively. The lock file is removed only
+// before the directory itself: as long as the file is there, newcomers find it locked.
 void remove_held(int parent, const char* name, int directory) noexcept {
   try {
     list_directory(directory, [&](const char* entry) {
@@ -79,14 +81,16 @@ void remove_held(int parent, const char* name, int directory) noexcept {
 void sweep_one(int parent, const char* name) noexcept {
   Fd directory(openat(parent, name, kOpenDirectory));
   if (!directory) return;
+
   Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!lock) {
-    // Its maker died before making the lock, or is about to:
-    // then it sees its directory vanish and makes another.
+    // The maker of the directory died before it made the lock, or has not made it yet: then it
+    // sees its directory vanish and makes another.
     if (errno == ENOENT) unlinkat(parent, name, AT_REMOVEDIR);
     return;
   }
-  if (!is_lock_of_ours(lock.get())) return;
+
+  if (!is_symm_lock(lock.get())) return;
   if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && still_linked(lock.get())) {
     remove_held(parent, name, directory.get());
   }
@@ -96,6 +100,7 @@ void sweep_in(int parent, Sweep what) noexcept {
   try {
     list_directory(parent, [&](const char* name) {
       if (is_symm_directory(name)) sweep_one(parent, name);
+
       if (what != Sweep::with_jobs || !std::string_view(name).starts_with(kJobPrefix)) return;
       Fd job(openat(parent, name, kOpenDirectory));
       if (!job) return;
@@ -103,7 +108,7 @@ void sweep_in(int parent, Sweep what) noexcept {
       unlinkat(parent, name, AT_REMOVEDIR);  // fails unless it is empty
     });
   } catch (const std::exception&) {
-    return;  // unreadable now; nothing of ours depends on the sweep
+    return;  // unreadable now; nothing depends on the sweep
   }
 }
 
@@ -116,9 +121,10 @@ Error not_of_this_user(const std::string& path, uid_t owner) {
 }  // namespace
 
 Fd open_private_directory(const std::string& path, bool create) {
+  // Another process may remove the empty directory between mkdir() and open(): then they are
+  // repeated.
   Fd directory;
   int error = ENOENT;
-  // Another process may remove the directory, empty, between the two calls.
   for (int attempt = 0; !directory && error == ENOENT && attempt < (create ? 100 : 1); ++attempt) {
     if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       throw system_error(errno, "mkdir", path);
@@ -126,18 +132,20 @@ Fd open_private_directory(const std::string& path, bool create) {
     directory.reset(open(path.c_str(), kOpenDirectory));
     error = errno;
   }
+
   if (!directory) {
     if (error == ELOOP || error == ENOTDIR) {
       throw Error(Status::unavailable,
           format("%s is not a directory, or is a symbolic link: it is not used", path.c_str()));
     }
-    // In /tmp, another user may have made the one that this user's would be.
+    // In /tmp, another user may have made a directory of the name that this user's would have.
     struct stat theirs{};
     if (error != EACCES || stat(path.c_str(), &theirs) != 0 || theirs.st_uid == geteuid()) {
       throw system_error(error, "open", path);
     }
     throw not_of_this_user(path, theirs.st_uid);
   }
+
   struct stat status{};
   if (fstat(directory.get(), &status) != 0) throw system_error(errno, "fstat", path);
   if (status.st_uid != geteuid()) throw not_of_this_user(path, status.st_uid);
@@ -166,9 +174,10 @@ bool exists(int directory, const char* name) noexcept {
 
 void list_directory(int directory, const std::function<void(const char*)>& visit) {
   Fd copy(openat(directory, ".", kOpenDirectory));
-  if (!copy && errno == ENOENT) return;  // removed under our feet: empty
+  if (!copy && errno == ENOENT) return;  // removed meanwhile, so it was empty
   DIR* const opened = copy ? fdopendir(copy.get()) : nullptr;
   if (opened == nullptr) throw system_error(errno, "opendir");
+
   copy.release();
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opened, closedir);
   while (const dirent* entry = readdir(stream.get())) {
@@ -189,9 +198,11 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(
       if (errno == ENOENT || errno == EEXIST) continue;
       throw system_error(errno, "mkdir", parent + "/" + name);
     }
+
     Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
     if (!directory && errno == ENOENT) continue;
     if (!directory) throw system_error(errno, "open", parent + "/" + name);
+
     Fd lock(
         openat(directory.get(), kLock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     const auto fail = [&](const char* call) {
@@ -205,6 +216,7 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(
       if (errno == EWOULDBLOCK) continue;
       fail("flock");
     }
+
     if (!write_whole(lock.get(), kLockText.data(), kLockText.size())) fail("write");
     if (still_linked(lock.get())) {
       return std::make_unique<SharedDirectory>(
@@ -220,9 +232,11 @@ std::unique_ptr<SharedDirectory> SharedDirectory::enter(
   const Fd above(open(parent.c_str(), kOpenDirectory));
   if (!above && errno == ENOENT) return nullptr;
   if (!above) throw system_error(errno, "open", parent);
+
   Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
   if (!directory && errno == ENOENT) return nullptr;
   if (!directory) throw system_error(errno, "open", parent + "/" + name);
+
   Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!lock && errno == ENOENT) return nullptr;
   if (!lock) throw system_error(errno, "open", parent + "/" + name + "/" + kLock);
@@ -235,8 +249,8 @@ std::unique_ptr<SharedDirectory> SharedDirectory::enter(
 }
 
 SharedDirectory::~SharedDirectory() {
-  // Turning the shared lock into an exclusive one gives up the former first, so of two
-  // that leave at once at least one succeeds.
+  // flock() gives up the shared lock before it takes the exclusive one. So if two processes leave
+  // at once, at least one gets the exclusive lock.
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
     const Fd above(open(parent_.c_str(), kOpenDirectory));
     if (above && still_linked(lock_.get())) {

@@ -1,5 +1,5 @@
-// Private directories: mode 0700, ours, reached without
-// following a link; anything else is refused, never repaired.
+// Private directories: of mode 0700, owned by this user, reached without following a link. Anything
+// else is refused, never repaired.
 #pragma once
 
 #include <functional>
@@ -9,25 +9,24 @@
 #include "core/base/fd.hpp"
 
 namespace symm {
-// Open `path`, making its last component if `create` and it is missing. Throws if it is
-// a link, belongs to someone else or is open to group or others.
+// Opens `path`. If `create`, makes its last component if that is missing. Throws if the directory
+// is a link, belongs to another user or is open to group or others.
 Fd open_private_directory(const std::string& path, bool create);
 
-// $XDG_RUNTIME_DIR/symm if XDG_RUNTIME_DIR is a directory of ours that nobody else may
-// write to, else /tmp/symm-<uid>. Not made here.
+// $XDG_RUNTIME_DIR/symm if XDG_RUNTIME_DIR is a directory of this user that nobody else may write
+// to, else /tmp/symm-<uid>. It is not made here.
 std::string default_parent();
 
-// A directory with a fresh, unpredictable name that several processes may
-// share. Everyone in it holds a shared flock on its lock file; the last
-// to leave, in whatever order, removes it with all it contains. What a
-// killed process leaves behind has a free lock: sweep() removes it.
+// A directory with a fresh, unpredictable name that several processes may share. Each process in it
+// holds a shared flock on its lock file; the last to leave removes the directory with all it
+// contains. A directory that killed processes left has a free lock: sweep() removes it.
 class SharedDirectory {
  public:
-  // Make "<prefix>-<time>-<random>", with "g" or "g-<16 hexadecimal digits>" as prefix,
-  // in the private directory `parent`, which is made if missing.
+  // Makes "<prefix>-<time>-<random>", with "g" or "g-<16 hexadecimal digits>" as prefix, in the
+  // private directory `parent`, which is made if missing.
   static std::unique_ptr<SharedDirectory> make(
       const std::string& parent, const std::string& prefix);
-  // Enter an existing one. Null if it is gone or going.
+  // Enters a directory that exists. Null if it is gone, or being removed.
   static std::unique_ptr<SharedDirectory> enter(const std::string& parent, const std::string& name);
 
   SharedDirectory(std::string parent, std::string name, Fd directory, Fd lock)
@@ -39,7 +38,7 @@ class SharedDirectory {
   ~SharedDirectory();
 
   int fd() const noexcept { return directory_.get(); }
-  // names of one prefix sort by the time they were made
+  // Names with one prefix sort by the time at which they were made.
   const std::string& name() const noexcept { return name_; }
   std::string path() const { return parent_ + "/" + name_; }
 
@@ -50,18 +49,18 @@ class SharedDirectory {
   const Fd lock_;
 };
 
-inline constexpr char kSharedPrefix[] = "g-";  // directories of one creation
-inline constexpr char kJobPrefix[] = "j-";     // directories of one job, with the former inside
+inline constexpr char kSharedPrefix[] = "g-";  // the directory of one creation of a group
+inline constexpr char kJobPrefix[] = "j-";     // the directory of a job, with such ones inside
 
-// Remove the shared directories in `parent` that nobody is in: those
-// of such a name and with such a lock as are made here, since `parent`
-// may be a directory of the user's. In one that is ours alone, those
-// inside job directories too, and job directories left empty.
+// Removes the shared directories in `parent` that no process is in. Only those with the name and
+// the lock of SharedDirectory are removed, since `parent` may be a directory of the user's. Use
+// `with_jobs` in a directory that is symm's alone: it also removes those inside job directories,
+// and job directories that are empty then.
 enum class Sweep { shared_directories, with_jobs };
 void sweep(const std::string& parent, Sweep what = Sweep::shared_directories) noexcept;
 
-// By a system call that every sandbox knows.
+// Asks by a system call that every sandbox knows.
 bool exists(int directory, const char* name) noexcept;
-// Call `visit` with every name in the directory but "." and "..".
+// Calls `visit` with every name in the directory but "." and "..".
 void list_directory(int directory, const std::function<void(const char* name)>& visit);
 }  // namespace symm

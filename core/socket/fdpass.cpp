@@ -20,8 +20,8 @@ union Control {
   char bytes[CMSG_SPACE(sizeof(int) * kMaxFds)];
 };
 
-// All control messages are walked: the buffer's padding has room for one more
-// descriptor than was meant, and an unseen one would leak.
+// Takes the descriptors of all control messages: the buffer's padding has room for one more
+// descriptor than kMaxFds, and a descriptor that is overlooked would leak.
 void take_fds(msghdr& message, std::vector<Fd>& fds) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -39,6 +39,7 @@ Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fd
   if (fds.size() > kMaxFds) {
     throw Error(Status::invalid_argument, "too many descriptors for one message");
   }
+
   iovec part{const_cast<std::byte*>(packet.data()), packet.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -53,6 +54,7 @@ Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fd
     header->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
+
   for (;;) {
     if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return Sent::done;
     if (errno == EINTR) continue;
@@ -66,8 +68,10 @@ Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fd
 }
 
 Received receive(int socket, std::span<std::byte> buffer) {
+  // Room for descriptors is made before any has come: if there is no memory, none is lost.
   Received result;
-  result.fds.reserve(kMaxFds + 1);  // while nothing has come that could be lost
+  result.fds.reserve(kMaxFds + 1);
+
   Control control;
   iovec part{buffer.data(), buffer.size()};
   msghdr message{};
@@ -78,8 +82,8 @@ Received receive(int socket, std::span<std::byte> buffer) {
     message.msg_control = control.bytes;
     message.msg_controllen = sizeof control.bytes;
     size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    // ECONNRESET: the peer closed with something of ours unread. It is told once; what
-    // the peer sent before comes after.
+    // ECONNRESET: the peer closed its end with packets of this one unread. The kernel says so
+    // once; the packets that the peer had sent come after that.
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) {
     if (is_momentary(errno)) return result;
@@ -89,12 +93,14 @@ Received receive(int socket, std::span<std::byte> buffer) {
     }
     throw system_error(errno, "recvmsg");
   }
+
   take_fds(message, result.fds);
   result.fds_arrived = result.fds.size();
   result.too_long = (message.msg_flags & MSG_TRUNC) != 0;
   result.fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;
   result.size = static_cast<size_t>(size);
-  // A packet of no bytes cannot be told from the end, and no rank sends one.
+
+  // A packet of no bytes looks like the end of the connection, and no rank sends one.
   result.what = size == 0 ? Received::What::closed : Received::What::packet;
   if (size == 0 || result.too_long || result.fds_cut) result.fds.clear();
   return result;

@@ -28,14 +28,15 @@
 namespace symm {
 namespace {
 constexpr uint32_t kNobody = UINT32_MAX;
-constexpr uint64_t kPatienceMs = 1'000;  // for a thread to start
-constexpr uint64_t kLookMs = 60'000;     // though nobody woke us
+constexpr uint64_t kThreadStartMs = 1'000;  // how long a thread may take to start
+constexpr uint64_t kLookMs = 60'000;        // the words are looked at again, though nobody woke us
 
 bool is_marked(const Word& word) noexcept {
   return (word.load(std::memory_order_acquire) & FUTEX_OWNER_DIED) != 0;
 }
 
-void link(robust_list& from, robust_list& to) noexcept {  // the kernel may come by at any moment
+// Stores at once, for the kernel may go through the list at any moment.
+void link(robust_list& from, robust_list& to) noexcept {
   std::atomic_ref(from.next).store(&to, std::memory_order_release);
 }
 }  // namespace
@@ -47,13 +48,15 @@ LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept {
       fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(Life::kBytes)) {
     return nullptr;
   }
+
   void* const start = mmap(nullptr, Life::kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (start == MAP_FAILED) return nullptr;
+
   try {
     const std::shared_ptr<void> mapping(start, [](void* mapped) { munmap(mapped, Life::kBytes); });
     return {mapping, &static_cast<const Life::Slot*>(start)[index].word};
   } catch (const std::bad_alloc&) {
-    return nullptr;  // it was unmapped
+    return nullptr;  // the shared pointer's deleter has unmapped it
   }
 }
 
@@ -65,16 +68,20 @@ Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | E
   if (const int error = posix_fallocate(fd_.get(), 0, kBytes); error != 0) {
     throw system_error(error, "posix_fallocate");
   }
+
   void* const start = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (start == MAP_FAILED) throw system_error(errno, "mmap");
   slots_ = static_cast<Slot*>(start);
-  const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-  if (fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) !=
-      0) {  // Linux < 5.1
-    fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_SEAL);
+
+  // Linux before 5.1 does not know F_SEAL_FUTURE_WRITE.
+  const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) != 0) {
+    fcntl(fd_.get(), F_ADD_SEALS, seals);
   }
+
   list_.list.next = &list_.list;
   list_.futex_offset = reinterpret_cast<char*>(slots_) - reinterpret_cast<char*>(links_.data());
+
   try {
     Monitor::current().watch(bell_.get(), self_);
     process::start_thread("symm-life", [this] { run(); });
@@ -84,29 +91,32 @@ Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | E
   }
 }
 
-// Never returns: the end of this thread would be taken for that of the process.
+// Never returns: peers would take the end of this thread for the end of the process.
 void Life::run() noexcept {
   const bool listed = syscall(SYS_set_robust_list, &list_, sizeof list_) == 0;
   holder_.store(listed ? static_cast<uint32_t>(syscall(SYS_gettid)) : kNobody);
   wake_all(holder_);
+
   std::array<WordSnapshot, kMaxSnapshots> seen;
   for (;;) {
     seen[0] = {&changes_, changes_.load()};
     size_t count = 1;
-    bool news = false;
+    bool any_ended = false;
     {
       const std::lock_guard lock(mutex_);
-      for (Entry& entry : entries_) {
-        if (entry.told) continue;
-        const uint32_t value = entry.word->load(std::memory_order_acquire);
-        entry.told = is_marked(*entry.word);
-        news = news || entry.told;
-        if (!entry.told) seen[count++] = {entry.word.get(), value};
+      for (WatchedWord& watched : watched_words_) {
+        if (watched.ended) continue;
+        const uint32_t value = watched.word->load(std::memory_order_acquire);
+        watched.ended = is_marked(*watched.word);
+        any_ended = any_ended || watched.ended;
+        if (!watched.ended) seen[count++] = {watched.word.get(), value};
       }
     }
+
     const uint64_t one = 1;
-    if (news && ::write(bell_.get(), &one, sizeof one) == sizeof one) continue;
-    // A word that is unmapped meanwhile was forgotten, which is a change.
+    if (any_ended && ::write(bell_.get(), &one, sizeof one) == sizeof one) continue;
+
+    // A word that is unmapped meanwhile was forgotten before, which changes `changes_`.
     if (!sleep_on_any({seen.data(), count}, nanoseconds_of(kLookMs))) {
       sleep_while(changes_, seen[0].value, nullptr, 0, Deadline::never());
     }
@@ -118,11 +128,12 @@ void Life::ready(int fd) noexcept {
   if (::read(fd, &rung, sizeof rung) != sizeof rung) return;
   for (;;) {
     std::unique_lock lock(mutex_);
-    const auto found = std::find_if(
-        entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.told; });
-    if (found == entries_.end()) return;
+    const auto found = std::find_if(watched_words_.begin(), watched_words_.end(),
+        [](const WatchedWord& watched) { return watched.ended; });
+    if (found == watched_words_.end()) return;
     const std::shared_ptr<Watched> watched = found->watched.lock();
-    entries_.erase(found);
+    watched_words_.erase(found);
+
     lock.unlock();
     if (watched) watched->ready(-1);
   }
@@ -130,16 +141,22 @@ void Life::ready(int fd) noexcept {
 
 bool Life::hold(uint64_t& index) {
   SYMM_POINT("life.hold");
-  await_change(holder_, Deadline::after_ms(kPatienceMs), [this] { return holder_ != 0; });
+  await_change(holder_, Deadline::after_ms(kThreadStartMs), [this] { return holder_ != 0; });
   const uint32_t holder = holder_;
   if (holder == 0 || holder == kNobody) return false;
+
   const std::lock_guard lock(mutex_);
-  for (index = 0; index < linked_ && slots_[index].word != 0; ++index) {
+  index = 0;
+  while (index < linked_ && slots_[index].word != 0) {
+    ++index;
   }
   if (index == kWords) return false;
-  // so that the kernel wakes whoever sleeps; they cannot write it
+
+  // With FUTEX_WAITERS the kernel wakes the threads that sleep on the word. They cannot set that
+  // bit themselves, for they map the word read-only.
   slots_[index].word = holder | FUTEX_WAITERS;
   if (index < linked_) return true;
+
   link(links_[index], list_.list);
   link(index == 0 ? list_.list : links_[index - 1], links_[index]);
   ++linked_;
@@ -150,15 +167,16 @@ void Life::let_go(uint64_t index) noexcept { slots_[index].word = 0; }
 
 uint64_t Life::watch(LifeWord word, std::weak_ptr<Watched> watched) {
   const std::lock_guard lock(mutex_);
-  if (entries_.size() >= kMaxSnapshots - 1) return 0;
-  entries_.push_back({++last_, std::move(word), std::move(watched)});
+  if (watched_words_.size() >= kMaxSnapshots - 1) return 0;
+  watched_words_.push_back({++last_, std::move(word), std::move(watched)});
   tell_change(changes_);
   return last_;
 }
 
 void Life::forget(uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [=](const Entry& entry) { return entry.number == number; });
+  std::erase_if(
+      watched_words_, [=](const WatchedWord& watched) { return watched.number == number; });
   tell_change(changes_);
 }
 }  // namespace symm

@@ -28,13 +28,14 @@ uint64_t Monitor::watch(int fd, std::weak_ptr<Watched> watched) {
   SYMM_POINT("monitor.watch");
   const std::lock_guard lock(mutex_);
   const uint64_t number = ++last_;
-  entries_.emplace(number, Entry{fd, std::move(watched)});
+  watches_.emplace(number, Watch{fd, std::move(watched)});
+
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = number;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     const int error = errno;
-    entries_.erase(number);
+    watches_.erase(number);
     throw system_error(error, "epoll_ctl");
   }
   return number;
@@ -42,8 +43,8 @@ uint64_t Monitor::watch(int fd, std::weak_ptr<Watched> watched) {
 
 void Monitor::want_writable(uint64_t number, bool wanted) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(number);
-  if (found == entries_.end()) return;
+  const auto found = watches_.find(number);
+  if (found == watches_.end()) return;
   epoll_event event{};
   event.events = EPOLLIN | (wanted ? EPOLLOUT : 0U);
   event.data.u64 = number;
@@ -52,19 +53,21 @@ void Monitor::want_writable(uint64_t number, bool wanted) noexcept {
 
 void Monitor::forget(uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(number);
-  if (found == entries_.end()) return;
+  const auto found = watches_.find(number);
+  if (found == watches_.end()) return;
   epoll_event none{};
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.fd, &none);
-  entries_.erase(found);
+  watches_.erase(found);
 }
 
 void Monitor::run() noexcept {
   log::deliver_elsewhere();
+
+  // The kernel wakes nobody when the program closes the descriptor of epoll, so the thread looks
+  // every two seconds.
+  constexpr int kLookMs = 2'000;
   std::array<epoll_event, 64> events;
   for (;;) {
-    // Nobody is woken when the program closes descriptors that are none of its own.
-    constexpr int kLookMs = 2'000;
     const int count =
         epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
     if (count < 0 && errno != EINTR) break;
@@ -75,7 +78,8 @@ void Monitor::run() noexcept {
   log::write(log::Level::error,
       "monitor: epoll_wait: errno %d; has the program closed descriptors that it did not open?",
       errno);
-  // They find their own closed, too.
+
+  // The watched objects find that their own descriptors are closed, too.
   for (uint64_t number = 1; number <= last_; ++number) {
     call(number);
   }
@@ -83,8 +87,8 @@ void Monitor::run() noexcept {
 
 void Monitor::call(uint64_t number) {
   std::unique_lock lock(mutex_);
-  const auto found = entries_.find(number);
-  if (found == entries_.end()) return;
+  const auto found = watches_.find(number);
+  if (found == watches_.end()) return;
   const int fd = found->second.fd;
   const std::shared_ptr<Watched> watched = found->second.watched.lock();
   lock.unlock();

@@ -1,13 +1,13 @@
-// The one thread of the library: it sleeps until a control socket has something to read
-// or a peer's pidfd says that it died, and calls whoever watches that descriptor.
+// The thread that reads all sockets: it sleeps until a control socket has something to read or a
+// pidfd says that a peer died, and calls the object that watches that descriptor.
 //
-// It starts with the first connection of a mesh, or the first use of sharing by tokens,
-// and stays, asleep, when nothing is left to watch: ending it would mean that a release
-// waits for it, and a release must never wait (the thread may be in the user's log
-// callback, which may wait for a lock that the releasing thread holds). It is never
-// joined, and nothing it touches is ever destroyed, so exit() needs no order. A forked
-// child has none of its parent's; its own starts when it is needed. Additions and
-// removals go to epoll directly and need no wake-up call.
+// It starts with the first connection of a mesh, or the first use of sharing by tokens, and stays,
+// asleep, when nothing is left to watch. To end it, a release would have to wait for it, and a
+// release must never wait (the thread may be in the user's log callback, which may wait for a lock
+// that the releasing thread holds). The thread is never joined, and nothing it touches is ever
+// destroyed, so exit() needs no order. A forked child does not have its parent's thread; its own
+// starts when it is needed. Additions and removals go to epoll directly, and do not wake the
+// thread.
 #pragma once
 
 #include <map>
@@ -24,23 +24,25 @@ class Watched {
 
 class Monitor {
  public:
-  static Monitor& current();  // of this process, started on first use. Throws Error(system)
+  // The monitor of this process, started on first use. Throws Error(system).
+  static Monitor& current();
   Monitor(Monitor&&) = delete;
 
-  // Call `watched` whenever `fd` is readable or hung up. Returns a number for forget().
+  // Calls `watched` whenever `fd` is readable or hung up. Returns a number for forget().
   uint64_t watch(int fd, std::weak_ptr<Watched> watched);
-  // Also when it can be written, until this is taken back.
+  // While `wanted`, calls it also whenever the descriptor can be written.
   void want_writable(uint64_t number, bool wanted) noexcept;
   // No call begins after this. One that is under way keeps `watched` alive.
   void forget(uint64_t number) noexcept;
-  static void forget(std::atomic<uint64_t>& watching) noexcept {  // once; 0: nothing is watched
+  // Forgets the number once, and sets it to 0, which means that nothing is watched.
+  static void forget(std::atomic<uint64_t>& watching) noexcept {
     if (const uint64_t number = watching.exchange(0)) current().forget(number);
   }
 
  private:
   friend PerProcess<Monitor>;
   Monitor();
-  struct Entry {
+  struct Watch {
     int fd;
     std::weak_ptr<Watched> watched;
   };
@@ -50,6 +52,6 @@ class Monitor {
   PeerFd epoll_;
   std::mutex mutex_;
   std::atomic<uint64_t> last_ = 0;
-  std::map<uint64_t, Entry> entries_;
+  std::map<uint64_t, Watch> watches_;
 };
 }  // namespace symm

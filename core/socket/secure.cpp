@@ -35,8 +35,10 @@ std::string secret_file() {
 namespace {
 using Bytes = SecureStream::Bytes;
 using Text = std::span<const std::byte>;
-constexpr unsigned char kMagic[8] = {'S', 'Y', 'M', 'M', 1, 0, 0, 0};  // and the version
-constexpr size_t kKey = crypto_scalarmult_BYTES, kNonce = 16, kMac = 32;
+constexpr unsigned char kMagic[8] = {'S', 'Y', 'M', 'M', 1, 0, 0, 0};  // magic and version
+constexpr size_t kKey = crypto_scalarmult_BYTES;
+constexpr size_t kNonce = 16;
+constexpr size_t kMac = 32;
 
 static_assert(SecureStream::kGreeting == sizeof kMagic + kKey + kNonce + kMac &&
               SecureStream::kAnswer == kKey + kNonce + kMac);
@@ -62,15 +64,17 @@ std::array<std::byte, kMac> hash(const Secret& secret, char what, Text first, Te
 
 void append(Bytes& to, Text bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
 
-// Made under a name of its own, so that it appears
-// complete; who comes second takes what the first has made.
+// Makes the file under a name of its own and then links it, so that it appears complete. If two
+// processes make one, both read that of the first.
 void make_secret(const std::string& path) {
   for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
     mkdir(path.substr(0, at).c_str(), 0700);
   }
+
   const std::string fresh = format("%s.%016lx", path.c_str(), process::random64());
   const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", fresh);
+
   Secret secret;
   randombytes_buf(secret.data(), secret.size());
   const bool whole = write_whole(file.get(), secret.data(), secret.size());
@@ -83,37 +87,41 @@ void make_secret(const std::string& path) {
 
 struct SecureStream::State {
   Secret secret{};
-  std::array<unsigned char, kKey> mine{};
-  Bytes said;  // both messages
+  std::array<unsigned char, kKey> private_key{};
+  Bytes transcript;  // both messages of the handshake
   std::array<std::byte, kMac> keys[2];
-  crypto_secretstream_xchacha20poly1305_state out{}, in{};
+  crypto_secretstream_xchacha20poly1305_state out{};
+  crypto_secretstream_xchacha20poly1305_state in{};
   bool accepts = false;
   bool began = false;
 
   ~State() {
     sodium_memzero(secret.data(), secret.size());
-    sodium_memzero(mine.data(), mine.size());
+    sodium_memzero(private_key.data(), private_key.size());
     sodium_memzero(keys, sizeof keys);
   }
 
-  Bytes introduce() {
-    Bytes out_key(kKey + kNonce);
-    randombytes_buf(mine.data(), mine.size());
-    crypto_scalarmult_base(raw(out_key.data()), mine.data());
-    randombytes_buf(raw(out_key.data()) + kKey, kNonce);
-    return out_key;
+  // A fresh public key and a nonce.
+  Bytes make_public_key() {
+    Bytes key_and_nonce(kKey + kNonce);
+    randombytes_buf(private_key.data(), private_key.size());
+    crypto_scalarmult_base(raw(key_and_nonce.data()), private_key.data());
+    randombytes_buf(raw(key_and_nonce.data()) + kKey, kNonce);
+    return key_and_nonce;
   }
 
-  bool agree(Text their_key) {
+  // Derives the keys of both directions.
+  bool derive_keys(Text their_key) {
     std::array<std::byte, kKey> shared;
-    const bool good =
-        crypto_scalarmult(raw(shared.data()), mine.data(), raw(their_key.data())) == 0;
-    const auto both = hash(secret, 'h', said);
-    for (int way = 0; way < 2; ++way) {
-      keys[way] = hash(secret, static_cast<char>('0' + way), shared, both);
+    const bool valid =
+        crypto_scalarmult(raw(shared.data()), private_key.data(), raw(their_key.data())) == 0;
+
+    const auto both = hash(secret, 'h', transcript);
+    for (int direction = 0; direction < 2; ++direction) {
+      keys[direction] = hash(secret, static_cast<char>('0' + direction), shared, both);
     }
     sodium_memzero(shared.data(), shared.size());
-    return good;
+    return valid;
   }
 };
 
@@ -125,44 +133,49 @@ SecureStream::~SecureStream() = default;
 
 Bytes SecureStream::greet() {
   const Text magic = std::as_bytes(std::span(kMagic));
-  state_->said.assign(magic.begin(), magic.end());
-  append(state_->said, state_->introduce());
-  append(state_->said, hash(state_->secret, 'c', Text(state_->said)));
-  return state_->said;
+  state_->transcript.assign(magic.begin(), magic.end());
+  append(state_->transcript, state_->make_public_key());
+  append(state_->transcript, hash(state_->secret, 'c', Text(state_->transcript)));
+  return state_->transcript;
 }
 
 std::optional<Bytes> SecureStream::answer(Text theirs) {
-  const Text said = theirs.first(kGreeting - kMac);
-  const auto seal = hash(state_->secret, 'c', said);
-  if (sodium_memcmp(seal.data(), theirs.data() + said.size(), kMac) != 0 ||
-      !std::equal(std::begin(kMagic), std::end(kMagic), raw(said.data()))) {
+  const Text greeting = theirs.first(kGreeting - kMac);
+  const auto seal = hash(state_->secret, 'c', greeting);
+  if (sodium_memcmp(seal.data(), theirs.data() + greeting.size(), kMac) != 0 ||
+      !std::equal(std::begin(kMagic), std::end(kMagic), raw(greeting.data()))) {
     return std::nullopt;
   }
+
   state_->accepts = true;
-  append(state_->said, theirs);
-  Bytes reply = state_->introduce();
+  append(state_->transcript, theirs);
+  Bytes reply = state_->make_public_key();
   append(reply, hash(state_->secret, 's', theirs, Text(reply)));
-  append(state_->said, reply);
-  if (!state_->agree(theirs.subspan(sizeof kMagic, kKey))) return std::nullopt;
+  append(state_->transcript, reply);
+
+  if (!state_->derive_keys(theirs.subspan(sizeof kMagic, kKey))) return std::nullopt;
   return reply;
 }
 
 bool SecureStream::finish(Text theirs) {
-  const auto seal = hash(state_->secret, 's', state_->said, theirs.first(kAnswer - kMac));
+  const auto seal = hash(state_->secret, 's', state_->transcript, theirs.first(kAnswer - kMac));
   if (sodium_memcmp(seal.data(), theirs.data() + kAnswer - kMac, kMac) != 0) return false;
-  append(state_->said, theirs);
-  return state_->agree(theirs.first(kKey));
+  append(state_->transcript, theirs);
+  return state_->derive_keys(theirs.first(kKey));
 }
 
 Bytes SecureStream::seal(Text text) {
+  // Memory is allocated first: the cipher counts its frames, and each that is counted must be sent.
   Bytes sealed;
-  sealed.reserve(kHeader + kLength + text.size() + kSeal);  // nothing is counted that is not sent
+  sealed.reserve(kHeader + kLength + text.size() + kSeal);
+
   sealed.resize(state_->began ? 0 : kHeader);
   if (!state_->began) {
     crypto_secretstream_xchacha20poly1305_init_push(
         &state_->out, raw(sealed.data()), raw(state_->keys[state_->accepts].data()));
   }
   state_->began = true;
+
   const size_t length = text.size() + kSeal;
   const size_t at = sealed.size() + kLength;
   sealed.push_back(static_cast<std::byte>(length & 0xFFU));
@@ -197,12 +210,14 @@ Secret read_secret() {
     throw Error(Status::invalid_argument,
         "SYMM_SECRET_FILE is '" + path + "'; it must be an absolute path");
   }
+
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && errno == ENOENT) {
     make_secret(path);
     file.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   }
   if (!file) throw system_error(errno, "open", path);
+
   struct stat status{};
   if (fstat(file.get(), &status) != 0) throw system_error(errno, "fstat", path);
   if (status.st_uid != geteuid() || (status.st_mode & 077) != 0 ||
@@ -213,6 +228,7 @@ Secret read_secret() {
             "owner %u, mode 0600 and 32 bytes: it is not used",
             path.c_str(), status.st_uid, status.st_mode & 07777, status.st_size, geteuid()));
   }
+
   Secret secret;
   if (read_whole(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
     throw system_error(errno, "read", path);

@@ -1,12 +1,15 @@
-// A byte stream between two who know one secret, that nobody else can read, change or
-// begin. Nothing of a stranger is looked at but 88 bytes, and these only by their seal.
+// A byte stream between two processes that know one secret. Nobody else can read, change or begin
+// it. Of a process that does not know the secret, only the first 88 bytes are looked at, and only
+// to check their seal.
 //
-//   who dials    magic, version, e[32], n[16], seal = BLAKE2b(secret; "c", all of it)
-//   who accepts  e'[32], n'[16], seal = BLAKE2b(secret; "s", both messages)
-//   keys         BLAKE2b(secret; X25519(e, e'), hash of both messages, direction): what is recorded today is not read with a
-//                secret that leaks tomorrow, and a greeting that
-//                is replayed gets no further than its answer
-//   then         each way the header of a secretstream, and frames: u16 length, sealed text
+//   client   magic, version, e[32], n[16], seal = BLAKE2b(secret; "c", all before the seal)
+//   server   e'[32], n'[16], seal = BLAKE2b(secret; "s", both messages before the seal)
+//   keys     BLAKE2b(secret; X25519(e, e'), hash of both messages, direction)
+//   then     in each direction the header of a secretstream, and frames: u16 length, sealed text
+//
+// The client is the process that dials. A stream that is recorded cannot be read with a secret that
+// leaks later, for e and e' are fresh. A greeting that is replayed gets an answer, and nothing
+// after it.
 #pragma once
 
 #include <array>
@@ -20,28 +23,40 @@
 
 namespace symm {
 using Secret = std::array<unsigned char, 32>;
-// Of the file that SYMM_SECRET_FILE names, else ~/.config/symm/secret, which is made on
-// first use. Throws Error(unavailable): this library was built without libsodium, or
-// the file is not ours alone or not 32 bytes long.
+// Reads the file that SYMM_SECRET_FILE names, else ~/.config/symm/secret. The file is made on first
+// use. Throws Error(unavailable) if this library was built without libsodium, if others have access
+// to the file, or if it is not 32 bytes long.
 Secret read_secret();
 std::string secret_file();
 
-class SecureStream {  // one end; sealing and opening may be on two threads
+// One end of a stream. One thread may seal while another opens.
+class SecureStream {
  public:
   using Bytes = std::vector<std::byte>;
-  static constexpr size_t kGreeting = 88, kAnswer = 80, kHeader = 24, kSeal = 17, kLength = 2;
+  // Sizes in bytes.
+  static constexpr size_t kGreeting = 88;
+  static constexpr size_t kAnswer = 80;
+  static constexpr size_t kHeader = 24;
+  static constexpr size_t kSeal = 17;
+  static constexpr size_t kLength = 2;
   static constexpr size_t kLongestText = UINT16_MAX - kSeal;
 
   explicit SecureStream(const Secret& secret);
   ~SecureStream();
-  Bytes greet();  // who dials, perhaps again
-  // who accepts, to a greeting; nothing if that is no good one
+
+  // The client's message. It may greet again.
+  Bytes greet();
+  // The server's message, for a greeting; nothing if the greeting is not genuine.
   std::optional<Bytes> answer(std::span<const std::byte> theirs);
-  bool finish(std::span<const std::byte> theirs);  // who dials, with the answer
-  // Now both can. The first call's result begins with the header.
+  // The client takes the answer. False if it is not genuine.
+  bool finish(std::span<const std::byte> theirs);
+
+  // After the handshake both ends may seal and open. The first call's result begins with the
+  // header.
   Bytes seal(std::span<const std::byte> text);
+  // Takes the other end's header.
   bool begin(std::span<const std::byte> header);
-  // without its length; nothing if it is not the other end's next
+  // Opens a frame, given without its length. Nothing if it is not the other end's next frame.
   std::optional<Bytes> open(std::span<const std::byte> sealed);
 
  private:

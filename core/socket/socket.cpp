@@ -41,8 +41,8 @@ PeerFd make_socket() {
   return PeerFd(std::move(fd));
 }
 
-// A path too long for a socket address is reached through the descriptor of its
-// directory. The plain path is preferred: /proc may be absent.
+// The address of a socket. If the path is too long for one, the socket is reached through the
+// descriptor of its directory. The plain path is preferred: /proc may be absent.
 sockaddr_un address_of(const std::string& directory, int directory_fd, const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -84,12 +84,14 @@ PeerFd Listener::accept(uint64_t& refused) {
     if (!fd) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
+
+      // Without a free descriptor accept4() fails even if no connection waits. That is no error.
       const int error = errno;
-      // a descriptor is wanted before anybody is looked for
       pollfd queue{socket_.get(), POLLIN, 0};
       if (!poll_until({&queue, 1}, Deadline::after_ms(0))) return {};
       throw system_error(error, "accept4");
     }
+
     ucred credentials{};
     socklen_t size = sizeof credentials;
     if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 &&
@@ -104,6 +106,7 @@ PeerFd dial(const std::string& directory, const std::string& name) {
   const Fd directory_fd = open_private_directory(directory, false);
   const sockaddr_un address = address_of(directory, directory_fd.get(), name);
   PeerFd fd = make_socket();
+
   while (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return {};
@@ -112,13 +115,14 @@ PeerFd dial(const std::string& directory, const std::string& name) {
     }
     throw system_error(errno, "connect", directory + "/" + name);
   }
+
   if (identify(fd.get()).uid != geteuid()) {
     throw Error(Status::unavailable, "its socket belongs to another user");
   }
   return fd;
 }
 
-// ---- who is at the other end of a socket, and what became of them
+// ---- the process at the other end of a socket
 
 namespace {
 // struct pidfd_info of <linux/pidfd.h>, first version (64 bytes); the system's header
@@ -133,9 +137,9 @@ struct PidfdInfo {
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 constexpr uint64_t kPidfdInfoExit = 1U << 3;
 
-// Before Linux 6.5 the pid must do. It may have been reused since
-// the peer connected; that can only be told while it has not been
-// reaped, so the start time must be the same before and after.
+// Opens a pidfd by the pid, for Linux before 6.5. The start time must be the same before and after,
+// so that the pidfd is of one process. If the peer was reaped and its pid reused before this call,
+// that cannot be noticed.
 Fd open_pid(int64_t pid) {
 #ifdef SYS_pidfd_open
   const auto before = process::stat_of(pid);
@@ -156,9 +160,11 @@ PeerProcess identify(int socket) {
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     throw system_error(errno, "getsockopt(SO_PEERCRED)");
   }
+
   PeerProcess peer;
   peer.uid = credentials.uid;
   peer.pid = credentials.pid;
+
   int fd = -1;
   size = sizeof fd;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) {
@@ -173,7 +179,7 @@ PeerProcess identify(int socket) {
 
 uint64_t pid_namespace() {
   struct stat pids{};
-  struct stat times{};  // Linux 5.6
+  struct stat times{};  // there since Linux 5.6
   if (stat("/proc/self/ns/pid", &pids) != 0) return 0;
   return mix(pids.st_ino, stat("/proc/self/ns/time", &times) == 0 ? times.st_ino : 0) | 1U;
 }

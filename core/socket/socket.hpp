@@ -1,5 +1,5 @@
-// Sockets by which ranks of one machine find each other: SEQPACKET, with a name in a
-// directory that only this user may enter, and a check of who is at the other end.
+// Sockets by which ranks of one machine find each other: SEQPACKET, with a name in a directory that
+// only this user may enter, and a check of the process at the other end.
 #pragma once
 
 #include <sys/types.h>
@@ -9,10 +9,10 @@
 #include "core/base/peer_fd.hpp"
 
 namespace symm {
-// A listening socket. Its file is removed with it.
+// A listening socket. The destructor removes its file.
 class Listener {
  public:
-  // Bind to `name` in `directory`, which must be of mode 0700 and ours. Throws
+  // Binds to `name` in `directory`, which must have mode 0700 and belong to this user. Throws
   // Error(system), Error(unavailable).
   Listener(const std::string& directory, std::string name);
   Listener(Listener&&) = delete;
@@ -20,9 +20,9 @@ class Listener {
   int get() const noexcept { return socket_.get(); }
   const std::string& name() const noexcept { return name_; }
 
-  // The next connection in the queue, without waiting; an empty
-  // one when there is none. `refused` grows by one for each
-  // peer of another user, closed unread. Throws Error(system).
+  // The next connection in the queue, without waiting; empty if there is none. Connections of
+  // another user's processes are closed unread, and each increments `refused`. Throws
+  // Error(system).
   PeerFd accept(uint64_t& refused);
 
  private:
@@ -32,12 +32,12 @@ class Listener {
   uint32_t generation_ = 0;
 };
 
-// Connect without waiting. Empty if the other's queue is full just now. Throws
-// Error(peer_failed) if nobody listens there, Error(system) otherwise,
-// Error(unavailable) if another user does.
+// Connects without waiting. Empty if the listener's queue is full just now. Throws
+// Error(peer_failed) if nobody listens there, Error(unavailable) if another user does, and
+// Error(system) for other failures.
 PeerFd dial(const std::string& directory, const std::string& name);
 
-// Who is at the other end, as the kernel says.
+// The process at the other end, as the kernel says.
 struct PeerProcess {
   uid_t uid = 0;
   int64_t pid = 0;  // 0 in a foreign pid namespace
@@ -45,8 +45,8 @@ struct PeerProcess {
 };
 PeerProcess identify(int socket);
 
-// Where a pid and a start time mean the same: this process's
-// pid and time namespaces, as one number; 0 if unknown.
+// This process's pid and time namespaces, as one number; 0 if unknown. A pid and a start time mean
+// the same process to all processes for which this number is equal.
 uint64_t pid_namespace();
 // "killed by signal 9", "exited with status 1", or "" if the kernel does not tell
 // (before 6.15) or the process is not dead.

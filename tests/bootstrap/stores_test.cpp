@@ -17,7 +17,7 @@
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/bootstrap/tcp_store.hpp"
-#include "core/socket/secure_connection.hpp"
+#include "core/socket/secure_listener.hpp"
 #include "tests/support/core.hpp"
 
 namespace {

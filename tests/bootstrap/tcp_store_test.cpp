@@ -23,7 +23,7 @@
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/secure.hpp"
-#include "core/socket/secure_connection.hpp"
+#include "core/socket/secure_listener.hpp"
 #include "tests/support/core.hpp"
 
 namespace {

@@ -16,7 +16,7 @@
 #include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/wire.hpp"
-#include "core/socket/secure_connection.hpp"
+#include "core/socket/tcp.hpp"
 #include "tests/machines/two_machines.hpp"
 #include "tests/mesh/mesh_support.hpp"
 

@@ -9,6 +9,8 @@
 
 #include "core/base/peer_fd.hpp"
 #include "core/socket/fdpass.hpp"
+#include "core/socket/secure_listener.hpp"
+#include "core/socket/tcp.hpp"
 #include "tests/support/core.hpp"
 
 namespace {

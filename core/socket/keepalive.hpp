@@ -1,0 +1,38 @@
+// How a connection notices that the other machine has been silent for too long.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/deadline.hpp"
+#include "core/base/peer_fd.hpp"
+
+namespace symm {
+// A timer in whose turns the connection sends something, and the time by which the other machine
+// must have acknowledged it. Used on the monitor thread, but for start().
+class Keepalive {
+ public:
+  explicit Keepalive(uint64_t silence_ms) : silence_ms_(silence_ms) {}  // 0: no limit
+
+  bool enabled() const noexcept { return silence_ms_ != 0; }
+  double silence_s() const noexcept { return static_cast<double>(silence_ms_) / 1e3; }
+
+  // Makes the timer. Throws Error(system).
+  void start();
+  // Has the kernel look after a socket, too.
+  void configure(int socket) const noexcept;
+
+  int timer() const noexcept { return timer_.get(); }
+  // The number of turns since the last call; 0 if the timer has not run down.
+  uint64_t read_timer() noexcept;
+  // Whether the other machine has answered in time. An acknowledgement by its kernel is an answer,
+  // for the process there may be stopped. Many `turns` at once mean that this process was stopped,
+  // so the time begins anew. (TCP_USER_TIMEOUT alone begins to count at a retransmission, which is
+  // late if earlier answers were slow.)
+  bool answered(int socket, uint64_t turns) noexcept;
+
+ private:
+  const uint64_t silence_ms_;
+  PeerFd timer_;
+  Deadline due_ = Deadline::never();  // for the next answer of the other machine
+};
+}  // namespace symm
