@@ -14,8 +14,8 @@
 
 namespace symm {
 namespace {
-// News of groups that are not attached yet come from ranks a step ahead; a few are ever
-// waiting. The oldest of more are forgotten.
+// Ranks that are a step ahead send news of groups that are not attached here yet. Only a few ever
+// wait; if there are more, the oldest are forgotten.
 constexpr size_t kMaxEarly = 1024;
 constexpr size_t kMaxDetached = 1024;
 }  // namespace
@@ -35,6 +35,7 @@ Notices Groups::attach(
   Notices notices;
   Attached attached{std::move(members), {}, std::move(revocation)};
   attached.left.resize(attached.members.size());
+
   for (size_t i = 0; i < attached.members.size(); ++i) {
     const int member = attached.members[i];
     if (member == rank_) continue;
@@ -49,6 +50,7 @@ Notices Groups::attach(
         left = true;
       }
     }
+
     if (left) {
       attached.left[i] = true;
       notices.push_back({group, member, attached.revocation, std::nullopt, as_rank});
@@ -57,6 +59,7 @@ Notices Groups::attach(
           {group, member, attached.revocation, peers_.failure(member, as_rank), as_rank, true});
     }
   }
+
   if (!groups_.emplace(group, std::move(attached)).second) {
     throw Error(Status::internal, "group attached twice");
   }
@@ -103,7 +106,8 @@ std::vector<int> Groups::concerned(uint64_t group) const {
   return all;
 }
 
-// Who could not come to a group does not say by which rank it is known there.
+// Completes a failure that came from a member of a group. A rank that failed before it entered the
+// group does not know its own number there, and says -1.
 Failure Groups::of_member(Failure failure, int index, int peer) const {
   if (failure.rank >= 0) return failure;
   failure.rank = index;
@@ -132,12 +136,15 @@ bool Groups::has_left(int peer, uint64_t group) const {
 std::optional<Failure> Groups::failure(int peer, uint64_t group) const {
   const int as_rank = rank_in(group, peer);
   if (peers_.failed(peer)) return peers_.failure(peer, as_rank);
+
+  // Early news exist only of groups that are not attached.
   bool gone = has_left(peer, group);
-  for (const Early& news : early_[static_cast<size_t>(peer)]) {  // none of a group that is attached
+  for (const Early& news : early_[static_cast<size_t>(peer)]) {
     if (news.group != group) continue;
     if (news.failure) return news.failure;
     gone = true;
   }
+
   if (!gone) return std::nullopt;
   return Failure{Status::peer_failed, as_rank, peers_.identity(peer).pid,
       peers_.name(peer, as_rank) + " left the group"};
@@ -187,18 +194,20 @@ Notices Groups::leave_all(int peer) {
   return notices;
 }
 
-Notices Groups::fail_all(int peer, bool alone, const Failure* here) {
+Notices Groups::fail_all(int peer, bool alone, const Failure* local_failure) {
   Notices notices;
   for (const auto& [id, group] : groups_) {
     const int index = group.index_if_in(peer);
     if (index < 0) continue;
+
     Failure failure = peers_.failure(peer, index);
-    if (here != nullptr) {
+    if (local_failure != nullptr) {
       const int own = group.index_of(rank_);
       const int64_t pid = peers_.identity(rank_).pid;
-      failure = {
-          here->status, own, pid, peers_.name(rank_, own) + ": " + failure.message, here->os_error};
+      failure = {local_failure->status, own, pid, peers_.name(rank_, own) + ": " + failure.message,
+          local_failure->os_error};
     }
+
     const int from = alone ? -1 : peer;
     notices.push_back({id, from, group.revocation, std::move(failure), index, !alone});
   }

@@ -15,8 +15,8 @@
 
 namespace symm {
 namespace {
-constexpr size_t kMaxPending = 256;  // connections that have not said hello
-constexpr int kMostAccepted = 64;    // in one look, so that it ends while others connect
+constexpr size_t kMaxPending = 256;      // connections that have not said hello
+constexpr int kMaxAcceptedPerTurn = 64;  // so that a turn ends though others go on connecting
 }  // namespace
 
 void HelloListener::admit(Deadline deadline, const Admit& admit) {
@@ -25,41 +25,45 @@ void HelloListener::admit(Deadline deadline, const Admit& admit) {
     fds.push_back({socket.get(), POLLIN, 0});
   }
   poll_until(fds, deadline);
+
   accept_some(admit);
-  hear(admit);
-  for (; pending_.size() > kMaxPending; ++refused_) {
+  read_hellos(admit);
+  while (pending_.size() > kMaxPending) {
     pending_.pop_front();
+    ++refused_;
   }
 }
 
-size_t HelloListener::hear(const Admit& admit) {
-  return pending_.remove_if([&](PeerFd& socket) { return heard(socket, admit); });
+size_t HelloListener::read_hellos(const Admit& admit) {
+  return pending_.remove_if([&](PeerFd& socket) { return read_hello(socket, admit); });
 }
 
 void HelloListener::accept_some(const Admit& admit) {
-  for (int i = 0; i < kMostAccepted; ++i) {
+  for (int i = 0; i < kMaxAcceptedPerTurn; ++i) {
     try {
       PeerFd socket = listener_.accept(refused_);
       if (!socket) return;
       pending_.push_back(std::move(socket));
     } catch (const Error& error) {
       trouble_ = error.failure();
-      // Out of descriptors, perhaps by connections that say nothing:
-      // the oldest goes. A rank says hello as soon as it is connected,
-      // and those that did speak are heard before any is turned away.
-      const bool spoke = hear(admit) != 0;
+
+      // The process is out of descriptors, perhaps because of connections that say nothing: the
+      // oldest of them is closed. A rank says hello as soon as it is connected, and the hellos
+      // that have come are read before a connection is closed.
+      const bool any_spoke = read_hellos(admit) != 0;
       if (pending_.empty()) throw;
-      if (spoke) continue;
+      if (any_spoke) continue;
       pending_.pop_front();
       ++refused_;
     }
   }
 }
 
-bool HelloListener::heard(PeerFd& socket, const Admit& admit) {
+bool HelloListener::read_hello(PeerFd& socket, const Admit& admit) {
   std::array<std::byte, wire::kMaxPacket> buffer;
   const fdpass::Received received = fdpass::receive(socket.get(), buffer);
   if (received.what == fdpass::Received::What::nothing) return false;
+
   wire::Packet packet;
   const bool hello = received.what == fdpass::Received::What::packet && !received.too_long &&
                      received.fds_arrived == 0 &&

@@ -1,6 +1,5 @@
-// The socket on which ranks of other processes introduce
-// themselves. Whoever says something else is turned away and
-// counted, and whoever says nothing keeps nobody waiting.
+// The socket on which ranks of other processes introduce themselves. A connection that says
+// something else is refused and counted, and one that says nothing keeps nobody waiting.
 #pragma once
 
 #include <list>
@@ -11,25 +10,25 @@
 namespace symm {
 class HelloListener {
  public:
-  // Takes the socket if the hello is of a rank that is
-  // awaited; else it is left, and turned away. May throw.
+  // Takes the socket if a rank that is awaited said the hello; returns false to refuse it. May
+  // throw.
   using Admit = std::function<bool(const wire::Hello& hello, PeerFd& socket)>;
 
   HelloListener(const std::string& directory, std::string name)
       : listener_(directory, std::move(name)) {}
   const std::string& name() const noexcept { return listener_.name(); }
 
-  // One look at who has come, after waiting until the deadline for somebody to come or speak.
+  // Waits until the deadline for a connection or a hello, then handles those that have come.
   void admit(Deadline deadline, const Admit& admit);
   void close_pending() noexcept { pending_.clear(); }
   uint64_t refused() const noexcept { return refused_; }
-  // why somebody had to be turned away; status ok: nobody had
+  // Why a connection could not be accepted; status ok if all could.
   const Failure& trouble() const noexcept { return trouble_; }
 
  private:
   void accept_some(const Admit& admit);
-  size_t hear(const Admit& admit);                 // how many spoke
-  bool heard(PeerFd& socket, const Admit& admit);  // false: it has not spoken yet
+  size_t read_hellos(const Admit& admit);               // the number of connections that spoke
+  bool read_hello(PeerFd& socket, const Admit& admit);  // false: nothing has come yet
 
   Listener listener_;
   std::list<PeerFd> pending_;  // accepted, and silent so far

@@ -24,8 +24,8 @@
 
 namespace symm {
 namespace {
-using Known = PeerEvents::Known;
-constexpr uint64_t kMonitorMs = 1'000;  // the monitor is at them already
+using State = PeerEvents::State;
+constexpr uint64_t kMonitorMs = 1'000;  // enough for the monitor to read what has arrived
 }  // namespace
 
 Mesh::Mesh(int rank, int size)
@@ -36,15 +36,17 @@ Mesh::Mesh(int rank, int size)
 
 Mesh::~Mesh() {
   if (in_child()) return;
+
   say_bye();
   for (size_t peer = 0; peer < static_cast<size_t>(size_); ++peer) {
     if (const auto link = events_->look(
-            [=](Known& known) { return std::exchange(known.links[peer], nullptr); })) {
+            [=](State& state) { return std::exchange(state.links[peer], nullptr); })) {
       link->stop();
     }
   }
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
-  // What ranks that were killed held when the others met there, they may have held still.
+
+  // A rank that was killed could not remove the directory in which the ranks met.
   if (!met_in_.empty()) sweep(met_in_);
 }
 
@@ -71,13 +73,15 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body,
   if (body.size() > kMaxBody || fds.size() > kMaxFds) {
     throw Error(Status::internal, "message too long");
   }
+
   std::shared_ptr<PeerLink> link;
   std::optional<Failure> failure;
-  events_->look([&](Known& known) {
-    failure = known.groups.failure(peer, topic.group);
-    link = known.links[static_cast<size_t>(peer)];
+  events_->look([&](State& state) {
+    failure = state.groups.failure(peer, topic.group);
+    link = state.links[static_cast<size_t>(peer)];
   });
   if (failure) throw Error(std::move(*failure));
+
   SYMM_POINT("mesh.send");
   const fdpass::Sent sent = link ? link->send(topic, body, fds, deadline) : fdpass::Sent::closed;
   if (sent == fdpass::Sent::done) return;
@@ -88,9 +92,11 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body,
                           : "takes no messages: its queue stayed full until the deadline";
     throw Error(blame(Status::timeout, peer, topic, how));
   }
-  // Whether it died, or left and why, is known when the monitor has read its last words.
-  events_->await(nullptr, std::min(deadline, Deadline::after_ms(kMonitorMs)), [&](Known& known) {
-    failure = known.groups.failure(peer, topic.group);
+
+  // The connection is closed. The monitor reads the peer's last packets, which say whether it left,
+  // and why; otherwise it died.
+  events_->await(nullptr, std::min(deadline, Deadline::after_ms(kMonitorMs)), [&](State& state) {
+    failure = state.groups.failure(peer, topic.group);
     return failure.has_value();
   });
   if (failure) throw Error(std::move(*failure));
@@ -101,16 +107,18 @@ Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_
     const Revocation* revocation, Deadline deadline) {
   require_process();
   require_peer(peer);
+
+  // A message that came in time is delivered, whatever became of its sender since.
   std::optional<Arrival> arrival;
   std::optional<Failure> failure;
-  // A message that came in time is delivered, whatever became of its sender since.
-  const bool ended = events_->await(revocation, deadline, [&](Known& known) {
-    arrival = known.inbox.take(peer, topic);
+  const bool ended = events_->await(revocation, deadline, [&](State& state) {
+    arrival = state.inbox.take(peer, topic);
     if (!arrival && (revocation == nullptr || !revocation->revoked())) {
-      failure = known.groups.failure(peer, topic.group);
+      failure = state.groups.failure(peer, topic.group);
     }
     return arrival || failure;
   });
+
   if (failure) throw Error(std::move(*failure));
   if (ended) return checked(peer, topic, std::move(*arrival), body_size, fd_count);
   throw Error(blame(Status::timeout, peer, topic, "sent nothing before the deadline"));
@@ -122,47 +130,49 @@ std::optional<Mesh::News> Mesh::receive_any(
   for (const int peer : peers) {
     require_peer(peer);
   }
+
   std::optional<Arrival> arrival;
   News news;
-  const bool ended = events_->await(nullptr, deadline, [&](Known& known) {
+  const bool ended = events_->await(nullptr, deadline, [&](State& state) {
     const auto found = std::find_if(peers.begin(), peers.end(), [&](int peer) {
-      arrival = known.inbox.take(peer, topic);
-      return arrival || known.groups.failure(peer, topic.group);
+      arrival = state.inbox.take(peer, topic);
+      return arrival || state.groups.failure(peer, topic.group);
     });
     if (found != peers.end()) news.peer = *found;
     return found != peers.end();
   });
+
   if (!ended) return std::nullopt;
   if (arrival) news.message = checked(news.peer, topic, std::move(*arrival), body_size, 0);
   return news;
 }
 
 std::optional<Topic> Mesh::other(int peer, const Topic& topic) const {
-  return events_->look([&](Known& known) { return known.inbox.other(peer, topic); });
+  return events_->look([&](State& state) { return state.inbox.other(peer, topic); });
 }
 
 bool Mesh::is_gone(int peer, uint64_t group) const {
   return peer != rank_ &&
-         events_->look([&](Known& known) { return known.groups.failure(peer, group).has_value(); });
+         events_->look([&](State& state) { return state.groups.failure(peer, group).has_value(); });
 }
 
 bool Mesh::carries_descriptors(int peer) const {
-  return peer == rank_ || events_->look([&](Known& known) {
-    return known.links[static_cast<size_t>(peer)]->carries_descriptors();
+  return peer == rank_ || events_->look([&](State& state) {
+    return state.links[static_cast<size_t>(peer)]->carries_descriptors();
   });
 }
 
 std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
   if (peer == rank_ || this->peer(peer).same_process) return nullptr;
-  auto link = events_->look([&](Known& known) {
-    return known.groups.has_left(peer, group) ? nullptr : known.links[static_cast<size_t>(peer)];
+  auto link = events_->look([&](State& state) {
+    return state.groups.has_left(peer, group) ? nullptr : state.links[static_cast<size_t>(peer)];
   });
   return link && !link->is_dead() ? link : nullptr;
 }
 
 Failure Mesh::blame(Status status, int peer, const Topic& topic, const std::string& how) const {
   const int as_rank =
-      events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
+      events_->look([&](State& state) { return state.groups.rank_in(topic.group, peer); });
   const PeerIdentity& theirs = this->peer(peer);
   return {status, as_rank, theirs.pid, name_of_peer(as_rank, theirs.pid, theirs.host) + " " + how};
 }
@@ -172,11 +182,13 @@ Message Mesh::checked(
   Message& message = arrival.message;
   const bool fits = message.body.size() == body_size && message.fds.size() == fd_count;
   if (fits && !arrival.fds_lost) return std::move(message);
+
   if (arrival.fds_lost) {
     const Failure lost =
         blame(Status::system, peer, topic, "were lost: this process may open no more (EMFILE)");
     throw Error({Status::system, -1, 0, "recvmsg: descriptors from " + lost.message, EMFILE, 0});
   }
+
   const std::string how =
       format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
           message.body.size(), message.fds.size(), body_size, fd_count);
@@ -187,31 +199,32 @@ Message Mesh::checked(
 void Mesh::attach(uint64_t group, const std::vector<int>& members,
     const std::shared_ptr<Revocation>& revocation) {
   require_process();
-  events_->change([&](Known& known) { return known.groups.attach(group, members, revocation); });
+  events_->change([&](State& state) { return state.groups.attach(group, members, revocation); });
 }
 
 void Mesh::detach(uint64_t group) noexcept {
   if (in_child()) return;
+
   pass_on_failure(group);
   try {
     const auto others = with_reserve([&] {
-      return events_->look([&](Known& known) {
-        known.inbox.drop_group(group);
-        return known.groups.detach(group);
+      return events_->look([&](State& state) {
+        state.inbox.drop_group(group);
+        return state.groups.detach(group);
       });
     });
     for (const int member : others) {
       post(member, wire::Type::leave, group, nullptr);
     }
   } catch (const std::bad_alloc&) {
-    return;  // the others hear of it when this mesh goes
+    return;  // the others hear of it when this mesh is destroyed
   }
 }
 
 void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
   if (in_child()) return;
   try {
-    const auto concerned = [&](Known& known) { return known.groups.concerned(group); };
+    const auto concerned = [&](State& state) { return state.groups.concerned(group); };
     for (const int member : with_reserve([&] { return events_->look(concerned); })) {
       post(member, wire::Type::failure, group, &failure);
     }
@@ -220,11 +233,11 @@ void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
   }
 }
 
-// Who leaves a revoked group says why first: a peer that has not heard yet, and waits
-// for this rank, would take the leaving for the reason.
+// Tells the other members why a group is revoked, before this rank leaves it. A peer that has not
+// heard of the failure yet, and waits for this rank, would take the leaving for the cause.
 void Mesh::pass_on_failure(uint64_t group) noexcept {
   const std::shared_ptr<Revocation> revocation =
-      events_->look([&](Known& known) { return known.groups.revocation(group); });
+      events_->look([&](State& state) { return state.groups.revocation(group); });
   try {
     if (revocation && revocation->revoked()) {
       broadcast_failure(group, with_reserve([&] { return revocation->failure(); }));
@@ -236,20 +249,21 @@ void Mesh::pass_on_failure(uint64_t group) noexcept {
 
 void Mesh::post(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept {
   const std::shared_ptr<PeerLink> link =
-      events_->look([&](Known& known) { return known.links[static_cast<size_t>(peer)]; });
+      events_->look([&](State& state) { return state.links[static_cast<size_t>(peer)]; });
   if (link) link->post(type, group, failure);
 }
 
 void Mesh::say_bye() noexcept {
   if (said_bye_.exchange(true)) return;
   try {
-    const auto attached = [](Known& known) { return known.groups.attached(); };
+    const auto attached = [](State& state) { return state.groups.attached(); };
     for (const uint64_t group : with_reserve([&] { return events_->look(attached); })) {
       pass_on_failure(group);
     }
   } catch (const std::bad_alloc&) {
-    // Without the reasons, then.
+    // Out of memory: the peers get the bye without the reasons.
   }
+
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) post(peer, wire::Type::bye, 0, nullptr);
   }

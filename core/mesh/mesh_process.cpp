@@ -21,7 +21,7 @@ uint64_t MeshProcess::enter(
   const std::lock_guard lock(mutex_);
   for (;;) {
     const uint64_t cookie = process::random64();
-    if (meshes_.emplace(cookie, Entry{mesh, events}).second) return cookie;
+    if (meshes_.emplace(cookie, ListedMesh{mesh, events}).second) return cookie;
   }
 }
 
@@ -39,16 +39,15 @@ std::shared_ptr<PeerEvents> MeshProcess::find(uint64_t cookie) {
 std::vector<std::shared_ptr<Mesh>> MeshProcess::all() {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<Mesh>> meshes;
-  for (const auto& [cookie, entry] : meshes_) {
-    if (auto alive = entry.mesh.lock()) meshes.push_back(std::move(alive));
+  for (const auto& [cookie, listed] : meshes_) {
+    if (auto alive = listed.mesh.lock()) meshes.push_back(std::move(alive));
   }
   return meshes;
 }
 
-// A process that ends by exit() or by returning from main() without
-// having released its groups leaves in good order: its peers shall not
-// be told that it died. A process that is killed, or calls _exit(), does
-// not come here. Only the process that made the meshes speaks for them.
+// A process that ends by exit(), or by returning from main(), leaves in good order even if it has
+// not released its groups: its peers must not be told that it died. A process that is killed, or
+// calls _exit(), does not come here. A forked child has no part in its parent's meshes.
 [[gnu::destructor]] void say_bye_at_exit() {
   MeshProcess* process = PerProcess<MeshProcess>::existing();
   if (process == nullptr || process->pid_ != getpid()) return;

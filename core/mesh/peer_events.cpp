@@ -26,14 +26,15 @@ void PeerEvents::tell(Notices notices) {
     }
   }
   tell_change(changes_);
+
   for (const Notice& notice : notices) {
     if (notice.told) continue;
     with_reserve([&] {
       const Failure cause = notice.revocation->failure();
       for (const int member :
-          look([&](Known& known) { return known.groups.others(notice.group); })) {
+          look([&](State& state) { return state.groups.others(notice.group); })) {
         if (const auto link =
-                look([&](Known& known) { return known.links[static_cast<size_t>(member)]; })) {
+                look([&](State& state) { return state.links[static_cast<size_t>(member)]; })) {
           link->post(wire::Type::failure, notice.group, &cause);
         }
       }
@@ -43,9 +44,9 @@ void PeerEvents::tell(Notices notices) {
 
 void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
   bool kept = true;
-  change([&](Known& known) -> Notices {
-    if (!known.peers.failed(peer) && !known.groups.detached(topic.group)) {
-      kept = known.inbox.put(peer, topic, std::move(arrival));
+  change([&](State& state) -> Notices {
+    if (!state.peers.failed(peer) && !state.groups.detached(topic.group)) {
+      kept = state.inbox.put(peer, topic, std::move(arrival));
     }
     return {};
   });
@@ -53,15 +54,17 @@ void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
 }
 
 void PeerEvents::on_post(int peer, wire::Type type, uint64_t group, Failure failure) {
+  // Kept outside: the change is repeated if it throws, and the peer leaves only once.
   bool first = false;
-  change([&](Known& known) -> Notices {
-    auto& vote = known.votes[static_cast<size_t>(peer)];
+
+  change([&](State& state) -> Notices {
+    auto& vote = state.votes[static_cast<size_t>(peer)];
     switch (type) {
-      case wire::Type::leave: return known.groups.leave(peer, group);
+      case wire::Type::leave: return state.groups.leave(peer, group);
       case wire::Type::bye:
-        return (first = first || known.peers.leave(peer)) ? known.groups.leave_all(peer)
-                                                          : Notices{};
-      case wire::Type::failure: return known.groups.revoke(peer, group, failure);
+        first = first || state.peers.leave(peer);
+        return first ? state.groups.leave_all(peer) : Notices{};
+      case wire::Type::failure: return state.groups.revoke(peer, group, failure);
       default: break;
     }
     if (!vote) vote = failure;
@@ -71,17 +74,19 @@ void PeerEvents::on_post(int peer, wire::Type type, uint64_t group, Failure fail
 
 void PeerEvents::on_gone(int peer, const std::string& how) { on_lost(peer, how, nullptr, false); }
 
-void PeerEvents::on_lost(int peer, const std::string& how, const Failure* here, bool alone) {
+void PeerEvents::on_lost(
+    int peer, const std::string& how, const Failure* local_failure, bool alone) {
+  // Kept outside: the change is repeated if it throws, and the peer fails only once.
   bool first = false;
-  change([&](Known& known) {
-    return (first = first || known.peers.fail(peer, how)) ? known.groups.fail_all(peer, alone, here)
-                                                          : Notices{};
+  change([&](State& state) {
+    first = first || state.peers.fail(peer, how);
+    return first ? state.groups.fail_all(peer, alone, local_failure) : Notices{};
   });
 }
 
 void PeerEvents::on_death(int peer, const std::string& manner) {
-  const bool left = look([&](Known& known) { return known.peers.left(peer); });
-  // A copy of its socket may be open in a child of it, so that nothing was heard of its death.
+  const bool left = look([&](State& state) { return state.peers.left(peer); });
+  // If a child of the peer has a copy of its socket, the socket has not told of the death.
   on_gone(peer, manner.empty() ? "died" : "died: " + manner);
   log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s",
       name_of_peer(peer, identity(peer).pid).c_str(), manner.empty() ? "" : ": ", manner.c_str());
@@ -91,6 +96,7 @@ bool Inbox::put(int source, const Topic& topic, Arrival&& arrival) {
   Source& from = sources_[static_cast<size_t>(source)];
   const size_t fds = arrival.message.fds.size();
   if (from.messages + 1 > kMaxMessages || from.fds + fds > kMaxFds) return false;
+
   from.unread[topic].push_back(std::move(arrival));
   ++from.messages;
   from.fds += fds;
@@ -101,9 +107,11 @@ std::optional<Arrival> Inbox::take(int source, const Topic& topic) {
   Source& from = sources_[static_cast<size_t>(source)];
   const auto found = from.unread.find(topic);
   if (found == from.unread.end()) return std::nullopt;
+
   std::optional<Arrival> arrival(std::move(found->second.front()));
   found->second.pop_front();
   if (found->second.empty()) from.unread.erase(found);
+
   --from.messages;
   from.fds -= arrival->message.fds.size();
   return arrival;

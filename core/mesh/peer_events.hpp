@@ -1,7 +1,6 @@
-// What has come from the peers of a mesh, and whoever waits for more
-// of it. Events are told by the links: on the monitor thread for
-// processes, on the sending rank's thread for ranks of this process.
-// No lock is held while a revocation or a log callback is called.
+// The events of a mesh's peers, and the waits for them. The links tell of events: on the monitor
+// thread for peers in other processes, on the sending rank's thread for ranks of this process. No
+// lock is held while a revocation or a log callback is called.
 #pragma once
 
 #include <deque>
@@ -13,29 +12,29 @@
 #include "core/mesh/peer_link.hpp"
 
 namespace symm {
-// Messages that arrived and were not yet asked for, by source and topic. What one
-// source may leave unread is bounded.
 struct Arrival {
   Message message;
-  bool fds_lost = false;  // this process was out of descriptors when it came
+  bool fds_lost = false;  // this process was out of descriptors when the message came
 };
 
+// Messages that arrived and that no call has asked for yet, by source and topic. The number of
+// messages that one source may leave unread is bounded.
 class Inbox {
  public:
-  // Far above what ranks in step leave: a few messages
-  // for each call that some thread of theirs is inside.
-  static constexpr size_t kMaxMessages = 4096;  // of one source
+  // Limits for one source, far above what ranks in step leave: a few messages for each call that a
+  // thread of theirs is inside.
+  static constexpr size_t kMaxMessages = 4096;
   static constexpr size_t kMaxFds = 1024;
 
   explicit Inbox(int sources) : sources_(static_cast<size_t>(sources)) {}
 
-  // False if the source has too much unread already; then
-  // nothing is kept, nor is anything when it throws.
+  // False if the source has too much unread already. If it returns false or throws, nothing is
+  // kept.
   bool put(int source, const Topic& topic, Arrival&& arrival);
-  // The oldest on that topic, if any.
+  // The oldest message on that topic, if any.
   std::optional<Arrival> take(int source, const Topic& topic);
-  // One that came from the source with another tag, is of an even sequence, and was not
-  // asked for yet, where none came on `topic`.
+  // The topic of an unread message of the source that differs in its tag, and has an even sequence
+  // number. None if a message has come on `topic`.
   std::optional<Topic> other(int source, const Topic& topic) const;
   void drop_group(uint64_t group);
 
@@ -50,8 +49,9 @@ class Inbox {
 
 class PeerEvents {
  public:
-  struct Known {
-    Known(int rank, int size)
+  // All that is known of the peers.
+  struct State {
+    State(int rank, int size)
         : peers(size),
           groups(rank, size, peers),
           inbox(size),
@@ -62,48 +62,50 @@ class PeerEvents {
     Peers peers;
     Groups groups;
     Inbox inbox;
-    // how connecting went for each; status ok is a yes
+    // Each rank's vote, which says how connecting went; status ok is a yes.
     std::vector<std::optional<Failure>> votes;
     std::vector<std::shared_ptr<PeerLink>> links;  // null: this rank, or not connected yet
   };
 
-  PeerEvents(int rank, int size) : known_(rank, size) {}
+  PeerEvents(int rank, int size) : state_(rank, size) {}
 
   void on_message(int peer, const Topic& topic, Arrival arrival);
-  void on_post(int peer, wire::Type type, uint64_t group, Failure failure);  // as PeerLink::post()
-  // unless it said bye, it failed
+  // The peer has sent a message of the mesh itself, by PeerLink::post().
+  void on_post(int peer, wire::Type type, uint64_t group, Failure failure);
+  // The connection has closed. Unless the peer said bye before, it failed.
   void on_gone(int peer, const std::string& how);
-  // If this rank sees that `alone`, it tells: the peer is to
-  // blame, or what happened here, so that it cannot be heard.
-  void on_lost(int peer, const std::string& how, const Failure* here = nullptr, bool alone = true);
+  // The peer cannot be heard any more: it failed. `local_failure`: the failure of this rank that is the
+  // cause, or null. If `alone`, no other rank sees it, so this rank tells them.
+  void on_lost(
+      int peer, const std::string& how, const Failure* local_failure = nullptr, bool alone = true);
   void on_death(int peer, const std::string& manner);
 
-  // look(Known&) with the lock held.
+  // Calls look(State&) with the lock held.
   template <class Look>
   auto look(Look look) {
     const std::lock_guard lock(mutex_);
-    return look(known_);
+    return look(state_);
   }
-  // change(Known&) with the lock held, which returns what revocations are to be told;
-  // then whoever waits looks again. It may be called a second time, if it throws.
+  // Calls change(State&) with the lock held, tells the notices that it returns, and wakes all
+  // waits. If change() throws for want of memory, it is called a second time.
   template <class Change>
   void change(Change change) {
     tell(with_reserve([&] { return look(std::ref(change)); }));
   }
-  // Until look(Known&) is true; false when the deadline passes first. Throws the
-  // failure of `revocation` (may be null).
+  // Waits until look(State&) is true; false when the deadline passes first. Throws the failure of
+  // `revocation` (may be null).
   template <class Look>
   bool await(const Revocation* revocation, Deadline deadline, Look until) {
     return await_change(changes_, deadline, [&] { return look(until); }, revocation);
   }
-  // Written while the mesh is made, and not any more.
-  const PeerIdentity& identity(int peer) const { return known_.peers.identity(peer); }
+  // Needs no lock: identities are written only while the mesh is made.
+  const PeerIdentity& identity(int peer) const { return state_.peers.identity(peer); }
 
  private:
   void tell(Notices notices);
 
   Word changes_{0};  // grows with every event; receivers sleep on it
   std::mutex mutex_;
-  Known known_;
+  State state_;
 };
 }  // namespace symm

@@ -1,5 +1,5 @@
-// The way from one rank to another: a connection if that is in another process, a call
-// if it is a thread of this one. What comes the other way is told to PeerEvents.
+// The way from one rank to another: a connection if the other rank is in another process, a call if
+// it is a thread of this one. What comes from the other rank is told to PeerEvents.
 #pragma once
 
 #include "core/mesh/mesh.hpp"
@@ -12,31 +12,32 @@ class PeerEvents;
 class PeerLink {
  public:
   virtual ~PeerLink() = default;
-  // As Connection::send(). Descriptors are duplicated.
+  // Connection::send() says what it returns. Descriptors are duplicated.
   virtual fdpass::Sent send(const Topic& topic, std::span<const std::byte> body,
       std::span<const int> fds, Deadline deadline) = 0;
-  // What the mesh itself says: leave, bye, failure or
-  // commit_vote, the last two with a failure. Never waits; what
-  // cannot be sent is dropped, and the peer's deadline remains.
+  // Sends a message of the mesh itself: leave, bye, failure or commit_vote, the last two with a
+  // failure. Never waits; a message that cannot be sent is dropped, and the peer's deadline
+  // remains.
   virtual void post(wire::Type type, uint64_t group, const Failure* failure) noexcept = 0;
-  // Have the peer watch this process's life.
+  // Has the peer watch this process's life.
   virtual void share_life(Deadline) noexcept {}
   virtual void stop() noexcept {}
   virtual bool carries_descriptors() const noexcept { return true; }
-  // As the kernel says now; where it tells of no deaths, whether the connection is
-  // closed. A thread of this process is not.
+  // Whether the peer's process is dead, as the kernel says now. Where the kernel does not tell,
+  // whether the connection is closed. False for a thread of this process.
   virtual bool is_dead() const noexcept { return false; }
-  virtual bool is_dying() const noexcept { return is_dead(); }  // or dead; it may not be known
+  // Whether the peer's process is dying or dead, as far as this process has been told.
+  virtual bool is_dying() const noexcept { return is_dead(); }
 };
 
-// From `rank` to the thread whose events those are.
-std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> of_peer);
-// From `rank` to the process at the other end of the socket. What that says is told to
-// `events`, which know it as joined already.
+// A link from `rank` to the thread of which `peer_events` are the events.
+std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> peer_events);
+// A link from `rank` to the process at the other end of the socket. What that process sends is told
+// to `events`, which must know the peer as joined already.
 std::shared_ptr<PeerLink> link_to_process(
     int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events);
-// The same, on another machine. Who calls it in SecureListener::Admit
-// returns it from there, else it is to be started.
+// A link from `rank` to a process on another machine. It starts the connection; called in
+// SecureListener::Admit, the link has to be returned from there.
 std::shared_ptr<PeerLink> link_to_machine(int rank, int peer,
     const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> events);
 }  // namespace symm

@@ -1,5 +1,5 @@
-// To a rank in another process: a connection, and the packets of wire.hpp on it. On
-// this machine it is a socket that carries descriptors, to another machine TCP.
+// The link to a rank in another process: a connection, and the packets of wire.hpp on it. On one
+// machine the connection is a socket that carries descriptors, to another machine it is TCP.
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -58,14 +58,16 @@ class PacketLink : public PeerLink {
  protected:
   virtual fdpass::Sent carry(
       std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) = 0;
-  // dropped if it cannot be sent at once
+  // Drops the packet if it cannot be sent at once.
   virtual void carry_now(std::span<const std::byte> packet) noexcept = 0;
 
   virtual void watch_life(const Fd&, uint64_t) {}
 
   const char* hear(std::span<const std::byte> bytes, fdpass::Received&& received) {
     wire::Packet packet;
-    if (const char* fault = with_reserve([&] { return wire::decode(bytes, packet); })) return fault;
+    const char* fault = with_reserve([&] { return wire::decode(bytes, packet); });
+    if (fault != nullptr) return fault;
+
     const wire::Header& header = packet.header;
     if (header.source != peer_) return "a packet in another rank's name";
     if (received.fds_cut && received.fds_arrived >= header.nfds) {
@@ -74,8 +76,9 @@ class PacketLink : public PeerLink {
     if (!received.fds_cut && received.fds.size() != header.nfds) {
       return "another number of descriptors than announced";
     }
+
     const std::shared_ptr<PeerEvents> events = events_.lock();
-    if (!events) return nullptr;  // about to be forgotten
+    if (!events) return nullptr;  // the mesh is being destroyed
     switch (header.type) {
       case wire::Type::leave:
       case wire::Type::bye:
@@ -90,6 +93,7 @@ class PacketLink : public PeerLink {
       default:
         if (header.type < wire::Type::first_user) return "it introduced itself twice";
     }
+
     Arrival arrival;
     with_reserve([&] { arrival.message.body.assign(packet.body.begin(), packet.body.end()); });
     arrival.message.fds = std::move(received.fds);
@@ -104,10 +108,11 @@ class PacketLink : public PeerLink {
     if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_gone(peer_, how);
   }
 
-  void lost(const std::string& how) {  // by what is being handled here, if anything is
-    const Failure here = std::current_exception() ? current_failure() : Failure{};
+  // The exception that is being handled, if there is one, is the cause.
+  void lost(const std::string& how) {
+    const Failure local = std::current_exception() ? current_failure() : Failure{};
     if (const auto events = events_.lock()) {
-      events->on_lost(peer_, how, here.status == Status::ok ? nullptr : &here);
+      events->on_lost(peer_, how, local.status == Status::ok ? nullptr : &local);
     }
   }
 
@@ -174,7 +179,7 @@ class SocketLink final : public PacketLink, public Receiver {
   }
 
   Connection connection_;
-  HeldWord held_;  // for the peer
+  HeldWord held_;  // the life word that the peer watches
 };
 
 class TcpLink final : public PacketLink, public SecureConnection::Receiver {
@@ -200,7 +205,13 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
 
   const char* on_frame(std::span<const std::byte> frame) override { return hear(frame, {}); }
 
-  void on_end(bool closed, const std::string& how) override { closed ? gone(how) : lost(how); }
+  void on_end(bool closed, const std::string& how) override {
+    if (closed) {
+      gone(how);
+    } else {
+      lost(how);
+    }
+  }
 
   const std::shared_ptr<SecureConnection> connection_;
 };

@@ -1,4 +1,5 @@
-// To a rank that is a thread of this process: its events happen on our thread.
+// The link to a rank that is a thread of this process. What is sent becomes an event of that rank,
+// on the sending thread.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -29,6 +30,7 @@ class ThreadLink final : public PeerLink {
       Deadline) override {
     const std::shared_ptr<PeerEvents> peer = peer_.lock();
     if (!peer) return fdpass::Sent::closed;
+
     Arrival arrival;
     arrival.message.body.assign(body.begin(), body.end());
     for (const int fd : fds) {
@@ -36,6 +38,7 @@ class ThreadLink final : public PeerLink {
       if (!copy) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
       arrival.message.fds.push_back(std::move(copy));
     }
+
     peer->on_message(rank_, topic, std::move(arrival));
     return fdpass::Sent::done;
   }
@@ -57,7 +60,7 @@ class ThreadLink final : public PeerLink {
 };
 }  // namespace
 
-std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> of_peer) {
-  return std::make_shared<ThreadLink>(rank, std::move(of_peer));
+std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> peer_events) {
+  return std::make_shared<ThreadLink>(rank, std::move(peer_events));
 }
 }  // namespace symm

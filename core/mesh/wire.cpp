@@ -14,8 +14,8 @@
 namespace symm::wire {
 namespace {
 constexpr size_t kHelloSize = 32;
-constexpr size_t kIdentitySize = 78;  // then host and address
-constexpr size_t kAddressSize = 6;    // then name and directory
+constexpr size_t kIdentitySize = 78;  // without host and address, which follow
+constexpr size_t kAddressSize = 6;    // without name and directory, which follow
 
 bool is_name(const std::string& text) {
   return std::all_of(text.begin(), text.end(),
@@ -46,6 +46,7 @@ const char* decode_identity(Reader in, Identity& out) {
   if (host > kMaxName || host > in.left() || in.left() - host > kMaxPath) {
     return "identity of wrong length";
   }
+
   out.host = in.text(host);
   out.address = in.text(in.left());
   if (!is_clean(out.host) || !is_clean(out.address)) return "identity with an impossible name";
@@ -62,8 +63,10 @@ const char* decode_address(Reader in, Address& out) {
   if (name > kMaxName || directory > kMaxPath || in.left() != name + directory) {
     return "address of wrong length";
   }
+
   out.name = in.text(name);
   out.directory = in.text(directory);
+
   // A name with a slash or a dot could lead out of the directory.
   if (!is_name(out.name)) return "address with an impossible name";
   if (!out.directory.empty() && (out.directory.front() != '/' || !is_clean(out.directory))) {
@@ -78,6 +81,7 @@ const char* decode_body(Packet& packet) {
   if (header.nfds != (header.type == Type::life ? 1 : 0)) {
     return "descriptors where none belong, or none where one does";
   }
+
   const Reader in(packet.body);
   switch (header.type) {
     case Type::hello: return decode_hello(in, header, packet.hello);
@@ -99,12 +103,15 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   Reader in(bytes);
   if (in.number<uint32_t>() != kMagic) return "wrong magic";
   if (in.number<uint16_t>() != kVersion) return "another version of the protocol";
+
   Header& header = packet.header;
   in.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag,
       header.sequence);
+
   if (header.length != bytes.size() - kHeaderSize) return "length that is not the packet's";
   if (header.nfds > kMaxFds) return "too many descriptors announced";
   if (header.source >= kMostRanks) return "impossible source rank";
+
   packet.body = bytes.subspan(kHeaderSize);
   return decode_body(packet);
 }
@@ -117,7 +124,8 @@ Buffer encode(Header header, std::span<const std::byte> body) {
   out.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag,
       header.sequence);
   out.bytes(body);
-  // What we would refuse, we do not send: a fault is found where it is made.
+
+  // A packet that a receiver would refuse is not sent, so that a fault is found where it is made.
   Packet check;
   if (const char* why = decode(out.bytes_, check)) {
     throw Error(Status::invalid_argument, format("packet not sent: %s", why));

@@ -1,7 +1,6 @@
-// The form of everything that one rank sends to another before memory
-// is shared: packets on sockets and records in the store. One function
-// decodes them all, from a private copy, and refuses whatever is not
-// exactly as written here. It is fuzzed (tests/fuzz/wire_fuzz.cpp).
+// The form of all that one rank sends to another before memory is shared: packets on sockets, and
+// records in the store. One function decodes them all, from a private copy, and refuses anything
+// that is not exactly as written here. It is fuzzed (tests/fuzz/wire_fuzz.cpp).
 //
 // A packet is a header of 40 bytes, little-endian, and a body:
 //    0  u32 magic      4  u16 version    6  u16 type
@@ -20,20 +19,21 @@ inline constexpr size_t kHeaderSize = 40;
 inline constexpr size_t kMaxBody = 4096;
 inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;
 inline constexpr size_t kMaxFds = fdpass::kMaxFds;
-inline constexpr size_t kMaxName = 64;    // of a socket
-inline constexpr size_t kMaxPath = 1024;  // of a directory, or a name of DNS
+inline constexpr size_t kMaxName = 64;    // bytes of a socket's name
+inline constexpr size_t kMaxPath = 1024;  // bytes of a directory's path, or of a name of DNS
 
 enum class Type : uint16_t {
   hello = 1,  // first packet on a connection: Hello
   leave = 2,  // the source left `group`; no body
   bye = 3,    // the source left all groups and will close; no body
-  // `group` is revoked: Failure, at the moment `tag`. In the store: this rank failed to come
+  // On a connection, `group` is revoked: Failure, noticed at the time `tag`. In the store, the
+  // source failed to come.
   failure = 4,
-  commit_vote = 5,  // how connecting went: Failure, of which status may be ok
+  commit_vote = 5,  // how connecting went: Failure, whose status may be ok
   identity = 6,     // store record: Identity
   address = 7,      // store record: Address
   life = 8,         // the source holds word `tag` of the descriptor; no body
-  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects
+  // Values of MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects.
   first_user = 16,
   last_user = 63,
 };
@@ -48,8 +48,8 @@ struct Header {
   uint64_t sequence = 0;
 };
 
-// Whose connection this is. Nonce and name tell apart groups, the cookie (drawn by the
-// source for this mesh) impostors and leftovers.
+// The rank that opened a connection. Nonce and name tell groups apart. The cookie, which the source
+// drew for this mesh, tells the rank from impostors and from processes of an earlier job.
 struct Hello {
   uint64_t nonce = 0;
   uint64_t name_hash = 0;
@@ -58,28 +58,30 @@ struct Hello {
   uint32_t size = 0;
 };
 
+// The first record that a rank publishes of itself.
 struct Identity {
   std::array<std::byte, 16> process{};
   uint64_t cookie = 0;
-  uint64_t nonce = 0;  // rank 0's counts
+  uint64_t nonce = 0;  // that of rank 0 becomes the mesh's
   uint64_t name_hash = 0;
   int64_t pid = 0;
   uint64_t start_time = 0;     // field 22 of /proc/<pid>/stat, 0 if unknown
   uint64_t pid_namespace = 0;  // inode, 0 if unknown; pids compare only within one
-  uint64_t machine = 0;        // ranks that have the same can meet by a socket in a directory
+  uint64_t machine = 0;        // ranks with equal values can meet by a socket in a directory
   uint32_t size = 0;
-  std::string host;     // its name, for people
-  std::string address;  // by which other machines reach it
+  std::string host;     // the machine's name, for messages
+  std::string address;  // by which other machines reach this one
 };
 
+// The sockets by which others connect to a rank.
 struct Address {
-  std::string name;       // of the socket; "" when nobody needs to connect to this rank
+  std::string name;       // the socket's name; "" when nobody needs to connect to this rank
   std::string directory;  // "" unless this rank made a fresh one for its machine
-  // for ranks of other machines; 0 when none of them needs to connect to this rank
+  // The port for ranks of other machines; 0 when none of them needs to connect to this rank.
   uint16_t port = 0;
 };
 
-// Which of the parts is filled depends on header.type; `body` points into the packet.
+// A decoded packet. header.type says which of the records is filled; `body` points into the packet.
 struct Packet {
   Header header;
   std::span<const std::byte> body;
@@ -93,8 +95,8 @@ struct Packet {
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
 
 using Buffer = std::vector<std::byte>;
-// length is taken from the body. Throws Error(invalid_argument)
-// for a body or nfds that decode() would refuse.
+// Writes a packet; header.length is taken from the body. Throws Error(invalid_argument) for a body
+// or nfds that decode() would refuse.
 Buffer encode(Header header, std::span<const std::byte> body = {});
 Buffer encode(Header header, const Hello& hello);
 Buffer encode(Header header, const Failure& failure);

@@ -23,6 +23,7 @@
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/mesh/commit_vote.hpp"
 #include "core/mesh/groups.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/mesh_process.hpp"
@@ -38,17 +39,17 @@
 
 namespace symm {
 namespace {
-using Known = PeerEvents::Known;
+using State = PeerEvents::State;
 
-// Processes of one kernel that see one /tmp can
-// meet in a directory; what met in one can anyway.
+// A number that is equal for ranks that can meet in a directory: processes of one kernel that see
+// one /tmp. If the ranks met in a directory of the store, they can anyway.
 uint64_t machine_of(const Store& store) {
   struct stat place{};
-  const bool known = store.directory().empty() && stat("/tmp", &place) == 0;
-  if (!known && store.directory().empty() && errno != ENOENT && errno != EACCES) {
+  const bool has_tmp = store.directory().empty() && stat("/tmp", &place) == 0;
+  if (!has_tmp && store.directory().empty() && errno != ENOENT && errno != EACCES) {
     throw system_error(errno, "stat", "/tmp");
   }
-  return mix(fnv1a(process::boot_id()), known ? mix(place.st_dev, place.st_ino) : 0);
+  return mix(fnv1a(process::boot_id()), has_tmp ? mix(place.st_dev, place.st_ino) : 0);
 }
 }  // namespace
 
@@ -73,28 +74,32 @@ std::shared_ptr<Mesh> Wireup::run() {
   } catch (...) {
     mine = current_failure();
   }
-  // The others take a rank for dead that turned them away.
-  const bool said_dead = mine.status == Status::peer_failed && mine.rank == rank_;
-  if (said_dead && listener_ && listener_->trouble().status != Status::ok) {
+
+  // Ranks that this one refused take it for dead. If it refused them because something failed here,
+  // it reports that.
+  const bool taken_for_dead = mine.status == Status::peer_failed && mine.rank == rank_;
+  if (taken_for_dead && listener_ && listener_->trouble().status != Status::ok) {
     mine = listener_->trouble();
   }
   if (mine.status != Status::ok) mine = blamed(std::move(mine), rank_, getpid());
+
   if (listener_) {
     listener_->close_pending();
     mesh_->rejected_ = listener_->refused();
   }
-  if (of_machines_) {
-    of_machines_->stop();
-    mesh_->rejected_ += of_machines_->refused();
+  if (tcp_listener_) {
+    tcp_listener_->stop();
+    mesh_->rejected_ += tcp_listener_->refused();
   }
   if (mine.status == Status::ok) listener_.reset();
   spare_.reset();
+
   Failure worst;
   try {
     worst = commit_vote(events_, records_, rank_, size_, mesh_->nonce_, mine, deadline_);
   } catch (...) {
     const Failure own = blamed(current_failure(), rank_, getpid());
-    // the others may be in the group already, which has that number
+    // The others may have made the group already. Its number is the nonce.
     mesh_->broadcast_failure(mesh_->nonce_, own);
     throw Error(own);
   }
@@ -103,25 +108,27 @@ std::shared_ptr<Mesh> Wireup::run() {
 }
 
 bool Wireup::joined(int rank) const {
-  return events_.look([&](Known& known) { return known.joined(rank); });
+  return events_.look([&](State& state) { return state.joined(rank); });
 }
 
 void Wireup::look_for_failures() {
-  const std::optional<Failure> bad = events_.look([](Known& known) -> std::optional<Failure> {
-    for (const auto& vote : known.votes) {
+  const std::optional<Failure> bad = events_.look([](State& state) -> std::optional<Failure> {
+    for (const auto& vote : state.votes) {
       if (vote && vote->status != Status::ok) return vote;
     }
     return std::nullopt;
   });
   if (bad) throw Error(*bad);
+
   for (int rank = 0; rank < size_; ++rank) {
     const wire::Identity& theirs = identity(rank);
     if (rank == rank_ || theirs.size == 0 || joined(rank)) continue;
     if (auto failure = records_.failure_of(rank, Deadline::after_ms(1))) {
       throw Error(std::move(*failure));
     }
-    // A rank that introduced itself and died since: nothing but its process could tell us.
-    if (!near(rank) || theirs.start_time == 0 || theirs.pid_namespace == 0 ||
+
+    // A rank that introduced itself and then died left no failure: only its process can tell.
+    if (!on_this_machine(rank) || theirs.start_time == 0 || theirs.pid_namespace == 0 ||
         theirs.pid_namespace != pid_namespace()) {
       continue;
     }
@@ -141,9 +148,11 @@ wire::Identity Wireup::describe_self() const {
     self.nonce = process::random64();
   }
   self.name_hash = name_hash_;
+
   self.pid = getpid();
   self.start_time = process::start_time_of(self.pid);
   self.pid_namespace = pid_namespace();
+
   self.machine = machine_of(store_);
   self.host = host_name();
   self.address = store_.address().empty() ? self.host : store_.address();
@@ -167,8 +176,10 @@ void Wireup::check(int rank, const wire::Identity& theirs) const {
 void Wireup::introduce() {
   mesh_->cookie_ = MeshProcess::current().enter(mesh_, mesh_->events_);
   SYMM_POINT("wireup.introduce");
-  const wire::Identity self = identities_[static_cast<size_t>(rank_)] = describe_self();
+  const wire::Identity self = describe_self();
+  identities_[static_cast<size_t>(rank_)] = self;
   records_.publish(Kind::identity, wire::Type::identity, self);
+
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     const wire::Packet packet =
@@ -179,9 +190,10 @@ void Wireup::introduce() {
     check(rank, packet.identity);
     identities_[static_cast<size_t>(rank)] = packet.identity;
   }
+
   mesh_->nonce_ = identity(0).nonce;
   events_.look(
-      [&](Known& known) { known.peers.join(rank_, {self.pid, self.process, true, false}); });
+      [&](State& state) { state.peers.join(rank_, {self.pid, self.process, true, false}); });
 }
 
 // ---- open
@@ -189,8 +201,10 @@ void Wireup::introduce() {
 void Wireup::enter_directory() {
   directory_ = store_.directory();
   if (!directory_.empty()) return;
+
+  // The first rank of this machine makes the directory.
   int first = 0;
-  while (!near(first)) {
+  while (!on_this_machine(first)) {
     ++first;
   }
   if (rank_ == first) {
@@ -198,6 +212,8 @@ void Wireup::enter_directory() {
     directory_ = made_->path();
     return;
   }
+
+  // The other ranks enter it.
   directory_ =
       records_.fetch(Kind::address, first, [this] { look_for_failures(); }).address.directory;
   const size_t slash = directory_.rfind('/');
@@ -214,27 +230,31 @@ void Wireup::enter_directory() {
 }
 
 void Wireup::open() {
-  bool alone = true;     // all ranks are threads of one process
-  bool by_file = false;  // some of this machine are not
-  bool awaited = false;
-  bool awaited_from_afar = false;
+  // A rank connects to the ranks before it, so this one awaits those after it.
+  bool one_process = true;       // all ranks are threads of one process
+  bool needs_directory = false;  // some ranks are other processes of this machine
+  bool awaits_local = false;     // some of these connect to this rank
+  bool awaits_remote = false;    // some ranks of other machines do
   for (int rank = 0; rank < size_; ++rank) {
-    if (identity(rank).process != identity(0).process) alone = false;
-    by_file = by_file || (near(rank) && !same_process(rank));
-    awaited = awaited || (rank > rank_ && near(rank) && !same_process(rank));
-    awaited_from_afar = awaited_from_afar || (rank > rank_ && !near(rank));
+    const bool is_local = on_this_machine(rank) && !same_process(rank);
+    one_process = one_process && identity(rank).process == identity(0).process;
+    needs_directory = needs_directory || is_local;
+    awaits_local = awaits_local || (rank > rank_ && is_local);
+    awaits_remote = awaits_remote || (rank > rank_ && !on_this_machine(rank));
   }
-  if (alone) return;
-  if (by_file) enter_directory();
+  if (one_process) return;
+
+  if (needs_directory) enter_directory();
   mesh_->met_in_ = directory_.substr(0, directory_.rfind('/'));
   SYMM_POINT("wireup.listen");
+
   wire::Address address;
-  if (awaited) {
+  if (awaits_local) {
     address.name = format("r%d-%016lx", rank_, process::random64());
     listener_ = std::make_unique<HelloListener>(directory_, address.name);
   }
-  if (awaited_from_afar) listen_to_machines();
-  if (of_machines_) address.port = of_machines_->port();
+  if (awaits_remote) listen_to_machines();
+  if (tcp_listener_) address.port = tcp_listener_->port();
   if (made_) address.directory = directory_;
   records_.publish(Kind::address, wire::Type::address, address);
 }
@@ -252,9 +272,10 @@ void Wireup::join() {
   }
   join_by_accepting();
   SYMM_POINT("wireup.join");
-  // Only now: descriptors on their way to ranks that are not
-  // accepting yet could use up what the kernel allows a user.
-  for (const auto& link : events_.look([](Known& known) { return known.links; })) {
+
+  // Life words are shared last: descriptors on their way to ranks that do not read yet could use up
+  // the number that the kernel allows a user to have in flight.
+  for (const auto& link : events_.look([](State& state) { return state.links; })) {
     if (link) link->share_life(deadline_);
   }
 }
@@ -271,34 +292,36 @@ void Wireup::join_thread(int rank) {
   const std::shared_ptr<PeerEvents> other = MeshProcess::current().find(identity(rank).cookie);
   if (!other) throw died(rank, format("rank %d gave up", rank));
   const auto link = link_to_thread(rank_, other);
-  events_.look([&](Known& known) {
-    known.peers.join(rank, {getpid(), identity(rank).process, true, false});
-    known.links[static_cast<size_t>(rank)] = link;
+  events_.look([&](State& state) {
+    state.peers.join(rank, {getpid(), identity(rank).process, true, false});
+    state.links[static_cast<size_t>(rank)] = link;
   });
 }
 
 void Wireup::join_process(int rank, PeerFd socket, PeerProcess process) {
   const PeerIdentity peer{
       process.pid, identity(rank).process, false, static_cast<bool>(process.pidfd)};
-  events_.look([&](Known& known) { known.peers.join(rank, peer); });
+  events_.look([&](State& state) { state.peers.join(rank, peer); });
   auto link = link_to_process(rank_, rank, std::move(socket), std::move(process), mesh_->events_);
-  events_.look([&](Known& known) { known.links[static_cast<size_t>(rank)] = std::move(link); });
+  events_.look([&](State& state) { state.links[static_cast<size_t>(rank)] = std::move(link); });
 }
 
 void Wireup::join_by_dialling(int rank) {
   const int64_t pid = identity(rank).pid;
   const wire::Packet record = records_.fetch(Kind::address, rank, [this] { look_for_failures(); });
-  const bool by_name = near(rank) && !record.address.name.empty();
+  const bool by_name = on_this_machine(rank) && !record.address.name.empty();
   if (record.header.type != wire::Type::address ||
-      (!by_name && (near(rank) || record.address.port == 0))) {
+      (!by_name && (on_this_machine(rank) || record.address.port == 0))) {
     throw Error({Status::mismatch, rank, pid, format("rank %d published no socket", rank)});
   }
-  if (!near(rank)) return join_machine(rank, record.address.port);
+  if (!on_this_machine(rank)) return join_machine(rank, record.address.port);
+
   PeerFd socket;
   PeerProcess process;
   try {
     const auto connected = [&] {
-      return static_cast<bool>(socket = dial(directory_, record.address.name));
+      socket = dial(directory_, record.address.name);
+      return static_cast<bool>(socket);
     };
     if (!retry_until(connected, deadline_)) records_.throw_missing({rank});
     SYMM_POINT("wireup.dial");
@@ -307,11 +330,12 @@ void Wireup::join_by_dialling(int rank) {
     if (error.status() != Status::peer_failed) throw;
     throw died(rank, name_of_peer(rank, pid) + " died");
   }
+
+  // The hello is the first packet on the socket, so there is room for it. If the peer has gone, the
+  // vote will miss it.
   const Bytes packet = hello();
-  // Nothing was sent on it before, so it has room; if
-  // the other has gone, its silence in the vote tells.
-  const auto said = [&] { return fdpass::send(socket.get(), packet, {}) != fdpass::Sent::crowded; };
-  if (!retry_until(said, deadline_)) records_.throw_missing({rank});
+  const auto sent = [&] { return fdpass::send(socket.get(), packet, {}) != fdpass::Sent::crowded; };
+  if (!retry_until(sent, deadline_)) records_.throw_missing({rank});
   join_process(rank, std::move(socket), std::move(process));
 }
 
@@ -321,19 +345,20 @@ Bytes Wireup::hello() const {
           static_cast<uint32_t>(size_)});
 }
 
-// ---- other machines: connections that the monitor makes, and whose failure is the peer's
+// ---- other machines. The monitor makes the connections; one that fails is a failure of the peer.
 
 namespace {
+// Makes the peer known to the events before its link exists, for frames may come at once.
 std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer,
     const wire::Identity& theirs, const std::shared_ptr<SecureConnection>& connection,
     std::weak_ptr<PeerEvents> weak) {
   connection->set_host(theirs.host + " (" + theirs.address + ")");
-  events.look([&](Known& known) {
-    known.peers.join(peer, {theirs.pid, theirs.process, false, false, theirs.host});
+  events.look([&](State& state) {
+    state.peers.join(peer, {theirs.pid, theirs.process, false, false, theirs.host});
   });
   auto link = link_to_machine(rank, peer, connection, std::move(weak));
-  events.change([&](Known& known) -> Notices {
-    known.links[static_cast<size_t>(peer)] = link;
+  events.change([&](State& state) -> Notices {
+    state.links[static_cast<size_t>(peer)] = link;
     return {};
   });
   return link;
@@ -352,20 +377,23 @@ void Wireup::listen_to_machines() {
         packet.header.type != wire::Type::hello) {
       return nullptr;
     }
+
     const wire::Hello& hello = packet.hello;
     const int rank = static_cast<int>(hello.rank);
     if (hello.size != static_cast<uint32_t>(size) || rank <= this_rank) return nullptr;
+
     const wire::Identity& theirs = identities[hello.rank];
     const bool awaited = hello.nonce == nonce && hello.name_hash == name &&
                          hello.cookie == theirs.cookie &&
                          theirs.machine != identities[static_cast<size_t>(this_rank)].machine;
-    if (!awaited || events->look([&](Known& known) { return known.joined(rank); })) return nullptr;
+    if (!awaited || events->look([&](State& state) { return state.joined(rank); })) return nullptr;
     return std::dynamic_pointer_cast<SecureConnection::Receiver>(
         enter_machine(*events, this_rank, rank, theirs, connection, weak));
   };
-  of_machines_ = std::make_shared<SecureListener>(
+
+  tcp_listener_ = std::make_shared<SecureListener>(
       identity(rank_).address, 0, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
-  of_machines_->start();
+  tcp_listener_->start();
 }
 
 void Wireup::join_machine(int rank, uint16_t port) {
@@ -381,9 +409,10 @@ bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
   const int rank = static_cast<int>(hello.rank);
   if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ ||
       hello.size != static_cast<uint32_t>(size_) || rank <= rank_ || same_process(rank) ||
-      !near(rank) || joined(rank) || hello.cookie != identity(rank).cookie) {
+      !on_this_machine(rank) || joined(rank) || hello.cookie != identity(rank).cookie) {
     return false;
   }
+
   SYMM_POINT("wireup.admit");
   PeerProcess process = identify(socket.get());
   join_process(rank, std::move(socket), std::move(process));
@@ -399,13 +428,16 @@ void Wireup::join_by_accepting() {
     }
     if (missing.empty()) return;
     if (deadline_.expired()) records_.throw_missing(std::move(missing));
+
     const Deadline until = std::min(next_look, deadline_);
-    if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); })) {
+    if (std::any_of(
+            missing.begin(), missing.end(), [this](int rank) { return on_this_machine(rank); })) {
       listener_->admit(
           until, [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
     } else {
-      events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
+      events_.await(nullptr, until, [&](State& state) { return state.joined(missing.front()); });
     }
+
     if (!next_look.expired()) continue;
     look_for_failures();
     next_look = Deadline::after_ms(WireupRecords::kSliceMs);
@@ -415,124 +447,5 @@ void Wireup::join_by_accepting() {
 std::shared_ptr<Mesh> Mesh::connect(
     Store& store, int rank, int size, const std::string& name, Deadline deadline) {
   return Wireup(store, rank, size, name, deadline).run();
-}
-
-namespace {
-int severity(const Failure& failure) noexcept {
-  switch (failure.status) {
-    case Status::ok: return 0;
-    case Status::timeout: return 1;
-    case Status::peer_failed: return 2;
-    default: return 3;
-  }
-}
-
-// Of two failures the one nearer to the cause: a rank that ran out of something
-// explains a rank that is missing. Among equals, the lowest rank.
-const Failure& worse(const Failure& a, const Failure& b) noexcept {
-  if (severity(a) != severity(b)) return severity(a) > severity(b) ? a : b;
-  return a.rank <= b.rank ? a : b;
-}
-
-Failure vote_of(
-    int rank, PeerEvents& events, WireupRecords& records, uint64_t group, Deadline deadline) {
-  const bool joined = events.look([&](Known& known) { return known.joined(rank); });
-  const auto is_gone = [&] { return events.look([&](Known& known) { return known.gone(rank); }); };
-  std::optional<Failure> vote;
-  const auto voted_or_gone = [&](Known& known) {
-    vote = known.votes[static_cast<size_t>(rank)];
-    // Who could not vote tells the group that it failed.
-    const auto said = known.gone(rank) ? std::nullopt : known.groups.failure(rank, group);
-    if (!vote && said && said->rank == rank) vote = said;
-    // Who had all votes is in the group already, and has waited for this rank there.
-    bool is_over = false;
-    for (int peer = 0; peer < static_cast<int>(known.votes.size()); ++peer) {
-      const auto failure = known.gone(peer) ? std::nullopt : known.groups.failure(peer, group);
-      is_over = is_over || (failure && failure->status == Status::timeout);
-    }
-    return vote || known.gone(rank) || is_over;
-  };
-  // If it failed before it was connected, which a thread of this process can be after
-  // it has voted, its word is in the store.
-  for (bool heard = !joined;;) {
-    heard = heard ||
-            events.await(nullptr, std::min(deadline, Deadline::after_ms(WireupRecords::kSliceMs)),
-                voted_or_gone);
-    if (vote) return *vote;
-    try {
-      if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) {
-        return *failure;
-      }
-    } catch (const Error&) {
-      // A rank that died while it voted was heard by some, who went on and left. The
-      // store tells of those that left; the death is the cause.
-      if (!joined || !is_gone()) throw;
-      break;
-    }
-    if (heard || deadline.expired()) break;
-  }
-  if (!joined) return {};
-  const int64_t pid = events.identity(rank).pid;
-  const std::string name = name_of_peer(rank, pid, events.identity(rank).host);
-  if (!is_gone()) {
-    return {Status::timeout, rank, pid,
-        name + format(" did not finish connecting within %lu ms", records.allowed_ms())};
-  }
-  const std::string how = events.look([&](Known& known) {
-    return known.peers.failed(rank) ? known.peers.failure(rank, rank).message : "";
-  });
-  const bool died = how.empty() || how.starts_with(name + " died");
-  return {Status::peer_failed, rank, pid,
-      (died ? name + " died" : how) + " while the group was being formed"};
-}
-}  // namespace
-
-Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group,
-    const Failure& mine, Deadline deadline) {
-  const bool well = mine.status == Status::ok;
-  const auto links = [&] {
-    return with_reserve([&] { return events.look([](Known& known) { return known.links; }); });
-  };
-  if (!well) records.publish_failure(mine);
-  for (const auto& link : links()) {
-    if (link) link->post(wire::Type::commit_vote, 0, &mine);
-  }
-  SYMM_POINT("wireup.voted");
-  Failure worst = mine;
-  Deadline patience = std::max(deadline, Deadline::after_ms(2 * WireupRecords::kLookMs));
-  if (!well) patience = std::min(patience, Deadline::after_ms(WireupRecords::kPatienceMs));
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer == rank) continue;
-    Failure theirs;
-    try {
-      theirs = vote_of(peer, events, records, group, patience);
-    } catch (...) {
-      theirs = current_failure();
-    }
-    // Having failed, this rank takes only news from others,
-    // not their silence, nor that it cannot hear them.
-    const bool silence =
-        !well && (theirs.rank < 0 || (theirs.status == Status::timeout && theirs.rank == peer));
-    if (!silence) worst = worse(worst, theirs);
-  }
-  // Others may still be on the way to this rank, and find it gone.
-  if (!well || worst.status == Status::ok) return worst;
-  records.publish_failure(worst);
-  Failure told = worst;
-  told.when_ns = 1;  // before anything that may have happened in the group
-  for (const auto& link : links()) {
-    if (link) link->post(wire::Type::failure, group, &told);
-  }
-  if (worst.status != Status::peer_failed) return worst;
-  // One that turned this rank away for want of descriptors
-  // learns by that that it cannot do without, and says so.
-  try {
-    if (const auto said =
-            records.failure_of(worst.rank, Deadline::after_ms(5 * WireupRecords::kSliceMs))) {
-      return worse(*said, worst);
-    }
-  } catch (const Error&) {  // it is dead
-  }
-  return worst;
 }
 }  // namespace symm

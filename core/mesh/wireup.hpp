@@ -1,6 +1,8 @@
-// The making of a mesh, top to bottom: introduce (who are the ranks),
-// open (a socket for those who must connect to us), join (threads by
-// the process's list, processes by sockets), and the commit vote.
+// How a mesh is made. The steps, from top to bottom:
+//   1. introduce: the ranks publish who they are;
+//   2. open: a rank makes a socket for the ranks that must connect to it;
+//   3. join: threads find each other by the process's list, processes by sockets;
+//   4. the commit vote.
 #pragma once
 
 #include "core/mesh/hello_listener.hpp"
@@ -37,13 +39,14 @@ class Wireup {
 
   const wire::Identity& identity(int rank) const { return identities_[static_cast<size_t>(rank)]; }
   bool same_process(int rank) const { return identity(rank).process == identity(rank_).process; }
-  // can meet by a socket
-  bool near(int rank) const { return identity(rank).machine == identity(rank_).machine; }
+  // Whether the rank can be met by a socket in a directory.
+  bool on_this_machine(int rank) const { return identity(rank).machine == identity(rank_).machine; }
   bool joined(int rank) const;
-  // Throws if some rank is known to have failed: by its vote, by its record in the
-  // store, or because its process is gone.
+  // Throws if a rank is known to have failed: by its vote, by its record in the store, or because
+  // its process is gone.
   void look_for_failures();
-  Error died(int rank, const std::string& how);  // or its failure, if it left one in the store
+  // The failure that the rank left in the store, else that it died.
+  Error died(int rank, const std::string& how);
 
   Store& store_;
   const int rank_;
@@ -53,19 +56,13 @@ class Wireup {
   WireupRecords records_;
   const std::shared_ptr<Mesh> mesh_;
   PeerEvents& events_;
-  std::vector<wire::Identity> identities_;  // size 0: not known yet
-  std::string directory_;
-  // by the first rank of this machine, because the store has none
+  std::vector<wire::Identity> identities_;  // by rank; one whose `size` is 0 is not known yet
+  std::string directory_;                   // the directory of sockets
+  // The directory, if the store has none: the first rank of this machine makes it.
   std::unique_ptr<SharedDirectory> made_;
-  std::unique_ptr<HelloListener> listener_;
-  std::shared_ptr<SecureListener> of_machines_;
-  PeerFd spare_;  // a descriptor for the vote, in which a rank that has run out of them says so
+  std::unique_ptr<HelloListener> listener_;       // for ranks of this machine
+  std::shared_ptr<SecureListener> tcp_listener_;  // for ranks of other machines
+  // Given up before the vote, so that a rank that has run out of descriptors can vote so.
+  PeerFd spare_;
 };
-
-// The last step of making a mesh: each rank tells all others how connecting went, so
-// that it went well on all or on none. Returns the worst of all, the same on all ranks;
-// status ok if all are well. Never throws for what others did. Those that are in
-// `group`, which is to be made of all, are told of a failure as one that came first.
-Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group,
-    const Failure& mine, Deadline deadline);
 }  // namespace symm

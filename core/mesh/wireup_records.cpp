@@ -23,7 +23,8 @@ Failure failure_in(const wire::Packet& packet, int rank) {
   return failure;
 }
 
-// What peers send takes the last descriptor for a moment. Not what another rank has failed for.
+// Whether this process is out of descriptors for now: a packet of a peer may take the last one for
+// a moment. False for a failure of another rank.
 bool is_out_of_descriptors(const Error& error) {
   if (error.failure().rank >= 0) return false;
   return error.failure().os_error == EMFILE || error.failure().os_error == ENFILE;
@@ -45,8 +46,10 @@ std::string WireupRecords::key(Kind kind, int rank) const {
 void WireupRecords::publish_failure(const Failure& failure) {
   const wire::Header header{.type = wire::Type::failure, .source = static_cast<uint16_t>(rank_)};
   const wire::Buffer packet = with_reserve([&] { return wire::encode(header, failure); });
+
   for (const Kind kind : {Kind::commit_vote, Kind::identity, Kind::address}) {
     if (kind != Kind::commit_vote && published_[static_cast<int>(kind)]) continue;
+
     const auto set = [&] {
       try {
         with_reserve(
@@ -57,22 +60,24 @@ void WireupRecords::publish_failure(const Failure& failure) {
         return false;
       }
     };
+
     try {
       if (!retry_until(set, Deadline::after_ms(kPatienceMs))) break;
     } catch (...) {
-      break;  // a store that has failed: the others find out by it or by their deadline
+      break;  // the store has failed: the others notice that, or their deadline passes
     }
   }
 }
 
-// A store may tell that a rank has gone. It cannot know whether that rank died, or gave
-// up for a reason that it left there.
+// Reads a record. If the store says that a rank has gone, this looks whether that rank left a
+// failure in the store: the store itself cannot tell a rank that died from one that gave up.
 Bytes WireupRecords::read(Kind kind, int rank, Deadline deadline) {
   try {
     return store_.get(key(kind, rank), deadline);
   } catch (const Error& error) {
     const int gone = error.failure().rank;
     if (error.status() != Status::peer_failed || gone < 0 || gone >= size_ || gone == rank_) throw;
+
     wire::Packet packet;
     Bytes value;
     try {
@@ -116,6 +121,7 @@ std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline 
     if (error.status() == Status::timeout) return std::nullopt;
     throw;
   }
+
   wire::Packet packet;
   const char* fault = wire::decode(value, packet);
   if (fault == nullptr && packet.header.source != rank) fault = "another rank's record";
@@ -123,7 +129,7 @@ std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline 
     throw Error({Status::mismatch, rank, 0,
         format("rank %d published something else than a record: %s", rank, fault)});
   }
-  packet.body = {};  // lies in `value`
+  packet.body = {};  // it points into `value`, which goes out of scope
   return packet;
 }
 
@@ -135,6 +141,7 @@ wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void(
       if (found->header.type == wire::Type::failure) throw Error(failure_in(*found, rank));
       return *found;
     }
+
     if (deadline_.expired()) {
       std::vector<int> missing{rank};
       for (int other = rank + 1; other < size_; ++other) {

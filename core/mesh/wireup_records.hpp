@@ -1,6 +1,6 @@
-// What ranks write in the store for each other while a mesh is
-// made. A rank that fails says so under every key that the others
-// may be waiting for, so none of them waits for its deadline.
+// The records that ranks write in the store for each other while a mesh is made. A rank that fails
+// says so under every key that the others may be waiting for, so that none of them waits for its
+// deadline.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ class WireupRecords {
   enum class Kind {
     identity,
     address,
-    commit_vote  // of a rank that failed
+    commit_vote  // written only by a rank that failed
   };
   WireupRecords(Store& store, int rank, int size, Deadline deadline);
 
@@ -24,24 +24,23 @@ class WireupRecords {
     published_[static_cast<int>(kind)] = true;
   }
   void publish_failure(const Failure& failure);
-  // Another rank's record. Throws its failure if it failed,
-  // Error(timeout) naming all ranks that are missing. `look` is called
-  // from time to time, and throws if some rank is known to have failed.
+  // Waits for another rank's record. Throws the failure of that rank if it failed, Error(timeout)
+  // naming all ranks that are missing. `look` is called from time to time, and throws if a rank is
+  // known to have failed.
   wire::Packet fetch(Kind kind, int rank, const std::function<void()>& look);
   std::optional<Failure> failure_of(int rank, Deadline deadline);
   [[noreturn]] void throw_missing(std::vector<int> missing) const;
   uint64_t allowed_ms() const noexcept { return allowed_ms_; }
 
-  // enough for a store to answer about a key that is there
-  static constexpr uint64_t kLookMs = 20;
+  static constexpr uint64_t kLookMs = 20;    // enough for a store to answer if it has the key
   static constexpr uint64_t kSliceMs = 100;  // between two looks for ranks that failed
-  // how long a rank that failed waits to hear whether it was the first
+  // How long a rank that failed waits to hear whether another failed first.
   static constexpr uint64_t kPatienceMs = 1'000;
 
  private:
   std::string key(Kind kind, int rank) const;
   Bytes read(Kind kind, int rank, Deadline deadline);
-  // nothing if it is not there in time
+  // Nothing if the record is not there in time.
   std::optional<wire::Packet> packet(Kind kind, int rank, Deadline deadline);
 
   Store& store_;

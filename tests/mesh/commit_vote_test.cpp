@@ -1,4 +1,6 @@
 // What a rank concludes from the votes of the others, and from their silence.
+#include "core/mesh/commit_vote.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +15,6 @@
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_link.hpp"
 #include "core/mesh/wire.hpp"
-#include "core/mesh/wireup.hpp"
 #include "core/mesh/wireup_records.hpp"
 #include "core/socket/fdpass.hpp"
 #include "tests/support/test.hpp"
@@ -49,12 +50,12 @@ struct Link final : PeerLink {
 // rank 2 have not; what it concludes, and tells rank 1.
 struct Votes {
   Votes() {
-    events.look([this](PeerEvents::Known& known) {
+    events.look([this](PeerEvents::State& state) {
       for (const int peer : {1, 2}) {
-        known.peers.join(peer, {100 + peer, {}, false, true});
-        known.links[static_cast<size_t>(peer)] = links[peer] = std::make_shared<Link>();
+        state.peers.join(peer, {100 + peer, {}, false, true});
+        state.links[static_cast<size_t>(peer)] = links[peer] = std::make_shared<Link>();
       }
-      known.votes[1] = Failure{};
+      state.votes[1] = Failure{};
     });
   }
 
