@@ -40,7 +40,7 @@ void check_ranks(const BootstrapConfig& config) {
   }
 }
 
-// Rank and size as configured, else as the launcher says.
+// Takes rank and size from the configuration, else from the launcher.
 void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapResult& result) {
   result.rank = config.size > 0 ? config.rank : launch.rank;
   result.size = config.size > 0 ? config.size : launch.size;
@@ -50,14 +50,16 @@ void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapRe
   }
 }
 
-// A PMIx server is asked where nothing else tells how many ranks there are, or, of
-// ranks on several machines, where they meet.
+// The launch that the environment describes. A PMIx server is asked if nothing else tells how many
+// ranks there are, or where ranks on several machines meet (`for_place`).
 Launch launch_of_process(const BootstrapConfig& config, bool for_place, Deadline deadline) {
   Launch launch = parse_environment(current_environment());
-  const bool whole = config.size == 0 || (config.size == launch.size && config.rank == launch.rank);
-  const bool homeless =
-      for_place && whole && launch.several && launch.place.empty() && launch.directory.empty();
-  if (!launch.pmix || (launch.size != 0 && !homeless)) return launch;
+  const bool whole_job =
+      config.size == 0 || (config.size == launch.size && config.rank == launch.rank);
+  const bool lacks_place =
+      for_place && whole_job && launch.several && launch.place.empty() && launch.directory.empty();
+  if (!launch.pmix || (launch.size != 0 && !lacks_place)) return launch;
+
   const PmixJob job = pmix_job(launch.rank, launch.port, deadline);
   launch.size = job.size;
   launch.several = job.size != job.local_size;
@@ -68,6 +70,7 @@ Launch launch_of_process(const BootstrapConfig& config, bool for_place, Deadline
 void read_required_ranks(
     const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   if (config.size > 0) return take_ranks(config, {}, result);
+
   const Launch launch = launch_of_process(config, false, deadline);
   if (launch.single()) {
     throw Error(Status::invalid_argument,
@@ -75,10 +78,11 @@ void read_required_ranks(
             " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
             "SYMM_SIZE, or start the program by a launcher");
   }
+
   take_ranks(config, launch, result);
 }
 
-// A group of one has nobody to meet, and makes nothing that others could find.
+// The store of a group of one rank, which nobody else can find.
 std::unique_ptr<Store> open_alone() {
   return open_thread_store(format("alone-%016lx", process::random64()), 0, 1, Deadline::never());
 }
@@ -96,7 +100,7 @@ std::unique_ptr<Store> open_by_tcp(const std::string& place, const std::string& 
       result.size, result.description, deadline);
 }
 
-// Asked for once: MPI_Finalize() closes PMI_FD.
+// Asks for the job once and remembers it: MPI_Finalize() closes PMI_FD.
 std::string remembered_pmi_job(int fd) {
   const std::lock_guard lock(process::lock_against_fork());
   static auto* const job = new std::string;  // never destroyed: a thread may outlive main()
@@ -108,9 +112,9 @@ std::string job_of(const Launch& launch) {
   return launch.job.empty() && launch.pmi_fd >= 0 ? remembered_pmi_job(launch.pmi_fd) : launch.job;
 }
 
-// Of ranks that meet in a directory where another job may meet as well. A launcher of
-// another number of ranks than the group has is not what started the group: where the
-// numbers come from the configuration, each rank may have a launcher of its own.
+// The job of a group that meets in a directory where other jobs may meet, too; "" if it has none. A
+// launcher that started another number of ranks did not start this group: if rank and size come
+// from the configuration, each rank may have a launcher of its own.
 std::string job_of_group(const Launch& launch, int size) {
   if (const std::string_view named = environment("SYMM_JOB"); !named.empty()) {
     return std::string(named);
@@ -119,7 +123,7 @@ std::string job_of_group(const Launch& launch, int size) {
   try {
     return job_of(launch);
   } catch (const Error&) {
-    return "";  // its process manager cannot be asked any more
+    return "";  // the process manager cannot be asked any more
   }
 }
 
@@ -127,8 +131,52 @@ std::string job_of_group(int size) {
   try {
     return job_of_group(parse_environment(current_environment()), size);
   } catch (const Error&) {
-    return std::string(environment("SYMM_JOB"));  // what does not hold together was not asked for
+    // The launcher's variables contradict each other, but rank and size do not come from them.
+    return std::string(environment("SYMM_JOB"));
   }
+}
+
+std::unique_ptr<Store> open_named_directory(const BootstrapConfig& config, const Launch& launch,
+    const BootstrapResult& result, Deadline deadline) {
+  if (launch.directory[0] != '/') {
+    throw Error(Status::invalid_argument,
+        "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
+  }
+  return open_directory(
+      launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
+}
+
+std::unique_ptr<Store> open_across_machines(const BootstrapConfig& config, const Launch& launch,
+    const BootstrapResult& result, Deadline deadline) {
+  if (launch.place.empty()) {
+    throw Error(Status::unavailable, "env:// (" + launch.source +
+                                         ") has ranks on several machines and does not say where "
+                                         "rank 0 is: set SYMM_BOOTSTRAP to tcp://host:port "
+                                         "or MASTER_ADDR and SYMM_PORT, the same for all ranks");
+  }
+  return open_by_tcp(launch.place, config.name, launch.job, result, deadline);
+}
+
+std::unique_ptr<Store> open_job_directory(const BootstrapConfig& config, const Launch& launch,
+    const BootstrapResult& result, Deadline deadline) {
+  const std::string job = job_of(launch);
+  if (job.empty()) {
+    throw Error(Status::unavailable,
+        "env:// (" + launch.source +
+            ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
+            "to a directory, the same for all ranks");
+  }
+
+  const std::string parent = default_parent();
+  open_private_directory(parent, true);
+  sweep(parent, Sweep::with_jobs);
+
+  constexpr size_t kLongestName = 200;
+  const std::string directory = kJobPrefix + escape_key(job);
+  if (directory.size() > kLongestName) {
+    throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
+  }
+  return open_directory(parent + "/" + directory, true, config.name, job, result, deadline);
 }
 
 void bootstrap_by_environment(
@@ -138,45 +186,16 @@ void bootstrap_by_environment(
   result.description = "env:// (" + launch.source + ")";
   log::write(log::Level::info, "env://: rank %d of %d, by %s", result.rank, result.size,
       launch.source.c_str());
+
   if (result.size == 1) {
     result.store = open_alone();
-    return;
+  } else if (!launch.directory.empty()) {
+    result.store = open_named_directory(config, launch, result, deadline);
+  } else if (launch.several) {
+    result.store = open_across_machines(config, launch, result, deadline);
+  } else {
+    result.store = open_job_directory(config, launch, result, deadline);
   }
-  if (!launch.directory.empty()) {
-    if (launch.directory[0] != '/') {
-      throw Error(Status::invalid_argument,
-          "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
-    }
-    result.store = open_directory(
-        launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
-    return;
-  }
-  if (launch.several) {
-    if (launch.place.empty()) {
-      throw Error(Status::unavailable, "env:// (" + launch.source +
-                                           ") has ranks on several machines and does not say where "
-                                           "rank 0 is: set SYMM_BOOTSTRAP to tcp://host:port "
-                                           "or MASTER_ADDR and SYMM_PORT, the same for all ranks");
-    }
-    result.store = open_by_tcp(launch.place, config.name, launch.job, result, deadline);
-    return;
-  }
-  const std::string job = job_of(launch);
-  if (job.empty()) {
-    throw Error(Status::unavailable,
-        "env:// (" + launch.source +
-            ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
-            "to a directory, the same for all ranks");
-  }
-  const std::string parent = default_parent();
-  open_private_directory(parent, true);
-  sweep(parent, Sweep::with_jobs);
-  constexpr size_t kLongestName = 200;
-  const std::string directory = kJobPrefix + escape_key(job);
-  if (directory.size() > kLongestName) {
-    throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
-  }
-  result.store = open_directory(parent + "/" + directory, true, config.name, job, result, deadline);
 }
 
 void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
@@ -195,6 +214,7 @@ void bootstrap_in_directory(
     throw Error(Status::invalid_argument,
         "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
   }
+
   read_required_ranks(config, result, deadline);
   result.store = result.size == 1 ? open_alone()
                                   : open_directory(path, false, config.name,
@@ -206,6 +226,7 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   check_ranks(config);
   BootstrapResult result;
   result.description = config.url.empty() ? std::string(kEnv) : config.url;
+
   if (config.callbacks != nullptr) {
     take_ranks(config, {}, result);
     result.store = open_callback_store(*config.callbacks, config.name);

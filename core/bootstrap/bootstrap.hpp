@@ -1,4 +1,4 @@
-// From a bootstrap string to a store, a rank and a size.
+// Makes a store, a rank and a size of a bootstrap string.
 #pragma once
 
 #include "core/bootstrap/store.hpp"
@@ -8,13 +8,13 @@ struct BootstrapConfig {
   std::string url;  // "env://", "tcp://host:port", "dir:///path", "thread://name"
   const StoreCallbacks* callbacks = nullptr;
   int rank = 0;
-  int size = 0;  // 0: from the bootstrap
+  int size = 0;  // 0: rank and size come from the bootstrap
   std::string name;
 };
 
-// Where the ranks of one group meet. The store is scoped to this
-// creation: successive creations with the same bootstrap and name
-// never see each other's keys, nor those of a crashed former job.
+// A rank, and the store by which the ranks of its group meet. The store belongs to one creation:
+// later creations with an equal bootstrap and name do not see its keys, and it does not see those
+// of a crashed former job.
 struct BootstrapResult {
   std::unique_ptr<Store> store;
   int rank = 0;

@@ -49,11 +49,13 @@ class CallbackStore final : public Store {
 
   Bytes get(const std::string& key, Deadline deadline) override {
     const std::string full = prefix_ + key;
+
     Bytes value(kLargestValue);
-    size_t size = SIZE_MAX;  // a get() that forgets to say is noticed
+    size_t size = SIZE_MAX;  // if get() does not set the size, that is noticed
     check(callbacks_.get(callbacks_.user, full.c_str(), value.data(), value.size(), &size,
               milliseconds_left(deadline)),
         "get", full);
+
     if (size > value.size()) {
       throw Error(
           Status::invalid_argument, format("the user's store returned %zu bytes from get(\"%s\"), "

@@ -55,16 +55,19 @@ void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   const Fd file(openat(rendezvous_.fd(), temporary.c_str(),
       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", rendezvous_.path() + "/" + temporary);
+
   SYMM_POINT("store.set");
   const std::string path = rendezvous_.path() + "/";
   const bool written = write_whole(file.get(), value.data(), value.size());
-  // Unlike rename(), link() refuses if the key is there.
+
+  // Unlike rename(), link() fails if the key is there.
   const int error =
       written && linkat(rendezvous_.fd(), temporary.c_str(), rendezvous_.fd(), name.c_str(), 0) == 0
           ? 0
           : errno;
   SYMM_POINT("store.linked");
   unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
+
   if (!written) throw system_error(error, "write", path + temporary);
   if (error == EEXIST) {
     throw Error(Status::mismatch,
@@ -86,14 +89,16 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
       return static_cast<bool>(file);
     };
     if (open_key()) return true;
+
     try {
       rendezvous_.look_at_next_rank();
     } catch (const Error&) {
-      if (open_key()) return true;  // what a rank set before it died counts
+      if (open_key()) return true;  // a key that a rank set before it died counts
       throw;
     }
     return false;
   };
+
   if (!retry_until(look, deadline)) {
     throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " +
                                      rendezvous_.config().description + " before the deadline");

@@ -1,4 +1,4 @@
-// A store in a directory: one file a key, which appears complete or not at all.
+// A store in a directory: one file for each key, which appears complete or not at all.
 #pragma once
 
 #include "core/bootstrap/directory_rendezvous.hpp"
@@ -20,7 +20,7 @@ class DirStore final : public Store {
   DirectoryRendezvous rendezvous_;
 };
 
-// A key as a file name: letters, digits, '.', '_' and
-// '-' stand for themselves, any other byte becomes %XX.
+// A key as a file name: letters, digits, '.', '_' and '-' stand for themselves, any other byte
+// becomes %XX.
 std::string escape_key(const std::string& key);
 }  // namespace symm

@@ -26,21 +26,21 @@
 
 namespace symm {
 namespace {
-// Long enough for a predecessor that was just killed to be
-// gone, short enough for the report of a rank given twice.
+// How long a conflict must last. Long enough for a process of an earlier job that was just killed
+// to be gone, short enough to report a rank that was given twice.
 constexpr uint64_t kGraceMs = 1000;
-// in which a dead rank may be started again: all know within a second
-constexpr uint64_t kMourningMs = 500;
+// How long a dead rank has to be started again. All ranks know of a death within a second.
+constexpr uint64_t kRestartMs = 500;
 constexpr char kSealed[] = "sealed";
-constexpr char kSpareFailure[] = "cannot";  // for a rank that can write none
-// bytes of a declared failure's text: it names directories
-constexpr size_t kMaxDeclared = 2048;
+// A failure that rank 0 writes in advance, for a rank that cannot write its own.
+constexpr char kSpareFailure[] = "cannot";
+constexpr size_t kMaxDeclared = 2048;  // bytes of a declared failure's text: it names directories
 }  // namespace
 
 void DirectoryRendezvous::GracePeriod::raise(Failure why) {
   if (failure && failure->message == why.message) return;
   failure = std::move(why);
-  grace = Deadline::after_ms(failure->status == Status::peer_failed ? kMourningMs : kGraceMs);
+  grace = Deadline::after_ms(failure->status == Status::peer_failed ? kRestartMs : kGraceMs);
 }
 
 DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline)
@@ -56,53 +56,56 @@ DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadl
     }
   } catch (...) {
     if (config_.rank != 0) tell(current_failure());
-    go_out();
+    leave_attempt();
     remove_base();
     throw;
   }
 }
 
 DirectoryRendezvous::~DirectoryRendezvous() {
-  // A rank that leaves while an exception passes through takes its lock down without a
-  // word, so that the others see that it failed.
+  // If the creation failed, the lock is dropped without leave(), so that the others see that.
   if (std::uncaught_exceptions() <= exceptions_) rank_lock_->leave();
   rank_lock_.reset();
   place_.reset();
-  // Once more: a killed rank's locks go some time after its connections, so what it
-  // left could not be removed when we came.
+
+  // Swept once more: the kernel frees a killed rank's locks some time after it closes its
+  // connections, so the directory that this rank left may not have been removable before.
   if (config_.rank == 0) sweep(config_.base);
   remove_base();
 }
 
-// Those who have come shall not wait for a rank that
-// failed on the way in. A deadline is each one's own.
+// Tells the ranks that have come not to wait for this one. A timeout is not told: each rank has a
+// deadline of its own.
 void DirectoryRendezvous::tell(Failure failure) const noexcept {
   if (!place_ || failure.status == Status::timeout) return;
   try {
     failure = blamed(failure, config_.rank, getpid(), config_.description.c_str());
   } catch (const std::bad_alloc&) {
-    // Without the name, then.
+    // Out of memory: the failure is told without this rank's name.
   }
+
+  // If there is no descriptor or no room on the disk, the spare failure is renamed, which needs
+  // neither.
   declare(fd(), failure);
-  // For want of a descriptor or of room: a rename needs neither.
   if (!exists(fd(), kFailedFile)) renameat(fd(), kSpareFailure, fd(), kFailedFile);
 }
 
-void DirectoryRendezvous::go_out() noexcept {
+void DirectoryRendezvous::leave_attempt() noexcept {
   if (rank_lock_) rank_lock_->withdraw();
   rank_lock_.reset();
   place_.reset();
 }
 
 void DirectoryRendezvous::remove_base() const noexcept {
-  if (config_.remove_base) ::rmdir(config_.base.c_str());  // fails while somebody else uses it
+  if (config_.remove_base) ::rmdir(config_.base.c_str());  // fails while others use it
 }
 
-// Rank 0: make an attempt, wait until everybody is in it, seal it.
+// Rank 0 makes an attempt, waits until all ranks are in it, and seals it.
 void DirectoryRendezvous::lead(Deadline deadline) {
   open_private_directory(config_.base, true);
   sweep(config_.base);
   await_departure_of_rival(deadline);
+
   place_ = SharedDirectory::make(config_.base, prefix_);
   declare(fd(),
       {Status::system, -1, 0,
@@ -114,6 +117,7 @@ void DirectoryRendezvous::lead(Deadline deadline) {
     throw Error(
         Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
   }
+
   GracePeriod grace_period;
   try {
     replace_older();
@@ -122,23 +126,23 @@ void DirectoryRendezvous::lead(Deadline deadline) {
     const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
   } catch (...) {
+    // A failure that is in the directory already may be another rank's.
     Failure failure = current_failure();
-    // else it may be another's
     if (!exists(fd(), kFailedFile)) failure = blamed(std::move(failure), 0, getpid());
     declare(fd(), failure);
     throw Error(std::move(failure));
   }
 }
 
-// A living rank 0 of the same name is a mistake in the
-// launch, unless it is about to die or stopped for good.
+// A living rank 0 of an equal name is a mistake in the launch, unless it is about to die or is
+// stopped for good.
 void DirectoryRendezvous::await_departure_of_rival(Deadline deadline) const {
   std::optional<Attempt> rival;
-  const auto alone = [&] {
+  const auto has_no_rival = [&] {
     rival = newest_attempt();
     return !rival || rival->leader.state != RankLockState::held;
   };
-  if (!retry_until(alone, Deadline::after_ms(kGraceMs)) || deadline.expired()) {
+  if (!retry_until(has_no_rival, Deadline::after_ms(kGraceMs)) || deadline.expired()) {
     if (rival && rival->leader.state == RankLockState::held) {
       throw Error(taken(0, rival->leader.pid));
     }
@@ -151,85 +155,105 @@ bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
     throw Error(taken(0, newest->leader.pid));
   }
   throw_if_declared();
+
   bool all = true;
-  bool mourning = false;
+  bool any_died = false;
   for (int rank = 1; rank < config_.size; ++rank) {
     const RankLockInfo rank_lock = look_at_rank_lock(fd(), rank);
-    if (rank_lock.state == RankLockState::dead && !mourning) {
+    if (rank_lock.state == RankLockState::dead && !any_died) {
       grace_period.raise(died(rank, rank_lock.pid));
-      mourning = true;
+      any_died = true;
     }
     all = all &&
           (rank_lock.state == RankLockState::held || rank_lock.state == RankLockState::stopped);
   }
-  if (!mourning) grace_period.failure.reset();
+
+  if (!any_died) grace_period.failure.reset();
   if (grace_period.lasting()) throw Error(*grace_period.failure);
   return all;
 }
 
-// The other ranks: one look at how things stand. True when this rank is in a sealed attempt.
+// Another rank than 0 takes one look at how things stand. True when it is in a sealed attempt.
 bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
-  // Before looking at the seal: rank 0 may seal this
-  // attempt, finish, and make its next one while we look.
+  // The newest attempt is looked for before the seal: meanwhile rank 0 may seal this attempt,
+  // finish, and make its next one.
   const auto newest = newest_attempt();
   if (place_) {
-    if (exists(fd(), kSealed)) {
-      SYMM_POINT("directory.sealed");
-      if (rank_lock_) return true;
-      // whoever kept us out has got in
-      if (grace_period.failure) throw Error(*grace_period.failure);
-      go_out();
-      return false;
-    }
-    const RankLockInfo leader = look_at_rank_lock(fd(), 0);
-    if (leader.state == RankLockState::dead) grace_period.raise(died(0, leader.pid));
-    const bool superseded = newest && newest->name > place_->name();
-    if (!superseded && rank_lock_) throw_if_declared();
-    // Not ours: an earlier attempt, of another size perhaps,
-    // that its other ranks give up later than this one did.
-    if (!rank_lock_ && exists(fd(), kFailedFile)) {
-      go_out();
-      return false;
-    }
-    if (leader.state == RankLockState::dead || leader.state == RankLockState::absent ||
-        superseded) {
-      go_out();
-    } else {
-      if (!rank_lock_) contest(grace_period, leader);
-      return false;
-    }
+    if (exists(fd(), kSealed)) return is_in_sealed(grace_period);
+    if (!leave_if_void(grace_period, newest)) return false;
   }
   if (grace_period.lasting()) throw Error(*grace_period.failure);
+
   if (newest) {
     place_ = SharedDirectory::enter(config_.base, newest->name);
     if (place_ && exists(fd(), kSealed)) place_.reset();
-    if (place_) contest(grace_period, newest->leader);
+    if (place_) try_to_lock(grace_period, newest->leader);
   }
   return false;
 }
 
-void DirectoryRendezvous::contest(GracePeriod& grace_period, const RankLockInfo& leader) {
+// Whether this rank is in the attempt, which is sealed. If it is not, it leaves.
+bool DirectoryRendezvous::is_in_sealed(const GracePeriod& grace_period) {
+  SYMM_POINT("directory.sealed");
+  if (rank_lock_) return true;
+
+  // The process that kept this rank out has got in.
+  if (grace_period.failure) throw Error(*grace_period.failure);
+  leave_attempt();
+  return false;
+}
+
+// Leaves an attempt that is not sealed if its rank 0 is gone or there is a newer one, and returns
+// true: then this rank may enter another. Otherwise it tries to lock its rank, if it has not.
+bool DirectoryRendezvous::leave_if_void(
+    GracePeriod& grace_period, const std::optional<Attempt>& newest) {
+  const RankLockInfo leader = look_at_rank_lock(fd(), 0);
+  if (leader.state == RankLockState::dead) grace_period.raise(died(0, leader.pid));
+  const bool superseded = newest && newest->name > place_->name();
+  if (!superseded && rank_lock_) throw_if_declared();
+
+  // A failed attempt in which this rank has no lock is an earlier one, perhaps of another size,
+  // that its ranks have not left yet. This rank looks again later.
+  if (!rank_lock_ && exists(fd(), kFailedFile)) {
+    leave_attempt();
+    return false;
+  }
+
+  if (leader.state == RankLockState::dead || leader.state == RankLockState::absent || superseded) {
+    leave_attempt();
+    return true;
+  }
+  if (!rank_lock_) try_to_lock(grace_period, leader);
+  return false;
+}
+
+// Tries to lock this rank in the attempt.
+void DirectoryRendezvous::try_to_lock(GracePeriod& grace_period, const RankLockInfo& leader) {
   if (leader.size != config_.size) {
     grace_period.raise({Status::mismatch, config_.rank, getpid(),
         format("rank %d of %s (pid %d) was told that there are %d ranks, rank 0 (pid %ld) that "
                "there are %d",
             config_.rank, config_.description.c_str(), getpid(), config_.size, leader.pid,
             leader.size)});
-  } else if ((rank_lock_ = RankLock::take(fd(), config_.rank, config_.size))) {
-    grace_period.failure.reset();
   } else {
-    const RankLockInfo holder = look_at_rank_lock(fd(), config_.rank);
-    if (holder.state == RankLockState::held) grace_period.raise(taken(config_.rank, holder.pid));
-    if (holder.state == RankLockState::stopped) grace_period.failure.reset();
+    rank_lock_ = RankLock::take(fd(), config_.rank, config_.size);
+    if (rank_lock_) {
+      grace_period.failure.reset();
+    } else {
+      const RankLockInfo holder = look_at_rank_lock(fd(), config_.rank);
+      if (holder.state == RankLockState::held) grace_period.raise(taken(config_.rank, holder.pid));
+      if (holder.state == RankLockState::stopped) grace_period.failure.reset();
+    }
   }
+
   if (grace_period.lasting()) {
     declare(fd(), *grace_period.failure);
     throw Error(*grace_period.failure);
   }
 }
 
-// Stopped rank 0s were passed over. Should they go on one day, they and theirs must not
-// compete with the groups that come after this one.
+// Declares older attempts failed whose rank 0 is stopped. If such a rank 0 goes on one day, its
+// attempt must not compete with the groups that come after this one.
 void DirectoryRendezvous::replace_older() const {
   for (const Attempt& older : open_attempts()) {
     const auto place =
@@ -238,8 +262,8 @@ void DirectoryRendezvous::replace_older() const {
   }
 }
 
-// Those that are not sealed or failed and whose rank
-// 0 is alive, perhaps stopped. The newest first.
+// The attempts that are neither sealed nor failed and whose rank 0 is alive, perhaps stopped. The
+// newest comes first.
 std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() const {
   std::vector<std::string> names;
   const Fd base = open_private_directory(config_.base, true);
@@ -247,6 +271,7 @@ std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() c
     if (std::string(name).rfind(prefix_ + "-", 0) == 0) names.emplace_back(name);
   });
   std::sort(names.rbegin(), names.rend());
+
   std::vector<Attempt> open;
   for (const std::string& name : names) {
     const Fd directory(
@@ -254,6 +279,7 @@ std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() c
     if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile)) {
       continue;
     }
+
     const RankLockInfo leader = look_at_rank_lock(directory.get(), 0);
     if (leader.state == RankLockState::held || leader.state == RankLockState::stopped) {
       open.push_back({name, leader});
@@ -272,11 +298,11 @@ void DirectoryRendezvous::look_at_next_rank() {
   if (next_rank_ == config_.rank) return;
   const RankLockInfo rank_lock = look_at_rank_lock(fd(), next_rank_);
   if (rank_lock.state != RankLockState::dead && rank_lock.state != RankLockState::absent) return;
-  throw_if_declared();  // by one that failed as the attempt was sealed
+  throw_if_declared();  // a rank that failed while the attempt was sealed left its failure
   throw Error(died(next_rank_, rank_lock.pid));
 }
 
-// ---- what goes wrong, in words, and how the ranks tell each other
+// ---- failures, and how the ranks tell them to each other
 
 Failure DirectoryRendezvous::taken(int rank, int64_t pid) const {
   return {Status::mismatch, rank, pid,
@@ -298,6 +324,7 @@ Failure DirectoryRendezvous::missing() const {
     return {Status::timeout, 0, 0,
         format("rank 0 did not come to %s before the deadline", place.c_str())};
   }
+
   std::vector<bool> came(static_cast<size_t>(config_.size));
   for (int rank = 0; rank < config_.size; ++rank) {
     came[static_cast<size_t>(rank)] = rank == config_.rank || was_locked(fd(), rank);
@@ -307,22 +334,23 @@ Failure DirectoryRendezvous::missing() const {
       format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
 }
 
-// Let everybody in an attempt fail with the same words.
+// Makes all ranks in an attempt fail with one message.
 void DirectoryRendezvous::declare(
     int directory, const Failure& failure, const char* file) noexcept {
   try {
     const std::string temporary = format("new.%016lx", process::random64());
     const Fd made(
         openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+
     Writer text;
     encode(text, failure, kMaxDeclared);
     if (made && write_whole(made.get(), text.bytes_.data(), text.bytes_.size())) {
-      // The first one counts; that this is not it is no error.
+      // The first declared failure counts: it is no error if there is one.
       [[maybe_unused]] const int linked = linkat(directory, temporary.c_str(), directory, file, 0);
     }
     unlinkat(directory, temporary.c_str(), 0);
   } catch (...) {
-    return;  // the others then learn it from their own deadline
+    return;  // the deadlines of the others remain
   }
 }
 
@@ -332,6 +360,7 @@ void DirectoryRendezvous::throw_if_declared() const {
   std::byte text[kFailureHeader + kMaxDeclared];
   const ssize_t size = read_whole(file.get(), text, sizeof text);
   if (size < 0) throw system_error(errno, "read", path() + "/" + kFailedFile);
+
   Failure failure;
   if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr) {
     throw Error(Status::mismatch, "another rank failed and left an unreadable reason in " + path());

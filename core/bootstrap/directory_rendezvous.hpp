@@ -1,13 +1,12 @@
-// How the ranks of one creation find each other in a directory that other creations,
-// other jobs and their remains use as well.
+// How the ranks of one creation find each other in a directory that other creations and other jobs
+// use, too, and in which crashed jobs have left files.
 //
-// Rank 0 makes a shared directory (directory.hpp) for this creation: an attempt. The
-// others look for the newest attempt whose rank 0 is alive and which is open, and lock
-// their rank in it (rank_lock.hpp). When every rank's lock is held by a living process,
-// rank 0 seals the attempt. Until then a rank that finds a newer one, or whose rank 0
-// dies, leaves and looks again; from then on nobody can enter, and a death is an error.
-// So what a crashed or stopped former job left behind is passed over, a rank may come
-// before rank 0, and successive creations need no numbers that could get out of step.
+// Rank 0 makes a shared directory (directory.hpp) for this creation: an attempt. The others look
+// for the newest open attempt whose rank 0 is alive, and lock their rank in it (rank_lock.hpp).
+// When each rank's lock is held by a living process, rank 0 seals the attempt. Before that, a rank
+// that finds a newer attempt, or whose rank 0 dies, leaves and looks again. After that, nobody can
+// enter, and a death is an error. So the files of a crashed or stopped former job are passed over,
+// a rank may come before rank 0, and creations need no numbers that could get out of step.
 #pragma once
 
 #include "core/base/wait.hpp"
@@ -15,23 +14,25 @@
 #include "core/socket/directory.hpp"
 
 namespace symm {
-inline constexpr char kFailedFile[] = "failed";  // why nobody should wait in this attempt any more
+// The file that says why nobody should wait in this attempt any more.
+inline constexpr char kFailedFile[] = "failed";
 
 struct DirectoryRendezvousConfig {
-  std::string base;         // private directory, made if missing
-  std::string name;         // of the group: creations with different names do not see each other
-  std::string job;          // nor do those of different jobs
-  std::string description;  // of the bootstrap, for messages
+  std::string base;  // private directory, made if missing
+  // The group's name and its job: creations that differ in either do not see each other.
+  std::string name;
+  std::string job;
+  std::string description;  // the bootstrap, for messages
   int rank = 0;
   int size = 1;
-  bool remove_base = false;  // when it is empty at the end
+  bool remove_base = false;  // remove `base` when it is empty at the end
 };
 
 class DirectoryRendezvous {
  public:
-  // Wait until all ranks have come. Throws Error: timeout naming the missing ranks;
-  // mismatch if two processes lock one rank, or the sizes differ; peer_failed if a rank
-  // came and died. What rank 0 throws, the ranks that had come throw too.
+  // Waits until all ranks have come. Throws Error: timeout naming the missing ranks; mismatch if two
+  // processes lock one rank, or the sizes differ; peer_failed if a rank came and died. If rank 0
+  // throws, the ranks that had come throw its failure, too.
   DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline);
   ~DirectoryRendezvous();
   DirectoryRendezvous(DirectoryRendezvous&&) = delete;
@@ -40,10 +41,10 @@ class DirectoryRendezvous {
   std::string path() const { return place_->path(); }
   const DirectoryRendezvousConfig& config() const noexcept { return config_; }
 
-  // Look whether one of the other ranks is dead, a
-  // different one in each call; throws Error(peer_failed).
+  // Looks whether one of the other ranks is dead, a different one in each call. Throws
+  // Error(peer_failed).
   void look_at_next_rank();
-  // Why this rank goes; the first to say so counts.
+  // Tells the others why this rank leaves. The first failure that is told counts.
   void tell(Failure failure) const noexcept;
 
  private:
@@ -51,8 +52,8 @@ class DirectoryRendezvous {
     std::string name;
     RankLockInfo leader;
   };
-  // A reason to fail that passes if it is due to an earlier job just being killed, or
-  // about to be replaced: it must last.
+  // A reason to fail that must last for a time: it may pass, if an earlier job is just being killed
+  // or replaced.
   struct GracePeriod {
     std::optional<Failure> failure;
     Deadline grace = Deadline::never();
@@ -64,7 +65,9 @@ class DirectoryRendezvous {
   void await_departure_of_rival(Deadline deadline) const;
   bool all_have_come(GracePeriod& grace_period) const;
   bool follow(GracePeriod& grace_period);
-  void contest(GracePeriod& grace_period, const RankLockInfo& leader);
+  bool is_in_sealed(const GracePeriod& grace_period);
+  bool leave_if_void(GracePeriod& grace_period, const std::optional<Attempt>& newest);
+  void try_to_lock(GracePeriod& grace_period, const RankLockInfo& leader);
 
   std::vector<Attempt> open_attempts() const;
   std::optional<Attempt> newest_attempt() const;
@@ -75,14 +78,16 @@ class DirectoryRendezvous {
   Failure taken(int rank, int64_t pid) const;
   Failure died(int rank, int64_t pid) const;
   Failure missing() const;
-  void go_out() noexcept;
+  void leave_attempt() noexcept;
   void remove_base() const noexcept;
 
   DirectoryRendezvousConfig config_;
-  std::string prefix_;  // of attempts: any names make a short file name
+  std::string
+      prefix_;  // begins the names of attempts; short, whatever the group and job are called
   std::unique_ptr<SharedDirectory> place_;
   std::optional<RankLock> rank_lock_;
   int next_rank_ = 0;
-  int exceptions_;  // in flight at the start; more at the end mean that the creation failed
+  // Exceptions in flight at the start. If there are more at the end, the creation failed.
+  int exceptions_;
 };
 }  // namespace symm

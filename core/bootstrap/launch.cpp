@@ -21,7 +21,7 @@
 
 namespace symm {
 namespace {
-// One source, with the variables that its numbers came from.
+// One source of the launch, with the names of the variables of rank and size.
 struct Source {
   Launch launch;
   std::string rank_name;
@@ -59,8 +59,9 @@ class Parser {
     found.rank_name = rank.name();
     found.size_name = size.name();
     found.launch.source = title;
-    found.launch.size = static_cast<int>(number(size, 1, kMost));
-    found.launch.rank = static_cast<int>(number(rank, 0, kMost));
+    found.launch.size = static_cast<int>(number(size, 1, kMax));
+    found.launch.rank = static_cast<int>(number(rank, 0, kMax));
+
     if (found.launch.rank >= found.launch.size) {
       throw Error(Status::invalid_argument,
           format("%s is %d, but there are only %s = %d ranks", rank.name(), found.launch.rank,
@@ -71,22 +72,24 @@ class Parser {
 
   // -1: not known.
   int local_size(Variable name) const {
-    return has(name) ? static_cast<int>(number(name, 1, kMost)) : -1;
+    return has(name) ? static_cast<int>(number(name, 1, kMax)) : -1;
   }
 
  private:
-  static constexpr int64_t kMost = 1 << 20;
+  static constexpr int64_t kMax = 1 << 20;
   const Environment& environment_;
 };
 
 std::optional<Source> from_symm(const Parser& parser) {
   if (!parser.has("SYMM_RANK") && !parser.has("SYMM_SIZE")) return std::nullopt;
+
   for (const Variable name : {Variable("SYMM_RANK"), Variable("SYMM_SIZE")}) {
     if (!parser.has(name)) {
       throw Error(Status::invalid_argument,
           format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name.name()));
     }
   }
+
   Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE");
   found.launch.job = "symm-" + parser.text("SYMM_JOB");
   return found;
@@ -96,6 +99,7 @@ std::optional<Source> from_open_mpi(const Parser& parser) {
   if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE")) {
     return std::nullopt;
   }
+
   Source found = parser.source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   found.launch.local_size = parser.local_size("OMPI_COMM_WORLD_LOCAL_SIZE");
   const std::string job = parser.has("PMIX_NAMESPACE") ? parser.text("PMIX_NAMESPACE")
@@ -118,10 +122,12 @@ std::optional<Source> from_torchrun(const Parser& parser) {
   if (!parser.has("RANK") || !parser.has("WORLD_SIZE")) {
     return std::nullopt;  // either alone is too common a name to mean anything
   }
+
   Source found = parser.source("torchrun", "RANK", "WORLD_SIZE");
   found.launch.local_size = parser.local_size("LOCAL_WORLD_SIZE");
+
+  // A restart is a new job: workers of the former attempt may still be running.
   found.launch.job = "torchrun";
-  // A restart is a new job: workers of the former attempt may still be about.
   for (const Variable name : {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"),
            Variable("MASTER_PORT"), Variable("TORCHELASTIC_RESTART_COUNT")}) {
     found.launch.job += "-" + parser.text(name);
@@ -133,51 +139,59 @@ std::optional<Source> from_slurm(const Parser& parser) {
   const Variable step = parser.either("SLURM_STEP_ID", "SLURM_STEPID");
   const Variable tasks = parser.either("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
   if (!parser.has(step) || !parser.has("SLURM_PROCID") || !parser.has(tasks)) return std::nullopt;
-  // The highest numbers stand for the batch script, the
-  // interactive step and others that have no tasks.
+
+  // The highest numbers stand for the batch script, the interactive step and other steps that have
+  // no tasks.
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
   if (parser.number(step, 0, UINT32_MAX) >= kFirstSpecialStep) return std::nullopt;
+
   Source found = parser.source("Slurm", "SLURM_PROCID", tasks);
   found.launch.job = "slurm-" + parser.text("SLURM_JOB_ID") + "." + parser.text(step);
   const Variable nodes = parser.either("SLURM_STEP_NUM_NODES", "SLURM_NNODES");
-  if (parser.has(nodes)) {  // 0: some of them, how many is not told
+  if (parser.has(nodes)) {
+    // 0 stands for some of the ranks: the variables do not say how many.
     found.launch.local_size = parser.number(nodes, 1, 1 << 20) == 1 ? found.launch.size : 0;
   }
   return found;
 }
 
-// The first of "node[003-005,7]-ib,gpu1": of each pair of brackets, the digits that come first.
+// The first host of a list such as "node[003-005,7]-ib,gpu1": a pair of brackets stands for the
+// digits that come first in it.
 std::string first_host(Variable name, const std::string& list) {
   std::string host;
-  bool good = true;
+  bool valid = true;
   size_t at = 0;
-  for (; good && at < list.size() && list[at] != ','; ++at) {
+  for (; valid && at < list.size() && list[at] != ','; ++at) {
     const bool ranges = list[at] == '[';
     const size_t end = ranges ? list.find_first_of("-,]", at + 1) : at + 1;
     const size_t close = ranges ? list.find(']', at) : at;
     const std::string part = list.substr(at + ranges, end - at - ranges);
-    good = close != std::string::npos && !part.empty() &&
-           std::all_of(part.begin(), part.end(), [&](unsigned char letter) {
-             return std::isdigit(letter) != 0 ||
-                    (!ranges && (std::isalpha(letter) != 0 || letter == '-' || letter == '.' ||
-                                    letter == '_'));
-           });
+
+    valid = close != std::string::npos && !part.empty() &&
+            std::all_of(part.begin(), part.end(), [&](unsigned char letter) {
+              return std::isdigit(letter) != 0 ||
+                     (!ranges && (std::isalpha(letter) != 0 || letter == '-' || letter == '.' ||
+                                     letter == '_'));
+            });
     host += part;
     at = close;
   }
-  if (good && !host.empty()) return host;
+  if (valid && !host.empty()) return host;
   throw Error(Status::invalid_argument,
       format("%s is '%s'; it must be a list of hosts, as node[003-005,7],gpu1", name.name(),
           list.c_str()));
 }
 
-// Also where nobody starts ranks on several machines, these variables may be set.
+// Finds out whether there are several machines, and where rank 0 is. The variables that tell the
+// place may be set for ranks of one machine, too; then they do not count.
 void look_for_several_machines(const Parser& parser, Launch& launch, bool by_slurm) {
   launch.several = launch.size == 0 || (launch.local_size >= 0 && launch.local_size != launch.size);
   if (!launch.several) return;
+
   const bool chosen = parser.has("SYMM_PORT");
   int64_t port = chosen ? parser.number("SYMM_PORT", 1, UINT16_MAX) : 0;
   launch.port = static_cast<uint16_t>(port);
+
   if (parser.has("MASTER_ADDR") && (chosen || parser.has("MASTER_PORT"))) {
     if (!chosen) port = parser.number("MASTER_PORT", 0, UINT16_MAX - 1) + 1;
     launch.place = parser.text("MASTER_ADDR") + ":" + std::to_string(port);
@@ -221,15 +235,18 @@ Launch parse_environment(const Environment& environment) {
   for (const auto parse : {from_symm, from_open_mpi, from_pmi, from_torchrun, from_slurm}) {
     if (auto found = parse(parser)) sources.push_back(std::move(*found));
   }
-  bool several = false;
+
+  // A source with one rank is the job around the launcher if another source has more.
+  bool any_has_more = false;
   for (const Source& source : sources) {
-    several = several || source.launch.size > 1;
+    any_has_more = any_has_more || source.launch.size > 1;
   }
-  if (several) {
+  if (any_has_more) {
     std::erase_if(sources, [](const Source& source) {
       return source.launch.size == 1 && source.launch.source != "SYMM_*";
     });
   }
+
   Launch launch;
   launch.source = "single process";
   const bool pmix = parser.has("PMIX_NAMESPACE") && parser.has("PMIX_RANK");
@@ -246,11 +263,14 @@ Launch parse_environment(const Environment& environment) {
   }
   launch.directory = parser.text("SYMM_DIR");
   launch.pmix = pmix;
-  // srun may speak PMI-1 and says without being asked which step this is, and where.
+
+  // The source that is used may be PMI-1 of srun, whose other variables also say what step this is,
+  // and where its tasks are.
   for (const Source& other : sources) {
     if (launch.job.empty()) launch.job = other.launch.job;
     if (launch.local_size < 0) launch.local_size = other.launch.local_size;
   }
+
   look_for_several_machines(
       parser, launch, !sources.empty() && sources.back().launch.source == "Slurm");
   if (parser.has("SYMM_JOB") && !launch.single()) launch.job = "symm-" + parser.text("SYMM_JOB");
@@ -261,6 +281,7 @@ std::string pmi_job(int fd) {
   ucred manager{};
   socklen_t size = sizeof manager;
   const int error = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &manager, &size) == 0 ? 0 : errno;
+
   if (error != 0 || manager.pid <= 0) {
     const std::string why = error != 0 ? system_error(error, "getsockopt").what()
                                        : "its process cannot be seen from here";

@@ -1,14 +1,18 @@
-// What the launcher says about this process, in the environment.
-//
-// Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI
-// (MPICH, Intel MPI, srun --mpi=pmi2); torchrun; a task of a Slurm step; a PMIx server
-// (of PRRTE's prterun), which has to be asked for the size; none, which means a single
-// process. All that are present are parsed, and two that differ in rank or size are
-// refused, except where a launcher runs inside another one's job:
-//   - SLURM_* of a batch script or an allocation (salloc,
-//     sbatch) is not a step with tasks, and says nothing;
-//   - a source with one rank, other than SYMM_*, is the job around the launcher (srun
-//     -n 1 --pty, a torchrun with one worker) if another source has more ranks.
+// How the launcher describes this process in the environment. The first source that is present is
+// used:
+//   1. SYMM_RANK and SYMM_SIZE;
+//   2. Open MPI;
+//   3. PMI (MPICH, Intel MPI, srun --mpi=pmi2);
+//   4. torchrun;
+//   5. a task of a Slurm step;
+//   6. a PMIx server (of PRRTE's prterun), which has to be asked for the size;
+//   7. none: a single process.
+// All sources that are present are parsed, and two that differ in rank or size are refused, unless
+// a launcher runs inside another one's job:
+//   - SLURM_* of a batch script or an allocation (salloc, sbatch) is not a step with tasks, and
+//     does not count;
+//   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a
+//     torchrun with one worker) if another source has more ranks.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +26,29 @@ Environment current_environment();
 
 struct Launch {
   int rank = 0;
-  int size = 1;           // 0: PMIx knows
-  int local_size = -1;    // -1: not known
-  std::string source;     // "Open MPI"; "single process"
-  std::string job;        // of this launch on this machine, for one user; "" for a single process
+  int size = 1;         // 0: the PMIx server has to be asked
+  int local_size = -1;  // -1: not known
+  std::string source;   // "Open MPI"; "single process"
+  // Tells this launch from others of the user on this machine; "" for a single process.
+  std::string job;
   std::string directory;  // SYMM_DIR
-  bool several = false;   // machines, as far as is known
-  uint16_t port = 0;      // SYMM_PORT, where there are several
-  std::string place;      // "host:port" of rank 0, if they say; only where there are several
-  bool pmix = false;      // a server is there that may be asked
-  int pmi_fd = -1;        // leads to the process manager
+  bool several = false;   // there are ranks on other machines, as far as is known
+  uint16_t port = 0;      // SYMM_PORT, if there are several machines
+  // "host:port" of rank 0, if there are several machines and the variables say it.
+  std::string place;
+  bool pmix = false;  // there is a PMIx server that may be asked
+  int pmi_fd = -1;    // the socket to the process manager
   bool single() const noexcept { return source == "single process"; }
 };
 
-// Throws Error: invalid_argument naming a malformed
-// variable, mismatch naming two that disagree.
+// Throws Error: invalid_argument naming a malformed variable, mismatch naming two variables that
+// disagree.
 Launch parse_environment(const Environment& environment);
 
-// What tells one job of a PMI launcher (MPICH's and Intel MPI's hydra) from another,
-// after the process manager's process at the other end of PMI_FD. Nothing is said over
-// that socket: it belongs to the MPI library that the program may also use, and hydra
-// kills the job if a process that ever spoke to it ends without the farewell that only
-// that library can send. Throws Error(unavailable) if `fd` is no such socket.
+// A name that tells one job of a PMI launcher (MPICH's and Intel MPI's hydra) from another, made of
+// the identity of the process manager at the other end of PMI_FD. Nothing is sent on that socket:
+// it belongs to the MPI library that the program may also use, and hydra kills the job if a process
+// that ever spoke to it ends without the farewell that only that library can send. Throws
+// Error(unavailable) if `fd` is no such socket.
 std::string pmi_job(int fd);
 }  // namespace symm

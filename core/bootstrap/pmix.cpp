@@ -38,6 +38,7 @@ struct Library {
     std::string why;
     void* const found = find_library("libpmix.so.2", environment("SYMM_PMIX"), nullptr, why);
     if (found == nullptr) unavailable("no PMIx: " + why);
+
     const auto version = reinterpret_cast<const char* (*)()>(dlsym(found, "PMIx_Get_version"));
     if (version == nullptr) unavailable("libpmix.so.2 has no PMIx_Get_version");
     const std::string where = version();
@@ -45,6 +46,7 @@ struct Library {
     if (digit == std::string::npos || std::atoi(where.c_str() + digit) < 3) {
       unavailable("libpmix.so.2 is older than version 3: " + where);
     }
+
     SYMM_PMIX_CALLS(SYMM_LIBRARY_FIND)
   }
 
@@ -71,20 +73,45 @@ struct FinalizeAtExit {
   }
 };
 
+// Rank 0 publishes where it listens; all ranks take part in a fence, and read that.
+std::string exchange_place(const Library& library, Process self, int rank, uint16_t port) {
+  Process all = self;
+  all.rank = kAllRanks;
+  if (rank == 0) {
+    const std::string place =
+        outside_address() + ":" + std::to_string(port != 0 ? port : hold_free_port());
+    Value value{.type = kText, .text = place.c_str()};
+    library.require(library.PMIx_Put(kToAll, kPlace, &value), "PMIx_Put");
+    library.require(library.PMIx_Commit(), "PMIx_Commit");
+  }
+
+  Info collect;
+  std::strcpy(collect.key, "pmix.collect");
+  collect.value = {.type = kBool, .flag = true};
+  library.require(library.PMIx_Fence(&all, 1, &collect, 1), "PMIx_Fence");
+
+  // The text is PMIx's, and is never freed.
+  self.rank = 0;
+  return library.get(self, kPlace, kText)->text;
+}
+
 PmixJob session(int rank, uint16_t port) {
+  // PMIx sets some variables for an MPI library; such a library sets them itself.
   const process::SignalsKept signals;
-  // some are set for an MPI library, which does that itself
   const VariablesKept variables("PMIX_");
-  const Library& library = *new Library;  // for good
+  const Library& library = *new Library;  // never unloaded
   const bool by_another = library.PMIx_Initialized() != 0;
   Process self;
   library.require(library.PMIx_Init(&self, nullptr, 0), "PMIx_Init");
+
+  // PMIx counts its users. If an MPI library uses it too, this use ends now, else at exit.
   std::unique_ptr<FinalizeAtExit> now;
   if (by_another) {
     now.reset(new FinalizeAtExit{library.PMIx_Finalize});
   } else {
-    static const FinalizeAtExit as_process_exits{library.PMIx_Finalize};
+    static const FinalizeAtExit at_exit{library.PMIx_Finalize};
   }
+
   Process all = self;
   all.rank = kAllRanks;
   PmixJob job;
@@ -95,25 +122,13 @@ PmixJob session(int rank, uint16_t port) {
         format("this process is rank %d, but rank %u for PMIx: set MASTER_ADDR and SYMM_PORT", rank,
             self.rank));
   }
-  if (job.local_size != job.size) {
-    if (rank == 0) {
-      const std::string place =
-          outside_address() + ":" + std::to_string(port != 0 ? port : hold_free_port());
-      Value value{.type = kText, .text = place.c_str()};
-      library.require(library.PMIx_Put(kToAll, kPlace, &value), "PMIx_Put");
-      library.require(library.PMIx_Commit(), "PMIx_Commit");
-    }
-    Info collect;
-    std::strcpy(collect.key, "pmix.collect");
-    collect.value = {.type = kBool, .flag = true};
-    library.require(library.PMIx_Fence(&all, 1, &collect, 1), "PMIx_Fence");
-    self.rank = 0;
-    job.place = library.get(self, kPlace, kText)->text;  // which stays
-  }
+
+  if (job.local_size != job.size) job.place = exchange_place(library, self, rank, port);
   return job;
 }
 
-struct PmixSession {  // by a thread of its own, since nothing that PMIx does has a deadline
+// The session runs on a thread of its own, since no call of PMIx has a deadline.
+struct PmixSession {
   bool started = false;
   uint32_t generation = process::fork_generation();
   Word ended{0};
@@ -123,27 +138,29 @@ struct PmixSession {  // by a thread of its own, since nothing that PMIx does ha
 }  // namespace
 
 PmixJob pmix_job(int rank, uint16_t port, Deadline deadline) {
-  static PmixSession& here = *new PmixSession;  // never destroyed: its thread may outlive main()
-  if (const std::lock_guard lock(process::lock_against_fork()); !here.started) {
+  static PmixSession& pmix_session =
+      *new PmixSession;  // never destroyed: its thread may outlive main()
+  if (const std::lock_guard lock(process::lock_against_fork()); !pmix_session.started) {
     process::start_thread("symm-pmix", [rank, port] {
       try {
-        here.job = session(rank, port);
+        pmix_session.job = session(rank, port);
       } catch (...) {
-        here.failure = current_failure();
+        pmix_session.failure = current_failure();
       }
-      tell_change(here.ended);
+      tell_change(pmix_session.ended);
     });
-    here.started = true;
+    pmix_session.started = true;
   }
-  if (here.ended.load() == 0 && here.generation != process::fork_generation()) {
+
+  if (pmix_session.ended.load() == 0 && pmix_session.generation != process::fork_generation()) {
     throw Error(Status::unavailable,
         "PMIx was asked before this process was forked, and does not answer in the child");
   }
-  if (!await_change(here.ended, deadline, [] { return here.ended.load() != 0; })) {
+  if (!await_change(pmix_session.ended, deadline, [] { return pmix_session.ended.load() != 0; })) {
     throw Error(Status::timeout,
         "PMIx did not say where rank 0 is before the deadline: have all ranks of the job come?");
   }
-  if (here.failure) throw Error(*here.failure);
-  return here.job;
+  if (pmix_session.failure) throw Error(*pmix_session.failure);
+  return pmix_session.job;
 }
 }  // namespace symm

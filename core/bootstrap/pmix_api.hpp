@@ -1,5 +1,5 @@
-// What is used of PMIx's API, laid out as the standard has
-// it since version 3, so that no header of PMIx is needed.
+// The part of PMIx's API that is used, laid out as the standard has it since version 3, so that no
+// header of PMIx is needed.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,9 @@ struct Value {
     uint64_t rest[3] = {};
   };
 };
-inline constexpr uint16_t kBool = 1, kText = 3, kNumber = 14;
+inline constexpr uint16_t kBool = 1;
+inline constexpr uint16_t kText = 3;
+inline constexpr uint16_t kNumber = 14;
 
 struct Info {
   char key[512] = "";

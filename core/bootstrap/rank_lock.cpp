@@ -33,13 +33,15 @@ RankLockInfo read_rank_lock(int file) {
   const ssize_t size = read_whole(file, text, sizeof text - 1);
   if (size <= 0) return info;
   text[size] = '\0';
+
   int64_t pid = 0;
   uint64_t locked_start = 0;
   if (std::sscanf(text, "pid %ld start %lu size %d", &pid, &locked_start, &info.size) != 3) {
     return info;
   }
   info.pid = pid;
-  // In another pid namespace the number means another process; its start time tells.
+
+  // In another pid namespace the pid means another process, which has another start time.
   const auto owner = process::stat_of(pid);
   const bool stopped = owner && owner->start == locked_start && owner->stopped();
   info.state = stopped ? RankLockState::stopped : RankLockState::held;
@@ -47,11 +49,11 @@ RankLockInfo read_rank_lock(int file) {
 }
 
 bool is_named(int directory, const std::string& name, int file) {
-  struct stat here{};
-  struct stat there{};
-  return fstat(file, &here) == 0 &&
-         fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-         here.st_ino == there.st_ino;
+  struct stat opened{};
+  struct stat named{};
+  return fstat(file, &opened) == 0 &&
+         fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         opened.st_ino == named.st_ino;
 }
 }  // namespace
 
@@ -66,14 +68,16 @@ RankLockInfo look_at_rank_lock(int directory, int rank) {
                                                                    : RankLockState::absent;
       return info;
     }
+
+    // The owner's exclusive lock excludes a shared one. A shared lock does not exclude those of
+    // other processes that look.
     RankLockInfo info = read_rank_lock(file.get());
-    // A shared lock is refused by the owner's exclusive one,
-    // and does not stand in the way of others who look.
     if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) throw system_error(errno, "flock", name);
       return info;
     }
-    // Whoever leaves renames the file before unlocking it.
+
+    // An owner that leaves renames the file before it unlocks it: then this looks again.
     if (!is_named(directory, name, file.get())) continue;
     info.state = RankLockState::dead;
     return info;
@@ -86,27 +90,29 @@ bool was_locked(int directory, int rank) {
 }
 
 std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
+  // One newcomer at a time: of two that both found a dead lock, the second could replace the file
+  // of the first. If another has its turn, the caller tries again.
   const Fd turn(openat(directory, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!turn) throw system_error(errno, "open", "claims");
-  // One newcomer at a time, or two could both find a dead lock and the second remove
-  // what the first had put there. Busy: ask again.
   if (flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::nullopt;
     throw system_error(errno, "flock", "claims");
   }
+
   const std::string name = name_of_rank_lock(rank);
   const RankLockState state = look_at_rank_lock(directory, rank).state;
   if (state == RankLockState::held || state == RankLockState::stopped ||
       state == RankLockState::left) {
     return std::nullopt;
   }
+
+  // The file has a name of its own until it is complete and locked.
   const std::string temporary = format("new.%016lx", process::random64());
   Fd file(openat(
       directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", temporary);
   const std::string text =
       format("pid %d start %lu size %d\n", getpid(), process::start_time_of(getpid()), size);
-  // Under a name of its own until it is complete and held.
   const bool held = write_whole(file.get(), text.data(), text.size()) &&
                     flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   if (!held || renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {

@@ -1,4 +1,5 @@
-// "I am rank r": a file in a shared directory, held by flock while its owner lives.
+// The claim of a process to be rank r: a file in a shared directory, locked by flock() while its
+// owner lives.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +12,35 @@ namespace symm {
 enum class RankLockState {
   absent,   // nobody came yet
   held,     // its owner is alive
-  stopped,  // alive but stopped (SIGSTOP, debugger): perhaps left over from an earlier job
-  dead,     // its owner died, or gave up without a word
+  stopped,  // its owner is stopped (SIGSTOP, debugger): perhaps left over from an earlier job
+  dead,     // its owner died, or gave up without leave() or withdraw()
   left,     // its owner left in good order
 };
 
 struct RankLockInfo {
   RankLockState state = RankLockState::absent;
-  int64_t pid = 0;  // as its owner sees itself
-  int size = 0;     // how many ranks its owner was told of
+  int64_t pid = 0;  // the owner's, in its own pid namespace
+  int size = 0;     // the number of ranks that the owner was told
 };
 
-// Look without disturbing.
+// Looks at a lock without disturbing it.
 RankLockInfo look_at_rank_lock(int directory, int rank);
-// Has anybody ever locked the rank here, even if the lock was withdrawn?
+// Whether a process has ever locked the rank here, even if the lock was withdrawn.
 bool was_locked(int directory, int rank);
 
 class RankLock {
  public:
-  // RankLock `rank` of `size`, taking over from a dead owner. Nothing if a living one
-  // holds it; that may be asked by look_at_rank_lock().
+  // Locks `rank` of `size` ranks, and takes over the lock of a dead owner. Nothing if a living owner
+  // holds it, or another process is just trying; look_at_rank_lock() tells.
   static std::optional<RankLock> take(int directory, int rank, int size);
 
   RankLock(RankLock&&) noexcept = default;
   RankLock& operator=(RankLock&&) noexcept = default;
-  ~RankLock() = default;  // without a word: others see it as dead
+  ~RankLock() = default;  // without withdraw() or leave(), others see the rank as dead
 
-  void withdraw() noexcept;  // before the group was complete: the rank is free again
+  void withdraw() noexcept;  // before the group is complete: the rank is free again
   void leave() noexcept;     // in good order
+
  private:
   RankLock(int directory, int rank, Fd file)
       : directory_(directory), rank_(rank), file_(std::move(file)) {}

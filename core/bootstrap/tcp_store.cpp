@@ -36,23 +36,31 @@
 
 namespace symm {
 namespace {
-constexpr size_t kLargest = 63 * 1024;  // key and value
-constexpr uint64_t kLastWordsMs = 1'000;
-constexpr int kMostRefusals = 10;  // in a row, before they are believed: rank 0 may just be leaving
+constexpr size_t kLargest = 63 * 1024;    // bytes of a key and its value
+constexpr uint64_t kLastWordsMs = 1'000;  // how long rank 0 has to answer after a deadline
+// Refusals in a row before they are believed: rank 0 may just be leaving.
+constexpr int kMaxRefusals = 10;
 
 enum class RequestKind : uint8_t {
-  join,     // u32 rank, u32 size, u64 creation, u64 pid, host
-  value,    // u16 length of the key, key, value: set by a rank, and then told to all
-  missing,  // who has not come? Of rank 0: nobody waits for them any longer
-  bye,      // leaves in good order; when rank 0 does, all are told
-  done,     // all ranks are here
-  failed    // Failure: of a rank, then told to all
+  // From a rank: u32 rank, u32 size, u64 creation, u64 pid, host.
+  join,
+  // From a rank, and passed on to all: u16 length of the key, key, value.
+  value,
+  // From a rank, which asks what ranks have not come. If rank 0 asks, nobody waits for them any
+  // longer.
+  missing,
+  // From a rank that leaves in good order. If it is rank 0, passed on to all.
+  bye,
+  // To all: all ranks are here.
+  done,
+  // From a rank, and passed on to all: Failure.
+  failed
 };
 
-Bytes frame(RequestKind what, const Writer& body = {}) {
+Bytes frame(RequestKind kind, const Writer& body = {}) {
   return with_reserve([&] {
     Writer out;
-    out.number(static_cast<uint8_t>(what));
+    out.number(static_cast<uint8_t>(kind));
     out.bytes(body.bytes_);
     return std::move(out.bytes_);
   });
@@ -66,39 +74,48 @@ Bytes frame(const Failure& failure) {
   });
 }
 
-// The key of a value, whose rest is the value. Null if it is none.
-std::optional<std::string> key_in(Reader& in) {
+// Reads the key of a key and a value; the rest of the frame is the value. Nothing if the frame is
+// too short.
+std::optional<std::string> read_key(Reader& in) {
   const size_t length = in.left() < 2 ? SIZE_MAX : in.number<uint16_t>();
   return length > in.left() ? std::nullopt : std::optional(in.text(length));
 }
 
-// ---- at rank 0, on the monitor thread
+// ---- the server at rank 0, on the monitor thread
 
 struct ClientConnection;
 
-struct Meeting {                           // the ranks of one creation
-  std::vector<ClientConnection*> clients;  // by rank; null before one came, and when it has left
+// The ranks of one creation.
+struct Meeting {
+  explicit Meeting(size_t size) : clients(size), came(size) {}
+  void tell(std::span<const std::byte> bytes) const;
+  void fail(Failure why);
+
+  std::vector<ClientConnection*> clients;  // by rank; null before it came and after it left
   std::vector<bool> came;
   std::set<std::string> keys;
   std::optional<Failure> failure;
   bool complete = false;
-  void tell(std::span<const std::byte> bytes) const;
-  void fail(Failure why);
 };
 
-// RequestKind listens at one place, for all creations that meet there now.
-struct Hub final : std::enable_shared_from_this<Hub> {
-  ~Hub() {
+// Listens at one place, for all creations that meet there now.
+struct StoreServer final : std::enable_shared_from_this<StoreServer> {
+  ~StoreServer() {
     if (listener) listener->stop();
   }
 
+  // Takes a connection by its first frame; null refuses it.
   std::shared_ptr<ClientConnection> admit(
       const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first);
+  // Enters the client's rank in its meeting, or fails the meeting.
+  void enter(ClientConnection& client);
   Failure missing(const Meeting& meeting) const;
+
   std::shared_ptr<SecureListener> listener;
   std::string description;
   std::list<std::shared_ptr<ClientConnection>> clients;
-  // one that is complete, or has failed, is known to its clients only
+  // By creation, the meetings that wait for ranks. Only its clients hold one that is complete or
+  // has failed.
   std::map<uint64_t, std::shared_ptr<Meeting>> open;
 };
 
@@ -109,19 +126,23 @@ struct ClientConnection final : SecureConnection::Receiver,
   void on_end(bool, const std::string&) override { leave(false); }
 
   void leave(bool in_good_order);
+  void answer_missing(StoreServer& at);
 
   void refuse(Failure why) {
-    meeting->fail(std::move(why)), connection->post(frame(*meeting->failure));
+    meeting->fail(std::move(why));
+    connection->post(frame(*meeting->failure));
   }
 
   std::string name() const { return format("rank %u (pid %ld on %s)", rank, pid, host.c_str()); }
 
-  std::weak_ptr<Hub> hub;
-  // while this client of a complete meeting is there, whether rank 0 still is or not
-  std::shared_ptr<Hub> stays;
+  std::weak_ptr<StoreServer> server;
+  // Keeps the server as long as this client of a complete meeting is connected: rank 0 may have
+  // left.
+  std::shared_ptr<StoreServer> kept_server;
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<SecureConnection> connection;
-  uint32_t rank = 0, size = 0;
+  uint32_t rank = 0;
+  uint32_t size = 0;
   uint64_t creation = 0;
   int64_t pid = 0;
   std::string host;
@@ -139,19 +160,22 @@ void Meeting::fail(Failure why) {
   tell(frame(*failure));
 }
 
-Failure Hub::missing(const Meeting& meeting) const {
+Failure StoreServer::missing(const Meeting& meeting) const {
   Failure failure = missing_ranks(meeting.came, description);
-  if (const uint64_t strangers = listener->refused(); strangers != 0) {
-    failure.message +=
-        format(" (%lu strangers were turned away: has a machine another secret?)", strangers);
+  const uint64_t refused = listener->refused();
+  if (refused != 0) {
+    failure.message += format(
+        " (%lu unauthenticated connections were refused; check that all machines share one secret)",
+        refused);
   }
   return failure;
 }
 
-std::shared_ptr<ClientConnection> Hub::admit(
+std::shared_ptr<ClientConnection> StoreServer::admit(
     const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first) {
   constexpr size_t kJoin = 25;
   if (first.size() < kJoin || first[0] != static_cast<std::byte>(RequestKind::join)) return nullptr;
+
   auto client = std::make_shared<ClientConnection>();
   Reader in(first.subspan(1));
   in.numbers(client->rank, client->size, client->creation, client->pid);
@@ -159,125 +183,160 @@ std::shared_ptr<ClientConnection> Hub::admit(
   if (client->rank >= client->size || client->size > kMostRanks || !is_clean(client->host)) {
     return nullptr;
   }
-  client->hub = weak_from_this();
+
+  client->server = weak_from_this();
   client->connection = connection;
-  auto& here = open[client->creation];
-  if (!here) {
-    here = std::make_shared<Meeting>(Meeting{std::vector<ClientConnection*>(client->size),
-        std::vector<bool>(client->size), {}, {}, false});
-  }
-  const auto meeting = client->meeting = here;
-  clients.push_back(client);  // the last that may fail for want of memory
-  const int rank = static_cast<int>(client->rank);
-  if (client->size != meeting->clients.size()) {
-    client->refuse({Status::mismatch, rank, client->pid,
-        format("%s of %s was told that there are %u ranks, others that there are %zu",
-            client->name().c_str(), description.c_str(), client->size, meeting->clients.size())});
-  } else if (const ClientConnection* other = meeting->clients[client->rank]) {
-    client->refuse({Status::mismatch, rank, client->pid,
-        format("rank %d of %s is claimed by two: %s, %s", rank, description.c_str(),
-            other->name().c_str(), client->name().c_str())});
-  } else {
-    meeting->clients[client->rank] = client.get();
-    meeting->came[client->rank] = true;
-    meeting->complete = std::find(meeting->clients.begin(), meeting->clients.end(), nullptr) ==
-                        meeting->clients.end();
-  }
+  auto& found = open[client->creation];
+  if (!found) found = std::make_shared<Meeting>(client->size);
+  const auto meeting = found;
+  client->meeting = meeting;
+  clients.push_back(client);  // the last step that may fail for want of memory
+
+  enter(*client);
   if (meeting->complete) meeting->tell(frame(RequestKind::done));
   if (meeting->complete || meeting->failure) open.erase(client->creation);
   if (!meeting->complete) return client;
-  for (ClientConnection* one : meeting->clients) {
-    one->stays = shared_from_this();
+  for (ClientConnection* member : meeting->clients) {
+    member->kept_server = shared_from_this();
   }
   return client;
 }
 
+void StoreServer::enter(ClientConnection& client) {
+  Meeting& meeting = *client.meeting;
+  const int rank = static_cast<int>(client.rank);
+  if (client.size != meeting.clients.size()) {
+    return client.refuse({Status::mismatch, rank, client.pid,
+        format("%s of %s was told that there are %u ranks, others that there are %zu",
+            client.name().c_str(), description.c_str(), client.size, meeting.clients.size())});
+  }
+  if (const ClientConnection* other = meeting.clients[client.rank]) {
+    return client.refuse({Status::mismatch, rank, client.pid,
+        format("rank %d of %s is claimed by two: %s, %s", rank, description.c_str(),
+            other->name().c_str(), client.name().c_str())});
+  }
+
+  meeting.clients[client.rank] = &client;
+  meeting.came[client.rank] = true;
+  meeting.complete =
+      std::find(meeting.clients.begin(), meeting.clients.end(), nullptr) == meeting.clients.end();
+}
+
 void ClientConnection::leave(bool in_good_order) {
-  const auto at = hub.lock();
+  const auto at = server.lock();
   if (!at) return;
   const auto self = shared_from_this();
-  stays.reset();
+  kept_server.reset();
   at->clients.remove(self);
   if (size != meeting->clients.size() || meeting->clients[rank] != this) return;
+
   if (in_good_order && rank == 0) meeting->tell(frame(RequestKind::bye));
   meeting->clients[rank] = nullptr;
   if (in_good_order) return;
+
   meeting->fail({Status::peer_failed, static_cast<int>(rank), pid,
       format("%s of %s died or gave up while the group was being formed", name().c_str(),
           at->description.c_str())});
   if (!meeting->complete) at->open.erase(creation);
 }
 
+void ClientConnection::answer_missing(StoreServer& at) {
+  if (meeting->complete || meeting->failure) return;
+  if (rank != 0) {
+    connection->post(frame(at.missing(*meeting)));
+    return;
+  }
+  meeting->fail(at.missing(*meeting));
+  at.open.erase(creation);
+}
+
 const char* ClientConnection::on_frame(std::span<const std::byte> bytes) {
-  const auto at = hub.lock();
+  const auto at = server.lock();
   if (!at) return nullptr;
+
   Reader in(bytes);
-  RequestKind what{};
-  in.numbers(what);
-  if (what == RequestKind::bye) return leave(true), nullptr;
-  if (what == RequestKind::missing) {
-    if (meeting->complete || meeting->failure) return nullptr;
-    if (rank != 0) return connection->post(frame(at->missing(*meeting))), nullptr;
-    meeting->fail(at->missing(*meeting));
-    return at->open.erase(creation), nullptr;
+  RequestKind kind{};
+  in.numbers(kind);
+  if (kind == RequestKind::bye) {
+    leave(true);
+    return nullptr;
   }
-  if (Failure why; what == RequestKind::failed && meeting->complete && decode(in, why) == nullptr) {
-    return meeting->fail(why), nullptr;
+  if (kind == RequestKind::missing) {
+    answer_missing(*at);
+    return nullptr;
   }
-  const auto key = key_in(in);
-  if (what != RequestKind::value || !key || !meeting->complete)
+  if (kind == RequestKind::failed && meeting->complete) {
+    Failure why;
+    if (decode(in, why) == nullptr) {
+      meeting->fail(why);
+      return nullptr;
+    }
+  }
+
+  const auto key = read_key(in);
+  if (kind != RequestKind::value || !key || !meeting->complete) {
     return "a request that it may not make";
-  if (meeting->keys.insert(*key).second) return meeting->tell(bytes), nullptr;
+  }
+  if (meeting->keys.insert(*key).second) {
+    meeting->tell(bytes);
+    return nullptr;
+  }
   connection->post(frame(Failure{
       Status::mismatch, -1, 0, "the key \"" + *key + "\" was set twice in " + at->description}));
   return nullptr;
 }
 
-struct Hubs {  // of this process
+// The servers of this process, by place.
+struct StoreServers {
   std::mutex mutex;
-  std::map<std::string, std::weak_ptr<Hub>> open;
+  std::map<std::string, std::weak_ptr<StoreServer>> open;
 };
 
-std::shared_ptr<Hub> hub_at(const TcpPlace& place, const std::string& description) {
-  Hubs& hubs = PerProcess<Hubs>::current();
-  const std::lock_guard lock(hubs.mutex);
-  auto& known = hubs.open[place.host + ":" + std::to_string(place.port)];
-  if (auto hub = known.lock()) return hub;
-  auto hub = std::make_shared<Hub>();
-  hub->description = description;
-  const auto admit = [weak = std::weak_ptr(hub)](const auto& connection, auto first) {
+std::shared_ptr<StoreServer> server_at(const TcpPlace& place, const std::string& description) {
+  StoreServers& servers = PerProcess<StoreServers>::current();
+  const std::lock_guard lock(servers.mutex);
+  auto& known = servers.open[place.host + ":" + std::to_string(place.port)];
+  if (auto server = known.lock()) return server;
+
+  auto server = std::make_shared<StoreServer>();
+  server->description = description;
+  const auto admit = [weak = std::weak_ptr(server)](const auto& connection, auto first) {
     const auto self = weak.lock();
     return self ? self->admit(connection, first) : nullptr;
   };
-  hub->listener = std::make_shared<SecureListener>(
+  server->listener = std::make_shared<SecureListener>(
       place.host, place.port, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
-  hub->listener->start();
-  known = hub;
-  return hub;
+  server->listener->start();
+  known = server;
+  return server;
 }
 
-// ---- at every rank
+// ---- the client at every rank
 
-struct Heard final : SecureConnection::Receiver {
+// All values of the creation that rank 0 has told this rank, and what became of the creation.
+struct StoreReplica final : SecureConnection::Receiver {
   const char* on_frame(std::span<const std::byte> bytes) override {
     return with_reserve([&] { return take(bytes); });
   }
 
   const char* take(std::span<const std::byte> bytes) {
     Reader in(bytes);
-    RequestKind what{};
-    in.numbers(what);
+    RequestKind kind{};
+    in.numbers(kind);
+
     const std::lock_guard lock(mutex);
-    if (what == RequestKind::value) {
-      const auto key = key_in(in);
+    if (kind == RequestKind::value) {
+      const auto key = read_key(in);
       if (!key) return "a value without its key";
       values.emplace(*key, Bytes(in.rest().begin(), in.rest().end()));
-    } else if (Failure why; what == RequestKind::failed) {
+    } else if (kind == RequestKind::failed) {
+      Failure why;
       if (decode(in, why) != nullptr) return "a failure that cannot be read";
       if (!failure) failure = std::move(why);
     }
-    welcome = welcome || what == RequestKind::done;
-    left = left || what == RequestKind::bye;
+
+    complete = complete || kind == RequestKind::done;
+    rank_0_left = rank_0_left || kind == RequestKind::bye;
     tell_change(changes);
     return nullptr;
   }
@@ -285,7 +344,7 @@ struct Heard final : SecureConnection::Receiver {
   void on_end(bool by_other, const std::string& how) override {
     const std::lock_guard lock(mutex);
     with_reserve([&] { end = how; });
-    closed = by_other;
+    closed_by_rank_0 = by_other;
     tell_change(changes);
   }
 
@@ -299,11 +358,12 @@ struct Heard final : SecureConnection::Receiver {
 
   std::mutex mutex;
   Word changes{0};
-  std::atomic<bool> welcome = false, left = false;
+  std::atomic<bool> complete = false;  // all ranks have come
+  std::atomic<bool> rank_0_left = false;
   std::map<std::string, Bytes> values;
   std::optional<Failure> failure;
-  std::string end;
-  bool closed = false;  // by the other side
+  std::string end;  // how the connection ended; "": it has not
+  bool closed_by_rank_0 = false;
 };
 
 class TcpStore final : public Store {
@@ -315,18 +375,20 @@ class TcpStore final : public Store {
         rank_(rank),
         secret_(read_secret()),
         exceptions_(std::uncaught_exceptions()) {
-    Writer join;
-    join.numbers(rank, size, creation, static_cast<int64_t>(getpid()));
-    join.text(host_name());
+    Writer body;
+    body.numbers(rank, size, creation, static_cast<int64_t>(getpid()));
+    body.text(host_name());
+    const Bytes join = frame(RequestKind::join, body);
+
     int refusals = 0;
-    for (unsigned attempt = 0; !come_in(attempt, frame(RequestKind::join, join), deadline);
-        ++attempt) {
+    for (unsigned attempt = 0; !try_to_join(attempt, join, deadline); ++attempt) {
       if (deadline.expired()) {
         throw Error({Status::timeout, 0, 0,
             "rank 0 did not come to " + description + " before the deadline: " + why_});
       }
       refusals = refusal_ ? refusals + 1 : 0;
-      if (refusals == kMostRefusals) throw Error(*refusal_);
+      if (refusals == kMaxRefusals) throw Error(*refusal_);
+
       const Word never{0};
       sleep_while(never, 0, nullptr, 0, Deadline::after_ms(std::min(10 * (attempt + 1), 100U)));
     }
@@ -337,7 +399,7 @@ class TcpStore final : public Store {
     try {
       connection_->post(frame(RequestKind::bye));
     } catch (const std::bad_alloc&) {
-      return;  // that it is gone is what they hear
+      return;  // the others see the connection close
     }
   }
 
@@ -351,14 +413,16 @@ class TcpStore final : public Store {
           format("a key and its value have %zu bytes: a store by TCP takes %zu", body.bytes_.size(),
               kLargest));
     }
-    if (heard_->await(Deadline::after_ms(0), [&] { return has(key); })) {
+    if (replica_->await(Deadline::after_ms(0), [&] { return has(key); })) {
       throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
     }
+
+    // Rank 0 tells the value to all ranks, this one included. A rank that fails says so at its
+    // deadline, so this one waits a little beyond its own.
     connection_->send(frame(RequestKind::value, body), deadline);
-    // A rank that fails says so at its deadline, and shall be heard.
-    const auto came_back = [&] { return has(key) || heard_->left; };
-    if (heard_->await(deadline, came_back) ||
-        heard_->await(Deadline::after_ms(kLastWordsMs), came_back)) {
+    const auto came_back = [&] { return has(key) || replica_->rank_0_left; };
+    if (replica_->await(deadline, came_back) ||
+        replica_->await(Deadline::after_ms(kLastWordsMs), came_back)) {
       return;
     }
     throw Error({Status::timeout, 0, 0,
@@ -367,8 +431,12 @@ class TcpStore final : public Store {
 
   Bytes get(const std::string& key, Deadline deadline) override {
     Bytes value;
-    const auto look = [&] { return has(key) && (value = heard_->values[key], true); };
-    if (heard_->await(deadline, look)) return value;
+    const auto look = [&] {
+      if (!has(key)) return false;
+      value = replica_->values[key];
+      return true;
+    };
+    if (replica_->await(deadline, look)) return value;
     throw Error(Status::timeout,
         "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
   }
@@ -378,7 +446,7 @@ class TcpStore final : public Store {
       with_reserve(
           [&] { connection_->post(frame(blamed(why, rank_, getpid(), description_.c_str()))); });
     } catch (const std::bad_alloc&) {
-      return;  // that this rank gave up is what they hear
+      return;  // the others hear that this rank gave up, without the reason
     }
   }
 
@@ -392,59 +460,67 @@ class TcpStore final : public Store {
 
  private:
   bool has(const std::string& key) const {
-    if (heard_->values.count(key) != 0) return true;
-    if (heard_->failure) throw Error(*heard_->failure);
-    if (heard_->end.empty() || heard_->left) return false;
-    throw Error({Status::peer_failed, 0, 0, "rank 0 of " + description_ + " " + heard_->end});
+    if (replica_->values.count(key) != 0) return true;
+    if (replica_->failure) throw Error(*replica_->failure);
+    if (replica_->end.empty() || replica_->rank_0_left) return false;
+    throw Error({Status::peer_failed, 0, 0, "rank 0 of " + description_ + " " + replica_->end});
   }
 
-  // Once. False: to be tried again, or the deadline has passed.
-  bool come_in(unsigned attempt, const Bytes& join, Deadline deadline) {
+  // Tries once to meet the others at rank 0. False: try again, unless the deadline has passed.
+  // why_ and refusal_ say what was in the way.
+  bool try_to_join(unsigned attempt, const Bytes& join, Deadline deadline) {
     refusal_.reset();
+    if (!connect(attempt)) return false;
+    replica_ = std::make_shared<StoreReplica>();
+    connection_->set_host(place_.host);
+    connection_->send(join, deadline);
+    connection_->start(replica_);
+
+    const auto decided = [&] {
+      if (replica_->failure && !replica_->complete) throw Error(*replica_->failure);
+      return replica_->complete || !replica_->end.empty();
+    };
+    if (!replica_->await(deadline, decided)) {
+      if (connection_->known()) why_ = "it makes another group just now";
+      if (why_.empty()) why_ = "no answer from " + place_.host;
+      connection_->post(frame(RequestKind::missing));  // rank 0 knows what ranks are missing
+      if (rank_ != 0) connection_->post(frame(RequestKind::bye));
+      if (connection_->known()) replica_->await(Deadline::after_ms(kLastWordsMs), decided);
+    } else if (!replica_->complete) {
+      why_ = "it " + replica_->end;
+      if (!connection_->known() && replica_->closed_by_rank_0) {
+        refusal_ = {Status::unavailable, 0, 0,
+            format("rank 0 of %s refused rank %d on %s: the two machines have different secrets; "
+                   "make %s the same",
+                description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};
+      }
+    }
+    return replica_->complete;
+  }
+
+  bool connect(unsigned attempt) {
     try {
-      if (rank_ == 0) hub_ = hub_at(place_, description_);
+      if (rank_ == 0) server_ = server_at(place_, description_);
+
       connection_ = std::make_shared<SecureConnection>(dial_tcp(place_.host, place_.port, attempt),
           true, secret_, milliseconds("SYMM_PEER_TIMEOUT_MS"));
+      return true;
     } catch (const Error& error) {
-      // a hub may just be closing, another has its turn
+      // The address may be in use by a server that is just closing, or that is not symm's.
       if (error.failure().os_error == EADDRINUSE) refusal_ = error.failure();
       if (error.status() != Status::unavailable && !refusal_) throw;
       why_ = error.what();
       return false;
     }
-    heard_ = std::make_shared<Heard>();
-    connection_->set_host(place_.host);
-    connection_->send(join, deadline);
-    connection_->start(heard_);
-    const auto decided = [&] {
-      if (heard_->failure && !heard_->welcome) throw Error(*heard_->failure);
-      return heard_->welcome || !heard_->end.empty();
-    };
-    if (!heard_->await(deadline, decided)) {
-      if (connection_->known()) why_ = "it makes another group just now";
-      if (why_.empty()) why_ = "no answer from " + place_.host;
-      connection_->post(frame(RequestKind::missing));  // rank 0 knows who is
-      if (rank_ != 0) connection_->post(frame(RequestKind::bye));
-      if (connection_->known()) heard_->await(Deadline::after_ms(kLastWordsMs), decided);
-    } else if (!heard_->welcome) {
-      why_ = "it " + heard_->end;
-      if (!connection_->known() && heard_->closed) {
-        refusal_ = {Status::unavailable, 0, 0,
-            format("rank 0 of %s turned rank %d on %s away: the two machines have different "
-                   "secrets; make %s the same",
-                description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};
-      }
-    }
-    return heard_->welcome;
   }
 
   const TcpPlace place_;
   const std::string description_;
   const int rank_;
   const Secret secret_;
-  const int exceptions_;
-  std::shared_ptr<Hub> hub_;  // of rank 0
-  std::shared_ptr<Heard> heard_;
+  const int exceptions_;                 // in flight at the start; more at the end: it failed
+  std::shared_ptr<StoreServer> server_;  // at rank 0
+  std::shared_ptr<StoreReplica> replica_;
   std::shared_ptr<SecureConnection> connection_;
   std::string why_;
   std::optional<Failure> refusal_;
@@ -454,6 +530,7 @@ class TcpStore final : public Store {
 TcpPlace parse_tcp_place(const std::string& text) {
   TcpPlace place;
   const size_t colon = text.rfind(':');
+
   if (colon != std::string::npos) {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, place.port);
@@ -463,6 +540,7 @@ TcpPlace parse_tcp_place(const std::string& text) {
       place.host = place.host.substr(1, place.host.size() - 2);
     }
   }
+
   if (place.port != 0 && !place.host.empty()) return place;
   throw Error(Status::invalid_argument,
       "bootstrap is 'tcp://" + text +

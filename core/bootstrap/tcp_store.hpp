@@ -1,6 +1,6 @@
-// A store at rank 0, which all ranks reach by one authenticated, encrypted TCP
-// connection each. It listens while rank 0 is in a creation; who comes too early for
-// one waits there, and dials again if rank 0 has gone.
+// A store at rank 0, which each rank reaches by one authenticated, encrypted TCP connection. It
+// listens while rank 0 is in a creation. A rank that comes too early waits there, and dials again
+// if rank 0 has gone.
 #pragma once
 
 #include "core/bootstrap/store.hpp"
@@ -10,12 +10,12 @@ struct TcpPlace {
   std::string host;
   uint16_t port = 0;
 };
-// "host:port", "[address]:port". Throws Error(invalid_argument)
+// Parses "host:port" or "[address]:port". Throws Error(invalid_argument).
 TcpPlace parse_tcp_place(const std::string& text);
 
-// Waits until all ranks have come for `creation`. Throws Error: timeout naming the
-// missing ranks; mismatch if a rank came twice or the sizes differ; peer_failed if one
-// dies; unavailable if the secrets differ, or without libsodium.
+// Waits until all ranks have come for `creation`. Throws Error: timeout naming the missing ranks;
+// mismatch if a rank came twice or the sizes differ; peer_failed if a rank dies; unavailable if the
+// secrets differ, or without libsodium.
 std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, int rank, int size,
     const std::string& description, Deadline deadline);
 }  // namespace symm

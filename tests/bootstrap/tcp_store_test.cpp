@@ -90,7 +90,8 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
 
 TEST_F(TcpStores, AnotherSecretIsNamedByBoth) {
   std::thread leader([&] {
-    expect_failure(Status::timeout, {"rank 1 of 2", "another secret?"}, [&] { open(0, 2, 4'000); });
+    expect_failure(
+        Status::timeout, {"rank 1 of 2", "share one secret"}, [&] { open(0, 2, 4'000); });
   });
   EXPECT_EQ(say(std::string(88, 'x')), "");  // it has read its secret
   std::ofstream(top_ / "secret", std::ios::binary) << std::string(32, 's');
