@@ -1,10 +1,16 @@
-# SYMM_CUDA=auto builds the CUDA kernels where there is an nvcc that can, off never
-# does, on insists. Without kernels the library is complete but for its CUDA back end,
-# which answers SYMM_ERR_UNAVAILABLE with the reason. The host side of the back end
-# needs no toolkit and is always built. `./dev setup` fetches an nvcc into .deps/cuda
-# where there is none on PATH (kernels/cuda/dev); SYMM_CUDA=off in its environment keeps
-# it from that, and -DSYMM_CUDA=off keeps CMake from using one.
-set(SYMM_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "Compute capabilities to compile kernels for; the last one also as PTX")
+# SYMM_CUDA=auto builds the CUDA kernels where there is an nvcc that is new enough, off never
+# builds them, on insists. Without kernels the library is complete but for its CUDA back end,
+# which answers SYMM_ERR_UNAVAILABLE with the reason. The host side of the back end needs no
+# toolkit and is always built.
+#
+# `./dev setup` fetches an nvcc into .deps/cuda where there is none on PATH
+# (kernels/cuda/dev); SYMM_CUDA=off in its environment keeps it from that.
+set(
+  SYMM_CUDA_ARCHITECTURES
+  "80;90;100"
+  CACHE STRING
+  "Compute capabilities to compile kernels for; the last one also as PTX"
+)
 set(SYMM_NVCC_CCBIN ${CMAKE_CXX_COMPILER} CACHE FILEPATH "The compiler that nvcc preprocesses with")
 set(SYMM_NVCC_FLAGS "" CACHE STRING "More options for nvcc, as a list")
 mark_as_advanced(SYMM_NVCC_CCBIN SYMM_NVCC_FLAGS)
@@ -14,19 +20,34 @@ endif()
 set(symm_back_ends host)
 set(symm_cuda_architectures "")
 if(NOT SYMM_CUDA STREQUAL "off")
-  find_program(SYMM_NVCC nvcc HINTS ${PROJECT_SOURCE_DIR}/.deps/cuda/bin ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin)
+  find_program(
+    SYMM_NVCC
+    nvcc
+    HINTS ${PROJECT_SOURCE_DIR}/.deps/cuda/bin
+    ENV CUDA_HOME
+    ENV CUDA_PATH
+    PATH_SUFFIXES bin
+  )
   if(NOT SYMM_NVCC)
     find_program(SYMM_NVCC nvcc PATHS /usr/local/cuda/bin /opt/cuda/bin)
   endif()
   mark_as_advanced(SYMM_NVCC)
   set(symm_cuda_reason "no nvcc was found")
   if(SYMM_NVCC)
-    execute_process(COMMAND ${SYMM_NVCC} --version OUTPUT_VARIABLE version ERROR_VARIABLE version RESULT_VARIABLE failed)
+    execute_process(
+      COMMAND ${SYMM_NVCC} --version
+      OUTPUT_VARIABLE version
+      ERROR_VARIABLE version
+      RESULT_VARIABLE failed
+    )
     string(REGEX MATCH "release ([0-9]+)\\.([0-9]+)" found "${version}")
     if(failed OR NOT found)
       set(symm_cuda_reason "${SYMM_NVCC} does not say its version")
     elseif(CMAKE_MATCH_1 LESS 12 OR (CMAKE_MATCH_1 EQUAL 12 AND CMAKE_MATCH_2 LESS 8))
-      set(symm_cuda_reason "${SYMM_NVCC} is of version ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}, and 12.8 is needed")
+      set(
+        symm_cuda_reason
+        "${SYMM_NVCC} is of version ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}, and 12.8 is needed"
+      )
     else()
       set(symm_cuda_reason "")
     endif()
@@ -36,7 +57,11 @@ if(NOT SYMM_CUDA STREQUAL "off")
     set(symm_cuda_architectures ${SYMM_CUDA_ARCHITECTURES})
     message(STATUS "symm: CUDA kernels for ${symm_cuda_architectures} by ${SYMM_NVCC}")
   elseif(SYMM_CUDA STREQUAL "on")
-    message(FATAL_ERROR "SYMM_CUDA=on, but ${symm_cuda_reason}. Name one by -DSYMM_NVCC=, or configure with -DSYMM_CUDA=auto or off.")
+    message(
+      FATAL_ERROR
+      "SYMM_CUDA=on, but ${symm_cuda_reason}. Name one by -DSYMM_NVCC=, or configure with "
+      "-DSYMM_CUDA=auto or off."
+    )
   else()
     message(STATUS "symm: no CUDA kernels: ${symm_cuda_reason}")
   endif()

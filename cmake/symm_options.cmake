@@ -1,23 +1,33 @@
-# What all targets of ours are compiled with. Never part of what is installed.
+# Options with which all targets of this project are compiled. They are never installed.
 add_library(symm_options INTERFACE)
-target_compile_options(symm_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${SYMM_WERROR}>:-Werror>)
+target_compile_options(
+  symm_options
+  INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${SYMM_WERROR}>:-Werror>
+)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # false alarms on std::string, GCC bug 105651
+  # GCC bug 105651: false alarms on std::string.
   target_compile_options(symm_options INTERFACE -Wno-restrict)
 endif()
-target_include_directories(symm_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/generated)
+target_include_directories(
+  symm_options
+  INTERFACE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/generated
+)
 target_link_libraries(symm_options INTERFACE Threads::Threads)
 
-# A sanitizer's build takes twice as long, and a good part of it json.
-# The others do without: GCC 12 warns of what is in a system header
-# once that is precompiled, all of it false alarms, and the release
-# keeps its warnings. (Tests are not optimised, and then it does not.)
+# A sanitizer's build takes twice as long, a good part of it for json, so headers are
+# precompiled there. Other builds do without: once a system header is precompiled, GCC 12
+# warns of its contents, all of it false alarms, and the release keeps its warnings. (GCC
+# does not warn where it does not optimise, as in tests.)
 set(SYMM_PRECOMPILED_HEADERS ${SYMM_SANITIZE})
-if(SYMM_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+if(
+  SYMM_PRECOMPILED_HEADERS
+  AND CMAKE_CXX_COMPILER_ID STREQUAL GNU
+  AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13
+)
   target_compile_options(symm_options INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
 endif()
-# Every use of a pointer is a quarter of what a file takes to compile; it is checked in
-# the library, not in tests and the tool.
+# Checks of every use of a pointer take a quarter of the time of a file. The library has
+# them; tests and the tool have this property, and have them not.
 define_property(TARGET PROPERTY SYMM_UBSAN_SKIP_NULL INITIALIZE_FROM_VARIABLE SYMM_UBSAN_SKIP_NULL)
 if(SYMM_SANITIZE STREQUAL "address")
   set(symm_sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
@@ -27,14 +37,19 @@ elseif(SYMM_SANITIZE)
   message(FATAL_ERROR "SYMM_SANITIZE is '${SYMM_SANITIZE}'; known are address, thread and nothing")
 endif()
 if(SYMM_SANITIZE)
-  target_compile_options(symm_options INTERFACE ${symm_sanitizer_flags} -fno-omit-frame-pointer
-    $<$<BOOL:$<TARGET_PROPERTY:SYMM_UBSAN_SKIP_NULL>>:-fno-sanitize=null,alignment,vptr>)
+  target_compile_options(
+    symm_options
+    INTERFACE
+      ${symm_sanitizer_flags}
+      -fno-omit-frame-pointer
+      $<$<BOOL:$<TARGET_PROPERTY:SYMM_UBSAN_SKIP_NULL>>:-fno-sanitize=null,alignment,vptr>
+  )
   target_link_options(symm_options INTERFACE ${symm_sanitizer_flags})
 endif()
 
-# Most of what a file takes to compile is the headers it shares with its neighbours. The
-# library and the tool are compiled file by file where the tests alone are not, so a
-# header that one of them forgot is found there, and not first by who builds as it is.
+# Most of the time of a file goes into headers that its neighbours include as well. With
+# SYMM_UNITY=tests the library and the tool are still compiled file by file, so that a
+# header which a file forgot is found here, and not first by a user's build.
 if(NOT SYMM_UNITY MATCHES "^(|tests|all|few)$")
   message(FATAL_ERROR "SYMM_UNITY is '${SYMM_UNITY}'; known are tests, all, few and nothing")
 endif()
@@ -42,13 +57,19 @@ if(SYMM_UNITY MATCHES "all|few")
   set(CMAKE_UNITY_BUILD ON)
 endif()
 if(SYMM_UNITY MATCHES "all|few" AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # until then it looks for no garbage
+  # GCC collects no garbage below this heap size, in kB.
   target_compile_options(symm_options INTERFACE --param=ggc-min-heapsize=500000)
 endif()
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 
-# symm_by_itself(target files ...): files whose own names, or whose headers, do not go
-# together with those of the target's other files.
+# symm_by_itself(target files ...)
+#
+# Compiles each of the files by itself, since its names, or those of its headers, collide
+# with those of the target's other files.
 function(symm_by_itself target)
-  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties(
+    ${ARGN}
+    TARGET_DIRECTORY ${target}
+    PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+  )
 endfunction()

@@ -1,30 +1,46 @@
-# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS
-# ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL] [COMPUTES]
-#            [SANITIZED filter] [NEWER_UCX filter])
+# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n]
+#            [TIMEOUT seconds] [SERIAL] [COMPUTES] [SANITIZED filter] [NEWER_UCX filter])
 #
-# A GoogleTest program, each of whose cases is a test of its own. What takes several
-# processors at once (ranks that spin for each other) says so by PROCESSORS; what is
-# upset by any neighbour, by SERIAL; what computes more than it calls, and is to be
-# optimised also where tests are not, by COMPUTES. SANITIZED is a gtest filter: the
-# cases that also run under sanitizers, where they take many times as long; all, if it
-# is not given. Those of NEWER_UCX also run with the one that ./dev setup has fetched,
-# beside the system's. The room is a label by itself. Labels that ./dev knows:
+# Adds a GoogleTest program, each case of which is a test of its own.
+#
+#   PROCESSORS  how many processors it takes at once (ranks that spin for each other)
+#   SERIAL      any neighbour upsets it
+#   COMPUTES    it computes more than it calls, and is optimised also where tests are not
+#   SANITIZED   a filter of GoogleTest: the cases that also run under sanitizers, where they
+#               take many times as long; all, if it is not given
+#   NEWER_UCX   a filter of GoogleTest: the cases that also run with the UCX that ./dev setup
+#               has fetched, beside the system's
+#
+# The room is a label by itself. Other labels that ./dev knows:
+#
 #   slow     not run under sanitizers
 #   no_asan  not run under AddressSanitizer
-#   no_tsan  not run under ThreadSanitizer (programs that fork ranks, whose threads it cannot follow)
+#   no_tsan  not run under ThreadSanitizer, which cannot follow the threads of forked ranks
 function(symm_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;COMPUTES" "PROCESSORS;TIMEOUT;SANITIZED;NEWER_UCX" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(
+    PARSE_ARGV 1
+    arg
+    "SERIAL;COMPUTES"
+    "PROCESSORS;TIMEOUT;SANITIZED;NEWER_UCX"
+    "SOURCES;LIBRARIES;LABELS"
+  )
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "symm_gtest(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
-  # What does not run is not built: a sanitizer's build takes twice as long.
-  if((SYMM_SANITIZE AND slow IN_LIST arg_LABELS) OR (SYMM_SANITIZE STREQUAL "address" AND no_asan IN_LIST arg_LABELS)
-     OR (SYMM_SANITIZE STREQUAL "thread" AND no_tsan IN_LIST arg_LABELS))
+  # A program that does not run is not built: a sanitizer's build takes twice as long.
+  if(
+    (SYMM_SANITIZE AND slow IN_LIST arg_LABELS)
+    OR (SYMM_SANITIZE STREQUAL "address" AND no_asan IN_LIST arg_LABELS)
+    OR (SYMM_SANITIZE STREQUAL "thread" AND no_tsan IN_LIST arg_LABELS)
+  )
     message(STATUS "${name}: not with SYMM_SANITIZE=${SYMM_SANITIZE}")
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE symm_options ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
+  target_link_libraries(
+    ${name}
+    PRIVATE symm_options ${arg_LIBRARIES} GTest::gtest GTest::gtest_main
+  )
   if(SYMM_UNITY AND arg_COMPUTES)
     target_compile_options(${name} PRIVATE -O1)
   elseif(SYMM_UNITY)
@@ -50,12 +66,23 @@ function(symm_gtest name)
   if(SYMM_SANITIZE AND arg_SANITIZED)
     set(filter TEST_FILTER "${arg_SANITIZED}")
   endif()
-  # Long, since a build beside tests gets little of the processors.
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 900 ${filter}
-                       PROPERTIES ${properties} LABELS "${labels}")
+  # The time-out of the discovery is long, since a build beside tests gets little of the
+  # processors.
+  gtest_discover_tests(
+    ${name}
+    TEST_PREFIX ${name}.
+    DISCOVERY_TIMEOUT 900
+    ${filter}
+    PROPERTIES ${properties} LABELS "${labels}"
+  )
   set(newer ${PROJECT_SOURCE_DIR}/.deps/ucx/libucx/lib/libucp.so.0)
   if(arg_NEWER_UCX AND EXISTS ${newer} AND NOT SYMM_SANITIZE)
-    gtest_discover_tests(${name} TEST_PREFIX newer. TEST_FILTER "${arg_NEWER_UCX}" DISCOVERY_TIMEOUT 900
-                         PROPERTIES ${properties} LABELS "${labels}" ENVIRONMENT SYMM_UCX=${newer})
+    gtest_discover_tests(
+      ${name}
+      TEST_PREFIX newer.
+      TEST_FILTER "${arg_NEWER_UCX}"
+      DISCOVERY_TIMEOUT 900
+      PROPERTIES ${properties} LABELS "${labels}" ENVIRONMENT SYMM_UCX=${newer}
+    )
   endif()
 endfunction()

@@ -1,7 +1,15 @@
 get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
 string(COMPARE EQUAL "${VCPKG_LIBRARY_LINKAGE}" "static" SYMM_STATIC)
-vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
-  OPTIONS -DSYMM_TESTS=OFF -DSYMM_BENCH=OFF -DSYMM_TOOL=OFF -DSYMM_SODIUM=OFF -DSYMM_UNITY=all -DSYMM_STATIC=${SYMM_STATIC})
+vcpkg_cmake_configure(
+  SOURCE_PATH "${SOURCE_PATH}"
+  OPTIONS
+    -DSYMM_TESTS=OFF
+    -DSYMM_BENCH=OFF
+    -DSYMM_TOOL=OFF
+    -DSYMM_SODIUM=OFF
+    -DSYMM_UNITY=all
+    -DSYMM_STATIC=${SYMM_STATIC}
+)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/symm)
 vcpkg_fixup_pkgconfig()
