@@ -16,11 +16,11 @@ from datetime import date
 
 import jax
 import numpy as np
+from common import size_label, table, turned
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import symm
 import symm.jax
-from common import size_label, table, turned
 
 CALLS, ROUNDS, WARM = 16, 20, 3
 

@@ -18,9 +18,9 @@ from datetime import date
 
 import torch
 import torch.distributed as dist
+from common import size_label, table, turned
 
 import symm.torch  # noqa: F401 - registers the back end
-from common import size_label, table, turned
 
 PEERS = {"cpu": "gloo", "cuda": "nccl"}
 

@@ -2,11 +2,10 @@
 
 import ctypes
 
+import sizes
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as torch_symm
-
-import sizes
 
 WORLDS = (2, 4, 8)
 NEGATIVE_ZERO = {"bf16": (torch.int16, -(1 << 15)), "f32": (torch.int32, -(1 << 31))}

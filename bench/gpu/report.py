@@ -212,8 +212,9 @@ def driver():
 
 def describe(found):
     """On what the run was made."""
-    import symm
     import torch
+
+    import symm
 
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     found["device"] = {

@@ -1,13 +1,13 @@
 """The ways of doing a collective: symm's and its peers', each on the memory that suits it best."""
 
+import sizes
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as torch_symm
-
-import sizes
-import symm
 from kernel_library import Kernels
 from libraries import Nccl, variables
+
+import symm
 
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
 PERIOD = (1 << 20) - 3
