@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
-# install_test.sh <build folder> <C compiler> <C++ compiler>
-# <version> Installs, moves what was installed, and then is somebody
-# else who uses it: by find_package, by pkg-config, by the tool.
+# install_test.sh <build folder> <C compiler> <C++ compiler> <version>
+#
+# Installs, moves what was installed, and then plays somebody else who uses it: by
+# find_package, by pkg-config, by the tool.
 set -euo pipefail
 build=$1 cc=$2 cxx=$3 version=$4
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# Nothing of this machine's own symm may be found.
+# No symm that this machine has may be found.
 unset CMAKE_PREFIX_PATH LD_LIBRARY_PATH PKG_CONFIG_PATH
 
 say() { printf '\n-- %s\n' "$*"; }
+
+fail() {
+  echo "$*"
+  exit 1
+}
 
 say "install, then move"
 cmake --install "$build" --prefix "$scratch/first" >/dev/null
@@ -21,36 +28,42 @@ libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
 [[ $(readlink "$libdir/libsymm.so") == libsymm.so.0 ]]
 [[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
 [[ -f $libdir/libsymm.so.$version ]]
-for header in symm.h symm.hpp page.h device.cuh exchange.cuh multimem.cuh; do [[ -f $prefix/include/symm/$header ]]; done
+for header in symm.h symm.hpp page.h device.cuh exchange.cuh multimem.cuh; do
+  [[ -f $prefix/include/symm/$header ]]
+done
 [[ ! -f $build/symm.f90 ]] || cmp "$build/symm.f90" "$prefix/include/symm/symm.f90"
 
 say "no file names the prefix, the build folder or the source folder"
-root=$(cd "$here/../.." && pwd)
 for place in "$scratch/first" "$(cd "$build" && pwd)" "$root"; do
-  if grep -rIl -F "$place/" "$prefix"; then
-    echo "the files above name $place"
-    exit 1
-  fi
+  if grep -rIl -F "$place/" "$prefix"; then fail "the files above name $place"; fi
 done
 
 say "every link of a page leads somewhere"
 python3 - "$prefix/share/doc/symm" <<'PYTHON'
-import pathlib, re, sys
-pages = list(pathlib.Path(sys.argv[1]).rglob("*.md"))
-links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#]+)", page.read_text()) if "://" not in link]
+import pathlib
+import re
+import sys
+
+links = [
+    (page, link)
+    for page in pathlib.Path(sys.argv[1]).rglob("*.md")
+    for link in re.findall(r"\]\(([^)#]+)", page.read_text())
+    if "://" not in link
+]
 lost = [f"{page}: {link}" for page, link in links if not (page.parent / link).exists()]
 sys.exit("\n".join(lost) or (0 if len(links) > 100 else "there are hardly any"))
 PYTHON
 
 say "find_package"
-cmake -S "$here/consumer" -B "$scratch/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
-  >/dev/null
+compilers=("-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_COMPILER=$cxx")
+cmake -S "$here/consumer" -B "$scratch/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" \
+  "${compilers[@]}" >/dev/null
 cmake --build "$scratch/by-cmake" >/dev/null
 "$scratch/by-cmake/consumer_c"
 "$scratch/by-cmake/consumer_cxx"
-if cmake -S "$here/consumer" -B "$scratch/elsewhere" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >/dev/null 2>&1; then
-  echo "find_package found symm without being told where: the test above may have used another one"
-  exit 1
+if cmake -S "$here/consumer" -B "$scratch/elsewhere" "${compilers[@]}" >/dev/null 2>&1; then
+  echo "find_package found symm without being told where:"
+  fail "the test above may have used another one"
 fi
 
 say "a subproject builds no tool and sets nothing of its parent's"
@@ -60,41 +73,62 @@ cmake_minimum_required(VERSION 3.25)
 project(parent LANGUAGES C CXX)
 add_subdirectory("$root" symm)
 target_link_libraries(symm INTERFACE symm::headers)
-if(TARGET symm_tool OR DEFINED CACHE{CMAKE_BUILD_TYPE} AND CMAKE_BUILD_TYPE OR CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_STANDARD)
+if(
+  TARGET symm_tool
+  OR (DEFINED CACHE{CMAKE_BUILD_TYPE} AND CMAKE_BUILD_TYPE)
+  OR CMAKE_CXX_COMPILER_LAUNCHER
+  OR CMAKE_CXX_STANDARD
+)
   message(FATAL_ERROR "symm has changed its parent")
 endif()
 CMAKE
-cmake -S "$scratch/parent" -B "$scratch/parent/build" -DSYMM_CUDA=off -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >/dev/null
-if grep -q libsymm "$scratch/parent/build/cmake_install.cmake" "$scratch/parent/build/symm/cmake_install.cmake"; then exit 1; fi
+cmake -S "$scratch/parent" -B "$scratch/parent/build" -DSYMM_CUDA=off "${compilers[@]}" >/dev/null
+parent=$scratch/parent/build
+if grep -q libsymm "$parent/cmake_install.cmake" "$parent/symm/cmake_install.cmake"; then
+  fail "the parent would install symm"
+fi
 
 say "pkg-config"
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 [[ $(pkg-config --modversion symm) == "$version" ]]
 read -ra flags < <(pkg-config --cflags --libs symm)
-"$cc" -std=c99 "$here/consumer/consumer.c" -o "$scratch/by-pkg-config-c" "${flags[@]}" "-Wl,-rpath,$libdir"
-"$cxx" -std=c++17 "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${flags[@]}" "-Wl,-rpath,$libdir"
+linked=("${flags[@]}" "-Wl,-rpath,$libdir")
+"$cc" -std=c99 "$here/consumer/consumer.c" -o "$scratch/by-pkg-config-c" "${linked[@]}"
+"$cxx" -std=c++17 "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${linked[@]}"
 "$scratch/by-pkg-config-c"
 "$scratch/by-pkg-config-cxx"
 
 say "the installed device headers"
-"$cxx" -std=c++17 -Wall -Wextra -Werror -x c++ -fsyntax-only "${flags[@]}" "$prefix/include/symm/exchange.cuh" 2>"$scratch/device" ||
-  { cat "$scratch/device" && exit 1; }
+"$cxx" -std=c++17 -Wall -Wextra -Werror -x c++ -fsyntax-only "${flags[@]}" \
+  "$prefix/include/symm/exchange.cuh" 2>"$scratch/device" || fail "$(<"$scratch/device")"
 nvcc=$(sed -n 's/^SYMM_NVCC:FILEPATH=//p' "$build/CMakeCache.txt")
 if [[ -x $nvcc ]]; then
-  "$nvcc" -ccbin "$cxx" -std=c++17 -arch=sm_90 -I"$prefix/include" -cubin -o "$scratch/kernel.cubin" "$here/consumer/kernel.cu"
+  "$nvcc" -ccbin "$cxx" -std=c++17 -arch=sm_90 -I"$prefix/include" -cubin \
+    -o "$scratch/kernel.cubin" "$here/consumer/kernel.cu"
 fi
 
-say "the installed tool, which needs libc, of which libm and the loader are parts, and kernels only from the library"
-if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libc|libm|ld-linux.*)\.so/' | grep .; then exit 1; fi
-install -D "$prefix/bin/symm" "$scratch/alone/symm"
+say "the installed tool needs libc, of which libm and the loader are parts"
+tool=$prefix/bin/symm
+allowed='^(libc|libm|ld-linux.*)\.so'
+if objdump -p "$tool" | awk '$1 == "NEEDED" { print $2 }' | grep -vE "$allowed"; then
+  fail "the tool needs more"
+fi
+
+say "the tool takes its kernels from the library beside it, and says where there is none"
+install -D "$tool" "$scratch/alone/symm"
 alone() { env -i PATH="$scratch/alone" "$scratch/alone/symm" "$@"; }
 alone doctor
 alone run -n 2 symm bench allreduce -e 1M -n 2 >/dev/null
 alone info | grep 'cuda .*libsymm.so.0: cannot open'
-if "$prefix/bin/symm" info | grep 'libsymm.so.0: '; then exit 1; fi
+if "$tool" info | grep 'libsymm.so.0: '; then exit 1; fi
+
+say "manual and completions"
 grep -q '^\.SS bench' "$prefix/share/man/man1/symm.1"
 grep -q '^complete .* symm$' "$prefix/share/bash-completion/completions/symm"
 grep -q '^complete -c symm .* -a bench' "$prefix/share/fish/vendor_completions.d/symm.fish"
-"$prefix/bin/symm" info --json | python3 -c 'import json, sys; sys.exit(sys.argv[1] not in str(json.load(sys.stdin)))' "$version"
-"$prefix/bin/symm" run -n 2 -- "$scratch/by-cmake/consumer_c" | tee "$scratch/run"
+
+say "the tool runs programs of users"
+says_version='import json, sys; sys.exit(sys.argv[1] not in str(json.load(sys.stdin)))'
+"$tool" info --json | python3 -c "$says_version" "$version"
+"$tool" run -n 2 -- "$scratch/by-cmake/consumer_c" | tee "$scratch/run"
 (($(grep -c 'consumer: 2 rank(s), sum 4' "$scratch/run") == 2))

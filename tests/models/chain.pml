@@ -1,6 +1,11 @@
-/* The two ways of a chain of machines (core/multinode/allreduce.cpp), with a rank each: sums go up, results come down, and wait where
- * they came, to be sent on, until they have arrived. A place is written only when it is free. MUTANT 1: a place less; 2: results
- * are taken behind the sums of a step. */
+/* The two ways of a chain of machines (core/multinode/allreduce.cpp), with a rank each: sums go up,
+ * results come down. A chunk waits in the place where it arrived until it has been sent on.
+ *
+ * Invariant: a place is written only when it is free.
+ *
+ * MUTANT 1: there is a place less.
+ * MUTANT 2: results are taken behind the sums of a step.
+ */
 #define N 3
 #define CHUNKS 5
 #define LAG(k) (1 + (N - 1 - (k)))
@@ -25,7 +30,10 @@ end: do
   if \
   :: step >= LAG(k) && k < N - 1 -> \
      results_here[k] > step - LAG(k); \
-     if :: k > 0 -> down[k - 1] ! step - LAG(k) :: else -> atomic { FREE(results, k, step - LAG(k)) } fi \
+     if \
+     :: k > 0 -> down[k - 1] ! step - LAG(k) \
+     :: else -> atomic { FREE(results, k, step - LAG(k)) } \
+     fi \
   :: else \
   fi
 

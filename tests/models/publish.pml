@@ -1,5 +1,11 @@
-/* wait_word() against publish() (core/base/wait.hpp), where each processor has a buffer of stores: whoever sleeps is woken. FENCE is
- * who has the barrier: 1 both, 2 the waiter, who has the kernel put one into the writer too. MUTANT: each only its own. */
+/* wait_word() against publish() (core/base/wait.hpp), where each processor has a buffer of stores.
+ *
+ * Invariant: a waiter that sleeps is woken.
+ *
+ * FENCE 1: writer and waiter have a barrier.
+ * FENCE 2: the waiter has one, and has the kernel put one into the writer too.
+ * MUTANT 1: that barrier is missing; each processor sees its own stores in order.
+ */
 byte word, waiter, wakes, buffered;
 #define EMPTIES if :: buffered != 0 -> word = buffered; buffered = 0 :: else fi
 

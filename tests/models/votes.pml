@@ -1,6 +1,13 @@
-/* Votes (core/group/exchange.cpp) of ranks 0 to 2, which live, and 3, which stops wherever it likes. Deadlines are longer than
- * anything takes. In the end all that live have formed the group, or all say that it failed, and by whom. MUTANT 1: a time-out
- * counts from its deadline; 2: who is blamed says nothing; 3: who has formed the group hears nothing. */
+/* Votes (core/group/exchange.cpp) of ranks 0 to 2, which live, and of rank 3, which stops wherever
+ * it likes. Deadlines are longer than any step takes.
+ *
+ * Invariant: in the end either all that live have formed the group, or all say that it failed, and
+ * blame the same rank.
+ *
+ * MUTANT 1: a time-out counts from its deadline.
+ * MUTANT 2: a rank that is blamed says nothing.
+ * MUTANT 3: a rank that has formed the group hears nothing.
+ */
 #define LIVING 3
 #define ROUNDS 2
 #define NOBODY 9
@@ -11,8 +18,14 @@ chan news[LIVING] = [8] of { byte, byte };
 
 /* Revocation::revoke(); all others are told of what a rank says itself. */
 #define ADOPT(rank, at) \
-  if :: at < when[me] || (at == when[me] && rank < blamed[me]) -> blamed[me] = rank; when[me] = at :: else fi
-#define BLAME(rank, at) ADOPT(rank, at); news[(me + 1) % LIVING] ! rank, at; news[(me + 2) % LIVING] ! rank, at
+  if \
+  :: at < when[me] || (at == when[me] && rank < blamed[me]) -> blamed[me] = rank; when[me] = at \
+  :: else \
+  fi
+#define BLAME(rank, at) \
+  ADOPT(rank, at); \
+  news[(me + 1) % LIVING] ! rank, at; \
+  news[(me + 2) % LIVING] ! rank, at
 #define HAS(from) (me == from || SENT(from, me))
 #define MISSING (!HAS(0) -> 0 : (!HAS(1) -> 1 : (!HAS(2) -> 2 : 3)))
 
@@ -50,7 +63,13 @@ heard:
 over:
   done++;
 end: do
-  :: atomic { news[me] ? rank, at -> if :: MUTANT == 3 && (formed & (1 << me)) :: else -> ADOPT(rank, at) fi }
+  :: atomic {
+       news[me] ? rank, at ->
+       if
+       :: MUTANT == 3 && (formed & (1 << me))
+       :: else -> ADOPT(rank, at)
+       fi
+     }
   od
 }
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# run_table.sh <symm> <runner> <table>: three ranks of the runner,
-# or four. The last scenario kills rank 2, and only that may go
-# wrong. LAYOUT=aab: the ranks are on machines of these names, and
-# may be four. HOW: how `symm run` starts them, instead of -n 3.
+# run_table.sh <symm> <runner> <table>
+#
+# Runs the table of behaviours by three ranks of the runner, or four. The last scenario kills
+# rank 2, and no other rank may end in a failure. LAYOUT=aab puts the ranks on machines of
+# these names, and makes them four if it has four letters. HOW says how `symm run` starts them,
+# instead of -n 3.
 set -euo pipefail
 symm=$1
 shift
@@ -11,26 +13,40 @@ if [[ -n $LAYOUT ]]; then
   # shellcheck disable=SC2016 # for the shells of the ranks
   set -- bash -c 'export SYMM_MACHINE=${LAYOUT:SYMM_RANK:1}; exec "$@"' ranks "$@"
 fi
+
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
-  # Rank 3 does what the others do who are there when one fails. Blocks of their own
-  # lengths, and what follows, are of 3.
+  # Rank 3 does what the other survivors of a failure do. The scenarios of blocks of their own
+  # lengths, and those up to bad arguments, are written for 3 ranks, and left out.
   four=$(mktemp)
   trap 'rm -f "$four"' EXIT
-  sed -E -e '/^scenario blocks_of_their_own_lengths/,/^scenario bad_arguments/{/^scenario bad_arguments/!d}' -e 's/size=3/size=4/' \
-    -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' -e 's/^(0,1 expect at=p.* from=)1/\13/' -e 's/^0,1 /0,1,3 /' \
-    -e 's/^0,2 (signal|barrier ->)/0,2,3 \1/' -e 's/^1,2 signal/1,2,3 signal/' \
-    -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' "${!#}" >"$four"
+  from='^scenario blocks_of_their_own_lengths'
+  to='^scenario bad_arguments'
+  sed -E \
+    -e "/$from/,/$to/{/$to/!d}" \
+    -e 's/size=3/size=4/' \
+    -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' \
+    -e 's/^(0,1 expect at=p.* from=)1/\13/' \
+    -e 's/^0,1 /0,1,3 /' \
+    -e 's/^0,2 (signal|barrier ->)/0,2,3 \1/' \
+    -e 's/^1,2 signal/1,2,3 signal/' \
+    -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' \
+    "${!#}" >"$four"
   set -- "${@:1:$#-1}" "$four"
   survivors+=(3) HOW='-n 4'
 fi
+
 declare -a how="(${HOW:--n 3})"
 said=$("$symm" run "${how[@]}" --timeout 100 --grace 60 -- "$@" 2>&1) || status=$?
 printf '%s\n' "$said"
 if grep -q 'UNAVAILABLE: .*no engine' <<<"$said"; then exit 77; fi
-if grep -q 'Fatal:' <<<"$said"; then exit 1; fi # of UCX, as its process ends
+# UCX says so as its process ends.
+if grep -q 'Fatal:' <<<"$said"; then exit 1; fi
 for rank in "${survivors[@]}"; do
-  grep -Eq "^\[$rank\] rank $rank: [0-9]+ scenarios$" <<<"$said" || { echo "rank $rank did not get to the end" && exit 1; }
+  if ! grep -Eq "^\[$rank\] rank $rank: [0-9]+ scenarios$" <<<"$said"; then
+    echo "rank $rank did not get to the end"
+    exit 1
+  fi
 done
 if ((status != 137)); then
   echo "the job ended with status $status; 137 is right, since rank 2 kills itself"
