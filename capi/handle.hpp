@@ -97,7 +97,7 @@ class Arena {
         offset % sizeof(Entry) != 0) {
       return nullptr;
     }
-    Entry* entry = slots_ + offset / sizeof(Entry);
+    Entry* entry = &slots_[offset / sizeof(Entry)];
     return entry->references.load(std::memory_order_acquire) != 0 ? entry : nullptr;
   }
 

@@ -32,7 +32,7 @@ BackendKind resolve(BackendKind kind) {
       if (asked == "cuda") return resolve(BackendKind::cuda);
       if (asked.empty() || asked == "host") return BackendKind::host;
       throw Error(Status::invalid_argument,
-          format("SYMM_BACKEND: %s is neither host nor cuda", asked.data()));
+          format("SYMM_BACKEND: %s is neither host nor cuda", std::string(asked).c_str()));
     }
     case BackendKind::cuda:
       if (const std::string reason = cuda::unavailable_reason(); !reason.empty()) {

@@ -101,7 +101,7 @@ class RowsOfNorm {
   // reduce(CollectiveCall) and normalise(RmsNorm, sums, rows) by turns. A call of
   // nothing is made too: ranks may have to agree on it.
   template <class Reduce, class Normalise>
-  void run(Reduce reduce, Normalise normalise) const {
+  void run(const Reduce& reduce, Normalise normalise) const {
     size_t first = 0;
     do {
       const CollectiveCall plain = plain_call(first);

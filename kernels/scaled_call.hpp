@@ -61,7 +61,7 @@ class ScaledCall {
   // convert(Conversion) and run(CollectiveCall) by turns. A
   // call of nothing is run too: ranks may have to agree on it.
   template <class Convert, class Run>
-  void run(Convert convert, Run run) const {
+  void run(Convert convert, const Run& run) const {
     const Scaling& scaling = call_.scaling;
     const bool before = scaling.position == ScalePosition::before;
     const bool after = scaling.position == ScalePosition::after;

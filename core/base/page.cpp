@@ -153,6 +153,7 @@ Page::Sleep::~Sleep() {
   page_->taken_.fetch_and(~(1U << slot_), std::memory_order_release);
 }
 
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): reads two variables, throws nothing
 std::atomic<bool> Trace::wanted{*environment("SYMM_TRACE") != '\0' || nvtx::is_there()};
 
 void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept

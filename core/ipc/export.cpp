@@ -163,9 +163,9 @@ void Exports::leased(const Lease& lease, uint64_t number) {
   if (of == nullptr) return;
   ++of->leases;
   const auto hold = of->holds.find(number);
-  if (hold != of->holds.end() && hold->second.imports != 0 && --hold->second.imports == 0) {
-    of->holds.erase(hold);
-  }
+  if (hold == of->holds.end() || hold->second.imports == 0) return;
+  --hold->second.imports;
+  if (hold->second.imports == 0) of->holds.erase(hold);
 }
 
 void Exports::ended(const Lease& lease) noexcept {

@@ -25,7 +25,7 @@ const Images* symm_images() {
         return *theirs();
       }
       link_map* place = nullptr;
-      dlinfo(library, RTLD_DI_LINKMAP, &place);
+      dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&place));
       why_none =
           std::string(place->l_name) + " has no kernels for this program: it is of another build";
     }

@@ -238,8 +238,10 @@ std::string list(Range range) {
   for (auto it = numbers.begin(); it != numbers.end();) {
     const int first = *it;
     int last = first;
-    while (++it != numbers.end() && *it == last + 1) {
+    ++it;
+    while (it != numbers.end() && *it == last + 1) {
       last = *it;
+      ++it;
     }
     out += (out.empty() ? "" : ",") + std::to_string(first) +
            (last == first ? "" : "-" + std::to_string(last));
