@@ -1,5 +1,6 @@
-"""House rules that no compiler knows. rules.py <repository
-root> <rule>; prints each offence as file:line and fails.
+"""House rules that no compiler knows.
+
+rules.py <repository root> <rule or all>; prints each offence as file:line and fails.
 """
 
 import re
@@ -36,7 +37,9 @@ def code_lines(name):
 
 
 def found_in_library(forbidden, allowed):
-    """What the code of the library has of what is forbidden, but what is allowed in a file of it."""
+    """Matches of `forbidden` in the code of the library. `allowed` has, by file, what may
+    match there.
+    """
     for name in files():
         for number, line in (
             code_lines(name) if name.startswith(LIBRARY) and name.endswith(CODE) else ()
@@ -80,8 +83,9 @@ def machine_paths():
 def manners():
     """The library never ends the process, prints, handles signals or changes the environment."""
     calls = (
-        "exit|_exit|_Exit|quick_exit|abort|atexit|terminate|printf|vprintf|puts|putchar|perror|fputs|fwrite|system|"
-        "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|sleep"
+        "exit|_exit|_Exit|quick_exit|abort|atexit|terminate|"
+        "printf|vprintf|puts|putchar|perror|fputs|fwrite|"
+        "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|sleep|system"
     )
     forbidden = re.compile(
         rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(|"
@@ -102,8 +106,9 @@ def waits():
     ends it.
     """
     forbidden = re.compile(
-        r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|usleep|nanosleep|clock_nanosleep|"
-        r"sched_yield|sleep_for|sleep_until|this_thread::yield|_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
+        r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|"
+        r"usleep|nanosleep|clock_nanosleep|sched_yield|sleep_for|sleep_until|this_thread::yield|"
+        r"_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
         r"\bSYS_futex\w*|\bFUTEX_\w+|std::condition_variable|\.wait\("
     )
     allowed = {
@@ -134,7 +139,8 @@ def guards():
             "guard",
             "quick",
             *re.findall(
-                r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept \{\s*return guard\(",
+                r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept "
+                r"\{\s*return guard\(",
                 headers,
                 flags=re.M,
             ),
@@ -216,6 +222,7 @@ def room_of(path):
 
 def layers():
     """Arrows run down only."""
+    rooms = "symm|capi|core|kernels|tools|examples|bench|tests"
     for name in files():
         if name.startswith("core/") and room_of(name) is None and name.endswith(CODE):
             yield f"{name}:1: lies in no room of tests/lint/rules.py"
@@ -223,10 +230,7 @@ def layers():
         if mine is None or not name.endswith(CODE + (".cu", ".cuh")):
             continue
         for number, line in enumerate(lines(name), 1):
-            found = re.match(
-                r'\s*#\s*include\s*[<"]((?:symm|capi|core|kernels|tools|examples|bench|tests)/[^">]+)[">]',
-                line,
-            )
+            found = re.match(rf'\s*#\s*include\s*[<"]((?:{rooms})/[^">]+)[">]', line)
             if not found:
                 continue
             path = "capi/include/" + found[1] if found[1].startswith("symm/") else found[1]
@@ -386,24 +390,225 @@ def records():
         yield f"{index}:{line}: there is no {record}"
 
 
-offences = list(
-    {
-        f.__name__: f
-        for f in (
-            spdx,
-            machine_paths,
-            manners,
-            waits,
-            guards,
-            layers,
-            environment,
-            tutorial,
-            columns,
-            places,
-            promises,
-            records,
+WIDTH = 100
+REQUIREMENTS = "tests/lint/requirements.txt"
+C_FAMILY = (".h", ".c", ".hpp", ".cpp", ".cu", ".cuh")
+# By suffix; scripts without one are known by their first line.
+MEASURED = (*C_FAMILY, ".i", ".py", ".rs", ".jl", ".f90", ".pml", ".sh", ".cmake", ".in", ".yml")
+# Files with wider lines, and why.
+WIDE = {
+    "bindings/julia/LibSymm.jl/src/generated.jl": "generated",
+    "bindings/rust/symm-sys/src/generated.rs": "generated",
+}
+
+
+def is_measured(name):
+    """Whether a file is code: by its suffix, or a script by its first line."""
+    last = name.rsplit("/", 1)[-1]
+    if "." in last:
+        return name.endswith(MEASURED) or last == "CMakeLists.txt"
+    first = lines(name)[:1]
+    return bool(first and re.match(r"#!.*\b(?:ba|da)?sh\b|#!.*\bpython", first[0]))
+
+
+def widths():
+    """Code and comments keep to 100 columns. A line may be wider for one word that has no
+    place to break: the address of a page, a digest, a regular expression without a space.
+    """
+    for name in files():
+        if name in WIDE or not is_measured(name):
+            continue
+        for number, line in enumerate(lines(name), 1):
+            longest = max(map(len, line.split()), default=0)
+            if len(line) > WIDTH and longest < WIDTH - 20:
+                yield f"{name}:{number}: {len(line)} columns"
+
+
+def comments_of(name):
+    """(number, text, first) of each line of a comment; `first` says that a comment begins
+    with it. Strings are blanked, so that what a program prints is no comment.
+    """
+    c_family = name.endswith((*C_FAMILY, ".rs", ".i"))
+    text = "\n".join(lines(name))
+    if c_family:
+        literals = r'R"\(.*?\)"|"(?:\\.|[^"\\\n])*"'
+        found = re.compile(
+            rf"(?P<no>{literals})|//[/!]?<?(?P<line>[^\n]*)|/\*(?P<block>.*?)\*/", re.S
         )
-    }[rule]()
+    else:
+        literals = r'"""(?:.*?)"""|"(?:\\.|[^"\\\n])*"'
+        if name.endswith(".py"):
+            literals += r"|'(?:\\.|[^'\\\n])*'"
+        found = re.compile(rf"(?P<no>{literals}|\$#|\$\{{#)|(?<!\S)#(?!!)(?P<line>[^\n]*)", re.S)
+    before = -1  # the line of the last comment that stood alone
+    for match in found.finditer(text):
+        number = text.count("\n", 0, match.start()) + 1
+        alone = not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
+        if match["no"] is not None:
+            continue
+        if match["line"] is not None:
+            yield number, match["line"].strip(), not (alone and before == number - 1)
+            before = number if alone else -1
+            continue
+        for offset, line in enumerate(match["block"].split("\n")):
+            yield number + offset, line.strip(" *"), offset == 0
+
+
+def comments():
+    """A comment begins with its subject and reads alone: it may have to move."""
+    leaning = re.compile(r"\b(?:as above|likewise)\b", re.I)
+    for name in files():
+        if not is_measured(name):
+            continue
+        for number, text, first in comments_of(name):
+            if first and text.startswith("Of "):
+                yield f'{name}:{number}: begins with "Of": {text[:60]}'
+            elif found := leaning.search(text):
+                yield f'{name}:{number}: "{found[0].lower()}" leans on a neighbour: {text[:60]}'
+
+
+# What stands before the brace of a function, a lambda or a statement, but not before that
+# of an initialiser.
+BEFORE_A_BLOCK = re.compile(
+    r"(?:[)\]]|\b(?:else|do|try|const|noexcept|override|final|mutable)|->\s*[\w:<>*& ]+)\s*$"
 )
-print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
-sys.exit(bool(offences))
+BEFORE_MEMBERS = re.compile(r"\b(?:class|struct|union)\b[^()=]*$")
+BEFORE_NAMES = re.compile(r"\benum\b[^()=]*$")
+BEFORE_A_ROOM = re.compile(r"\b(?:namespace|extern)\b[^()=]*$")
+
+
+def statements():
+    """One statement a line, and no comma operator, in C, C++ and CUDA. Clauses of `for`, a
+    short `case` with its `break`, and lists are no offence.
+    """
+    for name in files():
+        if name.endswith(C_FAMILY):
+            yield from packed_statements(name)
+
+
+def without_templates(text):
+    """Blanks the arguments of templates and of kernels' launches, whose commas separate no
+    statements.
+    """
+    blank = lambda match: re.sub(r"[^\n]", " ", match[0])
+    text = re.sub(r"<<<.*?>>>", blank, text)
+    before = None
+    while before != text:
+        before = text
+        arguments = r"<(?:[^<>;(){}|]|\([^()]*\))*>"
+        text = re.sub(rf"(?:(?<=\w)|(?<=template )){arguments}", blank, text)
+    return text
+
+
+def kind_of_brace(statement, innermost):
+    """What an opening brace begins, of which `statement` is what stands before it."""
+    if BEFORE_A_ROOM.search(statement):
+        return ""
+    if BEFORE_NAMES.search(statement):
+        return "list"
+    if BEFORE_MEMBERS.search(statement):
+        return "members"
+    if BEFORE_A_BLOCK.search(statement):
+        return "block"
+    return "block" if not statement.strip() and innermost == "block" else "list"
+
+
+def packed_statements(name):
+    """What statements() complains about in one file."""
+    nesting = []  # open brackets: "(", "[" or the kind of a brace
+    before = []  # what stands before each of them
+    statement = ""
+    continued = False
+    text = without_templates("\n".join(line for _, line in code_lines(name)))
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip()
+        directive = continued or line.lstrip().startswith("#")
+        continued = directive and line.endswith("\\")
+        if directive:
+            continue
+        short_case = re.match(r"\s*(?:case\b.*|default\s*):", line)
+        complained = False
+        for place, letter in enumerate(line):
+            innermost = nesting[-1] if nesting else ""
+            offence = None
+            if letter in "([":
+                nesting.append(letter)
+                before.append("")
+            elif letter == "{":
+                nesting.append(kind_of_brace(statement, innermost))
+                before.append(statement)
+                statement = ""
+                continue
+            elif letter in ")]}" and nesting:
+                nesting.pop()
+                opened_after = before.pop()
+                if letter == "}":
+                    statement = opened_after + "{}" if innermost == "list" else ""
+                    continue
+            elif letter == ";" and innermost != "(":
+                rest = line[place + 1 :].strip()
+                if rest and rest[0] not in "})" and not short_case:
+                    offence = "several statements"
+                statement = ""
+            elif letter == ",":
+                if innermost == "block" or (
+                    innermost == "members" and not re.search(r"\(|(?<!:):(?!:)", statement)
+                ):
+                    offence = "a comma between statements or declarations"
+            if offence and not complained:
+                complained = True
+                yield f"{name}:{number}: {offence}: {line.strip()[:60]}"
+            if letter != ";":
+                statement += letter
+        statement += "\n"
+
+
+def pins():
+    """The versions of the tools stand in tests/lint/requirements.txt. Other files that name
+    one for a tool of their own name the same.
+    """
+    pinned = dict(re.findall(r"^([\w-]+)==([\w.]+)$", "\n".join(lines(REQUIREMENTS)), re.M))
+    for name in (".pre-commit-config.yaml", ".clang-format", ".clang-tidy"):
+        for number, line in enumerate(lines(name) if (root / name).is_file() else [], 1):
+            for tool, version in re.findall(r"\b([a-z][\w-]*)(?:==| )(\d[\d.]*\d)", line):
+                if version != pinned.get(tool, version):
+                    yield f"{name}:{number}: {tool} {version} is not the pinned {pinned[tool]}"
+
+
+RULES = (
+    spdx,
+    machine_paths,
+    manners,
+    waits,
+    guards,
+    layers,
+    environment,
+    tutorial,
+    columns,
+    places,
+    promises,
+    records,
+    widths,
+    comments,
+    statements,
+    pins,
+)
+
+
+def main():
+    failed = False
+    for check in RULES:
+        if rule in (check.__name__, "all"):
+            offences = list(check())
+            failed |= bool(offences)
+            print(
+                "\n".join(offences) if offences else f"{check.__name__}: nothing to complain about"
+            )
+            if len(offences) > 9:
+                print(f"{check.__name__}: {len(offences)} offences")
+    return failed
+
+
+if rule != "all" and rule not in {check.__name__ for check in RULES}:
+    sys.exit(f"there is no rule {rule}")
+sys.exit(main())

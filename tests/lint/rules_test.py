@@ -24,13 +24,50 @@ ACCEPTED = {
     "| [2](0002-and-so.md) | Accepted | and so |\n",
 }
 
+ONE_A_LINE = """#define TWO(a, b) a; b
+enum { first, second };
+struct Pair : Base<int, int> {
+  Pair(int a, int b) : a_(a), b_(b) {}
+  Pair(int a)
+      : Pair{a, a}, c_(a) {}
+  std::map<int, int> both = {{1, 2}, {3, 4}};
+  int a_;
+};
+template <class A, class B>
+int call(std::pair<int, int> pair, int b) {
+  const std::unique_ptr<A, void (*)(A*)> held(pair, b);
+  for (int i = 0, end = 4; i < end; ++i, ++b) call<int,
+      B>(pair, b);
+  switch (b) {
+    case 1: b = 2; break;
+    default: b = 3; break;
+  }
+  kernel<<<b, 512>>>(b, b);
+  auto [x, y] = pair;
+  sort(x, [](int p, int q) { return p < q; });
+  return first(x, y);  // one, two; three
+}
+"""
+PACKED = """struct Pair {
+  int a, b;
+};
+void packed() {
+  int c; int d;
+  c = 1, d = 2;
+  call([&] { c = 2, d = 3; });
+  call([&] { c = 3; d = 4; });
+  return c, d;
+}
+"""
+
 # What is tried, the rule, the files, and the offences.
 CASES = [
     (
         "down and sideways within a room is fine",
         "layers",
         {
-            "core/mesh/wire.cpp": '#include "core/mesh/wire.hpp"\n#include "core/socket/fdpass.hpp"\n#include <vector>\n',
+            "core/mesh/wire.cpp": '#include "core/mesh/wire.hpp"\n'
+            '#include "core/socket/fdpass.hpp"\n#include <vector>\n',
             "core/backends.cpp": '#include "core/cuda/backend.hpp"\n',
             "tools/info.cpp": "#include <symm/symm.h>\n",
         },
@@ -153,6 +190,56 @@ CASES = [
         "records",
         ACCEPTED | {DECISIONS + "README.md": "| [2](0002-and-so.md) | Accepted | and so |\n"},
         [DECISIONS + "0001-so.md:1: " + DECISIONS + "README.md does not list it"],
+    (
+        "a line ends within 100 columns, unless it is one word",
+        "widths",
+        {
+            "core/a.cpp": f"// {'wide ' * 20}\n// {'w' * 120}\n",
+            "tool": f"#!/bin/sh\n# {'wide ' * 20}\n",
+            "docs/a.svg": f"<svg {'wide ' * 20}/>\n",
+        },
+        ["core/a.cpp:1: 103 columns", "tool:2: 102 columns"],
+    ),
+    (
+        "comments read alone",
+        "comments",
+        {
+            "core/a.hpp": "int a;  // Of a.\n/* Its b.\n * Of c. */\nint b;  // As above.\n",
+            "core/b.hpp": '// The sum\n// Of all.\nauto c = "// Of d";\n',
+            "dev": "#!/bin/bash\n# Of a word.\necho '# Off' ${#a} $#\n",
+            "a.py": '"""Of a module."""\nx = 1  # likewise\n',
+        },
+        [
+            'a.py:2: "likewise" leans on a neighbour: likewise',
+            'core/a.hpp:1: begins with "Of": Of a.',
+            'core/a.hpp:4: "as above" leans on a neighbour: As above.',
+            'dev:2: begins with "Of": Of a word.',
+        ],
+    ),
+    ("one statement a line", "statements", {"core/fine.cpp": ONE_A_LINE}, []),
+    (
+        "and no two",
+        "statements",
+        {"core/packed.cpp": PACKED},
+        [
+            "core/packed.cpp:2: a comma between statements or declarations: int a, b;",
+            "core/packed.cpp:5: several statements: int c; int d;",
+            "core/packed.cpp:6: a comma between statements or declarations: c = 1, d = 2;",
+            "core/packed.cpp:7: a comma between statements or declarations: "
+            "call([&] { c = 2, d = 3; });",
+            "core/packed.cpp:8: several statements: call([&] { c = 3; d = 4; });",
+            "core/packed.cpp:9: a comma between statements or declarations: return c, d;",
+        ],
+    ),
+    (
+        "tools have one version",
+        "pins",
+        {
+            "tests/lint/requirements.txt": "clang-format==22.1.8\nruff==0.17.6\n",
+            ".clang-format": "# clang-format 22.1.8\n",
+            ".pre-commit-config.yaml": "[ruff==0.17.5]\n[other==1.0]\n",
+        },
+        [".pre-commit-config.yaml:1: ruff 0.17.5 is not the pinned 0.17.6"],
     ),
 ]
 

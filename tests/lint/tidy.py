@@ -1,125 +1,165 @@
-"""clang-tidy over the library; with SYMM_TIDY_ALL=1 over the tool and the examples too,
-which take as long again. tidy.py <repository root> <build folder>.
+"""clang-tidy over the library, the tool and the examples; with SYMM_TIDY_ALL=1 over the
+tests and the benchmarks too. tidy.py <repository root> <build folder>.
 
-A file that passed is not looked at again until what the compiler sees of it changes:
-its stamp is a hash of its preprocessed text, in the user's cache, so that other
-checkouts know it too. What is new is checked in batches, several files as one
-translation unit: of a file by itself nine tenths of the time go into the headers of the
-standard library. Where a batch displeases, for whatever reason, it is halved, and what
-is reported is said of one file alone.
+Each file is a translation unit of its own, headers among them: misc-include-cleaner looks
+at the main file only. The checks cost about 1.5 seconds of a processor for a file, so a
+file that passed is not looked at again until what the compiler sees of it changes: its
+stamp is a hash of its preprocessed text, in the user's cache, so that other checkouts know
+it too.
 """
 
 import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-ROOMS = ("kernels", "core", "capi") + (
-    ("tools", "examples") if os.environ.get("SYMM_TIDY_ALL") == "1" else ()
-)
-BATCH = 14
-STALE = 60 * 24 * 3600  # seconds after which a stamp that nobody asked for is thrown away
+import pinned
+
+ROOMS = ("kernels", "core", "capi", "tools", "examples")
+if os.environ.get("SYMM_TIDY_ALL") == "1":
+    ROOMS += ("tests", "bench")
+# Files that are no translation unit, and why.
+PARTS = {}
+# Seconds after which a stamp that nobody asked for is thrown away.
+STALE = 60 * 24 * 3600
 
 root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-tidy, clang = shutil.which("clang-tidy"), shutil.which("clang++")
-if not tidy or not clang:
-    print("SKIPPED: clang-tidy is not installed")
+try:
+    tidy = pinned.find("clang-tidy")
+except pinned.Missing as missing:
+    print(f"SKIPPED: {missing}")
     sys.exit(77)
 
 stamps = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "symm" / "tidy"
 stamps.mkdir(parents=True, exist_ok=True)
-version = subprocess.run([tidy, "--version"], capture_output=True, check=True).stdout
-rules = version + (root / ".clang-tidy").read_bytes() + Path(__file__).read_bytes()
+config = root / ".clang-tidy"
+rules = pinned.version_of(tidy).encode() + config.read_bytes() + Path(__file__).read_bytes()
+cache = (build / "CMakeCache.txt").read_text()
+compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, flags=re.M)[1]
+
+
+class Flags:
+    """How the build compiles the files of one folder."""
+
+    def __init__(self, entry):
+        words = entry.get("arguments") or shlex.split(entry["command"])
+        self.folder = entry["directory"]
+        self.words = [word for word in words if word.startswith(("-I", "-D", "-std=", "-f"))]
+        for before, word in zip(words, words[1:]):
+            if before == "-isystem":
+                self.words += [before, word]
 
 
 class File:
-    def __init__(self, entry):
-        words = entry.get("arguments") or shlex.split(entry["command"])
-        self.name, self.folder = entry["file"], entry["directory"]
-        self.flags = [word for word in words if word.startswith(("-I", "-D", "-std=", "-f", "-W"))]
-        self.flags += [
-            flag for pair in zip(words, words[1:]) if pair[0] == "-isystem" for flag in pair
-        ]
-        self.flags += ["-Wno-unknown-warning-option"]
+    """A translation unit."""
+
+    def __init__(self, name, flags):
+        self.name, self.flags = name, flags
+        self.stamp = None
 
     def find_stamp(self):
-        """Comments stay in the text, since some of them are to clang-tidy."""
+        """Whether the file passed as it is. Comments stay in the text: some are to
+        clang-tidy. So do macros, whose place misc-include-cleaner knows.
+        """
         text = subprocess.run(
-            [clang, "-E", "-C", "-Wno-everything", *self.flags, self.name],
-            cwd=self.folder,
+            [compiler, "-E", "-C", "-dD", "-w", "-xc++", *self.flags.words, self.name],
+            cwd=self.flags.folder,
             capture_output=True,
         )
-        seen = b"\0".join([rules, " ".join(self.flags).encode(), text.stdout]).replace(
-            bytes(root), b""
-        )
+        seen = b"\0".join([rules, " ".join(self.flags.words).encode(), text.stdout])
+        seen = seen.replace(bytes(root), b"")
         self.stamp = stamps / hashlib.sha256(seen).hexdigest()
         return self.stamp.exists() and text.returncode == 0
 
-
-def complaints_of(files):
-    """Of each file alone, if not all pass as one. The batch is their text, not includes of
-    it: some warnings are for a main file only.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        path = files[0].name
-        if len(files) > 1:
-            path = Path(scratch, "batch.cpp")
-            path.write_text(
-                "".join(f'#line 1 "{file.name}"\n{Path(file.name).read_text()}\n' for file in files)
-            )
-        config = f"--config-file={root / '.clang-tidy'}"
+    def complaint(self):
+        """What clang-tidy says of the file; None if nothing."""
         result = subprocess.run(
-            [tidy, "--quiet", config, path, "--", *files[0].flags],
-            cwd=files[0].folder,
+            [
+                tidy,
+                "--quiet",
+                f"--config-file={config}",
+                self.name,
+                "--",
+                "-xc++",
+                "-Wno-pragma-once-outside-header",
+                *self.flags.words,
+            ],
+            cwd=self.flags.folder,
             capture_output=True,
             text=True,
         )
-    if result.returncode == 0:
-        for file in files:
-            file.stamp.touch()
-        return []
-    if len(files) == 1:
-        return [result.stdout + result.stderr]
-    half = len(files) // 2
-    return complaints_of(files[:half]) + complaints_of(files[half:])
+        if result.returncode == 0:
+            self.stamp.touch()
+            return None
+        return result.stdout + result.stderr
 
 
-def batches(files):
-    """Neighbours with the same flags, in parts of about the same size."""
-    alike = {}
+def home(entry):
+    """The folder of the tree whose files an entry compiles, several as one perhaps."""
+    path = Path(entry["file"])
+    if path.is_relative_to(build):
+        return str(path.relative_to(build)).split("/CMakeFiles/")[0]
+    return str(path.parent.relative_to(root)) if path.is_relative_to(root) else ""
+
+
+def translation_units():
+    """All sources and headers of the rooms, with the flags of their own entry, else with
+    those of the nearest folder that has any.
+    """
+    entries = json.loads((build / "compile_commands.json").read_text())
+    own = {entry["file"]: Flags(entry) for entry in entries}
+    homes = {home(entry): Flags(entry) for entry in reversed(entries)}
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\n")
+    for name in sorted(filter(None, listed)):
+        path = root / name
+        if (
+            not path.is_file()
+            or name in PARTS
+            or not name.startswith(tuple(f"{r}/" for r in ROOMS))
+        ):
+            continue
+        near = [str(folder) for folder in Path(name).parents if str(folder) in homes]
+        flags = own.get(str(path)) or (homes[near[0]] if near else None)
+        if flags:
+            yield File(str(path), flags)
+
+
+def throw_stale_stamps_away(files):
+    now = time.time()
     for file in files:
-        alike.setdefault((Path(file.name).parent, tuple(file.flags)), []).append(file)
-    for group in alike.values():
-        parts = -(-len(group) // BATCH)
-        for part in range(parts):
-            yield group[part::parts]
+        if file.stamp.exists():
+            os.utime(file.stamp)
+    for stamp in stamps.iterdir():
+        if now - stamp.stat().st_mtime > STALE:
+            stamp.unlink(missing_ok=True)
 
 
-entries = {
-    entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())
-}
-ours = [
-    File(entry)
-    for name, entry in sorted(entries.items())
-    if name.endswith(".cpp") and any(Path(name).is_relative_to(root / room) for room in ROOMS)
-]
-with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    new = [file for file, known in zip(ours, pool.map(File.find_stamp, ours)) if not known]
-    complaints = [text for some in pool.map(complaints_of, batches(new)) for text in some]
-now = time.time()
-for file in ours:
-    if file.stamp.exists():
-        os.utime(file.stamp)
-for stamp in stamps.iterdir():
-    if now - stamp.stat().st_mtime > STALE:
-        stamp.unlink(missing_ok=True)
-print("\n".join(complaints))
-print(f"clang-tidy: {len(ours)} files, {len(new)} of them new, {len(complaints)} with complaints")
-sys.exit(bool(complaints) or not ours)
+def main():
+    begun = time.monotonic()
+    files = list(translation_units())
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        known = pool.map(File.find_stamp, files)
+        new = [file for file, passed in zip(files, known) if not passed]
+        complaints = [text for text in pool.map(File.complaint, new) if text is not None]
+    throw_stale_stamps_away(files)
+    print("\n".join(complaints))
+    print(
+        f"clang-tidy: {len(files)} files, {len(new)} of them new, "
+        f"{len(complaints)} with complaints, {time.monotonic() - begun:.0f} s"
+    )
+    return bool(complaints) or not files
+
+
+sys.exit(main())
