@@ -366,7 +366,8 @@ def records():
     for number, record in enumerate(present, 1):
         text = "\n".join(lines(folder + record))
         if not record.startswith(f"{number:04}-"):
-            yield f"{folder}{record}:1: {number:04} was expected: records are superseded, not deleted"
+            kept = "records are superseded, not deleted"
+            yield f"{folder}{record}:1: {number:04} was expected: {kept}"
             return
         if not text.startswith(f"# {number}. "):
             yield f"{folder}{record}:1: the title does not begin with # {number}."
@@ -377,7 +378,8 @@ def records():
             text,
         )
         if status is None:
-            yield f"{folder}{record}:3: no **Status.** Accepted or Superseded by [..](..), with a date"
+            either = "Accepted or Superseded by [..](..)"
+            yield f"{folder}{record}:3: no **Status.** {either}, with a date"
         elif status[2] and status[2] not in present[number:]:
             yield f"{folder}{record}:3: {status[2]} is no later record"
         row = listed.pop(record, None)

@@ -190,6 +190,7 @@ CASES = [
         "records",
         ACCEPTED | {DECISIONS + "README.md": "| [2](0002-and-so.md) | Accepted | and so |\n"},
         [DECISIONS + "0001-so.md:1: " + DECISIONS + "README.md does not list it"],
+    ),
     (
         "a line ends within 100 columns, unless it is one word",
         "widths",
