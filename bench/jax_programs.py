@@ -89,7 +89,8 @@ def main():
         rows = list(compare(group, options.largest))
         if group.rank == 0:
             print(
-                f"{group.size} ranks, {jax.local_devices()[0].device_kind}, JAX {jax.__version__}, f32, {date.today()}; us\n"
+                f"{group.size} ranks, {jax.local_devices()[0].device_kind}, "
+                f"JAX {jax.__version__}, f32, {date.today()}; us\n"
             )
             cells = [
                 [size_label(size), f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.2f}"]

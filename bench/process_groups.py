@@ -80,7 +80,8 @@ def main():
             else f"{os.cpu_count()} processors"
         )
         print(
-            f"{dist.get_world_size()} ranks, {where}, PyTorch {torch.__version__}, {options.dtype}, {date.today()}; us\n"
+            f"{dist.get_world_size()} ranks, {where}, PyTorch {torch.__version__}, "
+            f"{options.dtype}, {date.today()}; us\n"
         )
         rows = [
             [

@@ -110,7 +110,8 @@ def table(found):
         ),
     ]
     lines = [
-        f"{found['gpus']} x {found['device']}, PyTorch {found['torch']}, NCCL {found['nccl']}, {found['date']}",
+        f"{found['gpus']} x {found['device']}, PyTorch {found['torch']}, "
+        f"NCCL {found['nccl']}, {found['date']}",
         "",
         common.table(["", *(TITLES[way] for way in there)], rows, right=True),
         *(

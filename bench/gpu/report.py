@@ -39,8 +39,9 @@ COLLECTIVES = {
 }
 FORMAT = 2
 METHOD = (
-    "Ways take turns in one process a rank. A graph of `calls` calls is replayed between two events, after one more that lines the "
-    "ranks up. A time is the median of the turns on the slowest rank, of one call, in microseconds. Results are checked."
+    "Ways take turns in one process a rank. A graph of `calls` calls is replayed between two "
+    "events, after one more that lines the ranks up. A time is the median of the turns on the "
+    "slowest rank, of one call, in microseconds. Results are checked."
 )
 PREFIXES = ("NCCL_", "SYMM_", "TORCH_SYMM", "TORCH_NCCL", "NVSHMEM_", "CUDA_")
 
@@ -121,7 +122,8 @@ def markdown(found, best=False):
         f"{name} {value}" for name, value in found["versions"].items() if name != "symm"
     )
     text = [
-        f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, {versions}. {found['method']}"
+        f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, "
+        f"{versions}. {found['method']}"
     ]
     grouped = {}
     for row in found["rows"]:

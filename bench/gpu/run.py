@@ -109,7 +109,8 @@ class Run:
             ) as file:
                 file.write(report.markdown(self.found))
         self.show(
-            f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s: {len(self.found['errors'])} errors"
+            f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s: "
+            f"{len(self.found['errors'])} errors"
         )
         self.clock.line_up()
         return 1 if self.found["errors"] else 0

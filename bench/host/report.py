@@ -31,7 +31,8 @@ def processor():
         if flags and flag in flags[1].split()
     ]
     virtual = " (virtual machine)" if flags and "hypervisor" in flags[1].split() else ""
-    return f"{os.cpu_count()} x {name[1] if name else platform.machine()}{', ' + sets[0] if sets else ''}{virtual}"
+    kind = name[1] if name else platform.machine()
+    return f"{os.cpu_count()} x {kind}{', ' + sets[0] if sets else ''}{virtual}"
 
 
 def caches():
@@ -55,7 +56,8 @@ def machine(build):
         "caches": caches(),
         "kernel": platform.release().split("-")[0],
         "compiler": " ".join(compiler),
-        "huge pages": f"{pages[1] if pages else 'unknown'}, shared memory {shared[1] if shared else 'unknown'}",
+        "huge pages": f"{pages[1] if pages else 'unknown'}, "
+        f"shared memory {shared[1] if shared else 'unknown'}",
     }
 
 
@@ -260,11 +262,15 @@ def head_lines(results):
         for name, cases in mine.items()
         if cases
     ]
-    yield f"{results['date']}. {on['processor']}; {on['caches']}; Linux {on['kernel']}; {on['compiler']}."
+    yield (
+        f"{results['date']}. {on['processor']}; {on['caches']}; Linux {on['kernel']}; "
+        f"{on['compiler']}."
+    )
     yield f"Huge pages: {on['huge pages']}."
     yield (
-        f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between the two processors, in us: "
-        f"{', '.join(trips)}; {results['moved']} measurements left out because they moved.{' Quick run.' if results['quick'] else ''}"
+        f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between "
+        f"the two processors, in us: {', '.join(trips)}; {results['moved']} measurements left out "
+        f"because they moved.{' Quick run.' if results['quick'] else ''}"
     )
     for title, reason in results["skipped"].items():
         yield f"Skipped: {title}: {reason}"

@@ -227,7 +227,8 @@ def hierarchical(cluster, operand):
 
 if __name__ == "__main__":
     print(
-        "| bytes | machines | one shot | two shots | chain, f32 | chain, bf16 | hierarchical | NCCL, ring | NCCL, tree |"
+        "| bytes | machines | one shot | two shots | chain, f32 | chain, bf16 | hierarchical "
+        "| NCCL, ring | NCCL, tree |"
     )
     print("|---" + "|---:" * 8 + "|")
     for name, size in {

@@ -1,5 +1,10 @@
 """clang-tidy over the library, the tool and the examples; with SYMM_TIDY_ALL=1 over the
-tests and the benchmarks too. tidy.py <repository root> <build folder>.
+tests and the benchmarks too.
+
+tidy.py <repository root> <build folder> [--fix]
+
+With --fix the files are changed where a check knows how, one file after the other, since
+they share headers; ./dev format comes after it.
 
 Each file is a translation unit of its own, headers among them: misc-include-cleaner looks
 at the main file only. The checks cost about 1.5 seconds of a processor for a file, so a
@@ -30,6 +35,7 @@ PARTS = {}
 STALE = 60 * 24 * 3600
 
 root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+fix = sys.argv[3:] == ["--fix"]
 try:
     tidy = pinned.find("clang-tidy")
 except pinned.Missing as missing:
@@ -84,6 +90,7 @@ class File:
                 tidy,
                 "--quiet",
                 f"--config-file={config}",
+                *(["--fix"] if fix else []),
                 self.name,
                 "--",
                 "-xc++",
@@ -95,7 +102,8 @@ class File:
             text=True,
         )
         if result.returncode == 0:
-            self.stamp.touch()
+            if not fix:
+                self.stamp.touch()
             return None
         return result.stdout + result.stderr
 
@@ -149,7 +157,7 @@ def throw_stale_stamps_away(files):
 def main():
     begun = time.monotonic()
     files = list(translation_units())
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 if fix else os.cpu_count()) as pool:
         known = pool.map(File.find_stamp, files)
         new = [file for file, passed in zip(files, known) if not passed]
         complaints = [text for text in pool.map(File.complaint, new) if text is not None]
