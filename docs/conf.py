@@ -31,12 +31,34 @@ nitpick_ignore_regex, suppress_warnings = (
     [("(c|cpp):identifier", ".*"), ("py:.*", ".*")],
     ["ref.python"],
 )
-doxygen = """QUIET=YES WARN_IF_INCOMPLETE_DOC=NO WARN_AS_ERROR=FAIL_ON_WARNINGS GENERATE_HTML=NO GENERATE_LATEX=NO
-    GENERATE_XML=YES XML_PROGRAMLISTING=NO EXTENSION_MAPPING=cuh=C++ EXTRACT_ALL=YES FILE_PATTERNS=*.h FILE_PATTERNS+=*.hpp
-    FILE_PATTERNS+=*.cuh MACRO_EXPANSION=YES EXPAND_ONLY_PREDEF=YES EXCLUDE_SYMBOLS=symm::detail EXCLUDE_SYMBOLS+=SYMM_MULTIMEM_*
-    EXPAND_AS_DEFINED=SYMM_MULTIMEM_LOAD EXPAND_AS_DEFINED+=SYMM_MULTIMEM_TO EXPAND_AS_DEFINED+=SYMM_MULTIMEM_WORD_TO
-    PREDEFINED=__CUDACC__ PREDEFINED+=SYMM_HAS_MULTIMEM=1 PREDEFINED+=SYMM_API= PREDEFINED+=SYMM_DEVICE=
-    PREDEFINED+=SYMM_HOST_DEVICE= PREDEFINED+=__device__= PREDEFINED+=__forceinline__="""
+doxygen = """
+    QUIET=YES
+    WARN_IF_INCOMPLETE_DOC=NO
+    WARN_AS_ERROR=FAIL_ON_WARNINGS
+    GENERATE_HTML=NO
+    GENERATE_LATEX=NO
+    GENERATE_XML=YES
+    XML_PROGRAMLISTING=NO
+    EXTENSION_MAPPING=cuh=C++
+    EXTRACT_ALL=YES
+    FILE_PATTERNS=*.h
+    FILE_PATTERNS+=*.hpp
+    FILE_PATTERNS+=*.cuh
+    MACRO_EXPANSION=YES
+    EXPAND_ONLY_PREDEF=YES
+    EXCLUDE_SYMBOLS=symm::detail
+    EXCLUDE_SYMBOLS+=SYMM_MULTIMEM_*
+    EXPAND_AS_DEFINED=SYMM_MULTIMEM_LOAD
+    EXPAND_AS_DEFINED+=SYMM_MULTIMEM_TO
+    EXPAND_AS_DEFINED+=SYMM_MULTIMEM_WORD_TO
+    PREDEFINED=__CUDACC__
+    PREDEFINED+=SYMM_HAS_MULTIMEM=1
+    PREDEFINED+=SYMM_API=
+    PREDEFINED+=SYMM_DEVICE=
+    PREDEFINED+=SYMM_HOST_DEVICE=
+    PREDEFINED+=__device__=
+    PREDEFINED+=__forceinline__=
+"""
 
 
 SECTION = re.compile(r"^(?://|/\*) ---- (.+?) -+(?: \*/)?\n", flags=re.M)
@@ -265,7 +287,8 @@ added = {
     "docs/reference/cpp": "\n```{toctree}\n"
     + "".join(pages_of_cpp(name, cpp) for name in CPP)
     + "```\n",
-    "docs/reference/python": "\n```{eval-rst}\n.. automodule:: symm\n   :members:\n   :undoc-members:\n"
+    "docs/reference/python": "\n```{eval-rst}\n"
+    ".. automodule:: symm\n   :members:\n   :undoc-members:\n"
     "   :imported-members:\n   :exclude-members: __new__, LAYOUT\n```\n",
     "docs/rust": "\n## Every item\n\n"
     + ('<a href="../rust/symm/index.html">Here</a>' if rust.is_dir() else "`cargo doc`"),

@@ -101,7 +101,8 @@ TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
       {"[host]\nll = 1\nll = 2", "test:3: ll: has a value already, test:2"},
       {"[host]\nstep = 64 / ranks", "step: 32, of 2 ranks, must be 64"},
       // Not of this machine, and wrong all the same.
-      {"[cuda 16 on something else]\nwork_groups = 1000", "test:2: work_groups: 1000 must be 1 .. 128"},
+      {"[cuda 16 on something else]\nwork_groups = 1000",
+          "test:2: work_groups: 1000 must be 1 .. 128"},
   };
 
   for (const auto& one : cases) {

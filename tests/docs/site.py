@@ -54,12 +54,8 @@ def lost():
 def untagged():
     """Calls of symm.h whose comments do not say how they are called, and since when."""
     header = (root / "capi/include/symm/symm.h").read_text()
-    comments = dict(
-        (name, comment)
-        for comment, name in re.findall(
-            r"/\*\*((?:(?!\*/).)*)\*/\nSYMM_API [^(]*?(\w+)\(", header, flags=re.S
-        )
-    )
+    commented = r"/\*\*((?:(?!\*/).)*)\*/\nSYMM_API [^(]*?(\w+)\("
+    comments = {name: comment for comment, name in re.findall(commented, header, flags=re.S)}
     for name in functions():
         said = comments.get(name, "")
         if not re.search(r"\[(?:local|collective)\b", said) or "Since 0." not in said:

@@ -1,4 +1,4 @@
-"""symm.jax: three ranks on the host as programs, `test_jax.py`; test_gpu.py runs the same on GPUs."""
+"""symm.jax: three ranks on the host as programs, `test_jax.py`; test_gpu.py runs them on GPUs."""
 
 from __future__ import annotations
 

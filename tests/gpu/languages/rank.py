@@ -73,7 +73,8 @@ def work(group: symm.Group, stream: torch.cuda.Stream) -> str:
 
     size = pass_on_by_token(block, right, left, stream)
     return (
-        f"rank {group.rank} (Python) on GPU {group.device}: put {4 * PUT} B to rank {right}; all-reduce {4 * REDUCE} B; "
+        f"rank {group.rank} (Python) on GPU {group.device}: put {4 * PUT} B to rank {right}; "
+        f"all-reduce {4 * REDUCE} B; "
         f"all bits right; imported rank {left}'s block by token ({size} bytes)"
     )
 
