@@ -1,4 +1,4 @@
-"""symm.jax: three ranks on the host as programs, `test_jax.py`; test_gpu.py runs them on GPUs."""
+"""symm.jax on three ranks that are programs, `test_jax.py`; test_gpu.py runs check() on GPUs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,45 @@ import symm
 
 SIZE = 3
 
-# Each collective, and what it does to all ranks' operands, stacked.
+
+def exchanged(all_x):
+    by_part = all_x.reshape(len(all_x), len(all_x), -1, all_x.shape[2])
+    return by_part.swapaxes(0, 1).reshape(all_x.shape)
+
+
+# Each collective, and its results on all ranks, computed from all ranks' operands, stacked.
 COLLECTIVES = {
-    "sum": (lambda x, g: g.all_reduce(x), lambda a: [a.sum(0)] * len(a)),
-    "avg": (lambda x, g: g.all_reduce(x, op="avg"), lambda a: [a.sum(0) / len(a)] * len(a)),
-    "all_gather": (lambda x, g: g.all_gather(x), lambda a: [a.reshape(-1, a.shape[2])] * len(a)),
+    "sum": (
+        lambda x, on: on.all_reduce(x),
+        lambda all_x: [all_x.sum(0)] * len(all_x),
+    ),
+    "avg": (
+        lambda x, on: on.all_reduce(x, op="avg"),
+        lambda all_x: [all_x.sum(0) / len(all_x)] * len(all_x),
+    ),
+    "all_gather": (
+        lambda x, on: on.all_gather(x),
+        lambda all_x: [all_x.reshape(-1, all_x.shape[2])] * len(all_x),
+    ),
     "reduce_scatter": (
-        lambda x, g: g.reduce_scatter(x),
-        lambda a: a.sum(0).reshape(len(a), -1, a.shape[2]),
+        lambda x, on: on.reduce_scatter(x),
+        lambda all_x: all_x.sum(0).reshape(len(all_x), -1, all_x.shape[2]),
     ),
     "scatter avg": (
-        lambda x, g: g.reduce_scatter(x, op="avg"),
-        lambda a: a.sum(0).reshape(len(a), -1, a.shape[2]) / len(a),
+        lambda x, on: on.reduce_scatter(x, op="avg"),
+        lambda all_x: all_x.sum(0).reshape(len(all_x), -1, all_x.shape[2]) / len(all_x),
     ),
     "all_to_all": (
-        lambda x, g: g.all_to_all(x),
-        lambda a: a.reshape(len(a), len(a), -1, a.shape[2]).swapaxes(0, 1).reshape(a.shape),
+        lambda x, on: on.all_to_all(x),
+        exchanged,
     ),
-    "broadcast": (lambda x, g: g.broadcast(x, root=1), lambda a: [a[1]] * len(a)),
+    "broadcast": (
+        lambda x, on: on.broadcast(x, root=1),
+        lambda all_x: [all_x[1]] * len(all_x),
+    ),
     "reduce": (
-        lambda x, g: g.reduce(x, root=1),
-        lambda a: [a.sum(0) * (rank == 1) for rank in range(len(a))],
+        lambda x, on: on.reduce(x, root=1),
+        lambda all_x: [all_x.sum(0) * (rank == 1) for rank in range(len(all_x))],
     ),
 }
 
@@ -48,65 +66,93 @@ def on_group(group):
     return SimpleNamespace(**{name: partial(getattr(module, name), group=group) for name in names})
 
 
-def check(group):
-    """What ranks of any back end do, on JAX's default device."""
+def operands(group):
+    """All ranks' operands, stacked; in NumPy, since JAX compiles each operation that it meets."""
+    numbers = np.arange(group.size**2 * 2 * 4, dtype=np.float32) % 11
+    return numbers.reshape(group.size, -1, 4) * 6
+
+
+def check_collective(name, on, rank, all_x):
+    """The results of a collective, its gradient and its batches."""
     import jax
 
-    jnp, rank, on = jax.numpy, group.rank, on_group(group)
-    # In NumPy what can be: JAX compiles each operation that it meets.
-    all_x = (np.arange(group.size**2 * 2 * 4, dtype=np.float32) % 11).reshape(group.size, -1, 4) * 6
-    x = jnp.asarray(all_x[rank])
-    for name, (apply, expect) in COLLECTIVES.items():
-        weights = [
-            np.float32(1 + index + np.arange(one.size).reshape(one.shape) % 3)
-            for index, one in enumerate(expect(all_x))
-        ]
+    apply, expect = COLLECTIVES[name]
+    expected = expect(all_x)
+    x = jax.numpy.asarray(all_x[rank])
 
-        def losses(a, expect=expect, weights=weights):
-            return sum((one * weight).sum() for one, weight in zip(expect(a), weights, strict=True))
+    def collective(x):
+        return apply(x, on)
 
-        def loss(x, apply=apply, weight=weights[rank]):
-            return (apply(x, on) * weight).sum()
+    assert (collective(x) == expected[rank]).all(), name
+    assert (jax.jit(collective)(x) == expected[rank]).all(), name
 
-        for transform in (lambda f: f, jax.jit):
-            assert (
-                transform(lambda x, apply=apply: apply(x, on))(x) == expect(all_x)[rank]
-            ).all(), name
-        assert jnp.allclose(
-            jax.jit(jax.grad(loss))(x), jax.jit(jax.grad(losses))(all_x)[rank], rtol=1e-6
-        ), name
-        batched = jax.vmap(lambda x, apply=apply: apply(x, on), in_axes=1, out_axes=1)(
-            np.stack([x, 2 * x], 1)
-        )
-        assert (batched[:, 1] == 2 * expect(all_x)[rank]).all(), name
+    weights = [
+        np.float32(1 + index + np.arange(one.size).reshape(one.shape) % 3)
+        for index, one in enumerate(expected)
+    ]
 
-    # Nothing but the order of the program connects
-    # them: another on some rank would be a mismatch.
-    many = jax.jit(
-        lambda x: [on.all_reduce(x[: 1 + 5 * i % 7]) for i in range(24)] + [on.all_gather(x)]
-    )
+    def loss_of_all(all_x):
+        weighted = zip(expect(all_x), weights, strict=True)
+        return sum((one * weight).sum() for one, weight in weighted)
+
+    def loss(x):
+        return (collective(x) * weights[rank]).sum()
+
+    gradient = jax.jit(jax.grad(loss))(x)
+    expected_gradient = jax.jit(jax.grad(loss_of_all))(all_x)[rank]
+    assert jax.numpy.allclose(gradient, expected_gradient, rtol=1e-6), name
+
+    batched = jax.vmap(collective, in_axes=1, out_axes=1)(np.stack([x, 2 * x], 1))
+    assert (batched[:, 1] == 2 * expected[rank]).all(), name
+
+
+def check_order(group, on, all_x):
+    """Calls that only the order of the program connects; another order would be a mismatch."""
+    import jax
+
+    x = jax.numpy.asarray(all_x[group.rank])
+    total = all_x.sum(0)
+
+    def many_calls(x):
+        return [on.all_reduce(x[: 1 + 5 * i % 7]) for i in range(24)] + [on.all_gather(x)]
+
+    compiled = jax.jit(many_calls)
     for _ in range(20):
-        assert all((one == all_x.sum(0)[: len(one)]).all() for one in many(x)[:-1])
-    looped = jax.jit(
-        lambda x: jax.lax.scan(lambda c, _: (on.all_reduce(c), None), x, None, length=3)[0]
-    )
-    assert (looped(x) == all_x.sum(0) * group.size**2).all()
+        assert all((one == total[: len(one)]).all() for one in compiled(x)[:-1])
+
+    def loop(x):
+        return jax.lax.scan(lambda carry, _: (on.all_reduce(carry), None), x, None, length=3)[0]
+
+    assert (jax.jit(loop)(x) == total * group.size**2).all()
+
+
+def check_types(group, on):
+    import jax.numpy as jnp
+
     for name in ("bfloat16", "int8", "uint32", "bool", "float8_e4m3fn"):
-        narrow = jnp.full((3, 5), rank, name)
-        assert (
-            on.all_gather(narrow)
-            == jnp.concatenate([jnp.full((3, 5), r, name) for r in range(group.size)])
-        ).all(), name
+        of_rank = [jnp.full((3, 5), rank, name) for rank in range(group.size)]
+        assert (on.all_gather(of_rank[group.rank]) == jnp.concatenate(of_rank)).all(), name
+
+
+def check_meshes(on, x, total):
+    """A mesh of one device works, one of several is refused."""
+    import jax
 
     spec = jax.sharding.PartitionSpec("a")
     for devices in (list(x.devices()), jax.devices()):
         mesh = jax.sharding.Mesh(devices, ("a",))
         summed = jax.jit(jax.shard_map(on.all_reduce, mesh=mesh, in_specs=spec, out_specs=spec))
         if len(devices) == 1:
-            assert (summed(x) == all_x.sum(0)).all()
+            assert (summed(x) == total).all()
         else:
+            sharded = jax.device_put(x, jax.sharding.NamedSharding(mesh, spec))
             with pytest.raises(ValueError, match="one rank, on one device"):
-                summed(jax.device_put(x, jax.sharding.NamedSharding(mesh, spec)))
+                summed(sharded)
+
+
+def check_refusals(on, x):
+    import jax
+
     with pytest.raises(NotImplementedError, match="max has no gradient"):
         jax.grad(lambda x: on.all_reduce(x, op="max").sum())(x)
     for wrong, message in (
@@ -118,8 +164,23 @@ def check(group):
             on.reduce_scatter(wrong)
 
 
-def test_on_the_host(launch, monkeypatch):
-    # not imported where other tests fork
+def check(group):
+    """All checks, on a group of any back end and on JAX's default device."""
+    import jax
+
+    on = on_group(group)
+    all_x = operands(group)
+    x = jax.numpy.asarray(all_x[group.rank])
+    for name in COLLECTIVES:
+        check_collective(name, on, group.rank, all_x)
+    check_order(group, on, all_x)
+    check_types(group, on)
+    check_meshes(on, x, all_x.sum(0))
+    check_refusals(on, x)
+
+
+def test_collectives_work_in_programs_of_jax_on_the_host(launch, monkeypatch):
+    # JAX is not imported here, because other tests fork this process.
     importlib.util.find_spec("jax") or pytest.skip("no JAX here")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
@@ -127,13 +188,17 @@ def test_on_the_host(launch, monkeypatch):
         assert status == 0, output
 
 
-if __name__ == "__main__":
+def main():
     import jax
 
-    with symm.Group.from_env(backend="host", timeout=60) as made:
-        check(made)
+    with symm.Group.from_env(backend="host", timeout=60) as group:
+        check(group)
         with pytest.raises(jax.errors.JaxRuntimeError, match="rank 0 makes allreduce"):
-            on_group(made).all_reduce(jax.numpy.ones(3 + made.rank))
-        made.close()
+            on_group(group).all_reduce(jax.numpy.ones(3 + group.rank))
+        group.close()
     with pytest.raises(jax.errors.JaxRuntimeError, match="group: "):
-        on_group(made).all_reduce(jax.numpy.ones(3))
+        on_group(group).all_reduce(jax.numpy.ones(3))
+
+
+if __name__ == "__main__":
+    main()
