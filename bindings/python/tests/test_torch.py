@@ -1,7 +1,7 @@
-"""symm.torch: operators, the back end of torch.distributed, and what is built on it. On
-the CPU, and on GPUs if there are two.
+"""symm.torch: the operators, the back end of torch.distributed, and packages over it.
 
-Every chapter runs on two ranks as programs, `test_torch.py <chapter> <device>`.
+On the CPU, and on GPUs if there are two. Each chapter runs on two ranks that are programs,
+`test_torch.py <chapter> <device type>`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,30 @@ from conftest import REPOSITORY
 import symm
 
 SIZE = 2
-CHAPTERS = ("operators", "collectives", "training")
 RANK = int(os.environ.get("SYMM_RANK", "0"))
+CHAPTERS = ("operators", "collectives", "training")
 
 
-# ---- operators, each with what it does to all ranks' operands, stacked
+# ---- the chapter "operators"
 
+# Each operator, and its results on all ranks, computed from all ranks' operands, stacked.
 OPERATORS = {
-    "sum": (lambda ops, x: ops.all_reduce(x), lambda all_x: [all_x.sum(0)] * SIZE),
-    "avg": (lambda ops, x: ops.all_reduce(x, "avg"), lambda all_x: [all_x.mean(0)] * SIZE),
-    "max": (lambda ops, x: ops.all_reduce(x, "max"), lambda all_x: [all_x.amax(0)] * SIZE),
-    "all_gather": (lambda ops, x: ops.all_gather(x), lambda all_x: [all_x.flatten(0, 1)] * SIZE),
+    "sum": (
+        lambda ops, x: ops.all_reduce(x),
+        lambda all_x: [all_x.sum(0)] * SIZE,
+    ),
+    "avg": (
+        lambda ops, x: ops.all_reduce(x, "avg"),
+        lambda all_x: [all_x.mean(0)] * SIZE,
+    ),
+    "max": (
+        lambda ops, x: ops.all_reduce(x, "max"),
+        lambda all_x: [all_x.amax(0)] * SIZE,
+    ),
+    "all_gather": (
+        lambda ops, x: ops.all_gather(x),
+        lambda all_x: [all_x.flatten(0, 1)] * SIZE,
+    ),
     "reduce_scatter": (
         lambda ops, x: ops.reduce_scatter(x),
         lambda all_x: all_x.sum(0).chunk(SIZE),
@@ -41,13 +54,16 @@ OPERATORS = {
     ),
     "all_to_all": (
         lambda ops, x: ops.all_to_all(x),
-        lambda all_x: [a.flatten(0, 1) for a in all_x.chunk(SIZE, 1)],
+        lambda all_x: [part.flatten(0, 1) for part in all_x.chunk(SIZE, 1)],
     ),
     "all_to_all rows": (
         lambda ops, x: ops.all_to_all(x, "", [1, 3], [3, 3] if RANK else [1, 1]),
         lambda all_x: [all_x[:, :1].flatten(0, 1), all_x[:, 1:].flatten(0, 1)],
     ),
-    "broadcast": (lambda ops, x: ops.broadcast(x, 1), lambda all_x: [all_x[1]] * SIZE),
+    "broadcast": (
+        lambda ops, x: ops.broadcast(x, 1),
+        lambda all_x: [all_x[1]] * SIZE,
+    ),
     "reduce": (
         lambda ops, x: ops.reduce(x, "avg", 1),
         lambda all_x: [all_x[0].detach() * 0, all_x.mean(0)],
@@ -55,30 +71,32 @@ OPERATORS = {
 }
 
 
-def operators(rank, device):
+def check_operator(name, rank, device):
+    """The results and the gradients of an operator, as it is and compiled."""
     import torch
 
-    from symm.torch import forget, use
-
-    group = symm.Group.from_env(backend="host" if device.type == "cpu" else "cuda", timeout=60)
-    ops = torch.ops.symm
-    with pytest.raises(symm.InvalidArgumentError, match=r"symm\.torch\.use"):
-        ops.all_reduce(torch.ones(1, device=device))
-    use(group)
-    # both leave out what nobody reads
+    # Both compilers leave out calls whose results are not read.
     compiler = "aot_eager_decomp_partition" if device.type == "cpu" else "inductor"
-    for name, (apply, expect) in OPERATORS.items():
-        torch.manual_seed(1)
-        all_x = torch.randn(SIZE, 4, 5, dtype=torch.float64, device=device, requires_grad=True)
-        expected = expect(all_x)
-        weights = [torch.randn_like(one) for one in expected]
-        sum((one * weight).sum() for one, weight in zip(expected, weights, strict=True)).backward()
-        for transformed in (apply, torch.compile(apply, fullgraph=True, backend=compiler)):
-            x = all_x[rank].detach().clone().requires_grad_()
-            y = transformed(ops, x)
-            assert torch.equal(y, expected[rank]), name
-            (y * weights[rank]).sum().backward()
-            assert torch.allclose(x.grad, all_x.grad[rank], rtol=1e-12), name
+    apply, expect = OPERATORS[name]
+    torch.manual_seed(1)
+    all_x = torch.randn(SIZE, 4, 5, dtype=torch.float64, device=device, requires_grad=True)
+    expected = expect(all_x)
+    weights = [torch.randn_like(one) for one in expected]
+    sum((one * weight).sum() for one, weight in zip(expected, weights, strict=True)).backward()
+
+    for applied in (apply, torch.compile(apply, fullgraph=True, backend=compiler)):
+        x = all_x[rank].detach().clone().requires_grad_()
+        y = applied(torch.ops.symm, x)
+        assert torch.equal(y, expected[rank]), name
+        (y * weights[rank]).sum().backward()
+        assert torch.allclose(x.grad, all_x.grad[rank], rtol=1e-12), name
+
+
+def check_registrations(device):
+    """PyTorch's own checks of operators, and what they refuse."""
+    import torch
+
+    ops = torch.ops.symm
 
     def inputs():
         return torch.randn(4, 3, device=device, requires_grad=True)
@@ -99,7 +117,13 @@ def operators(rank, device):
     with pytest.raises(symm.InvalidArgumentError, match="3 rows"):
         ops.reduce_scatter(torch.ones(3, device=device))
 
-    block = group.empty(1 << 16, "f32")  # symmetric memory: in place, and without a copy
+
+def check_symmetric_memory(group, rank, device):
+    """Operators on symmetric memory, in place and without a copy, and in a CUDA graph."""
+    import torch
+
+    ops = torch.ops.symm
+    block = group.empty(1 << 16, "f32")
     view = block.torch()
 
     def step(out):
@@ -110,6 +134,7 @@ def operators(rank, device):
 
     out = torch.zeros(1 << 15, 2, device=device)
     step(out)
+    steps = 1
     if device.type == "cuda":
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -117,15 +142,34 @@ def operators(rank, device):
             step(out)
         for _ in range(3):
             graph.replay()
+            steps += 1
         torch.cuda.synchronize()
-        assert (out == 4 * 6).all().item()
     assert (view == 3).all().item()
-    assert torch.equal(out, torch.full_like(out, 6 if device.type == "cpu" else 24))
+    assert torch.equal(out, torch.full_like(out, 6 * steps))
+
+
+def operators(rank, device):
+    import torch
+
+    from symm.torch import forget, use
+
+    group = symm.Group.from_env(backend="host" if device.type == "cpu" else "cuda", timeout=60)
+    with pytest.raises(symm.InvalidArgumentError, match=r"symm\.torch\.use"):
+        torch.ops.symm.all_reduce(torch.ones(1, device=device))
+    use(group)
+    for name in OPERATORS:
+        check_operator(name, rank, device)
+    check_registrations(device)
+    check_symmetric_memory(group, rank, device)
     forget()
     group.finalize()
 
 
-def begin(rank):
+# ---- the chapter "collectives"
+
+
+def init_process_group(rank):
+    """Form the default process group. Returns torch.distributed."""
     import torch.distributed as dist
 
     __import__("symm.torch")  # registers the back end
@@ -139,20 +183,27 @@ def begin(rank):
     return dist
 
 
-def collectives(rank, device):
-    import torch
+class Tensors:
+    """Makes and compares tensors on a device."""
 
-    dist = begin(rank)
-    other = 1 - rank
+    def __init__(self, device):
+        self.device = device
 
-    def full(value, *shape, dtype=torch.float32):
-        return torch.full(shape or (6,), value, device=device).to(dtype)
+    def full(self, value, *shape, dtype=None):
+        import torch
 
-    def all_equal(tensor, *values):
+        return torch.full(shape or (6,), value, device=self.device).to(dtype or torch.float32)
+
+    def expect(self, tensor, *values):
         assert tensor.flatten().tolist() == list(values), tensor
 
+
+def check_reductions(dist, rank, tensors):
+    import torch
+
+    full = tensors.full
     reduce_op = dist.ReduceOp
-    types = (
+    dtypes = (
         torch.float32,
         torch.bfloat16,
         torch.float16,
@@ -161,42 +212,69 @@ def collectives(rank, device):
         torch.uint8,
         torch.int16,
     )
-    for dtype in types:
-        for op, expected in (
-            (reduce_op.SUM, 5),
-            (reduce_op.MIN, 2),
-            (reduce_op.MAX, 3),
-            (reduce_op.PRODUCT, 6),
-            (reduce_op.AVG, 2.5),
-        ):
-            for asynchronous in (False, True):
-                tensor = full(rank + 2, dtype=dtype)
-                work = dist.all_reduce(tensor, op, async_op=asynchronous)
-                if asynchronous:
-                    work.wait()
-                all_equal(tensor, *([expected if dtype.is_floating_point else int(expected)] * 6))
+    results = {
+        reduce_op.SUM: 5,
+        reduce_op.MIN: 2,
+        reduce_op.MAX: 3,
+        reduce_op.PRODUCT: 6,
+        reduce_op.AVG: 2.5,
+    }
+    for dtype in dtypes:
+        for op, result in results.items():
+            expected = result if dtype.is_floating_point else int(result)
+            tensor = full(rank + 2, dtype=dtype)
+            dist.all_reduce(tensor, op)
+            tensors.expect(tensor, *[expected] * 6)
+            tensor = full(rank + 2, dtype=dtype)
+            dist.all_reduce(tensor, op, async_op=True).wait()
+            tensors.expect(tensor, *[expected] * 6)
+
     tensor = torch.complex(full(rank), full(1.0))
     dist.all_reduce(tensor)
     assert tensor.tolist() == [1 + 2j] * 6
     tensor = full(rank, dtype=torch.bool)
     dist.all_reduce(tensor, reduce_op.BAND)
     assert not tensor.any()
+    tensor = full(rank + 1)
+    dist.all_reduce(tensor, torch.distributed._make_nccl_premul_sum(0.5))
+    tensors.expect(tensor, *[1.5] * 6)
+    strided = full(rank, 4, 2)[:, 0]
+    dist.all_reduce(strided)
+    tensors.expect(strided, 1, 1, 1, 1)
+
     for wrong, op in ((full(1, dtype=torch.int32), reduce_op.BXOR), (full(1), reduce_op.BAND)):
         with pytest.raises(symm.UnsupportedError, match="does not reduce"):
             dist.all_reduce(wrong, op)
-    tensor = full(rank + 1)
-    dist.all_reduce(tensor, torch.distributed._make_nccl_premul_sum(0.5))
-    all_equal(tensor, *[1.5] * 6)
-    strided = full(rank, 4, 2)[:, 0]
-    dist.all_reduce(strided)
-    all_equal(strided, 1, 1, 1, 1)
+    with pytest.raises(symm.UnsupportedError, match="layout"):
+        dist.all_reduce(tensor.to_sparse())
 
-    row = torch.arange(4.0, device=device)
+
+def check_other_collectives(dist, rank, tensors):
+    import torch
+
+    full = tensors.full
+    row = torch.arange(4.0, device=tensors.device)
     for call, tensor, expected in (
-        (lambda x: dist.broadcast(x, 1), full(rank), [1] * 6),
-        (lambda x: dist.all_gather(x, full(rank)), [full(9), full(9)], [0] * 6 + [1] * 6),
-        (lambda x: dist.all_gather(x, full(rank, rank + 1)), [full(9, 1), full(9, 2)], [0, 1, 1]),
-        (lambda x: dist.all_gather_into_tensor(x, full(rank, 2)), full(9, 4), [0, 0, 1, 1]),
+        (
+            lambda x: dist.broadcast(x, 1),
+            full(rank),
+            [1] * 6,
+        ),
+        (
+            lambda x: dist.all_gather(x, full(rank)),
+            [full(9), full(9)],
+            [0] * 6 + [1] * 6,
+        ),
+        (
+            lambda x: dist.all_gather(x, full(rank, rank + 1)),
+            [full(9, 1), full(9, 2)],
+            [0, 1, 1],
+        ),
+        (
+            lambda x: dist.all_gather_into_tensor(x, full(rank, 2)),
+            full(9, 4),
+            [0, 0, 1, 1],
+        ),
         (
             lambda x: dist.all_gather_into_tensor(x, x.chunk(2)[rank], async_op=True).wait(),
             full(rank + 5, 4),
@@ -208,7 +286,7 @@ def collectives(rank, device):
             [2 * rank + 2] * 2,
         ),
         (
-            lambda x: dist.reduce_scatter_tensor(x, row, reduce_op.AVG),
+            lambda x: dist.reduce_scatter_tensor(x, row, dist.ReduceOp.AVG),
             full(0, 2),
             [2 * rank, 2 * rank + 1],
         ),
@@ -234,54 +312,82 @@ def collectives(rank, device):
         ),
     ):
         call(tensor)
-        all_equal(torch.cat(tensor) if isinstance(tensor, list) else tensor, *expected)
+        tensors.expect(torch.cat(tensor) if isinstance(tensor, list) else tensor, *expected)
+
     tensor = full(rank + 1)
     dist.reduce(tensor, 1)
-    assert rank == 0 or tensor[0] == 3
+    if rank == 1:
+        assert tensor[0] == 3
     parts = [full(9), full(9)] if rank == 0 else None
     dist.gather(full(rank), parts, 0)
-    assert rank or [part[0] for part in parts] == [0, 1]
-    tensors = [full(rank), full(rank + 1, 3)]
-    dist.all_reduce_coalesced(tensors)
-    with dist._coalescing_manager(device=device, async_ops=True) as manager:
-        for one in tensors:
-            dist.all_reduce(one)
-    manager.wait()
-    all_equal(tensors[1], 6, 6, 6)
-    dist.barrier()
-    dist.barrier(async_op=True).wait()
+    if rank == 0:
+        assert [part[0] for part in parts] == [0, 1]
+
+    for dtype in (torch.complex64, torch.float8_e4m3fn):
+        tensor = full(rank).to(dtype)
+        dist.broadcast(tensor, 1)
+        assert tensor[:1].cpu().to(torch.complex64) == 1
+
     with pytest.raises(symm.InvalidArgumentError, match="recv"):
         dist.all_gather_into_tensor(full(0, 3), full(0, 2))
     with pytest.raises(symm.InvalidArgumentError, match="recv"):
         dist.all_gather_into_tensor(full(0, 3), full(0, 2), async_op=True).wait()
-    for kind in (torch.complex64, torch.float8_e4m3fn):
-        tensor = full(rank).to(kind)
-        dist.broadcast(tensor, 1)
-        assert tensor[:1].cpu().to(torch.complex64) == 1
+
+
+def check_several_at_a_time(dist, rank, tensors):
+    """Coalesced collectives, barriers, and asynchronous collectives before a blocking one."""
+    full = tensors.full
+    several = [full(rank), full(rank + 1, 3)]
+    dist.all_reduce_coalesced(several)
+    with dist._coalescing_manager(device=tensors.device, async_ops=True) as manager:
+        for one in several:
+            dist.all_reduce(one)
+    manager.wait()
+    tensors.expect(several[1], 6, 6, 6)
+
+    dist.barrier()
+    dist.barrier(async_op=True).wait()
+
     works = [dist.all_reduce(full(rank, 1000), async_op=True) for _ in range(20)]
     tensor = full(rank)
-    dist.all_reduce(tensor)  # behind them
-    all_equal(tensor, *[1] * 6)
+    dist.all_reduce(tensor)  # after the asynchronous ones
+    tensors.expect(tensor, *[1] * 6)
     assert all(work.wait() for work in works)
 
+
+def check_objects(dist, rank):
     objects = [None, None]
     dist.all_gather_object(objects, {"rank": rank})
     assert objects == [{"rank": 0}, {"rank": 1}]
     objects = [f"from {rank}"]
     dist.broadcast_object_list(objects, 1)
     assert objects == ["from 1"]
+
+
+def check_process_groups(dist, rank, tensors):
+    """Process groups of some ranks, with options, and with another back end for CUDA.
+
+    Returns:
+        A process group of both ranks.
+    """
+    full = tensors.full
+    with_gloo = dist.new_group(backend="cpu:symm,cuda:gloo")
     with pytest.raises(symm.UnsupportedError, match="cuda:gloo"):
-        dist.all_reduce(
-            full(1).cpu().to("meta"), group=dist.new_group(backend="cpu:symm,cuda:gloo")
-        )
+        dist.all_reduce(full(1).cpu().to("meta"), group=with_gloo)
+
     alone = [dist.new_group([one]) for one in range(SIZE)][rank]
     both = dist.new_group([0, 1], pg_options={"scratch_bytes": 1 << 20})
     tensor = full(rank + 1)
     dist.all_reduce(tensor, group=alone)
-    all_equal(tensor, *[rank + 1] * 6)
+    tensors.expect(tensor, *[rank + 1] * 6)
     dist.all_reduce(tensor, group=both)
-    all_equal(tensor, *[3] * 6)
+    tensors.expect(tensor, *[3] * 6)
+    return both
 
+
+def check_messages(dist, rank, tensors):
+    full = tensors.full
+    other = 1 - rank
     for tag in (0, 7):
         tensor = full(9)
         if rank:
@@ -290,34 +396,59 @@ def collectives(rank, device):
         else:
             dist.send(full(tag), 1, tag=tag)
             dist.recv(tensor, 1, tag=tag)
-        all_equal(tensor, *[tag + 1 - rank] * 6)
-    sent, received = full(rank, 1 << 18), full(9, 1 << 18)
-    for work in dist.batch_isend_irecv(
+        tensors.expect(tensor, *[tag + 1 - rank] * 6)
+
+    sent = full(rank, 1 << 18)
+    received = full(9, 1 << 18)
+    works = dist.batch_isend_irecv(
         [dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]
-    ):
+    )
+    for work in works:
         work.wait()
     assert (received == other).all()
-    with pytest.raises(symm.UnsupportedError, match="layout"):
-        dist.all_reduce(tensor.to_sparse())
     with pytest.raises(symm.UnsupportedError, match="any"):
-        dist.recv(tensor)
+        dist.recv(full(9))
 
-    # operators know process groups too
-    all_equal(torch.ops.symm.all_reduce(full(rank + 1.0)), *[3] * 6)
+
+def check_operators_of_process_groups(both, rank, tensors):
+    """Operators and functional collectives with a process group in place of a symm.Group."""
+    import torch
     from torch.distributed import _functional_collectives as functional
 
+    full = tensors.full
+    tensors.expect(torch.ops.symm.all_reduce(full(rank + 1.0)), *[3] * 6)
     compiled = torch.compile(
         lambda x: functional.all_reduce(x, "sum", both) * 2, fullgraph=True, backend="aot_eager"
     )
-    all_equal(compiled(full(rank + 1.0)), *[6] * 6)
-    pending = dist.irecv(tensor, other, tag=7)  # which nobody sends
+    tensors.expect(compiled(full(rank + 1.0)), *[6] * 6)
+
+
+def check_destruction(dist, rank, tensors):
+    """A receive that never gets a message times out, delays no barrier, and ends in an error."""
+    pending = dist.irecv(tensors.full(9), 1 - rank, tag=7)
     with pytest.raises(TimeoutError):
         pending.wait(timedelta(seconds=0.1))
     assert not pending.is_completed()
-    dist.barrier()  # not behind it
+    dist.barrier()
     dist.destroy_process_group()
     with pytest.raises(symm.SymmError):
         pending.wait(timedelta(seconds=60))
+
+
+def collectives(rank, device):
+    dist = init_process_group(rank)
+    tensors = Tensors(device)
+    check_reductions(dist, rank, tensors)
+    check_other_collectives(dist, rank, tensors)
+    check_several_at_a_time(dist, rank, tensors)
+    check_objects(dist, rank)
+    both = check_process_groups(dist, rank, tensors)
+    check_messages(dist, rank, tensors)
+    check_operators_of_process_groups(both, rank, tensors)
+    check_destruction(dist, rank, tensors)
+
+
+# ---- the chapter "training"
 
 
 def training(rank, device):
@@ -331,65 +462,66 @@ def training(rank, device):
         parallelize_module,
     )
 
-    dist = begin(rank)
-    batches = torch.randn(3, 8, 16, device=device, generator=torch.Generator(device).manual_seed(3))
+    dist = init_process_group(rank)
+    seeded = torch.Generator(device).manual_seed(3)
+    batches = torch.randn(3, 8, 16, device=device, generator=seeded)
 
-    def model(device):
+    def model():
         torch.manual_seed(0)
-        return torch.nn.Sequential(
-            torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)
-        ).to(device)
+        layers = (torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+        return torch.nn.Sequential(*layers).to(device)
 
-    def train(net, mine):
+    def train(net, *, on_own_part):
+        """Train with this rank's part of each batch or with all of it; returns the parameters."""
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
         for batch in batches:
             optimizer.zero_grad()
-            net(batch.chunk(SIZE)[rank] if mine else batch).square().mean().backward()
+            rows = batch.chunk(SIZE)[rank] if on_own_part else batch
+            net(rows).square().mean().backward()
             optimizer.step()
         return [p.full_tensor() if isinstance(p, DTensor) else p.detach() for p in net.parameters()]
 
-    expected = train(model(device), False)
+    expected = train(model(), on_own_part=False)
 
-    def same(parameters):
+    def expect_same(parameters):
         for one, other in zip(parameters, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
     ids = None if device.type == "cpu" else [device.index]
-    same(train(torch.nn.parallel.DistributedDataParallel(model(device), device_ids=ids), True))
+    replicated = torch.nn.parallel.DistributedDataParallel(model(), device_ids=ids)
+    expect_same(train(replicated, on_own_part=True))
+
     mesh = init_device_mesh(device.type, (SIZE,))
-    sharded = model(device)
+    sharded = model()
     for layer in (sharded[0], sharded[2], sharded):
         fully_shard(layer, mesh=mesh)
-    same(train(sharded, True))
-    same(
-        train(
-            parallelize_module(
-                model(device), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()}
-            ),
-            False,
-        )
-    )
+    expect_same(train(sharded, on_own_part=True))
+
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    expect_same(train(parallelize_module(model(), mesh, plan), on_own_part=False))
+
     whole = torch.arange(12.0, device=device).reshape(3, 4)
-    assert torch.equal(
-        distribute_tensor(whole, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]).full_tensor(),
-        whole,
-    )
+    moved = distribute_tensor(whole, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)])
+    assert torch.equal(moved.full_tensor(), whole)
+
     dist.barrier()
     dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("kind", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_torch(name, kind, launch, monkeypatch, tmp_path):
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_two_ranks_of_pytorch_use_symm(chapter, kind, launch, monkeypatch, tmp_path):
     torch = pytest.importorskip("torch")
     if kind == "cuda" and torch.cuda.device_count() < SIZE:
         pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for status, output in launch(
-        SIZE, sys.executable, str(Path(__file__)), name, kind, patience=300
-    ):
+    command = (sys.executable, str(Path(__file__)), chapter, kind)
+    for status, output in launch(SIZE, *command, patience=300):
         assert status == 0, output
+
+
+# ---- several machines
 
 
 def free_port():
@@ -398,42 +530,40 @@ def free_port():
 
 
 @pytest.mark.parametrize("kind", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_two_machines(kind, tmp_path):
-    """The program of the tutorial's part 7, on machines
-    that are pretended; with one GPU all ranks are on it.
-    """
+def test_the_program_of_part_7_of_the_tutorial_trains_on_two_machines(kind, tmp_path):
+    """The machines are pretended. With one GPU, all ranks are on it."""
     torch = pytest.importorskip("torch")
     ranks = 2 if kind == "host" else min(2, torch.cuda.device_count())
-    if ranks == 0 or (kind == "host" and not find_library("ucp")):
-        pytest.skip("PyTorch sees no GPU" if ranks == 0 else "no libucp.so.0")
-    own = {
+    if ranks == 0:
+        pytest.skip("PyTorch sees no GPU")
+    if kind == "host" and not find_library("ucp"):
+        pytest.skip("no libucp.so.0")
+
+    common = {
         "SYMM_BACKEND": kind,
         "SYMM_SECRET_FILE": str(tmp_path / "secret"),
         "SYMM_PORT": free_port(),
         "OMP_NUM_THREADS": "1",
-    }
-    nccl = {
+        # NCCL must not see that the machines are one.
         "NCCL_SOCKET_IFNAME": "lo",
         "NCCL_P2P_DISABLE": "1",
         "NCCL_SHM_DISABLE": "1",
         "NCCL_IB_DISABLE": "1",
     }
-    command = [
+    torchrun = [
         sys.executable,
         "-m",
         "torch.distributed.run",
         "--nnodes=2",
         f"--nproc-per-node={ranks}",
+        "--master-addr=127.0.0.1",
+        f"--master-port={free_port()}",
     ]
-    command += ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+    program = str(REPOSITORY / "examples" / "07-several-machines" / "train.py")
     machines = [
         subprocess.Popen(
-            [
-                *command,
-                f"--node-rank={machine}",
-                str(REPOSITORY / "examples" / "07-several-machines" / "train.py"),
-            ],
-            env=os.environ | own | nccl | {"SYMM_MACHINE": machine, "NCCL_HOSTID": machine},
+            [*torchrun, f"--node-rank={machine}", program],
+            env=os.environ | common | {"SYMM_MACHINE": machine, "NCCL_HOSTID": machine},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -441,21 +571,25 @@ def test_two_machines(kind, tmp_path):
         for machine in "01"
     ]
     try:
-        outputs = [machine.communicate(timeout=300)[0] for machine in machines]
+        output = "".join([machine.communicate(timeout=300)[0] for machine in machines])
     finally:
         for machine in machines:
             machine.terminate()
-    said = "".join(outputs)
-    if "libsodium" in said:
+
+    if "libsodium" in output:
         pytest.skip("the library was built without libsodium")
-    assert all(machine.returncode == 0 for machine in machines), said
-    assert said.count(f"2 machines of {ranks} ranks") == 2 * ranks, said
+    assert all(machine.returncode == 0 for machine in machines), output
+    assert output.count(f"2 machines of {ranks} ranks") == 2 * ranks, output
+
+
+def main(chapter, kind):
+    import torch
+
+    device = torch.device(kind, RANK if kind == "cuda" else None)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    globals()[chapter](RANK, device)
 
 
 if __name__ == "__main__":
-    import torch
-
-    where = torch.device(sys.argv[2], RANK if sys.argv[2] == "cuda" else None)
-    if where.type == "cuda":
-        torch.cuda.set_device(where)
-    globals()[sys.argv[1]](RANK, where)
+    main(*sys.argv[1:3])
