@@ -1,10 +1,9 @@
-"""On GPUs: PyTorch, JAX and CuPy see the memory, operands of
-theirs on their streams, CUDA graphs captured by PyTorch.
+"""GPUs: views, operands and streams of PyTorch, JAX and CuPy, CUDA graphs, and Triton.
 
     SYMM_LIB=<libsymm.so with the CUDA back end> python -m pytest tests/test_gpu.py
 
-Every test starts two ranks as programs, `test_gpu.py <case>`
-each: on two GPUs if there are two, else both on one.
+Every test starts two ranks that are programs, `test_gpu.py <case>`. They are on two GPUs if
+there are two, else both on one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ import symm
 SIZE = 2
 
 
-def why_not() -> str:
+def missing_device() -> str:
+    """Why there is no CUDA device; empty if there is one."""
     try:
         symm.device_count("cuda")
     except symm.SymmError as error:
@@ -29,29 +29,39 @@ def why_not() -> str:
     return ""
 
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
+REASON = missing_device()
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(REASON), reason=REASON or "-")]
 
 
 def placement() -> dict:
-    """Where this rank works."""
-    one = symm.device_count("cuda") < SIZE
+    """The options of the group of this rank: its back end and device."""
+    shares_device = symm.device_count("cuda") < SIZE
     return {
         "backend": "cuda",
-        "device": 0 if one else int(os.environ["SYMM_RANK"]),
-        "overlapping_devices": one,
+        "device": 0 if shares_device else int(os.environ["SYMM_RANK"]),
+        "overlapping_devices": shares_device,
     }
 
 
-# ---- what the ranks do: a case for each function whose name begins so
+# ---- the programs of the ranks: each function rank_<case>() is a case
 
 
 def torch_on(group):
-    """PyTorch, which works on the group's device, and that."""
+    """(torch, the group's device), after PyTorch was set to that device."""
     import torch
 
     device = torch.device("cuda", group.device)
     torch.cuda.set_device(device)
     return torch, device
+
+
+def meet(group):
+    """Wait until all ranks are here, on the device and on the host."""
+    import torch
+
+    torch.cuda.synchronize()
+    group.barrier()
+    torch.cuda.synchronize()
 
 
 def rank_torch_views(group):
@@ -67,21 +77,13 @@ def rank_torch_views(group):
     ):
         array = group.empty((4, 8), dtype)
         tensor = array.torch()
-        assert (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.device) == (
-            array.pointer,
-            dtype,
-            (4, 8),
-            device,
-        )
+        assert (tensor.data_ptr(), tensor.dtype) == (array.pointer, dtype)
+        assert (tuple(tensor.shape), tensor.device) == ((4, 8), device)
         tensor.copy_(torch.full((4, 8), group.rank + 1.0, device=device).to(dtype))
-        torch.cuda.synchronize()
-        group.barrier()
-        torch.cuda.synchronize()
+        meet(group)
         peer = array.peer(1 - group.rank).torch()
         assert (peer.float() == 2.0 - group.rank).all().item()
-        torch.cuda.synchronize()
-        group.barrier()
-        torch.cuda.synchronize()
+        meet(group)
     interface = group.empty(4).__cuda_array_interface__
     assert interface["version"] == 3
     assert torch.as_tensor(group.empty((2, 2)), device=device).shape == (2, 2)
@@ -94,7 +96,7 @@ def rank_torch_operands(group):
         with torch.cuda.stream(stream):
             send = torch.full((1000,), group.rank + 1.0, device=device).to(dtype)
             recv = torch.empty(1000, device=device, dtype=dtype)
-            group.allreduce(send, recv)  # on `stream`, which is current
+            group.allreduce(send, recv)  # on the current stream, which is `stream`
             everything = torch.empty(2000, device=device, dtype=dtype)
             group.allgather(send, everything)
         stream.synchronize()
@@ -121,9 +123,9 @@ def rank_torch_pool(group):
                 torch.full((count,), group.rank + 1.0, device=device)
                 for count in (1 << 20, 100, 5 << 20)
             ]
-        offsets = [tensor.data_ptr() - heap.memory.pointer() for tensor in tensors]
         assert all(heap.find(tensor.data_ptr()) for tensor in tensors)
-        for tensor, offset in zip(tensors, offsets, strict=True):
+        for tensor in tensors:
+            offset = tensor.data_ptr() - heap.memory.pointer()
             assert group.find(tensor.data_ptr()) == (heap.memory.id, group.rank, offset)
             group.allreduce(tensor)
             group.barrier()
@@ -131,9 +133,7 @@ def rank_torch_pool(group):
             peer = heap.memory.array(len(tensor), "f32", rank=1 - group.rank, offset=offset).torch()
             assert (tensor == 3).all().item()
             assert (peer == 3).all().item()
-            torch.cuda.synchronize()
-            group.barrier()
-            torch.cuda.synchronize()
+            meet(group)
         del tensors, tensor, peer
     del pool
     torch.cuda.empty_cache()
@@ -160,22 +160,26 @@ def rank_cupy_pool(group):
 def rank_torch_graph(group):
     torch, device = torch_on(group)
     block = group.empty(4096, "f32")
-    view, out = block.torch(), torch.zeros(4096, device=device)
-    step, spare = torch.zeros(1, device=device), group.empty(4096, "f32").torch()
+    view = block.torch()
+    out = torch.zeros(4096, device=device)
+    step = torch.zeros(1, device=device)
+    spare = group.empty(4096, "f32").torch()
     group.allreduce(block, out)  # kernels are loaded before the capture
     torch.cuda.synchronize()
+
+    # The captured stream is current, so all calls are on it. Memory that is released during the
+    # capture does no harm.
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step += 1
         view.copy_(step.expand(4096) * (group.rank + 1))
-        # All on the stream that is captured, because it is
-        # current; and what is let go of meanwhile does no harm.
         group.allreduce(block, out)
         group.barrier()
         block[:64].put(out[:64], 1 - group.rank, signal=5)
         del spare
         block.wait_signal(1 - group.rank, 5)
         out *= 2
+
     for replay in range(1, 51):
         graph.replay()
         torch.cuda.synchronize()
@@ -214,7 +218,7 @@ def rank_torch_side_stream(group):
         for round_ in range(20):
             torch.cuda._sleep(1_000_000)
             view.fill_(group.rank + 1 + round_)
-            group.allreduce(array)  # in place: no operand tells of a stream
+            group.allreduce(array)  # in place, so no operand has a current stream
             group.barrier()
             array[:500].put(array[500:], 1 - group.rank, signal=3)
             array.wait_signal(1 - group.rank, 3)
@@ -224,6 +228,7 @@ def rank_torch_side_stream(group):
         group.synchronize()
         assert group.stream_done()
     assert (view == 3 + 2 * 19).all().item()
+
     with torch.cuda.stream(side):
         torch.cuda._sleep(20_000_000)
         array.fill(7)
@@ -290,48 +295,49 @@ def rank_triton(group):
 
     import symm.triton as st
 
-    memory, peer = group.empty(64 * 1024).memory, 1 - group.rank
-    view, trouble, got = (
-        st.view(memory),
-        torch.zeros(8, dtype=torch.int32, device=device),
-        torch.zeros(1024, device=device),
-    )
-    stream, start = torch.cuda.Stream(device), torch.zeros(1, dtype=torch.int64, device=device)
+    memory = group.empty(64 * 1024).memory
+    peer = 1 - group.rank
+    view = st.view(memory)
+    trouble = torch.zeros(8, dtype=torch.int32, device=device)
+    no_trouble = [0] * 8
+
+    # puts, signals and barriers in a graph
+    got = torch.zeros(1024, device=device)
+    rounds = torch.zeros(1, dtype=torch.int64, device=device)
+    stream = torch.cuda.Stream(device)
     with torch.cuda.stream(stream):
-        kernels.hand_on[(1,)](view, start, got, trouble)  # compiled here, not within the capture
+        kernels.hand_on[(1,)](view, rounds, got, trouble)  # compiled before the capture
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
             for _ in range(10):
-                kernels.hand_on[(1,)](view, start, got, trouble)
+                kernels.hand_on[(1,)](view, rounds, got, trouble)
         for _ in range(10):
             graph.replay()
         stream.synchronize()
-    assert (start.item(), trouble.tolist()) == (101, [0] * 8)
+    assert (rounds.item(), trouble.tolist()) == (101, no_trouble)
     assert torch.equal(got, torch.arange(1024, device=device) + 100.0 + peer)
 
-    memory.signal(peer, 5)  # what the host signals a kernel takes, and the other way round
+    # A kernel takes signals that the host sent, one in each program, and the host takes a signal
+    # that a kernel sent.
     memory.signal(peer, 5)
-    kernels.take[(2,)](view, 5, trouble)  # two programs: each gets one
+    memory.signal(peer, 5)
+    kernels.take[(2,)](view, 5, trouble)
     kernels.send[(1,)](view, 6)
     memory.wait_signal(peer, 6)
     torch.cuda.synchronize()
-    assert (trouble.tolist(), memory.test_signal(peer, 5), memory.test_signal(peer, 6)) == (
-        [0] * 8,
-        0,
-        0,
-    )
+    assert trouble.tolist() == no_trouble
+    assert (memory.test_signal(peer, 5), memory.test_signal(peer, 6)) == (0, 0)
 
+    # Several programs each meet the corresponding one, on a channel of their own.
     sums = torch.zeros(4, device=device)
     for _ in range(50):
-        # each program meets its like, on a channel of its own
         kernels.meet[(4,)](view, sums, trouble)
     kernels.compare[(1,)](view, trouble)
     torch.cuda.synchronize()
-    assert (trouble.tolist(), sums.tolist()) == (
-        [0] * 8,
-        [50.0 * (10 * peer + at) for at in range(4)],
-    )
+    assert trouble.tolist() == no_trouble
+    assert sums.tolist() == [50.0 * (10 * peer + program) for program in range(4)]
 
+    # Waits that end by a deadline or by the stop word take nothing.
     kernels.take[(1,)](st.view(memory, timeout=0.05), 7, trouble)
     torch.cuda.synchronize()
     assert trouble[0].item() == peer << 8 | 1
@@ -341,7 +347,7 @@ def rank_triton(group):
     torch.cuda.synchronize()
     assert trouble[0].item() == peer << 8 | 2
     group.barrier()
-    memory.signal(peer, 7)  # and what failed took nothing
+    memory.signal(peer, 7)
     memory.wait_signal(peer, 7)
     torch.cuda.synchronize()
 
@@ -385,7 +391,7 @@ NEEDS = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_on_gpus(name, launch_ranks):
+def test_a_case_runs_on_two_ranks_with_gpus(name, launch_ranks):
     pytest.importorskip(NEEDS.get(name, "torch"))
     results = launch_ranks(name)
     if name == "dead_peer":
@@ -398,8 +404,8 @@ def test_on_gpus(name, launch_ranks):
 @pytest.fixture
 def launch_ranks(launch, monkeypatch, tmp_path):
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
-    # Two ranks on one GPU: neither framework may take all
-    # of its memory, and waiting kernels need a queue each.
+    # Two ranks may share a GPU. So JAX must not take all of its memory, and each waiting kernel
+    # needs a hardware queue.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     return lambda name: launch(SIZE, sys.executable, str(Path(__file__)), name, patience=240)
