@@ -1,4 +1,7 @@
-"""Charts as SVG, one element a line: curves by bytes, which are drawn in powers."""
+"""Charts as SVG, with one element a line.
+
+Curves are drawn over bytes, on a logarithmic axis.
+"""
 
 import html
 import math
@@ -6,14 +9,18 @@ import math
 from common import size_label
 
 COLOURS = ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22")
-LEFT, RIGHT, TOP, BOTTOM = 50, 610, 40, 360
+LEFT = 50
+RIGHT = 610
+TOP = 40
+BOTTOM = 360
 POWERS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 
 
 def in_powers(curves):
-    """A scale for values of several powers of ten: where a value stands, and the ticks."""
+    """A logarithmic scale: (function from a value to its place, values that get a tick)."""
     values = [value for points in curves.values() for value in points.values()]
-    least, most = min(values), max(values)
+    least = min(values)
+    most = max(values)
 
     def y(value):
         height = BOTTOM - TOP
@@ -23,12 +30,16 @@ def in_powers(curves):
 
 
 def in_percent(curves):
-    """A scale from 0 to 100 %."""
-    return lambda value: round(BOTTOM - (BOTTOM - TOP) * value / 100), range(0, 101, 20)
+    """A scale from 0 to 100 %: (function from a value to its place, values that get a tick)."""
+
+    def y(value):
+        return round(BOTTOM - (BOTTOM - TOP) * value / 100)
+
+    return y, range(0, 101, 20)
 
 
 def chart(title, curves, scale):
-    """The SVG of {name: {bytes: value}}; `scale` is one of the functions above."""
+    """The SVG of curves {name: {bytes: value}}. `scale` is in_powers or in_percent."""
     places = sorted({size for points in curves.values() for size in points})
     y, ticks = scale(curves)
 

@@ -1,4 +1,4 @@
-"""What measurements have in common."""
+"""Functions that several measurements use."""
 
 import re
 
@@ -6,19 +6,23 @@ UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
 
 
 def size_label(size):
+    """A number of bytes as a text, such as 64 KB."""
     return next(f"{size / unit:g} {name}" for unit, name in UNITS if size >= unit)
 
 
-def reason(said):
-    """The first error in what a failed program said, a rank's before
-    torch.distributed.run's; or its end.
+def reason(output):
+    """The reason in the output of a failed program: its first error, else the end of the output.
+
+    A rank prints its error before torch.distributed.run prints its own.
     """
-    return (re.findall(r"\w+(?:Error|Exception): .+", said) or [said[-2000:]])[0]
+    errors = re.findall(r"\w+(?:Error|Exception): .+", output)
+    return errors[0] if errors else output[-2000:]
 
 
 def turned(items, round_):
-    """All of them, beginning with another one in each
-    round: nobody always runs after the same neighbour.
+    """All items, beginning with another one in each round.
+
+    So no item always runs after the same neighbour.
     """
     items = list(items)
     first = round_ % len(items) if items else 0
@@ -26,9 +30,7 @@ def turned(items, round_):
 
 
 def table(head, rows, right=False):
-    """In Markdown; `right`: all columns but the first are numbers."""
-    lines = [head, *rows]
-    cells = ["| " + " | ".join(map(str, row)) + " |" for row in lines]
-    return "\n".join(
-        [cells[0], "|---" + ("|---:" if right else "|---") * (len(head) - 1) + "|", *cells[1:]]
-    )
+    """A table in Markdown. `right` aligns all columns but the first as numbers."""
+    first, *others = ["| " + " | ".join(map(str, row)) + " |" for row in [head, *rows]]
+    rule = "|---" + ("|---:" if right else "|---") * (len(head) - 1) + "|"
+    return "\n".join([first, rule, *others])

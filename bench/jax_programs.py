@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""symm.jax beside JAX's own psum (gloo on the CPU, NCCL
-on GPUs): all-reduces of f32 under jit, one table.
+"""Measure symm.jax beside JAX's own psum (gloo on the CPU, NCCL on GPUs).
+
+The programs are all-reduces of f32 under jit, and the result is one table:
 
     symm run -n 2 python3 bench/jax_programs.py [--device cuda] 2>/dev/null
 
-The package symm must be importable. A program has 16 all-reduces, each of what the one
-before gave plus the rank's own, as the psum of what is alike everywhere needs no
-message. Programs take turns in every round; from the call until its result is there the
-slowest rank counts, of rounds the median. An all-reduce is a 16th of it.
+The package symm must be importable. A program has 16 all-reduces. Each one reduces the result
+of the one before plus the rank's own operand, since a psum of equal operands needs no message.
+Programs take turns in every round. The time of a program is that from the call to the result on
+the slowest rank; its median over the rounds is divided by 16.
 """
 
 import argparse
@@ -22,10 +23,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import symm
 import symm.jax
 
-CALLS, ROUNDS, WARM = 16, 20, 3
+CALLS = 16
+ROUNDS = 20
+WARM = 3  # rounds that are not counted
 
 
 def chain(all_reduce, size):
+    """A program of CALLS all-reduces that depend on each other."""
+
     def program(x):
         y = x
         for _ in range(CALLS):
@@ -36,7 +41,7 @@ def chain(all_reduce, size):
 
 
 def compare(group, largest):
-    """Rows of (bytes, us of symm, us of psum)."""
+    """Rows of (bytes, microseconds of symm, microseconds of psum)."""
     devices = NamedSharding(Mesh(np.array(jax.devices()), "ranks"), PartitionSpec("ranks"))
     psum = chain(lambda x: jax.lax.psum(x, "ranks"), group.size)
     programs = {
@@ -46,26 +51,27 @@ def compare(group, largest):
         ),
     }
     slowest = jax.jit(lambda x: symm.jax.all_reduce(x, group, op="max"))
+
     size = 1 << 10
     while size <= largest:
         own = jax.device_put(
             np.full((1, size // 4), group.rank + 1, np.float32), jax.local_devices()[0]
         )
-        given = {
-            "symm": own,
-            "psum": jax.make_array_from_single_device_arrays(
-                (group.size, size // 4), devices, [own]
-            ),
-        }
-        took, results = {name: [] for name in programs}, {}
+        sharded = jax.make_array_from_single_device_arrays((group.size, size // 4), devices, [own])
+        operands = {"symm": own, "psum": sharded}
+
+        seconds = {name: [] for name in programs}
+        results = {}
         for round_ in range(ROUNDS + WARM):
             for name in turned(programs, round_):
-                slowest(own).block_until_ready()
+                slowest(own).block_until_ready()  # the ranks begin together
                 begin = time.perf_counter()
-                results[name] = jax.block_until_ready(programs[name](given[name]))
-                took[name].append(time.perf_counter() - begin)
+                results[name] = jax.block_until_ready(programs[name](operands[name]))
+                seconds[name].append(time.perf_counter() - begin)
+
         np.testing.assert_allclose(results["symm"], results["psum"].addressable_data(0), rtol=1e-5)
-        times = np.asarray(slowest(np.array([of[WARM:] for of in took.values()], np.float32)))
+        own_times = np.array([times[WARM:] for times in seconds.values()], np.float32)
+        times = np.asarray(slowest(own_times))
         yield size, *(np.median(times, axis=1) * 1e6 / CALLS)
         size *= 4
 
@@ -81,6 +87,7 @@ def main():
     parser.add_argument("--largest", type=int, default=64 << 20, help="bytes")
     options = parser.parse_args()
     jax.config.update("jax_platforms", options.device)
+
     with symm.Group.from_env(backend="cuda" if options.device == "cuda" else "host") as group:
         own = [group.device] if options.device == "cuda" else None
         jax.distributed.initialize(
@@ -88,10 +95,8 @@ def main():
         )
         rows = list(compare(group, options.largest))
         if group.rank == 0:
-            print(
-                f"{group.size} ranks, {jax.local_devices()[0].device_kind}, "
-                f"JAX {jax.__version__}, f32, {date.today()}; us\n"
-            )
+            kind = jax.local_devices()[0].device_kind
+            print(f"{group.size} ranks, {kind}, JAX {jax.__version__}, f32, {date.today()}; us\n")
             cells = [
                 [size_label(size), f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.2f}"]
                 for size, ours, theirs in rows

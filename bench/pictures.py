@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the charts of the documents from the tables of their pages, so that nobody needs the files
-of a run to draw them again: pictures.py writes them into docs/, pictures.py --check says which of
-them are not what their tables say.
+"""Draw the charts of the documents from the tables of their pages.
+
+So the charts can be drawn again without the files of a run. `pictures.py` writes the charts
+into docs/. `pictures.py --check` says which charts differ from their tables.
 """
 
 import re
@@ -14,7 +15,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def table(text, name):
-    """{column: {bytes: value}} of the first table of a text whose rows are sizes."""
+    """{column: {bytes: value}} of the first table in a text whose rows are sizes."""
     found = re.search(r"^\| bytes \|.*\n\|[-|: ]+\|\n(?:\|.*\n)+", text, flags=re.M)
     if not found:
         raise ValueError(f"{name}: no table of sizes")
@@ -28,7 +29,7 @@ def table(text, name):
 
 
 def gpu_allreduce(world):
-    """All-reduces of so many GPUs, each library at its best."""
+    """The chart of all-reduces between `world` GPUs, with each library at its best."""
     page = DOCS / "gpu-performance.md"
     section = re.search(
         rf"^## ({world} \w+), bf16, in graphs \(([\d-]+)\)\n(.*?)(?=^## |\Z)",
@@ -47,7 +48,7 @@ def gpu_allreduce(world):
 
 
 def bits():
-    """Elements of a sum that have other bits in a longer message."""
+    """The chart of the elements of a sum that have other bits in a longer message."""
     page = DOCS / "decisions/0002-same-bits.md"
     columns = table(page.read_text(), page)
     return chart.chart(
@@ -67,7 +68,8 @@ PICTURES = {
 def main(check):
     stale = []
     for name, draw in PICTURES.items():
-        file, text = DOCS / name, draw()
+        file = DOCS / name
+        text = draw()
         if not check:
             file.write_text(text)
         elif not file.is_file() or file.read_text() != text:

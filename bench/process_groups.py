@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""torch.distributed with symm beside gloo (on the CPU)
-or NCCL (on GPUs): all-reduces in place, one table.
+"""Measure torch.distributed with symm beside gloo (on the CPU) or NCCL (on GPUs).
+
+The program measures all-reduces in place, and prints one table:
 
     python3 -m torch.distributed.run --standalone --nproc-per-node 2
-    bench/process_groups.py [--device cuda]
+        bench/process_groups.py [--device cuda]
 
-The package symm must be importable. All back ends are process groups of the same ranks
-and take turns in every round; of each call the slowest rank counts, of calls and rounds
-the median. Blocking calls, with the wait for the device in them.
+The package symm must be importable. The back ends are process groups of the same ranks, which
+take turns in every round. The time of a call is that of the slowest rank; the table has medians
+of calls and rounds. Calls are blocking, and include the wait for the device.
 """
 
 import argparse
@@ -26,7 +27,7 @@ PEERS = {"cpu": "gloo", "cuda": "nccl"}
 
 
 def timed(group, tensor, calls):
-    """Seconds of each call on this rank."""
+    """The seconds that each call takes on this rank."""
     times = []
     for _ in range(calls):
         dist.barrier(group)
@@ -38,61 +39,77 @@ def timed(group, tensor, calls):
     return torch.tensor(times)
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=PEERS, default="cpu")
-    parser.add_argument("--dtype", default="float32", help="of torch")
+    parser.add_argument("--dtype", default="float32", help="PyTorch's name of the type")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--largest", type=int, default=16 << 20, help="bytes")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def begin(options):
+    """Form the default process group; returns the device of this rank."""
     torch.set_num_threads(1)
-    device = torch.device(
-        options.device, int(os.environ["LOCAL_RANK"]) if options.device == "cuda" else None
-    )
+    if options.device == "cpu":
+        dist.init_process_group("gloo")
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    return device
+
+
+def measure(groups, tensor, rounds):
+    """{name of the group: microseconds of an all-reduce}, by turns."""
+    calls = max(20, min(500, (8 << 20) // tensor.nbytes))
+    medians = {name: [] for name in groups}
+    for round_ in range(rounds):
+        for name in turned(groups, round_):
+            timed(groups[name], tensor, calls // 10)
+            times = timed(groups[name], tensor, calls)
+            dist.all_reduce(times, dist.ReduceOp.MAX)
+            medians[name].append(times.median().item())
+    return {name: statistics.median(times) * 1e6 for name, times in medians.items()}
+
+
+def report(options, device, peer, times):
+    """Print the table of {bytes: {name: microseconds}}."""
+    where = f"{os.cpu_count()} processors"
     if device.type == "cuda":
-        torch.cuda.set_device(device)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+        where = torch.cuda.get_device_name()
+    print(
+        f"{dist.get_world_size()} ranks, {where}, PyTorch {torch.__version__}, {options.dtype}, "
+        f"{date.today()}; us\n"
+    )
+    rows = []
+    for size, us in times.items():
+        ratio = us[peer] / us["symm"]
+        rows.append([size_label(size), f"{us['symm']:.1f}", f"{us[peer]:.1f}", f"{ratio:.2f}"])
+    print(table(["size", "symm", peer, f"{peer} / symm"], rows, right=True))
+
+
+def main():
+    options = parse()
+    device = begin(options)
     peer = PEERS[device.type]
     groups = {
         "symm": dist.new_group(backend="cpu:symm,cuda:symm"),
         peer: dist.new_group(backend=peer),
     }
+
     dtype = getattr(torch, options.dtype)
-    sizes = [size for exponent in range(3, 40) if (size := 1 << exponent) <= options.largest]
-    medians = {}
-    for size in sizes:
+    times = {}
+    size = 8
+    while size <= options.largest:
         tensor = torch.zeros(size // dtype.itemsize, dtype=dtype, device=device)
-        calls = max(20, min(500, (8 << 20) // size))
-        found = {name: [] for name in groups}
-        for round_ in range(options.rounds):
-            for name in turned(groups, round_):
-                timed(groups[name], tensor, calls // 10)
-                times = timed(groups[name], tensor, calls)
-                dist.all_reduce(times, dist.ReduceOp.MAX)
-                found[name].append(times.median().item())
-        medians[size] = {name: statistics.median(of) * 1e6 for name, of in found.items()}
+        times[size] = measure(groups, tensor, options.rounds)
+        size *= 2
+
     if dist.get_rank() == 0:
-        where = (
-            torch.cuda.get_device_name()
-            if device.type == "cuda"
-            else f"{os.cpu_count()} processors"
-        )
-        print(
-            f"{dist.get_world_size()} ranks, {where}, PyTorch {torch.__version__}, "
-            f"{options.dtype}, {date.today()}; us\n"
-        )
-        rows = [
-            [
-                size_label(size),
-                f"{of['symm']:.1f}",
-                f"{of[peer]:.1f}",
-                f"{of[peer] / of['symm']:.2f}",
-            ]
-            for size, of in medians.items()
-        ]
-        print(table(["size", "symm", peer, f"{peer} / symm"], rows, right=True))
+        report(options, device, peer, times)
     dist.destroy_process_group()
 
 

@@ -1,6 +1,4 @@
-"""What symm is compared with: finds, installs and
-compiles each peer, and knows how it is launched.
-"""
+"""The libraries that symm is compared with: how each is found, compiled and launched."""
 
 import os
 import shutil
@@ -27,15 +25,15 @@ FLAGS = [
 
 
 class Unavailable(Exception):
-    pass
+    """A library cannot be measured; the text says why."""
 
 
 @dataclass
 class Peer:
     name: str
     program: Path
-    family: str  # the target is set against the family "mpi"; others are shown beside it
-    launcher: list  # with {n} for the number of ranks
+    family: str  # ratios are to the family "mpi"; the family "other" is shown beside it
+    launcher: list  # the words of a command; {n} is the number of ranks
     environment: dict = field(default_factory=dict)
 
 
@@ -68,7 +66,11 @@ def find(*names):
 
 
 def wheel(name, build):
-    """A virtual environment with one package; kept between runs."""
+    """A virtual environment with one package, which is kept between runs.
+
+    Returns:
+        (its folder, the version of the package)
+    """
     venv = build / f"venv-{name}"
     python = venv / "bin" / "python"
     try:
@@ -105,7 +107,7 @@ def linked(venv):
 
 
 OPEN_MPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "{n}"]
-# coll/sm answers with a priority of 0 unless asked.
+# The component coll/sm has a priority of 0 by default.
 COLL_SM = ["--mca", "coll_sm_priority", "100"]
 MPICH_SHARED = {"MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "release_gather"}
 
@@ -151,7 +153,7 @@ def mpich_wheel(build):
 
 
 def intel_mpi_wheel(build):
-    """The package has no header; its library has MPICH's ABI, and so MPICH's header does."""
+    """Intel MPI. The package has no header, but MPICH's ABI, so MPICH's header is used."""
     venv, version = wheel("impi-rt", build)
     headers, _ = wheel("mpich", build)
     program = compile_mpi(
@@ -169,16 +171,18 @@ def intel_mpi_wheel(build):
 
 
 def symm(cmake_build):
-    program, tool = cmake_build / "bin" / "symm_bench_host", cmake_build / "bin" / "symm"
+    program = cmake_build / "bin" / "symm_bench_host"
+    tool = cmake_build / "bin" / "symm"
     if not program.exists() or not tool.exists():
         raise SystemExit(f"{program} or {tool} is not there: ./dev build release")
     return Peer("symm", program, "symm", [tool, "run", "-n", "{n}", "--no-prefix", "--"])
 
 
 def find_all(cmake_build, build):
-    """(peers with symm first, {what is missing: why})."""
+    """(peers, symm first, {library that is missing: why})"""
     build.mkdir(parents=True, exist_ok=True)
-    peers, skipped = [symm(cmake_build)], {}
+    peers = [symm(cmake_build)]
+    skipped = {}
     for title, prepare in (
         ("Open MPI of the distribution", open_mpi_debian),
         ("MPICH of the distribution", mpich_debian),
@@ -189,7 +193,6 @@ def find_all(cmake_build, build):
         try:
             peers += prepare(build)
         except (Unavailable, OSError) as error:
-            skipped[title] = (
-                str(error).replace(str(build), "").replace(os.path.expanduser("~"), "~")
-            )
+            text = str(error).replace(str(build), "")
+            skipped[title] = text.replace(os.path.expanduser("~"), "~")
     return peers, skipped

@@ -1,5 +1,6 @@
-"""Tables from results, as docs/performance.md has them, and what
-was measured on, in words that name no machine in particular.
+"""The tables of docs/performance.md from results, and a description of the machine.
+
+The description does not identify the machine.
 """
 
 import os
@@ -11,10 +12,12 @@ from pathlib import Path
 from common import size_label, table as table_of
 from rounds import DISTANCES
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+BEGIN = "<!-- measured: begin -->"
+END = "<!-- measured: end -->"
 
 
 def text_of(path):
+    """The text of a file; empty if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
@@ -23,16 +26,19 @@ def text_of(path):
 
 def processor():
     cpuinfo = text_of("/proc/cpuinfo")
-    name = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.M)
-    flags = re.search(r"^flags\s*:\s*(.+)$", cpuinfo, re.M)
-    sets = [
-        label
-        for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON"))
-        if flags and flag in flags[1].split()
-    ]
-    virtual = " (virtual machine)" if flags and "hypervisor" in flags[1].split() else ""
-    kind = name[1] if name else platform.machine()
-    return f"{os.cpu_count()} x {kind}{', ' + sets[0] if sets else ''}{virtual}"
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.M)
+    name = model[1] if model else platform.machine()
+    line = re.search(r"^flags\s*:\s*(.+)$", cpuinfo, re.M)
+    flags = line[1].split() if line else []
+
+    text = f"{os.cpu_count()} x {name}"
+    for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON")):
+        if flag in flags:
+            text += f", {label}"
+            break
+    if "hypervisor" in flags:
+        text += " (virtual machine)"
+    return text
 
 
 def caches():
@@ -44,27 +50,31 @@ def caches():
 
 
 def machine(build):
-    about = "".join(map(text_of, sorted(build.glob("CMakeFiles/*/CMakeCXXCompiler.cmake"))))
-    compiler = [
-        re.findall(rf'set\(CMAKE_CXX_COMPILER_{what} "([^"]+)"\)', about)[-1]
-        for what in ("ID", "VERSION")
-    ]
-    pages = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/enabled"))
-    shared = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))
+    variables = "".join(map(text_of, sorted(build.glob("CMakeFiles/*/CMakeCXXCompiler.cmake"))))
+
+    def compiler(what):
+        return re.findall(rf'set\(CMAKE_CXX_COMPILER_{what} "([^"]+)"\)', variables)[-1]
+
+    def huge_pages(file):
+        chosen = re.search(r"\[(\w+)\]", text_of(f"/sys/kernel/mm/transparent_hugepage/{file}"))
+        return chosen[1] if chosen else "unknown"
+
     return {
         "processor": processor(),
         "caches": caches(),
         "kernel": platform.release().split("-")[0],
-        "compiler": " ".join(compiler),
-        "huge pages": f"{pages[1] if pages else 'unknown'}, "
-        f"shared memory {shared[1] if shared else 'unknown'}",
+        "compiler": f"{compiler('ID')} {compiler('VERSION')}",
+        "huge pages": f"{huge_pages('enabled')}, shared memory {huge_pages('shmem_enabled')}",
     }
 
 
 def us(value):
+    """Microseconds, with three significant digits or more."""
     if value is None:
         return "-"
-    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+    if value < 1:
+        return f"{value:.3f}"
+    return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
 
 
 def ratio(best, mine):
@@ -72,6 +82,8 @@ def ratio(best, mine):
 
 
 class Results:
+    """The results of one kind: of a distance of the processors, or of the crowd of 4 ranks."""
+
     def __init__(self, results, kind):
         self.cases = {name: cases for name, cases in results[kind].items() if cases}
         self.families = {
@@ -81,10 +93,12 @@ class Results:
         self.others = [name for name, family in self.families.items() if family == "other"]
 
     def of(self, name, operation, memory, place, size, field="p50"):
+        """A field of a library's case; None if the library did not run it."""
         case = self.cases.get(name, {}).get((operation, memory, place, size))
         return case[field] if case else None
 
     def best(self, operation, place, size, field="p50", names=None):
+        """(time, name) of the fastest of these libraries, by default of MPI's."""
         values = [
             (self.of(name, operation, "private", place, size, field), name)
             for name in (self.mpi if names is None else names)
@@ -99,12 +113,9 @@ class Results:
 
 
 def compared(table, operation, place, size):
-    """symm on both kinds of memory beside the best MPI
-    and the first of the others, as columns() says.
-    """
-    symmetric, private = (
-        table.of("symm", operation, memory, place, size) for memory in ("symmetric", "private")
-    )
+    """The cells of columns(): symm on both kinds of memory, the best MPI, the first other."""
+    symmetric = table.of("symm", operation, "symmetric", place, size)
+    private = table.of("symm", operation, "private", place, size)
     best, name = table.best(operation, place, size)
     other, _ = table.best(operation, place, size, names=table.others)
     return [
@@ -134,20 +145,17 @@ def columns(table):
 
 
 def by_library(table, fields):
-    """A row a library, of all-reduce out of place: these fields in the cell of each size."""
+    """The table of all-reduces out of place: a row a library, these fields in each cell."""
     sizes = table.sizes("allreduce")
-    ways = [(f"symm, {memory}", "symm", memory) for memory in ("symmetric", "private")] + [
-        (name, name, "private") for name in table.mpi + table.others
-    ]
+    libraries = [("symm, symmetric", "symm", "symmetric"), ("symm, private", "symm", "private")]
+    libraries += [(name, name, "private") for name in table.mpi + table.others]
+
+    def cell(name, memory, size):
+        times = [table.of(name, "allreduce", memory, "out", size, field) for field in fields]
+        return " / ".join(map(us, times))
+
     rows = [
-        [title]
-        + [
-            " / ".join(
-                us(table.of(name, "allreduce", memory, "out", size, field)) for field in fields
-            )
-            for size in sizes
-        ]
-        for title, name, memory in ways
+        [title, *(cell(name, memory, size) for size in sizes)] for title, name, memory in libraries
     ]
     return ["library", *map(size_label, sizes)], rows
 
@@ -155,19 +163,49 @@ def by_library(table, fields):
 def other_operations(table):
     rows = []
     for operation in ("barrier", "ping", "allgather", "reduce_scatter", "broadcast", "alltoall"):
-        title = (
-            "put with signal, round trip" if operation == "ping" else operation.replace("_", "-")
-        )
-        rows += [
-            [title, size_label(size) if size else "", *compared(table, operation, "out", size)[:-1]]
-            for size in table.sizes(operation)
-        ]
+        title = operation.replace("_", "-")
+        if operation == "ping":
+            title = "put with signal, round trip"
+        for size in table.sizes(operation):
+            label = size_label(size) if size else ""
+            rows.append([title, label, *compared(table, operation, "out", size)[:-1]])
     return ["operation", "size", *columns(table)[:-1]], rows
 
 
+def bandwidth(allreduce_us, copy):
+    """The rows of memory bandwidth, from the time of an all-reduce of 64 MB.
+
+    Every operand must be read and every result written, whatever the algorithm.
+    """
+    rate = 2 * 2 * (64 << 20) / allreduce_us * 1e-3
+    yield ["all-reduce of 64 MB, symmetric, out of place", f"{rate:.1f}", ""]
+    for stores in ("past the cache", "ordinary"):
+        title = f"copy of 64 MB by each of 2 threads, {stores} stores"
+        yield [title, f"{copy[stores]:.1f}", f"{100 * rate / copy[stores]:.0f} %"]
+
+
+def kills(kill):
+    """The rows of the kill experiment."""
+    named = [(f"calls, {name}", row) for name, row in kill["by_size"].items()]
+    named.append(("calls, all", kill["calls"]))
+    if "create" in kill["by_phase"]:
+        named.append(("during create", kill["by_phase"]["create"]))
+    named.append(("all", kill["all"]))
+    for name, row in named:
+        yield [
+            name,
+            f"{row['kills']:,}",
+            f"{row['p50_ms']:.2f}",
+            f"{row['p99_ms']:.2f}",
+            f"{row['max_ms']:.2f}",
+            str(row["hangs"]),
+        ]
+
+
 def sections(results):
+    """(title, note, head, rows) of each table."""
     crowd = Results(results, "crowd")
-    # What most launches met comes first.
+    # The distance at which most launches ran.
     tables = ((name, Results(results, name)) for name in DISTANCES)
     name, table = max(tables, key=lambda pair: pair[1].launches())
     yield (
@@ -196,81 +234,49 @@ def sections(results):
     )
     time = table.of("symm", "allreduce", "symmetric", "out", 64 << 20)
     if time is not None:
-        # So much must move, whatever the algorithm:
-        # every operand is read, every result written.
-        rate = 2 * 2 * (64 << 20) / time * 1e-3
-        rows = [["all-reduce of 64 MB, symmetric, out of place", f"{rate:.1f}", ""]]
-        rows += [
-            [
-                f"copy of 64 MB by each of 2 threads, {stores} stores",
-                f"{copied:.1f}",
-                f"{100 * rate / copied:.0f} %",
-            ]
-            for stores in ("past the cache", "ordinary")
-            for copied in [results["copy"][stores]]
-        ]
         yield (
             "Memory bandwidth",
             "Gigabytes per second that must be read and written: 2 x ranks x size for both.",
             ["what", "GB/s", "all-reduce reaches"],
-            rows,
+            list(bandwidth(time, results["copy"])),
         )
-    kill = results["kill"]
-    if "all" in kill:
-        rows = [
-            [
-                name,
-                f"{row['kills']:,}",
-                f"{row['p50_ms']:.2f}",
-                f"{row['p99_ms']:.2f}",
-                f"{row['max_ms']:.2f}",
-                str(row["hangs"]),
-            ]
-            for name, row in [
-                *((f"calls, {name}", row) for name, row in kill["by_size"].items()),
-                ("calls, all", kill["calls"]),
-                *(
-                    (f"during {name}", row)
-                    for name, row in kill["by_phase"].items()
-                    if name == "create"
-                ),
-                ("all", kill["all"]),
-            ]
-        ]
+    if "all" in results["kill"]:
         yield (
             "From SIGKILL to the others' error",
             "Milliseconds.",
             ["when", "kills", "p50", "p99", "max", "hangs"],
-            rows,
+            list(kills(results["kill"])),
         )
 
 
+def clock_us(own):
+    """The time of an empty operation, which is that of reading the clock."""
+    for cases in own.values():
+        for case, value in cases.items():
+            if case[0] == "nothing":
+                return value["p50"]
+    return None
+
+
 def head_lines(results):
-    on = results["machine"]
-    mine = {name: results[name].get("symm", {}) for name in DISTANCES}
-    clock = next(
-        (
-            value["p50"]
-            for cases in mine.values()
-            for case, value in cases.items()
-            if case[0] == "nothing"
-        ),
-        None,
-    )
+    """The lines before the tables: the machine, and what was left out."""
+    machine_ = results["machine"]
+    own = {name: results[name].get("symm", {}) for name in DISTANCES}
     trips = [
         f"{name} {us(min(case['round_trip'] for case in cases.values()))}"
-        for name, cases in mine.items()
+        for name, cases in own.items()
         if cases
     ]
     yield (
-        f"{results['date']}. {on['processor']}; {on['caches']}; Linux {on['kernel']}; "
-        f"{on['compiler']}."
+        f"{results['date']}. {machine_['processor']}; {machine_['caches']}; "
+        f"Linux {machine_['kernel']}; {machine_['compiler']}."
     )
-    yield f"Huge pages: {on['huge pages']}."
+    yield f"Huge pages: {machine_['huge pages']}."
     yield (
-        f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between "
-        f"the two processors, in us: {', '.join(trips)}; {results['moved']} measurements left out "
-        f"because they moved.{' Quick run.' if results['quick'] else ''}"
+        f"Reading the clock is {us(clock_us(own))} us of every time. "
+        "Round trip of a cache line between the two processors, in us: "
+        f"{', '.join(trips)}; {results['moved']} measurements left out because they moved."
+        f"{' Quick run.' if results['quick'] else ''}"
     )
     for title, reason in results["skipped"].items():
         yield f"Skipped: {title}: {reason}"
@@ -279,12 +285,11 @@ def head_lines(results):
 
 
 def markdown(results):
-    out = [
-        "  \n".join(
-            textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False)
-            for line in head_lines(results)
-        )
+    filled = [
+        textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False)
+        for line in head_lines(results)
     ]
+    out = ["  \n".join(filled)]  # two spaces keep the line breaks in Markdown
     for title, note, head, rows in sections(results):
         out += ["", f"### {title}", ""]
         if note:
@@ -294,6 +299,7 @@ def markdown(results):
 
 
 def replace_measured(path, block):
+    """Replace the measured part of a page."""
     document = path.read_text(encoding="utf-8")
     before, rest = document.split(BEGIN)
     after = rest.split(END)[1]

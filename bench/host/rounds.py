@@ -1,5 +1,6 @@
-"""Launches every peer once per round, in turn, so that
-what the machine does meanwhile meets all of them alike.
+"""Launch every library once per round, by turns.
+
+So other work of the machine affects all of them alike.
 """
 
 import contextlib
@@ -15,15 +16,19 @@ from pathlib import Path
 from common import turned
 
 LAUNCH_TIMEOUT_S = 300
-ARENAS = "/dev/shm"  # where what all ranks map lies
+ARENAS = "/dev/shm"  # the folder of the file that all ranks map
 
 
 class Failed(Exception):
-    pass
+    """A launch failed; the text says how."""
 
 
 def launch(peer, ranks, pinned, cases, processors):
-    """The lines that rank 0 prints, decoded."""
+    """Run the cases on `ranks` ranks of a library.
+
+    Returns:
+        The results that rank 0 prints, one for each case.
+    """
     words = [",".join(str(word) for word in case) for case in cases]
     with (
         tempfile.NamedTemporaryFile(dir=ARENAS, prefix="symm-bench-") as arena,
@@ -58,6 +63,7 @@ def launch(peer, ranks, pinned, cases, processors):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
         log.seek(0)
         problem = " ".join(log.read().split())[-300:]
     if process.returncode:
@@ -69,7 +75,7 @@ def launch(peer, ranks, pinned, cases, processors):
 
 
 def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
-    """({peer name: {case: [what each launch measured]}}, {peer name: why it failed})"""
+    """({peer name: {case: [result of each launch]}}, {peer name: why it failed})"""
     samples = defaultdict(lambda: defaultdict(list))
     failed = {}
     for number in range(rounds):
@@ -87,8 +93,8 @@ def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
     return samples, failed
 
 
-# Round trip of a cache line, in microseconds: below the first, two processors share a
-# core; below the second, a last-level cache.
+# Limits of the round trip of a cache line, in microseconds. Below the first, two processors share
+# a core; below the second, they share a last-level cache.
 DISTANCES = {"siblings": 0.05, "near": 0.2, "far": float("inf")}
 
 
@@ -97,11 +103,14 @@ def distance_of(round_trip):
 
 
 def by_distance(samples):
-    """The same, by how far the two processors were from each other:
-    {"siblings", "near", "far": ...}, and how many were left out because
-    they moved meanwhile. A virtual machine may find its processors on one
-    core now and on two dies a minute later, where a line takes ten times
-    as long; only what was measured at one distance can be compared.
+    """Sort samples by the distance of the two processors.
+
+    A virtual machine may have its processors on one core now, and on two dies a minute later,
+    where a cache line takes ten times as long. Only results of one distance can be compared.
+
+    Returns:
+        ({"siblings", "near", "far": samples}, the number of results that were left out because
+        the processors moved meanwhile)
     """
     sorted_samples = {distance: {name: {} for name in samples} for distance in DISTANCES}
     moved = 0
@@ -117,9 +126,7 @@ def by_distance(samples):
 
 
 def summarise(samples):
-    """{peer name: {case: {"p50", "p99": medians over launches,
-    "min", "max", "spread": of the p50, "wrong"}}}
-    """
+    """{peer name: {case: summary of its launches}}"""
     return {
         name: {case: summary(results) for case, results in cases.items()}
         for name, cases in samples.items()
@@ -127,6 +134,7 @@ def summarise(samples):
 
 
 def summary(results):
+    """The summary of a case: p50 and p99 are medians over launches, spread is that of the p50."""
     p50 = [result["p50"] for result in results]
     return {
         "p50": statistics.median(p50),
@@ -144,7 +152,7 @@ def summary(results):
 
 
 def copy_bandwidth(program: Path):
-    """{stores: GB/s that two threads read and write}"""
+    """{kind of stores: GB/s that two threads read and write}"""
     output = subprocess.run(
         [program, "--benchmark_filter=^copy/", "--benchmark_format=json"],
         check=True,
