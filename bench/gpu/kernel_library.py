@@ -1,4 +1,4 @@
-"""The kernels that bench/gpu/peer_kernels builds, on symmetric memory of PyTorch."""
+"""The kernels that bench/gpu/peer_kernels builds, on PyTorch's symmetric memory."""
 
 import ctypes
 
@@ -9,16 +9,20 @@ import torch.distributed._symmetric_memory as torch_symm
 
 WORLDS = (2, 4, 8)
 NEGATIVE_ZERO = {"bf16": (torch.int16, -(1 << 15)), "f32": (torch.int32, -(1 << 31))}
-FLAGS = 256  # words a rank, more than either has
+FLAGS = 256  # words for each rank; neither library uses as many
 
 
 class Fused(ctypes.Structure):
+    """The struct `Fused` of bench/gpu/peer_kernels.cu."""
+
     _fields_ = [
         ("ranks", ctypes.c_int),
         ("rank", ctypes.c_int),
         ("count", ctypes.c_int),
         ("hidden", ctypes.c_int),
-        *((name, ctypes.c_void_p) for name in ("workspace", "in_", "out")),
+        ("workspace", ctypes.c_void_p),
+        ("in_", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
         ("one_shot", ctypes.c_int),
         ("residual", ctypes.c_void_p),
         ("weight", ctypes.c_void_p),
@@ -26,7 +30,7 @@ class Fused(ctypes.Structure):
 
 
 def symmetric(size):
-    """Zeros on every rank, the pointers of all of them, and what keeps them."""
+    """(tensor of zeros, addresses of all ranks' tensors, handle that keeps them alive)"""
     tensor = torch_symm.empty(size, dtype=torch.uint8, device="cuda").zero_()
     handle = torch_symm.rendezvous(tensor, dist.group.WORLD.group_name)
     return tensor, list(handle.buffer_ptrs), handle
@@ -37,6 +41,8 @@ def pointer_of(tensor):
 
 
 class Kernels:
+    """FlashInfer's kernels and vLLM's, with their operands, results and workspaces."""
+
     def __init__(
         self, path, rank, world, stream, dtypes, one=sizes.ONE_SHOT_LARGEST, two=sizes.PEER_LARGEST
     ):
@@ -44,12 +50,15 @@ class Kernels:
             raise RuntimeError(f"made for {WORLDS} ranks")
         self.library = ctypes.CDLL(path)
         self.library.peer_vllm_signal_bytes.restype = ctypes.c_size_t
-        self.rank, self.world, self.stream = rank, world, ctypes.c_void_p(stream)
-        self.send, self.operands, self.kept_send = symmetric(two)
-        signals = symmetric(self.library.peer_vllm_signal_bytes() + two)
-        self.signals, self.kept_signals = (ctypes.c_void_p * world)(*signals[1]), signals
+        self.rank = rank
+        self.world = world
+        self.stream = ctypes.c_void_p(stream)
+
+        self.send, addresses, self.kept_send = symmetric(two)
+        self.kept_signals = symmetric(self.library.peer_vllm_signal_bytes() + two)
+        self.signals = (ctypes.c_void_p * world)(*self.kept_signals[1])
         self.pointers = torch.tensor(
-            self.operands + [0] * (8 - world), dtype=torch.int64, device="cuda"
+            addresses + [0] * (8 - world), dtype=torch.int64, device="cuda"
         )
         self.out = torch.zeros(two, dtype=torch.uint8, device="cuda")
         self.workspaces = {
@@ -57,12 +66,14 @@ class Kernels:
         }
 
     def workspace(self, dtype, message, buffer):
-        """FlashInfer's: a buffer, flags, and three times the messages of all ranks, filled
-        with what says that nothing has come.
+        """A workspace of FlashInfer: a buffer, flags, and three times the messages of all ranks.
+
+        The messages are filled with negative zeros, which mean that nothing has arrived.
         """
-        parts = [symmetric(buffer), symmetric(4 * FLAGS * self.world), symmetric(3 * message)]
+        messages = symmetric(3 * message)
         integer, nothing = NEGATIVE_ZERO[dtype]
-        parts[2][0].view(integer).fill_(nothing)
+        messages[0].view(integer).fill_(nothing)
+        parts = [symmetric(buffer), symmetric(4 * FLAGS * self.world), messages]
         flags = torch.tensor([0, 0, 0, message, 0], dtype=torch.int32, device="cuda")
         pointers = [pointer for part in parts for pointer in part[1]] + [flags.data_ptr()]
         return torch.tensor(pointers, dtype=torch.int64, device="cuda"), parts, flags
@@ -70,11 +81,13 @@ class Kernels:
     def flashinfer(
         self, count, dtype, one_shot, hidden=8192, operand=None, residual=None, weight=None
     ):
-        """A message of up to `hidden` elements is one token, a longer one has as many of
-        these. With RMSNorm if there is a residual.
+        """A function that issues one all-reduce, with RMSNorm if there is a residual.
+
+        A message of up to `hidden` elements is one token; a longer one has several tokens of
+        `hidden` elements.
         """
         operand = self.send if operand is None else operand
-        what = Fused(
+        arguments = Fused(
             self.world,
             self.rank,
             count,
@@ -86,15 +99,13 @@ class Kernels:
             residual=pointer_of(residual),
             weight=pointer_of(weight),
         )
-        function, how, stream = (
-            self.library.peer_flashinfer,
-            ctypes.c_int(dtype == "f32"),
-            self.stream,
-        )
-        return self.call(lambda: function(ctypes.byref(what), how, stream))
+        function = self.library.peer_flashinfer
+        is_f32 = ctypes.c_int(dtype == "f32")
+        return self.checked(lambda: function(ctypes.byref(arguments), is_f32, self.stream))
 
     def vllm(self, count, dtype):
-        what = [
+        """A function that issues one all-reduce."""
+        arguments = [
             ctypes.c_int(self.world),
             ctypes.c_int(self.rank),
             ctypes.c_void_p(self.pointers.data_ptr()),
@@ -105,12 +116,15 @@ class Kernels:
             self.stream,
         ]
         function = self.library.peer_vllm
-        return self.call(lambda: function(*what))
+        return self.checked(lambda: function(*arguments))
 
     @staticmethod
-    def call(function):
-        def checked():
-            if error := function():
+    def checked(function):
+        """The function, which then raises for a CUDA error that it returns."""
+
+        def call():
+            error = function()
+            if error:
                 raise RuntimeError(f"CUDA error {error}")
 
-        return checked
+        return call

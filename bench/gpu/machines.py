@@ -1,6 +1,9 @@
-"""All-reduces of f32 by GPUs of one host as machines of a rank each: symm over NCCL beside
-NCCL, by sockets over loopback. Medians of 9 turns, NCCL's time over symm's.
+"""Measure all-reduces of f32 between pretended machines, each of which has one GPU of this host.
+
 SYMM_LIB=<libsymm.so> python3 bench/gpu/machines.py [eager|graph]
+
+The program compares symm over NCCL with NCCL, both by sockets over loopback. It prints medians
+of 9 turns, and NCCL's time over symm's.
 """
 
 import os
@@ -13,6 +16,7 @@ import torch.distributed as dist
 
 
 def in_graph(way):
+    """The replay of a graph of one call."""
     way()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -21,56 +25,73 @@ def in_graph(way):
     return graph.replay
 
 
+CALLS = 5
+
+
 def microseconds(way):
-    ends = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    """The time of a call, by events around CALLS calls."""
+    begin = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
     way()
-    ends[0].record()
-    for _ in range(5):
+    begin.record()
+    for _ in range(CALLS):
         way()
-    ends[1].record()
-    ends[1].synchronize()
-    return ends[0].elapsed_time(ends[1]) * 200
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1000 / CALLS
 
 
-def rank_of(rank, size, folder, mode):
-    sockets = {f"NCCL_{other}_DISABLE": "1" for other in ("P2P", "SHM", "IB")} | {
-        "NCCL_SOCKET_IFNAME": "lo",
-        "NCCL_NVLS_ENABLE": "0",
-    }
+def run_rank(rank, size, folder, mode):
     os.environ.update(
-        sockets, CUDA_VISIBLE_DEVICES=str(rank), NCCL_HOSTID=f"m{rank}", SYMM_MACHINE=f"m{rank}"
+        # The transports of NCCL that would see that the machines are one.
+        NCCL_P2P_DISABLE="1",
+        NCCL_SHM_DISABLE="1",
+        NCCL_IB_DISABLE="1",
+        NCCL_NVLS_ENABLE="0",
+        NCCL_SOCKET_IFNAME="lo",
+        NCCL_HOSTID=f"m{rank}",
+        SYMM_MACHINE=f"m{rank}",
+        CUDA_VISIBLE_DEVICES=str(rank),
     )
     import symm
 
     dist.init_process_group(
         "nccl", init_method=f"file://{folder}.torch", rank=rank, world_size=size
     )
-    made = [
-        symm.Group.join(
-            rank, size, "dir://" + folder, name=name, any_order=name == "any order", backend="cuda"
-        )
-        for name in ("rank order", "any order")
-    ]
+    in_rank_order = symm.Group.join(
+        rank, size, f"dir://{folder}", name="rank order", backend="cuda"
+    )
+    in_any_order = symm.Group.join(
+        rank, size, f"dir://{folder}", name="any order", any_order=True, backend="cuda"
+    )
+
     for kilobytes in (1, 16, 64, 256, 1024, 4096, 16384, 65536):
         data = torch.zeros(kilobytes * 256, device="cuda")
         ways = [
             lambda data=data: dist.all_reduce(data),
-            *(lambda of=of, data=data: of.allreduce(data, data) for of in made),
+            lambda data=data: in_rank_order.allreduce(data, data),
+            lambda data=data: in_any_order.allreduce(data, data),
         ]
         if mode == "graph":
             ways = [in_graph(way) for way in ways]
-        turns = [[microseconds(way) for way in ways] for _ in range(11)][2:]
-        nccl, *ours = map(statistics.median, zip(*turns))
+        turns = [[microseconds(way) for way in ways] for _ in range(11)]
+        nccl, *symm_times = map(statistics.median, zip(*turns[2:], strict=True))
         if rank == 0:
             print(
                 f"{kilobytes:>6} KB  NCCL {nccl:9.1f} us  symm, in rank order and any:",
-                *(f"{us:9.1f} ({nccl / us:.2f})" for us in ours),
+                *(f"{us:9.1f} ({nccl / us:.2f})" for us in symm_times),
             )
-    for group in made:
-        group.finalize()
+
+    in_rank_order.finalize()
+    in_any_order.finalize()
     dist.destroy_process_group()
 
 
+def main():
+    ranks = torch.cuda.device_count()
+    mode = sys.argv[1] if len(sys.argv) > 1 else "eager"
+    torch.multiprocessing.spawn(run_rank, (ranks, tempfile.mkdtemp(), mode), ranks)
+
+
 if __name__ == "__main__":
-    ranks, mode = torch.cuda.device_count(), sys.argv[1] if len(sys.argv) > 1 else "eager"
-    torch.multiprocessing.spawn(rank_of, (ranks, tempfile.mkdtemp(), mode), ranks)
+    main()

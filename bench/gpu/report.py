@@ -1,6 +1,7 @@
-"""What is made of measured times: the file of a run, and tables in Markdown. report.py
-[--best] <results.json> prints those of a run again, with --best the best way of each
-library; report.py --svg <results.json> draws the all-reduces.
+"""The file of a run, its tables in Markdown, and a chart.
+
+report.py [--best] <results.json>  prints the tables; --best: the best way of each library
+report.py --svg <results.json>     draws the all-reduces
 """
 
 import json
@@ -43,20 +44,21 @@ METHOD = (
     "events, after one more that lines the ranks up. A time is the median of the turns on the "
     "slowest rank, of one call, in microseconds. Results are checked."
 )
+# Environment variables that are written down.
 PREFIXES = ("NCCL_", "SYMM_", "TORCH_SYMM", "TORCH_NCCL", "NVSHMEM_", "CUDA_")
 
 
 def columns(rows):
-    """Names of the ways that any of these rows has, in the order of the tables."""
+    """The names of the ways that any of these rows has, in the order of the tables."""
     return list(dict.fromkeys(name for row in rows for name in row["us"]))
 
 
 def by_library(row):
-    """The row with one way of each library, its best; symm's other tunings are left out."""
+    """The row with the best way of each library. symm's other tunings are left out."""
     best = {}
     for name, time in row["us"].items():
-        library = "symm" if name == "symm" else name.split()[0] if is_peer(name) else None
-        if library:
+        if name == "symm" or is_peer(name):
+            library = name.split()[0]
             best[library] = min(time, best.get(library, time))
     return {**row, "us": best}
 
@@ -66,19 +68,20 @@ def is_peer(name):
 
 
 def ratio(row):
-    """Best peer / symm: above 1, symm is the fastest. None where one of them is missing."""
+    """The time of the best peer over symm's: above 1, symm is the fastest.
+
+    None if there is no peer, or no time of symm.
+    """
     peers = [time for name, time in row["us"].items() if is_peer(name)]
     return min(peers) / row["us"]["symm"] if peers and row["us"].get("symm") else None
 
 
 def bus(row, world):
-    """GB/s on the bus, of symm."""
+    """symm's GB/s on the bus; None without a time or without bytes."""
     time = row["us"].get("symm")
-    return (
-        bus_factor(row["collective"], world) * row["bytes"] / time / 1e3
-        if time and row["bytes"]
-        else None
-    )
+    if not time or not row["bytes"]:
+        return None
+    return bus_factor(row["collective"], world) * row["bytes"] / time / 1e3
 
 
 def cells(values):
@@ -116,7 +119,7 @@ def line(row, names, world):
 
 
 def markdown(found, best=False):
-    """`best`: of each library."""
+    """The tables of a run. `best` keeps the best way of each library."""
     world = found["world"]
     versions = ", ".join(
         f"{name} {value}" for name, value in found["versions"].items() if name != "symm"
@@ -125,15 +128,16 @@ def markdown(found, best=False):
         f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, "
         f"{versions}. {found['method']}"
     ]
+
     grouped = {}
     for row in found["rows"]:
-        grouped.setdefault((row["collective"], row["dtype"]), []).append(row)
+        shown = by_library(row) if best else row
+        grouped.setdefault((row["collective"], row["dtype"]), []).append(shown)
     for rows in grouped.values():
-        rows = [by_library(row) for row in rows] if best else rows
         names = columns(rows)
-        text += ["", title(rows[0], world), "", header(names)] + [
-            line(row, names, world) for row in rows
-        ]
+        text += ["", title(rows[0], world), "", header(names)]
+        text += [line(row, names, world) for row in rows]
+
     text += [f"\nWithout {name}: {reason}" for name, reason in found["unavailable"].items()]
     text += ["\nFAILED: " + error for error in found["errors"]]
     if not found["complete"]:
@@ -142,7 +146,7 @@ def markdown(found, best=False):
 
 
 def picture(found):
-    """An SVG: microseconds of all-reduces by bytes, both in powers, each library at its best."""
+    """An SVG of the microseconds of all-reduces by bytes, with each library at its best."""
     rows = [
         by_library(row)
         for row in found["rows"]
@@ -180,7 +184,10 @@ def file_of(folder, found):
 
 
 def write(folder, found):
-    """Whole or not at all, since a run may be cut off."""
+    """Write the file of a run, and return its name.
+
+    A run may be cut off while it writes, so the new file replaces the old one when it is whole.
+    """
     os.makedirs(folder, exist_ok=True)
     name = file_of(folder, found)
     with open(name + ".part", "w", encoding="utf-8") as file:
@@ -213,7 +220,8 @@ def driver():
 
 
 def describe(found):
-    """On what the run was made."""
+    """Add the machine and the versions to the file of a run."""
+    import symm
     import torch
 
     import symm
@@ -238,11 +246,11 @@ def describe(found):
     }
 
 
+def main(options, name):
+    found = read(name)
+    text = picture(found) if "--svg" in options else markdown(found, "--best" in options)
+    print(text, end="")
+
+
 if __name__ == "__main__":
-    results = read(sys.argv[-1])
-    print(
-        picture(results)
-        if "--svg" in sys.argv[1:-1]
-        else markdown(results, "--best" in sys.argv[1:-1]),
-        end="",
-    )
+    main(sys.argv[1:-1], sys.argv[-1])

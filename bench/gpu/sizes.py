@@ -1,21 +1,26 @@
-"""What a run is asked for; which sizes are measured, and how
-often: the same on all ranks, since it follows from these alone.
+"""The options of a run, and the sizes that it measures, with how many calls and turns.
+
+All of these follow from the options and the number of ranks, so they are the same on all ranks.
 """
 
 import argparse
 from datetime import date
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
+MIB = 1 << 20
 
-# of PyTorch's: every rank reads everything, so above this it only takes time
+# PyTorch's one shot reads the operands of all ranks on every rank, so larger ones only take time.
 ONE_SHOT_LARGEST = 16 * MIB
 TWO_SHOT_SMALLEST = 4 * KIB
-# of FlashInfer's two-shot kernel and of vLLM's, whose users take them for small ones
+# Users of FlashInfer's two-shot kernel and of vLLM's use them for small messages.
 PEER_LARGEST = 32 * MIB
-ROW = 16 * KIB  # of a token; a shorter message is one of its own length
+# The bytes of a token. A shorter message is one shorter token.
+ROW = 16 * KIB
 RMSNORM_LARGEST = 16 * MIB
+# The smallest size of collectives other than all-reduce.
 OTHERS_SMALLEST = 4 * KIB
-ROOT = 1  # of a broadcast and a reduction
+# The root of broadcast and reduce.
+ROOT = 1
 COLLECTIVES = (
     "allreduce",
     "allgather",
@@ -30,66 +35,65 @@ DTYPES = ("bf16", "f32")
 
 
 def sizes(smallest, largest, step):
-    """Bytes, each `step` times the one before; the largest is not added if it is not among them."""
+    """The sizes from `smallest` to at most `largest`, each `step` times the one before."""
     if smallest < 1 or step < 2:
         raise ValueError("sizes must be positive, and the step between them 2 or more")
     found = []
-    while smallest <= largest:
-        found.append(smallest)
-        smallest *= step
+    size = smallest
+    while size <= largest:
+        found.append(size)
+        size *= step
     return found
 
 
 def sizes_of(collective, options, world):
-    """An all-gather moves whole elements of every rank, so its sizes start where there are some."""
+    """The sizes at which a collective is measured.
+
+    Collectives other than all-reduce need sizes that the ranks can divide.
+    """
     if collective == "barrier":
         return [0]
     if collective == "rmsnorm":
-        return [
-            row
-            for row in sizes(ROW // 8, RMSNORM_LARGEST, options.step)
-            if options.smallest <= row <= options.largest
-        ]
+        rows = sizes(ROW // 8, RMSNORM_LARGEST, options.step)
+        return [row for row in rows if options.smallest <= row <= options.largest]
     if collective == "allreduce":
         return sizes(options.smallest, options.largest, options.step)
-    return [
-        share_of(size, world) * world
-        for size in sizes(
-            max(options.smallest, OTHERS_SMALLEST), options.largest, options.step_others
-        )
-    ]
+    smallest = max(options.smallest, OTHERS_SMALLEST)
+    wanted = sizes(smallest, options.largest, options.step_others)
+    return [share_of(size, world) * world for size in wanted]
 
 
 def share_of(size, world):
-    """Bytes of one rank's part, a multiple of 16."""
+    """The bytes of one rank's part, a multiple of 16."""
     return size // world // 16 * 16
 
 
 def calls_of(size):
-    """Calls in a graph."""
-    return 50 if size <= 64 * KIB else 20 if size <= 4 * MIB else 10 if size <= 64 * MIB else 4
+    """The number of calls in a graph."""
+    if size <= 64 * KIB:
+        return 50
+    if size <= 4 * MIB:
+        return 20
+    return 10 if size <= 64 * MIB else 4
 
 
 def repeats_of(size, most):
-    """Large messages vary less and take longer."""
-    return (
-        most
-        if size <= 16 * MIB
-        else max(3, most * 7 // 9)
-        if size <= 128 * MIB
-        else max(3, most * 5 // 9)
-    )
+    """The number of turns. Large messages get fewer, since they vary less and take longer."""
+    if size <= 16 * MIB:
+        return most
+    ninths = 7 if size <= 128 * MIB else 5
+    return max(3, most * ninths // 9)
 
 
 def bus_factor(collective, world):
-    """What passes over one rank's link, for each byte of the larger operand."""
+    """The bytes that pass over one rank's link for each byte of the larger operand."""
     if collective in ("allreduce", "rmsnorm"):
         return 2 * (world - 1) / world
     return 1 if collective in ("broadcast", "reduce") else (world - 1) / world
 
 
 def size(text):
-    """Bytes, a whole number of packs of 16."""
+    """The size that an option gives: bytes, a multiple of 16."""
     value = int(text)
     if value < 16 or value % 16:
         raise argparse.ArgumentTypeError(f"{text} is not a positive multiple of 16")
@@ -146,10 +150,10 @@ def parse(arguments, world):
 
 
 def plan(options, world):
-    """(collective, dtype, size) of every row, in order. A barrier has no type."""
-    return [
-        (collective, dtype, size_)
-        for collective in options.collectives
-        for dtype in (options.dtypes if collective != "barrier" else options.dtypes[:1])
-        for size_ in sizes_of(collective, options, world)
-    ]
+    """(collective, dtype, size) of every row, in order. A barrier is measured once."""
+    rows = []
+    for collective in options.collectives:
+        dtypes = options.dtypes[:1] if collective == "barrier" else options.dtypes
+        for dtype in dtypes:
+            rows += [(collective, dtype, size) for size in sizes_of(collective, options, world)]
+    return rows

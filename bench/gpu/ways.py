@@ -1,4 +1,4 @@
-"""The ways of doing a collective: symm's and its peers', each on the memory that suits it best."""
+"""The ways of a collective: symm's and its peers', each on the memory that suits it best."""
 
 import sizes
 import torch
@@ -14,7 +14,7 @@ PERIOD = (1 << 20) - 3
 
 
 class Raw:
-    """Device memory of another library, for torch."""
+    """Device memory of another library, for torch.as_tensor()."""
 
     def __init__(self, pointer, size):
         self.__cuda_array_interface__ = {
@@ -26,12 +26,14 @@ class Raw:
 
 
 class Pattern:
-    """What the ranks contribute: the same values, which look random, plus the rank."""
+    """The operands of the ranks: pseudorandom values that are equal on all ranks, plus the rank."""
 
     def __init__(self, dtype, size, rank, world):
-        self.rank, self.world = rank, world
+        self.rank = rank
+        self.world = world
         index = torch.arange(PERIOD, device="cuda")
-        period = ((index * 2654435761) >> 13) % (16 if world <= 8 else 4)  # sums are exact in bf16
+        limit = 16 if world <= 8 else 4  # so small that sums are exact in bf16
+        period = ((index * 2654435761) >> 13) % limit
         count = size // dtype.itemsize
         self.values = period.to(dtype).repeat(count // PERIOD + 1)[:count]
         self.wanted = torch.empty_like(self.values)
@@ -51,26 +53,27 @@ class Pattern:
 
 
 class Way:
-    """`call` issues one call; `write` and `right` give it input and look at its result."""
+    """A way of a collective, whose `call` issues one call."""
 
     def __init__(self, name, call, collective, pattern, send, recv):
-        self.name, self.call, self.collective, self.pattern, self.send, self.recv = (
-            name,
-            call,
-            collective,
-            pattern,
-            send,
-            recv,
-        )
+        self.name = name
+        self.call = call
+        self.collective = collective
+        self.pattern = pattern
+        self.send = send
+        self.recv = recv
 
     def write(self):
+        """Write the operand."""
         if self.collective != "barrier":
             if self.recv.data_ptr() != self.send.data_ptr():
                 self.recv.zero_()
             self.pattern.write(self.send)
 
     def right(self):
-        pattern, recv = self.pattern, self.recv
+        """Whether the result is right."""
+        pattern = self.pattern
+        recv = self.recv
         if self.collective == "barrier":
             return True
         if self.collective == "reduce":
@@ -86,14 +89,15 @@ class Way:
         return all(pattern.is_from(part, rank, first) for rank, part in enumerate(parts))
 
     def clear(self):
-        """In place, sums of sums would soon be infinite."""
+        """Zero the operand, since sums of sums in place would soon be infinite."""
         if self.collective in ("allreduce", "reduce"):
             self.send.zero_()
 
 
 class Norm(Way):
-    """An all-reduce with residual and RMSNorm: tokens of 16 KB, or one. Its `call` takes
-    what lies beside the operand here.
+    """An all-reduce with residual and RMSNorm, of tokens of 16 KB, or of one shorter token.
+
+    The maker sets `call`, which uses the residual and the weight of this object.
     """
 
     def __init__(self, name, pattern, send, recv):
@@ -108,14 +112,12 @@ class Norm(Way):
         self.pattern.write(self.send)
 
     def right(self):
-        rank_sum = self.pattern.world * (self.pattern.world - 1) // 2
-        h = (self.pattern.values[: self.send.numel()] * self.pattern.world + rank_sum + 3).view(
-            self.tokens, self.hidden
-        )
+        world = self.pattern.world
+        sums = self.pattern.values[: self.send.numel()] * world + world * (world - 1) // 2
+        h = (sums + 3).view(self.tokens, self.hidden)  # 3 is the residual
         wide = h.float()
-        wanted = (
-            wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5) * self.weight.float()
-        )
+        scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+        wanted = wide * scale * self.weight.float()
         close = torch.allclose(self.recv.view_as(wanted).float(), wanted, rtol=2e-2, atol=1e-2)
         return close and torch.equal(self.residual.view_as(h), h)
 
@@ -124,12 +126,14 @@ class Norm(Way):
 
 
 class SymmPeer:
-    """symm itself, by its Python package, whose cost is not in
-    a graph; with the tuning of its name (SYMM_CUDA_TUNE).
+    """symm by its Python package, with one SYMM_CUDA_TUNE.
+
+    The cost of the package does not count, since graphs are measured.
     """
 
     def __init__(self, ways, name, tune, size):
-        self.ways, self.name = ways, name
+        self.ways = ways
+        self.name = name
         with variables({"SYMM_CUDA_TUNE": tune} if tune else {}):
             self.group = symm.Group.from_torch(
                 backend="cuda",
@@ -161,15 +165,15 @@ class SymmPeer:
                 epsilon=1e-5,
             )
             return norm
-        call, root = (
-            getattr(self.group, collective),
-            {"root": sizes.ROOT % self.ways.world} if collective in ("broadcast", "reduce") else {},
-        )
-        return Way(name, lambda: call(send, recv, **root), collective, pattern, send, recv)
+        call = getattr(self.group, collective)
+        options = {}
+        if collective in ("broadcast", "reduce"):
+            options["root"] = sizes.ROOT % self.ways.world
+        return Way(name, lambda: call(send, recv, **options), collective, pattern, send, recv)
 
 
 class NcclPeer:
-    """On ordinary memory, and on a registered window."""
+    """NCCL on ordinary memory, and on a registered window."""
 
     def __init__(self, ways, spec):
         self.ways = ways
@@ -187,12 +191,9 @@ class NcclPeer:
 
     def way(self, name, collective, size, dtype):
         send, recv = self.ways.operands(self.blocks[name], collective, size, dtype)
-        # As all libraries count elements.
-        count = (
-            send.numel() // self.ways.world
-            if collective == "alltoall"
-            else min(send.numel(), recv.numel())
-        )
+        count = min(send.numel(), recv.numel())
+        if collective == "alltoall":
+            count = send.numel() // self.ways.world
         call = self.library.collective(
             collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.ways.world
         )
@@ -210,36 +211,34 @@ class TorchPeer:
         self.out = ordinary(min(size, sizes.ONE_SHOT_LARGEST))
 
     def columns(self, collective):
-        return {"allreduce": ["torch one-shot", "torch two-shot"], "barrier": ["torch"]}.get(
-            collective, []
-        )
+        names = {"allreduce": ["torch one-shot", "torch two-shot"], "barrier": ["torch"]}
+        return names.get(collective, [])
 
     def way(self, name, collective, size, dtype):
         if collective == "barrier":
             handle = self.handle
             return Way(name, lambda: handle.barrier(channel=0), collective, None, None, None)
-        pattern, group = self.ways.pattern_of(dtype), dist.group.WORLD.group_name
+
+        pattern = self.ways.pattern_of(dtype)
+        group = dist.group.WORLD.group_name
         send = self.symmetric[:size].view(DTYPES[dtype])
         if name == "torch two-shot":
-            operation = torch.ops.symm_mem.two_shot_all_reduce_
-            return (
-                Way(name, lambda: operation(send, "sum", group), collective, pattern, send, send)
-                if size >= sizes.TWO_SHOT_SMALLEST
-                else None
-            )
+            if size < sizes.TWO_SHOT_SMALLEST:
+                return None
+            two_shot = torch.ops.symm_mem.two_shot_all_reduce_
+            return Way(name, lambda: two_shot(send, "sum", group), collective, pattern, send, send)
+
         if size > sizes.ONE_SHOT_LARGEST:
             return None
-        one_shot, recv = (
-            torch.ops.symm_mem.one_shot_all_reduce_out,
-            self.out[:size].view(DTYPES[dtype]),
-        )
+        one_shot = torch.ops.symm_mem.one_shot_all_reduce_out
+        recv = self.out[:size].view(DTYPES[dtype])
         return Way(
             name, lambda: one_shot(send, "sum", group, recv), collective, pattern, send, recv
         )
 
 
 class KernelPeer:
-    """FlashInfer's kernels and vLLM's, which leave the result in memory of their own."""
+    """FlashInfer's kernels and vLLM's, which write their results to memory of their own."""
 
     def __init__(self, ways):
         self.ways = ways
@@ -258,9 +257,9 @@ class KernelPeer:
         }.get(name, (0, sizes.PEER_LARGEST))
         if not smallest <= size <= largest:
             return None
-        send, recv = (
-            block[:size].view(DTYPES[dtype]) for block in (self.kernels.send, self.kernels.out)
-        )
+
+        send = self.kernels.send[:size].view(DTYPES[dtype])
+        recv = self.kernels.out[:size].view(DTYPES[dtype])
         if collective == "rmsnorm":
             norm = Norm(name, self.ways.pattern_of(dtype), send, recv)
             norm.call = self.kernels.flashinfer(
@@ -284,31 +283,20 @@ def ordinary(size):
 
 
 class Ways:
-    """Groups and memory of all libraries, made once."""
+    """Groups and memory of all libraries, which are made once."""
 
     def __init__(self, options, device, rank, world, clock, say):
-        self.options, self.device, self.rank, self.world, self.clock, self.say = (
-            options,
-            device,
-            rank,
-            world,
-            clock,
-            say,
-        )
+        self.options = options
+        self.device = device
+        self.rank = rank
+        self.world = world
+        self.clock = clock
+        self.say = say
         self.stream = torch.cuda.current_stream().cuda_stream
-        self.unavailable, self.peers = {}, []
-        self.pattern = None, None
-        others = [
-            name for name in options.collectives if name not in ("allreduce", "rmsnorm", "barrier")
-        ]
-        beside = (
-            0
-            if not others
-            else options.largest
-            if "alltoall" in others
-            else sizes.share_of(options.largest, world)
-        )
-        self.block_size = options.largest + max(beside, 16384)
+        self.unavailable = {}
+        self.peers = []
+        self.pattern = None, None  # the type, and the pattern of that type
+        self.block_size = options.largest + self.second_operand_bytes()
         for tune in ["", *options.tune]:
             self.peers.append(SymmPeer(self, f"symm {tune}".strip(), tune, self.block_size))
         self.plain = ordinary(self.block_size)
@@ -319,36 +307,52 @@ class Ways:
         if {"allreduce", "rmsnorm"} & set(options.collectives) and options.kernels:
             self.add("kernels", lambda: KernelPeer(self))
 
+    def second_operand_bytes(self):
+        """Room for the second operand of collectives that are not in place; 16 KB at least."""
+        collectives = self.options.collectives
+        others = set(collectives) - {"allreduce", "rmsnorm", "barrier"}
+        needed = 0
+        if "alltoall" in others:
+            needed = self.options.largest
+        elif others:
+            needed = sizes.share_of(self.options.largest, self.world)
+        return max(needed, 16384)
+
     def add(self, name, make):
-        """None of it on any rank, said and kept, where it fails on one (an older PyTorch, say)."""
+        """Add a peer, if it can be made on all ranks; else note why not.
+
+        With an older PyTorch, for instance, some peers cannot be made.
+        """
+        peer = None
+        reason = None
         try:
-            found, reason = make(), None
+            peer = make()
         except (AttributeError, OSError, RuntimeError, TypeError, ValueError) as error:
-            found, reason = None, f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}"
         reasons = [
-            f"rank {rank}: {said}" for rank, said in enumerate(self.clock.everyone(reason)) if said
+            f"rank {rank}: {text}" for rank, text in enumerate(self.clock.everyone(reason)) if text
         ]
         if not reasons:
-            self.peers.append(found)
+            self.peers.append(peer)
             return
         self.unavailable[name] = reasons[0]
         self.say(f"without {name}: {reasons[0]}")
 
     def pattern_of(self, dtype):
         if self.pattern[0] != dtype:
-            self.pattern = None, None  # one of them at a time
-            self.pattern = (
-                dtype,
-                Pattern(DTYPES[dtype], self.options.largest, self.rank, self.world),
-            )
+            self.pattern = None, None  # frees the other one, since both need much memory
+            pattern = Pattern(DTYPES[dtype], self.options.largest, self.rank, self.world)
+            self.pattern = dtype, pattern
         return self.pattern[1]
 
     def columns(self, collective):
         return [name for peer in self.peers for name in peer.columns(collective)]
 
     def operands(self, block, collective, size, dtype):
-        """send and recv in a block: the whole lies first, what else there is after it.
-        Sums and broadcasts are in place.
+        """(send, recv) in a block.
+
+        The larger operand is at the start of the block, the other one behind it. Sums and
+        broadcasts are in place.
         """
         whole = block[:size].view(DTYPES[dtype])
         if collective in ("allreduce", "broadcast", "reduce", "rmsnorm"):
@@ -358,10 +362,10 @@ class Ways:
         return (part, whole) if collective == "allgather" else (whole, part)
 
     def of(self, collective, size, dtype):
-        """The ways that there are for this size."""
-        made = [
+        """The ways of a collective that support this size."""
+        ways = [
             peer.way(name, collective, size, dtype)
             for peer in self.peers
             for name in peer.columns(collective)
         ]
-        return [way for way in made if way]
+        return [way for way in ways if way]
