@@ -63,7 +63,7 @@ def chart(title, curves, scale):
         for size in places[::2]
     ]
 
-    for place, ((name, points), colour) in enumerate(zip(curves.items(), COLOURS)):
+    for place, ((name, points), colour) in enumerate(zip(curves.items(), COLOURS, strict=False)):
         line = " ".join(f"{x(size)},{y(value)}" for size, value in points.items())
         text += [
             f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>',

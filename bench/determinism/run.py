@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Does a row of an all-reduce, and a sequence of a tensor-parallel
-transformer, have the same bits whatever it is batched with? And what
-does that cost? Writes determinism.json and .md, and prints the table.
+"""Measure whether results depend on the batch, and what it costs that they do not.
+
+The results are the bits of a row of an all-reduce, and of a sequence of a tensor-parallel
+transformer. The program writes determinism.json and determinism.md, and prints the table.
 
     python3 bench/determinism/run.py --gpus 2 --out build/determinism
 
-The package symm must be importable; SYMM_LIB names a library with CUDA.
-Each way has processes of its own, since NCCL reads its environment
-once. NVLink multicast is off for all. Of two operands a sum is the same
-in either order, so 2 GPUs compare times; that orders differ shows on 4.
+The package symm must be importable; SYMM_LIB names a library with CUDA. Each way has processes
+of its own, since NCCL reads its environment once. NVLink multicast is off for all ways. A sum of
+two operands is the same in either order, so 2 GPUs compare times only; 4 GPUs show whether the
+orders differ.
 """
 
 import argparse
@@ -27,7 +28,7 @@ NO_MULTICAST = {
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
     "SYMM_MULTICAST": "0",
 }
-# What serving engines set for answers that do not depend on the batch.
+# The variables that serving engines set so that answers do not depend on the batch.
 PINNED = {
     "NCCL_LAUNCH_MODE": "GROUP",
     "NCCL_COLLNET_ENABLE": "0",
@@ -49,11 +50,11 @@ TITLES = {
 
 
 def measure(way, options):
-    """What the ranks of one way have found, or why there is nothing."""
+    """The results of the ranks of one way, or {"error": why there are none}."""
     if way == "flashinfer" and not options.kernels:
         return {"error": "not measured: --kernels names what bench/gpu/peer_kernels has built"}
-    answer = options.out / f"{way}.json"
-    answer.unlink(missing_ok=True)
+    results = options.out / f"{way}.json"
+    results.unlink(missing_ok=True)
     command = [
         sys.executable,
         "-m",
@@ -62,68 +63,62 @@ def measure(way, options):
         f"--nproc-per-node={options.gpus}",
         str(Path(__file__).with_name("worker.py")),
         way,
-        str(answer),
+        str(results),
         options.kernels,
         *["--quick"] * options.quick,
     ]
-    environment = os.environ | NO_MULTICAST | (PINNED if way == "pinned" else {})
+    environment = os.environ | NO_MULTICAST
+    if way == "pinned":
+        environment |= PINNED
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=options.patience
         )
     except subprocess.TimeoutExpired:
         return {"error": f"did not end within {options.patience} s"}
-    return (
-        json.loads(answer.read_text())
-        if answer.exists()
-        else {"error": common.reason(done.stderr or done.stdout)}
-    )
+    if not results.exists():
+        return {"error": common.reason(done.stderr or done.stdout)}
+    return json.loads(results.read_text())
 
 
 def table(found):
-    there = {way: of for way, of in found["ways"].items() if "error" not in of}
+    """The table in Markdown: a column for each way that has results."""
+    ways = {way: result for way, result in found["ways"].items() if "error" not in result}
 
-    def verdict(of):
-        wrong, rows = (sum(row[key] for row in of["sizes"].values()) for key in ("wrong", "rows"))
+    def row(title, cell):
+        return [title, *(cell(result) for result in ways.values())]
+
+    def independent(result):
+        sizes = result["sizes"].values()
+        wrong = sum(size["wrong"] for size in sizes)
+        rows = sum(size["rows"] for size in sizes)
         return f"no: {wrong} of {rows} rows differ" if wrong else "yes"
 
-    def row(text, cell):
-        return [text, *(cell(of) for of in there.values())]
+    def same(result):
+        return "yes" if result["model"]["same"] else "no"
 
-    sizes = next(iter(there.values()))["sizes"]
-    rows = [
-        row("a row's bits are independent of the batch", verdict),
-        *(
-            row(
-                f"{common.size_label(int(size))}, us",
-                lambda of, size=size: f"{of['sizes'][size]['us']:.1f}",
-            )
-            for size in sizes
-        ),
-        row(
-            "transformer: log-probabilities alike for batch 1 and 64",
-            lambda of: "yes" if of["model"]["same"] else "no",
-        ),
-        *(
-            row(f"tokens/s, batch {batch}", lambda of, batch=batch: f"{of['model'][batch]:,.0f}")
-            for batch in ("1", "64")
-        ),
-    ]
+    rows = [row("a row's bits are independent of the batch", independent)]
+    for size in next(iter(ways.values()))["sizes"]:
+        title = f"{common.size_label(int(size))}, us"
+        rows.append(row(title, lambda result, size=size: f"{result['sizes'][size]['us']:.1f}"))
+    rows.append(row("transformer: log-probabilities alike for batch 1 and 64", same))
+    for batch in ("1", "64"):
+        title = f"tokens/s, batch {batch}"
+        rows.append(row(title, lambda result, batch=batch: f"{result['model'][batch]:,.0f}"))
+
     lines = [
-        f"{found['gpus']} x {found['device']}, PyTorch {found['torch']}, "
-        f"NCCL {found['nccl']}, {found['date']}",
+        f"{found['gpus']} x {found['device']}, PyTorch {found['torch']}, NCCL {found['nccl']}, "
+        f"{found['date']}",
         "",
-        common.table(["", *(TITLES[way] for way in there)], rows, right=True),
-        *(
-            f"\n{TITLES[way]}: {of['error'].strip().splitlines()[-1]}"
-            for way, of in found["ways"].items()
-            if "error" in of
-        ),
+        common.table(["", *(TITLES[way] for way in ways)], rows, right=True),
     ]
+    for way, result in found["ways"].items():
+        if "error" in result:
+            lines.append(f"\n{TITLES[way]}: {result['error'].strip().splitlines()[-1]}")
     return "\n".join(lines) + "\n"
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -139,7 +134,11 @@ def main():
     parser.add_argument(
         "--quick", action="store_true", help="few sizes, a small model: to see whether it works"
     )
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
     options.out.mkdir(parents=True, exist_ok=True)
     found = {
         "gpus": options.gpus,
@@ -152,10 +151,12 @@ def main():
         print(f"{TITLES[way]} ...", file=sys.stderr, flush=True)
         found["ways"][way] = measure(way, options)
         found.update(found["ways"][way].pop("machine", {}))
-    if all("error" in of for of in found["ways"].values()):
-        sys.exit("\n".join(f"{TITLES[way]}: {of['error']}" for way, of in found["ways"].items()))
-    for ending, text in (("json", json.dumps(found, indent=1) + "\n"), ("md", table(found))):
-        (options.out / f"determinism.{ending}").write_text(text)
+
+    if all("error" in result for result in found["ways"].values()):
+        errors = [f"{TITLES[way]}: {result['error']}" for way, result in found["ways"].items()]
+        sys.exit("\n".join(errors))
+    (options.out / "determinism.json").write_text(json.dumps(found, indent=1) + "\n")
+    (options.out / "determinism.md").write_text(table(found))
     print(table(found))
 
 

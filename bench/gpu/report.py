@@ -221,7 +221,6 @@ def driver():
 
 def describe(found):
     """Add the machine and the versions to the file of a run."""
-    import symm
     import torch
 
     import symm
