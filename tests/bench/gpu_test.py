@@ -58,6 +58,16 @@ def a_run(world=4):
 
 
 class Asked(unittest.TestCase):
+    def test_everything_is_measured_by_default(self):
+        plan = sizes.plan(asked(), 4)
+        allreduces = [row for row in plan if row[0] == "allreduce"]
+        self.assertEqual({dtype for _, dtype, _ in allreduces}, {"bf16", "f32"})
+        self.assertEqual(
+            [size for _, dtype, size in allreduces if dtype == "f32"], [256 << i for i in range(23)]
+        )
+        self.assertEqual([row[1:] for row in plan if row[0] == "barrier"], [("bf16", 0)])
+        self.assertEqual(asked().name, f"gpu-4-{asked().date}")
+
     def refused(self, *arguments):
         said = io.StringIO()
         with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
@@ -89,6 +99,21 @@ class Sizes(unittest.TestCase):
         self.assertEqual(sizes.sizes(16, 1000, 4), [16, 64, 256])
         with self.assertRaises(ValueError):
             sizes.sizes(16, 64, 1)
+
+    def test_sizes_of_other_collectives_divide_among_any_number_of_ranks(self):
+        for world in range(2, 9):
+            for size in sizes.sizes_of("allgather", asked("--smallest", "16"), world):
+                with self.subTest(world=world, size=size):
+                    self.assertEqual(size % (16 * world), 0)
+                    self.assertGreater(size, 4096 - 16 * world)
+
+    def test_large_sizes_take_fewer_calls_and_turns(self):
+        calls = [sizes.calls_of(256 << i) for i in range(23)]
+        self.assertEqual(calls, sorted(calls, reverse=True))
+        self.assertLessEqual(calls[0], 100)
+        repeats = [sizes.repeats_of(256 << i, 9) for i in range(23)]
+        self.assertEqual(repeats, sorted(repeats, reverse=True))
+        self.assertEqual((repeats[0], repeats[-1]), (9, 5))
 
     def test_bus(self):
         self.assertEqual(
