@@ -4,6 +4,7 @@ import contextlib
 import io
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -196,6 +197,22 @@ class Reported(unittest.TestCase):
             "stopped before its end",
         ):
             self.assertIn(said, text)
+
+
+class Kept(unittest.TestCase):
+    def test_a_run_that_is_written_is_read_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = a_run()
+            file = Path(report.write(folder + "/new", run))
+            self.assertEqual(file.name, run["settings"]["name"] + ".json")
+            self.assertEqual(report.read(file)["rows"], run["rows"])
+            self.assertEqual([path.name for path in file.parent.iterdir()], [file.name])
+
+    def test_a_file_of_another_format_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = report.write(folder, a_run() | {"format": 0})
+            with self.assertRaisesRegex(ValueError, "not results of format"):
+                report.read(name)
 
 
 if __name__ == "__main__":
