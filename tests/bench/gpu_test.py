@@ -1,11 +1,14 @@
 """bench/gpu without a GPU: what is asked for, and what is made of the times."""
 
 import contextlib
+import importlib
 import io
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "bench" / "gpu"
@@ -130,6 +133,127 @@ class Sizes(unittest.TestCase):
                 )
             ],
             [1.5, 0.75, 0.75, 0.75, 1, 1],
+        )
+
+
+class FakeEvent:
+    """An event of a clock that calls advance."""
+
+    now = 0.0
+
+    def __init__(self, enable_timing):
+        self.enable_timing = enable_timing
+
+    def record(self):
+        self.at = FakeEvent.now
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        if not self.enable_timing:
+            raise RuntimeError("this event takes no times")
+        return end.at - self.at
+
+
+class FakeGraph:
+    """A graph that replays the calls between its begin and its end."""
+
+    capturing = None
+
+    def capture_begin(self, capture_error_mode):
+        if capture_error_mode != "thread_local":
+            raise RuntimeError("calls of other threads end this capture")
+        self.calls = []
+        FakeGraph.capturing = self.calls
+
+    def capture_end(self):
+        FakeGraph.capturing = None
+
+    def replay(self):
+        FakeEvent.now += sum(self.calls)
+
+
+class FakeWay:
+    """A way whose calls take a known time."""
+
+    def __init__(self, name, microseconds, right=True):
+        self.name = name
+        self.milliseconds = microseconds / 1e3
+        self.is_right = right
+        self.calls = 0
+
+    def call(self):
+        self.calls += 1
+        if FakeGraph.capturing is None:
+            FakeEvent.now += self.milliseconds
+        else:
+            FakeGraph.capturing.append(self.milliseconds)
+
+    def write(self):
+        pass
+
+    def clear(self):
+        pass
+
+    def right(self):
+        if self.is_right is None:
+            raise RuntimeError("it broke")
+        return self.is_right
+
+
+def measuring_without_torch(world=2, slower=1):
+    """measuring.py on stand-ins; rank r's times are `slower` ** r those of this one."""
+
+    def of_rank(rank, mine):
+        return {
+            name: [time * slower**rank for time in value] if isinstance(value, list) else value
+            for name, value in mine.items()
+        }
+
+    def all_gather_object(objects, mine, group):
+        objects[:] = [of_rank(rank, mine) for rank in range(world)]
+
+    torch = types.ModuleType("torch")
+    torch.cuda = types.SimpleNamespace(
+        Event=FakeEvent, CUDAGraph=FakeGraph, synchronize=lambda: None
+    )
+    torch.distributed = types.ModuleType("torch.distributed")
+    torch.distributed.get_world_size = lambda: world
+    torch.distributed.barrier = lambda: None
+    torch.distributed.all_gather_object = all_gather_object
+    fakes = {"torch": torch, "torch.distributed": torch.distributed}
+    with unittest.mock.patch.dict(sys.modules, fakes):
+        sys.modules.pop("measuring", None)
+        return importlib.import_module("measuring")
+
+
+class Measured(unittest.TestCase):
+    def test_turns_begin_with_another_way_in_each_round(self):
+        measuring = measuring_without_torch()
+        turns = list(measuring.turns(["a", "b", "c"], 4))
+        self.assertEqual(turns, list("abcbcacababc"))
+        self.assertEqual(list(measuring.turns([], 3)), [])
+
+    def test_a_time_is_that_of_one_call(self):
+        clock = measuring_without_torch().Clock("gloo")
+        ways = [FakeWay("symm", 3), FakeWay("nccl", 20)]
+        row = clock.measure(ways, 5, 4)
+        self.assertAlmostEqual(row["us"]["symm"], 3, places=3)
+        self.assertAlmostEqual(row["us"]["nccl"], 20, places=3)
+        self.assertEqual([len(turns) for turns in row["times"]["nccl"]], [4, 4])
+        self.assertEqual(ways[0].calls, 6)
+
+    def test_the_slowest_rank_counts(self):
+        clock = measuring_without_torch(world=3, slower=2).Clock("gloo")
+        row = clock.measure([FakeWay("symm", 3)], 5, 4)
+        self.assertAlmostEqual(row["us"]["symm"], 12, places=3)
+
+    def test_a_way_that_is_wrong_is_named_with_the_rank(self):
+        clock = measuring_without_torch().Clock("gloo")
+        ways = [FakeWay("symm", 1), FakeWay("nccl", 1, False), FakeWay("torch", 1, None)]
+        self.assertEqual(
+            clock.check(ways), {"nccl": "rank 0: wrong result", "torch": "rank 0: it broke"}
         )
 
 
