@@ -1,4 +1,4 @@
-"""bench/gpu without a GPU: what is asked for, and what is made of the times."""
+"""bench/gpu without a GPU: options, sizes, times by stand-ins of PyTorch, files and tables."""
 
 import contextlib
 import importlib
@@ -72,22 +72,27 @@ class Asked(unittest.TestCase):
         self.assertEqual([row[1:] for row in plan if row[0] == "barrier"], [("bf16", 0)])
         self.assertEqual(asked().name, f"gpu-4-{asked().date}")
 
-    def refused(self, *arguments):
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
+    def refusal(self, *arguments):
+        """What the parser prints before it ends the program with status 2."""
+        output = io.StringIO()
+        with contextlib.redirect_stderr(output), self.assertRaises(SystemExit) as ended:
             asked(*arguments)
         self.assertEqual(ended.exception.code, 2)
-        return said.getvalue()
+        return output.getvalue()
 
-    def test_names_and_numbers_are_checked(self):
-        self.assertIn("'gather'", self.refused("--collectives", "allreduce", "gather"))
-        self.assertIn("'f64'", self.refused("--dtypes", "f64"))
-        self.assertIn("multiple of 16", self.refused("--smallest", "100"))
-        self.assertIn("2", self.refused("--step", "1"))
-        self.assertIn("is above", self.refused("--smallest", "1024", "--largest", "512"))
-        self.assertIn("unrecognized", self.refused("--small", "1024"))
+    def test_wrong_names_and_numbers_are_refused(self):
+        for named, arguments in (
+            ("'gather'", ("--collectives", "allreduce", "gather")),
+            ("'f64'", ("--dtypes", "f64")),
+            ("multiple of 16", ("--smallest", "100")),
+            ("2", ("--step", "1")),
+            ("is above", ("--smallest", "1024", "--largest", "512")),
+            ("unrecognized", ("--small", "1024")),
+        ):
+            with self.subTest(arguments):
+                self.assertIn(named, self.refusal(*arguments))
 
-    def test_program_ends_so_without_torch(self):
+    def test_wrong_options_are_refused_before_torch_is_imported(self):
         run = subprocess.run(
             [sys.executable, FOLDER / "run.py", "--out", "x"],
             capture_output=True,
@@ -99,7 +104,7 @@ class Asked(unittest.TestCase):
 
 
 class Sizes(unittest.TestCase):
-    def test_steps(self):
+    def test_sizes_go_by_steps_up_to_the_largest(self):
         self.assertEqual(sizes.sizes(16, 1000, 4), [16, 64, 256])
         with self.assertRaises(ValueError):
             sizes.sizes(16, 64, 1)
@@ -119,21 +124,17 @@ class Sizes(unittest.TestCase):
         self.assertEqual(repeats, sorted(repeats, reverse=True))
         self.assertEqual((repeats[0], repeats[-1]), (9, 5))
 
-    def test_bus(self):
-        self.assertEqual(
-            [
-                sizes.bus_factor(name, 4)
-                for name in (
-                    "allreduce",
-                    "allgather",
-                    "reduce_scatter",
-                    "alltoall",
-                    "broadcast",
-                    "reduce",
-                )
-            ],
-            [1.5, 0.75, 0.75, 0.75, 1, 1],
-        )
+    def test_the_bus_carries_a_share_of_the_larger_operand(self):
+        for collective, factor in (
+            ("allreduce", 1.5),
+            ("allgather", 0.75),
+            ("reduce_scatter", 0.75),
+            ("alltoall", 0.75),
+            ("broadcast", 1),
+            ("reduce", 1),
+        ):
+            with self.subTest(collective):
+                self.assertEqual(sizes.bus_factor(collective, 4), factor)
 
 
 class FakeEvent:
@@ -258,11 +259,10 @@ class Measured(unittest.TestCase):
 
 
 class Reported(unittest.TestCase):
-    def test_reason_is_what_a_rank_said(self):
-        said = "Traceback\n[rank3]: AssertionError: not close\nelastic.ChildFailedError: \n====\n"
-        self.assertEqual(
-            [common.reason(said), common.reason("killed")], ["AssertionError: not close", "killed"]
-        )
+    def test_the_reason_is_the_error_of_a_rank_or_the_end_of_the_output(self):
+        output = "Traceback\n[rank3]: AssertionError: not close\nelastic.ChildFailedError: \n====\n"
+        self.assertEqual(common.reason(output), "AssertionError: not close")
+        self.assertEqual(common.reason("killed"), "killed")
 
     def test_ratio_is_to_the_best_peer_and_not_to_other_tunings(self):
         run = a_run()
@@ -282,7 +282,7 @@ class Reported(unittest.TestCase):
             ["nccl", "vllm"],
         )
 
-    def test_best_of_each_library(self):
+    def test_the_best_way_of_each_library_is_kept(self):
         row = row_of(1, {"symm": 3, "symm a=1": 1, "nccl": 9, "nccl 2.3 X=1 window": 7, "torch": 8})
         self.assertEqual(report.by_library(row)["us"], {"symm": 3, "nccl": 7, "torch": 8})
         self.assertIn(
@@ -296,7 +296,7 @@ class Reported(unittest.TestCase):
             report.picture(a_run()),
         )
 
-    def test_markdown(self):
+    def test_the_tables_have_the_rows_of_the_run(self):
         lines = report.markdown(a_run()).splitlines()
         self.assertIn("4 x a GPU, driver 1.2, CUDA 13.0, NCCL 2.28", lines[0])
         self.assertIn("| 256 | 3.00 | 2.90 | 21.00 | 14.00 | 6.60 | 2.20 | 0.1 |", lines)
@@ -307,7 +307,7 @@ class Reported(unittest.TestCase):
         self.assertEqual(tables, [9] * 4)
         self.assertNotIn("stopped", lines[-1])
 
-    def test_what_failed_is_said(self):
+    def test_what_failed_is_below_the_tables(self):
         run = a_run()
         run.update(
             complete=False,
@@ -315,12 +315,12 @@ class Reported(unittest.TestCase):
             unavailable={"nccl window": "old"},
         )
         text = report.markdown(run)
-        for said in (
+        for line in (
             "Without nccl window: old",
             "FAILED: allreduce: nccl: wrong result",
             "stopped before its end",
         ):
-            self.assertIn(said, text)
+            self.assertIn(line, text)
 
 
 class Kept(unittest.TestCase):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The tests as users run them: as_users.py <situation> <folder with programs>. Status 77
-and a reason where it cannot be had.
+"""Run tests in a situation of users: as_users.py <situation> <folder with programs>.
+
+The exit status is 77, with a reason, if this machine cannot make the situation.
 """
 
 import ctypes
@@ -14,10 +15,28 @@ import tempfile
 from pathlib import Path
 
 TESTS = ["symm_group_test", "symm_memory_test", "symm_shrink_test", "symm_ipc_test"]
-# What container runtimes that are older than a call refuse, by EPERM:
-# close_range, pidfd_getfd, faccessat2, futex_waitv, pidfd_open,
-# membarrier. Numbers of x86-64; the last two differ elsewhere.
-NEWER_CALLS = [436, 438, 439, 449, 434, 324]
+# System calls that older container runtimes do not know, and refuse by EPERM. The numbers are
+# those of x86-64; the last two differ on other processors.
+NEWER_CALLS = [
+    436,  # close_range
+    438,  # pidfd_getfd
+    439,  # faccessat2
+    449,  # futex_waitv
+    434,  # pidfd_open
+    324,  # membarrier
+]
+
+# Of <linux/filter.h> and <linux/seccomp.h>.
+BPF_LD_W_ABS = 0x20
+BPF_JMP_JEQ_K = 0x15
+BPF_RET_K = 0x06
+SECCOMP_RET_ALLOW = 0x7FFF0000
+SECCOMP_RET_EPERM = 0x50001
+
+# Of <sys/prctl.h>.
+PR_SET_SECCOMP = 22
+PR_SET_NO_NEW_PRIVS = 38
+SECCOMP_MODE_FILTER = 2
 
 
 def skip(reason):
@@ -26,44 +45,44 @@ def skip(reason):
 
 
 def refuse_newer_calls():
-    # the number of the call; skip one instruction unless it is this; the answer
-    load, equal, give = 0x20, 0x15, 0x06
-    steps = [
-        (load, 0, 0, 0),
-        *(
-            step
-            for number in NEWER_CALLS
-            for step in ((equal, 0, 1, number), (give, 0, 0, 0x50001))
-        ),
-        (give, 0, 0, 0x7FFF0000),
-    ]
+    """Refuse the system calls by a filter of seccomp."""
+    # Load the number of the call. For each refused number, skip the return unless it is equal.
+    steps = [(BPF_LD_W_ABS, 0, 0, 0)]
+    for number in NEWER_CALLS:
+        steps.append((BPF_JMP_JEQ_K, 0, 1, number))
+        steps.append((BPF_RET_K, 0, 0, SECCOMP_RET_EPERM))
+    steps.append((BPF_RET_K, 0, 0, SECCOMP_RET_ALLOW))
+
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(
-        22, 2, struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)), 0, 0
-    ):
+    refused = libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if refused or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0):
         raise OSError(ctypes.get_errno(), "no filter for system calls")
 
 
-def run_tests(bin_dir, arguments=("--gtest_filter=-Edges.AnyAllocationMayFail",), **how):
+def run_tests(bin_dir, arguments=("--gtest_filter=-Edges.AnyAllocationMayFail",), **options):
+    """The programs that fail."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(bin_dir)}
-    return [
-        name
-        for name in TESTS
-        if subprocess.run(
-            [bin_dir / name, "--gtest_brief=1", *arguments], env=environment, **how
-        ).returncode
-    ]
+    failed = []
+    for name in TESTS:
+        command = [bin_dir / name, "--gtest_brief=1", *arguments]
+        if subprocess.run(command, env=environment, **options).returncode:
+            failed.append(name)
+    return failed
+
+
+# ---- situations: each function returns what failed
 
 
 def ordinary_user(bin_dir, scratch):
     if os.getuid():
         skip("this is an ordinary user already: all tests are such a test")
-    for file in [
-        *(bin_dir / name for name in TESTS),
-        *(bin_dir.parent / "lib").glob("libsymm.so*"),
-    ]:
-        shutil.copy(file, scratch)  # the build may lie where nobody else can look
+    # The other user may not be able to read the build, so the files are copied.
+    for name in TESTS:
+        shutil.copy(bin_dir / name, scratch)
+    for library in (bin_dir.parent / "lib").glob("libsymm.so*"):
+        shutil.copy(library, scratch)
     shutil.chown(scratch, 65534, 65534)
     os.environ["TMPDIR"] = str(scratch)
     return run_tests(scratch, user=65534, group=65534, extra_groups=[])
@@ -74,12 +93,9 @@ def small_limits(bin_dir, _):
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
-    # But those that need much, or set limits themselves.
-    return run_tests(
-        bin_dir,
-        ["--gtest_filter=-Memory.AlignedAsAskedFor:Descriptors.*:Edges.*"],
-        preexec_fn=limit,
-    )
+    # Without the tests that need much memory, or set limits themselves.
+    chosen = "--gtest_filter=-Memory.AlignedAsAskedFor:Descriptors.*:Edges.*"
+    return run_tests(bin_dir, [chosen], preexec_fn=limit)
 
 
 def old_container(bin_dir, _):
@@ -89,6 +105,7 @@ def old_container(bin_dir, _):
 
 
 def start_job(bin_dir, directory, name, timeout="20000"):
+    """The three ranks of a job that meets in a directory."""
     common = {
         **os.environ,
         "SYMM_BOOTSTRAP": f"dir://{directory}",
@@ -110,7 +127,7 @@ def two_jobs(bin_dir, scratch):
 
 
 def full_disk(bin_dir, scratch):
-    """A job ends, well or not, and leaves nothing, wherever the space or the inodes end."""
+    """Wherever the space or the inodes end, all ranks end alike, and leave nothing."""
     bad = []
     for option in (
         "size=4k",
@@ -122,21 +139,24 @@ def full_disk(bin_dir, scratch):
         "nr_inodes=9",
         "nr_inodes=12",
     ):
-        if subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"mode=0700,{option}", "tmpfs", scratch],
-            capture_output=True,
-        ).returncode:
+        mount = ["mount", "-t", "tmpfs", "-o", f"mode=0700,{option}", "tmpfs", scratch]
+        if subprocess.run(mount, capture_output=True).returncode:
             skip("this user may not mount a file system that can be full")
         try:
-            ends = [rank.wait(60) for rank in start_job(bin_dir, scratch, option, "3000")]
-            if len(set(ends)) > 1 or ends[0] not in (0, 1) or any(scratch.iterdir()):
-                bad.append(f"{option}: statuses {ends}, left {list(scratch.rglob('*'))}")
+            statuses = [rank.wait(60) for rank in start_job(bin_dir, scratch, option, "3000")]
+            if len(set(statuses)) > 1 or statuses[0] not in (0, 1) or any(scratch.iterdir()):
+                bad.append(f"{option}: statuses {statuses}, left {list(scratch.rglob('*'))}")
         finally:
             subprocess.run(["umount", scratch], check=True)
     return bad
 
 
-with tempfile.TemporaryDirectory() as folder:
-    failed = globals()[sys.argv[1]](Path(sys.argv[2]), Path(folder))
-print(f"failed: {failed}")
-sys.exit(1 if failed else 0)
+def main(situation, bin_dir):
+    with tempfile.TemporaryDirectory() as scratch:
+        failed = globals()[situation](Path(bin_dir), Path(scratch))
+    print(f"failed: {failed}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
