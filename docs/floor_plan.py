@@ -46,7 +46,6 @@ ROUTES = {
     ("core/backends", "core/host"): [(120, 352), (120, 398)],
     ("core/backends", "core/cuda"): [(300, 352), (300, 398)],
     ("core/multinode", "core/host"): [(380, 352), (380, 368), (180, 368), (180, 398)],
-    ("core/multinode", "core/cuda"): [(400, 352), (400, 398)],
     ("core/multinode", "core/engine"): [(560, 352), (560, 462)],
     ("core/group", "core/multinode"): [(505, 224), (505, 310)],
     ("core/engine", "core/bootstrap"): [(560, 504), (560, 590)],

@@ -285,6 +285,8 @@ class OutOfBand {
   virtual Fd hand_out(int fd) = 0;
 };
 
+class IntranodeDevice;
+
 // The operations that only a transport of a device has. This class itself is that of the host's
 // memory, where they do nothing.
 class DeviceTransport {
@@ -317,6 +319,9 @@ class DeviceTransport {
     std::byte* taken = nullptr;  // and counts the signals taken, as MemoryView::taken
   };
   virtual Tables device_tables(const MemoryView&) const { return {}; }
+  // What groups on several machines are made of (core/backend/device.hpp); null: this back end has
+  // no such groups. As long-lived as the transport.
+  virtual IntranodeDevice* intranode() { return nullptr; }
 };
 
 class Transport {
@@ -385,6 +390,9 @@ class Transport {
   virtual void let_go() noexcept {}
   virtual std::string engine() const { return ""; }  // that carries bytes between machines
 
+  // The transport in whose scratch another group can work: this one, or one that it is made of.
+  virtual Transport* lender() noexcept { return this; }
+
   // The operations of a device. Every call asks for them, so this function is not virtual.
   DeviceTransport& device() noexcept { return *device_; }
   GroupStats& stats() noexcept { return stats_; }
@@ -394,6 +402,9 @@ class Transport {
   // `device`: null for none.
   Transport(DeviceTransport* device, symm_page_t& page) noexcept
       : stats_(page), device_(device != nullptr ? device : &no_device_) {}
+  // A transport that is made of `part` counts in the page that `part` has begun to count in.
+  Transport(DeviceTransport& device, Transport& part) noexcept
+      : stats_(part.stats_.shown), device_(&device) {}
 
  private:
   DeviceTransport no_device_;

@@ -45,6 +45,7 @@ struct GroupStats {
   static_assert(sizeof(Shown) == sizeof(symm_page_counts_t));
 
   explicit GroupStats(symm_page_t& page) : shown(*new (&page.counts) Shown) {}
+  explicit GroupStats(Shown& of_another) noexcept : shown(of_another) {}
   Shown& shown;
   std::vector<Counter> barriers;  // by channel
 

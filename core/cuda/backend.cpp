@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/segment.hpp"
 #include "core/backend/topology.hpp"
@@ -52,12 +53,9 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
-    auto [device, values] = parts(context.size);
-    return std::make_unique<CudaTransport>(std::move(context), std::move(device), values);
-  }
-
-  Parts parts(int size) const {
-    return {device_, table_.values(BackendKind::cuda, size, [this] { return name_of(*device_); })};
+    const PlanValues values =
+        table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });
+    return std::make_unique<CudaTransport>(std::move(context), device_, values);
   }
 
  private:
@@ -75,10 +73,6 @@ std::string unavailable_reason() {
     return error.what();
   }
   return "";
-}
-
-Parts parts_of(Backend& backend, int size) {
-  return static_cast<CudaBackend&>(backend).parts(size);
 }
 
 int device_count() {

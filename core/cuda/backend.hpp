@@ -2,22 +2,15 @@
 // through the driver's virtual memory management.
 #pragma once
 
-#include "core/backend/plan_table.hpp"
+#include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
 #include <symm/symm.h>
 
 namespace symm::cuda {
-class Device;
 // "": the back end can be used here; otherwise why not.
 std::string unavailable_reason();
 std::shared_ptr<Backend> open(int device, int local_rank);
-// Of what open() returned: what a transport is made of.
-struct Parts {
-  std::shared_ptr<Device> device;
-  PlanValues values;
-};
-Parts parts_of(Backend& backend, int size);
 int device_count();
 symm_device_info_t device_info(int device);
 Links links();

@@ -2,6 +2,7 @@
 // of all ranks, and the launches that work on them.
 #pragma once
 
+#include "core/backend/device.hpp"
 #include "core/cuda/control.hpp"
 #include "core/cuda/multicast.hpp"
 #include "core/cuda/stream_order.hpp"
@@ -11,7 +12,7 @@ namespace symm::cuda {
 size_t pad_bytes(int size, int channels);
 CUstream stream_of(void* stream);  // checked
 
-class CudaTransport : public Transport, public DeviceTransport {
+class CudaTransport final : public Transport, public DeviceTransport {
  public:
   CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values);
   ~CudaTransport() override;
@@ -56,12 +57,15 @@ class CudaTransport : public Transport, public DeviceTransport {
     multicast_.add(memory, blocks, out_of_band);
   }
   size_t block_unit() const noexcept override { return multicast_.unit(); }
+  IntranodeDevice* intranode() override;
 
- protected:
+ private:
+  // The ranks of this machine in a group on several: it is made of the functions that follow.
+  friend class CudaIntranodeDevice;
+
   // What goes on a stream between ranks of several machines takes turns by this, and
   // works in these bytes of this rank's scratch.
   StreamOrder& order() noexcept { return order_; }
-  std::span<std::byte> stages() const noexcept { return stages_of(context_.rank); }
   std::span<std::byte> stages_of(int rank) const noexcept;  // of one on this machine
   const std::shared_ptr<Device>& gpu() const noexcept { return device_; }
   const TransportContext& context() const noexcept { return context_; }
@@ -80,11 +84,8 @@ class CudaTransport : public Transport, public DeviceTransport {
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
   void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait,
       void* stream);
-  // Throws Error(unsupported) where nothing of `rank`'s comes to memory of this rank.
-  virtual void require_reach([[maybe_unused]] int rank, [[maybe_unused]] const char* what) const {}
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
 
- private:
   Tuning choose_tuning() const;
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;
@@ -128,5 +129,7 @@ class CudaTransport : public Transport, public DeviceTransport {
   std::shared_ptr<void> listener_;
 
   std::shared_ptr<MemoryTable> memories_;
+  // Made when it is first asked for.
+  std::unique_ptr<IntranodeDevice> intranode_;
 };
 }  // namespace symm::cuda

@@ -205,7 +205,7 @@ void Group::connect_transport(Deadline deadline) {
     context.machines = machines_;
     context.until = deadline;
     if (lender_) {
-      context.lender = lender_->transport_.get();
+      context.lender = lender_->transport_->lender();
       for (int rank = 0; rank < size_; ++rank) {
         context.lender_ranks.push_back(lender_->rank_of(*this, rank));
       }

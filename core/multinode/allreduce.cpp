@@ -23,7 +23,7 @@
 //   3. Results of chunk c+depth are sent to who has sent on the
 //      sums of c+depth, having awaited the operands of c+depth of
 //      its machine, all of which had taken the results of c then.
-// Between calls: see collective.cpp. (tests/models/chain.pml)
+// Thresholds calls: see collective.cpp. (tests/models/chain.pml)
 //
 // Bruck. As slices, but rank r sends to rank r + 2^j in round j, all
 // pieces whose way has this bit, and in the second half the results it
@@ -88,7 +88,8 @@ size_t MultinodeTransport::chain_depth(int machine) const {
 
 // The largest chunk that fits.
 size_t MultinodeTransport::chain_room(DType dtype) const {
-  const size_t places = 2 * static_cast<size_t>(local_size_) + chain_depth(0) * (1 + wider(dtype));
+  const size_t places =
+      2 * static_cast<size_t>(local_size_) + chain_depth(0) * (1 + widening(dtype));
   return host::round_down((controls_.scratch_half() - step_area()) / places, host::kLine);
 }
 
@@ -130,7 +131,7 @@ void MultinodeTransport::allreduce_chain(const CollectiveCall& call, LazyDeadlin
   };
   const auto result_at = [&](size_t step) { return results + step % chain_depth(0) * chunk; };
   const auto sums_at = [&](size_t step) {
-    return sums + step % chain_depth(0) * chunk * wider(call.dtype);
+    return sums + step % chain_depth(0) * chunk * widening(call.dtype);
   };
   const auto pass_to = [&](int peer, size_t at, size_t bytes) {
     pass_step(call, peer, at, {scratch(me, at), bytes});
@@ -187,7 +188,7 @@ void MultinodeTransport::allreduce_chain(const CollectiveCall& call, LazyDeadlin
     reduction.destination_count = gets_result ? 2 : 1;
     host::reduce(reduction);
     if (behind >= 0) {
-      pass_to(behind, sums_at(step), mine.size() * wider(call.dtype));
+      pass_to(behind, sums_at(step), mine.size() * widening(call.dtype));
     } else {
       hand_back(step);
     }
@@ -198,17 +199,17 @@ void MultinodeTransport::allreduce_chain(const CollectiveCall& call, LazyDeadlin
 
 std::string MultinodeTransport::why_not_hierarchical(DType dtype) const {
   if (!in_line_) return kNeedsLine;
-  return hierarchical_chunk(dtype, between_.round) == 0 ? kNeedsScratch : "";
+  return hierarchical_chunk(dtype, thresholds_.round) == 0 ? kNeedsScratch : "";
 }
 
 // A place holds operands and results of all of a machine,
 // and what each machine has, and the sum of that, unrounded.
 size_t MultinodeTransport::hierarchical_chunk(DType dtype, size_t bytes) const {
   const size_t parts = 2 * static_cast<size_t>(local_size_) +
-                       static_cast<size_t>(context_.machines.count + 1) * wider(dtype);
+                       static_cast<size_t>(context_.machines.count + 1) * widening(dtype);
   const size_t room =
       host::round_down((controls_.scratch_half() - step_area()) / 2 / parts, host::kLine);
-  return std::min({room, between_.round, host::round_up(bytes, host::kLine)});
+  return std::min({room, thresholds_.round, host::round_up(bytes, host::kLine)});
 }
 
 void MultinodeTransport::allreduce_hierarchical(
@@ -219,7 +220,7 @@ void MultinodeTransport::allreduce_hierarchical(
   const int me = context_.rank - first;
   const size_t longest = host::slice(call.unit(), 0, local_size_).size();
   const size_t chunk = hierarchical_chunk(call.dtype, longest);
-  const size_t wide = chunk * wider(call.dtype);
+  const size_t wide = chunk * widening(call.dtype);
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
   std::byte* const scratch = controls_.mine().scratch(calls_);
@@ -253,7 +254,7 @@ void MultinodeTransport::allreduce_hierarchical(
     reduction.partial_out = scratch + sum_at(machine);
     host::reduce(reduction);
     const auto of = [&](int other) { return other * local_size_ + me; };
-    const std::span sum(scratch + sum_at(machine), mine.size() * wider(call.dtype));
+    const std::span sum(scratch + sum_at(machine), mine.size() * widening(call.dtype));
     others(machines, machine, [&](int other) { pass_step(call, of(other), sum_at(machine), sum); });
     others(machines, machine, [&](int other) { await(call, of(other), deadline); });
     for (int one = 0; one < machines; ++one) {

@@ -99,7 +99,7 @@ size_t MultinodeTransport::step_area() const {
 
 size_t MultinodeTransport::room() const {
   const size_t slots = 2 * static_cast<size_t>(context_.size);
-  return std::min(between_.round,
+  return std::min(thresholds_.round,
       host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) -
           sizeof(Slot));
 }
@@ -368,24 +368,24 @@ Algorithm MultinodeTransport::algorithm_of(const CallSignature& call) const {
   const bool to_all = call.collective == Collective::allreduce;
   const bool in_any_order =
       context_.any_order || !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
-  const bool is_large = local_size_ > 1 && call.unit() > between_.slices;
+  const bool is_large = local_size_ > 1 && call.unit() > thresholds_.slices;
   if (is_large && (to_all || call.collective == Collective::reduce) &&
       why_no_chain(call.dtype).empty()) {
     return Algorithm::chain;
   }
-  if (!to_all || call.unit() <= between_.gather) return Algorithm::one_shot;
+  if (!to_all || call.unit() <= thresholds_.gather) return Algorithm::one_shot;
   if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty()) {
     return Algorithm::hierarchical;
   }
-  return context_.machines.count > between_.direct && bruck_block() != 0 ? Algorithm::bruck
-                                                                         : Algorithm::two_shot;
+  return context_.machines.count > thresholds_.direct && bruck_block() != 0 ? Algorithm::bruck
+                                                                            : Algorithm::two_shot;
 }
 
 // Large scaled calls go by the chain, too, in as few messages as pays.
 size_t MultinodeTransport::wide_bytes() const {
   const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32).empty();
-  return std::max(
-      HostTransport::wide_bytes(), by_chain ? 4 * std::min(between_.slices, size_t{8} << 20) : 0);
+  return std::max(HostTransport::wide_bytes(),
+      by_chain ? 4 * std::min(thresholds_.slices, size_t{8} << 20) : 0);
 }
 
 std::string MultinodeTransport::why_impossible(const CollectiveCall& call) const {
@@ -425,10 +425,10 @@ PlanReport MultinodeTransport::plan_plain(const CollectiveCall& call) const {
     how = "ranks of each machine combine what they have, then machines do, in an order of its own";
   } else if (report.algorithm == Algorithm::bruck) {
     most = bruck_block();
-    how = text("more than ", between_.direct,
+    how = text("more than ", thresholds_.direct,
         " machines: each rank combines a slice, which come and go in rounds");
   } else if (call.algorithm == Algorithm::automatic && call.collective == Collective::allreduce &&
-             !in_line_ && call.unit() > between_.slices) {
+             !in_line_ && call.unit() > thresholds_.slices) {
     how += text("; a chain ", why_no_chain(call.dtype));
   }
   report.chunk_bytes = share > most ? most : 0;

@@ -1,45 +1,44 @@
-// Collectives of GPUs on several machines. What is moved, NCCL moves, who knows the
-// ways between them and within. Sums in rank order go one of three ways:
-//   one shot: all ranks' operands come to every rank, which combines them;
-//   little, and what is left of the others; two shots: each rank gets a
-//   slice of every rank's operand, combines these, and the results go to
-//   whom they belong; chain: each rank combines a slice of its machine's
-//   operands, where they lie, on top of the sums, not yet rounded, that come
-//     from the machine before, and sends them on; from the last one results come back.
-//     Where machines have several ranks.
-// In any order NCCL adds what it knows. What it does not know, each rank combines
-// slices of, where its machine's operands lie, and ranks with the same place exchange
-// these. All that is staged lies in this rank's own scratch, which one call uses at a
-// time (StreamOrder); NCCL's calls of one call follow each other on one stream, so a
-// slot is written when what was read from it before has gone.
+// Collectives of devices on several machines. What is only moved, NCCL moves: it knows the ways
+// between machines and within. Sums in rank order go one of three ways:
+// - one shot: all ranks' operands come to every rank, which combines them. For few bytes, and for
+//   what the other ways leave over;
+// - two shots: each rank gets a slice of every rank's operand and combines the slices; then the
+//   results go to the ranks that want them;
+// - chain, if machines have several ranks: each rank combines a slice of its machine's operands,
+//   where they lie, on top of the sums, not rounded yet, that come from the machine before, and
+//   sends the sums on. From the last machine the results come back.
+//
+// If the order does not matter, NCCL reduces what it can reduce. For all else, each rank combines
+// slices of its machine's operands, where they lie, and ranks with the same place on their machines
+// exchange the sums.
+//
+// Everything that is staged lies in this rank's own stages, which one call uses at a time
+// (IssueTurn). The NCCL calls of one call follow each other on one stream, so a slot is written when
+// what it held before has been sent or combined.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/device.hpp"
 #include "core/base/error.hpp"
-#include "core/cuda/driver.hpp"
-#include "core/cuda/transport.hpp"
 #include "core/multinode/device_transport.hpp"
 #include "core/multinode/messages.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
-#include "kernels/cuda/args.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/text.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::multinode {
 namespace {
-// of a machine's ranks; groups have no barriers of their own on it
-constexpr int kLocalChannel = cuda::kBarrierChannels - 1;
-
-// As NCCL counts types; none for those that it does not add.
-std::optional<int> type_of(DType dtype) {
+// NCCL's number of a type; none for types that NCCL does not reduce.
+std::optional<int> nccl_type(DType dtype) {
   constexpr std::pair<DType, int> kTypes[] = {{DType::i8, 0}, {DType::u8, 1}, {DType::i32, 2},
       {DType::u32, 3}, {DType::i64, 4}, {DType::u64, 5}, {DType::f16, 6}, {DType::f32, 7},
       {DType::f64, 8}, {DType::bf16, 9}};
@@ -49,7 +48,8 @@ std::optional<int> type_of(DType dtype) {
   return {};
 }
 
-int op_of(Op op) {
+// NCCL's number of an operation.
+int nccl_op(Op op) {
   switch (op) {
     case Op::sum: return 0;
     case Op::prod: return 1;
@@ -60,11 +60,12 @@ int op_of(Op op) {
   return 4;
 }
 
-bool nccl_adds(const CollectiveCall& call) {
-  return type_of(call.dtype) && (is_float(call.dtype) || call.op != Op::avg);
+bool nccl_reduces(const CollectiveCall& call) {
+  return nccl_type(call.dtype) && (is_float(call.dtype) || call.op != Op::avg);
 }
 
-// Of the bits of results; not so of rounded sums, and means of integers.
+// Do the bits of results depend on the order? They do for sums that are rounded, and for means of
+// integers.
 bool order_matters(const CollectiveCall& call) {
   return (is_float(call.dtype) && call.op != Op::min && call.op != Op::max) || call.op == Op::avg;
 }
@@ -81,84 +82,92 @@ std::vector<Piece> equal_pieces(size_t ranks, size_t bytes) {
   return pieces;
 }
 
-size_t whole_packs(size_t bytes) { return (bytes + cuda::kPack - 1) / cuda::kPack * cuda::kPack; }
+size_t whole_packs(size_t bytes) { return (bytes + kPackBytes - 1) / kPackBytes * kPackBytes; }
 
-size_t left_of(const Piece& piece, size_t at, size_t most) {
+// The bytes of a piece from `at` on, at most `most`.
+size_t bytes_from(const Piece& piece, size_t at, size_t most) {
   return piece.bytes > at ? std::min(most, piece.bytes - at) : 0;
 }
 }  // namespace
 
+// ---- the choice of an algorithm
+
 Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   if (!traits(call.collective).has_op) return Algorithm::one_shot;
-  const bool any_order = context().any_order || !order_matters(call);
-  if (is_reduced_for_all(call) && any_order && (nccl_may_add(call) || goes_by_machines(call))) {
+
+  const bool any_order = context_.any_order || !order_matters(call);
+  if (is_reduced_for_all(call) && any_order &&
+      (nccl_may_reduce(call) || reduces_by_machines(call))) {
     return Algorithm::hierarchical;
   }
-  // Of two ranks each sends the other as much as in two shots.
-  const bool is_little = size_ == 2 || call.unit() <= 2 * tuning().hop / (size_ - 2);
-  if (traits(call.collective).cut_into_slices && is_little) return Algorithm::one_shot;
-  return why_no_chain(call).empty() && chain_is_shorter(call) ? Algorithm::chain
-                                                              : Algorithm::two_shot;
+
+  // Between two ranks one shot sends no more bytes than two shots.
+  const bool is_small = size_ == 2 || call.unit() <= 2 * device_.hop_bytes() / (size_ - 2);
+  if (traits(call.collective).cut_into_slices && is_small) return Algorithm::one_shot;
+  const bool by_chain = why_no_chain(call).empty() && chain_is_faster(call);
+  return by_chain ? Algorithm::chain : Algorithm::two_shot;
 }
 
-// Of floats it need not take the first of two zeros, or a NaN, for the less.
-bool DeviceMultinodeTransport::nccl_may_add(const CollectiveCall& call) const {
-  return nccl_adds(call) && (context().any_order || !is_float(call.dtype));
+// Where order counts NCCL must not reduce floats, not even for a minimum or maximum: of two zeros,
+// or of NaNs, it need not take the one that comes first in rank order.
+bool DeviceMultinodeTransport::nccl_may_reduce(const CollectiveCall& call) const {
+  return nccl_reduces(call) && (context_.any_order || !is_float(call.dtype));
 }
 
-// What is hierarchical: by kernels of symm on each machine. What NCCL may add it adds
-// sooner, from 1 MB on (bench/scale).
-bool DeviceMultinodeTransport::goes_by_machines(const CollectiveCall& call) const {
+// Whether a hierarchical reduction is done by symm's kernels on each machine. What NCCL may reduce,
+// NCCL reduces in less time from 1 MB on (bench/scale), so kernels do it only if asked for.
+bool DeviceMultinodeTransport::reduces_by_machines(const CollectiveCall& call) const {
   const bool can = in_line_ && local_.size() > 1 && (is_float(call.dtype) || call.op != Op::avg);
-  return can && (call.algorithm == Algorithm::hierarchical || !nccl_may_add(call));
+  return can && (call.algorithm == Algorithm::hierarchical || !nccl_may_reduce(call));
 }
 
 std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) const {
   if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call)) {
     return "between GPUs does sums, means and products of floats by all-reduce";
   }
-  return in_line_ && local_.size() > 1
-             ? ""
-             : "needs machines of equally many ranks, two or more, that are consecutive";
+  const bool possible = in_line_ && local_.size() > 1;
+  return possible ? "" : "needs machines of equally many ranks, two or more, that are consecutive";
 }
 
-// By what a network card takes in: slices of all ranks of other machines, and results;
-// or sums of a slice, and results, which between two machines go the other way, in as
+// Compares what a network card takes in. Two shots: slices from all ranks of other machines, and
+// results. A chain: sums of a slice, and results, which between two machines go the other way; in as
 // many chunks as take the least time (bench/scale).
-bool DeviceMultinodeTransport::chain_is_shorter(const CollectiveCall& call) const {
+bool DeviceMultinodeTransport::chain_is_faster(const CollectiveCall& call) const {
   const auto bytes = static_cast<double>(call.unit());
   const auto machines = static_cast<double>(rail_.size());
   const auto each = static_cast<double>(local_.size());
-  const auto hop = static_cast<double>(tuning().hop);
+  const auto hop = static_cast<double>(device_.hop_bytes());
+  const auto wide = static_cast<double>(widening(call.dtype) + (machines > 2 ? 1 : 0));
+
   const double slices = bytes * (machines - 1) / machines * (each + 1) / each;
-  const double sums =
-      bytes / each * static_cast<double>(wider(call.dtype) + (machines > 2 ? 1 : 0));
-  // As sqrt(slices) > sqrt(sums) + sqrt(begins).
+  const double sums = bytes / each * wide;
   const double begins = (2 * machines - 3) * hop;
+  // The condition is sqrt(slices) > sqrt(sums) + sqrt(begins), squared twice.
   const double more = slices - sums - begins;
   return more > 0 && more * more > 4 * sums * begins;
 }
 
 void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) const {
-  const CollectiveTraits its = traits(call.collective);
+  const CollectiveTraits collective = traits(call.collective);
   const auto refuse = [&](const char* why) {
     throw Error(
         Status::invalid_argument, format("options.algorithm: %s %s", name_of(call.algorithm), why));
   };
+
   switch (call.algorithm) {
     case Algorithm::automatic: return;
     case Algorithm::one_shot:
-      if (its.has_op && !its.cut_into_slices) {
+      if (collective.has_op && !collective.cut_into_slices) {
         refuse("between machines does all-reduce, reduce and what only moves");
       }
       return;
     case Algorithm::two_shot:
-      if (!its.has_op) refuse("is of reductions");
+      if (!collective.has_op) refuse("is of reductions");
       return;
     case Algorithm::hierarchical:
       if (!is_reduced_for_all(call)) refuse("between GPUs does all-reduce and reduce-scatter");
-      if (!goes_by_machines(call) && !nccl_adds(call)) {
+      if (!reduces_by_machines(call) && !nccl_reduces(call)) {
         refuse("here is what NCCL adds: no 8-bit floats, i16, u16, bool or means of integers");
       }
       return;
@@ -169,142 +178,153 @@ void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) cons
   }
 }
 
-// The call, or the first plain one that it is made of.
-CollectiveCall DeviceMultinodeTransport::plain_call(const CollectiveCall& call) const {
-  if (call.scaling) return scaled(call).plain_call();
-  return call.norm != nullptr ? rows_of(call).plain_call() : call;
+// A plain call's way, in words.
+const char* DeviceMultinodeTransport::how(const CollectiveCall& call, Algorithm algorithm) const {
+  if (algorithm == Algorithm::hierarchical && reduces_by_machines(call)) {
+    return "each machine combines its ranks' operands, and sends what it has once";
+  }
+  if (algorithm == Algorithm::hierarchical) {
+    return is_float(call.dtype) ? "NCCL adds, in an order of its own"
+                                : "NCCL adds; of integers the order does not matter";
+  }
+  if (algorithm == Algorithm::chain) {
+    return "sums that are not rounded go from machine to machine in rank order, and results back";
+  }
+  if (!traits(call.collective).has_op) return "NCCL moves what each rank needs";
+  if (algorithm == Algorithm::one_shot) {
+    return "all operands go to all ranks, which combine them in rank order";
+  }
+  return "each rank combines a slice of all operands in rank order, and sends the result";
 }
 
+// ---- calls
+
 void DeviceMultinodeTransport::collective(const CollectiveCall& call) {
-  const CollectiveCall plain = plain_call(call);
+  const CollectiveCall plain = device_.plain_call(call);
   require_possible(plain);
   const Algorithm algorithm = algorithm_of(plain);
-  in_order(name_of(call.collective), call.timeout_ms, call.stream, everybody_, [&] {
+
+  in_order(name_of(call.collective), call.timeout_ms, call.stream, all_ranks_, [&] {
     stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
-    if (!call.scaling && call.norm == nullptr) return issue(call);
-    issue_parts(call, [&](const CollectiveCall& part) { issue(part); });
+    if (call.scaling || call.norm != nullptr) {
+      device_.issue_parts(call, [&](const CollectiveCall& part) { issue(part); });
+    } else {
+      issue(call);
+    }
   });
   stats_.add_collective(call, algorithm, true);
 }
 
 PlanReport DeviceMultinodeTransport::plan(const CollectiveCall& call) {
-  const CollectiveCall plain = plain_call(call);
+  const CollectiveCall plain = device_.plain_call(call);
   require_possible(plain);
+
   PlanReport report;
   report.algorithm = algorithm_of(plain);
-  report.slices = report.algorithm == Algorithm::two_shot ? context().size : 1;
+  report.slices = report.algorithm == Algorithm::two_shot ? context_.size : 1;
   const size_t share = plain.unit() / static_cast<size_t>(report.slices);
-  const bool by_machines = report.algorithm == Algorithm::hierarchical && goes_by_machines(plain);
-  const bool adds = traits(call.collective).has_op &&
-                    (report.algorithm != Algorithm::hierarchical || by_machines);
-  report.chunk_bytes = adds && share > slot_bytes_ ? slot_bytes_ : 0;
-  const char* how = "NCCL moves what each rank needs";
-  if (by_machines) {
-    how = "each machine combines its ranks' operands, and sends what it has once";
-  } else if (report.algorithm == Algorithm::hierarchical) {
-    how = is_float(plain.dtype) ? "NCCL adds, in an order of its own"
-                                : "NCCL adds; of integers the order does not matter";
-  } else if (report.algorithm == Algorithm::chain) {
-    how = "sums that are not rounded go from machine to machine in rank order, and results back";
-  } else if (adds && report.algorithm == Algorithm::one_shot) {
-    how = "all operands go to all ranks, which combine them in rank order";
-  } else if (adds) {
-    how = "each rank combines a slice of all operands in rank order, and sends the result";
-  }
-  report.reason = text(call.scaling ? scaled(call).why() : std::string(),
-      call.algorithm != Algorithm::automatic ? "forced: " : "", context().machines.count,
-      " machines over ", engine_.name(), ": ", how);
+  const bool kernels_combine =
+      traits(call.collective).has_op &&
+      (report.algorithm != Algorithm::hierarchical || reduces_by_machines(plain));
+  report.chunk_bytes = kernels_combine && share > slot_bytes_ ? slot_bytes_ : 0;
+
+  const char* forced = call.algorithm != Algorithm::automatic ? "forced: " : "";
+  report.reason = text(device_.reason_prefix(call), forced, context_.machines.count,
+      " machines over ", engine_.name(), ": ", how(plain, report.algorithm));
   return report;
 }
 
-// All ranks know what all others are about to do.
-void DeviceMultinodeTransport::compare(const CollectiveCall& call, size_t count) {
-  constexpr size_t kSaid = 2 * sizeof(uint64_t);
-  cuda::ComparisonArgs args{
-      arguments_of(call).comm, call.packed(), count, cuda::address_of(slot(0)), 1};
-  const auto launch = [&] {
-    kernels().launch(kernels().find("symm_compare"), {1, 32, cuda::stream_of(call.stream)}, args);
-  };
-  launch();
-  engine_.together(call.timeout_ms,
-      [&] { engine_.allgather(slot(0) + me_ * kSaid, slot(0), kSaid, call.stream); });
-  args.tells = 0;
-  launch();
+// Each rank tells all others what it is about to do, and compares what the others are about to do.
+void DeviceMultinodeTransport::compare_calls(const CollectiveCall& call, size_t count) {
+  std::byte* const records = slot(0);
+  device_.record_call(call, count, records);
+  engine_.together(call.timeout_ms, [&] {
+    engine_.allgather(records + me_ * kCallRecordBytes, records, kCallRecordBytes, call.stream);
+  });
+  device_.compare_calls(call, count, records);
 }
 
 void DeviceMultinodeTransport::issue(const CollectiveCall& call) {
-  if (context().check) compare(call, call.count);
-  const Algorithm algorithm = algorithm_of(call);
-  const size_t unit = call.unit();
-  if (call.pieces != nullptr) {
-    if (traits(call.collective).has_op) return reduce_scatter(call, call.pieces->send);
-    if (call.pieces->device_send.counts != nullptr) return exchange_by_capacity(call);
-    if (call.pieces->row_bytes != 0) return gather_rows(call);
-    return move(call, call.pieces->send, call.pieces->recv);
-  }
+  if (context_.check) compare_calls(call, call.count);
+  if (call.pieces != nullptr) return issue_pieces(call);
   if (call.count == 0) return;
-  if (algorithm == Algorithm::hierarchical && !goes_by_machines(call)) {
-    const int type = *type_of(call.dtype);
-    const int op = op_of(call.op);
-    return engine_.together(call.timeout_ms, [&] {
-      if (call.collective == Collective::allreduce) {
-        engine_.allreduce(call.send, call.recv, call.count, type, op, call.stream);
-      } else {
-        engine_.reduce_scatter(call.send, call.recv, call.count, type, op, call.stream);
-      }
-    });
+
+  const Algorithm algorithm = algorithm_of(call);
+  if (algorithm == Algorithm::hierarchical && !reduces_by_machines(call)) {
+    return issue_nccl_reduction(call);
   }
   switch (call.collective) {
     case Collective::allreduce:
     case Collective::reduce: return reduce(call, algorithm);
-    case Collective::reduce_scatter:
-      if (algorithm != Algorithm::hierarchical) {
-        return reduce_scatter(call, equal_pieces(size_, unit));
-      }
-      for (size_t at = 0; at < unit; at += slot_bytes_) {
-        reduce_by_machines(call, at, std::min(slot_bytes_, unit - at), unit,
-            static_cast<std::byte*>(call.recv) + at);
-      }
-      return;
+    case Collective::reduce_scatter: return issue_reduce_scatter(call, algorithm);
     case Collective::allgather:
-      return engine_.together(
-          call.timeout_ms, [&] { engine_.allgather(call.send, call.recv, unit, call.stream); });
-    case Collective::broadcast: {
-      const bool is_root = call.root == context().rank;
-      return engine_.together(call.timeout_ms, [&] {
-        engine_.broadcast(is_root ? call.send : call.recv, call.recv, unit, call.root, call.stream);
-      });
-    }
+      return engine_.together(call.timeout_ms,
+          [&] { engine_.allgather(call.send, call.recv, call.unit(), call.stream); });
+    case Collective::broadcast: return issue_broadcast(call);
     default: {
-      const std::vector<Piece> pieces = equal_pieces(size_, unit);
+      const std::vector<Piece> pieces = equal_pieces(size_, call.unit());
       return move(call, pieces, pieces);
     }
   }
 }
 
-void DeviceMultinodeTransport::combine(const CollectiveCall& call,
-    const std::vector<const std::byte*>& operands, void* to, size_t bytes, const Part& part) {
-  cuda::CombineArgs args{arguments_of(call), static_cast<int32_t>(operands.size()),
-      part.unrounded ? 1 : 0, cuda::address_of(part.before)};
-  std::transform(operands.begin(), operands.end(), args.call.send_block, cuda::address_of);
-  args.call.op = static_cast<int32_t>(part.op);
-  args.call.recv = cuda::address_of(to);
-  args.call.unit = bytes;
-  kernels().launch_over(
-      bytes, kernels().find("symm_combine"), static_cast<cuda::CUstream>(call.stream), args);
+void DeviceMultinodeTransport::issue_pieces(const CollectiveCall& call) {
+  const Pieces& pieces = *call.pieces;
+  if (traits(call.collective).has_op) return reduce_scatter(call, pieces.send);
+  if (pieces.device_send.counts != nullptr) return exchange_by_capacity(call);
+  if (pieces.row_bytes != 0) return gather_rows(call);
+  move(call, pieces.send, pieces.recv);
 }
 
-// To all ranks or to the root.
+void DeviceMultinodeTransport::issue_nccl_reduction(const CollectiveCall& call) {
+  const int type = *nccl_type(call.dtype);
+  const int op = nccl_op(call.op);
+  engine_.together(call.timeout_ms, [&] {
+    if (call.collective == Collective::allreduce) {
+      engine_.allreduce(call.send, call.recv, call.count, type, op, call.stream);
+    } else {
+      engine_.reduce_scatter(call.send, call.recv, call.count, type, op, call.stream);
+    }
+  });
+}
+
+void DeviceMultinodeTransport::issue_reduce_scatter(
+    const CollectiveCall& call, Algorithm algorithm) {
+  const size_t unit = call.unit();
+  if (algorithm != Algorithm::hierarchical) {
+    return reduce_scatter(call, equal_pieces(size_, unit));
+  }
+  for (size_t at = 0; at < unit; at += slot_bytes_) {
+    std::byte* const result = static_cast<std::byte*>(call.recv) + at;
+    reduce_by_machines(call, at, std::min(slot_bytes_, unit - at), unit, result);
+  }
+}
+
+void DeviceMultinodeTransport::issue_broadcast(const CollectiveCall& call) {
+  const void* const from = call.root == context_.rank ? call.send : call.recv;
+  engine_.together(call.timeout_ms,
+      [&] { engine_.broadcast(from, call.recv, call.unit(), call.root, call.stream); });
+}
+
+// ---- reductions
+
+void DeviceMultinodeTransport::combine(const CollectiveCall& call,
+    const std::vector<const std::byte*>& operands, void* to, size_t bytes) const {
+  device_.combine(call, {.operands = operands, .to = to, .bytes = bytes, .op = call.op});
+}
+
+// A reduction to all ranks, or to the root: in whole rows of packs as the algorithm does it, and
+// what is left over in one shot.
 void DeviceMultinodeTransport::reduce(const CollectiveCall& call, Algorithm algorithm) {
   const size_t bytes = call.unit();
-  const size_t row = size_ * cuda::kPack;
-  const bool is_mine = call.collective == Collective::allreduce || call.root == context().rank;
-  const auto* send = static_cast<const std::byte*>(call.send);
+  const size_t row = size_ * kPackBytes;
+  const size_t whole = algorithm == Algorithm::one_shot ? 0 : bytes / row * row;
+  // The ranks that have a slice of their own.
+  const size_t ranks = algorithm == Algorithm::chain ? local_.size() : size_;
   auto* recv = static_cast<std::byte*>(call.recv);
+
   size_t at = 0;
-  for (const size_t whole = algorithm == Algorithm::one_shot ? 0 : bytes / row * row; at < whole;) {
-    // that have a slice of their own
-    const size_t ranks = algorithm == Algorithm::chain ? local_.size() : size_;
+  while (at < whole) {
     const size_t slice = std::min(slot_bytes_, (whole - at) / ranks);
     if (algorithm == Algorithm::two_shot) {
       reduce_slices(call, at, slice);
@@ -318,11 +338,21 @@ void DeviceMultinodeTransport::reduce(const CollectiveCall& call, Algorithm algo
     }
     at += ranks * slice;
   }
+  reduce_in_one_shot(call, at);
+}
+
+void DeviceMultinodeTransport::reduce_in_one_shot(const CollectiveCall& call, size_t at) {
+  const size_t bytes = call.unit();
+  const bool gets_result = call.collective == Collective::allreduce || call.root == context_.rank;
+  const auto* send = static_cast<const std::byte*>(call.send);
+  auto* recv = static_cast<std::byte*>(call.recv);
+
   for (size_t part = 0; at < bytes; at += part) {
     part = std::min(slot_bytes_, bytes - at);
     engine_.together(
         call.timeout_ms, [&] { engine_.allgather(send + at, slot(0), part, call.stream); });
-    if (!is_mine) continue;
+    if (!gets_result) continue;
+
     std::vector<const std::byte*> operands;
     for (size_t rank = 0; rank < size_; ++rank) {
       operands.push_back(slot(0) + rank * part);
@@ -333,125 +363,189 @@ void DeviceMultinodeTransport::reduce(const CollectiveCall& call, Algorithm algo
 
 void DeviceMultinodeTransport::reduce_slices(const CollectiveCall& call, size_t at, size_t slice) {
   const bool to_all = call.collective == Collective::allreduce;
-  const bool is_root = !to_all && call.root == context().rank;
+  const bool is_root = !to_all && call.root == context_.rank;
   const auto* send = static_cast<const std::byte*>(call.send) + at;
-  auto* recv = static_cast<std::byte*>(call.recv) + at;  // where there is one
+  // Used only where there is a recv.
+  auto* recv = static_cast<std::byte*>(call.recv) + at;
+
   std::vector<const std::byte*> operands;
   for (size_t rank = 0; rank < size_; ++rank) {
     operands.push_back(rank == me_ ? send + me_ * slice : slot(rank));
   }
-  const auto sent = [&](size_t rank) { return std::span(send + rank * slice, slice); };
-  trade(call.timeout_ms, call.stream, everybody_, sent,
+  exchange(
+      call.timeout_ms, call.stream, all_ranks_,
+      [&](size_t rank) { return std::span(send + rank * slice, slice); },
       [&](size_t rank) { return std::span(slot(rank), slice); });
   std::byte* const result = to_all || is_root ? recv + me_ * slice : slot(size_);
   combine(call, operands, result, slice);
+
   engine_.together(call.timeout_ms, [&] {
     if (to_all) return engine_.allgather(result, recv, slice, call.stream);
     if (!is_root) return engine_.send(result, slice, call.root, call.stream);
     for (size_t rank = 0; rank < size_; ++rank) {
-      if (rank != me_) {
-        engine_.recv(recv + rank * slice, slice, static_cast<int>(rank), call.stream);
-      }
+      if (rank == me_) continue;
+      engine_.recv(recv + rank * slice, slice, static_cast<int>(rank), call.stream);
     }
   });
 }
 
-// So many parts of this rank's operand lie where the others
-// of its machine read them, and theirs where this one does.
+// Copies `parts` parts of this rank's operand, `stride` bytes apart, to its stages, and waits for
+// the other ranks of this machine to have done so: then each can read all operands.
 void DeviceMultinodeTransport::publish(
     const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride) {
   const auto* from = static_cast<const std::byte*>(call.send) + at;
-  const bool is_one = stride == part && part == whole_packs(part);
-  for (size_t i = 0; i < (is_one ? 1 : parts); ++i) {
-    copy(stages().data() + i * whole_packs(part), from + i * stride, is_one ? parts * part : part,
-        call.stream);
+  std::byte* const to = device_.stages_of(context_.rank).data();
+  const bool contiguous = stride == part && part == whole_packs(part);
+  const size_t copies = contiguous ? 1 : parts;
+  const size_t bytes = contiguous ? parts * part : part;
+
+  for (size_t i = 0; i < copies; ++i) {
+    copy(to + i * whole_packs(part), from + i * stride, bytes, call.stream);
   }
-  launch_barrier(local_, kLocalChannel, call.timeout_ms, call.stream);
+  device_.issue_barrier(local_, call.timeout_ms, call.stream);
 }
 
-// Operands have a part for each rank.
+// Operands have a part of `part` bytes for each rank, every `stride` bytes. Each machine combines
+// its ranks' parts for the ranks of this rail, and these exchange the sums.
 void DeviceMultinodeTransport::reduce_by_machines(
     const CollectiveCall& call, size_t at, size_t part, size_t stride, std::byte* result) {
   const size_t machines = rail_.size();
+  const Op op = call.op == Op::avg ? Op::sum : call.op;
   publish(call, at, part, size_, stride);
-  std::vector<const std::byte*> sums;
   for (size_t machine = 0; machine < machines; ++machine) {
+    const size_t place = static_cast<size_t>(rail_[machine]) * whole_packs(part);
     std::vector<const std::byte*> operands;
     for (const int32_t rank : local_) {
-      operands.push_back(
-          stages_of(rank).data() + static_cast<size_t>(rail_[machine]) * whole_packs(part));
+      operands.push_back(device_.stages_of(rank).data() + place);
     }
-    combine(call, operands, slot(size_ + machine), part, {call.op == Op::avg ? Op::sum : call.op});
+    std::byte* const sum = slot(size_ + machine);
+    device_.combine(call, {.operands = operands, .to = sum, .bytes = part, .op = op});
   }
-  launch_barrier(local_, kLocalChannel, call.timeout_ms, call.stream);  // all have read them
-  const auto sent = [&](size_t machine) { return std::span(slot(size_ + machine), part); };
-  const auto got = [&](size_t machine) {
+  // Behind this barrier all ranks of this machine have read the operands.
+  device_.issue_barrier(local_, call.timeout_ms, call.stream);
+
+  const auto own_sum = [&](size_t machine) { return std::span(slot(size_ + machine), part); };
+  const auto their_sum = [&](size_t machine) {
     return std::span(slot(size_ + machines + machine), part);
   };
+  exchange(call.timeout_ms, call.stream, rail_, own_sum, their_sum);
+
+  std::vector<const std::byte*> sums;
   for (size_t machine = 0; machine < machines; ++machine) {
-    sums.push_back((machine == machine_ ? sent(machine) : got(machine)).data());
+    sums.push_back((machine == machine_ ? own_sum(machine) : their_sum(machine)).data());
   }
-  trade(call.timeout_ms, call.stream, rail_, sent, got);
   combine(call, sums, result, part);
 }
 
-// A slice for each rank of this machine. At any time one chunk of sums comes
-// from the machine before, another goes to the next, and results of others
-// come back from that and go to the former: chunk k is combined on machine m
-// at time k + m, and its results are there at time k + 2 last - m. Who has
-// all results of its machine knows that the others have read its operand.
-void DeviceMultinodeTransport::reduce_in_chain(
-    const CollectiveCall& call, size_t at, size_t slice) {
-  const size_t last = rail_.size() - 1;
-  const size_t wide = wider(call.dtype);
+// ---- the chain
+
+// A slice in chunks, on its way along the machines and back.
+struct DeviceMultinodeTransport::Chain {
+  size_t slice;
+  // The bytes of a chunk, and how many times as many bytes its sums have.
+  size_t chunk;
+  size_t wide;
+  size_t chunks;
+  // The number of the last machine.
+  size_t last;
+  // Sums from the machine before, and those for the next.
+  std::byte* incoming;
+  std::byte* outgoing;
+
+  // Where chunk `index` lies in the slice; empty if there is no such chunk. Numbers below 0 wrap
+  // around, and are no chunk either.
+  Piece at(size_t index) const {
+    return index < chunks ? Piece{index * chunk, std::min(chunk, slice - index * chunk)} : Piece{};
+  }
+  // The bytes of a chunk's sums.
+  Piece sums_of(const Piece& piece) const { return {0, piece.bytes * wide}; }
+};
+
+// More chunks fill the chain sooner, but each costs a beginning. The least time is taken by as many
+// chunks as the square root of the bytes on the way, counted in hops.
+DeviceMultinodeTransport::Chain DeviceMultinodeTransport::plan_chain(
+    const CollectiveCall& call, size_t slice) const {
   const size_t ranks = local_.size();
-  publish(call, at, slice, ranks, slice);
-  const auto place = static_cast<size_t>(context().machines.local_rank(context().rank));
-  std::byte* const to = static_cast<std::byte*>(call.recv) + at;
-  std::byte* const results = to + place * slice;
-  // More chunks fill the chain sooner, and cost more beginnings:
-  // the root of the bytes on the way, in hops, is best.
+  Chain chain{};
+  chain.slice = slice;
+  chain.last = rail_.size() - 1;
+  chain.wide = widening(call.dtype);
+
   size_t wanted = 1;
-  while ((wanted + 1) * (wanted + 1) * tuning().hop <= (2 * last - 1) * slice * wide) {
+  while ((wanted + 1) * (wanted + 1) * device_.hop_bytes() <=
+         (2 * chain.last - 1) * slice * chain.wide) {
     ++wanted;
   }
-  // 2 and more slots for sums that come, and for those that go
-  const size_t room = (size_ - ranks) * slot_bytes_ / 2 / wide;
-  const size_t chunk = std::min(whole_packs(slice / wanted + 1), room / cuda::kPack * cuda::kPack);
-  const size_t chunks = (slice + chunk - 1) / chunk;
-  const auto of = [&](size_t k) {
-    return k < chunks ? Piece{k * chunk, std::min(chunk, slice - k * chunk)} : Piece{};
-  };
-  std::byte* const before = slot(ranks);
-  std::byte* const sums = before + chunk * wide;
-  for (size_t time = 0; time < chunks + 2 * last; ++time) {
-    const Piece mine = of(time - machine_);  // before time 0 it is none either
-    engine_.together(call.timeout_ms, [&] {
-      const auto pass = [&](size_t machine, const Piece& sent, const std::byte* from,
-                            const Piece& got, std::byte* into) {
-        if (sent.bytes != 0) engine_.send(from, sent.bytes, rail_[machine], call.stream);
-        if (got.bytes != 0) engine_.recv(into, got.bytes, rail_[machine], call.stream);
-      };
-      const auto widened = [&](const Piece& piece) { return Piece{0, piece.bytes * wide}; };
-      const Piece got = of(time - (2 * last - machine_));
-      const Piece sent = of(time - (2 * last - machine_) - 1);
-      if (machine_ != 0) pass(machine_ - 1, sent, results + sent.at, widened(mine), before);
-      if (machine_ != last) {
-        pass(machine_ + 1, widened(of(time - machine_ - 1)), sums, got, results + got.at);
-      }
-    });
+  // Two slots or more for incoming sums, and for outgoing ones.
+  const size_t room = (size_ - ranks) * slot_bytes_ / 2 / chain.wide;
+  chain.chunk = std::min(whole_packs(slice / wanted + 1), room / kPackBytes * kPackBytes);
+  chain.chunks = (slice + chain.chunk - 1) / chain.chunk;
+  chain.incoming = slot(ranks);
+  chain.outgoing = chain.incoming + chain.chunk * chain.wide;
+  return chain;
+}
+
+// Each rank of this machine has a slice. At any time one chunk of sums comes from the machine
+// before, another goes to the next, and results of earlier chunks come back from the next machine
+// and go to the one before: chunk k is combined on machine m at time k + m, and its results are
+// there at time k + 2 last - m. A rank that has all results of its machine knows that the other
+// ranks have read its operand.
+void DeviceMultinodeTransport::reduce_in_chain(
+    const CollectiveCall& call, size_t at, size_t slice) {
+  const Chain chain = plan_chain(call, slice);
+  const auto place = static_cast<size_t>(context_.machines.local_rank(context_.rank));
+  std::byte* const recv = static_cast<std::byte*>(call.recv) + at;
+  std::byte* const results = recv + place * slice;
+  publish(call, at, slice, local_.size(), slice);
+
+  for (size_t time = 0; time < chain.chunks + 2 * chain.last; ++time) {
+    pass_along(call, chain, time, results);
+    const Piece mine = chain.at(time - machine_);
     if (mine.bytes == 0) continue;
+
     std::vector<const std::byte*> operands;
     for (const int32_t rank : local_) {
-      operands.push_back(stages_of(rank).data() + place * slice + mine.at);
+      operands.push_back(device_.stages_of(rank).data() + place * slice + mine.at);
     }
-    combine(call, operands, machine_ == last ? results + mine.at : sums, mine.bytes,
-        {call.op, machine_ == 0 ? nullptr : before, machine_ != last});
+    device_.combine(call, {.operands = operands,
+                              .to = machine_ == chain.last ? results + mine.at : chain.outgoing,
+                              .bytes = mine.bytes,
+                              .op = call.op,
+                              .before = machine_ == 0 ? nullptr : chain.incoming,
+                              .unrounded = machine_ != chain.last});
   }
-  const auto got = [&](size_t peer) { return std::span(to + peer * slice, slice); };
-  trade(
-      call.timeout_ms, call.stream, local_, [&](size_t) { return std::span(results, slice); }, got);
+
+  exchange(
+      call.timeout_ms, call.stream, local_, [&](size_t) { return std::span(results, slice); },
+      [&](size_t peer) { return std::span(recv + peer * slice, slice); });
 }
+
+// What this machine sends and receives at `time`, before it combines a chunk.
+void DeviceMultinodeTransport::pass_along(
+    const CollectiveCall& call, const Chain& chain, size_t time, std::byte* results) {
+  const auto exchange_with = [&](size_t machine, const Piece& sent, const std::byte* from,
+                                 const Piece& received, std::byte* to) {
+    if (sent.bytes != 0) engine_.send(from, sent.bytes, rail_[machine], call.stream);
+    if (received.bytes != 0) engine_.recv(to, received.bytes, rail_[machine], call.stream);
+  };
+
+  engine_.together(call.timeout_ms, [&] {
+    const size_t way_back = 2 * chain.last - machine_;
+    const Piece received = chain.at(time - way_back);
+    const Piece sent = chain.at(time - way_back - 1);
+    if (machine_ != 0) {
+      const Piece mine = chain.at(time - machine_);
+      exchange_with(machine_ - 1, sent, results + sent.at, chain.sums_of(mine), chain.incoming);
+    }
+    if (machine_ != chain.last) {
+      const Piece combined = chain.at(time - machine_ - 1);
+      exchange_with(
+          machine_ + 1, chain.sums_of(combined), chain.outgoing, received, results + received.at);
+    }
+  });
+}
+
+// ---- pieces
 
 void DeviceMultinodeTransport::reduce_scatter(
     const CollectiveCall& call, std::span<const Piece> pieces) {
@@ -459,24 +553,26 @@ void DeviceMultinodeTransport::reduce_scatter(
   for (const Piece& piece : pieces) {
     most = std::max(most, piece.bytes);
   }
+
   const auto* send = static_cast<const std::byte*>(call.send);
   for (size_t at = 0; at < most; at += slot_bytes_) {
-    const size_t mine = left_of(pieces[me_], at, slot_bytes_);
+    const size_t mine = bytes_from(pieces[me_], at, slot_bytes_);
     std::vector<const std::byte*> operands;
     for (size_t rank = 0; rank < size_; ++rank) {
       operands.push_back(rank == me_ ? send + pieces[me_].at + at : slot(rank));
     }
-    const auto sent = [&](size_t rank) {
-      return std::span(send + pieces[rank].at + at, left_of(pieces[rank], at, slot_bytes_));
+
+    const auto outgoing = [&](size_t rank) {
+      return std::span(send + pieces[rank].at + at, bytes_from(pieces[rank], at, slot_bytes_));
     };
-    trade(call.timeout_ms, call.stream, everybody_, sent,
-        [&](size_t rank) { return std::span(slot(rank), mine); });
+    const auto incoming = [&](size_t rank) { return std::span(slot(rank), mine); };
+    exchange(call.timeout_ms, call.stream, all_ranks_, outgoing, incoming);
     if (mine != 0) combine(call, operands, static_cast<std::byte*>(call.recv) + at, mine);
   }
 }
 
-// In place what is to be sent makes room first, as much at a time as fits: two ranks
-// know how long what they exchange is, so they agree on how often they do.
+// In place, what is to be sent makes room first, as much at a time as fits into slots. Two ranks
+// know how long the pieces are that they exchange, so they agree on how often they do.
 void DeviceMultinodeTransport::move(
     const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv) {
   const bool exchanges =
@@ -485,6 +581,7 @@ void DeviceMultinodeTransport::move(
   const size_t chunk = in_place ? slot_bytes_ : SIZE_MAX;
   const auto* from = static_cast<const std::byte*>(call.send);
   auto* to = static_cast<std::byte*>(call.recv);
+
   size_t most = 0;
   for (size_t rank = 0; rank < size_; ++rank) {
     if (rank != me_) most = std::max({most, send[rank].bytes, recv[rank].bytes});
@@ -492,71 +589,77 @@ void DeviceMultinodeTransport::move(
   if (!in_place && recv[me_].bytes != 0) {
     copy(to + recv[me_].at, from + send[me_].at, recv[me_].bytes, call.stream);
   }
+
   for (size_t at = 0; at < most; at += std::min(chunk, most - at)) {
     for (size_t rank = 0; in_place && rank < size_; ++rank) {
-      if (rank != me_) {
-        copy(slot(rank), from + send[rank].at + at, left_of(send[rank], at, chunk), call.stream);
-      }
+      if (rank == me_) continue;
+      const size_t bytes = bytes_from(send[rank], at, chunk);
+      copy(slot(rank), from + send[rank].at + at, bytes, call.stream);
     }
-    const auto sent = [&](size_t rank) {
-      return std::span(
-          in_place ? slot(rank) : from + send[rank].at + at, left_of(send[rank], at, chunk));
+
+    const auto outgoing = [&](size_t rank) {
+      const std::byte* const start = in_place ? slot(rank) : from + send[rank].at + at;
+      return std::span(start, bytes_from(send[rank], at, chunk));
     };
-    const auto got = [&](size_t rank) {
-      return std::span(to + recv[rank].at + at, left_of(recv[rank], at, chunk));
+    const auto incoming = [&](size_t rank) {
+      return std::span(to + recv[rank].at + at, bytes_from(recv[rank], at, chunk));
     };
-    trade(call.timeout_ms, call.stream, everybody_, sent, got);
+    exchange(call.timeout_ms, call.stream, all_ranks_, outgoing, incoming);
   }
 }
 
-void DeviceMultinodeTransport::stage(cuda::StageArgs& args, bool takes, void* stream) {
-  args.takes = takes ? 1 : 0;
-  kernels().launch_over(
-      args.slot * size_, kernels().find("symm_stage"), cuda::stream_of(stream), args);
-}
-
-// As many rows at a time as a slot holds, or a part of one.
+// As many rows at a time as a slot holds, or a part of one row. The kernel is given the part's place
+// in recv as if each piece were one row of it.
 void DeviceMultinodeTransport::gather_rows(const CollectiveCall& call) {
   const Pieces& pieces = *call.pieces;
   const size_t row = pieces.row_bytes;
   const size_t whole = pieces.send[me_].bytes;
-  cuda::StageArgs args{pieces_of(call), cuda::address_of(slot(0)), 0, 0, 0};
-  for (size_t at = 0; at < whole; at += args.slot) {
-    args.slot = row <= slot_bytes_ ? std::min(slot_bytes_ / row * row, whole - at)
-                                   : std::min(slot_bytes_, row - at % row);
-    args.pieces.row_bytes = std::min<size_t>(row, args.slot);
+  Pieces part = pieces;
+  CollectiveCall part_call = call;
+  part_call.pieces = &part;
+
+  PieceSlots slots{.slots = slot(0)};
+  for (size_t at = 0; at < whole; at += slots.slot_bytes) {
+    slots.slot_bytes = row <= slot_bytes_ ? std::min(slot_bytes_ / row * row, whole - at)
+                                          : std::min(slot_bytes_, row - at % row);
+    part.row_bytes = std::min(row, slots.slot_bytes);
     for (size_t rank = 0; rank < size_; ++rank) {
-      args.pieces.recv[rank] = {
-          pieces.recv[rank].at + at / row * pieces.row_stride + at % row, args.slot};
+      const size_t to = pieces.recv[rank].at + at / row * pieces.row_stride + at % row;
+      part.recv[rank] = {to, slots.slot_bytes};
     }
+
     const std::byte* const from = static_cast<const std::byte*>(call.send) + at;
     engine_.together(
-        call.timeout_ms, [&] { engine_.allgather(from, slot(0), args.slot, call.stream); });
-    stage(args, true, call.stream);
+        call.timeout_ms, [&] { engine_.allgather(from, slot(0), slots.slot_bytes, call.stream); });
+    device_.unpack_pieces(part_call, slots);
   }
 }
 
-// Of counts that only the device knows NCCL is told the most that there may be: the
-// capacity of send, which all ranks say alike.
+// If only the device knows the counts, NCCL is told the most that there may be: the capacity of
+// send, which is equal on all ranks.
 void DeviceMultinodeTransport::exchange_by_capacity(const CollectiveCall& call) {
   const size_t capacity = call.pieces->send_bytes;
-  compare(call, capacity / size_of(call.dtype));
-  cuda::StageArgs args{pieces_of(call), cuda::address_of(slot(0)),
-      slot_bytes_ / 2 / cuda::kPack * cuda::kPack, 0, 0};
-  std::byte* const sent = slot(0);
-  std::byte* const got = sent + size_ * args.slot;
-  for (size_t chunk = 0; args.at == 0 || args.at < capacity; args.at += chunk) {
-    args.slots = cuda::address_of(sent);
-    stage(args, false, call.stream);
-    chunk = std::min(args.slot - cuda::kPack, std::max(capacity - args.at, size_t{1}));
-    copy(got + me_ * args.slot, sent + me_ * args.slot, cuda::kPack + chunk, call.stream);
-    const auto in = [&](std::byte* slots) {
-      return [&, slots](
-                 size_t rank) { return std::span(slots + rank * args.slot, cuda::kPack + chunk); };
-    };
-    trade(call.timeout_ms, call.stream, everybody_, in(sent), in(got));
-    args.slots = cuda::address_of(got);
-    stage(args, true, call.stream);
-  }
+  compare_calls(call, capacity / size_of(call.dtype));
+
+  const size_t room = slot_bytes_ / 2 / kPackBytes * kPackBytes;
+  PieceSlots outgoing{.slots = slot(0), .slot_bytes = room};
+  PieceSlots incoming{.slots = slot(0) + size_ * room, .slot_bytes = room};
+  // Once at least, because slots say how long pieces are.
+  size_t at = 0;
+  do {
+    outgoing.at = at;
+    incoming.at = at;
+    device_.pack_pieces(call, outgoing);
+
+    const size_t chunk = std::min(room - kPackBytes, std::max(capacity - at, size_t{1}));
+    const size_t bytes = kPackBytes + chunk;
+    copy(incoming.slots + me_ * room, outgoing.slots + me_ * room, bytes, call.stream);
+    exchange(
+        call.timeout_ms, call.stream, all_ranks_,
+        [&](size_t rank) { return std::span(outgoing.slots + rank * room, bytes); },
+        [&](size_t rank) { return std::span(incoming.slots + rank * room, bytes); });
+    device_.unpack_pieces(call, incoming);
+    at += chunk;
+  } while (at < capacity);
 }
 }  // namespace symm::multinode

@@ -14,96 +14,92 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/device.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
-#include "core/cuda/device.hpp"
-#include "core/cuda/driver.hpp"
-#include "core/cuda/transport.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
-#include "core/multinode/device_transport.hpp"
 #include "core/multinode/messages.hpp"
-#include "kernels/compare.hpp"
-#include "kernels/cuda/args.hpp"
 #include "kernels/text.hpp"
 
 namespace symm::multinode {
 using engine::Head;
 
 namespace {
-// bytes to a rank of which it has not said that it has taken them
-constexpr size_t kUnderWay = size_t{16} << 20;
-// for the mesh to say why, and for who waits for a rank directly
+// The bytes sent to a rank that it has not reported as taken, at most.
+constexpr size_t kMostInFlight = size_t{16} << 20;
+// The time that the mesh has to say why a rank is gone, and that a rank which waits for another
+// directly has to report that one first.
 constexpr uint64_t kGraceMs = 1'000;
-constexpr uint32_t kLooks = 1'000;       // before it rests
-constexpr uint64_t kPatienceMs = 5'000;  // with the device
+// The rounds without work after which the thread rests.
+constexpr uint32_t kIdleRounds = 1'000;
+// The time that the device has to end what was issued when the group has failed.
+constexpr uint64_t kPatienceMs = 5'000;
+// While the thread waits for other ranks it looks for losses every so often; and without any job
+// every so often all the same.
+constexpr uint64_t kLookMs = 20;
+constexpr uint64_t kIdleMs = 1'000;
 }  // namespace
 
-// ---- what there is
+// ---- creation and end
 
-DeviceProxy::DeviceProxy(
-    const TransportContext& context, const std::shared_ptr<cuda::Device>& device)
+DeviceProxy::DeviceProxy(const TransportContext& context)
     : context_(context),
-      device_(device),
-      driver_(device->driver()),
-      why_not_(ranks()),
+      unreachable_(ranks()),
       losses_(ranks()),
-      under_way_(ranks()),
-      asked_(ranks()),
-      told_(ranks()),
-      sent_(ranks()) {}
+      in_flight_(ranks()),
+      queries_(ranks()),
+      replies_(ranks()),
+      unsettled_(ranks()) {}
 
 std::shared_ptr<DeviceProxy> DeviceProxy::open(
-    const TransportContext& context, const std::shared_ptr<cuda::Device>& device) {
-  std::shared_ptr<DeviceProxy> made(new DeviceProxy(context, device));
+    const TransportContext& context, const IntranodeDevice& device) {
+  std::shared_ptr<DeviceProxy> proxy(new DeviceProxy(context));
   try {
-    made->share_ = EngineShare::of_process();
+    proxy->share_ = EngineShare::of_process();
   } catch (const Error& error) {
     if (error.status() != Status::unavailable) throw;
-    made->why_not_.assign(made->ranks(), error.what());
-    return made;
+    proxy->unreachable_.assign(proxy->ranks(), error.what());
+    return proxy;
   }
-  const cuda::Driver& driver = made->driver_;
-  const cuda::ContextGuard current(*device, cuda::ContextGuard::Capture::relaxed);
-  void* host = nullptr;
-  driver.require(driver.cuMemHostAlloc(&host, kSlots * sizeof(Slot) + 3 * kMessage,
-                     cuda::CU_MEMHOSTALLOC_PORTABLE | cuda::CU_MEMHOSTALLOC_DEVICEMAP),
-      "cuMemHostAlloc");
-  made->pinned_ = static_cast<std::byte*>(std::memset(host, 0, kSlots * sizeof(Slot)));
-  driver.require(
-      driver.cuMemHostGetDevicePointer(&made->address_, host, 0), "cuMemHostGetDevicePointer");
-  driver.require(
-      driver.cuStreamCreate(&made->stream_, cuda::CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  for (uint32_t i = 0; i < kSlots; ++i) {
-    made->free_slots_.push_back(i);
-  }
-  made->endpoint_ =
-      engine::open_endpoint(context.group, context.rank, context.size, *made, context.revocation);
-  return made;
+
+  proxy->open_engine(device);
+  return proxy;
 }
 
-DeviceProxy::~DeviceProxy() {
-  endpoint_.reset();
-  // A stream may still be about to write a word.
-  device_->defer([&driver = driver_, pinned = pinned_, stream = stream_] {
-    if (stream != nullptr) driver.cuStreamDestroy(stream);
-    if (pinned != nullptr) driver.cuMemFreeHost(pinned);
+void DeviceProxy::open_engine(const IntranodeDevice& device) {
+  pinned_ = device.open_pinned_stream(kPinnedBytes);
+  std::memset(pinned_->host(), 0, kSlots * sizeof(Slot));
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    free_slots_.push_back(i);
+  }
+
+  device.run_attached([&] {
+    endpoint_ = engine::open_endpoint(
+        context_.group, context_.rank, context_.size, *this, context_.revocation);
   });
 }
 
+DeviceProxy::~DeviceProxy() { endpoint_.reset(); }
+
 void DeviceProxy::connect(int rank, const EngineShare& theirs) {
   if (!endpoint_ || context_.machines.together(rank, context_.rank)) return;
-  if (std::strcmp(theirs.name, share_.name) == 0) return endpoint_->connect(rank, theirs.where());
-  why_not_[static_cast<size_t>(rank)] = format("it has %s, where rank %d has %s",
+
+  if (std::strcmp(theirs.name, share_.name) == 0) {
+    endpoint_->connect(rank, theirs.engine_address());
+    return;
+  }
+  unreachable_[static_cast<size_t>(rank)] = format("it has %s, where rank %d has %s",
       *theirs.name != '\0' ? theirs.name : "no UCX", context_.rank, share_.name);
 }
 
 void DeviceProxy::begin() {
   if (!endpoint_) return;
-  ended_ = false;  // before the thread is there, which may end at once
+  // Before the thread starts, because it may end at once.
+  ended_ = false;
   try {
     process::start_thread("symm-one-sided", [self = shared_from_this()] { self->run(); });
   } catch (...) {
@@ -118,7 +114,7 @@ void DeviceProxy::close() noexcept {
     context_.fail = nullptr;
   }
   closing_ = true;
-  ring();
+  wake();
 }
 
 void DeviceProxy::let_go() noexcept {
@@ -134,326 +130,365 @@ void DeviceProxy::memory_removed(const MemoryView& memory) noexcept {
   signals_.erase(signals_.lower_bound({memory.id, 0}), signals_.lower_bound({memory.id + 1, 0}));
 }
 
-// ---- calls
+// ---- calls, on threads of the caller
 
-void DeviceProxy::require(int rank, const char* what) const {
-  const std::string& why = why_not_[static_cast<size_t>(rank)];
-  if (!why.empty()) {
+void DeviceProxy::require_reach(int rank, const char* call) const {
+  const std::string& reason = unreachable_[static_cast<size_t>(rank)];
+  if (!reason.empty()) {
     throw Error(Status::unsupported,
-        format("%s: rank %d is on another machine, and %s", what, rank, why.c_str()));
+        format("%s: rank %d is on another machine, and %s", call, rank, reason.c_str()));
   }
 }
 
-void DeviceProxy::issue(const char* what, int rank, const Head& head, const void* at, size_t bytes,
-    const Stream& stream) {
-  if (device_->uses().capture_of(stream.stream) != 0) {
+void DeviceProxy::issue(const char* call, int rank, const Head& head, const void* at, size_t bytes,
+    IntranodeDevice& device, void* stream) {
+  if (device.is_captured(stream)) {
     throw Error(Status::unsupported,
-        format("%s: rank %d is on another machine, where no captured graph reaches", what, rank));
+        format("%s: rank %d is on another machine, where no captured graph reaches", call, rank));
   }
-  Jobs made(1, {what, rank, head, static_cast<const std::byte*>(at), bytes});
+
+  // The job is made in a list of its own: moving it from there allocates nothing.
+  Jobs made(1, {call, rank, head, static_cast<const std::byte*>(at), bytes});
   Job& job = made.front();
-  const auto has_slot = [&] {
+  const auto take_slot = [&] {
     const std::lock_guard lock(mutex_);
     revocation().throw_if_revoked();
     if (free_slots_.empty()) return false;
+
     job.slot = free_slots_.back();
     job.number = ++numbers_;
-    return free_slots_.pop_back(), true;
+    free_slots_.pop_back();
+    return true;
   };
-  if (!retry_until(has_slot, deadline(0))) {
+  if (!retry_until(take_slot, deadline(0))) {
     throw Error(Status::timeout,
-        format("%s: %u calls were issued before that have not begun", what, kSlots));
+        format("%s: %u calls were issued before that have not begun", call, kSlots));
   }
+
   const uint64_t number = job.number;
-  const cuda::CUdeviceptr go = address_ + job.slot * sizeof(Slot);
-  const cuda::CUdeviceptr done = go + offsetof(Slot, done);
+  const DeviceAddress words = pinned_->address() + job.slot * sizeof(Slot);
   try {
-    stream.write(go, number);
+    device.issue_store(words + offsetof(Slot, go), number, stream);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     free_slots_.push_back(job.slot);
     throw;
   }
+
   {
     const std::lock_guard lock(mutex_);
-    if (!over_) jobs_.splice(jobs_.end(), made);
+    if (!over_) pending_.splice(pending_.end(), made);
   }
   if (!made.empty()) revocation().throw_if_revoked();
-  if (head.kind != kFetch && head.kind != kAsk) ++issued_;
-  ring();
-  stream.await(done, number);
+  if (head.kind != kFetch && head.kind != kQuery) ++issued_;
+  wake();
+  device.issue_wait(words + offsetof(Slot, done), number, stream);
 }
 
-void DeviceProxy::settle(const Stream& stream) {
-  if (settled_ != issued_ && device_->uses().capture_of(stream.stream) == 0) {
-    issue("barrier", -1, {.kind = kAsk}, nullptr, 0, stream);
+void DeviceProxy::settle(IntranodeDevice& device, void* stream) {
+  if (settled_ != issued_ && !device.is_captured(stream)) {
+    issue("barrier", -1, {.kind = kQuery}, nullptr, 0, device, stream);
   }
 }
 
-// ---- what comes
+// ---- messages from other ranks
 
-std::byte* DeviceProxy::place(int from, const Head& head) noexcept {
-  bool refused = head.kind != kAnswer;
+std::byte* DeviceProxy::place(int source, const Head& head) noexcept {
+  bool refused = head.kind != kFetchReply;
   if (head.kind == kPut) memories_.find(head.memory, head.offset, head.bytes, &refused);
   if (refused || head.bytes > kMessage) return nullptr;
+
   const std::lock_guard lock(mutex_);
   try {
     auto room =
         with_reserve([&] { return std::make_unique_for_overwrite<std::byte[]>(head.bytes); });
     std::byte* const at = room.get();
-    with_reserve([&] { landing_[{from, head.sequence}] = std::move(room); });
+    with_reserve([&] { landing_[{source, head.sequence}] = std::move(room); });
     return at;
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
 }
 
-void DeviceProxy::arrived(int from, const Head& head) noexcept {
+void DeviceProxy::arrived(int source, const Head& head) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    auto payload = landing_.extract({from, head.sequence});
+    auto payload = landing_.extract({source, head.sequence});
     with_reserve([&] { arrivals_.reserve(arrivals_.size() + 1); });
-    arrivals_.push_back({from, head, payload ? std::move(payload.mapped()) : nullptr});
+    arrivals_.push_back({source, head, payload ? std::move(payload.mapped()) : nullptr});
   }
-  ring();
+  wake();
 }
 
-void DeviceProxy::lost(int peer, const std::string& how) noexcept {
+void DeviceProxy::lost(int peer, const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
-  with_reserve([&] { losses_[static_cast<size_t>(peer)] = how; });
+  with_reserve([&] { losses_[static_cast<size_t>(peer)] = reason; });
 }
 
 bool DeviceProxy::receive() {
-  std::vector<Arrival> come;
+  std::vector<Arrival> arrivals;
   {
     const std::lock_guard lock(mutex_);
-    come.swap(arrivals_);
+    arrivals.swap(arrivals_);
   }
-  for (const auto& [from, head, payload] : come) {
-    take(from, head, payload.get());
-    if (payload) endpoint_->dispatch(from, {.kind = kTaken, .value = head.bytes}, {}, nullptr);
+
+  for (const auto& [source, head, payload] : arrivals) {
+    receive_one(source, head, payload.get());
+    if (payload) {
+      endpoint_->dispatch(source, {.kind = kCredit, .value = head.bytes}, {}, nullptr);
+    }
   }
-  return !come.empty();
+  return !arrivals.empty();
 }
 
-void DeviceProxy::take(int from, const Head& head, const std::byte* payload) {
-  const auto source = static_cast<size_t>(from);
-  const auto me = static_cast<size_t>(context_.rank);
-  const auto store = [&](const std::byte* to, uint64_t word) {
-    driver_.require(driver_.cuStreamWriteValue64(stream_, cuda::address_of(to), word, 0),
-        "cuStreamWriteValue64");
-  };
-  // Held until it is written; null: released, or none of this.
-  std::shared_ptr<const MemoryView> view;
-  const auto is_in = [&](uint64_t count, uint64_t word) {
-    bool refused = false;
-    if (count > SIZE_MAX / word || head.offset % word != 0) return false;
-    return (view = memories_.find(head.memory, head.offset, count * word, &refused)) != nullptr;
-  };
-  const auto at = [&] { return view->blocks[me] + head.offset; };
-  // By pinned memory: a copy of any other waits inside the driver.
-  const auto land = [&](const std::byte* to, const std::byte* what, size_t bytes) {
-    copy(to, std::memcpy(message(2), what, bytes), bytes);
-  };
+void DeviceProxy::receive_one(int source, const Head& head, const std::byte* payload) {
+  const auto from = static_cast<size_t>(source);
   switch (head.kind) {
-    case kPut:
-      if (payload != nullptr && is_in(head.bytes, 1)) land(at(), payload, head.bytes);
-      break;
-    case kFill:
-      if (!is_in(head.call, sizeof(uint32_t))) break;
-      driver_.require(driver_.cuMemsetD32Async(cuda::address_of(at()),
-                          static_cast<unsigned>(head.value), head.call, stream_),
-          "cuMemsetD32Async");
-      break;
-    case kValue:
-      if (is_in(1, sizeof(uint64_t))) store(at(), head.value);
-      break;
-    case kSignal: {
-      if (!is_in(0, 1) || head.channel >= view->channels) break;
-      const size_t index = head.channel * ranks() + source;
-      std::unique_lock lock(mutex_);
-      uint64_t& known = signals_[{head.memory, index}];
-      const uint64_t word = known =
-          head.value + (static_cast<SignalOp>(head.call) == SignalOp::add ? known : 0);
-      lock.unlock();
-      store(view->pads[me] + index * sizeof word, word);
-      break;
+    case kPut: {
+      const auto memory = payload != nullptr ? find(head, head.bytes, 1) : nullptr;
+      if (memory) bring(destination(*memory, head), payload, head.bytes);
+      return drain();
     }
-    case kFetch: {
-      Jobs asked(1, {"get", from, head, nullptr, head.value});
-      asked.front().head.kind = kAnswer;
-      const std::lock_guard lock(mutex_);
-      return jobs_.splice(jobs_.end(), asked);
-    }
-    case kAnswer: {
-      const auto job = std::find_if(waiting_.begin(), waiting_.end(), [&](const Job& one) {
-        return one.head.kind == kFetch && one.rank == from && one.head.call == head.call &&
-               head.offset <= one.head.value && head.bytes <= one.head.value - head.offset;
-      });
-      if (job == waiting_.end()) return;
-      if (head.value == 0) {
-        throw Error(Status::unavailable, format("get: rank %d has released the memory", from));
+    case kFill: {
+      const auto memory = find(head, head.call, sizeof(uint32_t));
+      if (memory) {
+        pinned_->fill32(destination(*memory, head), static_cast<uint32_t>(head.value), head.call);
       }
-      if (payload != nullptr) land(job->at + head.offset, payload, head.bytes);
-      drain();
-      job->bytes -= std::min(job->bytes, head.bytes);
-      return job->bytes == 0 ? finish(waiting_, job) : void();
+      return drain();
     }
-    case kTaken: under_way_[source] -= std::min(under_way_[source], head.value); return;
-    case kAsk: return endpoint_->dispatch(from, {.kind = kTold, .call = head.call}, {}, nullptr);
-    case kTold: told_[source] = head.call; return;
+    case kValue: {
+      const auto memory = find(head, 1, sizeof(uint64_t));
+      if (memory) pinned_->store64(destination(*memory, head), head.value);
+      return drain();
+    }
+    case kSignal: return bring_signal(source, head);
+    case kFetch: {
+      Jobs asked(1, {"get", source, head, nullptr, head.value});
+      asked.front().head.kind = kFetchReply;
+      const std::lock_guard lock(mutex_);
+      return pending_.splice(pending_.end(), asked);
+    }
+    case kFetchReply: return bring_fetched(source, head, payload);
+    case kCredit: in_flight_[from] -= std::min(in_flight_[from], head.value); return;
+    case kQuery:
+      return endpoint_->dispatch(source, {.kind = kQueryReply, .call = head.call}, {}, nullptr);
+    case kQueryReply: replies_[from] = head.call; return;
     default: return;
+  }
+}
+
+// The memory that has `count` words where the message says. The caller holds it until the device
+// has written; null: the memory was released, or the words do not lie in it.
+std::shared_ptr<const MemoryView> DeviceProxy::find(
+    const Head& head, uint64_t count, uint64_t word_bytes) {
+  if (count > SIZE_MAX / word_bytes || head.offset % word_bytes != 0) return nullptr;
+  bool refused = false;
+  return memories_.find(head.memory, head.offset, count * word_bytes, &refused);
+}
+
+// Through pinned memory: a copy from any other memory of the host waits inside the driver.
+void DeviceProxy::bring(const std::byte* to, const std::byte* payload, size_t bytes) {
+  pinned_->copy(to, std::memcpy(buffer(kIncoming), payload, bytes), bytes);
+}
+
+void DeviceProxy::bring_signal(int source, const Head& head) {
+  const auto memory = find(head, 0, 1);
+  if (memory && head.channel < memory->channels) {
+    const size_t index = head.channel * ranks() + static_cast<size_t>(source);
+    const bool adds = static_cast<SignalOp>(head.call) == SignalOp::add;
+    uint64_t word = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      uint64_t& stored = signals_[{head.memory, index}];
+      stored = head.value + (adds ? stored : 0);
+      word = stored;
+    }
+    pinned_->store64(memory->pads[me()] + index * sizeof word, word);
   }
   drain();
 }
 
-void DeviceProxy::copy(const void* to, const void* from, size_t bytes) {
-  driver_.require(
-      driver_.cuMemcpyAsync(cuda::address_of(to), cuda::address_of(from), bytes, stream_),
-      "cuMemcpyAsync");
+void DeviceProxy::bring_fetched(int source, const Head& head, const std::byte* payload) {
+  const auto job = std::find_if(waiting_.begin(), waiting_.end(), [&](const Job& one) {
+    return one.head.kind == kFetch && one.rank == source && one.head.call == head.call &&
+           head.offset <= one.head.value && head.bytes <= one.head.value - head.offset;
+  });
+  if (job == waiting_.end()) return;
+  if (head.value == 0) {
+    throw Error(Status::unavailable, format("get: rank %d has released the memory", source));
+  }
+
+  if (payload != nullptr) bring(job->at + head.offset, payload, head.bytes);
+  drain();
+  job->bytes -= std::min(job->bytes, head.bytes);
+  if (job->bytes == 0) finish(waiting_, job);
 }
 
-// Until what this thread has the device do is done.
+// Waits until the device has done what this thread issued.
 void DeviceProxy::drain() {
-  cuda::CUresult result = cuda::CUDA_SUCCESS;
-  const auto is_done = [&] {
-    return (result = driver_.cuStreamQuery(stream_)) != cuda::CUDA_ERROR_NOT_READY;
-  };
+  const auto has_ended = [&] { return pinned_->has_ended(); };
   const auto never = [] { return false; };
   Waiter waiter{0};
   LazyDeadline until(context_.timeout_ms);
-  const WaitEnd how = wait_condition(
-      {is_done, never, {}, false}, waiter, revocation(), {.spins = 100, .yields = kLooks}, until);
-  if (how == WaitEnd::timed_out) {
+  const WaitEnd end = wait_condition({has_ended, never, {}, false}, waiter, revocation(),
+      {.spins = 100, .yields = kIdleRounds}, until);
+
+  if (end == WaitEnd::timed_out) {
     throw Error(Status::timeout,
         "the device has not copied in time what goes between machines: do "
         "CUDA_DEVICE_MAX_CONNECTIONS streams wait?");
   }
-  if (how == WaitEnd::revoked) {
-    end();  // it may be behind a stream that waits
-    retry_until(is_done, Deadline::after_ms(kPatienceMs));
+  if (end == WaitEnd::revoked) {
+    // The work may lie behind a stream that waits for a job.
+    finish_all();
+    retry_until(has_ended, Deadline::after_ms(kPatienceMs));
     revocation().throw_if_revoked();
   }
-  driver_.require(result, "cuStreamQuery");
+  pinned_->check();
 }
 
-// ---- what goes
+// ---- messages to other ranks
 
-bool DeviceProxy::work() {
+// Does the first job to which its stream has come, or begins one that others answer. False: there
+// is none.
+bool DeviceProxy::start_job() {
   {
     const std::lock_guard lock(mutex_);
-    const auto ready =
-        std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return is_there_yet(job); });
-    if (ready == jobs_.end()) return false;
-    doing_.splice(doing_.end(), jobs_, ready);
+    const auto due =
+        std::find_if(pending_.begin(), pending_.end(), [&](const Job& job) { return is_due(job); });
+    if (due == pending_.end()) return false;
+    current_.splice(current_.end(), pending_, due);
   }
-  Job& job = doing_.front();
-  Head& head = job.head;
+
+  Job& job = current_.front();
   job.until = deadline(kGraceMs);
-  if (head.kind == kAnswer) {
-    bool refused = false;
-    const auto view = memories_.find(head.memory, head.offset, job.bytes, &refused);
-    const std::byte* const from =
-        view ? view->blocks[static_cast<size_t>(context_.rank)] + head.offset : nullptr;
-    head.value = view ? 1 : 0;
-    head.offset = 0;  // of the answer
-    if (view) {
-      move(job, from);
-    } else {
-      send(job, head);
-    }
-  } else if (head.kind == kAsk || head.kind == kFetch) {
-    if (head.kind == kFetch) {
-      head.call = ++fetches_;
-    } else {
-      head.value = done_;
-    }
-    for (size_t rank = 0; rank < ranks() && head.kind == kAsk; ++rank) {
-      if (!sent_[rank]) continue;
-      sent_[rank] = false;
-      endpoint_->dispatch(
-          static_cast<int>(rank), {.kind = kAsk, .call = ++asked_[rank]}, {}, nullptr);
-    }
-    job.answers = asked_;
-    {
-      const std::lock_guard lock(mutex_);
-      waiting_.splice(waiting_.end(), doing_);
-    }
-    if (head.kind == kFetch) send(job, head);
-    return true;
-  } else {
-    if (head.kind == kPut) {
-      move(job, job.at);
-    } else {
-      send(job, head);
-    }
-    sent_[static_cast<size_t>(job.rank)] = true;
+  switch (job.head.kind) {
+    case kQuery:
+    case kFetch: await_answers(job); return true;
+    case kFetchReply: send_reply_to_fetch(job); break;
+    case kPut: send_bytes(job, job.at); break;
+    default: send(job, job.head); break;
+  }
+  if (job.head.kind != kFetchReply) {
+    unsettled_[static_cast<size_t>(job.rank)] = true;
     ++done_;
   }
-  finish(doing_, doing_.begin());
+  finish(current_, current_.begin());
   return true;
 }
 
-// At what others are to answer.
-void DeviceProxy::look() {
+void DeviceProxy::send_reply_to_fetch(Job& job) {
+  Head& head = job.head;
+  bool refused = false;
+  const auto memory = memories_.find(head.memory, head.offset, job.bytes, &refused);
+  const std::byte* const from = memory ? destination(*memory, head) : nullptr;
+
+  head.value = memory ? 1 : 0;
+  // From here on the offset is that of a part of the reply.
+  head.offset = 0;
+  if (memory) {
+    send_bytes(job, from);
+  } else {
+    send(job, head);
+  }
+}
+
+// A get waits for the bytes. A barrier waits until each rank has replied to a query sent after all
+// that was sent to it: messages to a rank are taken in their order, so all of that has arrived.
+void DeviceProxy::await_answers(Job& job) {
+  Head& head = job.head;
+  if (head.kind == kFetch) {
+    head.call = ++fetches_;
+  } else {
+    head.value = done_;
+    for (size_t rank = 0; rank < ranks(); ++rank) {
+      if (!unsettled_[rank]) continue;
+      unsettled_[rank] = false;
+      const uint64_t query = ++queries_[rank];
+      endpoint_->dispatch(static_cast<int>(rank), {.kind = kQuery, .call = query}, {}, nullptr);
+    }
+  }
+
+  job.replies = queries_;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.splice(waiting_.end(), current_);
+  }
+  if (head.kind == kFetch) send(job, head);
+}
+
+// Finishes barriers that have all replies, and throws if an answer is overdue.
+void DeviceProxy::check_waiting_jobs() {
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     const auto job = next++;
-    const bool asks = job->head.kind == kAsk;
-    bool is_over = asks;
+    const bool is_barrier = job->head.kind == kQuery;
+    const auto owes_nothing = [&](int rank) {
+      if (!is_barrier) return rank != job->rank;
+      const auto index = static_cast<size_t>(rank);
+      return replies_[index] >= job->replies[index] || revocation().departed(rank);
+    };
+
+    // A get is finished where its bytes are received.
+    bool complete = is_barrier;
     for (int rank = 0; rank < context_.size; ++rank) {
-      const auto at = static_cast<size_t>(rank);
-      if (asks ? told_[at] >= job->answers[at] || revocation().departed(rank) : rank != job->rank) {
-        continue;
-      }
-      require_there(*job, rank);
-      is_over = false;
+      if (owes_nothing(rank)) continue;
+      require_answer_in_time(*job, rank);
+      complete = false;
     }
-    if (!is_over) continue;
+    if (!complete) continue;
     settled_ = std::max<uint64_t>(settled_, job->head.value);
     finish(waiting_, job);
   }
 }
 
-void DeviceProxy::require_there(Job& job, int rank) {
-  const auto at = static_cast<size_t>(rank);
+void DeviceProxy::require_answer_in_time(Job& job, int rank) {
   revocation().throw_if_revoked();
-  std::string how = "has left the group";
+  std::string reason = "has left the group";
   if (!revocation().departed(rank)) {
     const std::lock_guard lock(mutex_);
-    how = losses_[at];
+    reason = losses_[static_cast<size_t>(rank)];
   }
-  if (!how.empty() && !job.grace) job.grace = Deadline::after_ms(kGraceMs);
+
+  if (!reason.empty() && !job.grace) job.grace = Deadline::after_ms(kGraceMs);
   const bool gone = job.grace && job.grace->expired();
   if (!gone && !job.until.expired()) return;
   throw Error(context_.blame(rank, gone ? Status::peer_failed : Status::timeout,
-      text(job.what, ": ", context_.name_of(rank), " ",
-          gone ? how : "has not answered before the deadline")));
+      text(job.call, ": ", context_.name_of(rank), " ",
+          gone ? reason : "has not answered before the deadline")));
 }
 
 bool DeviceProxy::send(const Job& job, const Head& head, std::span<const std::byte> payload) {
   LazyDeadline until(context_.timeout_ms);
-  return multinode::send(*endpoint_, context_, job.rank, head, payload, until, job.what);
+  return multinode::send(*endpoint_, context_, job.rank, head, payload, until, job.call);
 }
 
-void DeviceProxy::move(Job& job, const std::byte* from) {
-  uint64_t& ahead = under_way_[static_cast<size_t>(job.rank)];
-  const auto part = [&](size_t at) { return std::min<size_t>(kMessage, job.bytes - at); };
-  const auto stage = [&](size_t at) { copy(message(at / kMessage % 2), from + at, part(at)); };
+// One part is copied from the device while the part before is sent. At most kMostInFlight bytes are
+// under way to a rank; until it has taken some, this thread receives, or both could wait for ever.
+void DeviceProxy::send_bytes(Job& job, const std::byte* from) {
+  uint64_t& in_flight = in_flight_[static_cast<size_t>(job.rank)];
+  const auto part_bytes = [&](size_t at) { return std::min<size_t>(kMessage, job.bytes - at); };
+  const auto outgoing = [&](size_t at) { return buffer(at / kMessage % 2); };
+  const auto fetch_part = [&](size_t at) {
+    pinned_->copy(outgoing(at), from + at, part_bytes(at));
+  };
+
   Head head = job.head;
-  stage(0);
+  fetch_part(0);
   for (size_t at = 0; at < job.bytes; at += kMessage) {
     drain();
-    if (at + kMessage < job.bytes) stage(at + kMessage);
-    while (ahead + part(at) > kUnderWay && !revocation().departed(job.rank)) {
+    if (at + kMessage < job.bytes) fetch_part(at + kMessage);
+
+    while (in_flight + part_bytes(at) > kMostInFlight && !revocation().departed(job.rank)) {
       const uint32_t seen = woken_.load();
       const uint32_t events = revocation().events().load();
-      require_there(job, job.rank);
+      require_answer_in_time(job, job.rank);
       if (!receive()) {
-        sleep_while(woken_, seen, &revocation().events(), events, Deadline::after_ms(20));
+        sleep_while(woken_, seen, &revocation().events(), events, Deadline::after_ms(kLookMs));
       }
     }
+
     head.offset = job.head.offset + at;
-    if (send(job, head, {message(at / kMessage % 2), part(at)})) ahead += part(at);
+    if (send(job, head, {outgoing(at), part_bytes(at)})) in_flight += part_bytes(at);
   }
 }
 
@@ -464,28 +499,30 @@ Deadline DeviceProxy::deadline(uint64_t more_ms) const {
   return timeout == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout + more_ms);
 }
 
-void DeviceProxy::ring() noexcept {
+void DeviceProxy::wake() noexcept {
   woken_.fetch_add(1);
   wake_all(woken_);
 }
 
 void DeviceProxy::finish(Jobs& list, Jobs::iterator job) noexcept {
-  Jobs gone;
+  Jobs finished;
   const std::lock_guard lock(mutex_);
-  if (job->slot != kNone) {
+  if (job->slot != kNoSlot) {
     slot(job->slot).done.store(job->number, std::memory_order_release);
-    free_slots_.push_back(job->slot);  // for which it has room
+    // Allocates nothing: the vector has held all slots before.
+    free_slots_.push_back(job->slot);
   }
-  gone.splice(gone.end(), list, job);
+  finished.splice(finished.end(), list, job);
 }
 
-// Nothing goes any more, and no stream waits for it.
-void DeviceProxy::end() noexcept {
+// From here on nothing is sent, and no stream waits.
+void DeviceProxy::finish_all() noexcept {
   {
-    const std::lock_guard lock(mutex_);  // whoever is about to add a job has done so, or sees it
+    // A thread that is about to add a job has done so, or will see `over_`.
+    const std::lock_guard lock(mutex_);
     over_ = true;
-    waiting_.splice(waiting_.end(), jobs_);
-    waiting_.splice(waiting_.end(), doing_);
+    waiting_.splice(waiting_.end(), pending_);
+    waiting_.splice(waiting_.end(), current_);
   }
   while (!waiting_.empty()) {
     finish(waiting_, waiting_.begin());
@@ -493,114 +530,72 @@ void DeviceProxy::end() noexcept {
 }
 
 void DeviceProxy::rest(uint32_t seen, uint32_t events) {
-  if (++idle_ < kLooks) return cpu_relax();
-  std::unique_lock lock(mutex_);
-  const bool polls = !jobs_.empty();
-  const bool awaits = !waiting_.empty();
-  lock.unlock();
-  if (!polls) {
-    return sleep_while(
-        woken_, seen, &revocation().events(), events, Deadline::after_ms(awaits ? 20 : 1'000));
+  if (++idle_ < kIdleRounds) return cpu_relax();
+
+  bool polls = false;
+  bool awaits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    polls = !pending_.empty();
+    awaits = !waiting_.empty();
   }
-  const auto something = [&] {  // streams do not ring
-    const std::lock_guard held(mutex_);
-    return woken_.load() != seen || std::any_of(jobs_.begin(), jobs_.end(),
-                                        [&](const Job& job) { return is_there_yet(job); });
+  if (!polls) {
+    const Deadline until = Deadline::after_ms(awaits ? kLookMs : kIdleMs);
+    sleep_while(woken_, seen, &revocation().events(), events, until);
+    return;
+  }
+
+  // A stream that comes to a job wakes nobody.
+  const auto has_work = [&] {
+    const std::lock_guard lock(mutex_);
+    return woken_.load() != seen || std::any_of(pending_.begin(), pending_.end(),
+                                        [&](const Job& job) { return is_due(job); });
   };
-  retry_until(something, Deadline::after_ms(1));
+  retry_until(has_work, Deadline::after_ms(1));
+}
+
+bool DeviceProxy::is_over() {
+  const std::lock_guard lock(mutex_);
+  return over_ || revocation().revoked() || (closing_ && pending_.empty() && waiting_.empty());
+}
+
+void DeviceProxy::fail(const Failure& failure) noexcept {
+  {
+    const std::lock_guard lock(calling_);
+    if (context_.fail && !revocation().revoked()) context_.fail(failure);
+  }
+  finish_all();
 }
 
 void DeviceProxy::run() noexcept {
   log::deliver_elsewhere();
-  const cuda::ContextGuard current(*device_, std::nothrow);
-  const auto is_over = [&] {
-    const std::lock_guard lock(mutex_);
-    return over_ || revocation().revoked() || (closing_ && jobs_.empty() && waiting_.empty());
-  };
-  const auto fail = [&](const Failure& failure) {
-    {
-      const std::lock_guard lock(calling_);
-      if (context_.fail && !revocation().revoked()) context_.fail(failure);
-    }
-    end();
-  };
-  while (!is_over()) {
-    const uint32_t seen = woken_.load();
-    const uint32_t events = revocation().events().load();
-    try {
-      bool any = receive();
-      any |= work();
-      look();
-      if (any) {
-        idle_ = 0;
-      } else {
-        rest(seen, events);
+  pinned_->run_attached([&] {
+    while (!is_over()) {
+      const uint32_t seen = woken_.load();
+      const uint32_t events = revocation().events().load();
+      try {
+        bool any = receive();
+        any |= start_job();
+        check_waiting_jobs();
+        if (any) {
+          idle_ = 0;
+        } else {
+          rest(seen, events);
+        }
+      } catch (const Error& error) {
+        fail(error.failure());
+      } catch (const std::bad_alloc&) {
+        fail({Status::out_of_memory, context_.rank, 0, "no memory for what goes between machines"});
       }
-    } catch (const Error& error) {
-      fail(error.failure());
-    } catch (const std::bad_alloc&) {
-      fail({Status::out_of_memory, context_.rank, 0, "no memory for what goes between machines"});
     }
-  }
-  end();
-  try {
-    drain();
-  } catch (const Error&) {
-  }  // then the device does nothing any more
-  ended_ = true;
-}
 
-// ---- the transport's calls
-
-void DeviceMultinodeTransport::require_reach(int rank, const char* what) const {
-  if (!maps(rank)) courier_->require(rank, what);
-}
-
-void DeviceMultinodeTransport::memory_added(const std::shared_ptr<const MemoryView>& memory) {
-  CudaTransport::memory_added(memory);
-  courier_->memory_added(memory);
-}
-
-void DeviceMultinodeTransport::memory_removed(const MemoryView& memory) noexcept {
-  courier_->memory_removed(memory);
-  CudaTransport::memory_removed(memory);
-}
-
-// By kernels, which hold up the copies of other streams
-// only where work of their own waits behind them.
-DeviceProxy::Stream DeviceMultinodeTransport::with_words(void* stream) {
-  return {cuda::stream_of(stream),
-      [this, stream](cuda::CUdeviceptr word, uint64_t value) {
-        write_word(word, value, cuda::WriteKind::store64, stream);
-      },
-      // for which the message engine has a deadline
-      [this, stream](cuda::CUdeviceptr word, uint64_t value) {
-        wait_word(Deadline::kInfinite, cuda::Operation::wait_value, 0,
-            {word, value, -1, 0, Compare::ge, sizeof value}, stream);
-      }};
-}
-
-void DeviceMultinodeTransport::to_remote(const char* what, const MemoryView& memory, int rank,
-    Head head, std::span<const std::byte> payload, void* stream) {
-  courier_->require(rank, what);
-  head.memory = memory.id;
-  if (head.kind == kValue && head.channel == sizeof(uint32_t)) {
-    head.kind = kFill;
-    head.call = 1;
-  }
-  const cuda::ContextGuard current(*gpu());
-  courier_->issue(what, rank, head, payload.data(), payload.size(), with_words(stream));
-}
-
-void DeviceMultinodeTransport::settle(void* stream) {
-  const cuda::ContextGuard current(*gpu());
-  courier_->settle(with_words(stream));
-}
-
-void DeviceMultinodeTransport::get(
-    const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
-  if (maps(rank)) return CudaTransport::get(memory, rank, offset, to, bytes, stream);
-  const std::span<const std::byte> room(static_cast<const std::byte*>(to), bytes);
-  to_remote("get", memory, rank, {.kind = kFetch, .offset = offset, .value = bytes}, room, stream);
+    finish_all();
+    try {
+      drain();
+    } catch (const Error&) {
+      // The device has failed, so it does nothing any more.
+    }
+    ended_ = true;
+  });
 }
 }  // namespace symm::multinode

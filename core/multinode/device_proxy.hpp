@@ -1,144 +1,202 @@
-// Puts, gets, fills, values and signals between GPUs of
-// different machines, in the order of streams: through memory
-// of the host, by the message engine, which need not know of CUDA.
+// Puts, gets, fills, values and signals between GPUs of different machines, in the order of
+// streams: the bytes go through memory of the host and by the message engine, which need not know
+// of devices.
 //
-// A call has its stream write a word when it comes there, and wait for
-// another. A thread of the group's sees the one, does what is asked, and
-// writes the other when it has been sent: so whatever the stream does next,
-// here or by a signal elsewhere, comes after it. The same thread brings
-// what arrives to the device, in the order in which each rank sent it. It
-// waits for no stream of the caller's and for nothing that another rank's
-// thread may not do at once: what others answer, it remembers and goes on.
+// A call has its stream store a number in a `go` word, and then wait for that number in a `done`
+// word. A thread of the group sees the go word, sends what the call says, and stores the done word.
+// So whatever the stream does next, here or by a signal elsewhere, comes after the call. The same
+// thread brings arriving messages to the device, in the order in which each rank sent them.
+//
+// The thread never waits for a stream of the caller, nor for anything that another rank's thread
+// might be unable to do at once: a call that needs an answer is put on a list, and the thread goes
+// on.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "core/cuda/device.hpp"
+#include "core/backend/backend.hpp"
+#include "core/backend/device.hpp"
+#include "core/base/wait.hpp"
+#include "core/engine/message_engine.hpp"
 #include "core/multinode/messages.hpp"
 
 namespace symm::multinode {
 class DeviceProxy final : private engine::Receiver,
                           public std::enable_shared_from_this<DeviceProxy> {
  public:
-  // Where there is no engine it is there to say so.
+  // Without a message engine the proxy is made all the same, and require() throws the reason.
   static std::shared_ptr<DeviceProxy> open(
-      const TransportContext& context, const std::shared_ptr<cuda::Device>& device);
+      const TransportContext& context, const IntranodeDevice& device);
   ~DeviceProxy();
 
   const EngineShare& share() const noexcept { return share_; }
   void connect(int rank, const EngineShare& theirs);
-  void begin();  // all are connected
-  // The group goes. Never waits: what streams have
-  // still to do is done, while this process lives.
+  // Starts the thread, when all ranks are connected.
+  void begin();
+  // The group goes. Never waits: what is still on streams is done as long as this process lives.
   void close() noexcept;
-  // Throws Error(unsupported): what is missing for `what`.
-  void require(int rank, const char* what) const;
+  // As Transport::let_go().
+  void let_go() noexcept;
 
-  // On which calls are issued, with the context current.
-  struct Stream {
-    cuda::CUstream stream;
-    // until the word is no less
-    std::function<void(cuda::CUdeviceptr word, uint64_t value)> write, await;
-  };
-  // `at`: what is put, or to where it is fetched; on this device.
-  void issue(const char* what, int rank, const engine::Head& head, const void* at, size_t bytes,
-      const Stream& stream);
-  // What was issued before has arrived before `stream` goes
-  // on. Of captures, in which nothing is issued, nothing.
-  void settle(const Stream& stream);
+  // Throws Error(unsupported) if `rank` cannot be reached, with the reason; `call` names the call.
+  void require_reach(int rank, const char* call) const;
+
+  // Issues a call on `stream`. `at`, on this device, is what is put, or where a get puts its bytes.
+  void issue(const char* call, int rank, const engine::Head& head, const void* at, size_t bytes,
+      IntranodeDevice& device, void* stream);
+  // What is issued on `stream` next runs when the calls issued before have arrived. Nothing happens
+  // in a capture, in which no such calls can be issued.
+  void settle(IntranodeDevice& device, void* stream);
+
   void memory_added(const std::shared_ptr<const MemoryView>& memory) { memories_.add(memory); }
   void memory_removed(const MemoryView& memory) noexcept;
-  void let_go() noexcept;  // as Transport says
+
  private:
+  // Words of a call, in pinned memory. Numbers of calls only grow, so that a slot can serve another
+  // call as soon as the call before is done.
   struct Slot {
-    // numbers of calls, which only grow: so it is another's as soon as it is done
-    std::atomic<uint64_t> go, done;
+    std::atomic<uint64_t> go;
+    std::atomic<uint64_t> done;
   };
-  static constexpr uint32_t kSlots = 4096;  // for calls that were issued and not yet done
-  static constexpr uint32_t kNone = UINT32_MAX;
+  // The calls that can be issued and not yet done.
+  static constexpr uint32_t kSlots = 4096;
+  static constexpr uint32_t kNoSlot = UINT32_MAX;
+
   struct Job {
-    const char* what;
+    const char* call;
     int rank;
     engine::Head head;
     const std::byte* at;
-    uint64_t bytes;         // that go, or are still to come
-    uint32_t slot = kNone;  // none: another rank has asked
+    // The bytes that are to be sent, or are still to be received.
+    uint64_t bytes;
+    // kNoSlot: another rank asked for the job.
+    uint32_t slot = kNoSlot;
     uint64_t number = 0;
     Deadline until = Deadline::never();
-    std::optional<Deadline> grace = std::nullopt;  // since its rank was lost
-    std::vector<uint64_t> answers = {};            // of ranks
+    // Since the engine lost the rank, or the rank left: the time that the mesh has to say why.
+    std::optional<Deadline> grace = std::nullopt;
+    // By rank: the query whose reply the job waits for.
+    std::vector<uint64_t> replies = {};
   };
   using Jobs = std::list<Job>;
+
   struct Arrival {
-    int from;
+    int source;
     engine::Head head;
     std::unique_ptr<std::byte[]> payload;
   };
 
-  DeviceProxy(const TransportContext& context, const std::shared_ptr<cuda::Device>& device);
-  std::byte* place(int from, const engine::Head& head) noexcept override;
-  void arrived(int from, const engine::Head& head) noexcept override;
-  void lost(int peer, const std::string& how) noexcept override;
+  explicit DeviceProxy(const TransportContext& context);
+  void open_engine(const IntranodeDevice& device);
+
+  // On whatever thread makes progress in the message engine.
+  std::byte* place(int source, const engine::Head& head) noexcept override;
+  void arrived(int source, const engine::Head& head) noexcept override;
+  void lost(int peer, const std::string& reason) noexcept override;
 
   size_t ranks() const { return static_cast<size_t>(context_.size); }
+  size_t me() const { return static_cast<size_t>(context_.rank); }
   const Revocation& revocation() const { return *context_.revocation; }
-  std::byte* message(size_t index) const {
-    return pinned_ + kSlots * sizeof(Slot) + index * kMessage;
-  }
-  Slot& slot(uint32_t index) const { return reinterpret_cast<Slot*>(pinned_)[index]; }
   Deadline deadline(uint64_t more_ms) const;
-  bool is_there_yet(const Job& job) const {
-    return job.slot == kNone || slot(job.slot).go.load(std::memory_order_acquire) >= job.number;
+
+  // Pinned memory: the slots, then buffers of kMessage bytes each.
+  enum Buffer : size_t { kFirstOutgoing, kSecondOutgoing, kIncoming, kBuffers };
+  static constexpr size_t kPinnedBytes = kSlots * sizeof(Slot) + kBuffers * kMessage;
+  std::byte* buffer(size_t index) const {
+    return pinned_->host() + kSlots * sizeof(Slot) + index * kMessage;
   }
+  Slot& slot(uint32_t index) const { return reinterpret_cast<Slot*>(pinned_->host())[index]; }
+  // Has the stream come to the call?
+  bool is_due(const Job& job) const {
+    return job.slot == kNoSlot || slot(job.slot).go.load(std::memory_order_acquire) >= job.number;
+  }
+
+  // ---- the thread
 
   void run() noexcept;
+  bool is_over();
+  void fail(const Failure& failure) noexcept;
   void rest(uint32_t seen, uint32_t events);
-  void ring() noexcept;
-  bool work();
-  void look();
-  void require_there(Job& job, int rank);
-  void move(Job& job, const std::byte* from);
+  void wake() noexcept;
+  bool start_job();
+  void send_reply_to_fetch(Job& job);
+  void await_answers(Job& job);
+  void check_waiting_jobs();
+  void require_answer_in_time(Job& job, int rank);
+  void send_bytes(Job& job, const std::byte* from);
   bool send(const Job& job, const engine::Head& head, std::span<const std::byte> payload = {});
-  bool receive();
-  void take(int from, const engine::Head& head, const std::byte* payload);
-  void copy(const void* to, const void* from, size_t bytes);
-  void drain();
   void finish(Jobs& list, Jobs::iterator job) noexcept;
-  void end() noexcept;
+  void finish_all() noexcept;
+
+  bool receive();
+  void receive_one(int source, const engine::Head& head, const std::byte* payload);
+  std::shared_ptr<const MemoryView> find(
+      const engine::Head& head, uint64_t count, uint64_t word_bytes);
+  std::byte* destination(const MemoryView& memory, const engine::Head& head) const {
+    return memory.blocks[me()] + head.offset;
+  }
+  void bring(const std::byte* to, const std::byte* payload, size_t bytes);
+  void bring_signal(int source, const engine::Head& head);
+  void bring_fetched(int source, const engine::Head& head, const std::byte* payload);
+  void drain();
 
   TransportContext context_;
-  const std::shared_ptr<cuda::Device> device_;
-  const cuda::Driver& driver_;
   EngineShare share_;
-  std::vector<std::string> why_not_;  // by rank; "": reached
-  cuda::CUstream stream_ = nullptr;
-  std::byte* pinned_ = nullptr;  // slots; two messages that go, one that has come
-  cuda::CUdeviceptr address_ = 0;
-  Memories memories_;
-  std::mutex calling_;  // of context_.fail, which goes with the group
-  std::atomic<bool> closing_ = false, ended_ = true;
-  // calls that write, and those of them that have arrived
-  std::atomic<uint64_t> issued_ = 0, settled_ = 0;
+  // By rank; "": the rank can be reached.
+  std::vector<std::string> unreachable_;
+  // Null without a message engine.
+  std::unique_ptr<PinnedStream> pinned_;
+  MemoryViews memories_;
+  // Guards context_.fail, which goes with the group.
+  std::mutex calling_;
+  std::atomic<bool> closing_ = false;
+  std::atomic<bool> ended_ = true;
+  // Calls that write at another rank, and those of them that are known to have arrived.
+  std::atomic<uint64_t> issued_ = 0;
+  std::atomic<uint64_t> settled_ = 0;
   Word woken_{0};
 
-  std::mutex
-      mutex_;  // of what follows; never held while the message engine or the driver is called
+  // Guards the fields below, up to signals_. Never held while the message engine or the driver is
+  // called.
+  std::mutex mutex_;
   std::atomic<bool> over_ = false;
   std::vector<uint32_t> free_slots_;
   uint64_t numbers_ = 0;
-  // what streams may not have come to; the one; those that others answer
-  Jobs jobs_, doing_, waiting_;
-  std::vector<std::string> losses_;  // by rank
+  // Jobs to which their streams may not have come; the job at hand; jobs that other ranks answer.
+  Jobs pending_;
+  Jobs current_;
+  Jobs waiting_;
+  // By rank: why the engine lost it; "": it did not.
+  std::vector<std::string> losses_;
+  // Payloads on their way here, by source and sequence number; and messages that have arrived.
   std::map<std::pair<int, uint64_t>, std::unique_ptr<std::byte[]>> landing_;
   std::vector<Arrival> arrivals_;
-  // what was written, by memory and place in its pad
+  // The signals stored so far, by memory and place in its pad.
   std::map<std::pair<uint64_t, size_t>, uint64_t> signals_;
 
-  // The thread's; by rank.
-  std::vector<uint64_t> under_way_, asked_, told_;
-  std::vector<bool> sent_;  // what the rank was not asked about
-  uint64_t done_ = 0, fetches_ = 0;
+  // Fields of the thread; vectors are by rank.
+  // Bytes that the rank has not reported as taken.
+  std::vector<uint64_t> in_flight_;
+  // The last query to the rank, and the last to which it replied.
+  std::vector<uint64_t> queries_;
+  std::vector<uint64_t> replies_;
+  // Was anything sent to the rank since the last query?
+  std::vector<bool> unsettled_;
+  uint64_t done_ = 0;
+  uint64_t fetches_ = 0;
   uint32_t idle_ = 0;
-  std::unique_ptr<engine::Endpoint> endpoint_;  // null: there is no engine. First to go
+  // Null without a message engine. The first to go, because it calls this object.
+  std::unique_ptr<engine::Endpoint> endpoint_;
 };
 }  // namespace symm::multinode

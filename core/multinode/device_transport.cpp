@@ -5,180 +5,231 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/backend/backend.hpp"
-#include "core/backend/plan_table.hpp"
+#include "core/backend/device.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
-#include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
-#include "core/cuda/device.hpp"
-#include "core/cuda/driver.hpp"
-#include "core/cuda/stream_uses.hpp"
-#include "core/cuda/transport.hpp"
 #include "core/engine/nccl.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/device_proxy.hpp"
 #include "core/multinode/messages.hpp"
-#include "kernels/cuda/args.hpp"
 
 namespace symm::multinode {
 namespace {
-// Behind what the CUDA back end shares.
+// What a rank shares behind what its back end shares.
 struct StreamEngineShare {
   char name[64] = "";
   engine::StreamEngine::Id id{};
 };
 
-// What goes on a stream between two events.
-struct Flight {
-  std::shared_ptr<cuda::Device> device;
-  cuda::Event before, after;
-
-  ~Flight() {
-    const cuda::ContextGuard current(*device, std::nothrow);
-    before.reset();
-    after.reset();
+engine::Progress progress_of(const StreamInterval& interval) {
+  switch (interval.state()) {
+    case StreamInterval::State::waits: return engine::Progress::waits;
+    case StreamInterval::State::runs: return engine::Progress::runs;
+    case StreamInterval::State::over: break;
   }
-
-  engine::Progress progress() const {
-    try {
-      const cuda::ContextGuard current(*device, cuda::ContextGuard::Capture::relaxed);
-      if (device->uses().is_over(after)) return engine::Progress::over;
-      return device->uses().is_over(before) ? engine::Progress::runs : engine::Progress::waits;
-    } catch (const Error&) {
-      return engine::Progress::over;
-    }  // no context, no work
-  }
-};
+  return engine::Progress::over;
+}
 }  // namespace
 
 DeviceMultinodeTransport::DeviceMultinodeTransport(
-    TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
-    : WithRemoteRanks(std::move(context), std::move(device), values),
-      size_(static_cast<size_t>(this->context().size)),
-      me_(static_cast<size_t>(this->context().rank)),
-      in_line_(this->context().machines.in_line()),
-      courier_(DeviceProxy::open(this->context(), gpu())),
-      engine_({this->context().rank, this->context().size, this->context().pids,
-          this->context().revocation, this->context().fail}) {
+    TransportContext context, std::unique_ptr<Transport> local, IntranodeDevice& device)
+    : WithRemoteRanks(std::move(local)),
+      context_(std::move(context)),
+      device_(device),
+      size_(static_cast<size_t>(context_.size)),
+      me_(static_cast<size_t>(context_.rank)),
+      in_line_(context_.machines.in_line()),
+      proxy_(DeviceProxy::open(context_, device)),
+      engine_({context_.rank, context_.size, context_.pids, context_.revocation, context_.fail}) {
+  stats_.barriers = std::vector<Counter>(1);
   if (me_ == 0) id_ = engine_.draw_id();
-  const Machines& machines = this->context().machines;
+
+  const Machines& machines = context_.machines;
   machine_ = static_cast<size_t>(machines.of[me_]);
-  for (int rank = 0; rank < this->context().size; ++rank) {
-    everybody_.push_back(rank);
+  const int place = machines.local_rank(context_.rank);
+  for (int rank = 0; rank < context_.size; ++rank) {
+    all_ranks_.push_back(rank);
     if (maps(rank)) local_.push_back(rank);
-    if (machines.local_rank(rank) == machines.local_rank(this->context().rank)) {
-      rail_.push_back(rank);
-    }
+    if (machines.local_rank(rank) == place) rail_.push_back(rank);
   }
 }
 
-// ---- creation
+// ---- creation and end
 
 OutgoingMessage DeviceMultinodeTransport::share() const {
-  OutgoingMessage share = CudaTransport::share();
+  OutgoingMessage share = ForwardingTransport::share();
   StreamEngineShare mine{{}, id_};
   write_text(mine.name, engine_.name());
   append(share, mine);
-  append(share, courier_->share());
+  append(share, proxy_->share());
   return share;
 }
 
 void DeviceMultinodeTransport::connect(int peer, Message message, const PeerIdentity& identity) {
-  courier_->connect(peer, take_last<EngineShare>(message));
+  proxy_->connect(peer, take_last<EngineShare>(message));
   const auto theirs = take_last<StreamEngineShare>(message);
   if (theirs.name != engine_.name()) {
     throw Error({Status::mismatch, peer, 0,
-        format("engine: rank %d has %s, rank %d has %s", context().rank, engine_.name().c_str(),
+        format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.name().c_str(),
             peer, theirs.name)});
   }
+
   if (peer == 0) id_ = theirs.id;
-  CudaTransport::connect(peer, std::move(message), identity);
+  ForwardingTransport::connect(peer, std::move(message), identity);
 }
 
 void DeviceMultinodeTransport::ready() {
-  CudaTransport::ready();
-  slot_bytes_ = stages().size() / (size_ + 2 * rail_.size()) / cuda::kPack * cuda::kPack;
-  const cuda::ContextGuard current(*gpu(), cuda::ContextGuard::Capture::relaxed);
-  engine_.connect(id_, context().until);
-  courier_->begin();
+  ForwardingTransport::ready();
+  const size_t slots = size_ + 2 * rail_.size();
+  slot_bytes_ = device_.stages_of(context_.rank).size() / slots / kPackBytes * kPackBytes;
+  device_.run_attached([&] {
+    engine_.connect(id_, context_.until);
+    proxy_->begin();
+  });
+}
+
+void DeviceMultinodeTransport::let_go() noexcept {
+  proxy_->let_go();
+  engine_.await_end();
+}
+
+void DeviceMultinodeTransport::memory_added(const std::shared_ptr<const MemoryView>& memory) {
+  ForwardingTransport::memory_added(memory);
+  proxy_->memory_added(memory);
+}
+
+void DeviceMultinodeTransport::memory_removed(const MemoryView& memory) noexcept {
+  proxy_->memory_removed(memory);
+  ForwardingTransport::memory_removed(memory);
 }
 
 // ---- in the order of streams
 
-void DeviceMultinodeTransport::trade(uint64_t timeout_ms, void* stream,
-    std::span<const int32_t> ranks, const std::function<std::span<const std::byte>(size_t)>& sent,
-    const std::function<std::span<std::byte>(size_t)>& got) {
+void DeviceMultinodeTransport::exchange(uint64_t timeout_ms, void* stream,
+    std::span<const int32_t> ranks,
+    const std::function<std::span<const std::byte>(size_t)>& outgoing,
+    const std::function<std::span<std::byte>(size_t)>& incoming) {
   engine_.together(timeout_ms, [&] {
     for (size_t i = 0; i < ranks.size(); ++i) {
-      if (ranks[i] == context().rank) continue;
-      if (const auto goes = sent(i); !goes.empty()) {
-        engine_.send(goes.data(), goes.size(), ranks[i], stream);
+      if (ranks[i] == context_.rank) continue;
+      if (const auto from = outgoing(i); !from.empty()) {
+        engine_.send(from.data(), from.size(), ranks[i], stream);
       }
-      if (const auto comes = got(i); !comes.empty()) {
-        engine_.recv(comes.data(), comes.size(), ranks[i], stream);
+      if (const auto to = incoming(i); !to.empty()) {
+        engine_.recv(to.data(), to.size(), ranks[i], stream);
       }
     }
   });
 }
 
-void DeviceMultinodeTransport::in_order(const char* what, uint64_t timeout_ms, void* stream,
-    std::vector<int32_t> whom, const std::function<void()>& issue) {
-  const cuda::CUstream on = cuda::stream_of(stream);
-  const cuda::ContextGuard current(*gpu());
-  const TimedLock turn(order().turn(), timeout_ms, what);
-  context().revocation->throw_if_revoked();
-  for (const int32_t rank : whom) {
-    if (!context().revocation->departed(rank)) continue;
-    context().fail(context().blame_departed(rank, what));
-    context().revocation->throw_if_revoked();
+void DeviceMultinodeTransport::in_order(const char* call, uint64_t timeout_ms, void* stream,
+    std::vector<int32_t> ranks, const std::function<void()>& issue) {
+  const std::unique_ptr<IssueTurn> turn = device_.take_turn(call, timeout_ms, stream);
+  const Revocation& revocation = *context_.revocation;
+  revocation.throw_if_revoked();
+  for (const int32_t rank : ranks) {
+    if (!revocation.departed(rank)) continue;
+    context_.fail(context_.blame_departed(rank, call));
+    revocation.throw_if_revoked();
   }
-  const cuda::Driver& driver = gpu()->driver();
-  const cuda::StreamOrder::Place place = order().before(on);
-  const auto mark = [&] {
-    cuda::Event event = gpu()->uses().make_event();
-    driver.require(driver.cuEventRecord(event.get(), on), "cuEventRecord");
-    return event;
-  };
-  const bool captured = place.capture != 0;  // of its replays nobody knows
-  const auto flight = std::make_shared<Flight>(Flight{gpu(), captured ? nullptr : mark(), nullptr});
+
+  turn->begin();
   issue();
-  order().after(place);
-  if (captured) return;
-  flight->after = mark();
-  engine_.watch(what, timeout_ms, std::move(whom), [flight] { return flight->progress(); });
+  const std::shared_ptr<const StreamInterval> interval = turn->end();
+  if (interval == nullptr) return;
+  engine_.watch(call, timeout_ms, std::move(ranks), [interval] { return progress_of(*interval); });
 }
 
 void DeviceMultinodeTransport::barrier(
     std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
-  if (!ranks.empty() &&
-      std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); })) {
-    return CudaTransport::barrier(ranks, channel, timeout_ms, stream);
+  const bool within_machine = !ranks.empty() && std::all_of(ranks.begin(), ranks.end(),
+                                                    [&](int32_t rank) { return maps(rank); });
+  if (within_machine) {
+    ForwardingTransport::barrier(ranks, channel, timeout_ms, stream);
+  } else {
+    barrier_of_machines(ranks, timeout_ms, stream);
   }
-  settle(stream);
-  const std::vector<int32_t> all =
-      ranks.empty() ? everybody_ : std::vector<int32_t>(ranks.begin(), ranks.end());
-  const auto sent = [&](size_t) { return std::span(slot(size_), 1); };
-  const auto got = [&](size_t i) { return std::span(slot(static_cast<size_t>(all[i])), 1); };
-  in_order("barrier", timeout_ms, stream, all, [&] { trade(timeout_ms, stream, all, sent, got); });
   stats_.barriers[0].add_shared(1);
 }
 
+// Each rank exchanges a byte with each.
+void DeviceMultinodeTransport::barrier_of_machines(
+    std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream) {
+  proxy_->settle(device_, stream);
+  const std::vector<int32_t> members =
+      ranks.empty() ? all_ranks_ : std::vector<int32_t>(ranks.begin(), ranks.end());
+  const auto outgoing = [&](size_t) { return std::span(slot(size_), 1); };
+  const auto incoming = [&](size_t i) {
+    return std::span(slot(static_cast<size_t>(members[i])), 1);
+  };
+  in_order("barrier", timeout_ms, stream, members,
+      [&] { exchange(timeout_ms, stream, members, outgoing, incoming); });
+}
+
 void DeviceMultinodeTransport::finish(int channel, uint64_t timeout_ms) {
-  constexpr uint64_t kReasonMs = 2'000;  // for the engine to say why not
-  void* const stream = gpu()->stream();
+  // The engine needs so long, at most, to say why a call has not ended in time.
+  constexpr uint64_t kReasonMs = 2'000;
+  void* const stream = device_.stream();
   barrier({}, channel, timeout_ms, stream);
+
+  const Revocation& revocation = *context_.revocation;
   const bool endless = timeout_ms == Deadline::kInfinite;
   const Deadline deadline =
       endless ? Deadline::never() : Deadline::after_ms(timeout_ms + kReasonMs);
   const bool over =
-      retry_until([&] { return context().revocation->revoked() || stream_done(stream); }, deadline);
-  context().revocation->throw_if_revoked();
+      retry_until([&] { return revocation.revoked() || stream_done(stream); }, deadline);
+  revocation.throw_if_revoked();
   if (!over) throw Error(Status::timeout, "finalize: not all ranks came before the deadline");
+}
+
+// ---- calls on memory of other machines
+
+void DeviceMultinodeTransport::require_reach(int rank, const char* call) const {
+  if (!maps(rank)) proxy_->require_reach(rank, call);
+}
+
+void DeviceMultinodeTransport::take_signal(
+    const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
+  require_reach(rank, "wait_signal");
+  ForwardingTransport::take_signal(memory, rank, channel, timeout_ms, stream);
+}
+
+void DeviceMultinodeTransport::wait_signals(const MemoryView& memory,
+    std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index,
+    uint64_t* out_seen, void* stream) {
+  // The local transport refuses outputs, before anything else.
+  const bool has_outputs = out_index != nullptr || out_seen != nullptr;
+  for (const SignalWait& wait : waits) {
+    if (!has_outputs) require_reach(wait.rank, "wait_signals");
+  }
+  ForwardingTransport::wait_signals(memory, waits, any, timeout_ms, out_index, out_seen, stream);
+}
+
+void DeviceMultinodeTransport::to_remote(const char* call, const MemoryView& memory, int rank,
+    engine::Head head, std::span<const std::byte> payload, void* stream) {
+  proxy_->require_reach(rank, call);
+  head.memory = memory.id;
+  if (head.kind == kValue && head.channel == sizeof(uint32_t)) {
+    head.kind = kFill;
+    head.call = 1;
+  }
+  proxy_->issue(call, rank, head, payload.data(), payload.size(), device_, stream);
+}
+
+void DeviceMultinodeTransport::get(
+    const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+  if (maps(rank)) {
+    ForwardingTransport::get(memory, rank, offset, to, bytes, stream);
+    return;
+  }
+  const std::span room(static_cast<const std::byte*>(to), bytes);
+  const engine::Head head{.kind = kFetch, .offset = offset, .value = bytes};
+  to_remote("get", memory, rank, head, room, stream);
 }
 }  // namespace symm::multinode

@@ -1,86 +1,113 @@
-// What ranks on different machines tell each other by the
-// engine, and where in a rank's memory they may do something.
+// The messages by which ranks on different machines put, get, signal and meet, and where in a
+// rank's memory they may do so.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
 #include <unordered_map>
 
 #include "core/backend/backend.hpp"
 #include "core/engine/message_engine.hpp"
 
 namespace symm::multinode {
-// the first two of a collective: with its place in a round, or with a place of its own
+// The kinds of messages, and what they use the fields of Head for. A message without a comment on
+// `memory` and `offset` that writes or reads memory names it by these two.
 enum Kind : uint16_t {
+  // Parts of a collective: one with a place in a round, and one with a place of its own.
   kRound = 1,
   kStep,
-  kArrival,  // at a barrier: `value` times on `channel`, last for the set `call`
-  kSignal,   // `value` by the operation `call`
-  kValue,    // `value` into a word of `channel` bytes
+  // The source has come to a barrier `value` times on `channel`, the last time for the set `call`.
+  kArrival,
+  // A signal: `value` by the operation `call`.
+  kSignal,
+  // `value` goes into a word of `channel` bytes.
+  kValue,
+  // The payload is put.
   kPut,
-  kFetch,   // `value` bytes, for the answer `call`
-  kAnswer,  // `value`: 1, or 0 if the memory is not there any more
-  kAsk,     // where the rank is, and whether it has come to the barrier `value` of all on `channel`
-  // in `call`, which is `value` with `memory` elements,
-  // waits for `offset` - 1, and has come if `channel`
-  kTold,
-  // Of GPUs, where kAsk and kTold have a number, `call`, and nothing else.
-  kFill,   // `call` words of `value`
-  kTaken,  // `value` bytes of what was put or fetched
+  // `value` bytes are to be sent back, in replies that have the number `call`.
+  kFetch,
+  // The payload is what was fetched. `value`: 1, or 0 if the memory was released.
+  kFetchReply,
+  // Asks where the target is, and whether it has come to the barrier `value` of all on `channel`.
+  // Between GPUs a query has a number, `call`, and nothing else.
+  kQuery,
+  // The source is in the collective number `call`, which is the signature `value` with `memory`
+  // elements; it waits for rank `offset` - 1; and it has come to the barrier if `channel` is not 0.
+  // Between GPUs a reply has the number of its query, `call`, and nothing else.
+  kQueryReply,
+  // Between GPUs only: `call` words are filled with `value`.
+  kFill,
+  // Between GPUs only: the source has taken `value` bytes of what was put or fetched.
+  kCredit,
 };
 
 // How many times as many bytes sums have before they are rounded.
-constexpr size_t wider(DType dtype) {
+constexpr size_t widening(DType dtype) {
   return is_small_float(dtype) ? sizeof(float) / size_of(dtype) : 1;
 }
 
-constexpr size_t kMessage = size_t{1} << 20;  // at most, of what is put or fetched
-constexpr size_t kMostAddress = 2048;
+// The bytes of a message that puts or fetches, at most.
+constexpr size_t kMessage = size_t{1} << 20;
+constexpr size_t kMostAddressBytes = 2048;
 
-// Behind what a back end shares; empty where there is no engine.
+// What a rank shares of its message engine, behind what its back end shares. All zero: the process
+// has no engine.
 struct EngineShare {
   char name[64] = "";
   uint32_t address_bytes = 0;
-  std::byte address[kMostAddress] = {};
+  std::byte address[kMostAddressBytes] = {};
 
   static EngineShare of_process() {
-    EngineShare mine;
+    EngineShare share;
     const std::string engine = engine::engine_name();
     const Bytes at = engine::engine_address();
-    if (at.size() > kMostAddress) {
+    if (at.size() > kMostAddressBytes) {
       throw Error(Status::unsupported, format("%s: its address has %zu bytes, and %zu fit",
-                                           engine.c_str(), at.size(), kMostAddress));
+                                           engine.c_str(), at.size(), kMostAddressBytes));
     }
-    write_text(mine.name, engine);
-    mine.address_bytes = static_cast<uint32_t>(at.size());
-    std::copy(at.begin(), at.end(), mine.address);
-    return mine;
+
+    write_text(share.name, engine);
+    share.address_bytes = static_cast<uint32_t>(at.size());
+    std::copy(at.begin(), at.end(), share.address);
+    return share;
   }
-  std::span<const std::byte> where() const {
-    return {address, std::min<size_t>(address_bytes, kMostAddress)};
+
+  std::span<const std::byte> engine_address() const {
+    return {address, std::min<size_t>(address_bytes, kMostAddressBytes)};
   }
 };
 
-template <class Part>
-Part take_last(Message& message) {  // whose first member is a text
-  Part part;
-  std::memcpy(&part, message.body.data() + message.body.size() - sizeof part, sizeof part);
-  message.body.resize(message.body.size() - sizeof part);
-  part.name[sizeof part.name - 1] = '\0';
-  return part;
+// Takes a struct off the end of a message. Its first member, `name`, is a text, which is terminated
+// here, because another process wrote it.
+template <class Share>
+Share take_last(Message& message) {
+  Share share;
+  std::memcpy(&share, message.body.data() + message.body.size() - sizeof share, sizeof share);
+  message.body.resize(message.body.size() - sizeof share);
+  share.name[sizeof share.name - 1] = '\0';
+  return share;
 }
 
-// Those of a group, by number.
-class Memories {
+// The memories of a group, by their numbers.
+class MemoryViews {
  public:
   void add(const std::shared_ptr<const MemoryView>& memory) {
     const std::lock_guard lock(mutex_);
     views_[memory->id] = memory;
   }
+
   void remove(uint64_t id) noexcept {
     const std::lock_guard lock(mutex_);
     views_.erase(id);
   }
-  // Null if it was released here, or, `refused`, if the range does not lie in it.
+
+  // Null if the memory was released here, or, with `refused`, if the range does not lie in it.
   std::shared_ptr<const MemoryView> find(
       uint64_t id, uint64_t offset, uint64_t bytes, bool* refused) noexcept {
     const std::lock_guard lock(mutex_);
@@ -95,60 +122,70 @@ class Memories {
   std::unordered_map<uint64_t, std::weak_ptr<const MemoryView>> views_;
 };
 
-// A back end's transport, whose calls on a memory reach ranks of other machines, too:
-// what `Local` does for those of this one.
+// A transport whose calls on a memory reach ranks of other machines, too. `Local` does the calls on
+// ranks of this machine.
 template <class Local>
 class WithRemoteRanks : public Local {
  public:
   using Local::Local;
+
   void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
       void* stream) override {
     if (is_mapped(memory, rank)) {
-      return Local::send_signal(memory, rank, channel, op, value, stream);
+      Local::send_signal(memory, rank, channel, op, value, stream);
+      return;
     }
-    to_remote("signal", memory, rank,
-        {.kind = kSignal,
-            .channel = static_cast<uint16_t>(channel),
-            .value = value,
-            .call = static_cast<uint64_t>(op)},
-        {}, stream);
+    const engine::Head head{.kind = kSignal,
+        .channel = static_cast<uint16_t>(channel),
+        .value = value,
+        .call = static_cast<uint64_t>(op)};
+    to_remote("signal", memory, rank, head, {}, stream);
   }
+
   void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes,
       void* stream) override {
     if (is_mapped(memory, rank)) {
-      return Local::write_value(memory, rank, offset, value, bytes, stream);
+      Local::write_value(memory, rank, offset, value, bytes, stream);
+      return;
     }
-    const auto size = static_cast<uint16_t>(bytes);
-    to_remote("write_value", memory, rank,
-        {.kind = kValue, .channel = size, .offset = offset, .value = value}, {}, stream);
+    const engine::Head head{
+        .kind = kValue, .channel = static_cast<uint16_t>(bytes), .offset = offset, .value = value};
+    to_remote("write_value", memory, rank, head, {}, stream);
   }
+
   void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes,
       void* stream) override {
-    if (is_mapped(memory, rank)) return Local::put(memory, rank, offset, from, bytes, stream);
-    to_remote("put", memory, rank, {.kind = kPut, .offset = offset},
-        {static_cast<const std::byte*>(from), bytes}, stream);
+    if (is_mapped(memory, rank)) {
+      Local::put(memory, rank, offset, from, bytes, stream);
+      return;
+    }
+    const std::span payload(static_cast<const std::byte*>(from), bytes);
+    to_remote("put", memory, rank, {.kind = kPut, .offset = offset}, payload, stream);
   }
+
   void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
       void* stream) override {
-    if (is_mapped(memory, rank)) return Local::fill(memory, rank, offset, value, count, stream);
-    if (count != 0) {
-      to_remote("fill32", memory, rank,
-          {.kind = kFill, .offset = offset, .value = value, .call = count}, {}, stream);
+    if (is_mapped(memory, rank)) {
+      Local::fill(memory, rank, offset, value, count, stream);
+      return;
     }
+    if (count == 0) return;
+    const engine::Head head{.kind = kFill, .offset = offset, .value = value, .call = count};
+    to_remote("fill32", memory, rank, head, {}, stream);
   }
 
  private:
   static bool is_mapped(const MemoryView& memory, int rank) {
     return memory.blocks[static_cast<size_t>(rank)] != nullptr;
   }
-  // `head` lacks the memory.
-  virtual void to_remote(const char* what, const MemoryView& memory, int rank, engine::Head head,
+  // Sends a message for `memory`, which `head` does not name yet; `call` names the call in errors.
+  virtual void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, void* stream) = 0;
 };
 
-// False: the rank has left, and nothing went. Throws Error:
-// why the group was revoked, or a sentence about `what`.
+// Sends a message to a rank of another machine. False: the rank has left, and nothing was sent.
+// Throws Error: why the group was revoked, or a sentence that begins with `call`.
 bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank,
     const engine::Head& head, std::span<const std::byte> payload, LazyDeadline& deadline,
-    const char* what);
+    const char* call);
 }  // namespace symm::multinode

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/device.hpp"
 #include "core/backend/hardware.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/base/error.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
-#include "core/cuda/backend.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
 #include "core/host/control.hpp"
@@ -43,7 +43,7 @@ TransportContext with_rounds(TransportContext context) {
   return context;
 }
 
-Between between_of(const PlanValues& values) {
+Thresholds thresholds_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return values.of(BackendKind::host, key); };
   return {value("gather"), value("slices"), value("round"), static_cast<int>(value("direct")),
       static_cast<int>(value("tell"))};
@@ -61,19 +61,23 @@ struct MultinodeTransport::Fetch {
 };
 
 std::unique_ptr<Transport> open(Backend& backend, TransportContext context) {
-  if (backend.kind() == BackendKind::cuda) {
-    auto [device, values] = cuda::parts_of(backend, context.size);
-    return std::make_unique<DeviceMultinodeTransport>(
-        std::move(context), std::move(device), values);
+  if (backend.kind() == BackendKind::host) {
+    const PlanTable table = PlanTable::from_environment(BackendKind::host);
+    const PlanValues values = table.values(BackendKind::host, context.size, host::processor_name);
+    return std::make_unique<MultinodeTransport>(std::move(context), values);
   }
-  const PlanTable table = PlanTable::from_environment(BackendKind::host);
-  const PlanValues values = table.values(BackendKind::host, context.size, host::processor_name);
-  return std::make_unique<MultinodeTransport>(std::move(context), values);
+
+  std::unique_ptr<Transport> local = backend.make_transport(context);
+  IntranodeDevice* const device = local->device().intranode();
+  if (device == nullptr) {
+    throw Error(Status::unsupported, "groups of this back end are within one machine");
+  }
+  return std::make_unique<DeviceMultinodeTransport>(std::move(context), std::move(local), *device);
 }
 
 MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValues& values)
     : WithRemoteRanks(with_rounds(std::move(context)), values, this),
-      between_(between_of(values)),
+      thresholds_(thresholds_of(values)),
       local_size_(context_.machines.local_size(context_.rank)),
       taken_(static_cast<size_t>(context_.size)),
       losses_(static_cast<size_t>(context_.size)),
@@ -85,7 +89,7 @@ MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValue
   for (int rank = 0; rank < context_.size; ++rank) {
     if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
   }
-  if (context_.size > between_.tell) everybody_.clear();
+  if (context_.size > thresholds_.tell) everybody_.clear();
   mine_ = EngineShare::of_process();
   engine_ = mine_.name;
 }
@@ -100,7 +104,7 @@ OutgoingMessage MultinodeTransport::share() const {
 
 void MultinodeTransport::connect(int peer, Message message, const PeerIdentity& identity) {
   const auto theirs = take_last<EngineShare>(message);
-  if (theirs.name != engine_ || theirs.address_bytes > kMostAddress) {
+  if (theirs.name != engine_ || theirs.address_bytes > kMostAddressBytes) {
     throw Error({Status::mismatch, peer, 0,
         format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer,
             theirs.name)});
@@ -112,7 +116,7 @@ void MultinodeTransport::connect(int peer, Message message, const PeerIdentity& 
         format("rank %d has a control segment of another size: different versions of the library?",
             peer)});
   }
-  endpoint_->connect(peer, theirs.where());
+  endpoint_->connect(peer, theirs.engine_address());
 }
 
 void MultinodeTransport::let_go() noexcept {
@@ -219,7 +223,7 @@ void MultinodeTransport::get(
 
 std::byte* MultinodeTransport::place(int from, const Head& head) noexcept {
   if (head.kind == kRound || head.kind == kStep) return place_of(controls_.mine(), from, head);
-  if (head.kind == kAnswer) {
+  if (head.kind == kFetchReply) {
     const std::lock_guard lock(mutex_);
     const auto found = fetches_.find(head.call);
     return found != fetches_.end() && found->second->rank == from &&
@@ -269,15 +273,15 @@ void MultinodeTransport::arrived(int from, const Head& head) noexcept {
     }
     case kPut: landing_.erase({from, head.sequence}); return;
     case kFetch: return answer(from, head);
-    case kAnswer: {
+    case kFetchReply: {
       const std::lock_guard lock(mutex_);
       const auto found = fetches_.find(head.call);
       if (found == fetches_.end() || found->second->rank != from) return;
       found->second->found = head.value != 0;
       return publish(found->second->done, 1, {&found->second->waiter, 1});
     }
-    case kAsk: return tell(from, head);
-    case kTold: {
+    case kQuery: return tell(from, head);
+    case kQueryReply: {
       NotifyState& told = told_[static_cast<size_t>(from)];
       const std::lock_guard lock(mutex_);
       told.last = head;
@@ -291,7 +295,7 @@ void MultinodeTransport::tell(int to, const Head& question) noexcept {
   const host::Control& mine = controls_.mine();
   const auto count = static_cast<uint32_t>(question.value);
   Head head;
-  head.kind = kTold;
+  head.kind = kQueryReply;
   head.channel =
       question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
   head.offset = static_cast<uint64_t>(int64_t{controls_.waits_for(context_.rank)} + 1);
@@ -307,7 +311,7 @@ void MultinodeTransport::tell(int to, const Head& question) noexcept {
 // and all that was sent to it before has arrived.
 uint32_t MultinodeTransport::ask(int rank, int channel, uint32_t count) noexcept {
   NotifyState& told = told_[static_cast<size_t>(rank)];
-  Head head{.kind = kAsk, .channel = static_cast<uint16_t>(channel), .value = count};
+  Head head{.kind = kQuery, .channel = static_cast<uint16_t>(channel), .value = count};
   const std::lock_guard turn(asking_);
   endpoint_->dispatch(rank, head, {}, nullptr);
   return ++told.asked;
@@ -379,7 +383,7 @@ void MultinodeTransport::await_everybody(int channel, uint32_t count, LazyDeadli
 void MultinodeTransport::answer(int from, const Head& head) noexcept {
   bool refused = false;
   const auto view = memories_.find(head.memory, head.offset, head.value, &refused);
-  Head reply{.kind = kAnswer, .call = head.call};
+  Head reply{.kind = kFetchReply, .call = head.call};
   if (!view) return endpoint_->answer(from, reply, {}, nullptr);
   reply.value = 1;
   const std::byte* const at = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;

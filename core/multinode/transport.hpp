@@ -18,7 +18,7 @@ namespace symm::multinode {
 std::unique_ptr<Transport> open(Backend& backend, TransportContext context);
 
 // Where one algorithm gives way to the next: values of the plan table.
-struct Between {
+struct Thresholds {
   size_t gather, slices, round;  // bytes
   int direct, tell;
 };
@@ -117,7 +117,7 @@ class MultinodeTransport final : private host::RemoteRanks,
 
   std::string engine_;
   EngineShare mine_;
-  const Between between_;
+  const Thresholds thresholds_;
   const int local_size_;
   std::vector<int32_t> firsts_;  // ranks of the machines
   bool in_line_;                 // each machine's ranks are consecutive, and equally many
@@ -127,7 +127,7 @@ class MultinodeTransport final : private host::RemoteRanks,
   std::vector<uint32_t> taken_;  // messages of collectives, by source
   std::mutex asking_;
   std::mutex mutex_;  // never held while the message engine is called
-  Memories memories_;
+  MemoryViews memories_;
   std::unordered_map<uint64_t, Fetch*> fetches_;
   uint64_t next_fetch_ = 0;
   struct PeerLoss {

@@ -198,6 +198,7 @@ ROOMS = (
 # Rooms that do not know each other, though one stands before the other.
 STRANGERS = {
     ("core/cuda", "core/host"),
+    ("core/multinode", "core/cuda"),
     ("core/ipc", "core/host"),
     ("core/ipc", "core/cuda"),
     ("core/group", "core/host"),

@@ -90,10 +90,12 @@ CASES = [
         "layers",
         {
             "core/cuda/plan.cpp": '#include "core/host/control.hpp"\n',
+            "core/multinode/proxy.cpp": '#include "core/cuda/driver.hpp"\n',
             "tools/main.cpp": '#include "core/base/log.hpp"\n',
         },
         [
             "core/cuda/plan.cpp:1: core/cuda and core/host do not know each other",
+            "core/multinode/proxy.cpp:1: core/multinode and core/cuda do not know each other",
             "tools/main.cpp:1: tools and core/base do not know each other",
         ],
     ),

@@ -1,0 +1,283 @@
+#include "core/cuda/intranode_device.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/backend/device.hpp"
+#include "core/base/error.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_order.hpp"
+#include "core/cuda/stream_uses.hpp"
+#include "core/cuda/transport.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/cuda/args.hpp"
+
+namespace symm::cuda {
+namespace {
+static_assert(kPackBytes == kPack, "what a thread of a kernel moves at a time");
+
+// Barriers of a machine's ranks use the last channel, as copy engines do: groups have no barriers
+// of their own on it.
+constexpr int kMachineChannel = kBarrierChannels - 1;
+
+class CudaPinnedStream final : public PinnedStream {
+ public:
+  CudaPinnedStream(std::shared_ptr<Device> device, size_t bytes)
+      : device_(std::move(device)), driver_(device_->driver()) {
+    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+    try {
+      open(bytes);
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+
+  ~CudaPinnedStream() override { release(); }
+
+  std::byte* host() const noexcept override { return host_; }
+  DeviceAddress address() const noexcept override { return address_; }
+
+  void run_attached(const std::function<void()>& work) const override {
+    const ContextGuard current(*device_, std::nothrow);
+    work();
+  }
+
+  void copy(const void* to, const void* from, size_t bytes) override {
+    driver_.require(
+        driver_.cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_), "cuMemcpyAsync");
+  }
+
+  void fill32(const void* to, uint32_t value, size_t count) override {
+    driver_.require(
+        driver_.cuMemsetD32Async(address_of(to), value, count, stream_), "cuMemsetD32Async");
+  }
+
+  void store64(const void* to, uint64_t value) override {
+    driver_.require(
+        driver_.cuStreamWriteValue64(stream_, address_of(to), value, 0), "cuStreamWriteValue64");
+  }
+
+  bool has_ended() noexcept override {
+    result_ = driver_.cuStreamQuery(stream_);
+    return result_ != CUDA_ERROR_NOT_READY;
+  }
+
+  void check() const override { driver_.require(result_, "cuStreamQuery"); }
+
+ private:
+  void open(size_t bytes) {
+    void* host = nullptr;
+    driver_.require(
+        driver_.cuMemHostAlloc(&host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+        "cuMemHostAlloc");
+    host_ = static_cast<std::byte*>(host);
+    driver_.require(
+        driver_.cuMemHostGetDevicePointer(&address_, host, 0), "cuMemHostGetDevicePointer");
+    driver_.require(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  }
+
+  // A stream of the caller may still be about to write a word.
+  void release() noexcept {
+    device_->defer([&driver = driver_, host = host_, stream = stream_] {
+      if (stream != nullptr) driver.cuStreamDestroy(stream);
+      if (host != nullptr) driver.cuMemFreeHost(host);
+    });
+  }
+
+  const std::shared_ptr<Device> device_;
+  const Driver& driver_;
+  std::byte* host_ = nullptr;
+  CUdeviceptr address_ = 0;
+  CUstream stream_ = nullptr;
+  // What the last has_ended() was told.
+  CUresult result_ = CUDA_SUCCESS;
+};
+
+class EventInterval final : public StreamInterval {
+ public:
+  EventInterval(std::shared_ptr<Device> device, Event before)
+      : device_(std::move(device)), before_(std::move(before)) {}
+
+  ~EventInterval() override {
+    const ContextGuard current(*device_, std::nothrow);
+    before_.reset();
+    after_.reset();
+  }
+
+  void end_with(Event after) noexcept { after_ = std::move(after); }
+
+  State state() const override {
+    try {
+      const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+      if (device_->uses().is_over(after_)) return State::over;
+      return device_->uses().is_over(before_) ? State::runs : State::waits;
+    } catch (const Error&) {
+      // Without the context nothing runs.
+      return State::over;
+    }
+  }
+
+ private:
+  const std::shared_ptr<Device> device_;
+  Event before_;
+  Event after_;
+};
+
+class StreamOrderTurn final : public IssueTurn {
+ public:
+  StreamOrderTurn(std::shared_ptr<Device> device, StreamOrder& order, const char* what,
+      uint64_t timeout_ms, CUstream stream)
+      : device_(std::move(device)),
+        order_(order),
+        stream_(stream),
+        current_(*device_),
+        turn_(order.turn(), timeout_ms, what) {}
+
+  void begin() override {
+    place_ = order_.before(stream_);
+    if (place_.capture == 0) interval_ = std::make_shared<EventInterval>(device_, mark());
+  }
+
+  std::shared_ptr<const StreamInterval> end() override {
+    order_.after(place_);
+    if (interval_) interval_->end_with(mark());
+    return std::move(interval_);
+  }
+
+ private:
+  Event mark() const {
+    Event event = device_->uses().make_event();
+    device_->driver().require(
+        device_->driver().cuEventRecord(event.get(), stream_), "cuEventRecord");
+    return event;
+  }
+
+  const std::shared_ptr<Device> device_;
+  StreamOrder& order_;
+  const CUstream stream_;
+  const ContextGuard current_;
+  const TimedLock turn_;
+  StreamOrder::Place place_{};
+  std::shared_ptr<EventInterval> interval_;
+};
+}  // namespace
+
+IntranodeDevice* CudaTransport::intranode() {
+  if (!intranode_) intranode_ = std::make_unique<CudaIntranodeDevice>(*this);
+  return intranode_.get();
+}
+
+// ---- the device
+
+void CudaIntranodeDevice::run_attached(const std::function<void()>& work) const {
+  const ContextGuard current(*gpu(), ContextGuard::Capture::relaxed);
+  work();
+}
+
+bool CudaIntranodeDevice::is_captured(void* stream) const {
+  const ContextGuard current(*gpu());
+  return gpu()->uses().capture_of(stream_of(stream)) != 0;
+}
+
+std::unique_ptr<PinnedStream> CudaIntranodeDevice::open_pinned_stream(size_t bytes) const {
+  return std::make_unique<CudaPinnedStream>(gpu(), bytes);
+}
+
+// ---- the order of streams
+
+std::unique_ptr<IssueTurn> CudaIntranodeDevice::take_turn(
+    const char* what, uint64_t timeout_ms, void* stream) {
+  return std::make_unique<StreamOrderTurn>(
+      gpu(), transport_.order(), what, timeout_ms, stream_of(stream));
+}
+
+// Kernels store and wait: they hold up the copies of other streams only where work of their own
+// waits behind them.
+void CudaIntranodeDevice::issue_store(DeviceAddress word, uint64_t value, void* stream) {
+  transport_.write_word(word, value, WriteKind::store64, stream);
+}
+
+void CudaIntranodeDevice::issue_wait(DeviceAddress word, uint64_t value, void* stream) {
+  const WordWait wait{word, value, -1, 0, Compare::ge, sizeof value};
+  transport_.wait_word(Deadline::kInfinite, Operation::wait_value, 0, wait, stream);
+}
+
+// ---- steps of collectives
+
+void CudaIntranodeDevice::issue_barrier(
+    std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream) {
+  transport_.launch_barrier(ranks, kMachineChannel, timeout_ms, stream);
+}
+
+void CudaIntranodeDevice::combine(const CollectiveCall& call, const CombineStep& step) {
+  CombineArgs args{transport_.arguments_of(call), static_cast<int32_t>(step.operands.size()),
+      step.unrounded ? 1 : 0, address_of(step.before)};
+  std::transform(step.operands.begin(), step.operands.end(), args.call.send_block, address_of);
+  args.call.op = static_cast<int32_t>(step.op);
+  args.call.recv = address_of(step.to);
+  args.call.unit = step.bytes;
+
+  const Kernels& kernels = transport_.kernels();
+  kernels.launch_over(
+      step.bytes, kernels.find("symm_combine"), static_cast<CUstream>(call.stream), args);
+}
+
+void CudaIntranodeDevice::record_call(
+    const CollectiveCall& call, size_t count, std::byte* records) {
+  launch_comparison(call, count, records, true);
+}
+
+void CudaIntranodeDevice::compare_calls(
+    const CollectiveCall& call, size_t count, std::byte* records) {
+  launch_comparison(call, count, records, false);
+}
+
+void CudaIntranodeDevice::launch_comparison(
+    const CollectiveCall& call, size_t count, std::byte* records, bool stores) const {
+  ComparisonArgs args{transport_.arguments_of(call).comm, call.packed(), count, address_of(records),
+      stores ? 1U : 0U};
+  const Kernels& kernels = transport_.kernels();
+  kernels.launch(kernels.find("symm_compare"), {1, 32, stream_of(call.stream)}, args);
+}
+
+void CudaIntranodeDevice::pack_pieces(const CollectiveCall& call, const PieceSlots& slots) {
+  launch_stage(call, slots, false);
+}
+
+void CudaIntranodeDevice::unpack_pieces(const CollectiveCall& call, const PieceSlots& slots) {
+  launch_stage(call, slots, true);
+}
+
+void CudaIntranodeDevice::launch_stage(
+    const CollectiveCall& call, const PieceSlots& slots, bool unpacks) const {
+  StageArgs args{transport_.pieces_of(call), address_of(slots.slots), slots.slot_bytes, slots.at,
+      unpacks ? 1U : 0U};
+  const auto size = static_cast<size_t>(transport_.context().size);
+  const Kernels& kernels = transport_.kernels();
+  kernels.launch_over(
+      slots.slot_bytes * size, kernels.find("symm_stage"), stream_of(call.stream), args);
+}
+
+// ---- composed calls
+
+CollectiveCall CudaIntranodeDevice::plain_call(const CollectiveCall& call) const {
+  if (call.scaling) return transport_.scaled(call).plain_call();
+  return call.norm != nullptr ? transport_.rows_of(call).plain_call() : call;
+}
+
+std::string CudaIntranodeDevice::reason_prefix(const CollectiveCall& call) const {
+  return call.scaling ? transport_.scaled(call).why() : std::string();
+}
+}  // namespace symm::cuda
