@@ -1,6 +1,6 @@
-// What host and device code of the CUDA back end share: the
-// layout of a rank's control block, and the arguments of the
-// kernels. Plain data only; both compilers see the same bytes.
+// What host and device code of the CUDA back end share: the layout of a rank's control block,
+// and the arguments of the kernels. Plain data only, so both compilers see the same bytes.
+// Addresses are uint64_t, and 0 means that there is none.
 #pragma once
 
 #include <cstddef>
@@ -10,97 +10,131 @@
 
 namespace symm::cuda {
 inline constexpr int kMaxRanks = 16;
-// of a push or LL kernel; each has an epoch of its own
+// Blocks of a push or LL kernel; each has an epoch of its own.
 inline constexpr int kMaxBlocks = 256;
-// of the pipeline: blocks that keep step with one of each other rank
+// Blocks of the pipeline, each of which keeps step with one block of each other rank.
 inline constexpr int kMaxWorkGroups = 128;
-// of a kernel of pieces that wait for those of other ranks
+// Blocks of pieces.cu that wait for those of other ranks.
 inline constexpr int kPiecesBlocks = 42;
-inline constexpr int kMultimemBlocks = 32;    // of a multimem kernel
-inline constexpr int kBarrierChannels = 258;  // at least one more than groups have channels
-inline constexpr uint32_t kPieceSlots = 3;    // pieces of one of its work groups under way
-// chunks of one block of pieces.cu; a power of two, so that counters may wrap
+inline constexpr int kMultimemBlocks = 32;
+// At least one more than groups have channels.
+inline constexpr int kBarrierChannels = 258;
+// Chunks of the pipeline that a work group has under way.
+inline constexpr uint32_t kChunkSlots = 3;
+// Slots that one block of pieces.cu has for each other rank; a power of two, so that counters
+// may wrap.
 inline constexpr uint32_t kSlots = 4;
-inline constexpr uint32_t kPack = 16;     // bytes that one thread moves at a time
-inline constexpr uint32_t kLlPacks = 32;  // LL places packs by so many (ll.cuh)
+// Bytes that one thread moves at a time.
+inline constexpr uint32_t kPack = 16;
+// LL places packs by so many (ll.cuh).
+inline constexpr uint32_t kLlPacks = 32;
 inline constexpr uint32_t kWarp = 32;
-// bytes that a warp sends to one rank at a time, and with their marks (marked.cu)
+// Bytes of a tile, which a warp of marked.cu sends to one rank at a time, and of the cells of a
+// tile, which hold the marks too.
 inline constexpr uint32_t kMarkedTile = 2048;
-// threads of its largest block, of which none are kept for tokens
-inline constexpr int kMarkedBlock = 512;
-// of a copy by the engine of a multiprocessor (bulk.cuh), ...
-inline constexpr uint32_t kBulkBytes = 24576;
-inline constexpr uint32_t kBulkStages = 4;  // ... of which a block has so many under way,
-inline constexpr uint32_t kBulkShared = kBulkStages * kBulkBytes + 128;  // in so much shared memory
 inline constexpr uint32_t kMarkedCells = kMarkedTile + kMarkedTile / kPack;
+// Threads of the largest block of marked.cu, of which none is kept for tokens.
+inline constexpr int kMarkedBlock = 512;
+// Copies by the engine of a multiprocessor (bulk.cuh): bytes of one copy, how many of them a
+// block has under way, and the shared memory that these take.
+inline constexpr uint32_t kBulkBytes = 24576;
+inline constexpr uint32_t kBulkStages = 4;
+inline constexpr uint32_t kBulkShared = kBulkStages * kBulkBytes + 128;
 
-// The words of a control block. Only `from_peers` is written by other ranks, each word
-// by one of them, and every word there only grows. The rest is this rank's own: kernels
-// advance it, so that a captured graph can be replayed.
+// The words of a control block. Only `from_peers` is written by other ranks, each word by one
+// of them, and every word there only grows. The rest is this rank's own: kernels advance it, so
+// that a captured graph can be replayed.
 struct ControlWords {
-  // Set by the host, and by a kernel that gives up: who
-  // waits leaves when it looks here, after a thousand polls.
+  // Set by the host, and by a kernel that gives up. A kernel that waits looks here after every
+  // thousand polls, and leaves if it is set.
   uint32_t abort;
-  uint32_t departed;  // bit r: rank r has left
-  uint32_t failed;    // elects the thread that writes the error record
+  // Bit r: rank r has left.
+  uint32_t departed;
+  // Elects the thread that writes the error record.
+  uint32_t failed;
   uint32_t check_epoch;
-  // Likewise, of any group that works in these stages: a late rank may still store
-  // there what was meant for a kernel that gave up, so no other goes there any more.
+  // Set like `abort`, for all groups that work in these stages. A late rank may still store
+  // there what was meant for a kernel that gave up, so no kernel uses the stages any more.
   uint32_t spoilt;
 
-  // calls of LL and push kernels so far, a copy for each block
+  // Calls of LL and push kernels so far, one copy for each block.
   uint32_t epoch[kMaxBlocks];
-  uint32_t pipeline_calls[kMaxWorkGroups];  // so far, of each work group, ...
-  uint32_t pipeline_steps[kMaxWorkGroups];  // ... and steps in all of them
-  // arrivals of each rank that a barrier waits for or has waited for
+  // Calls of each work group of the pipeline so far, and steps in all of them.
+  uint32_t pipeline_calls[kMaxWorkGroups];
+  uint32_t pipeline_steps[kMaxWorkGroups];
+  // Arrivals of each rank that a barrier waits for or has waited for.
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
-  // Of kernels of pieces: calls so far; chunks that went
-  // through slots so far, to each rank and from it.
+  // Of each block of pieces.cu: calls so far, and the chunks that went through slots so far, to
+  // each rank and from it.
   uint32_t calls[kPiecesBlocks];
   uint32_t pushed[kPiecesBlocks][kMaxRanks];
   uint32_t taken[kPiecesBlocks][kMaxRanks];
-  // times that each block of multimem kernels has met those of the other ranks
+  // How often each block of multimem kernels has met those of the other ranks.
   uint32_t multimem_met[kMultimemBlocks];
 
   struct FromPeers {
     uint32_t barrier[kBarrierChannels][kMaxRanks];
-    // of the pipeline, by work group and source, that the source has done
+    // Steps of the pipeline that the source has done, by work group and source.
     uint32_t steps[kMaxWorkGroups][kMaxRanks];
-    // What the source says of the call: what must agree, and where
-    // its recv lies, the number of the memory, 0 for private memory,
-    // and bytes from the start of its block. Each word is beside the
-    // number of the call, so that it is whole when that is there.
+
+    // What the source says of a call of the pipeline. `detail` and `count` must agree on all
+    // ranks. Its recv lies `recv_offset` bytes from the start of its block of memory
+    // `recv_memory`, which is 0 for private memory.
     struct PeerAnnouncement {
-      uint64_t detail, count;
-      uint64_t recv_memory, recv_offset;
+      uint64_t detail;
+      uint64_t count;
+      uint64_t recv_memory;
+      uint64_t recv_offset;
     };
-    struct alignas(16) ToldCells {
+    // Each word of an announcement lies beside the number of its call, so the word is whole
+    // when that number is there.
+    struct alignas(16) AnnouncementCells {
       uint32_t cell[sizeof(PeerAnnouncement) / 8][4];
-    } told[kMaxWorkGroups][kMaxRanks];
-    // Kernels of pieces, by block and source.
-    struct Pieces {
-      uint32_t posted[kPiecesBlocks][kMaxRanks];  // the call whose entry is here
-      // and in which the source has read this rank's, and stored what it could
-      uint32_t finished[kPiecesBlocks][kMaxRanks];
-      uint32_t pushed[kPiecesBlocks][kMaxRanks];  // chunks that are, or were, in slots here
-      // and of this rank's there that the source is done with
-      uint32_t taken[kPiecesBlocks][kMaxRanks];
-      struct Entry {
-        uint64_t memory, offset;  // as in PeerAnnouncement, where the piece from this rank belongs
-        uint64_t bytes;           // of the piece
-        uint64_t row_bytes, row_stride;
-        uint64_t detail, count;
-      } entry[kPiecesBlocks][kMaxRanks];
-    } pieces;
-    // Of multimem kernels, by block and source: how often the source has come to where
-    // blocks meet; what must agree, and where its operands lie.
-    uint32_t met[kMultimemBlocks][kMaxRanks];
-    struct Place {
-      uint64_t detail, count;
-      uint64_t send_memory, send_offset, recv_memory, recv_offset;
     };
-    Place place[kMultimemBlocks][kMaxRanks];
-    struct Check {  // flag in data, by parity of the call
+    AnnouncementCells announced[kMaxWorkGroups][kMaxRanks];
+
+    // Words of pieces.cu, by block and source.
+    struct Pieces {
+      // The call whose destination is here.
+      uint32_t posted[kPiecesBlocks][kMaxRanks];
+      // The call in which the source has read this rank's destination and has stored straight
+      // into recv what it could.
+      uint32_t finished[kPiecesBlocks][kMaxRanks];
+      // Chunks that are, or were, in slots here.
+      uint32_t pushed[kPiecesBlocks][kMaxRanks];
+      // Chunks of this rank, in slots of the source, that the source is done with.
+      uint32_t taken[kPiecesBlocks][kMaxRanks];
+
+      // Where the source expects the piece of this rank: `offset` bytes from the start of its
+      // block of `memory`, which is 0 for private memory, in rows, `bytes` in all. `detail` and
+      // `count` must agree on all ranks.
+      struct Destination {
+        uint64_t memory;
+        uint64_t offset;
+        uint64_t bytes;
+        uint64_t row_bytes;
+        uint64_t row_stride;
+        uint64_t detail;
+        uint64_t count;
+      };
+      Destination destination[kPiecesBlocks][kMaxRanks];
+    } pieces;
+
+    // Words of multimem kernels, by block and source: how often the source has come to where
+    // blocks meet; and what must agree, with where its operands lie.
+    uint32_t met[kMultimemBlocks][kMaxRanks];
+    struct MultimemOperands {
+      uint64_t detail;
+      uint64_t count;
+      uint64_t send_memory;
+      uint64_t send_offset;
+      uint64_t recv_memory;
+      uint64_t recv_offset;
+    };
+    MultimemOperands operands[kMultimemBlocks][kMaxRanks];
+
+    // Words of symm_check, which carry their flag with them, by the parity of the call.
+    struct Check {
       uint64_t word[8];
     } check[2][kMaxRanks];
   } from_peers;
@@ -114,43 +148,53 @@ enum class WaitError : uint32_t {
   mismatch = 3,
   unknown_memory = 4,
   other_place = 5,
-  aborted = 6,  // by somebody else, who has said why
+  aborted = 6,  // another kernel gave up, and has said why
   other_length = 7,
   beyond_capacity = 8,
   spoilt = 9
 };
 
-// In host memory that the device can write. `state` becomes 1 after the rest was written.
+// Lies in host memory that the device can write. `state` becomes 1 after the rest was written.
 struct ErrorRecord {
   uint32_t state;
+  // WaitError.
   uint32_t trouble;
-  uint32_t operation;  // Operation
+  // Operation, or the number of a collective.
+  uint32_t operation;
   int32_t peer;
-  uint32_t channel;  // of a barrier or signal; block or work group of a collective
+  // The channel of a barrier or signal; the block or work group of a collective.
+  uint32_t channel;
   uint32_t expected;
   uint32_t seen;
   uint32_t reserved;
-  // Of a mismatch; of a wait for words: Compare, value, address of the word, what it
-  // was; of another length, where `expected` is 1 if it is that of rows: elements that
-  // I send, -, that the peer expects, -; of a block of rank `peer`, of send or where
-  // `expected` is 1 of recv, beyond capacity: elements, capacity, where it begins, -.
-  uint64_t my_detail, my_count, peer_detail, peer_count;
+  // By `trouble`:
+  // - a mismatch: `detail` and `count` of both ranks;
+  // - a wait for a word: Compare, the value, the address of the word, and what the word was;
+  // - other_length: elements that this rank sends, -, that the peer expects, -; if `expected` is
+  //   1, those of rows; if it is 2, elements that the peer sends, -, that this rank expects, -;
+  // - beyond_capacity: elements, the capacity, where the block begins, -; of the block of rank
+  //   `peer`, in recv if `expected` is 1, else in send.
+  uint64_t my_detail;
+  uint64_t my_count;
+  uint64_t peer_detail;
+  uint64_t peer_count;
 };
 
-// What was under way, for messages: a collective's number, or one of these.
+// What was under way, for messages: the number of a collective, or one of these.
 enum class Operation : uint32_t { barrier = 16, wait_signal = 17, wait_value = 18 };
 
-// A memory of the group in this rank's table, which the
-// pipeline searches for the memories that peers name.
+// A memory of the group in this rank's table, which kernels search for the memories that peers
+// name.
 struct MemoryEntry {
-  uint64_t id;  // 0: free
+  // 0: the entry is free.
+  uint64_t id;
   uint64_t bytes;
   uint64_t block[kMaxRanks];
 };
 inline constexpr int kMaxMemories = 256;
 
-// A rank has slots of the others only; which of them
-// `source` stores to. `kRanks`: at most so many.
+// The slot of rank `owner` into which `source` stores: a rank has slots for the others only. A
+// group has at most `kRanks` ranks.
 template <int kRanks>
 SYMM_HOST_DEVICE constexpr uint64_t slot_among(int owner, int source) {
   return kRanks == 2 ? 0 : static_cast<uint64_t>(source > owner ? source - 1 : source);
@@ -160,30 +204,44 @@ SYMM_HOST_DEVICE constexpr uint64_t slot_among(int owner, int source) {
 struct DeviceComm {
   int32_t rank;
   int32_t size;
-  uint64_t timeout_ns;          // UINT64_MAX: never
-  uint64_t record;              // ErrorRecord*
-  uint64_t control[kMaxRanks];  // every rank's control block; the words come first
-  // and that which has its stages: the same, or that of a group which lends them
+  // UINT64_MAX: there is no deadline.
+  uint64_t timeout_ns;
+  // ErrorRecord*.
+  uint64_t record;
+  // Every rank's control block, which begins with its ControlWords.
+  uint64_t control[kMaxRanks];
+  // Every rank's control block that has its stages: `control`, or the blocks of a group that
+  // lends its stages.
   uint64_t stages[kMaxRanks];
   // Offsets in the control block, and sizes of the slots there. Equal on all ranks.
-  uint64_t ll, ll_slot;  // ll[parity][source]
-  // The same memory: one_shot[parity][source], two_shot[parity][first, second][source],
-  // of the other ranks (slot_among()).
-  uint64_t one_shot, one_shot_slot, two_shot, two_shot_slot;
-  // first and second: stage[work group][slot][source], of the other ranks; bytes of a chunk
-  uint64_t stage[2], stage_slot;
-  uint64_t memories;  // MemoryEntry*, this rank's own table
+  // ll[parity][source].
+  uint64_t ll;
+  uint64_t ll_slot;
+  // One shot and two shots use the same memory: one_shot[parity][source] and
+  // two_shot[parity][first, second][source], for the other ranks (slot_among()).
+  uint64_t one_shot;
+  uint64_t one_shot_slot;
+  uint64_t two_shot;
+  uint64_t two_shot_slot;
+  // The first and the second stage, stage[work group][slot][source], for the other ranks; and
+  // the bytes of a slot of pieces.cu there.
+  uint64_t stage[2];
+  uint64_t stage_slot;
+  // MemoryEntry*, this rank's own table.
+  uint64_t memories;
   int32_t memory_count;
-  uint32_t operation;  // Operation or collective
+  // Operation, or the number of a collective.
+  uint32_t operation;
 };
 
 struct BarrierArgs {
   DeviceComm comm;
-  uint32_t ranks;  // bit r: rank r takes part
+  // Bit r: rank r takes part.
+  uint32_t ranks;
   uint32_t channel;
 };
 
-// What a word is to become: add to it, or store all 8 or the low 4 bytes of it.
+// What happens to a word: a value is added to it, or stored to all 8 or the low 4 bytes of it.
 enum class WriteKind : uint32_t { add = 0, store64 = 1, store32 = 2 };
 struct WriteArgs {
   uint64_t word;
@@ -191,18 +249,21 @@ struct WriteArgs {
   WriteKind kind;
 };
 
-// A word of this rank that is waited for, until it compares with `value` as said.
+// A word of this rank that is waited for until it compares with `value` as `compare` says.
 struct WordWait {
   uint64_t word;
   uint64_t value;
-  int32_t peer;  // who writes it; -1: nobody in particular
+  // The rank that writes it; -1: no rank in particular.
+  int32_t peer;
   uint32_t channel;
   Compare compare;
-  uint32_t bytes;  // of the word, 4 or 8
+  // Bytes of the word, 4 or 8.
+  uint32_t bytes;
 };
 struct WaitWordArgs {
   DeviceComm comm;
-  // not 0: the word counts signals, and this one counts those taken; one more is to be
+  // Not 0: the word of `wait` counts signals, the word at this address those that were taken,
+  // and one signal more is to be taken.
   uint64_t taken;
   WordWait wait;
 };
@@ -210,108 +271,156 @@ inline constexpr uint32_t kMaxWaits = 64;
 struct WaitWordsArgs {
   DeviceComm comm;
   uint32_t count;
-  uint32_t any;  // 0: all
+  // 1: one of the words is enough; 0: all are waited for.
+  uint32_t any;
   WordWait wait[kMaxWaits];
 };
 static_assert(sizeof(WaitWordsArgs) <= 4096, "what a kernel's arguments may be");
 
 struct CheckArgs {
   DeviceComm comm;
-  uint64_t detail, count;
-  uint64_t memory, offset;  // of recv, where all have to lie alike; else 0
+  uint64_t detail;
+  uint64_t count;
+  // Where recv lies, if it has to lie alike on all ranks; else 0.
+  uint64_t memory;
+  uint64_t offset;
 };
 
-// Calls of all ranks, {detail, count} by rank, at `said`:
-// tell this rank's there, or compare all with it.
+// The calls of all ranks, {detail, count} by rank, at `said`.
 struct ComparisonArgs {
   DeviceComm comm;
-  uint64_t detail, count, said;
+  uint64_t detail;
+  uint64_t count;
+  uint64_t said;
+  // 1: store this rank's call there; 0: compare all calls with it.
   uint32_t tells;
 };
 
-// As Conversion of kernels/scaled_call.hpp. The
-// factor is at `pointer`, an f32, unless that is 0.
+// A Conversion (kernels/scaled_call.hpp). The factor is the f32 at `pointer`, or `factor` if
+// that is 0.
 struct ConvertArgs {
-  uint64_t from, to;
-  uint64_t count, blocks, stride;
+  uint64_t from;
+  uint64_t to;
+  uint64_t count;
+  uint64_t blocks;
+  uint64_t stride;
   uint64_t pointer;
   double factor;
-  int32_t from_dtype, to_dtype;
+  int32_t from_dtype;
+  int32_t to_dtype;
 };
 
 // A collective. `unit` is count * element size.
 struct CollectiveArgs {
   DeviceComm comm;
-  uint64_t send, recv;
+  uint64_t send;
+  uint64_t recv;
   uint64_t unit;
   int32_t collective;
   int32_t dtype;
   int32_t op;
   int32_t root;
-  // The pipeline's.
-  uint64_t send_memory, send_offset, recv_memory, recv_offset;  // as in Place
-  uint64_t detail, count;
-  // Of the memories of my operands, where they are mapped
-  // here: most often those of the others are in the same.
+  // For the pipeline, and for multimem kernels: the memories that operands lie in, 0 for private
+  // memory, and the offsets there.
+  uint64_t send_memory;
+  uint64_t send_offset;
+  uint64_t recv_memory;
+  uint64_t recv_offset;
+  uint64_t detail;
+  uint64_t count;
+  // The bytes of recv's memory, and where the memories of this rank's operands are mapped here,
+  // by rank: the operands of the others are most often in the same memories.
   uint64_t recv_bytes;
-  uint64_t send_block[kMaxRanks], recv_block[kMaxRanks];
-  uint64_t tile;        // bytes of a piece of what a rank owns
-  uint64_t tiles;       // pieces of a work group's part of that
-  int32_t work_groups;  // of pieces.cu
-  int32_t movers;       // of pipeline_move.cu: blocks that copy in bulk; 0: none can
-  int32_t direct;       // 1: the root of a broadcast sends everything to everybody itself
-  int32_t spares_root;  // 1: the root owns nothing
-  int32_t copies_out;   // 1: recv is private memory, and results are brought there from scratch
-  // The multimem kernels': addresses through which all
-  // ranks' operands are reached; recv's of two shots only.
-  uint64_t send_multicast, recv_multicast;
+  uint64_t send_block[kMaxRanks];
+  uint64_t recv_block[kMaxRanks];
+  // Bytes of a chunk of what a rank owns, and chunks of a work group's part of that.
+  uint64_t tile;
+  uint64_t tiles;
+  // Blocks of pieces.cu that wait for those of other ranks.
+  int32_t work_groups;
+  // Blocks of pipeline_move.cu that copy in bulk; 0: none can.
+  int32_t movers;
+  // 1: the root of a broadcast sends everything to everybody itself.
+  int32_t direct;
+  // 1: the root owns nothing.
+  int32_t spares_root;
+  // 1: recv is private memory, and results are brought there from scratch.
+  int32_t copies_out;
+  // For multimem kernels: addresses by which all ranks' operands are reached; recv's for two
+  // shots only.
+  uint64_t send_multicast;
+  uint64_t recv_multicast;
 };
 
-// An all-reduce of rows with RMSNorm (kernels/rmsnorm.hpp),
-// or RMSNorm alone of `call.send`, which is summed already.
-// Addresses, 0: none. The kernel keeps a row in registers.
-inline constexpr uint32_t kRowPacks = 2;  // of a thread
-inline constexpr int kRowThreads = 1024;  // at most, of all blocks that have a row
+// A kernel of RMSNorm keeps a row in registers: so many packs of it in each thread, and so many
+// threads, at most, in all blocks that have a row.
+inline constexpr uint32_t kRowPacks = 2;
+inline constexpr int kRowThreads = 1024;
+// An all-reduce of rows with RMSNorm (kernels/rmsnorm.hpp), or RMSNorm alone of `call.send`,
+// which is summed already. `call.unit` is that of all rows.
 struct RmsNormArgs {
-  CollectiveArgs call;  // `unit` is that of all rows
-  uint64_t residual_in, residual_out, norm_out, weight, quant_out, scale_in, scale_out;
-  uint32_t rows, hidden;
-  float epsilon, weight_offset;
+  CollectiveArgs call;
+  uint64_t residual_in;
+  uint64_t residual_out;
+  uint64_t norm_out;
+  uint64_t weight;
+  uint64_t quant_out;
+  uint64_t scale_in;
+  uint64_t scale_out;
+  uint32_t rows;
+  uint32_t hidden;
+  float epsilon;
+  float weight_offset;
   int32_t weight_dtype;
   int32_t scale_kind;
 };
 static_assert(sizeof(RmsNormArgs) <= 4096, "what a kernel's arguments may be");
 
-// Operands that lie at call.send_block, by rank, combined; floats from the sums of
-// ranks before them on, or of so many that others go on from there.
+// Operands that lie at call.send_block, by rank, are combined. Sums of floats may start from
+// those of the ranks before them, or be left for others to go on from. An average is that of
+// call.comm.size ranks.
 struct CombineArgs {
-  CollectiveArgs call;  // an average is that of call.comm.size ranks
-  int32_t operands;     // 0: a launch to make it ready
-  int32_t unrounded;    // 1: what is stored is as wide as it is added
-  uint64_t before;      // such sums, or 0
+  CollectiveArgs call;
+  // 0: a launch that makes the kernel ready.
+  int32_t operands;
+  // 1: sums are stored as wide as they are added.
+  int32_t unrounded;
+  // Such sums, with which to begin.
+  uint64_t before;
 };
 
-// A collective in pieces (kernels/pieces.hpp), of which `call` has no `unit` and
-// nothing of tiles; its recv_memory is 0, too, where nobody may store into recv.
+// A collective in pieces (kernels/pieces.hpp). `call` has no `unit` and no tiles, and its
+// recv_memory is 0, too, where no rank may store into recv.
 struct PiecesArgs {
   CollectiveArgs call;
   struct Range {
-    uint64_t at, bytes;
-  } send[kMaxRanks], recv[kMaxRanks];
-  uint64_t row_bytes, row_stride;
-  // of send and recv in device memory, instead of ranges, where `counts` is not 0; in elements
+    uint64_t at;
+    uint64_t bytes;
+  };
+  Range send[kMaxRanks];
+  Range recv[kMaxRanks];
+  uint64_t row_bytes;
+  uint64_t row_stride;
+  // For send and for recv: where the device reads the lengths and places of pieces, in elements,
+  // if `counts` is not 0. Then there are no ranges.
   struct Counts {
-    uint64_t counts, displacements, capacity;
-  } counts[2];
-  uint32_t element;  // bytes
+    uint64_t counts;
+    uint64_t displacements;
+    uint64_t capacity;
+  };
+  Counts counts[2];
+  // Bytes of an element.
+  uint32_t element;
 };
 
-// Pieces on their way between machines: from send to `slots`, one for each rank, or
-// from these to recv. Pieces whose counts are on the device go from byte `at` on as far
-// as a slot takes, behind a pack that says how long they are in all.
+// Pieces on their way between machines: from send to `slots`, of `slot` bytes, one for each
+// rank; or, if `takes` is 1, from these to recv. A piece whose count is on the device goes from
+// byte `at` on as far as a slot takes, behind a pack that says how long it is in all.
 struct StageArgs {
   PiecesArgs pieces;
-  uint64_t slots, slot, at;
+  uint64_t slots;
+  uint64_t slot;
+  uint64_t at;
   uint32_t takes;
 };
 static_assert(sizeof(StageArgs) <= 4096, "what a kernel's arguments may be");

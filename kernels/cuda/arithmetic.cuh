@@ -1,7 +1,7 @@
-// The arithmetic of the collectives on packs, with the bits of the host kernels:
-// operands are combined in rank order, small floats in f32 and rounded once to nearest
-// even. What is hot (sums of f32, f16 and bf16) is inlined and unrolled; everything
-// else goes through one function that is compiled once a file.
+// The arithmetic of the collectives on packs, with the bits of the host kernels: operands are
+// combined in rank order, small floats in f32 and rounded once to nearest even. The frequent
+// cases (sums of f32, f16 and bf16) are inlined and unrolled; everything else goes through one
+// function that is compiled once a file.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
-// ---- element types: how an accumulator is made of an element and back
+// ---- element types: how an element becomes an accumulator, and an accumulator an element
 
 template <class T>
 struct NativeElement {
@@ -43,8 +43,8 @@ struct F16 {
   }
 };
 
-// 8-bit floats, saturating at kTop. In integers,
-// so that every architecture gives the same bits.
+// Floats of 8 bits, which saturate at kTop. They are converted in integers, so that every
+// architecture gives the same bits.
 template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
 struct F8 {
   using Element = uint8_t;
@@ -59,16 +59,18 @@ struct F8 {
         __uint_as_float(placed) * __uint_as_float(static_cast<uint32_t>(254 - kBias) << 23));
     return __uint_as_float(sign | (magnitude >= kSpecial ? placed | 0x7F800000U : number));
   }
+
   static __device__ __forceinline__ uint8_t write(float v) {
     const uint32_t bits = __float_as_uint(v);
     const uint32_t magnitude = bits & 0x7FFFFFFFU;
+
     uint32_t code;
     if (magnitude > 0x7F800000U) {
       code = kNan;
     } else {
       if (magnitude < static_cast<uint32_t>(128 - kBias) << 23) {
-        // Below the smallest normal number: adding one whose
-        // last bit weighs as much as ours makes the adder round.
+        // Below the smallest normal number, the adder rounds: a number is added whose last bit
+        // weighs as much as the last bit of the result.
         const uint32_t magic = static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23;
         code = __float_as_uint(__uint_as_float(magnitude) + __uint_as_float(magic)) - magic;
       } else {
@@ -78,13 +80,14 @@ struct F8 {
       }
       code = code < kTop ? code : kTop;
     }
+
     return static_cast<uint8_t>(code | (bits >> 24 & 0x80U));
   }
 };
 using F8e4m3 = F8<3, 7, 0x7E, 0x7F, 0x7F>;
 using F8e5m2 = F8<2, 15, 0x7B, 0x7C, 0x7E>;
 
-// A byte, of which all but 0 is true.
+// A byte is false if it is 0, else true.
 struct Bool {
   using Element = uint8_t;
   using Wide = uint8_t;
@@ -94,7 +97,7 @@ struct Bool {
 
 // ---- operations
 
-// Integers at 64 bits without sign, where overflow is defined: it wraps.
+// Integers are computed with 64 bits and without sign, where overflow is defined: it wraps.
 struct Sum {
   template <class W>
   static __device__ __forceinline__ W combine(W a, W x) {
@@ -103,6 +106,7 @@ struct Sum {
   static __device__ __forceinline__ float combine(float a, float x) { return __fadd_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dadd_rn(a, x); }
 };
+
 struct Product {
   template <class W>
   static __device__ __forceinline__ W combine(W a, W x) {
@@ -111,8 +115,9 @@ struct Product {
   static __device__ __forceinline__ float combine(float a, float x) { return __fmul_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dmul_rn(a, x); }
 };
-// `x` replaces the accumulator only if it is strictly better,
-// or NaN: the first of equals stays, and so does NaN.
+
+// `x` replaces the accumulator only if it is strictly better, or NaN: the first of equals stays,
+// and so does NaN.
 template <bool kLess>
 struct Best {
   template <class W>
@@ -121,6 +126,7 @@ struct Best {
   }
 };
 
+// An average.
 template <class W>
 __device__ __forceinline__ W over(W sum, int ranks) {
   return static_cast<W>(sum / static_cast<W>(ranks));
@@ -135,8 +141,8 @@ struct Elements {
   };
 };
 
-// Combine the operands of all ranks: kRanks, unrolled, so that they stay in registers;
-// or, if that is 0, `ranks` in memory, in a loop.
+// Combines the operands of kRanks ranks, unrolled, so that they stay in registers; or, if that is
+// 0, of `ranks` ranks in memory, in a loop.
 template <class Type, class Operation, int kRanks>
 __device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool average) {
   using W = typename Type::Wide;
@@ -148,6 +154,7 @@ __device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool 
   for (int i = 0; i < kCount; ++i) {
     sum[i] = Type::read(in.at[i]);
   }
+
 #pragma unroll(kRanks == 0 ? 1 : kRanks)
   for (int r = 1; r < (kRanks == 0 ? ranks : kRanks); ++r) {
     in.pack = operands[r];
@@ -156,12 +163,14 @@ __device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool 
       sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
     }
   }
+
   if (average) {
 #pragma unroll(kRanks == 0 ? 1 : kCount)
     for (int i = 0; i < kCount; ++i) {
       sum[i] = over(sum[i], ranks);
     }
   }
+
   Elements<Type> out;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
@@ -170,13 +179,14 @@ __device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool 
   return out.pack;
 }
 
-// Operands 0 .. ranks-1 by load(rank), of which some are under way at a time.
+// Combines operands 0 .. ranks-1, which load(rank) loads; some loads are under way at a time.
 template <class Type, class Operation, class Load>
 __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, bool average) {
   using W = typename Type::Wide;
   constexpr int kCount = Elements<Type>::kCount;
   constexpr int kAtOnce = 4;
   W sum[kCount];
+
 #pragma unroll 1
   for (int first = 0; first < ranks; first += kAtOnce) {
     Elements<Type> in[kAtOnce];
@@ -194,6 +204,7 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
       }
     }
   }
+
   Elements<Type> out;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
@@ -225,7 +236,7 @@ static __device__ __noinline__ uint4 combine_any(
     case DType::u16: return combine_any_op<NativeElement<uint16_t>>(operands, ranks, op);
     case DType::u32: return combine_any_op<NativeElement<uint32_t>>(operands, ranks, op);
     case DType::u64: return combine_any_op<NativeElement<uint64_t>>(operands, ranks, op);
-    case DType::boolean:  // as 0 and 1 the larger is "or", the smaller "and"
+    case DType::boolean:  // of 0 and 1 the larger is "or", the smaller "and"
       return op == Op::min || op == Op::prod
                  ? combine<Bool, Best<true>, 0>(operands, ranks, false)
                  : combine<Bool, Best<false>, 0>(operands, ranks, false);
@@ -239,34 +250,40 @@ static __device__ __noinline__ uint4 combine_any(
   return operands[0];
 }
 
-// What kernels are instantiated with: for a number of ranks, or for up to so many.
+// Kernels are instantiated with one of these: SumOrAverage for an exact number of ranks, Any for
+// up to so many.
 template <class Type>
-struct SumOrAverage {  // sum and average
+struct SumOrAverage {
   template <int kRanks>
   static __device__ __forceinline__ int ranks(const DeviceComm&) {
     return kRanks;
   }
+
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(
       const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine<Type, Sum, kRanks>(operands, ranks, static_cast<Op>(args.op) == Op::avg);
   }
+
   template <class Load>
   static __device__ __forceinline__ uint4 run_loaded(
       const Load& load, int ranks, const CollectiveArgs& args) {
     return combine_loaded<Type, Sum>(load, ranks, static_cast<Op>(args.op) == Op::avg);
   }
 };
+
 struct Any {
   template <int kRanks>
   static __device__ __forceinline__ int ranks(const DeviceComm& comm) {
     return kRanks == 2 ? kRanks : comm.size;
   }
+
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(
       const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
   }
+
   template <class Load>
   static __device__ __forceinline__ uint4 run_loaded(
       const Load& load, int ranks, const CollectiveArgs& args) {
@@ -280,8 +297,8 @@ struct Any {
 };
 }  // namespace symm::cuda
 
-// Kernels are compiled for each arithmetic and number of ranks: KERNEL(name,
-// arithmetic, ranks). As name_of_kernel() in plan.cpp has it.
+// Kernels are compiled for each arithmetic and number of ranks that kernel_name() in plan.cpp
+// names: KERNEL(name, arithmetic, ranks).
 #define SYMM_FOR_MORE_RANKS(KERNEL, name, arithmetic) \
   KERNEL(name, arithmetic, 3)                         \
   KERNEL(name, arithmetic, 4)                         \
@@ -301,7 +318,7 @@ struct Any {
   KERNEL(any, Any, 16)
 #define SYMM_FOR_ARITHMETICS(KERNEL) SYMM_FOR_EACH(SYMM_FOR_RANKS, KERNEL) KERNEL(any, Any, 2)
 #define SYMM_FOR_ARITHMETICS_OF_MORE(KERNEL) SYMM_FOR_EACH(SYMM_FOR_MORE_RANKS, KERNEL)
-// For each arithmetic alone: KERNEL(name, arithmetic).
+// Kernels that are compiled for each arithmetic alone: KERNEL(name, arithmetic).
 #define SYMM_FOR_ARITHMETICS_ONLY(KERNEL)         \
   KERNEL(bf16, SumOrAverage<Bf16>)                \
   KERNEL(f16, SumOrAverage<F16>)                  \

@@ -1,6 +1,6 @@
-// What has come to this rank by whatever carries it between
-// machines: operands, or such as lie mapped on its own, combined in
-// rank order; pieces on their way; and what others are about to do.
+// Work on what has come from other machines, by whatever carries it between them: operands, which
+// may also lie mapped on this rank's own machine, are combined in rank order; pieces are brought
+// to slots and from them; and the calls of all ranks are compared.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pieces.cuh"
 
@@ -8,7 +8,8 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-constexpr uint64_t kFailed = ~uint64_t{0};  // the length of pieces whose counts are none
+// Stands for the length of a piece whose counts do not lie within its operand.
+constexpr uint64_t kFailed = ~uint64_t{0};
 
 template <class Pack>
 __device__ __forceinline__ void for_packs(uint64_t packs, const Pack& pack) {
@@ -30,19 +31,20 @@ __device__ __forceinline__ void whole(const CombineArgs& args) {
   });
 }
 
-// A part of all operands, whose sums are as wide as they are added. Messages that are
-// no whole number of packs are rounded.
+// Combines a part of all operands. Its sums are as wide as they are added, unless they are rounded
+// at the end; only rounded sums need not be a whole number of packs.
 template <class Type, class Operation>
 __device__ void part(const CombineArgs& args) {
   using Wide = typename Type::Wide;
-  constexpr int kCount = Elements<Type>::kCount,
-                kWider = sizeof(Wide) / sizeof(typename Type::Element);
+  constexpr int kCount = Elements<Type>::kCount;
+  constexpr int kWider = sizeof(Wide) / sizeof(typename Type::Element);
   for_packs(packs_of(args.call.unit), [&](uint64_t q) {
     union {
       Wide at[kCount];
       uint4 pack[kWider];
     } sums;
     Elements<Type> in;
+
     if (args.before == 0) {
       in.pack = operand(args.call, 0, q);
 #pragma unroll
@@ -55,6 +57,7 @@ __device__ void part(const CombineArgs& args) {
         sums.pack[i] = reinterpret_cast<const uint4*>(args.before)[q * kWider + i];
       }
     }
+
 #pragma unroll 1
     for (int rank = args.before == 0 ? 1 : 0; rank < args.operands; ++rank) {
       in.pack = operand(args.call, rank, q);
@@ -63,6 +66,7 @@ __device__ void part(const CombineArgs& args) {
         sums.at[i] = Operation::combine(sums.at[i], Type::read(in.at[i]));
       }
     }
+
     if (args.unrounded != 0) {
 #pragma unroll
       for (int i = 0; i < kWider; ++i) {
@@ -70,6 +74,7 @@ __device__ void part(const CombineArgs& args) {
       }
       return;
     }
+
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const bool is_average = static_cast<Op>(args.call.op) == Op::avg;
@@ -93,9 +98,10 @@ extern "C" __global__ void __launch_bounds__(256)
     symm_combine(const __grid_constant__ CombineArgs args) {
   begin();
   if (args.operands == 0) return;
+
   const auto dtype = static_cast<DType>(args.call.dtype);
-  const bool is_average = static_cast<Op>(args.call.op) == Op::avg,
-             is_sum = static_cast<Op>(args.call.op) == Op::sum;
+  const bool is_average = static_cast<Op>(args.call.op) == Op::avg;
+  const bool is_sum = static_cast<Op>(args.call.op) == Op::sum;
   if (args.before != 0 || args.unrounded != 0 ||
       (is_average && args.operands != args.call.comm.size)) {
     switch (dtype) {
@@ -108,6 +114,7 @@ extern "C" __global__ void __launch_bounds__(256)
       default: return;  // integers are no sums of floats
     }
   }
+
   const bool hot = is_sum || is_average;
   if (hot && dtype == DType::bf16) return whole<SumOrAverage<Bf16>>(args);
   if (hot && dtype == DType::f16) return whole<SumOrAverage<F16>>(args);
@@ -119,8 +126,10 @@ extern "C" __global__ void __launch_bounds__(256)
     symm_stage(const __grid_constant__ StageArgs args) {
   begin();
   const PiecesArgs& all = args.pieces;
-  const bool counted = all.counts[0].counts != 0, takes = args.takes != 0;
+  const bool counted = all.counts[0].counts != 0;
+  const bool takes = args.takes != 0;
   const uint64_t head = counted ? kPack : 0;
+
   const auto slot_of = [&](int p) { return reinterpret_cast<char*>(args.slots + p * args.slot); };
   const auto length_in = [&](int p) -> uint64_t& {
     return *reinterpret_cast<uint64_t*>(slot_of(p));
@@ -135,20 +144,22 @@ extern "C" __global__ void __launch_bounds__(256)
         length_in(p) / all.element);
     return false;
   };
+
   const bool tells = counted && !takes && blockIdx.x == 0 && threadIdx.x == 0;
   PiecesArgs::Range piece;
   bool ok = true;
-  // before anything is stored
+  // All pieces are found before anything is stored.
   for (int p = 0; p < all.call.comm.size; ++p) {
     ok = ok && find(p, piece);
   }
   for (int p = 0; tells && !ok && p < all.call.comm.size; ++p) {
     length_in(p) = kFailed;
   }
+
   for (int p = 0; ok && p < all.call.comm.size; ++p) {
     find(p, piece);
-    const uint64_t left = piece.bytes > args.at ? piece.bytes - args.at : 0,
-                   most = args.slot - head;
+    const uint64_t left = piece.bytes > args.at ? piece.bytes - args.at : 0;
+    const uint64_t most = args.slot - head;
     const Rows rows(all, left < most ? left : most);
     char* operand =
         reinterpret_cast<char*>(takes ? all.call.recv : all.call.send) + piece.at + args.at;
@@ -168,14 +179,17 @@ extern "C" __global__ void __launch_bounds__(32)
     symm_compare(const __grid_constant__ ComparisonArgs args) {
   begin();
   if (threadIdx.x != 0) return;
+
   auto* said = reinterpret_cast<uint64_t*>(args.said);
   if (args.tells != 0) {
     said[2 * args.comm.rank] = args.detail;
     said[2 * args.comm.rank + 1] = args.count;
     return;
   }
+
   for (int rank = 0; rank < args.comm.size; ++rank) {
-    const uint64_t detail = said[2 * rank], count = said[2 * rank + 1];
+    const uint64_t detail = said[2 * rank];
+    const uint64_t count = said[2 * rank + 1];
     if (detail != args.detail || count != args.count) {
       return report(
           args.comm, WaitError::mismatch, rank, 0, 0, 0, detail, count, args.detail, args.count);

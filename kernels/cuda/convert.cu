@@ -1,6 +1,6 @@
-// What goes before and after the plain calls of which a scaled one is made
-// (kernels/scaled_call.hpp): elements are widened, or narrowed, and multiplied while
-// they are wide. Also a reduction of bools of one rank, and bytes that stay on a rank.
+// What comes before and after the plain calls of which a scaled call is made
+// (kernels/scaled_call.hpp): elements are widened, or narrowed, and multiplied while they are
+// wide. Also a reduction of bools by one rank, and copies of bytes that stay on a rank.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pipeline.cuh"
 
@@ -8,11 +8,12 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// As many elements at a time as one pack of the narrower type has.
+// Takes as many elements at a time as one pack of the narrower type has.
 template <class From, class To>
 __device__ __forceinline__ void run(const ConvertArgs& args) {
   using W = typename From::Wide;
-  constexpr int kFrom = Elements<From>::kCount, kTo = Elements<To>::kCount;
+  constexpr int kFrom = Elements<From>::kCount;
+  constexpr int kTo = Elements<To>::kCount;
   constexpr int kCount = kFrom > kTo ? kFrom : kTo;
   const W factor = static_cast<W>(
       args.pointer != 0 ? *reinterpret_cast<const float*>(args.pointer) : args.factor);
@@ -20,12 +21,14 @@ __device__ __forceinline__ void run(const ConvertArgs& args) {
   const uint64_t to_bytes = args.count * sizeof(typename To::Element);
   const uint64_t per_block = (args.count + kCount - 1) / kCount;
   const uint64_t stride = gridDim.x * blockDim.x;
+
   for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < per_block * args.blocks;
       i += stride) {
     const uint64_t block = args.blocks == 1 ? 0 : i / per_block;
     const uint64_t q = i - block * per_block;
     const auto* from = reinterpret_cast<const char*>(args.from + block * args.stride);
     auto* to = reinterpret_cast<char*>(args.to + block * to_bytes);
+
     Elements<From> in[kCount / kFrom];
     Elements<To> out[kCount / kTo];
 #pragma unroll
@@ -56,11 +59,12 @@ __device__ __forceinline__ void either_way(const ConvertArgs& args, bool narrows
 }
 }  // namespace
 
-// Without a factor it is 1, by which all numbers stay as they are.
+// A call without a factor has the factor 1, by which all numbers stay as they are.
 extern "C" __global__ void __launch_bounds__(256)
     symm_convert(const __grid_constant__ ConvertArgs args) {
   begin();
   if (args.count == 0) return;  // a launch to make it ready
+
   const auto from = static_cast<DType>(args.from_dtype);
   const bool narrows = from == DType::f32;
   switch (narrows ? static_cast<DType>(args.to_dtype) : from) {

@@ -1,3 +1,4 @@
+// The compiled kernels, one image for each .cu file.
 #pragma once
 
 #include <span>
@@ -7,17 +8,19 @@ namespace symm::cuda {
 struct Image {
   const char* name;
   const void* data;
-  // loaded with the first kernel that anybody asks for; the
-  // others with the first that is found in none of these
+  // Eager images are loaded with the first kernel that is asked for, the others with the first
+  // kernel that is in none of the eager ones.
   bool eager;
 };
 
 struct Images {
-  std::span<const Image> all;  // one for each .cu file
-  int newest_architecture;     // that they have code for: 90 is compute capability 9.0
-  const char* why_none;        // if there are none
+  std::span<const Image> all;
+  // The newest architecture for which there is code: 90 is compute capability 9.0.
+  int newest_architecture;
+  // Why there are no images, if there are none.
+  const char* why_none;
 };
 
-// The library exports its own, for the tool of the same build alone.
+// The library exports its images only for the tool of the same build.
 extern "C" __attribute__((visibility("default"))) const Images* symm_images();
 }  // namespace symm::cuda

@@ -1,6 +1,6 @@
-// LL: each rank sends every other one the part of its operand that concerns it, with
-// flags beside the data (ll.cuh); receivers combine or copy. For small messages, and
-// for types that leave no bit pattern free.
+// LL: each rank sends every other one the part of its operand that concerns it, with flags beside
+// the data (ll.cuh); receivers combine or copy. For small messages, and for types that leave no
+// bit pattern free.
 #include "kernels/collective.hpp"
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/ll.cuh"
@@ -9,6 +9,7 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
+// Long, since a kernel is not divided: that can change what stays in registers.
 template <int kRanks, bool kReduces>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
@@ -21,31 +22,33 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   auto* recv = reinterpret_cast<char*>(args.recv);
   const auto unit = static_cast<uint32_t>(args.unit);
   const uint32_t packs = packs_of(unit);
-  // from one rank's in send to the next one's
+
+  // From the part of one rank in send to that of the next.
   const uint32_t part = traits(collective).send_per_rank ? unit : 0;
   const bool rooted = traits(collective).has_root();
   const bool am_root = me == args.root;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   const uint32_t root = others & 1U << args.root;
-  // Whom I send data to, and from whom I get it.
+  // The ranks to which this one sends data, and those from which it gets data.
   const uint32_t to = collective == Collective::broadcast ? (am_root ? others : 0)
                       : collective == Collective::reduce  ? root
                                                           : others;
   const uint32_t from = collective == Collective::broadcast ? root
                         : collective == Collective::reduce  ? (am_root ? others : 0)
                                                             : others;
-  // What I have belongs to the result; a broadcast's root copies.
+  // This rank's own operand belongs to the result; the root of a broadcast copies it.
   const bool has_own = collective == Collective::broadcast ? am_root && send != recv : from != 0;
-  // A call with a root would let the others run ahead of each
-  // other, and not notice another root: all exchange a token,
-  // for which every block has a warp, and the first uses it.
+
+  // In a call with a root the others could run ahead of each other, and would not notice another
+  // root. So all ranks exchange a token: every block has a warp for that, and the first block
+  // uses it.
   const uint32_t workers = blockDim.x - (rooted ? kWarp : 0);
   const uint32_t first = blockIdx.x * workers + threadIdx.x;
   const uint32_t stride = gridDim.x * workers;
   const bool works = threadIdx.x < workers;
 
-  // Nearly always; then nothing is asked for each pack,
-  // and those for all are on their way with the epoch.
+  // Nearly always all packs are whole and aligned. Then no question is asked for each pack, and
+  // the first packs for all ranks are loaded together with the epoch.
   const bool whole = ((args.send | args.recv | unit) & (kPack - 1)) == 0;
   const auto pack_of = [&](int r, uint32_t q) {
     return reinterpret_cast<const uint4*>(send + static_cast<uint64_t>(r) * part) + q;
@@ -58,6 +61,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       if (r / kAtOnce == first_rank / kAtOnce && (to >> r & 1U) != 0) v[r] = *pack_of(r, q);
     }
   };
+
   uint32_t q = first;
   const bool sends = works && q < packs && to != 0;
   const uint32_t epoch = current_epoch(comm);
@@ -65,6 +69,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t flag = flag_of(epoch);
   const uint64_t slots = slots_of(comm, epoch);
   const uint64_t my_slot = slots + static_cast<uint64_t>(me) * comm.ll_slot;
+
   if (whole && sends) {
     while (true) {
 #pragma unroll
@@ -97,6 +102,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = own;
     }
+
     if constexpr (kReduces) {
       store_pack(recv, unit, q,
           combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
@@ -120,6 +126,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       }
     }
   }
+
   const auto p = static_cast<int>(threadIdx.x - workers);
   if (!works && blockIdx.x == 0 && p < n && p != me) {
     const uint32_t q_token = token_pack(comm);
@@ -130,13 +137,15 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       check_token(comm, p, theirs[0], token_of(args));
     }
   }
-  if (rooted) __syncthreads();  // before the first thread says that all ranks have come
+
+  // All tokens are there before the first thread says that all ranks have come.
+  if (rooted) __syncthreads();
   end_epoch(comm, epoch);
 }
 }  // namespace
 
-// 256 threads: the largest block that is launched, a warp for tokens included; it
-// leaves each thread the registers for two cells of 8 ranks. For up to so many ranks.
+// For up to `ranks` ranks. The largest block that is launched has 256 threads, a warp for tokens
+// included; so each thread has the registers for two cells of 8 ranks.
 #define SYMM_LL(ranks)                                                   \
   extern "C" __global__ void __launch_bounds__(256, 1)                   \
       symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \

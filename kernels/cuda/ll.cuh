@@ -1,5 +1,5 @@
-// LL: each 16-byte store carries two pairs of a word of data and a flag; a pair arrives
-// whole. No fence anywhere, any data. A rank has a slot for each source in each half
+// LL: each store of 16 bytes carries two pairs of a word of data and a flag, and a pair arrives
+// whole. It takes any data and needs no fence. A rank has a slot for each source in each half
 // (epoch.cuh); two cells hold a pack.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "kernels/cuda/wait.cuh"
 
 namespace symm::cuda {
-// Never 0, which is what cells hold when they are free.
+// Flags are never 0, which free cells hold.
 __device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
 
 // Where the slots of an epoch begin in a control block, by source.
@@ -16,8 +16,8 @@ __device__ __forceinline__ uint64_t slots_of(const DeviceComm& comm, uint32_t ep
          static_cast<uint64_t>((epoch & 1U) * static_cast<uint32_t>(comm.size)) * comm.ll_slot;
 }
 
-// The two cells of a pack are as far apart as a warp has
-// threads, so that each store of a warp fills whole lines.
+// The two cells of a pack are as far apart as a warp has threads, so that each store of a warp
+// fills whole lines.
 inline constexpr uint32_t kApart = kLlPacks;
 __device__ __forceinline__ uint32_t cell_of(uint32_t q) {
   return q / kApart * (2 * kApart) + q % kApart;
@@ -40,8 +40,8 @@ __device__ __forceinline__ uint32_t token_pack(const DeviceComm& comm) {
 
 __device__ __forceinline__ int lowest(uint32_t ranks) { return __ffs(static_cast<int>(ranks)) - 1; }
 
-// From slots of ranks `from` and up. A wait that ends in
-// trouble names the first of those whose cells are missing.
+// Receives pack q from the slots of `sources`, in which bit r is rank `from` + r. A wait that ends
+// in trouble names the first rank whose cells are missing.
 template <int kRanks>
 __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks],
     uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, int from = 0) {
@@ -51,7 +51,9 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
   const auto cells_of = [&](int r) {
     return reinterpret_cast<uint4*>(first_cells + static_cast<uint64_t>(r) * comm.ll_slot);
   };
-  constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;  // sources, as many as the registers hold
+
+  // As many sources as registers hold.
+  constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;
 #pragma unroll
   for (int first = 0; first < kRanks; first += kAtOnce) {
     while (true) {
@@ -64,6 +66,7 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
         a[i] = load_pairs(cells);
         b[i] = load_pairs(cells + kApart);
       }
+
       uint32_t missing = 0;
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -75,13 +78,15 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
         }
       }
       if (missing == 0) break;
+
       if ((++spin.looks & 1023U) != 0) continue;
       spin.deadline =
           check_abort(comm, spin.deadline, from + lowest(missing), blockIdx.x, epoch, 0);
       if (spin.deadline == kLeave) return false;
     }
   }
-  // Free the cells: a flag that comes round again after 2^31 calls must not find an old one.
+
+  // Frees the cells: a flag that comes round again after 2^31 calls must not find an old one.
 #pragma unroll
   for (int r = 0; r < kRanks; ++r) {
     if ((sources >> r & 1U) == 0) continue;

@@ -1,15 +1,17 @@
-// Marked: data that is its own flag, for any bits. Free cells hold words
-// of all ones (push.cuh). Where the message has such a word another goes
-// in its place, and with every four packs of a thread goes a mark of one
-// word that says which they were: 68 bytes for 64. No fence, no meeting,
-// no address of anybody's operand. All-gather, all-to-all, and broadcast.
+// Marked: data that is its own flag, for any bits; all-gather, all-to-all and broadcast.
 //
-// A tile is what a warp moves to one rank: four packs and the mark of each thread. A
-// block has the same tiles on every rank, for all ranks, and waits for its like on the
-// others alone: so blocks that have come onto the devices end without the rest. A warp
-// sends some tiles ahead of that for which it waits, and no more, so that what comes in
-// meanwhile is taken (2 GPUs, 8 MB for each rank: 28.1 us instead of 29.8). Each part
-// of an operand is read and written by one thread, so an all-to-all may be in place.
+// Definitions.
+//   A free cell holds words of all ones (push.cuh). Where the message has such a word, another
+//   word is sent in its place, and a mark of one word, which goes with every four packs of a
+//   thread, says which words these were: 68 bytes are sent for 64. So there is no fence, no
+//   barrier, and no address of another rank's operand.
+//   A tile is what a warp moves to one rank: four packs and their mark for each thread. A block
+//   has the same tiles on every rank, for all ranks, and waits for the blocks of its number on the
+//   others alone; so blocks that have come onto the devices end without the rest.
+//
+// A warp sends some tiles ahead of the tile for which it waits, and no more, so that what comes in
+// meanwhile is taken (2 GPUs, 8 MB for each rank: 28.1 us instead of 29.8). Each part of an
+// operand is read and written by one thread, so an all-to-all may be in place.
 #include "kernels/collective.hpp"
 #include "kernels/cuda/push.cuh"
 
@@ -17,10 +19,10 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// of a thread, as far apart as a warp has threads
+// Packs of a thread in a tile, as far apart as a warp has threads.
 constexpr uint32_t kPacks = kMarkedTile / kWarp / kPack;
 
-// What a thread has of a tile.
+// The packs that a thread has of a tile.
 struct Share {
   uint4 pack[kPacks];
 };
@@ -29,7 +31,7 @@ __device__ __forceinline__ uint32_t pack_of(uint32_t tile, uint32_t i) {
   return (tile * kPacks + i) * kWarp + threadIdx.x % kWarp;
 }
 
-// Its cells: the packs of all threads, then their marks.
+// A tile's cells in a slot: the packs of all threads, then their marks.
 __device__ __forceinline__ uint4* cell(char* slot, uint32_t tile, uint32_t i) {
   return reinterpret_cast<uint4*>(slot + uint64_t{tile} * kMarkedCells) + i * kWarp +
          threadIdx.x % kWarp;
@@ -40,7 +42,7 @@ __device__ __forceinline__ uint32_t* mark_cell(char* slot, uint32_t tile) {
          threadIdx.x % kWarp;
 }
 
-// Nearly always; then nothing is asked for each pack.
+// Is the tile whole and aligned? Nearly always; then no question is asked for each pack.
 __device__ __forceinline__ bool is_whole(const char* part, uint32_t bytes, uint32_t tile) {
   return is_aligned(part) && (tile + 1) * kMarkedTile <= bytes;
 }
@@ -94,6 +96,7 @@ __device__ __forceinline__ void send(char* slot, uint32_t packs, uint32_t tile, 
     hide(v.w, mark, 8U << 4 * i);
     if (pack_of(tile, i) < packs) store_relaxed(cell(slot, tile, i), v);
   }
+
   if (pack_of(tile, 0) < packs) store_relaxed(mark_cell(slot, tile), mark);
 }
 
@@ -104,6 +107,7 @@ __device__ __forceinline__ void show(uint32_t& word, uint32_t mark, uint32_t bit
 __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, char* slot,
     uint32_t packs, uint32_t tile, int source, uint32_t epoch) {
   if (pack_of(tile, 0) >= packs) return true;
+
   SpinState spin;
   while (true) {
     const uint32_t mark = load_relaxed(mark_cell(slot, tile));
@@ -116,6 +120,7 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
     for (uint32_t i = 0; i < kPacks; ++i) {
       all = all && (pack_of(tile, i) >= packs || is_there(share.pack[i]));
     }
+
     if (all) {
       if (mark == 0) break;
 #pragma unroll
@@ -130,6 +135,7 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
     }
     if (!keep_waiting(comm, spin, source, blockIdx.x, epoch, 0)) return false;
   }
+
 #pragma unroll
   for (uint32_t i = 0; i < kPacks; ++i) {
     if (pack_of(tile, i) < packs) free_cell(cell(slot, tile, i));
@@ -138,7 +144,7 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
   return true;
 }
 
-// Of the tiles of a call, which are in one half of the scratch.
+// The slots for the tiles of a call, which are in one half of the scratch.
 struct Slots {
   const DeviceComm& comm;
   uint64_t half;
@@ -154,9 +160,9 @@ struct Slots {
   }
 };
 
-// Of a broadcast the last warp of the first block exchanges tokens, without which ranks
-// to whom nothing is sent would let the others run ahead of them. It has no tiles, nor
-// has that of any block, unless blocks are as large as can be.
+// In a broadcast the last warp of the first block exchanges tokens: without them, a rank that
+// sends nothing would let the others run ahead of it. The last warp of a block has no tiles,
+// unless the block is as large as blocks get.
 __device__ __forceinline__ bool has_tiles() {
   return blockDim.x >= kMarkedBlock || threadIdx.x + kWarp < blockDim.x;
 }
@@ -166,13 +172,15 @@ __device__ __forceinline__ uint32_t warps_with_tiles() {
 }
 }  // namespace
 
-// 512 threads: the largest block that is launched, two
-// of them on a multiprocessor, as shape_marked() has it.
+// The largest block that is launched has 512 threads, and two of them have room on a
+// multiprocessor, as shape_marked() has it. Long, since a kernel is not divided: that can change
+// what stays in registers.
 extern "C" __global__ void __launch_bounds__(512, 2)
     symm_marked(const __grid_constant__ CollectiveArgs args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
+
   const auto collective = static_cast<Collective>(args.collective);
   const bool part_each = traits(collective).send_per_rank;
   const bool broadcast = traits(collective).from_root;
@@ -185,14 +193,16 @@ extern "C" __global__ void __launch_bounds__(512, 2)
   const uint32_t packs = packs_of(unit);
   const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
   const uint32_t epoch = current_epoch(comm);
-  // Tile `item / others` of those of this block, to and from one of the others:
-  // neighbours begin with different ones.
+
+  // An item is one of this block's tiles to and from one of the other ranks. Neighbouring items
+  // are with different ranks.
   const auto tile_of = [&](uint32_t item) { return blockIdx.x + item / others * gridDim.x; };
   const auto peer_of = [&](uint32_t item) {
     const int p = me + 1 + static_cast<int>(item % others);
     return p < n ? p : p - n;
   };
-  const uint32_t send_part = part_each ? unit : 0, recv_part = broadcast ? 0 : unit;
+  const uint32_t send_part = part_each ? unit : 0;
+  const uint32_t recv_part = broadcast ? 0 : unit;
   const auto in_send = [&](int p) { return send_from + static_cast<uint64_t>(p) * send_part; };
   const auto in_recv = [&](int p) { return recv_to + static_cast<uint64_t>(p) * recv_part; };
   const bool works = !broadcast || has_tiles();
@@ -202,11 +212,14 @@ extern "C" __global__ void __launch_bounds__(512, 2)
   const bool keeps = (!broadcast || me == args.root) && in_send(me) != in_recv(me);
   const bool sends = works && (!broadcast || me == args.root) && tile_of(warp) < tiles;
   Share share;
-  if (sends) load(share, in_send(peer_of(warp)), unit, tile_of(warp));  // on its way with the epoch
+  // The first tile is loaded together with the epoch.
+  if (sends) load(share, in_send(peer_of(warp)), unit, tile_of(warp));
   const Slots slots(comm, epoch);
   bool ok = !broadcast ||
             exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
-  // So many turns, since two ranks have what goes between them in turns that differ by no more.
+
+  // So many turns, since the turns in which two ranks have the items between them differ by no
+  // more.
   const uint32_t ahead = warps * (1 + others / warps);
   for (uint32_t item = warp; works && ok; item += warps) {
     if (const uint32_t tile = tile_of(item); sends && tile < tiles) {
@@ -218,6 +231,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
       }
     }
     if (item < ahead) continue;
+
     const uint32_t tile = tile_of(item - ahead);
     const int p = peer_of(item - ahead);
     if (tile >= tiles) break;
@@ -225,19 +239,23 @@ extern "C" __global__ void __launch_bounds__(512, 2)
     ok = receive(comm, share, slots.of(me, p), packs, tile, p, epoch);
     if (ok) store(in_recv(p), unit, tile, share);
   }
-  __syncthreads();  // a thread hears from one rank, all of a grid's from all
+
+  // A thread hears from one rank only, all threads of a block from all ranks.
+  __syncthreads();
   end_epoch(comm, epoch);
 }
 
-// A broadcast that is passed on, to two ranks or more: the root sends each tile to one
-// of them, who sends it to the others. So each link carries the message once. Owners of
-// tiles take turns, and a warp looks at its rank's own tiles of a turn before those of
-// others, which so wait for no tile of a later turn.
+// A broadcast to two ranks or more that is passed on: the root sends each tile to one of them, the
+// tile's owner, which sends it to the others. So each link carries the message once. Each turn has
+// one tile of every owner. A warp receives its rank's own tile of a turn before those of the
+// others, so a tile never waits for one of a later turn. Long, since a kernel is not divided: that
+// can change what stays in registers.
 extern "C" __global__ void __launch_bounds__(512, 2)
     symm_marked_passed_on(const __grid_constant__ CollectiveArgs args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
+
   const int me = comm.rank;
   const int root = args.root;
   const auto owners = static_cast<uint32_t>(comm.size - 1);
@@ -248,15 +266,18 @@ extern "C" __global__ void __launch_bounds__(512, 2)
   const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
   const uint32_t epoch = current_epoch(comm);
   const Slots slots(comm, epoch);
+
   const auto rank_of = [&](uint32_t owner) {
     return static_cast<int>(owner) < root ? static_cast<int>(owner) : static_cast<int>(owner) + 1;
   };
-  const auto mine = static_cast<uint32_t>(me < root ? me : me - 1);  // unless this is the root
+  // This rank as an owner, unless it is the root.
+  const auto mine = static_cast<uint32_t>(me < root ? me : me - 1);
   const auto another = [&](uint32_t d) { return mine + d < owners ? mine + d : mine + d - owners; };
   const uint32_t warp = threadIdx.x / kWarp;
   const uint32_t warps = warps_with_tiles();
   const auto turn_of = [&](uint32_t item) { return blockIdx.x + item / owners * gridDim.x; };
-  // Where the cells of a turn's tile are in its slot, seen from the tile.
+  // A turn's tile uses the cells of number `turn` in its slot, so far before those of its own
+  // number.
   const auto back = [&](uint32_t turn, uint32_t tile) {
     return uint64_t{tile - turn} * kMarkedCells;
   };
@@ -272,6 +293,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
       if (send_from != recv_to) store(recv_to, unit, tile, share);
     }
   }
+
   const bool ok = exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
   const bool gets = ok && has_tiles() && me != root;
   for (uint32_t item = warp; gets && turn_of(item) * owners < tiles; item += warps) {
@@ -289,6 +311,8 @@ extern "C" __global__ void __launch_bounds__(512, 2)
     }
     store(recv_to, unit, tile, share);
   }
-  __syncthreads();  // the root hears from others by tokens only
+
+  // The root hears from others by tokens only.
+  __syncthreads();
   end_epoch(comm, epoch);
 }

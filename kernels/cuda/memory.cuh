@@ -1,5 +1,5 @@
-// How kernels touch memory that other ranks touch too, and
-// packs: the 16 bytes that one thread moves at a time.
+// How kernels touch memory that other ranks touch too; and packs, the 16 bytes that one thread
+// moves at a time.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,13 @@
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/begin.cuh"
 
-// What the threads of a block share.
+// A variable that the threads of a block share.
 #define SYMM_SHARED(Type, name) __shared__ Type name
 
 namespace symm::cuda {
-// Relaxed at system scope: neither cached in L1 nor torn within
-// a word. Nothing is said about the four words together.
+// ---- relaxed: neither cached in L1 nor torn within a word
+
+// Nothing is promised about the four words together.
 __device__ __forceinline__ uint4 load_relaxed(const uint4* from) {
   uint4 v;
   asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -21,14 +22,17 @@ __device__ __forceinline__ uint4 load_relaxed(const uint4* from) {
       : "memory");
   return v;
 }
+
 __device__ __forceinline__ void store_relaxed(uint4* to, uint4 v) {
   asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y),
       "r"(v.z), "r"(v.w)
       : "memory");
 }
-// As two words of 64 bits, neither of which is torn: {x, y} and {z, w}.
+
+// Two words of 64 bits, {x, y} and {z, w}, neither of which is torn.
 __device__ __forceinline__ uint4 load_pairs(const uint4* from) {
-  uint64_t low, high;
+  uint64_t low;
+  uint64_t high;
   asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
       : "=l"(low), "=l"(high)
       : "l"(from)
@@ -36,44 +40,55 @@ __device__ __forceinline__ uint4 load_pairs(const uint4* from) {
   return {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
       static_cast<uint32_t>(high >> 32)};
 }
+
 __device__ __forceinline__ void store_pairs(uint4* to, uint4 v) {
   const uint64_t low = static_cast<uint64_t>(v.y) << 32 | v.x;
   const uint64_t high = static_cast<uint64_t>(v.w) << 32 | v.z;
   asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high)
       : "memory");
 }
+
 __device__ __forceinline__ uint32_t load_relaxed(const uint32_t* from) {
   uint32_t v;
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
   return v;
 }
+
 __device__ __forceinline__ void store_relaxed(uint32_t* to, uint32_t v) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
+
 __device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t v) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
 }
+
 __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* from) {
   uint64_t v;
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
   return v;
 }
-// What this thread did before, and those it met at a
-// block barrier, can be seen by who acquires the value.
+
+// ---- release: whoever acquires the value sees what this thread, and those that it met at a
+// block barrier, did before
+
 __device__ __forceinline__ void store_release(uint32_t* to, uint32_t v) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
-// The same for an addition, by which several streams may write one word.
+
+// Additions, by which several streams may write one word.
 __device__ __forceinline__ void add_release(uint32_t* to, uint32_t v) {
   asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
+
 __device__ __forceinline__ void add_release(uint64_t* to, uint64_t v) {
   asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
 }
+
 __device__ __forceinline__ void store_release(uint64_t* to, uint64_t v) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
 }
-// Add one to a word of this rank that its other kernels count in too; what it was.
+
+// Adds one to a word of this rank in which its other kernels count too. Returns the value before.
 __device__ __forceinline__ uint32_t claim(uint32_t* word) {
   uint32_t before;
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
@@ -82,6 +97,7 @@ __device__ __forceinline__ uint32_t claim(uint32_t* word) {
       : "memory");
   return before;
 }
+
 __device__ __forceinline__ uint64_t claim(uint64_t* word) {
   uint64_t before;
   asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], 1;"
@@ -90,21 +106,25 @@ __device__ __forceinline__ uint64_t claim(uint64_t* word) {
       : "memory");
   return before;
 }
-// What was released before the value that is read can be seen by what
-// this thread, and those it meets at a block barrier, do after. Unlike
-// a fence it does not wait for this multiprocessor's own stores.
+
+// ---- acquire: what was released before the value that is read is seen by what this thread, and
+// those that it meets at a block barrier, do after
+
+// Unlike a fence this does not wait for the multiprocessor's own stores.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* from) {
   uint32_t v;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
   return v;
 }
+
 __device__ __forceinline__ uint64_t load_acquire(const uint64_t* from) {
   uint64_t v;
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
   return v;
 }
-// Orders what this thread, and those it met at a block barrier, did before against what
-// it does after, on all GPUs and the host.
+
+// Orders what this thread, and those that it met at a block barrier, did before against what it
+// does after, on all GPUs and the host.
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
 __device__ __forceinline__ uint64_t nanoseconds() {
@@ -113,8 +133,10 @@ __device__ __forceinline__ uint64_t nanoseconds() {
   return now;
 }
 
-// The rest of a message from pack `q` on, as the first bytes of a pack filled up with
-// zeros. Not inlined: it is for ends and for addresses that are no multiple of 16.
+// ---- packs
+
+// The last `bytes` bytes of a message, as the first bytes of a pack filled up with zeros. Not
+// inlined: it is for ends, and for addresses that are not a multiple of 16.
 static __device__ __noinline__ uint4 load_bytes(const char* from, uint32_t bytes) {
   uint32_t word[4] = {0, 0, 0, 0};
 #pragma unroll
@@ -125,6 +147,7 @@ static __device__ __noinline__ uint4 load_bytes(const char* from, uint32_t bytes
   }
   return {word[0], word[1], word[2], word[3]};
 }
+
 static __device__ __noinline__ void store_bytes(char* to, uint32_t bytes, uint4 v) {
   const uint32_t word[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
@@ -141,8 +164,8 @@ __device__ __forceinline__ bool is_aligned(const void* address) {
   return (reinterpret_cast<uintptr_t>(address) & (kPack - 1)) == 0;
 }
 
-// Pack `q` of a message of `bytes` bytes; q * 16 < bytes.
-// Size: uint32_t where that holds them, to spare registers.
+// Pack `q` of a message of `bytes` bytes, where q * 16 < bytes. Size is uint32_t where that holds
+// them, to spare registers.
 template <class Size>
 __device__ __forceinline__ uint4 load_pack(const char* message, Size bytes, Size q) {
   const char* from = message + q * kPack;
@@ -150,6 +173,7 @@ __device__ __forceinline__ uint4 load_pack(const char* message, Size bytes, Size
   if (is_aligned(from) && left >= kPack) return *reinterpret_cast<const uint4*>(from);
   return load_bytes(from, left < kPack ? static_cast<uint32_t>(left) : kPack);
 }
+
 template <class Size>
 __device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, uint4 v) {
   char* to = message + q * kPack;

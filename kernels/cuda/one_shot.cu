@@ -1,6 +1,6 @@
-// One shot: every rank pushes what it has to everybody who needs it, and combines what
-// it gets. One hop, no barrier, no fence. All-reduce, and reduce-scatter (each rank
-// pushes a different part to each other one).
+// One shot: every rank pushes its operand to all others (push.cuh), and combines what it gets. One
+// hop, no barrier, no fence. All-reduce, and reduce-scatter, in which each rank pushes a different
+// part to each other one.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -8,10 +8,12 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
+// Long, since a kernel is not divided: that can change what stays in registers.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
+
   const DeviceComm& comm = args.comm;
   const int n = Arithmetic::template ranks<kRanks>(comm);
   const int me = comm.rank;
@@ -27,8 +29,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
 
-  // Nearly always; then nothing is asked for each pack, and the first are on their way
-  // with the epoch. More than so many ranks would take too many registers.
+  // Nearly always all packs are whole and aligned. Then no question is asked for each pack, and
+  // the first packs are loaded together with the epoch; more than so many ranks would take too
+  // many registers.
   constexpr bool kAtOnce = kRanks <= 8;
   const bool whole = kAtOnce && ((args.send | args.recv | unit) & (kPack - 1)) == 0;
   uint4 v[kRanks];
@@ -40,6 +43,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   };
   const uint32_t epoch = current_epoch(comm);
   if (whole && first < packs) load(first);
+
   const auto slot = static_cast<uint32_t>(comm.one_shot_slot);
   const uint32_t half =
       static_cast<uint32_t>(comm.one_shot) + (epoch & 1U) * static_cast<uint32_t>(n - 1) * slot;
@@ -47,6 +51,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     return reinterpret_cast<uint4*>(
         comm.control[p] + (half + static_cast<uint32_t>(slot_among<kRanks>(p, me)) * slot));
   };
+
   for (uint32_t q = first; whole && q < packs; q += stride) {
     if (q != first) load(q);
     v[0] = sendable(v[0]);
@@ -69,7 +74,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   for (uint32_t q = first; q < packs; q += stride) {
-    // the same NaN here as on the other ranks
+    // Sendable, for the same NaN here as on the other ranks.
     const uint4 mine = sendable(load_pack(part_of(me), unit, q));
     if (!receive<kRanks>(comm, v, others, slots, slot, q, epoch)) break;
 #pragma unroll
@@ -83,8 +88,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 }
 }  // namespace
 
-// 512 threads: the largest block that is launched. Of few ranks two of them have room
-// on a multiprocessor, as shape_one_shot() has it.
+// The largest block that is launched has 512 threads. With few ranks two of them have room on a
+// multiprocessor, as shape_one_shot() has it.
 #define SYMM_ONE_SHOT(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(512, ranks <= 4 ? 2 : 1)          \
       symm_one_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

@@ -1,7 +1,6 @@
-// One shot of two ranks, as one_shot.cu, for longer messages: a
-// thread sends a pack ahead of each that it combines, so links have
-// work while it waits. Of a reduce only the root receives. A kernel
-// of its own, since small messages would pay for what it does.
+// One shot (one_shot.cu) of two ranks, for longer messages: a thread sends a pack ahead of each
+// pack that it combines, so links have work while it waits. In a reduce only the root receives.
+// It is a kernel of its own, since small messages would pay for what it does.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -13,6 +12,7 @@ template <class Arithmetic>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
+
   const DeviceComm& comm = args.comm;
   const int me = comm.rank;
   const int peer = 1 - me;
@@ -22,10 +22,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const auto* send = reinterpret_cast<const char*>(args.send);
   const uint64_t unit = args.unit;
   const uint64_t packs = packs_of(unit);
-  // of the call, of which this may be a part
+  // Bytes of a rank's part in the whole call, of which this launch may do less.
   const uint64_t part = collective == Collective::reduce_scatter ? args.tile : 0;
   const char* own = send + static_cast<uint64_t>(me) * part;
-  const char* its = send + static_cast<uint64_t>(peer) * part;
+  const char* for_peer = send + static_cast<uint64_t>(peer) * part;
+
   const uint32_t epoch = current_epoch(comm);
   const uint64_t slot = comm.one_shot_slot;
   const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * slot;
@@ -34,19 +35,26 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
 
-  if (sends && first < packs) store_relaxed(there + first, sendable(load_pack(its, unit, first)));
-  // All have a token, by which a root that sends nothing is heard and other calls are noticed.
+  if (sends && first < packs) {
+    store_relaxed(there + first, sendable(load_pack(for_peer, unit, first)));
+  }
+  // Both ranks send a token, by which a root that sends nothing is heard and another call is
+  // noticed.
   bool ok = exchange_tokens(args, half, slot, epoch);
   for (uint64_t q = first; ok && q < packs; q += stride) {
     const uint64_t next = q + stride;
-    uint4 ahead{}, mine{}, v[2];
-    if (sends && next < packs) ahead = sendable(load_pack(its, unit, next));
-    // the same NaN here as on the other rank
+    uint4 ahead{};
+    uint4 mine{};
+    uint4 v[2];
+    if (sends && next < packs) ahead = sendable(load_pack(for_peer, unit, next));
+    // Sendable, for the same NaN here as on the other rank.
     if (receives) mine = sendable(load_pack(own, unit, q));
     if (sends && next < packs) store_relaxed(there + next, ahead);
     if (!receives) continue;
+
     ok = receive<2>(comm, v, 1U << peer, slots, slot, q, epoch);
     if (!ok) break;
+
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (r == me) v[r] = mine;

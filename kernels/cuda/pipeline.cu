@@ -1,4 +1,4 @@
-// The pipeline of collectives that combine: all-reduce, reduce-scatter, reduce.
+// The pipeline (pipeline.cuh) of collectives that combine: all-reduce, reduce-scatter, reduce.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pipeline.cuh"
 
@@ -6,12 +6,14 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// Packs from `first` on. kWhole: all are, and lie so, that none need be asked; then
-// registers are left for several at a time, so that loads of several are under way.
+// Combines packs first .. end-1 of a chunk. kWhole: all packs are whole and aligned, so that no
+// question is asked for each. Then registers are left for several packs at a time, whose loads
+// are under way together.
 template <class Arithmetic, int kRanks, bool kWhole>
 __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands& at,
     const char* send, const char* slots, uint32_t bytes, uint32_t first, uint32_t end) {
   constexpr uint32_t kAtOnce = kWhole && kRanks <= 2 ? 2 : 1;
+
   for (uint32_t q = first + threadIdx.x; q < end; q += kAtOnce * blockDim.x) {
     uint4 v[kAtOnce][kRanks];
 #pragma unroll
@@ -27,6 +29,7 @@ __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands
             kWhole ? reinterpret_cast<const uint4*>(from)[here] : load_pack(from, bytes, here);
       }
     }
+
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
       const uint32_t here = q + u * blockDim.x;
@@ -48,23 +51,25 @@ __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands
 
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void combine(const WorkGroup& s, const Operands& at, uint32_t i) {
-  const WorkGroup::Piece its = s.piece(s.me, i);
-  const char* send = reinterpret_cast<const char*>(s.args.send) + s.in_send(s.me) + its.at;
-  const char* slots = s.slot_of_piece(s.me, 0, i, s.me == 0 ? 1 : 0);
+  const WorkGroup::Chunk chunk = s.chunk(s.me, i);
+  const char* send = reinterpret_cast<const char*>(s.args.send) + s.in_send(s.me) + chunk.at;
+  const char* slots = s.chunk_slot(s.me, 0, i, s.me == 0 ? 1 : 0);
   bool aligned = is_aligned(send);
   for (int d = 0; d < s.n; ++d) {
     aligned = aligned && is_aligned(at.to[d]);
   }
-  const uint32_t whole = aligned ? its.bytes / kPack : 0;
-  combine_packs<Arithmetic, kRanks, true>(s, at, send, slots, its.bytes, 0, whole);
+
+  const uint32_t whole = aligned ? chunk.bytes / kPack : 0;
+  combine_packs<Arithmetic, kRanks, true>(s, at, send, slots, chunk.bytes, 0, whole);
   combine_packs<Arithmetic, kRanks, false>(
-      s, at, send, slots, its.bytes, whole, packs_of(its.bytes));
+      s, at, send, slots, chunk.bytes, whole, packs_of(chunk.bytes));
 }
 
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
+
   const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), false);
   symm::cuda::run(
       s, [](const Operands&) { return false; },
@@ -72,17 +77,17 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
         const int first = s.first_of(i);
         for (int d = 0; d < s.n - 1; ++d) {
           const int p = s.another(d, first);
-          const WorkGroup::Piece its = s.piece(p, i);
-          push_part(reinterpret_cast<const char*>(args.send) + s.in_send(p) + its.at,
-              s.slot_of_piece(p, 0, i, s.me), its.bytes);
+          const WorkGroup::Chunk chunk = s.chunk(p, i);
+          push_part(reinterpret_cast<const char*>(args.send) + s.in_send(p) + chunk.at,
+              s.chunk_slot(p, 0, i, s.me), chunk.bytes);
         }
       },
       [&](const Operands& at, uint32_t i) { combine<Arithmetic, kRanks>(s, at, i); });
 }
 }  // namespace
 
-// Registers for one block of 1024, or two of 512, on
-// each multiprocessor, as Facts::max_blocks has it.
+// Registers are for one block of 1024 threads, or two of 512, on each multiprocessor, as
+// Facts::max_blocks promises (plan.hpp).
 #define SYMM_PIPELINE(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(1024, 1)                          \
       symm_pipeline_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

@@ -1,5 +1,5 @@
-// The pipeline of collectives that only move: all-gather,
-// all-to-all, broadcast. Any type, any number of ranks.
+// The pipeline (pipeline.cuh) of collectives that only move: all-gather, all-to-all, broadcast.
+// One kernel does any type and any number of ranks.
 #include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/pipeline.cuh"
 
@@ -7,12 +7,13 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// By the copy engines of a few multiprocessors, where all lies so that it can be; else
-// by all threads. Not inlined, for registers.
+// Stores by the copy engines of a few multiprocessors, if all operands are aligned; else by all
+// threads. Not inlined, for registers.
 __device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts& all) {
   const uint64_t bytes = args.unit;
   const int n = all.ranks;
-  uint32_t thread = threadIdx.x, of_block = blockDim.x;
+  uint32_t thread = threadIdx.x;
+  uint32_t of_block = blockDim.x;
   int parts = all.is_one ? 1 : n;
   int places = all.is_one ? n : 1;
 #if __CUDA_ARCH__ >= 900
@@ -27,11 +28,14 @@ __device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts
     if (thread < kWarp || all.to[0] == nullptr) return;
     thread -= kWarp;
     of_block -= kWarp;
-    parts = places = 1;  // this rank's own
+    // This rank's own part remains.
+    parts = 1;
+    places = 1;
   }
 #endif
+
   const uint32_t threads = gridDim.x * of_block;
-  // A little of each part by turns, since this rank's own would take no link while it lasts.
+  // A little of each part by turns: while this rank's own part is copied, no link has work.
   const uint64_t turn = parts == 1 ? bytes : uint64_t{threads} * 4 * kPack;
   for (uint64_t done = 0; done < bytes; done += turn) {
     for (int i = 0; i < parts; ++i) {
@@ -45,7 +49,7 @@ __device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts
   }
 }
 
-// What goes to recvs that are all memory of the group.
+// Sends everything at once if all recvs are memory of the group; false: they are not.
 __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands& at) {
   const CollectiveArgs& args = s.args;
   const bool is_broadcast = s.collective == Collective::broadcast;
@@ -54,6 +58,7 @@ __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands&
     can = can && (at.recv[p] != nullptr || !s.collects(p));
   }
   if (!can || (is_broadcast && s.me != args.root)) return can;
+
   SYMM_SHARED(Parts, all);
   if (const int d = static_cast<int>(threadIdx.x); d < s.n) {
     const int p = d == 0 ? s.me : s.another(d - 1, s.first_of(0));
@@ -65,48 +70,53 @@ __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands&
     all.ranks = s.n;
   }
   __syncthreads();
+
   store_parts(args, all);
   return true;
 }
 
-// The root of a broadcast that others pass on sends each byte once, straight into the
-// owner's recv if that is memory of the group.
+// The root of a broadcast that others pass on sends each byte once, straight into the owner's
+// recv if that is memory of the group.
 __device__ __forceinline__ void send_to_owners(const WorkGroup& s, const Operands& at, uint32_t i) {
   const CollectiveArgs& args = s.args;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
   const int first = s.first_of(i);
+
   for (int d = 0; d < s.n - 1; ++d) {
     const int p = s.another(d, first);
-    const WorkGroup::Piece its = s.piece(p, i);
-    char* const to = at.recv[p] != nullptr ? at.recv[p] + its.at : s.slot_of_piece(p, 0, i, s.me);
-    push(send + its.at, its.bytes, threadIdx.x, blockDim.x, 2, [&](int to_self) {
-      return to_self == 0 ? to : send != recv ? recv + its.at : nullptr;
+    const WorkGroup::Chunk chunk = s.chunk(p, i);
+    char* const to = at.recv[p] != nullptr ? at.recv[p] + chunk.at : s.chunk_slot(p, 0, i, s.me);
+    push(send + chunk.at, chunk.bytes, threadIdx.x, blockDim.x, 2, [&](int to_self) {
+      if (to_self == 0) return to;
+      return send != recv ? recv + chunk.at : nullptr;
     });
   }
 }
 
-// All-to-all: piece i for each other rank, into its recv if that may be stored into.
+// Chunk i of an all-to-all goes to each other rank, into its recv if that may be stored into.
 __device__ __forceinline__ void send_to_all(const WorkGroup& s, const Operands& at, uint32_t i) {
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   const int first = s.first_of(i);
   for (int d = 0; d < s.n - 1; ++d) {
     const int p = s.another(d, first);
-    const WorkGroup::Piece its = s.piece(p, i);
-    char* const to = at.recv[p] != nullptr ? at.recv[p] + s.in_recv(s.me) + its.at
-                                           : s.slot_of_piece(p, 0, i, s.me);
-    push_part(send + s.in_send(p) + its.at, to, its.bytes);
+    const WorkGroup::Chunk chunk = s.chunk(p, i);
+    char* const to = at.recv[p] != nullptr ? at.recv[p] + s.in_recv(s.me) + chunk.at
+                                           : s.chunk_slot(p, 0, i, s.me);
+    push_part(send + s.in_send(p) + chunk.at, to, chunk.bytes);
   }
 }
 
+// Chunk i of an all-to-all, from this rank's send and from the slots of its first stage, as far
+// as it is not in recv already.
 __device__ __forceinline__ void take_from_all(const WorkGroup& s, uint32_t i) {
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   auto* recv = reinterpret_cast<char*>(s.args.recv);
   for (int p = 0; p < s.n; ++p) {
-    const uint64_t at = s.in_recv(p) + s.piece(p, i).at;
+    const uint64_t at = s.in_recv(p) + s.chunk(p, i).at;
     if (p == s.me ? send == recv : s.args.recv_memory != 0) continue;
-    push_part(
-        p == s.me ? send + at : s.slot_of_piece(s.me, 0, i, p), recv + at, s.piece(p, i).bytes);
+
+    push_part(p == s.me ? send + at : s.chunk_slot(s.me, 0, i, p), recv + at, s.chunk(p, i).bytes);
   }
 }
 
@@ -117,11 +127,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const bool is_passed_on = args.spares_root != 0;
   const bool is_alltoall = s.exchanges();
   const bool sends = s.collective == Collective::allgather || s.me == args.root;
-  // what this thread sends first, while ranks meet
+
+  // Loads what this thread sends first into the cache, while ranks meet.
   for (uint32_t u = 0; u < kAtOnce && sends; ++u) {
     const uint64_t at = ((uint64_t{u} * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x) * kPack;
     if (at < args.unit) prefetch(reinterpret_cast<const char*>(args.send) + at);
   }
+
   symm::cuda::run(
       s, [&](const Operands& at) { return send_at_once(s, at); },
       [&](const Operands& at, uint32_t i) {
@@ -130,18 +142,20 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       },
       [&](const Operands& at, uint32_t i) {
         if (is_alltoall) return take_from_all(s, i);
-        const WorkGroup::Piece its = s.piece(s.me, i);
-        const char* from = !is_passed_on ? reinterpret_cast<const char*>(args.send) + its.at
+
+        const WorkGroup::Chunk chunk = s.chunk(s.me, i);
+        const char* from = !is_passed_on ? reinterpret_cast<const char*>(args.send) + chunk.at
                            : args.copies_out != 0
-                               ? s.slot_of_piece(s.me, 0, i, args.root)
-                               : reinterpret_cast<const char*>(args.recv) + its.at;
-        push(from, its.bytes, threadIdx.x, blockDim.x, s.n,
+                               ? s.chunk_slot(s.me, 0, i, args.root)
+                               : reinterpret_cast<const char*>(args.recv) + chunk.at;
+        push(from, chunk.bytes, threadIdx.x, blockDim.x, s.n,
             [&](int d) { return at.to[d] != from ? at.to[d] : nullptr; });
       });
 }
 }  // namespace
 
-// As in pipeline.cu.
+// Registers are for one block of 1024 threads, or two of 512, on each multiprocessor, as
+// Facts::max_blocks promises (plan.hpp).
 extern "C" __global__ void __launch_bounds__(1024, 1)
     symm_pipeline_move(const __grid_constant__ CollectiveArgs a) {
   run(a);

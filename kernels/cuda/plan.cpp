@@ -52,7 +52,7 @@ uint64_t others(int size) { return static_cast<uint64_t>(std::max(1, size - 1));
 
 uint64_t stage_bytes(int size, const Tuning& tuning) {
   return round_up(
-      static_cast<uint64_t>(tuning.work_groups) * kPieceSlots * others(size) * tuning.tile, kPage);
+      static_cast<uint64_t>(tuning.work_groups) * kChunkSlots * others(size) * tuning.tile, kPage);
 }
 
 // Of a slot in a stage which has so many for each other rank.
@@ -427,7 +427,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const bool is_long = traits(input.collective).to_root && n > 2 && unit > 16 * kKi * kKi;
   plan.spares_root = (broadcast && !plan.direct) || is_long;
   const bool is_cut = traits(input.collective).cut_into_slices && !plan.direct;
-  // as WorkGroup::piece() has it
+  // as WorkGroup::chunk() has it
   const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;
   const uint64_t parts = owners * static_cast<uint64_t>(plan.blocks);
   const uint64_t part = divide_up(unit, parts);
@@ -436,7 +436,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
                                                                     : 44) *
                            kKi;
   const uint64_t most = std::min(
-      slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), longest);
+      slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kChunkSlots)), longest);
   plan.tiles = std::max<uint64_t>(part > kSmall ? 2 : 1, divide_up(part, most));
   plan.tile = round_up(divide_up(part, plan.tiles), kLine);
 }

@@ -1,9 +1,17 @@
-// Data that is its own flag. Free cells hold a word that no operand contains: all ones,
-// a NaN in every float format of at most 32 bits. An operand that does contain it is
-// sent with another NaN in its place (the payload of a NaN is unspecified), so zeros of
-// both signs, infinities and everything else arrive as they are. A receiver polls each
-// of the four words of a pack, because nothing promises that 16 bytes arrive together,
-// and frees the cell when it has read it.
+// Data that is its own flag.
+//
+// Definitions. A cell has room for a pack. A free cell holds four words of all ones, kFree, which
+// is a NaN in every float format of at most 32 bits.
+//
+// Invariants.
+//   No word that is sent is kFree: where an operand contains it, another NaN is sent in its place.
+//   The payload of a NaN is unspecified, so this changes no result; zeros of both signs,
+//   infinities and everything else arrive as they are.
+//   A cell is free before its source stores to it: the receiver frees it when it has read it, and
+//   epoch.cuh says why that is soon enough.
+//
+// So a receiver polls each of the four words of a pack until none is kFree; nothing promises that
+// 16 bytes arrive together.
 #pragma once
 
 #include "kernels/cuda/epoch.cuh"
@@ -15,17 +23,20 @@ inline constexpr uint32_t kFree = 0xFFFFFFFFU;
 __device__ __forceinline__ uint32_t sendable(uint32_t word) {
   return word == kFree ? 0x7FFF7FFFU : word;
 }
+
 __device__ __forceinline__ uint4 sendable(uint4 v) {
   return {sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w)};
 }
+
 __device__ __forceinline__ bool is_there(uint4 v) {
   return v.x != kFree && v.y != kFree && v.z != kFree && v.w != kFree;
 }
+
 __device__ __forceinline__ void free_cell(uint4* cell) {
   store_relaxed(cell, {kFree, kFree, kFree, kFree});
 }
 
-// Pack q of the slots of all sources in the set, asked for together.
+// Receives pack q from the slots of all `sources`, which are polled together.
 template <int kRanks>
 __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks],
     uint32_t sources, char* slots, uint64_t slot, uint64_t q, uint32_t epoch) {
@@ -38,12 +49,14 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
             reinterpret_cast<const uint4*>(slots + slot_among<kRanks>(comm.rank, r) * slot) + q);
       }
     }
+
     uint32_t missing = 0;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if ((sources >> r & 1U) != 0 && !is_there(v[r])) missing |= 1U << r;
     }
     if (missing == 0) break;
+
     if (!keep_waiting(comm, spin, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) {
       return false;
     }
@@ -51,7 +64,7 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
   return true;
 }
 
-// After receive(), when the result is on its way.
+// Frees what receive() has read. Called when the result is on its way.
 template <int kRanks>
 __device__ __forceinline__ void free_cells(
     int me, uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
@@ -63,8 +76,8 @@ __device__ __forceinline__ void free_cells(
   }
 }
 
-// A token from this thread to that of every other rank, or of ranks `from`, `from` +
-// `step` and so on, and from it. Not inlined, for its registers.
+// Sends a token from this thread to the same thread of every other rank, and receives its token;
+// or only with ranks `from`, `from` + `step` and so on. Not inlined, for its registers.
 static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, uint64_t slots,
     uint64_t slot, uint64_t q, uint32_t epoch, int from = 0, int step = 1) {
   const DeviceComm& comm = args.comm;
@@ -74,9 +87,11 @@ static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, u
                comm.control[owner] + slots + slot_among<kMaxRanks>(owner, source) * slot) +
            q;
   };
+
   for (int p = from; p < comm.size; p += step) {
     if (p != comm.rank) store_relaxed(cell(p, comm.rank), token);
   }
+
   for (int p = from; p < comm.size; p += step) {
     if (p == comm.rank) continue;
     SpinState spin;
@@ -89,9 +104,10 @@ static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, u
   }
   return true;
 }
-// By the warp of the first block that begins with thread `first`,
-// whose lanes have some ranks each, in the last pack of a slot:
-// behind a block barrier all have come, and mean the same call.
+
+// Exchanges tokens with all ranks, in the last pack of a slot, by the warp of the first block
+// that begins with thread `first`; each of its lanes has some of the ranks. Behind a block
+// barrier all ranks have come, and make the same call.
 __device__ __forceinline__ bool exchange_tokens(
     const CollectiveArgs& args, uint64_t slots, uint64_t slot, uint32_t epoch, uint32_t first = 0) {
   const uint32_t lanes = blockDim.x - first < kWarp ? blockDim.x - first : kWarp;

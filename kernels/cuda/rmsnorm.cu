@@ -1,9 +1,8 @@
-// All-reduce, residual and RMSNorm of rows (kernels/rmsnorm.hpp): one shot
-// (one_shot.cu), after which each rank has all of a row in the registers of
-// a cluster of blocks, or of one block. Of one rank: rows that are summed
-// already. A thread carries the same packs through everything, so results
-// may lie where operands do. Blocks wait for those of their numbers only:
-// those that have come onto all devices end without the others.
+// All-reduce, residual and RMSNorm of rows (kernels/rmsnorm.hpp): one shot (one_shot.cu), after
+// which each rank has all of a row in the registers of a cluster of blocks, or of one block. With
+// one rank: rows that are summed already. A thread carries the same packs through everything, so
+// results may lie where operands do. Blocks wait for those of their numbers on other ranks only,
+// so those that have come onto all devices end without the others.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 #include "kernels/rmsnorm.hpp"
@@ -13,26 +12,27 @@ using namespace symm::cuda;
 
 namespace {
 struct Sum2 {
-  static __device__ __forceinline__ float of(float a, float b) { return __fadd_rn(a, b); }
+  static __device__ __forceinline__ float combine(float a, float b) { return __fadd_rn(a, b); }
 };
 
+// The larger number; of a number and a NaN, the number.
 struct Max {
-  // that which is no NaN
-  static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
+  static __device__ __forceinline__ float combine(float a, float b) { return fmaxf(a, b); }
 };
 
-// Of `width` neighbours, by pairs, pairs of pairs and so
-// on: all get the same bits, since both operations commute.
+// Combines the values of `width` neighbouring threads by pairs, pairs of pairs and so on. All get
+// the same bits, since both operations commute.
 template <class Operation>
-__device__ __forceinline__ float of_neighbours(float v, uint32_t width) {
+__device__ __forceinline__ float combine_neighbours(float v, uint32_t width) {
 #pragma unroll
   for (uint32_t step = 1; step < kWarp; step *= 2) {
-    if (step < width) v = Operation::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, static_cast<int>(step)));
+    if (step < width)
+      v = Operation::combine(v, __shfl_xor_sync(0xFFFFFFFFU, v, static_cast<int>(step)));
   }
   return v;
 }
 
-// The blocks that have a row.
+// How many blocks have a row together.
 __device__ __forceinline__ uint32_t blocks_of_row() {
   uint32_t blocks = 1;
 #if __CUDA_ARCH__ >= 900
@@ -41,15 +41,17 @@ __device__ __forceinline__ uint32_t blocks_of_row() {
   return blocks;
 }
 
-// Of all threads of a row, those of block `block` of its `blocks`.
-// In every block `by_warp` has room for a number of each warp of
-// all; all threads have read them when all meet again.
+// Combines the values of all threads of a row, in block `block` of its `blocks`. In every block
+// `by_warp` has room for the value of each warp of the row; all threads have read these when they
+// meet again.
 template <class Operation>
-__device__ __forceinline__ float of_row(float v, float* by_warp, uint32_t block, uint32_t blocks) {
-  v = of_neighbours<Operation>(v, kWarp);
+__device__ __forceinline__ float combine_row(
+    float v, float* by_warp, uint32_t block, uint32_t blocks) {
+  v = combine_neighbours<Operation>(v, kWarp);
   const uint32_t lane = threadIdx.x % kWarp;
   const uint32_t warps = blocks * blockDim.x / kWarp;
   if (warps == 1) return v;
+
   float* mine = by_warp + block * (blockDim.x / kWarp) + threadIdx.x / kWarp;
   if (blocks == 1) {
     if (lane == 0) *mine = v;
@@ -67,10 +69,10 @@ __device__ __forceinline__ float of_row(float v, float* by_warp, uint32_t block,
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
   }
 #endif
-  return of_neighbours<Operation>(lane < warps ? by_warp[lane] : 0, kWarp);
+  return combine_neighbours<Operation>(lane < warps ? by_warp[lane] : 0, kWarp);
 }
 
-// Weights of the elements of pack `q`.
+// Reads the weights of the elements of pack `q`.
 template <class Weight, int kCount>
 __device__ __forceinline__ void read_weights(
     float (&to)[kCount], uint64_t from, uint32_t q, float offset) {
@@ -101,26 +103,31 @@ __device__ __forceinline__ void read_weights(
   }
 }
 
+// Long, since a kernel is not divided: what a thread knows of a row stays in registers from the
+// first step to the last.
 template <class Type, int kRanks>
 __device__ __forceinline__ void run(const RmsNormArgs& args) {
   begin();
   if (args.call.comm.size == 0) return;  // a launch to make it ready
+
   using Pack = Elements<Type>;
   constexpr int kCount = Pack::kCount;
-  // packs that a chain of squares takes at a time
+  // Packs that a chain of squares takes at a time.
   constexpr uint32_t kUnit = kNormUnit / kCount;
-  // where there are registers for a pack of weights that waits for sums
+  // Are there registers for a pack of weights that waits for sums?
   constexpr bool kEarly = kRanks <= 2 && kUnit == 1;
 
   struct ByWarp {
-    float sums[2][kWarp], most[kWarp];  // sums of rows by turns
+    // The sums of rows take turns.
+    float sums[2][kWarp];
+    float most[kWarp];
   };
 
   SYMM_SHARED(ByWarp, by_warp);
   const DeviceComm& comm = args.call.comm;
   const int me = comm.rank;
   const uint32_t hidden = args.hidden;
-  const uint32_t packs = hidden / kCount;  // of a row
+  const uint32_t row_packs = hidden / kCount;
   const uint32_t epoch = kRanks > 1 ? current_epoch(comm) : 0;
   const uint64_t slot = comm.one_shot_slot;
   const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * (kRanks - 1) * slot;
@@ -133,14 +140,14 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
     return (thread + i / kUnit * blocks * blockDim.x) * kUnit + i % kUnit;
   };
   const auto at = [&](uint64_t matrix, uint32_t row, uint32_t q) {
-    return reinterpret_cast<uint4*>(matrix) + static_cast<uint64_t>(row) * packs + q;
+    return reinterpret_cast<uint4*>(matrix) + static_cast<uint64_t>(row) * row_packs + q;
   };
 
   const auto push = [&](uint32_t row) {
 #pragma unroll
     for (uint32_t i = 0; i < kRowPacks; ++i) {
       const uint32_t q = pack_of(i);
-      if (q >= packs) continue;
+      if (q >= row_packs) continue;
       const uint4 v = sendable(*at(args.call.send, row, q));
 #pragma unroll
       for (int d = 1; d < kRanks; ++d) {
@@ -152,37 +159,41 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
 
   float weights[kRowPacks][kCount];
   const uint32_t others = ((1U << kRanks) - 1U) & ~(1U << me);
-  bool ok = true;  // where not, threads go on to where they meet
+  // If not, threads still go on to where they meet.
+  bool ok = true;
   uint32_t turn = 0;
-  // A row is sent ahead of each that is received, so
-  // that links have work while one is normalised.
+
+  // A row is sent ahead of each that is received, so that links have work while one is normalised.
   const uint32_t first_row = blockIdx.x / blocks;
   if (kRanks > 1) push(first_row);
-  if (kEarly && pack_of(0) < packs) read_weights(weights[0], args, pack_of(0));
+  if (kEarly && pack_of(0) < row_packs) read_weights(weights[0], args, pack_of(0));
   for (uint32_t row = first_row; row < args.rows; row += stride, turn ^= 1U) {
     const uint32_t next = row + stride;
     if (kRanks > 1 && next < args.rows) push(next);
+
+    // Receive, sum, and add the residual.
     Pack kept[kRowPacks];
     float squares = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kRowPacks; ++i) {
       const uint32_t q = pack_of(i);
       kept[i].pack = {0, 0, 0, 0};
-      if (q >= packs) continue;
+      if (q >= row_packs) continue;
       Pack residual;
       if (args.residual_in != 0) residual.pack = *at(args.residual_in, row, q);
       const uint4 mine = *at(args.call.send, row, q);
       uint4 v[kRanks];
       if constexpr (kRanks > 1) {
-        ok = ok && receive<kRanks>(comm, v, others, slots, slot, row * packs + q, epoch);
+        ok = ok && receive<kRanks>(comm, v, others, slots, slot, row * row_packs + q, epoch);
       }
 #pragma unroll
       for (int r = 0; r < kRanks; ++r) {
-        // the same NaN here as on the other ranks
+        // Sendable, for the same NaN here as on the other ranks.
         if (r == me || kRanks == 1) v[r] = sendable(mine);
       }
+
       kept[i].pack = combine<Type, Sum, kRanks>(v, kRanks, false);
-      if constexpr (kRanks > 1) free_cells<kRanks>(me, others, slots, slot, row * packs + q);
+      if constexpr (kRanks > 1) free_cells<kRanks>(me, others, slots, slot, row * row_packs + q);
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
         if (args.residual_in != 0) {
@@ -194,35 +205,38 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       }
       if (args.residual_out != 0) *at(args.residual_out, row, q) = kept[i].pack;
     }
-    // it has heard from all
+    // This thread has heard from all ranks.
     if (kRanks > 1 && threadIdx.x == 0 && next >= args.rows) let_next_launch();
 
+    // Normalise.
     const float mean = __fdiv_rn(
-        of_row<Sum2>(squares, by_warp.sums[turn], block, blocks), static_cast<float>(hidden));
+        combine_row<Sum2>(squares, by_warp.sums[turn], block, blocks), static_cast<float>(hidden));
     const float inverse = __fdiv_rn(1, __fsqrt_rn(__fadd_rn(mean, args.epsilon)));
     float most[kRowPacks / kUnit] = {};
 #pragma unroll
     for (uint32_t i = 0; i < kRowPacks; ++i) {
-      if (pack_of(i) >= packs) continue;
+      if (pack_of(i) >= row_packs) continue;
       if (!kEarly || i > 0) read_weights(weights[i], args, pack_of(i));
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
         kept[i].at[e] =
             Type::write(__fmul_rn(__fmul_rn(Type::read(kept[i].at[e]), inverse), weights[i][e]));
-        most[i / kUnit] = Max::of(most[i / kUnit], fabsf(Type::read(kept[i].at[e])));
+        most[i / kUnit] = Max::combine(most[i / kUnit], fabsf(Type::read(kept[i].at[e])));
       }
       if (args.norm_out != 0) *at(args.norm_out, row, pack_of(i)) = kept[i].pack;
     }
 
+    // Quantise.
     const auto kind = static_cast<QuantScale>(args.scale_kind);
     if (args.quant_out == 0) continue;
+
     float most_of_row = 0;
     if (kind == QuantScale::token) {
 #pragma unroll
       for (const float one : most) {
-        most_of_row = Max::of(most_of_row, one);
+        most_of_row = Max::combine(most_of_row, one);
       }
-      most_of_row = of_row<Max>(most_of_row, by_warp.most, block, blocks);
+      most_of_row = combine_row<Max>(most_of_row, by_warp.most, block, blocks);
     }
     auto* scales = reinterpret_cast<float*>(args.scale_out);
 #pragma unroll
@@ -230,10 +244,10 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       const uint32_t unit = pack_of(u * kUnit) / kUnit;
       constexpr uint32_t kNeighbours = kNormGroup / kNormUnit;
       float scale = most_of_row;
-      if (kind == QuantScale::group) scale = of_neighbours<Max>(most[u], kNeighbours);
+      if (kind == QuantScale::group) scale = combine_neighbours<Max>(most[u], kNeighbours);
       scale = kind == QuantScale::tensor ? *reinterpret_cast<const float*>(args.scale_in)
                                          : fmaxf(__fdiv_rn(scale, kMostF8), kLeastScale);
-      if (unit * kUnit >= packs) continue;
+      if (unit * kUnit >= row_packs) continue;
       if (kind == QuantScale::group && unit % kNeighbours == 0) {
         scales[uint64_t{row} * (hidden / kNormGroup) + unit / kNeighbours] = scale;
       }
@@ -257,8 +271,8 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
 }
 }  // namespace
 
-// The largest blocks that are launched, as shape_of_rows() has it: of more ranks there
-// are no registers for more threads.
+// Bounds are those of the largest blocks that are launched, as shape_of_rows() has it: with more
+// ranks there are no registers for more threads.
 #define SYMM_RMSNORM(name, type, ranks)                                      \
   extern "C" __global__ void __launch_bounds__(ranks <= 2 ? 1024 : 512, 1)   \
       symm_rmsnorm_##name##_##ranks(const __grid_constant__ RmsNormArgs a) { \

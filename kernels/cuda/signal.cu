@@ -1,18 +1,18 @@
-// Barrier, signals and the comparison of arguments. One warp each: lane r deals with
-// rank r. Arguments of zeros do nothing: so the kernels are made ready.
+// Barrier, signals and the comparison of arguments: kernels of one warp, whose lane r deals with
+// rank r. With arguments of zeros they do nothing; so they are made ready.
 #include "kernels/cuda/wait.cuh"
 
 using namespace symm::cuda;
 using symm::Compare;
 
-// Right on any number of streams of a rank, and in graphs
-// replayed beside them: for each pair of ranks and channel
-// 1. every barrier adds one to what the peer sees, and claims
-//    a number of its own, 1, 2, 3 ...: both atomically;
-// 2. the one that has claimed k waits for k arrivals of the
-//    peer, so it ends only when the peer has begun k barriers;
-// 3. what is added is never taken back, and comes before any wait: if both ranks run n
-//    barriers, n arrivals come, and all end.
+// A barrier is right on any number of streams of a rank, and in graphs that are replayed beside
+// them. For each pair of ranks and channel:
+//   1. Every barrier adds one to what the peer sees, and claims a number of its own, 1, 2, 3 ...,
+//      both atomically.
+//   2. The barrier that has claimed k waits for k arrivals of the peer. So it ends only when the
+//      peer has begun k barriers.
+//   3. An arrival is never taken back, and comes before any wait. So if both ranks run n barriers,
+//      n arrivals come, and all barriers end.
 extern "C" __global__ void __launch_bounds__(32)
     symm_barrier(const __grid_constant__ BarrierArgs args) {
   begin();
@@ -20,12 +20,14 @@ extern "C" __global__ void __launch_bounds__(32)
   const int peer = static_cast<int>(threadIdx.x);
   if (peer < comm.size && (args.ranks >> peer & 1U) != 0 && peer != comm.rank) {
     ControlWords& mine = words_of(comm, comm.rank);
-    // Asked for before the release, which would wait for it otherwise.
+    // Claimed before the release, which would have to wait for it otherwise.
     const uint32_t wanted = claim(&mine.barrier_taken[args.channel][peer]) + 1;
     add_release(&words_of(comm, peer).from_peers.barrier[args.channel][comm.rank], 1U);
     await_count(comm, &mine.from_peers.barrier[args.channel][peer], wanted, peer, args.channel);
   }
-  __syncwarp();  // all peers have come
+
+  // All peers have come.
+  __syncwarp();
   let_next_launch();
 }
 
@@ -43,21 +45,22 @@ extern "C" __global__ void __launch_bounds__(32)
 }
 
 namespace {
-// What was released before the value that it returns
-// is in view. A sum has all that was released into it.
+// What was released before the value that is returned is in view. If the value is a sum, so is
+// everything that was released with one of its addends.
 __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
   return wait.bytes == sizeof(uint32_t)
              ? load_acquire(reinterpret_cast<const uint32_t*>(wait.word))
              : load_acquire(reinterpret_cast<const uint64_t*>(wait.word));
 }
 
-// To be asked in each turn of a loop that waits for `wait`,
-// or for one of several: `peers` as in trouble_with().
+// To be called in each turn of a loop that waits for `wait`, or for one of several words, which
+// `peers` can write (trouble_with()). False: the kernel has to leave.
 __device__ bool keep_waiting_for(const DeviceComm& comm, SpinState& spin, const WordWait& wait,
     uint32_t peers, uint64_t value, uint64_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
   const WaitError trouble = trouble_with(comm, spin, peers);
   if (trouble == WaitError::none) return true;
+
   if (trouble != WaitError::aborted) {
     const int peer = peers != 0 ? wait.peer : -1;
     report(comm, trouble, peer, wait.channel, 0, 0, wait.word, seen,
@@ -78,13 +81,14 @@ __device__ bool await_word(
 }
 }  // namespace
 
-// Each that takes a signal claims the next one, whether it is there or not: so no two
-// take the same, on whatever streams.
+// A kernel that takes a signal claims the next one, whether it is there or not. So no two kernels
+// take the same signal, on whatever streams they run.
 extern "C" __global__ void __launch_bounds__(32)
     symm_wait_word(const __grid_constant__ WaitWordArgs args) {
   begin();
   const WordWait& wait = args.wait;
   if (threadIdx.x != 0 || wait.word == 0) return;
+
   SpinState spin;
   await_word(args.comm, spin, wait,
       args.taken != 0 ? claim(reinterpret_cast<uint64_t*>(args.taken)) + 1 : wait.value);
@@ -95,6 +99,7 @@ extern "C" __global__ void __launch_bounds__(32)
     symm_wait_words(const __grid_constant__ WaitWordsArgs args) {
   begin();
   if (args.count == 0) return;
+
   SpinState spin;
   if (args.any == 0) {
     for (uint32_t i = threadIdx.x; i < args.count; i += 32) {
@@ -120,17 +125,20 @@ extern "C" __global__ void __launch_bounds__(32)
       go_on = __any_sync(~0U, is_here || !go_on) == 0;
     }
   }
-  __syncwarp();  // all lanes have seen theirs
+
+  // All lanes have seen their words.
+  __syncwarp();
   let_next_launch();
 }
 
-// Each rank tells each other what it is about to do; whoever sees a difference reports
-// it. The flag rides with the data: 64-bit words of {number of the call, 32 bits}.
+// Each rank tells each other what it is about to do, and a rank that sees a difference reports it.
+// The flag rides with the data, in words of 64 bits: {number of the call, 32 bits}.
 extern "C" __global__ void __launch_bounds__(32)
     symm_check(const __grid_constant__ CheckArgs args) {
   begin();
   const DeviceComm& comm = args.comm;
   if (comm.size == 0) return;
+
   const int peer = static_cast<int>(threadIdx.x);
   ControlWords& mine = words_of(comm, comm.rank);
   const uint32_t call = load_relaxed(&mine.check_epoch) + 1;
@@ -142,10 +150,12 @@ extern "C" __global__ void __launch_bounds__(32)
       store_relaxed(out + i,
           static_cast<uint64_t>(call) << 32 | static_cast<uint32_t>(said[i / 2] >> i % 2 * 32));
     }
+
     const uint64_t* in = mine.from_peers.check[call & 1U][peer].word;
     uint64_t heard[4];
     SpinState spin;
-    bool ok = true, all = false;
+    bool ok = true;
+    bool all = false;
     while (ok && !all) {
       uint64_t cell[8];
 #pragma unroll
@@ -163,6 +173,7 @@ extern "C" __global__ void __launch_bounds__(32)
       }
       ok = all || keep_waiting(comm, spin, peer, 0, call, static_cast<uint32_t>(cell[0] >> 32));
     }
+
     if (ok && (heard[0] != said[0] || heard[1] != said[1])) {
       report(comm, WaitError::mismatch, peer, 0, 0, 0, heard[0], heard[1], said[0], said[1]);
     } else if (ok && (heard[2] != said[2] || heard[3] != said[3])) {

@@ -1,6 +1,6 @@
-// Two shots: every rank pushes each slice of its operand to the slice's owner; owners
-// combine and push the result to everybody. Two hops, no barrier, no fence. All-reduce.
-// Each thread carries the same packs through all three steps, so recv may be send.
+// Two shots of an all-reduce: every rank pushes each slice of its operand to the slice's owner
+// (push.cuh); owners combine and push the result to all. Two hops, no barrier, no fence. Each
+// thread carries the same packs through all three steps, so recv may be send.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -8,9 +8,9 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// One chunk: as much as half of the scratch holds. `first` and
-// `second` are where its two stages begin in a control block. `heard`:
-// threads that have no pack of it exchange tokens, up to this one.
+// Does one chunk, which is as much as half of the scratch holds. `first` and `second` are where
+// its two stages begin in a control block. Threads below `heard` that have no pack of the chunk
+// exchange tokens. Long, since a kernel is not divided: that can change what stays in registers.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv,
     uint32_t bytes, uint64_t first, uint64_t second, uint32_t epoch, uint32_t heard) {
@@ -20,13 +20,13 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   const uint32_t packs = packs_of(bytes);
   const uint32_t per_slice = (packs + static_cast<uint32_t>(n) - 1) / static_cast<uint32_t>(n);
   const uint64_t slot = comm.two_shot_slot;
-  // slot_among(), in fewer registers.
+  // The slot of slot_among(), in fewer registers.
   const auto my_slot = [&](int owner) {
     return kRanks == 2 ? 0 : static_cast<uint64_t>(me) * slot - (me > owner ? slot : 0);
   };
   const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
-  // Pack q of slice r, in the message; beyond its end for the last packs of the last slices.
+  // Pack q of slice r, in the message. The last packs of the last slices are beyond its end.
   const auto in_message = [&](int r, uint32_t q) {
     return static_cast<uint32_t>(r) * per_slice + q;
   };
@@ -53,6 +53,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   if (start >= per_slice && start < heard && !exchange_token(args, first, slot, start, epoch)) {
     return false;
   }
+
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   auto* operands = reinterpret_cast<char*>(comm.control[me] + first);
   for (uint32_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
@@ -91,25 +92,28 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   return true;
 }
 
-// Larger messages in chunks, which use the two halves of the scratch by turns, as calls
-// do. Threads do not wait for each other, so the chunks' stages overlap. Why a cell is
-// free when it is used again two chunks later, in this call or the next:
-// 1. a thread fences what it has freed in one chunk before it pushes in the next;
-// 2. in the next chunk each thread hears, at first or second hand,
-//    from the same thread of every other rank, which has pushed:
-//    where the chunk is too short to have a pack for it, by a token;
-// 3. the same thread pushes to that cell in the chunk
-//    after it, so by 1 and 2 after the cell was freed;
-// 4. and if that chunk is the next call's first, the
-//    kernel has ended, so all of its threads have heard.
+// Larger messages go in chunks, which use the two halves of the scratch by turns, as calls do.
+// Threads do not wait for each other, so the stages of chunks overlap.
+//
+// Invariant: a cell is free when it is used again two chunks later, in this call or the next.
+//   1. A thread fences what it has freed in one chunk before it pushes in the next.
+//   2. In that next chunk each thread hears, at first or second hand, from the same thread of
+//      every other rank, which has pushed; by a token, if the chunk is too short to have a pack
+//      for it.
+//   3. The same thread pushes to that cell in the chunk after it, and so, by 1 and 2, after the
+//      cell was freed.
+//   4. If that chunk is the first of the next call, the kernel has ended, so all of its threads
+//      have heard.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
+
   const DeviceComm& comm = args.comm;
   const auto n = static_cast<uint64_t>(comm.size);
   const uint32_t epoch = current_epoch(comm);
   const uint64_t stage = (n - 1) * comm.two_shot_slot;
+
   uint32_t step = 0;
   for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
     const auto bytes =
@@ -126,7 +130,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 }
 }  // namespace
 
-// The largest block that is launched, one on a multiprocessor, as shape_two_shot() has it.
+// Bounds are those of the largest block that is launched, one on a multiprocessor, as
+// shape_two_shot() has it.
 #define SYMM_TWO_SHOT(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(ranks <= 4 ? 512 : 256, 1)        \
       symm_two_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

@@ -1,27 +1,31 @@
-// The only place in which kernels wait. A wait polls one word after the other; every
-// thousand looks it asks whether the group was aborted, whether the peer has left and
-// what time it is, and on trouble writes the error record and says so. The kernel then
-// leaves: it never traps, so the context and the stream stay usable.
+// The only place in which kernels wait. A wait polls one word after the other. Every thousand
+// polls it asks whether the group was aborted, whether the peer has left and what time it is; on
+// trouble it writes the error record, and returns false. The kernel then leaves: it never traps,
+// so the context and the stream stay usable.
 #pragma once
 
 #include "kernels/cuda/memory.cuh"
 
 namespace symm::cuda {
-struct SpinState {  // of one wait of a thread; the next has a deadline of its own
+// The state of one wait of a thread; every wait has a deadline of its own.
+struct SpinState {
   uint64_t deadline = 0;
   uint32_t looks = 0;
-  bool left = false;  // the peer had left when we last asked
+  // The peer had left when this was last asked.
+  bool left = false;
 };
 
 __device__ __forceinline__ ControlWords& stages_words(const DeviceComm& comm) {
   return *reinterpret_cast<ControlWords*>(comm.stages[comm.rank]);
 }
 
+// Writes the error record, unless another thread has, and makes all kernels that wait leave.
 static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer,
     uint32_t channel, uint32_t expected, uint32_t seen, uint64_t peer_detail = 0,
     uint64_t peer_count = 0, uint64_t my_detail = 0, uint64_t my_count = 0) {
   ControlWords& mine = words_of(comm, comm.rank);
   if (atomicCAS(&mine.failed, 0U, 1U) != 0) return;
+
   auto* record = reinterpret_cast<volatile ErrorRecord*>(comm.record);
   record->trouble = static_cast<uint32_t>(trouble);
   record->operation = comm.operation;
@@ -33,24 +37,28 @@ static __device__ __noinline__ void report(const DeviceComm& comm, WaitError tro
   record->my_count = my_count;
   record->peer_detail = peer_detail;
   record->peer_count = peer_count;
+
   fence_system();
   record->state = 1;
   store_relaxed(&mine.abort, 1U);
   store_relaxed(&stages_words(comm).spoilt, 1U);
 }
 
-// Asked when the others have been told that this kernel is there, whose answers take longer.
+// May this kernel work in the stages (ControlWords::spoilt)? Asked after the other ranks have
+// been told that this kernel is there, since their answers take longer than this one.
 static __device__ __noinline__ bool may_use_stages(const DeviceComm& comm, uint32_t channel) {
   if (load_relaxed(&stages_words(comm).spoilt) == 0) return true;
   report(comm, WaitError::spoilt, comm.rank, channel, 0, 0);
   return false;
 }
 
-// A token: that one has come, and what for.
+// A token tells that a rank has come, and to which call.
 __device__ __forceinline__ uint4 token_of(const CollectiveArgs& args) {
   return {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32),
       static_cast<uint32_t>(args.count), static_cast<uint32_t>(args.count >> 32)};
 }
+
+// Reports a mismatch, and returns false, if the token of `peer` is of another call.
 static __device__ __noinline__ bool check_token(
     const DeviceComm& comm, int peer, uint4 theirs, uint4 mine) {
   const auto word = [](uint32_t low, uint32_t high) {
@@ -61,21 +69,24 @@ static __device__ __noinline__ bool check_token(
   const uint64_t my_detail = word(mine.x, mine.y);
   const uint64_t my_count = word(mine.z, mine.w);
   if (detail == my_detail && count == my_count) return true;
+
   report(comm, WaitError::mismatch, peer, blockIdx.x, 0, 0, detail, count, my_detail, my_count);
   return false;
 }
 
-// None: go on waiting. `peers`: bit r, it would be in vain without rank r; one that is
-// still there is enough. `deadlines`: so many have to pass.
+// Why a wait has to end, or WaitError::none. Bit r of `peers`: rank r can write what is waited
+// for; the wait ends when all such ranks have left, and if there are none it does not depend on
+// ranks. A wait times out when `deadlines` timeouts have passed.
 __device__ __forceinline__ WaitError trouble_with(
     const DeviceComm& comm, SpinState& spin, uint32_t peers, uint64_t deadlines = 1) {
   ControlWords& mine = words_of(comm, comm.rank);
   if (load_relaxed(&mine.abort) != 0) return WaitError::aborted;
   if (peers != 0 && (load_relaxed(&mine.departed) & peers) == peers) {
-    // what it stored before it left would have been seen by now
+    // By now everything would have been seen that the peer stored before it left.
     if (spin.left) return WaitError::departed;
     spin.left = true;
   }
+
   if (comm.timeout_ns == UINT64_MAX) return WaitError::none;
   const uint64_t now = nanoseconds();
   if (spin.deadline == 0) spin.deadline = now + comm.timeout_ns;
@@ -83,14 +94,16 @@ __device__ __forceinline__ WaitError trouble_with(
                                                                  : WaitError::timeout;
 }
 
-// Takes and gives the deadline, of which bit 0 says that the peer had left; kLeave:
-// leave. By value, so that the state of a wait stays in registers.
+// What check_abort() returns if the kernel has to leave.
 inline constexpr uint64_t kLeave = ~uint64_t{0};
+
+// Takes and returns the deadline, whose bit 0 says that the peer had left. By value, so that the
+// state of a wait stays in registers.
 static __device__ __noinline__ uint64_t check_abort(const DeviceComm& comm, uint64_t deadline,
     int peer, uint32_t channel, uint32_t expected, uint32_t seen) {
   SpinState spin{deadline & ~uint64_t{1}, 0, (deadline & 1U) != 0};
-  // This rank itself is blamed last: what keeps it waiting is a block of its own that
-  // waits for another rank, and says for which.
+  // This rank itself is blamed last: what keeps it waiting is a block of its own that waits for
+  // another rank, and that block reports which one.
   const uint64_t deadlines = peer == comm.rank ? 2 : 1;
   const WaitError trouble = trouble_with(comm, spin, 1U << peer, deadlines);
   if (trouble == WaitError::none) return (spin.deadline & ~uint64_t{1}) | (spin.left ? 1U : 0U);
@@ -98,7 +111,7 @@ static __device__ __noinline__ uint64_t check_abort(const DeviceComm& comm, uint
   return kLeave;
 }
 
-// To be asked in each turn of a polling loop.
+// To be called in each turn of a polling loop. False: the kernel has to leave.
 __device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& spin, int peer,
     uint32_t channel, uint32_t expected, uint32_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
@@ -106,9 +119,9 @@ __device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& 
   return spin.deadline != kLeave;
 }
 
-// Wait until a counter has come to `target` (as a signed difference, so that it may
-// wrap). What was released before the counter is then in view of this thread, and
-// behind a block barrier of its block.
+// Waits until a counter has come to `target`, by the sign of the difference, so that counters may
+// wrap. What was released before the counter is then in view of this thread, and behind a block
+// barrier of its block.
 __device__ __forceinline__ bool await_count(
     const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer, uint32_t channel) {
   SpinState spin;

@@ -103,7 +103,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 break;
               case Algorithm::two_shot_staged: {
                 const auto blocks = static_cast<uint64_t>(chosen.blocks);
-                ASSERT_LE(blocks * kPieceSlots * static_cast<uint64_t>(size - 1) * chosen.tile,
+                ASSERT_LE(blocks * kChunkSlots * static_cast<uint64_t>(size - 1) * chosen.tile,
                     layout.stage[1] - layout.stage[0]);
                 ASSERT_LE(chosen.blocks, std::max(max_blocks, 3));
                 const bool is_cut = traits(collective).cut_into_slices && !chosen.direct;
