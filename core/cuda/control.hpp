@@ -4,7 +4,9 @@
 
 #include "core/backend/plan_table.hpp"
 #include "core/cuda/allocation.hpp"
-#include "kernels/cuda/plan.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/layout.hpp"
+#include "kernels/cuda/tuning.hpp"
 
 namespace symm::cuda {
 Tuning tuning_of(const PlanValues& values);

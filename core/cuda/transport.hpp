@@ -6,6 +6,8 @@
 #include "core/cuda/control.hpp"
 #include "core/cuda/multicast.hpp"
 #include "core/cuda/stream_order.hpp"
+#include "kernels/cuda/plan.hpp"
+#include "kernels/cuda/plan_shapes.hpp"
 #include "kernels/scaled_call.hpp"
 
 namespace symm::cuda {

@@ -197,7 +197,8 @@ inline constexpr int kMaxMemories = 256;
 // group has at most `kRanks` ranks.
 template <int kRanks>
 SYMM_HOST_DEVICE constexpr uint64_t slot_among(int owner, int source) {
-  return kRanks == 2 ? 0 : static_cast<uint64_t>(source > owner ? source - 1 : source);
+  if (kRanks == 2) return 0;
+  return static_cast<uint64_t>(source > owner ? source - 1 : source);
 }
 
 // Part of every kernel's arguments: the group as this rank sees it.

@@ -10,6 +10,8 @@
 #include "core/cuda/control.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/cuda/layout.hpp"
+#include "kernels/cuda/tuning.hpp"
 #include "kernels/types.hpp"
 #include "tests/support/test.hpp"
 

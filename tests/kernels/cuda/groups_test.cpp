@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "kernels/cuda/args.hpp"
-#include "kernels/cuda/plan.hpp"
+#include "kernels/cuda/occupancy.hpp"
+#include "kernels/cuda/tuning.hpp"
 #include "kernels/types.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
