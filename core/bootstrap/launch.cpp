@@ -70,7 +70,7 @@ class Parser {
     return found;
   }
 
-  // -1: not known.
+  // The number of ranks on this machine; -1 if the variable is not set.
   int local_size(Variable name) const {
     return has(name) ? static_cast<int>(number(name, 1, kMax)) : -1;
   }

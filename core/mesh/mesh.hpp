@@ -19,7 +19,7 @@ struct PeerIdentity {
   // Random, drawn once per process (and again in a forked child).
   std::array<std::byte, 16> process{};
   bool same_process = false;
-  bool watched = false;  // a pidfd confirms its death; otherwise its socket is the only sign
+  bool watched = false;  // a pidfd confirms its death; else its socket is the only sign
   std::string host{};    // the other machine, in which the pid counts; "": this one
 };
 

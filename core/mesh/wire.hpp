@@ -91,7 +91,7 @@ struct Packet {
   Address address;
 };
 
-// nullptr if `bytes` is exactly one valid packet, else why not; then `packet` means nothing.
+// Returns nullptr if `bytes` is exactly one valid packet, else why not; then `packet` means nothing.
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
 
 using Buffer = std::vector<std::byte>;
