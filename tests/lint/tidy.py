@@ -1,16 +1,17 @@
 """clang-tidy over the library, the tool and the examples; with SYMM_TIDY_ALL=1 over the
 tests and the benchmarks too.
 
-tidy.py <repository root> <build folder> [--fix]
+tidy.py <repository root> <build folder> [--fix] [places ...]
 
-With --fix the files are changed where a check knows how, one file after the other, since
-they share headers; ./dev format comes after it.
+Places, as core/ipc or core/ipc/export.cpp, leave all other files out. With --fix the files
+are changed where a check knows how, one after the other, since they share headers;
+./dev format comes after it.
 
-Each file is a translation unit of its own, headers among them: misc-include-cleaner looks
-at the main file only. The checks cost about 1.5 seconds of a processor for a file, so a
-file that passed is not looked at again until what the compiler sees of it changes: its
-stamp is a hash of its preprocessed text, in the user's cache, so that other checkouts know
-it too.
+Each file is a translation unit of its own, headers among them, for misc-include-cleaner
+looks at the main file only; all other checks see a header where a source includes it. A
+file costs one to two seconds of a processor, so one that passed is not looked at again
+until what the compiler sees of it changes: its stamp is a hash of its preprocessed text, in
+the user's cache, so that other checkouts know it too.
 """
 
 import concurrent.futures
@@ -29,13 +30,12 @@ import pinned
 ROOMS = ("kernels", "core", "capi", "tools", "examples")
 if os.environ.get("SYMM_TIDY_ALL") == "1":
     ROOMS += ("tests", "bench")
-# Files that are no translation unit, and why.
-PARTS = {}
 # Seconds after which a stamp that nobody asked for is thrown away.
 STALE = 60 * 24 * 3600
 
 root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-fix = sys.argv[3:] == ["--fix"]
+fix = "--fix" in sys.argv[3:]
+places = tuple(place for place in sys.argv[3:] if place != "--fix")
 try:
     tidy = pinned.find("clang-tidy")
 except pinned.Missing as missing:
@@ -90,6 +90,7 @@ class File:
                 tidy,
                 "--quiet",
                 f"--config-file={config}",
+                *(["--checks=-*,misc-include-cleaner"] if self.name.endswith(".hpp") else []),
                 *(["--fix"] if fix else []),
                 self.name,
                 "--",
@@ -130,13 +131,10 @@ def translation_units():
         capture_output=True,
         text=True,
     ).stdout.split("\n")
+    rooms = tuple(f"{room}/" for room in ROOMS)
     for name in sorted(filter(None, listed)):
         path = root / name
-        if (
-            not path.is_file()
-            or name in PARTS
-            or not name.startswith(tuple(f"{r}/" for r in ROOMS))
-        ):
+        if not name.startswith(rooms) or not name.startswith(places or "") or not path.is_file():
             continue
         near = [str(folder) for folder in Path(name).parents if str(folder) in homes]
         flags = own.get(str(path)) or (homes[near[0]] if near else None)
