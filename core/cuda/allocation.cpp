@@ -45,14 +45,15 @@ std::string failed(const Driver& driver, const char* call, CUresult result) {
   return format("%s with a fabric handle: %s", call, driver.text(result).c_str());
 }
 
-// A device may say that it has fabric handles and the machine still
-// not be set up for them (no IMEX channel for this process), which
-// only trying shows. Out of memory shows nothing, and is tried again.
+// Tries to make a fabric handle, since a device may say that it has them and the machine still not
+// be set up for them (no IMEX channel for this process). If there is no memory for that, the answer
+// is not final, and it is tried again.
 std::string try_fabric(const Device& device, bool& is_final) {
   const Driver& driver = device.driver();
   const ContextGuard current(device, ContextGuard::Capture::relaxed);
   const CUmemAllocationProp prop =
       properties(device, {CU_MEM_LOCATION_TYPE_DEVICE, device.handle()}, true);
+
   size_t unit = 0;
   CUmemGenericAllocationHandle made = 0;
   CUresult result =
@@ -65,11 +66,12 @@ std::string try_fabric(const Device& device, bool& is_final) {
     result = driver.cuMemExportToShareableHandle(&handle, made, CU_MEM_HANDLE_TYPE_FABRIC, 0);
     driver.cuMemRelease(made);
   }
+
   is_final = result != CUDA_ERROR_OUT_OF_MEMORY;
   return result == CUDA_SUCCESS ? "" : failed(driver, call, result);
 }
 
-// What trying has taught, by device.
+// The reasons that trying has found, by device.
 struct FabricKnowledge {
   std::mutex mutex;
   std::unordered_map<int, std::string> reason;
@@ -85,7 +87,7 @@ std::string learn_fabric(const Device& device, const std::string& reason) {
   }
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
-  // [] would say "" where there is no memory
+  // Not by [], which would leave an empty reason behind if there is no memory for this one.
   return known.reason.insert_or_assign(device.ordinal(), reason).first->second;
 }
 }  // namespace
@@ -95,6 +97,7 @@ std::string Allocation::fabric_reason(const Device& device) {
   if (device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) == 0) {
     return "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
   }
+
   {
     FabricKnowledge& known = fabric_knowledge();
     const std::lock_guard lock(known.mutex);
@@ -102,6 +105,7 @@ std::string Allocation::fabric_reason(const Device& device) {
       return found->second;
     }
   }
+
   bool is_final = false;
   std::string reason = try_fabric(device, is_final);
   return is_final ? learn_fabric(device, reason) : reason;
@@ -115,11 +119,13 @@ void Allocation::map(size_t alignment) {
             alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str());
       });
   is_reserved_ = true;
+
   SYMM_POINT("cuda.map");
   driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap",
       [&] { return format("%zu bytes", mapped_); });
   is_mapped_ = true;
-  // The driver overlooks which node is named: the host is one.
+
+  // The driver ignores which node is named: to it the host is one.
   const CUmemAccessDesc access[] = {
       {{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
       {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
@@ -143,6 +149,7 @@ std::shared_ptr<Allocation> Allocation::create(
         placement.node == Placement::kNearest ? std::max(node_of(*device), 0) : placement.node;
     location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, node};
   }
+
   Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
@@ -150,6 +157,8 @@ std::shared_ptr<Allocation> Allocation::create(
   const std::string place =
       made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
   made->has_fabric_ = !made->on_host_ && fabric_reason(*device).empty();
+
+  // The size is a multiple of the driver's granularity, and of the placement's unit.
   const CUmemAllocationProp prop = properties(*device, location, made->has_fabric_);
   size_t unit = 0;
   driver.require(
@@ -161,16 +170,18 @@ std::shared_ptr<Allocation> Allocation::create(
             place.c_str(), placement.page_bytes));
   }
   made->page_bytes_ = unit;
-  // granularities are powers of two
+  // Granularities are powers of two.
   if (unit != 0 && !made->on_host_) unit = std::lcm(unit, placement.unit);
   if (unit == 0 || bytes > SIZE_MAX - unit) {
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   }
   made->mapped_ = (bytes + unit - 1) / unit * unit;
+
   driver.require(driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0), "cuMemCreate",
       [&] { return format("%zu bytes on %s", made->mapped_, place.c_str()); });
   made->has_handle_ = true;
   made->map(placement.alignment > made->page_bytes_ ? placement.alignment : 0);
+
   driver.require(driver.cuMemsetD32Async(made->address_, 0, made->mapped_ / 4, device->stream()),
       "cuMemsetD32Async");
   driver.require(driver.cuStreamSynchronize(device->stream()), "cuStreamSynchronize");
@@ -185,6 +196,7 @@ std::shared_ptr<Allocation> Allocation::import(
   made->mapped_ = extent.mapped;
   made->offset_ = extent.offset;
   made->on_host_ = extent.on_host != 0;
+
   if (extent.fabric != FabricHandle{} && fabric_reason(*device).empty()) {
     FabricHandle handle = extent.fabric;
     const CUresult result =
@@ -194,8 +206,10 @@ std::shared_ptr<Allocation> Allocation::import(
       learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
     }
   }
+
   if (made->has_handle_) {
-    // should it be handed on: the driver may export no other of what came by a fabric handle
+    // Kept in case the memory is shared further: the driver may export no other descriptor of what
+    // was imported by a fabric handle.
     made->fd_ = std::move(fd);
   } else {
     driver.require(driver.cuMemImportFromShareableHandle(&made->handle_,
@@ -216,6 +230,7 @@ std::shared_ptr<Allocation> Allocation::adopt(
   const bool whole = bytes == ShareableMemory::kWhole;
   const ExternalAllocation::Range range = foreign.range(*device);
   foreign.require_within(range, bytes);
+
   std::shared_ptr<Allocation> made(new Allocation(device, whole ? range.bytes : bytes));
   made->mapped_ = range.bytes;
   made->offset_ = whole ? 0 : range.offset;
@@ -227,8 +242,8 @@ std::shared_ptr<Allocation> Allocation::adopt(
   return made;
 }
 
-// The driver gives the handle by which an address was mapped,
-// and while we hold ours nothing else can have its number.
+// The driver tells the handle by which an address was mapped. While this object holds its own
+// handle, no other memory can have the same number.
 bool Allocation::still_at_owner() const noexcept {
   if (owners_address_ == nullptr) return false;
   const Driver& driver = device_->driver();
@@ -267,6 +282,7 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   if (const std::string reason = dmabuf_reason(*device_); !reason.empty()) {
     throw Error(Status::unavailable, "buffer: cannot be exported as DMA-BUF: " + reason);
   }
+
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   int raw = -1;
@@ -279,6 +295,7 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
             driver.text(result).c_str(), what().c_str()));
   }
   driver.require(result, "cuMemGetHandleForAddressRange", what);
+
   Fd fd(raw);
   if (fcntl(raw, F_SETFD, FD_CLOEXEC) != 0) throw system_error(errno, "fcntl(F_SETFD)", "DMA-BUF");
   return fd;
@@ -307,8 +324,8 @@ ShareableHandle Allocation::share() const {
   return shared;
 }
 
-// In order: the mapping, the addresses, the handle. Failures are not reported: the
-// context may be in error, or the driver shutting down.
+// Releases the mapping, the addresses and the handle, in this order. Failures are not reported: the
+// context may be in error, or the driver may be shutting down.
 Allocation::~Allocation() {
   device_->defer(
       [&driver = device_->driver(), address = address_, mapped = mapped_,
@@ -339,7 +356,7 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
   return Allocation::adopt(device_, *foreign, bytes);
 }
 
-// No mapping of cuMemMap: what is it then?
+// Says what kind of memory this is, which was not mapped by cuMemMap.
 void DeviceMemory::refuse_to_adopt(const void* pointer) const {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   CUdeviceptr base = 0;
@@ -350,79 +367,5 @@ void DeviceMemory::refuse_to_adopt(const void* pointer) const {
       format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
           is_known ? "was allocated by cudaMalloc or the like"
                    : "is no mapped memory of a device"));
-}
-
-std::optional<ExternalAllocation> ExternalAllocation::at(const void* pointer) {
-  const Driver& loaded = driver();
-  CUmemGenericAllocationHandle handle = 0;
-  const CUresult result = loaded.cuMemRetainAllocationHandle(&handle, const_cast<void*>(pointer));
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) loaded.require(result, "cuMemRetainAllocationHandle");
-  if (result != CUDA_SUCCESS) return std::nullopt;
-  return ExternalAllocation(loaded, reinterpret_cast<CUdeviceptr>(pointer), handle);
-}
-
-ExternalAllocation::ExternalAllocation(ExternalAllocation&& other) noexcept
-    : driver_(other.driver_),
-      address_(other.address_),
-      handle_(other.handle_),
-      holds_(std::exchange(other.holds_, false)) {}
-
-ExternalAllocation::~ExternalAllocation() {
-  if (holds_) driver_.cuMemRelease(handle_);
-}
-
-CUmemGenericAllocationHandle ExternalAllocation::take() noexcept {
-  holds_ = false;
-  return handle_;
-}
-
-int ExternalAllocation::require_shareable() const {
-  CUmemAllocationProp prop{};
-  driver_.require(driver_.cuMemGetAllocationPropertiesFromHandle(&prop, handle_),
-      "cuMemGetAllocationPropertiesFromHandle");
-  if (prop.type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-      prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-    throw Error(Status::invalid_argument,
-        format("pointer: its allocation does not lie on a device (location type %d)",
-            prop.location.type));
-  }
-  if ((prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
-    throw Error(Status::invalid_argument,
-        "pointer: its allocation was not made for a POSIX file descriptor "
-        "(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), so "
-        "it cannot be shared");
-  }
-  return prop.location.id;
-}
-
-ExternalAllocation::Range ExternalAllocation::range(const Device& device) const {
-  const ContextGuard current(device, ContextGuard::Capture::relaxed);
-  Range range;
-  driver_.require(driver_.cuMemGetAddressRange(&range.base, &range.bytes, address_),
-      "cuMemGetAddressRange", "pointer");
-  range.offset = static_cast<size_t>(address_ - range.base);
-  return range;
-}
-
-// Offsets count from where the allocation was mapped. Should the driver name the whole
-// of a reservation that was filled piece by piece, as allocators do that grow in place,
-// they would be wrong, and what they reach somebody else's.
-void ExternalAllocation::require_within(const Range& range, size_t bytes) const {
-  const auto is_same = [&](CUdeviceptr address) {
-    const std::optional<ExternalAllocation> there = at(reinterpret_cast<const void*>(address));
-    return there && there->handle_ == handle_;
-  };
-  if (!is_same(range.base) || !is_same(range.base + range.bytes - 1)) {
-    throw Error(Status::invalid_argument,
-        "pointer: lies in a range of several allocations, and the driver does not say where this "
-        "one begins");
-  }
-  if (bytes > range.bytes - range.offset) {
-    throw Error(
-        Status::invalid_argument, format("size: %zu bytes at this pointer go beyond its "
-                                         "allocation, which has %zu more; what was mapped piece by "
-                                         "piece can be adopted piece by piece",
-                                      bytes, range.bytes - range.offset));
-  }
 }
 }  // namespace symm::cuda

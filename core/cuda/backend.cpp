@@ -23,8 +23,9 @@
 #include "core/cuda/driver.hpp"
 #include "core/cuda/external_allocation.hpp"
 #include "core/cuda/kernels.hpp"
-#include "core/cuda/multicast.hpp"
+#include "core/cuda/multicast_choice.hpp"
 #include "core/cuda/nvml.hpp"
+#include "core/cuda/signal_pad.hpp"
 #include "core/cuda/stream_words.hpp"
 #include "core/cuda/transport.hpp"
 #include "symm/symm.h"
@@ -95,6 +96,7 @@ std::shared_ptr<Backend> open(int device, int local_rank) {
 symm_device_info_t device_info(int device) {
   const auto opened = Device::open(device);
   const Driver& driver = opened->driver();
+
   symm_device_info_t info{};
   info.backend = SYMM_BACKEND_CUDA;
   info.device = device;
@@ -104,6 +106,7 @@ symm_device_info_t device_info(int device) {
   size_t bytes = 0;
   driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");
   info.memory_bytes = bytes;
+
   const auto set = [](int32_t& available, auto& field, const std::string& reason) {
     available = reason.empty() ? 1 : 0;
     write_text(field, reason);
@@ -120,8 +123,9 @@ symm_device_info_t device_info(int device) {
 Links links() {
   const Driver& loaded = driver();
   const int devices = device_count();
-  // nothing to ask
+  // A single device has no links to others.
   if (devices < 2) return {devices, std::vector<int32_t>(static_cast<size_t>(devices))};
+
   std::vector<std::string> buses;
   for (int i = 0; i < devices; ++i) {
     CUdevice device = 0;
@@ -139,6 +143,7 @@ const std::vector<Uuid>& visible_gpus() {
   static const auto* all = [] {
     std::vector<Uuid> found;
     const Driver& loaded = driver();
+
     for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
       CUdevice device = 0;
       CUuuid uuid{};
@@ -169,6 +174,7 @@ class CudaProvider final : public ipc::Provider {
       throw Error(Status::invalid_argument,
           format("options.device: %d is not in 0 .. %zu", asked, visible.size() - 1));
     }
+
     for (size_t i = 0; i < visible.size(); ++i) {
       if (visible[i] == gpu) return static_cast<int>(i);
     }

@@ -1,6 +1,5 @@
-// The CUDA driver, found at run time. Types and values are those
-// of cuda.h, declared here because core compiles without a CUDA
-// toolkit. They follow the driver's ABI, which does not change.
+// The CUDA driver, found at run time. Types and values are those of cuda.h, declared here because
+// core compiles without a CUDA toolkit. They follow the driver's ABI, which does not change.
 #pragma once
 
 #include <concepts>
@@ -62,20 +61,30 @@ struct CUlaunchAttribute {
   } value;
 };
 struct CUlaunchConfig {
-  unsigned int gridDimX, gridDimY, gridDimZ;
-  unsigned int blockDimX, blockDimY, blockDimZ;
+  unsigned int gridDimX;
+  unsigned int gridDimY;
+  unsigned int gridDimZ;
+  unsigned int blockDimX;
+  unsigned int blockDimY;
+  unsigned int blockDimZ;
   unsigned int sharedMemBytes;
   CUstream hStream;
   CUlaunchAttribute* attrs;
   unsigned int numAttrs;
 };
 
-struct CUDA_KERNEL_NODE_PARAMS {  // version 2
+// Version 2.
+struct CUDA_KERNEL_NODE_PARAMS {
   CUfunction func;
-  unsigned int gridDimX, gridDimY, gridDimZ;
-  unsigned int blockDimX, blockDimY, blockDimZ;
+  unsigned int gridDimX;
+  unsigned int gridDimY;
+  unsigned int gridDimZ;
+  unsigned int blockDimX;
+  unsigned int blockDimY;
+  unsigned int blockDimZ;
   unsigned int sharedMemBytes;
-  void **kernelParams, **extra;
+  void** kernelParams;
+  void** extra;
   CUkernel kern;
   CUcontext ctx;
 };
@@ -117,6 +126,9 @@ inline constexpr int CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4;
 inline constexpr int CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
 inline constexpr int CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 inline constexpr int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
+inline constexpr int CU_STREAM_CAPTURE_STATUS_NONE = 0;
+inline constexpr int CU_STREAM_CAPTURE_STATUS_ACTIVE = 1;
+inline constexpr int CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2;
 inline constexpr int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
 inline constexpr int CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
 inline constexpr int CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81;
@@ -129,7 +141,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED = 132;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141;
 
-// name, version that introduced the form we use, parameters
+// X(name, version of CUDA that introduced the form that is called here, parameters)
 #define SYMM_DRIVER_CALLS(X)                                                                     \
   X(cuInit, 2000, (unsigned))                                                                    \
   X(cuDriverGetVersion, 2020, (int*))                                                            \
@@ -200,7 +212,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuGraphExecDestroy, 10000, (CUgraphExec))                                                    \
   X(cuGraphDestroy, 10000, (CUgraph))
 
-// What a driver may lack and be of use all the same: null then.
+// Calls that a driver may lack; then they are null.
 #define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                        \
   X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                           \
   X(cuEventElapsedTime, 12080, (float*, CUevent, CUevent))                                   \
@@ -224,23 +236,25 @@ struct Driver {
   // cuMemGetHandleForAddressRange of CUDA 11.7".
   std::string without(const char* call) const;
 
-  // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE
-  // (invalid argument): 2097152 bytes". Of a call that has succeeded it allocates
-  // nothing, so that what was made is not lost: `what` may be a function that words it.
+  // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE (invalid
+  // argument): 2097152 bytes". After a call that has succeeded nothing is allocated, so that what
+  // the call has made is not lost; so `what` may be a function that makes the words.
   void require(CUresult result, const char* call, std::string_view what = {}) const {
     if (result != CUDA_SUCCESS) fail(result, call, what);
   }
+
   template <std::invocable What>
   void require(CUresult result, const char* call, const What& what) const {
     if (result != CUDA_SUCCESS) fail(result, call, what());
   }
+
   std::string text(CUresult result) const;
 
  private:
   [[noreturn]] void fail(CUresult result, const char* call, std::string_view what) const;
 };
 
-// The loaded driver, initialised. Throws Error(unavailable)
-// with the reason: no driver, one that is too old, no device.
+// The loaded driver, initialised. Throws Error(unavailable) with the reason: there is no driver, it
+// is too old, or there is no device.
 const Driver& driver();
 }  // namespace symm::cuda

@@ -146,12 +146,12 @@ class StreamOrderTurn final : public IssueTurn {
         turn_(order.turn(), timeout_ms, what) {}
 
   void begin() override {
-    place_ = order_.before(stream_);
-    if (place_.capture == 0) interval_ = std::make_shared<EventInterval>(device_, mark());
+    call_stream_ = order_.before(stream_);
+    if (call_stream_.capture == 0) interval_ = std::make_shared<EventInterval>(device_, mark());
   }
 
   std::shared_ptr<const StreamInterval> end() override {
-    order_.after(place_);
+    order_.after(call_stream_);
     if (interval_) interval_->end_with(mark());
     return std::move(interval_);
   }
@@ -169,7 +169,7 @@ class StreamOrderTurn final : public IssueTurn {
   const CUstream stream_;
   const ContextGuard current_;
   const TimedLock turn_;
-  StreamOrder::Place place_{};
+  StreamOrder::CallStream call_stream_{};
   std::shared_ptr<EventInterval> interval_;
 };
 }  // namespace

@@ -12,7 +12,8 @@
 
 namespace symm::cuda {
 StreamOrder::StreamOrder(std::shared_ptr<Device> device, const StreamOrder* with)
-    : device_(std::move(device)), last_(with != nullptr ? with->last_ : std::make_shared<Last>()) {}
+    : device_(std::move(device)),
+      last_(with != nullptr ? with->last_ : std::make_shared<LastCalls>()) {}
 
 StreamOrder::~StreamOrder() {
   const ContextGuard current(*device_, std::nothrow);
@@ -21,68 +22,71 @@ StreamOrder::~StreamOrder() {
   last_.reset();
 }
 
-StreamOrder::Place StreamOrder::place_of(CUstream stream) {
+StreamOrder::CallStream StreamOrder::call_stream(CUstream stream) {
   const unsigned long long capture = device_->uses().capture_of(stream);
   return {stream, capture,
       capture != 0 ? reinterpret_cast<StreamId>(stream) : device_->uses().id_of(stream)};
 }
 
-void StreamOrder::wait(const Place& place, const Event& event) {
+void StreamOrder::wait(const CallStream& on, const Event& event) {
   device_->driver().require(
-      device_->driver().cuStreamWaitEvent(place.stream, event.get(), 0), "cuStreamWaitEvent");
+      device_->driver().cuStreamWaitEvent(on.stream, event.get(), 0), "cuStreamWaitEvent");
 }
 
-StreamOrder::Place StreamOrder::before(CUstream stream) {
-  const Place place = place_of(stream);
-  if (const Call& last = last_->of(place); last.event && last.stream != place.id) {
-    wait(place, last.event);
+StreamOrder::CallStream StreamOrder::before(CUstream stream) {
+  const CallStream on = call_stream(stream);
+  if (const Call& last = last_->last(on); last.event && last.stream != on.id) {
+    wait(on, last.event);
   }
-  return place;
+  return on;
 }
 
-void StreamOrder::after(const Place& place) {
-  Call& last = last_->of(place);
-  const Event used = record(place);
-  if (place.capture == 0) {
+void StreamOrder::after(const CallStream& on) {
+  Call& last = last_->last(on);
+  const Event used = record(on);
+  if (on.capture == 0) {
     last.event = used;
   } else {
-    record_captured(place, last.event);
+    record_captured(on, last.event);
   }
-  last.stream = place.id;
+  last.stream = on.id;
 }
 
-void StreamOrder::record_captured(const Place& place, Event& known) {
+void StreamOrder::record_captured(const CallStream& on, Event& known) {
   Event event = known ? known : device_->uses().make_event();
   device_->driver().require(
-      device_->driver().cuEventRecord(event.get(), place.stream), "cuEventRecord");
+      device_->driver().cuEventRecord(event.get(), on.stream), "cuEventRecord");
   known = std::move(event);
 }
 
-Event StreamOrder::record(const Place& place) {
-  if (place.capture != 0) {
+Event StreamOrder::record(const CallStream& on) {
+  if (on.capture != 0) {
     const std::lock_guard lock(mutex_);
-    Event& known = captured_[place.capture][place.id];
-    return record_captured(place, known), known;
+    Event& known = captured_[on.capture][on.id];
+    record_captured(on, known);
+    return known;
   }
-  Event event = device_->uses().record(place.stream, place.id);
+
+  Event event = device_->uses().record(on.stream, on.id);
   const std::lock_guard lock(mutex_);
-  Event& known = streams_[place.id];
+  Event& known = streams_[on.id];
   if (known == event) return event;
+
   known = event;
-  if (streams_.size() > StreamUses::kMany) {
+  if (streams_.size() > StreamUses::kWorthForgetting) {
     std::erase_if(streams_, [&](const auto& one) { return device_->uses().is_over(one.second); });
   }
   return event;
 }
 
-void StreamOrder::record_use(CUstream stream) { record(place_of(stream)); }
+void StreamOrder::record_use(CUstream stream) { record(call_stream(stream)); }
 
 void StreamOrder::gather(CUstream stream) {
-  const Place place = place_of(stream);
+  const CallStream on = call_stream(stream);
   const std::lock_guard lock(mutex_);
-  for (const auto& [of, event] : place.capture != 0 ? captured_[place.capture] : streams_) {
-    if (event && of != place.id && (place.capture != 0 || !device_->uses().is_over(event))) {
-      wait(place, event);
+  for (const auto& [id, event] : on.capture != 0 ? captured_[on.capture] : streams_) {
+    if (event && id != on.id && (on.capture != 0 || !device_->uses().is_over(event))) {
+      wait(on, event);
     }
   }
 }
@@ -102,13 +106,15 @@ void SideStreams::order(CUstream before, CUstream after, const Event& event) con
 }
 
 CUstream SideStreams::fork(CUstream stream) {
-  const auto capture_of = [&](CUstream of, unsigned long long& capture) {
+  // False if the capture has been invalidated.
+  const auto capture_of = [&](CUstream one, unsigned long long& capture) {
     int status = 0;
-    return device_->driver().cuStreamGetCaptureInfo(of, &status, &capture) == CUDA_SUCCESS &&
-           status != 2;
+    return device_->driver().cuStreamGetCaptureInfo(one, &status, &capture) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   };
   unsigned long long wanted = 0;
   capture_of(stream, wanted);
+
   const auto fits = [&](const Side& side) {
     unsigned long long capture = 0;
     return capture_of(side.stream, capture) && (capture == 0 || capture == wanted);
@@ -121,12 +127,14 @@ CUstream SideStreams::fork(CUstream stream) {
         device_->driver().cuStreamCreate(&made.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     found = sides_.insert(sides_.end(), std::move(made));
   }
+
   order(stream, found->stream, found->event);
   forked_ = &*found;
   return forked_->stream;
 }
 
 void SideStreams::join(CUstream stream) {
-  if (const Side* side = std::exchange(forked_, nullptr)) order(side->stream, stream, side->event);
+  const Side* side = std::exchange(forked_, nullptr);
+  if (side != nullptr) order(side->stream, stream, side->event);
 }
 }  // namespace symm::cuda

@@ -1,8 +1,7 @@
-// Collectives of one group, or of several that share scratch, run one
-// after the other, in the order of the calls, whatever streams they are
-// issued on. Between calls outside of captures, and between calls within
-// one capture, this sees to it; between a captured graph and anything
-// else, the user does, by replaying on a stream that is ordered with it.
+// Collectives of one group, or of several that share scratch, run one after the other, in the
+// order of the calls, on whatever streams they are issued. Calls outside of captures are ordered
+// among each other, and so are calls within one capture. The user orders a captured graph with
+// everything else, by replaying it on a stream that is ordered with that.
 #pragma once
 
 #include <algorithm>
@@ -13,33 +12,38 @@
 namespace symm::cuda {
 class StreamOrder {
  public:
-  // `with`: that of a group with which this one shares scratch, or null.
+  // `with`: the order of a group with which this one shares scratch, or null.
   StreamOrder(std::shared_ptr<Device> device, const StreamOrder* with);
   ~StreamOrder();
   StreamOrder(StreamOrder&&) = delete;
 
   // A stream as it is during one call, for which the driver is asked once.
-  struct Place {
+  struct CallStream {
     CUstream stream;
-    unsigned long long capture;  // that the stream is in; 0: none
-    StreamId id;                 // in a capture, of which the driver tells none, the handle
+    // The capture that the stream is in; 0: none.
+    unsigned long long capture;
+    // In a capture the handle, since the driver does not tell the identity then.
+    StreamId id;
   };
+
   // Held by a call from before() to after().
   TimedMutex& turn() noexcept { return last_->turn; }
-  // What is issued on `stream` next comes after what
-  // was issued last. after() wants what it returns.
-  Place before(CUstream stream);
-  void after(const Place& place);
-  // Work on `stream` that needs no order; remembered,
-  // so that memory is not given back under it.
+
+  // What is issued on `stream` next comes after what was issued last.
+  CallStream before(CUstream stream);
+  // Takes what before() has returned.
+  void after(const CallStream& on);
+
+  // Records work on `stream` that needs no order, so that memory is not freed under it.
   void record_use(CUstream stream);
-  // What is issued on `stream` next comes after all that
-  // was issued on any stream, or in the same capture.
+
+  // What is issued on `stream` next comes after all that was issued on any stream, or, in a
+  // capture, in that capture.
   void gather(CUstream stream);
 
  private:
-  // Something of each capture, since any number may be under way. Nobody says when one
-  // has ended, so the one that was silent longest is forgotten for a new one.
+  // Keeps something for each capture, since any number may be under way. It is not known when a
+  // capture has ended, so the one that was silent longest is forgotten for a new one.
   template <typename Kept>
   class Captures {
    public:
@@ -49,7 +53,7 @@ class StreamOrder {
       if (found != kept_.end()) {
         std::rotate(found, found + 1, kept_.end());
       } else {
-        if (kept_.size() == StreamUses::kMany) kept_.erase(kept_.begin());
+        if (kept_.size() == StreamUses::kWorthForgetting) kept_.erase(kept_.begin());
         kept_.emplace_back(capture, Kept());
       }
       return kept_.back().second;
@@ -59,40 +63,42 @@ class StreamOrder {
     std::vector<std::pair<unsigned long long, Kept>> kept_;
   };
 
-  Event record(const Place& place);
-  void record_captured(const Place& place, Event& known);
-  Place place_of(CUstream stream);
-  void wait(const Place& place, const Event& event);
+  Event record(const CallStream& on);
+  void record_captured(const CallStream& on, Event& known);
+  CallStream call_stream(CUstream stream);
+  void wait(const CallStream& on, const Event& event);
 
-  // The last call of all groups that share scratch, outside of captures and in each.
   struct Call {
     Event event;
     StreamId stream = 0;
   };
-  struct Last {
+  // The last calls of all groups that share scratch, outside of captures and in each capture.
+  struct LastCalls {
     TimedMutex turn;
     Call eager;
     Captures<Call> captured;
-    Call& of(const Place& place) { return place.capture == 0 ? eager : captured[place.capture]; }
+    Call& last(const CallStream& on) { return on.capture == 0 ? eager : captured[on.capture]; }
   };
 
   std::shared_ptr<Device> device_;
-  std::shared_ptr<Last> last_;
+  std::shared_ptr<LastCalls> last_;
   std::mutex mutex_;
-  // that calls of this group outside of captures were issued on
+  // The streams on which calls of this group were issued, outside of captures and in each.
   std::map<StreamId, Event> streams_;
   Captures<std::map<StreamId, Event>> captured_;
 };
 
-// Streams of our own, on which something goes beside what
-// is issued on a stream, within its capture if it has one.
+// Streams of symm's own, on which work goes beside what is issued on a stream, within the capture
+// of that stream if it has one.
 class SideStreams {
  public:
   explicit SideStreams(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   ~SideStreams();
   SideStreams(SideStreams&&) = delete;
-  CUstream fork(CUstream stream);  // begins behind what is on `stream` by now
-  // what is issued on `stream` next comes behind it, if something was forked since
+
+  // A stream that begins behind what is on `stream` by now.
+  CUstream fork(CUstream stream);
+  // What is issued on `stream` next comes after the work that was forked since the last join().
   void join(CUstream stream);
 
  private:
@@ -100,10 +106,12 @@ class SideStreams {
     CUstream stream = nullptr;
     Event event;
   };
+
   void order(CUstream before, CUstream after, const Event& event) const;
 
   std::shared_ptr<Device> device_;
-  std::vector<Side> sides_;  // one for each capture that goes on, and one for none
+  // One for each capture that is under way, and one for no capture.
+  std::vector<Side> sides_;
   const Side* forked_ = nullptr;
 };
 }  // namespace symm::cuda

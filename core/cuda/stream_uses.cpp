@@ -25,41 +25,45 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   unsigned long long capture = 0;
   driver_.require(driver_.cuStreamGetCaptureInfo(stream, &status, &capture),
       "cuStreamGetCaptureInfo", "stream");
-  if (status == 2) {
+  if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
     throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
   }
-  // without a lock: has_ended() asks the driver
-  if (status == 0 && driver_.cuEventElapsedTime != nullptr) return 0;
+  // Where the driver can say that a capture has ended, has_ended() finds out, and nothing has to be
+  // done here, under the lock.
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE && driver_.cuEventElapsedTime != nullptr) return 0;
+
   const std::thread::id caller = std::this_thread::get_id();
   const std::lock_guard lock(mutex_);
-  if (status == 1) {
-    Captured& seen =
-        captured_.try_emplace(capture, Captured{stream, caller, nullptr}).first->second;
+  if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+    Capture& seen = captures_.try_emplace(capture, Capture{stream, caller, nullptr}).first->second;
     if (!seen.event) {
       std::erase_if(
-          captured_, [&](const auto& one) { return one.second.event && has_ended(one.second); });
+          captures_, [&](const auto& one) { return one.second.event && has_ended(one.second); });
       Event event = make_event();
       driver_.require(driver_.cuEventRecord(event.get(), stream), "cuEventRecord", "stream");
       seen.event = std::move(event);
     }
     return capture;
   }
-  // Of an older driver it is a guess: a thread that works
-  // outside of a capture again has ended its own, and so has
-  // whoever captured this stream, if it has a handle of its own.
-  std::erase_if(captured_, [&](const auto& one) {
+
+  // With an older driver it is a guess: a thread that works outside of a capture again has ended
+  // its own capture, and so has the thread that captured this stream, if the stream has a handle
+  // of its own.
+  std::erase_if(captures_, [&](const auto& one) {
     return one.second.thread == caller ||
            (one.second.stream == stream && stream != CU_STREAM_PER_THREAD);
   });
   return 0;
 }
 
-// Of the questions about an event in a capture, the one that leaves the capture valid
+// cuEventElapsedTime is the only question about an event in a capture that leaves the capture valid
 // (H200, driver 580: cuEventQuery does not).
-bool StreamUses::has_ended(const Captured& one) const noexcept {
+bool StreamUses::has_ended(const Capture& capture) const noexcept {
+  if (driver_.cuEventElapsedTime == nullptr) return false;
+
   float none = 0;
-  return driver_.cuEventElapsedTime != nullptr && driver_.cuEventElapsedTime(&none, one.event.get(),
-                                                      one.event.get()) != CUDA_ERROR_CAPTURED_EVENT;
+  CUevent_st* const event = capture.event.get();
+  return driver_.cuEventElapsedTime(&none, event, event) != CUDA_ERROR_CAPTURED_EVENT;
 }
 
 Event StreamUses::record(CUstream stream, StreamId id) {
@@ -67,7 +71,7 @@ Event StreamUses::record(CUstream stream, StreamId id) {
   Event& event = events_[id];
   if (!event) {
     event = make_event();
-    if (events_.size() > kMany) {
+    if (events_.size() > kWorthForgetting) {
       std::erase_if(
           events_, [&](const auto& one) { return one.first != id && is_over(one.second); });
     }
@@ -88,13 +92,14 @@ void StreamUses::gather(CUstream stream) {
 bool StreamUses::may_be_captured() {
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(captured_, [this](const auto& one) { return has_ended(one.second); });
-    if (!captured_.empty()) return true;
+    std::erase_if(captures_, [this](const auto& one) { return has_ended(one.second); });
+    if (!captures_.empty()) return true;
   }
+
   int status = 0;
   unsigned long long capture = 0;
   return driver_.cuStreamGetCaptureInfo(CU_STREAM_LEGACY, &status, &capture) ==
              CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
-         status != 0;
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 }  // namespace symm::cuda

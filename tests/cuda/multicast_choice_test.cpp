@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cuda/multicast.hpp"
+#include "core/cuda/multicast_choice.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::cuda {

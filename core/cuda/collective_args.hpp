@@ -1,0 +1,44 @@
+// What the kernels of collectives are told about a call: arguments that follow from the call and
+// from where its operands lie.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core/backend/backend.hpp"
+#include "core/cuda/device_group.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/plan.hpp"
+#include "kernels/rmsnorm.hpp"
+
+namespace symm::cuda {
+CollectiveArgs collective_args(const DeviceGroup& group, const CollectiveCall& call);
+
+// The pieces of a call; or, of a call that has none, one block for each rank.
+PiecesArgs pieces_args(const DeviceGroup& group, const CollectiveCall& call);
+
+RmsNormArgs rmsnorm_args(const DeviceGroup& group, const CollectiveCall& call, const RmsNorm& norm);
+
+// ---- where operands lie. It is asked again, for the addresses, when a plan has been made: in
+// between another thread may have released the memory.
+
+// What the pipeline is told beside: whether peers may store into recv, and how the plan divides
+// the work.
+void add_pipeline_args(
+    const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen, CollectiveArgs& args);
+
+// Throws Error(invalid_argument) if an operand has no multicast address.
+void add_multimem_args(
+    const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen, CollectiveArgs& args);
+
+// Whether peers may store into the recv of a call in pieces.
+void add_recv_of_pieces(const DeviceGroup& group, const CollectiveCall& call, CollectiveArgs& args);
+
+// The memory of the group that recv lies in; null: private memory.
+std::shared_ptr<const MemoryView> memory_of_recv(
+    const DeviceGroup& group, const CollectiveCall& call, size_t* offset);
+
+// Does recv still hold what is to be sent? It does in an all-to-all in place.
+bool recv_holds_send(const CollectiveCall& call);
+}  // namespace symm::cuda

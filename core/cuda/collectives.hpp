@@ -1,0 +1,43 @@
+// The collective calls of a group: plan, order, arguments, launch. Nothing here waits for a rank
+// or allocates device memory.
+#pragma once
+
+#include "core/backend/backend.hpp"
+#include "core/backend/stats.hpp"
+#include "core/cuda/copy_engine.hpp"
+#include "core/cuda/device_group.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/plan.hpp"
+
+namespace symm::cuda {
+class Collectives {
+ public:
+  Collectives(DeviceGroup& group, GroupStats& stats)
+      : group_(group), stats_(stats), engine_(group) {}
+
+  void issue(const CollectiveCall& call);
+  PlanReport plan(const CollectiveCall& call) const;
+
+ private:
+  PlanInput input_of(const CollectiveCall& call) const;
+  Plan possible_plan(const PlanInput& input) const;
+  CollectiveCall planned_call(const CollectiveCall& call) const;
+
+  void issue_plain(const CollectiveCall& call);
+  void issue_planned(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void issue_by_engine(const CollectiveCall& call);
+
+  void launch(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void launch_plain(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void issue_on_one_rank(const CollectiveCall& call);
+  CUfunction kernel_of(const PlanInput& input, const Plan& chosen);
+
+  DeviceGroup& group_;
+  GroupStats& stats_;
+  CopyEngine engine_;
+  // Kernels of forms, as far as they were asked for. Guarded by the turn of `group_.order`.
+  CUfunction kernels_[kKernelForms][kArithmetics] = {};
+};
+}  // namespace symm::cuda

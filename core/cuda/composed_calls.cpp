@@ -1,0 +1,90 @@
+#include "core/cuda/composed_calls.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "core/cuda/collective_args.hpp"
+#include "core/cuda/device_group.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/plan_shapes.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/scaled_call.hpp"
+#include "kernels/types.hpp"
+
+namespace symm::cuda {
+namespace {
+// Where wide operands, and sums of rows, are made.
+std::byte* wide_scratch(const DeviceGroup& group) {
+  const CUdeviceptr at = group.comm.stages[group.context.rank] + group.layout.wide;
+  return reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr)
+}
+}  // namespace
+
+ScaledCall scaled_call(const DeviceGroup& group, const CollectiveCall& call) {
+  return {call, group.context.rank, group.context.size, wide_scratch(group), group.tuning.wide};
+}
+
+RowsOfNorm rows_of_norm(const DeviceGroup& group, const CollectiveCall& call) {
+  return {call, wide_scratch(group), group.tuning.wide};
+}
+
+void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
+    const std::function<void(const CollectiveCall&)>& issue_plain) {
+  if (call.scaling) {
+    const auto convert = [&](const Conversion& conversion) {
+      launch_conversion(group, call, conversion);
+    };
+    scaled_call(group, call).run(convert, issue_plain);
+    return;
+  }
+
+  // None of the threads waits, so there may be many.
+  constexpr int kMostThreads = 1 << 17;
+  const auto normalise = [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
+    CollectiveCall summed = call;
+    summed.send = sums;
+    summed.count = rows * norm.hidden;
+    const RowShape shape =
+        row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, group.facts.has_clusters);
+    launch_rmsnorm(group, group.kernels.find(rmsnorm_kernel(call.dtype)), shape, summed, norm);
+  };
+  rows_of_norm(group, call).run(issue_plain, normalise);
+}
+
+void launch_conversion(
+    const DeviceGroup& group, const CollectiveCall& call, const Conversion& conversion) {
+  if (conversion.count == 0) return;
+
+  ConvertArgs args{};
+  args.from = address_of(conversion.from);
+  args.to = address_of(conversion.to);
+  args.count = conversion.count;
+  args.blocks = conversion.blocks;
+  args.stride = conversion.stride;
+  args.factor = 1;
+  args.from_dtype = static_cast<int32_t>(conversion.from_dtype);
+  args.to_dtype = static_cast<int32_t>(conversion.to_dtype);
+  if (conversion.scaled && call.scaling.kind == Factor::pointer) {
+    args.pointer = address_of(call.scale_pointer);
+  } else if (conversion.scaled) {
+    args.factor = call.scaling.factor;
+  }
+
+  const size_t narrower = std::min(size_of(conversion.from_dtype), size_of(conversion.to_dtype));
+  group.kernels.launch_over(conversion.count * conversion.blocks * narrower,
+      group.kernels.find("symm_convert"), stream_of(call.stream), args);
+}
+
+void launch_rmsnorm(const DeviceGroup& group, CUfunction kernel, const RowShape& shape,
+    const CollectiveCall& call, const RmsNorm& norm) {
+  RmsNormArgs args = rmsnorm_args(group, call, norm);
+  const Kernels::Launch launch{static_cast<unsigned>(shape.blocks),
+      static_cast<unsigned>(shape.threads), static_cast<CUstream>(call.stream),
+      static_cast<unsigned>(shape.cluster)};
+  group.kernels.launch(kernel, launch, args);
+}
+}  // namespace symm::cuda

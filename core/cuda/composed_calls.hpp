@@ -1,0 +1,29 @@
+// Calls that are made of plain ones: scaled calls (kernels/scaled_call.hpp), and an all-reduce with
+// RMSNorm of more rows than one kernel does (kernels/collective_call.hpp); with the kernels that
+// come between the plain calls.
+#pragma once
+
+#include <functional>
+
+#include "core/cuda/device_group.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/plan_shapes.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/scaled_call.hpp"
+
+namespace symm::cuda {
+ScaledCall scaled_call(const DeviceGroup& group, const CollectiveCall& call);
+RowsOfNorm rows_of_norm(const DeviceGroup& group, const CollectiveCall& call);
+
+// Issues a scaled call, or an all-reduce with RMSNorm: the plain calls by `issue_plain`, and what
+// comes between them.
+void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
+    const std::function<void(const CollectiveCall&)>& issue_plain);
+
+void launch_conversion(
+    const DeviceGroup& group, const CollectiveCall& call, const Conversion& conversion);
+
+void launch_rmsnorm(const DeviceGroup& group, CUfunction kernel, const RowShape& shape,
+    const CollectiveCall& call, const RmsNorm& norm);
+}  // namespace symm::cuda

@@ -1,0 +1,131 @@
+#include "core/cuda/device_group.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/cuda/control.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/layout.hpp"
+#include "kernels/cuda/plan.hpp"
+#include "kernels/cuda/tuning.hpp"
+#include "kernels/types.hpp"
+
+namespace symm::cuda {
+namespace {
+Tuning tuning_for(
+    const TransportContext& context, const PlanValues& values, const DeviceGroup* lender) {
+  Tuning tuning = tuning_of(values);
+  if (context.scratch_bytes != 0) {
+    tuning = within_scratch(context.size, tuning, context.scratch_bytes);
+  }
+  if (lender == nullptr) return tuning;
+  return within_stages(context.size, tuning, lender->layout, lender->tuning);
+}
+
+// All that is known before peers are connected.
+DeviceComm comm_for(const TransportContext& context, const Layout& layout) {
+  DeviceComm comm{};
+  comm.rank = context.rank;
+  comm.size = context.size;
+
+  comm.ll = layout.ll;
+  comm.ll_slot = layout.ll_slot;
+  comm.one_shot = layout.one_shot;
+  comm.one_shot_slot = layout.one_shot_slot;
+  comm.two_shot = layout.two_shot;
+  comm.two_shot_slot = layout.two_shot_slot;
+  comm.stage[0] = layout.stage[0];
+  comm.stage[1] = layout.stage[1];
+  comm.stage_slot = layout.stage_slot;
+
+  // Free entries have no number, so a search passes over them.
+  comm.memory_count = kMaxMemories;
+  return comm;
+}
+}  // namespace
+
+DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device> given_device,
+    const PlanValues& values, const DeviceGroup* lender)
+    : context(std::move(given_context)),
+      device(std::move(given_device)),
+      tuning(tuning_for(context, values, lender)),
+      layout(layout_of(context.size, tuning, lender != nullptr ? &lender->layout : nullptr)),
+      facts{.size = context.size,
+          .max_blocks = device->multiprocessors(),
+          .same_offsets = context.same_offsets},
+      comm(comm_for(context, layout)),
+      multicast(context, device),
+      kernels(*device),
+      order(device, lender != nullptr ? &lender->order : nullptr) {
+  if (context.size > kMaxRanks) {
+    throw Error(Status::unsupported,
+        format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context.size));
+  }
+  if (const uint64_t least = scratch_bytes(layout);
+      context.scratch_bytes != 0 && least > context.scratch_bytes) {
+    throw Error(Status::invalid_argument,
+        format("config.scratch_bytes: %lu, and %d ranks need at least %lu", context.scratch_bytes,
+            context.size, least));
+  }
+  if (context.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
+}
+
+void DeviceGroup::load_kernels() {
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
+  for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words",
+           "symm_check", "symm_convert"}) {
+    kernels.load(name);
+  }
+  if (context.machines.count > 1) {
+    for (const char* name : {"symm_combine", "symm_compare", "symm_stage"}) {
+      kernels.load(name);
+    }
+  }
+
+  copies_in_bulk = kernels.has_room_for_bulk();
+  kernels.load("symm_pipeline_move", copies_in_bulk ? kBulkShared : 0);
+  for (const std::string& name : kernel_names(context.size, false)) {
+    kernels.load(name);
+  }
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    kernels.load(rmsnorm_kernel(dtype));
+  }
+  kernels.make_ready();
+  facts.has_clusters = kernels.is_for_9();
+}
+
+DeviceComm DeviceGroup::comm_of(uint64_t timeout_ms, uint32_t operation) const {
+  DeviceComm made = comm;
+  made.timeout_ns = nanoseconds_of(timeout_ms);
+  made.operation = operation;
+  return made;
+}
+
+void DeviceGroup::copy(void* to, const void* from, size_t bytes, void* stream) {
+  if (to == from || bytes == 0) return;
+
+  const ContextGuard current(*device);
+  const Driver& driver = device->driver();
+  driver.require(driver.cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)),
+      "cuMemcpyAsync");
+  order.record_use(stream_of(stream));
+}
+
+CUstream stream_of(void* stream) {
+  if (stream == kAllStreams) {
+    throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
+  }
+  return static_cast<CUstream>(stream);
+}
+
+std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }
+}  // namespace symm::cuda

@@ -1,0 +1,210 @@
+#include "core/cuda/error_mailbox.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core/backend/backend.hpp"
+#include "core/base/background_tasks.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/allocation.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
+
+namespace symm::cuda {
+namespace {
+// The page begins with the error record. Behind it lie the words {abort, departed} on their way to
+// the device, and a word that was read from there.
+constexpr size_t kPage = 4096;
+constexpr size_t kWords = 1024;
+constexpr size_t kRead = 2048;
+
+const char* name_of_operation(uint32_t operation) {
+  switch (static_cast<Operation>(operation)) {
+    case Operation::barrier: return "barrier";
+    case Operation::wait_signal: return "wait_signal";
+    case Operation::wait_value: return "wait_value";
+  }
+  return name_of(static_cast<Collective>(operation));
+}
+
+// The operation and where it was under way, as messages begin.
+std::string place_of(const ErrorRecord& record, int device) {
+  const char* operation = name_of_operation(record.operation);
+  if (static_cast<Operation>(record.operation) == Operation::wait_value) {
+    return format("%s on device %d, word at 0x%lx", operation, device, record.peer_detail);
+  }
+  return format("%s on device %d, channel or block %u", operation, device, record.channel);
+}
+
+Failure timeout_of(
+    const ErrorRecord& record, const TransportContext& context, const std::string& place) {
+  const int peer = record.peer;
+  const std::string who = context.name_of(peer);
+  const auto operation = static_cast<Operation>(record.operation);
+
+  if (operation == Operation::wait_value || operation == Operation::wait_signal) {
+    const bool is_rank = peer >= 0 && peer < context.size;
+    return context.blame(peer, Status::timeout,
+        text(place, ": ", is_rank ? who + " did not come" : "nobody wrote it",
+            " before the deadline (the word was ", record.peer_count, ", not ",
+            sign_of(static_cast<Compare>(record.my_detail)), " ", record.my_count, ")"));
+  }
+  return context.blame(peer, Status::timeout,
+      text(place, ": ", who, " did not come before the deadline (expected ", record.expected,
+          ", seen ", record.seen, ")"));
+}
+
+// Both ranks may find a mismatch, and both say the same, as on the host: the higher one of them is
+// to blame.
+Failure mismatch_of(const ErrorRecord& record, const TransportContext& context) {
+  const std::string mine = CallSignature::unpacked(record.my_detail, record.my_count).text();
+  const std::string theirs = CallSignature::unpacked(record.peer_detail, record.peer_count).text();
+  const bool peer_is_lower = record.peer < context.rank;
+  const int lower = std::min(record.peer, context.rank);
+  const int higher = std::max(record.peer, context.rank);
+  return context.blame(higher, Status::mismatch,
+      text("rank ", lower, " makes ", peer_is_lower ? theirs : mine, ", rank ", higher, " makes ",
+          peer_is_lower ? mine : theirs));
+}
+
+Failure other_length_of(const ErrorRecord& record, const TransportContext& context) {
+  const char* rows = record.expected == 1 ? "rows of " : "";
+  const bool receives = record.expected == 2;
+  const int sender = receives ? record.peer : context.rank;
+  const int receiver = receives ? context.rank : record.peer;
+  return context.blame(context.rank, Status::mismatch,
+      text(name_of_operation(record.operation), ": rank ", sender, " sends ", rows,
+          record.my_detail, " elements to rank ", receiver, ", which expects ",
+          record.peer_detail));
+}
+
+Failure beyond_capacity_of(const ErrorRecord& record, const TransportContext& context) {
+  const char* operand = record.expected == 1 ? "recv" : "send";
+  return context.blame(context.rank, Status::invalid_argument,
+      text(name_of_operation(record.operation), ": ",
+          beyond_capacity(operand, static_cast<size_t>(record.peer), record.my_detail,
+              record.peer_detail, record.my_count)));
+}
+}  // namespace
+
+ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const Driver& driver = device_->driver();
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  void* host = nullptr;
+  driver.require(
+      driver.cuMemHostAlloc(&host, kPage, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+      "cuMemHostAlloc", "an error record");
+  std::memset(host, 0, kPage);
+  host_ = static_cast<std::byte*>(host);
+
+  CUresult result = driver.cuMemHostGetDevicePointer(&address_, host, 0);
+  const char* call = "cuMemHostGetDevicePointer";
+  if (result == CUDA_SUCCESS) {
+    call = "cuStreamCreate";
+    result = driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  }
+  if (result != CUDA_SUCCESS) {
+    driver.cuMemFreeHost(host);
+    driver.require(result, call);
+  }
+}
+
+ErrorMailbox::~ErrorMailbox() {
+  // A kernel may still write the record.
+  device_->defer([&driver = device_->driver(), host = host_, stream = stream_] {
+    driver.cuStreamDestroy(stream);
+    driver.cuMemFreeHost(host);
+  });
+}
+
+bool ErrorMailbox::has_record() const noexcept {
+  return reinterpret_cast<const std::atomic<uint32_t>*>(host_)->load(std::memory_order_acquire) !=
+         0;
+}
+
+const ErrorRecord& ErrorMailbox::record() const noexcept {
+  return *reinterpret_cast<const ErrorRecord*>(host_);
+}
+
+uint64_t ErrorMailbox::read(CUdeviceptr word) {
+  const Driver& driver = device_->driver();
+  const std::lock_guard lock(reading_);
+  driver.require(
+      driver.cuMemcpyAsync(address_ + kRead, word, sizeof(uint64_t), stream_), "cuMemcpyAsync");
+  driver.require(driver.cuStreamSynchronize(stream_), "cuStreamSynchronize");
+  return reinterpret_cast<const std::atomic<uint64_t>*>(host_ + kRead)
+      ->load(std::memory_order_acquire);
+}
+
+void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control,
+    const std::shared_ptr<Allocation>& stages, bool abort, uint32_t departed) noexcept {
+  if (abort) abort_.store(1, std::memory_order_release);
+  departed_.fetch_or(departed, std::memory_order_release);
+  do_elsewhere([=, self = shared_from_this()] {
+    self->store(control->address(), stages->address(), abort);
+  });
+}
+
+void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept {
+  const Driver& driver = device_->driver();
+
+  // Both words only grow, so it does not matter which of two copies comes first, nor that one may
+  // be under way.
+  auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
+  words[0].store(abort_.load(std::memory_order_acquire), std::memory_order_relaxed);
+  words[1].store(departed_.load(std::memory_order_acquire), std::memory_order_release);
+
+  // If there is no context any more, there is no kernel either.
+  const ContextGuard current(*device_, std::nothrow);
+  // `spoilt` comes before `abort`, and so before a kernel leaves: the next one finds it.
+  if (abort) {
+    driver.cuMemcpyAsync(
+        stages + offsetof(ControlWords, spoilt), address_ + kWords, sizeof(uint32_t), stream_);
+  }
+  driver.cuMemcpyAsync(
+      control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
+}
+
+Failure failure_of(const ErrorRecord& record, const TransportContext& context, int device) {
+  const int peer = record.peer;
+  const std::string place = place_of(record, device);
+
+  switch (static_cast<WaitError>(record.trouble)) {
+    case WaitError::timeout: return timeout_of(record, context, place);
+    case WaitError::departed: return context.blame_departed(peer, place);
+    case WaitError::mismatch: return mismatch_of(record, context);
+    case WaitError::other_length: return other_length_of(record, context);
+    case WaitError::beyond_capacity: return beyond_capacity_of(record, context);
+    case WaitError::unknown_memory:
+      return context.blame(context.rank, Status::mismatch,
+          format("%s: an operand of rank %d lies in a memory that rank %d has released",
+              place.c_str(), peer, context.rank));
+    case WaitError::other_place:
+      return context.blame(peer, Status::mismatch,
+          format("%s: rank %d's operands do not lie where rank %d's do; it needs one memory and "
+                 "one offset on all ranks",
+              name_of_operation(record.operation), peer, context.rank));
+    case WaitError::spoilt:
+      return context.blame(
+          peer, Status::aborted, place + ": a group that shares its scratch has failed");
+    case WaitError::aborted:
+    case WaitError::none: break;
+  }
+  return context.blame(
+      peer, Status::internal, text(place, ": error record of kind ", record.trouble));
+}
+}  // namespace symm::cuda

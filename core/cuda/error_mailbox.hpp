@@ -1,0 +1,54 @@
+// How kernels and host tell each other of trouble: by a page of pinned host memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/allocation.hpp"
+#include "core/cuda/device.hpp"
+#include "kernels/cuda/args.hpp"
+
+namespace symm::cuda {
+class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
+ public:
+  explicit ErrorMailbox(std::shared_ptr<Device> device);
+  ~ErrorMailbox();
+  ErrorMailbox(ErrorMailbox&&) = delete;
+
+  // Where a kernel that gives up writes its record.
+  uint64_t record_on_device() const noexcept { return address_; }
+  bool has_record() const noexcept;
+  const ErrorRecord& record() const noexcept;
+
+  // The word at a device address as it is now, past whatever the user's streams do. May be called
+  // by any thread; the context must be current.
+  uint64_t read(CUdeviceptr word);
+
+  // Stores the words that kernels look at (ControlWords::abort and departed, and spoilt in the
+  // block that has the stages), from a stream of symm's own, past whatever the user's streams do.
+  // May be called by any thread. Waits for nothing, though the driver may wait: another thread
+  // calls it, which keeps the blocks until then.
+  void tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages,
+      bool abort, uint32_t departed) noexcept;
+
+ private:
+  void store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept;
+
+  std::shared_ptr<Device> device_;
+  std::byte* host_ = nullptr;
+  CUdeviceptr address_ = 0;
+  CUstream stream_ = nullptr;
+  std::mutex reading_;
+  // What was told so far.
+  std::atomic<uint32_t> abort_{0};
+  std::atomic<uint32_t> departed_{0};
+};
+
+// What a kernel that gave up has written, in words.
+Failure failure_of(const ErrorRecord& record, const TransportContext& context, int device);
+}  // namespace symm::cuda

@@ -1,0 +1,42 @@
+// How kernels find the memories of a group: symm's by their number, in a table in this rank's
+// control block; the user's by the addresses in a signal pad.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/cuda/device.hpp"
+#include "kernels/cuda/args.hpp"
+
+namespace symm::cuda {
+class MemoryTable {
+ public:
+  MemoryTable(std::shared_ptr<Device> device, CUdeviceptr address)
+      : device_(std::move(device)),
+        address_(address),
+        entries_(static_cast<size_t>(kMaxMemories)) {}
+
+  // Throws Error(out_of_memory) if the table is full.
+  void add(const MemoryView& memory);
+  void erase(uint64_t id) noexcept;
+
+ private:
+  void write(size_t index, const MemoryEntry& entry);
+
+  std::shared_ptr<Device> device_;
+  CUdeviceptr address_;
+  std::mutex mutex_;
+  std::vector<MemoryEntry> entries_;
+};
+
+// Writes the addresses of all ranks' blocks and pads behind the words of this rank's pad
+// (signal_pad.hpp). The device's context must be current.
+void write_addresses(const Device& device, const MemoryView& memory, int rank);
+
+// Where they are.
+DeviceTransport::Tables addresses_of(const MemoryView& memory, int rank);
+}  // namespace symm::cuda

@@ -1,0 +1,42 @@
+// Whether a group's memories are given multicast addresses: off unless asked for, and refused on all
+// ranks for any reason that one of them has. A pure function of what the ranks tell each other when
+// the group is formed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "core/base/environment.hpp"
+#include "core/cuda/device.hpp"
+
+namespace symm::cuda {
+// What bears on the choice on one rank. It travels to all others, so it is plain data.
+struct MulticastFacts {
+  Uuid device{};
+  // Asked for by the group's configuration or by SYMM_MULTICAST=1.
+  int32_t asked = 0;
+  // Forbidden by the environment: 1 + the place of the variable in the list of
+  // multicast_choice.cpp; 0: by none.
+  int32_t forbidden = 0;
+  // The driver has the calls, and the device supports it.
+  int32_t has_calls = 0;
+  int32_t supported = 0;
+};
+
+// Reads an environment variable, as environment() does.
+using ReadVariable = std::function<const char*(Variable)>;
+
+// Finds `asked` and `forbidden`. A variable that cannot be understood counts as a no.
+MulticastFacts read_wish(bool config, const ReadVariable& read);
+
+MulticastFacts multicast_facts(const Device& device, bool config, const ReadVariable& read);
+
+// Why there is no multicast, the same text on all ranks: "rank 2: NCCL_NVLS_ENABLE=0 is set"; "" if
+// there is.
+std::string why_no_multicast(std::span<const MulticastFacts> ranks);
+
+// Why there would be none on one rank, even if it were asked for.
+std::string why_no_multicast(const MulticastFacts& facts);
+}  // namespace symm::cuda

@@ -1,0 +1,59 @@
+#include "core/cuda/signal_kernels.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "core/cuda/device.hpp"
+#include "core/cuda/device_group.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
+
+namespace symm::cuda {
+void launch_barrier(const DeviceGroup& group, std::span<const int32_t> ranks, int channel,
+    uint64_t timeout_ms, void* stream, uint32_t operation) {
+  BarrierArgs args{group.comm_of(timeout_ms, operation), 0, static_cast<uint32_t>(channel)};
+  for (const int32_t rank : ranks) {
+    args.ranks |= 1U << rank;
+  }
+  if (ranks.empty()) args.ranks = (1U << group.context.size) - 1U;
+  group.kernels.launch(group.kernels.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
+}
+
+void launch_check(
+    const DeviceGroup& group, const CollectiveCall& call, uint64_t memory, uint64_t offset) {
+  CheckArgs args{group.comm_of(call.timeout_ms, static_cast<uint32_t>(call.collective)),
+      call.packed(), call.count, memory, offset};
+  group.kernels.launch(group.kernels.find("symm_check"), {1, 32, stream_of(call.stream)}, args);
+}
+
+void write_word(
+    DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind kind, void* stream) {
+  const ContextGuard current(*group.device);
+  WriteArgs args{word, value, kind};
+  group.kernels.launch(group.kernels.find("symm_write_word"), {1, 32, stream_of(stream)}, args);
+  group.order.record_use(stream_of(stream));
+}
+
+void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUdeviceptr taken,
+    const WordWait& wait, void* stream) {
+  const ContextGuard current(*group.device);
+  WaitWordArgs args{group.comm_of(timeout_ms, static_cast<uint32_t>(operation)), taken, wait};
+  group.kernels.launch(group.kernels.find("symm_wait_word"), {1, 32, stream_of(stream)}, args);
+  group.order.record_use(stream_of(stream));
+}
+
+void wait_words(DeviceGroup& group, uint64_t timeout_ms, std::span<const WordWait> waits, bool any,
+    void* stream) {
+  const ContextGuard current(*group.device);
+  WaitWordsArgs args{};
+  args.comm = group.comm_of(timeout_ms, static_cast<uint32_t>(Operation::wait_signal));
+  args.count = static_cast<uint32_t>(waits.size());
+  args.any = any ? 1 : 0;
+  std::copy(waits.begin(), waits.end(), args.wait);
+
+  group.kernels.launch(group.kernels.find("symm_wait_words"), {1, 32, stream_of(stream)}, args);
+  group.order.record_use(stream_of(stream));
+}
+}  // namespace symm::cuda

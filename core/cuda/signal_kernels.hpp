@@ -1,0 +1,32 @@
+// Launches of the kernels in kernels/cuda/signal.cu: barriers, words that are written and waited
+// for, and the comparison of arguments.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/cuda/device_group.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
+
+namespace symm::cuda {
+// No `ranks`: all of them. `operation` is the number that a failure names.
+void launch_barrier(const DeviceGroup& group, std::span<const int32_t> ranks, int channel,
+    uint64_t timeout_ms, void* stream,
+    uint32_t operation = static_cast<uint32_t>(Operation::barrier));
+
+// Compares the arguments of all ranks, and where recv lies if `memory` is not 0.
+void launch_check(
+    const DeviceGroup& group, const CollectiveCall& call, uint64_t memory = 0, uint64_t offset = 0);
+
+void write_word(DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
+
+// `taken`: the word in which a signal that is taken is counted, or 0 if none is taken.
+void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUdeviceptr taken,
+    const WordWait& wait, void* stream);
+
+// Waits for all of the words, or for one of them. At most kMaxWaits.
+void wait_words(DeviceGroup& group, uint64_t timeout_ms, std::span<const WordWait> waits, bool any,
+    void* stream);
+}  // namespace symm::cuda
