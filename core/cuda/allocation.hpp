@@ -1,7 +1,6 @@
-// Memory that can be shared: created by cuMemCreate on a device or on
-// a node of the host, imported from a peer, or adopted from another
-// library. The driver owns its lifetime: it is given back when the
-// last mapping and the last handle are gone, whoever died in between.
+// Memory that can be shared: created by cuMemCreate on a device or on a node of the host, imported
+// from a peer, or adopted from another library. The driver owns its lifetime: it is freed when the
+// last mapping and the last handle are gone, whichever process died in between.
 #pragma once
 
 #include "core/backend/backend.hpp"
@@ -10,16 +9,15 @@
 namespace symm::cuda {
 class Allocation final : public Block {
  public:
-  // Zeroed when the call returns. On a NUMA node of the host (Placement::kNearest: the
-  // device's) it is for the device and the host. Throws Error(unavailable) with the
-  // reason where that, or pages of that size, cannot be had.
+  // Zeroed when the call returns. Memory on a NUMA node of the host (Placement::kNearest: the
+  // device's) is for the device and the host. Throws Error(unavailable) with the reason if there
+  // can be none, or no pages of that size.
   static std::shared_ptr<Allocation> create(
       const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
   static std::shared_ptr<Allocation> import(
       const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
-  // Of somebody else's allocation, to which one more reference is
-  // ours: a piece, mapped once more, so that it stays when its owner
-  // unmaps it; or ShareableMemory::kWhole, where it is mapped.
+  // Part of another library's allocation, mapped once more, so that it stays when its owner unmaps
+  // it; or ShareableMemory::kWhole of it, where it is mapped. Takes the reference of `foreign`.
   static std::shared_ptr<Allocation> adopt(
       const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes);
   ~Allocation() override;
@@ -31,7 +29,8 @@ class Allocation final : public Block {
   size_t mapped() const noexcept override { return mapped_; }
   size_t page_bytes() const noexcept override { return page_bytes_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
-  int fd() const;  // exported on first use, -1 never
+  // Exported on first use; never -1.
+  int fd() const;
   BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U, {}}; }
   ShareableHandle share() const override;
   void will_not_be_shared() noexcept override { fd_.reset(); }
@@ -39,14 +38,16 @@ class Allocation final : public Block {
   bool still_at_owner() const noexcept override;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
   bool record_use(void* stream) override { return device_->record_use(stream); }
-  // Why no fabric handle can be had for memory of this
-  // device; "" if one can. The first to ask has it tried.
+
+  // Why memory of this device has no fabric handles; "" if it has. The first call tries it.
   static std::string fabric_reason(const Device& device);
-  // Why there is no memory of NUMA nodes for this
-  // device, or no export as DMA-BUF; "" if there is.
+  // Why there is no memory of NUMA nodes for this device; "" if there is.
   static std::string host_memory_reason(const Device& device);
+  // Why memory of this device cannot be exported as DMA-BUF; "" if it can.
   static std::string dmabuf_reason(const Device& device);
-  static int node_of(const Device& device);  // the nearest; -1 if the driver knows none
+  // The nearest NUMA node; -1 if the driver knows none.
+  static int node_of(const Device& device);
+
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes)
       : device_(std::move(device)), bytes_(bytes) {}
@@ -56,7 +57,8 @@ class Allocation final : public Block {
   size_t bytes_;
   size_t mapped_ = 0;
   size_t page_bytes_ = 0;
-  size_t offset_ = 0;  // of data() in what is mapped
+  // Where data() lies in what is mapped.
+  size_t offset_ = 0;
   bool on_host_ = false;
   bool has_fabric_ = false;
   const std::byte* owners_address_ = nullptr;
@@ -72,6 +74,7 @@ class Allocation final : public Block {
 class DeviceMemory final : public ShareableMemory {
  public:
   explicit DeviceMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override;
   std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override;
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {

@@ -1,5 +1,5 @@
-// Back end 2: memory of GPUs, shared between processes
-// through the driver's virtual memory management.
+// Back end 2: memory of GPUs, shared between processes through the driver's virtual memory
+// management.
 #pragma once
 
 #include "core/backend/backend.hpp"
@@ -8,14 +8,17 @@
 #include <symm/symm.h>
 
 namespace symm::cuda {
-// "": the back end can be used here; otherwise why not.
+// Why the back end cannot be used here; "" if it can.
 std::string unavailable_reason();
+
 std::shared_ptr<Backend> open(int device, int local_rank);
+
 int device_count();
 symm_device_info_t device_info(int device);
 Links links();
 
 // For sharing by tokens. Throws Error(unavailable) if there is no driver.
 const ipc::Provider& ipc_provider();
-void ipc_reclaim() noexcept;  // does not load the driver
+// Device::reclaim(). Does not load the driver.
+void ipc_reclaim() noexcept;
 }  // namespace symm::cuda

@@ -21,8 +21,7 @@
 
 namespace symm::cuda {
 namespace {
-// All that there are, and those that were let go
-// of while something was still under way on them.
+// All devices that are open, and those that were released while work was still under way on them.
 struct Devices {
   std::mutex mutex;
   std::vector<std::weak_ptr<Device>> open;
@@ -40,7 +39,8 @@ std::shared_ptr<Device> Device::open(int ordinal) {
     throw Error(
         Status::invalid_argument, format("device: %d is not in 0 .. %d", ordinal, devices - 1));
   }
-  // When its last user goes, what was put off may still have to wait: then the object lingers.
+
+  // When the last user goes, work that was put off may still have to wait. Then the object lingers.
   std::shared_ptr<Device> device(new Device(driver), [](Device* last) {
     if (last->settle()) {
       delete last;
@@ -51,9 +51,11 @@ std::shared_ptr<Device> Device::open(int ordinal) {
       const std::lock_guard lock(all.mutex);
       with_reserve([&] { all.lingering.push_back(last); });
     } catch (const std::bad_alloc&) {
-      return;  // leaked rather than pulled away under a kernel
+      // Leaked, rather than freed under a kernel.
+      return;
     }
   });
+
   device->ordinal_ = ordinal;
   driver.require(driver.cuDeviceGet(&device->device_, ordinal), "cuDeviceGet");
   CUuuid uuid{};
@@ -62,11 +64,13 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   device->multiprocessors_ = device->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_),
       "cuDevicePrimaryCtxRetain");
+
   const ContextGuard current(*device);
   driver.require(driver.cuStreamCreate(&device->stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   device->uses_ =
       ByOrdinal<StreamUses>::get(ordinal, [&] { return std::make_shared<StreamUses>(driver); });
   device->everybodys_.event = device->uses_->make_event();
+
   Devices& all = AllDevices::current();
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.open, [](const auto& one) { return one.expired(); });
@@ -124,17 +128,19 @@ CUstream Device::after_recorded(CUstream stream) {
   return gate_;
 }
 
-// The driver refuses to speak of the whole device while a
-// stream of it is captured, and invalidates the capture.
+// While a stream of the device is captured, the driver refuses questions about the whole device,
+// and invalidates the capture.
 bool Device::begin(Releases& releases) noexcept {
   if (&releases == &recorded_) {
     try {
       uses_->gather(gate_);
-    } catch (const std::exception&) {  // the device is in error: nothing runs any more
+    } catch (const std::exception&) {
+      // The device is in error, so nothing runs on it any more.
     }
     driver_.cuEventRecord(releases.event.get(), gate_);
     return true;
   }
+
   if (uses_->may_be_captured()) return false;
   if (driver_.cuCtxRecordEvent != nullptr) {
     const CUresult result = driver_.cuCtxRecordEvent(context_, releases.event.get());
@@ -144,11 +150,12 @@ bool Device::begin(Releases& releases) noexcept {
   return begin_to_finish(releases);
 }
 
-// The thread may outlive this object, and has no
-// deadline: nobody waits for it, and it holds nothing.
+// The thread may outlive this object, and has no deadline: nothing waits for it, and it holds
+// nothing.
 bool Device::begin_to_finish(Releases& releases) noexcept {
   try {
     auto finishing = std::make_shared<std::atomic<int>>(under_way);
+
     process::start_thread("symm-release", [finishing, &driver = driver_, context = context_] {
       int relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
       driver.cuThreadExchangeStreamCaptureMode(&relaxed);
@@ -157,9 +164,11 @@ bool Device::begin_to_finish(Releases& releases) noexcept {
       finishing->store(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? refused : done,
           std::memory_order_release);
     });
+
     releases.finishing = std::move(finishing);
     return true;
-  } catch (const std::exception&) {  // later, then
+  } catch (const std::exception&) {
+    // It is tried again later.
     return false;
   }
 }
@@ -189,6 +198,7 @@ bool Device::settle(Releases& releases) noexcept {
       if (!releases.has_begun || !is_over(releases)) return false;
       work.swap(releases.waiting);
     }
+
     for (const auto& one : work) {
       one();
     }
@@ -222,16 +232,19 @@ void Device::reclaim() noexcept {
     for (const auto& device : open) {
       device->settle();
     }
+
     std::erase_if(lingering, [](Device* device) {
       const bool over = device->settle();
       if (over) delete device;
       return over;
     });
+
     const std::lock_guard lock(all->mutex);
     with_reserve(
         [&] { all->lingering.insert(all->lingering.end(), lingering.begin(), lingering.end()); });
   } catch (const std::bad_alloc&) {
-    return;  // what was put off stays so, or is leaked
+    // The work stays put off, or is leaked.
+    return;
   }
 }
 

@@ -1,5 +1,5 @@
-// One GPU: its primary context, which symm shares with
-// whatever else runs in the process, and what it can do.
+// One GPU: its primary context, which symm shares with everything else that runs in the process,
+// and what the GPU can do.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 namespace symm::cuda {
 using Uuid = std::array<std::byte, 16>;
 
-// What this process has one of for each device, made
-// by make(), for as long as somebody works with it.
+// Objects of which this process has one for each device, made by make(), for as long as they are
+// in use.
 template <class T>
 struct ByOrdinal {
   std::mutex mutex;
@@ -26,7 +26,10 @@ struct ByOrdinal {
     const std::lock_guard lock(all.mutex);
     std::weak_ptr<T>& entry = all.known[ordinal];
     std::shared_ptr<T> found = entry.lock();
-    if (!found) entry = found = make();
+    if (!found) {
+      found = make();
+      entry = found;
+    }
     return found;
   }
 };
@@ -45,44 +48,51 @@ class Device {
   CUcontext context() const noexcept { return context_; }
   const Uuid& uuid() const noexcept { return uuid_; }
   int multiprocessors() const noexcept { return multiprocessors_; }
-  // `unknown` if the driver does not know it.
+  // `unknown` if the driver does not know the attribute.
   int attribute(int which, int unknown = 0) const noexcept;
-  // of our own, for what must not wait for the user's
+  // A stream of symm's own, for what must not wait for the user's streams.
   CUstream stream() const noexcept { return stream_; }
-
-  // of all in this process that work on the device
+  // The uses by all objects of this process that work on the device.
   StreamUses& uses() const noexcept { return *uses_; }
 
-  // Release never waits, but kernels may still use what is released:
-  // symm's, the caller's, a graph's. Runs `work` now if the device has
-  // nothing to do, else when an allocation or release finds that all it had
-  // to do at this time is over. `recorded`: that all recorded uses are.
+  // Does `work`, which releases something. A release never waits, but kernels may still use what is
+  // released: symm's, the caller's, a graph's. So `work` is done now if the device has nothing to
+  // do; else when an allocation or a release finds that everything is over that the device had to
+  // do at this time, or, if `recorded`, that all recorded uses are over.
   template <class Work>
   void defer(const Work& work, bool recorded = false) noexcept {
     try {
       with_reserve([&] { put_off(work, recorded); });
-    } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
+    } catch (const std::bad_alloc&) {
+      // Leaked, rather than freed under a kernel.
       return;
     }
     settle();
   }
-  // As Block::record_use().
+
+  // Block::record_use() says what this does.
   bool record_use(void* stream);
-  // A stream of our own that comes after all that the device has to
-  // do now; null where the driver does not say that, or a capture
-  // is under way. After recorded uses and `stream`, for another.
+
+  // A stream of symm's own that comes after everything that the device has to do now; null if the
+  // driver does not tell that, or if a capture is under way.
   CUstream after_everything();
+  // A stream of symm's own that comes after `stream` and after all recorded uses.
   CUstream after_recorded(CUstream stream);
-  static void reclaim() noexcept;  // on all devices; does not load the driver
+
+  // Does the work that was put off on all devices, as far as it is due. Does not load the driver.
+  static void reclaim() noexcept;
+
  private:
-  // What was released goes in two steps: all that has come when a period begins waits
-  // for its end, because it has begun after all uses of those; what comes meanwhile
-  // waits for the next. So work that never ceases does not keep it for ever.
+  // Work that was put off goes in periods. Everything that is there when a period begins waits for
+  // its end, because the period begins after all uses of what is released. What comes meanwhile
+  // waits for the next period. So a device that never becomes idle does not keep it for ever.
   struct Releases {
-    std::vector<std::function<void()>> next, waiting;
+    std::vector<std::function<void()>> next;
+    std::vector<std::function<void()>> waiting;
     bool has_begun = false;
-    Event event;  // the period ends with it, ...
-    // ... or, unless null, when a thread that waits for the device has said so
+    // The period ends with this event; or, if `finishing` is not null, when a thread that waits
+    // for the device has said so there.
+    Event event;
     std::shared_ptr<std::atomic<int>> finishing;
   };
   enum Finishing { under_way, done, refused };
@@ -90,11 +100,12 @@ class Device {
   explicit Device(const Driver& driver) : driver_(driver) {}
   void put_off(std::function<void()> work, bool recorded);
   void prepare_recorded();
-  // The mutex is held, the context current.
+  // For these the mutex is held, and the context current.
   bool begin(Releases& releases) noexcept;
   bool begin_to_finish(Releases& releases) noexcept;
   bool is_over(Releases& releases) noexcept;
-  bool settle(Releases& releases) noexcept;  // run what was put off; false if it has to wait
+  // Does the work that was put off; false if some has to wait.
+  bool settle(Releases& releases) noexcept;
   bool settle() noexcept;
 
   const Driver& driver_;
@@ -105,16 +116,20 @@ class Device {
   Uuid uuid_{};
   int multiprocessors_ = 0;
   std::shared_ptr<StreamUses> uses_;
-  CUstream gate_ = nullptr;  // of our own: comes after all recorded uses
+  // A stream of symm's own that comes after all recorded uses.
+  CUstream gate_ = nullptr;
   std::mutex mutex_;
-  Releases everybodys_, recorded_;
+  // Releases that wait for everything on the device, and those that wait for recorded uses.
+  Releases everybodys_;
+  Releases recorded_;
 };
 
-std::string text_of(const Uuid& uuid);  // "GPU-..." as nvidia-smi writes it
+// "GPU-...", as nvidia-smi writes it.
+std::string text_of(const Uuid& uuid);
 
-// Makes a device's context current on this thread for a scope, and lets calls through
-// that a stream capture elsewhere in the process would forbid (allocation,
-// synchronisation of our own stream): they have nothing to do with what is captured.
+// Makes a device's context current on this thread for a scope. A relaxed scope also lets calls
+// through that a stream capture elsewhere in the process would forbid (allocation, synchronisation
+// of symm's own stream): they have nothing to do with what is captured.
 class ContextGuard {
  public:
   enum class Capture { as_it_is, relaxed };
@@ -125,7 +140,8 @@ class ContextGuard {
   ContextGuard(ContextGuard&&) = delete;
 
  private:
-  const process::Uncancelled whole_;  // the driver may read and write files
+  // The thread cannot be cancelled meanwhile, since the driver may read and write files.
+  const process::Uncancelled uncancelled_;
   const Device& device_;
   bool pushed_ = false;
   bool relaxed_ = false;

@@ -16,22 +16,29 @@ using GetProcAddress = CUresult (*)(const char*, void**, int, unsigned long long
 
 struct Loaded {
   Driver driver;
-  std::string reason;  // "": usable
+  // Why the driver cannot be used, or "".
+  std::string reason;
 };
 
 std::string version_text(int version) {
   return format("%d.%d", version / 1000, version % 1000 / 10);
 }
 
-// The driver stays loaded: its threads and exit handlers do not survive an unload.
-Loaded load_driver() {
+// The driver stays loaded: its threads and exit handlers do not survive an unload. A failure to
+// load it is thrown, and so not remembered: the next call may have the memory or the descriptors
+// that this one lacks.
+void* load_library() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  // not for ever: the next call may have the memory or the descriptors that this one lacks
   if (library == nullptr) {
     const char* why = dlerror();
     throw Error(Status::unavailable,
         format("no CUDA driver: %s", why != nullptr ? why : "libcuda.so.1 cannot be loaded"));
   }
+  return library;
+}
+
+Loaded load_driver() {
+  void* const library = load_library();
   const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (find == nullptr) return {{}, "the CUDA driver is older than 12.0, which symm needs"};
   const auto entry = [&](const char* name, int since) {
@@ -39,6 +46,7 @@ Loaded load_driver() {
     int status = 0;
     return find(name, &found, since, 0, &status) == CUDA_SUCCESS ? found : nullptr;
   };
+
   Loaded loaded;
   Driver& driver = loaded.driver;
 #define SYMM_DRIVER_FIND(name, since, parameters) \
@@ -46,21 +54,23 @@ Loaded load_driver() {
   SYMM_DRIVER_CALLS(SYMM_DRIVER_FIND)
   SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_FIND)
 #undef SYMM_DRIVER_FIND
+
 #define SYMM_DRIVER_REQUIRE(name, since, parameters) \
   if (driver.name == nullptr)                        \
     return {{},                                      \
         "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"};
   SYMM_DRIVER_CALLS(SYMM_DRIVER_REQUIRE)
 #undef SYMM_DRIVER_REQUIRE
+
   if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
     return {{}, "cuInit: " + driver.text(result)};
   }
   int devices = 0;
-  if (const CUresult result = driver.cuDeviceGetCount(&devices);
-      result != CUDA_SUCCESS || devices == 0) {
-    return {{}, result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result)
-                                       : "the CUDA driver sees no device"};
+  if (const CUresult result = driver.cuDeviceGetCount(&devices); result != CUDA_SUCCESS) {
+    return {{}, "cuDeviceGetCount: " + driver.text(result)};
   }
+  if (devices == 0) return {{}, "the CUDA driver sees no device"};
+
   int version = 0;
   if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000) {
     loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
@@ -97,19 +107,22 @@ void Driver::fail(CUresult result, const char* call, std::string_view what) cons
 }
 
 const Driver& driver() {
-  // Leaked, because handles may be released while static objects are
-  // destroyed; of its own making, because ThreadSanitizer takes a
-  // static object whose constructor throws for one that is being made.
+  // The driver is never destroyed, because handles may be released while static objects are. It is
+  // not a static object, because ThreadSanitizer takes one whose constructor throws for an object
+  // that is still being made.
   static std::atomic<const Loaded*> known{nullptr};
   static constinit std::mutex making;
+
   const Loaded* loaded = known.load(std::memory_order_acquire);
   if (loaded == nullptr) {
     const std::lock_guard lock(making);
     loaded = known.load(std::memory_order_relaxed);
     if (loaded == nullptr) {
-      known.store(loaded = new Loaded(load_driver()), std::memory_order_release);
+      loaded = new Loaded(load_driver());
+      known.store(loaded, std::memory_order_release);
     }
   }
+
   if (!loaded->reason.empty()) throw Error(Status::unavailable, loaded->reason);
   return loaded->driver;
 }

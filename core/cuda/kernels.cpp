@@ -14,11 +14,12 @@
 
 namespace symm::cuda {
 namespace {
-// Libraries belong to the process, not to a context, and stay loaded: unloading would
-// wait for every context that uses them.
+// Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every
+// context that uses them.
 struct Libraries {
   std::mutex mutex;
-  std::vector<CUlibrary> loaded;  // by index in symm_images(); null: not yet
+  // By index in symm_images(); null: not loaded yet.
+  std::vector<CUlibrary> loaded;
 
   CUlibrary load(const Driver& driver, size_t index) {
     loaded.resize(symm_images()->all.size());
@@ -35,11 +36,13 @@ struct Libraries {
 CUkernel find_kernel(const Driver& driver, const std::string& name) {
   Libraries& known = PerProcess<Libraries>::current();
   const std::lock_guard lock(known.mutex);
-  // Those that are eager all at once, so that no later call, while others' kernels wait
-  // or a stream is captured, has anything to load.
+
+  // All eager images are loaded at once, so that no later call, while kernels of other ranks wait or
+  // a stream is captured, has anything to load.
   for (size_t i = 0; i < symm_images()->all.size(); ++i) {
     if (symm_images()->all[i].eager) known.load(driver, i);
   }
+
   for (const bool eager : {true, false}) {
     for (size_t i = 0; i < symm_images()->all.size(); ++i) {
       if (symm_images()->all[i].eager != eager) continue;
@@ -58,6 +61,7 @@ std::string missing_kernels() { return symm_images()->all.empty() ? symm_images(
 
 void Kernels::load(const std::string& name, unsigned shared) {
   if (name.empty() || functions_.contains(name)) return;
+
   const Driver& driver = device_.driver();
   CUfunction function = nullptr;
   driver.require(driver.cuKernelGetFunction(&function, find_kernel(driver, name)),
@@ -73,17 +77,20 @@ void Kernels::load(const std::string& name, unsigned shared) {
 
 void Kernels::make_ready() {
   const Driver& driver = device_.driver();
-  // Arguments of zeros, which every kernel takes as nothing to do.
+
+  // Arguments of zeros, with which every kernel does nothing.
   alignas(16) std::byte nothing[4096] = {};
   static_assert(sizeof(PiecesArgs) <= sizeof nothing && sizeof(WaitWordsArgs) <= sizeof nothing);
   void* parameters[] = {nothing};
-  // As one graph: after a few launches on streams of ours, each kernel in any graph of
-  // the process starts 0.17 us later, for ever (H200). Not a captured one, beside which
-  // other threads could not await the device.
+
+  // All kernels go as one graph: after a few launches on streams of symm's own, each kernel in any
+  // graph of the process starts 0.17 us later, for ever (H200). The graph is not captured, since
+  // other threads could not wait for the device meanwhile.
   CUgraph graph = nullptr;
   driver.require(driver.cuGraphCreate(&graph, 0), "cuGraphCreate");
   const std::unique_ptr<CUgraph_st, CUresult (*)(CUgraph)> graph_given_back(
       graph, driver.cuGraphDestroy);
+
   CUgraphNode last = nullptr;
   for (const CUfunction function : unready_) {
     const CUDA_KERNEL_NODE_PARAMS kernel{
@@ -93,11 +100,13 @@ void Kernels::make_ready() {
         driver.cuGraphAddKernelNode(&last, graph, &before, before == nullptr ? 0 : 1, &kernel),
         "cuGraphAddKernelNode");
   }
+
   CUgraphExec ready = nullptr;
   driver.require(
       driver.cuGraphInstantiateWithFlags(&ready, graph, 0), "cuGraphInstantiateWithFlags");
   const std::unique_ptr<CUgraphExec_st, CUresult (*)(CUgraphExec)> ready_given_back(
       ready, driver.cuGraphExecDestroy);
+
   driver.require(driver.cuGraphLaunch(ready, device_.stream()), "cuGraphLaunch");
   driver.require(driver.cuStreamSynchronize(device_.stream()), "cuStreamSynchronize");
   unready_.clear();
@@ -118,15 +127,16 @@ void Kernels::launch_early(int threads) {
   if (is_for_9() && version >= 12030) early_ = static_cast<unsigned>(threads);
 }
 
-// The device, and the code that it runs: what was compiled for older ones neither waits
-// for the kernel ahead nor knows clusters.
+// Both the device and the code that it runs count: code that was compiled for older devices neither
+// waits for the kernel ahead nor knows clusters.
 bool Kernels::is_for_9() const {
   return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 &&
          symm_images()->newest_architecture >= 90;
 }
 
 bool Kernels::has_room_for_bulk() const {
-  constexpr int kOther = 4096;  // that a block has in any case
+  // Shared memory that a block has in any case.
+  constexpr int kOther = 4096;
   return is_for_9() &&
          device_.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) >=
              2 * (static_cast<int>(kBulkShared) + kOther);
@@ -136,8 +146,9 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
   CUlaunchAttribute attributes[2] = {};
   unsigned count = 0;
   if (launch.blocks * launch.threads <= early_) {
-    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attributes[count++].value.allowed = 1;
+    CUlaunchAttribute& early = attributes[count++];
+    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early.value.allowed = 1;
   }
   if (launch.cluster > 1) {
     CUlaunchAttribute& clusters = attributes[count++];
@@ -147,6 +158,7 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
     }
     clusters.value.cluster[0] = launch.cluster;
   }
+
   const CUlaunchConfig config{
       launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared, launch.stream, attributes, count};
   device_.driver().require(

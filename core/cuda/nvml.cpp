@@ -14,17 +14,22 @@
 
 namespace symm::cuda {
 namespace {
-// Of nvml.h: what we call, and its types.
+// Calls and types of nvml.h, as far as they are used here.
 using nvmlReturn = int;
 using nvmlDevice = struct nvmlDevice_st*;
 
 struct nvmlPciInfo {
   char busIdLegacy[16];
-  unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pciDeviceId;
+  unsigned pciSubSystemId;
   char busId[32];
 };
 
-constexpr unsigned kMaxLinks = 18;  // of a GPU
+// Links of a GPU.
+constexpr unsigned kMaxLinks = 18;
 constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
 constexpr int kRemoteUnknown = 255;
@@ -64,13 +69,14 @@ LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) 
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     int active = 0;
     if (nvml.nvmlDeviceGetNvLinkState(device, link, &active) != 0 || active == 0) continue;
+
     int type = kRemoteUnknown;
     if (nvml.nvmlDeviceGetNvLinkRemoteDeviceType(device, link, &type) != 0) type = kRemoteUnknown;
     nvmlPciInfo remote{};
     const bool located = nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &remote) == 0;
     if (type == kRemoteUnknown) {
-      // A virtual machine hides its switches, so a link
-      // that is up and leads to nothing known leads to one.
+      // A virtual machine hides its switches, so a link that is up and leads to nothing known leads
+      // to a switch.
       nvmlDevice neighbour = nullptr;
       type = located && nvml.nvmlDeviceGetHandleByPciBusId_v2(remote.busId, &neighbour) == 0
                  ? kRemoteGpu
@@ -97,6 +103,7 @@ std::string normal(std::string text) {
 std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
   static const auto* const nvml = new Nvml;
   std::vector<LinkFacts> all;
+
   for (size_t i = 0; i < buses.size(); ++i) {
     nvmlDevice device = nullptr;
     if (const nvmlReturn result = nvml->nvmlDeviceGetHandleByPciBusId_v2(buses[i].c_str(), &device);
@@ -112,6 +119,7 @@ std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
 Links links_between(std::span<const LinkFacts> devices) {
   const size_t count = devices.size();
   Links links{static_cast<int>(count), std::vector<int32_t>(count * count)};
+
   for (size_t a = 0; a < count; ++a) {
     const auto& ends = devices[a].to_gpus;
     for (size_t b = 0; b < count; ++b) {

@@ -11,11 +11,11 @@ struct LinkFacts {
   std::vector<std::string> to_gpus;
 };
 
-// For GPUs given by PCI bus id, in the order of the devices. Throws Error(unavailable)
-// without NVML, or where it does not see one.
+// The links of GPUs that are given by PCI bus id, in the order of the devices. Throws
+// Error(unavailable) without NVML, or if NVML does not see one of them.
 std::vector<LinkFacts> links_of(const std::vector<std::string>& buses);
 
-// The matrix: direct links, and through switches as many as both have (all NVSwitches
-// of a machine are taken to be connected). Pure.
+// The matrix of links, a pure function. Between two GPUs are their direct links, and through
+// switches as many as both have: all NVSwitches of a machine are taken to be connected.
 Links links_between(std::span<const LinkFacts> devices);
 }  // namespace symm::cuda

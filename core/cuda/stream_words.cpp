@@ -1,6 +1,7 @@
 #include "core/cuda/stream_words.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -38,40 +39,45 @@ CudaStreamWords::~CudaStreamWords() {
 
 // The mutex is held and the device's context current.
 CUdeviceptr CudaStreamWords::address_of(uint32_t word, const std::shared_ptr<Device>& device) {
-  auto found = devices_.find(device->ordinal());
-  if (found == devices_.end()) {
-    const Driver& driver = device->driver();
-    // before what would have to be undone
-    decltype(devices_) made{{device->ordinal(), {device, 0}}};
-    if (devices_.empty()) {
-      driver.require(driver.cuMemHostRegister(words_.data(), words_.size_bytes(),
-                         CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-          "cuMemHostRegister", "a page shared with another process");
-    }
-    CUdeviceptr address = 0;
-    const CUresult result = driver.cuMemHostGetDevicePointer(&address, words_.data(), 0);
-    if (result != CUDA_SUCCESS && devices_.empty()) driver.cuMemHostUnregister(words_.data());
-    driver.require(result, "cuMemHostGetDevicePointer");
-    found = made.begin();
-    found->second.second = address;
-    devices_.merge(made);
+  const size_t offset = word * sizeof(uint64_t);
+  const auto found = devices_.find(device->ordinal());
+  if (found != devices_.end()) return found->second.second + offset;
+
+  // The entry is allocated first: if there is no memory for it, nothing has to be undone.
+  decltype(devices_) made{{device->ordinal(), {device, 0}}};
+  const Driver& driver = device->driver();
+  if (devices_.empty()) {
+    driver.require(driver.cuMemHostRegister(words_.data(), words_.size_bytes(),
+                       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+        "cuMemHostRegister", "a page shared with another process");
   }
-  return found->second.second + word * sizeof(uint64_t);
+  CUdeviceptr address = 0;
+  const CUresult result = driver.cuMemHostGetDevicePointer(&address, words_.data(), 0);
+  if (result != CUDA_SUCCESS && devices_.empty()) driver.cuMemHostUnregister(words_.data());
+  driver.require(result, "cuMemHostGetDevicePointer");
+
+  made.begin()->second.second = address;
+  devices_.merge(made);
+  return address + offset;
 }
 
 uint32_t CudaStreamWords::word_of(const Key& key) {
   const auto known = streams_.find(key);
   if (known != streams_.end()) return known->second;
+
   if (last_.size() < words_.size()) {
     const auto word = static_cast<uint32_t>(last_.size());
     streams_.emplace(key, word);
     last_.push_back(0);
     return word;
   }
-  // One whose stream has written all that it was to write; it goes on counting for the new one.
+
+  // Takes the word of a stream that has written everything it was to write. The word goes on
+  // counting for the new stream.
   for (auto at = streams_.begin(); at != streams_.end(); ++at) {
     const uint32_t word = at->second;
     if (words_[word].load(std::memory_order_acquire) < last_[word]) continue;
+
     auto node = streams_.extract(at);
     node.key() = key;
     streams_.insert(std::move(node));
@@ -83,21 +89,23 @@ uint32_t CudaStreamWords::word_of(const Key& key) {
 ipc::Position CudaStreamWords::mark(void* stream, int ordinal) {
   const std::shared_ptr<Device> device = ipc_device(ordinal);
   const Driver& driver = device->driver();
-  auto* const of = static_cast<CUstream>(stream);
+  auto* const on = static_cast<CUstream>(stream);
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-  const StreamId id = device->uses().id_of(of);
+  const StreamId id = device->uses().id_of(on);
+
   const std::lock_guard lock(mutex_);
   const uint32_t word = word_of({ordinal, id});
   if (word == ipc::kNoWord) {
-    driver.require(driver.cuStreamSynchronize(of), "cuStreamSynchronize", "stream");
+    driver.require(driver.cuStreamSynchronize(on), "cuStreamSynchronize", "stream");
     return {};
   }
+
   const CUdeviceptr address = address_of(word, device);
   const uint64_t value = last_[word] + 1;
   driver.require(
-      driver.cuStreamWriteValue64(of, address, value, 0), "cuStreamWriteValue64", "stream");
+      driver.cuStreamWriteValue64(on, address, value, 0), "cuStreamWriteValue64", "stream");
   last_[word] = value;
-  device->uses().record(of);
+  device->uses().record(on);
   return {word, value};
 }
 
@@ -110,6 +118,7 @@ void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
     const std::lock_guard lock(mutex_);
     address = address_of(position.word, device);
   }
+
   driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value,
                      CU_STREAM_WAIT_VALUE_GEQ),
       "cuStreamWaitValue64", "stream");

@@ -1,18 +1,19 @@
-// How streams of different processes wait for each other: each writes a growing number
-// to a word of a shared page when it comes to a point, and waits until the word of
-// another has reached its number. Words are written and awaited by stream memory
-// operations, which are work like any other and so have no limit. (Events between
-// processes have one, of about 22,000; and each would have to be carried by the token
-// and opened by every importer.) The word of a process that has died is written by
-// those who wait for it, from the host, which cannot be done for an event.
+// How streams of different processes wait for each other: each stream writes a growing number to a
+// word of a shared page when it comes to a point, and waits until the word of another stream has
+// reached the number of a point.
+//
+// Words are written and waited for by stream memory operations, which are work like any other and
+// so have no limit. (Events between processes have one, of about 22,000; and each would have to be
+// carried by the token and opened by every importer.) The word of a process that has died is
+// written from the host by those that wait for it, which is not possible for an event.
 #pragma once
 
 #include "core/backend/provider.hpp"
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {
-// The device as all sharing by tokens sees it, so that memory is not given back under a
-// stream that was named in a release.
+// The device object that all sharing by tokens uses, so that memory is not freed under a stream that
+// was named in a release.
 std::shared_ptr<Device> ipc_device(int ordinal);
 
 class CudaStreamWords final : public ipc::StreamWords {
@@ -23,17 +24,20 @@ class CudaStreamWords final : public ipc::StreamWords {
   void wait(void* stream, int device, ipc::Position position) override;
 
  private:
-  using Key = std::pair<int, StreamId>;  // device, stream
+  // The ordinal of a device, and a stream of it.
+  using Key = std::pair<int, StreamId>;
 
   CUdeviceptr address_of(uint32_t word, const std::shared_ptr<Device>& device);
-  uint32_t word_of(const Key& key);  // kNoWord if all are in use
+  // kNoWord if all words are in use.
+  uint32_t word_of(const Key& key);
 
   std::shared_ptr<host::Segment> page_;
   std::span<std::atomic<uint64_t>> words_;
   std::mutex mutex_;
-  // where each sees the page
+  // By ordinal: where each device sees the page.
   std::map<int, std::pair<std::shared_ptr<Device>, CUdeviceptr>> devices_;
   std::map<Key, uint32_t> streams_;
-  std::vector<uint64_t> last_;  // by word: number that was written last, or will be
+  // By word: the number that was written last, or that is still to be written.
+  std::vector<uint64_t> last_;
 };
 }  // namespace symm::cuda
