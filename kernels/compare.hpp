@@ -11,10 +11,12 @@ enum class Compare : int32_t { eq, ne, lt, le, gt, ge };
 SYMM_HOST_DEVICE constexpr bool is_valid(SignalOp op) {
   return op == SignalOp::add || op == SignalOp::set;
 }
+
 SYMM_HOST_DEVICE constexpr bool is_valid(Compare compare) {
   return compare >= Compare::eq && compare <= Compare::ge;
 }
 
+// Does `word` compare with `value` as asked?
 SYMM_HOST_DEVICE constexpr bool holds(uint64_t word, Compare compare, uint64_t value) {
   switch (compare) {
     case Compare::eq: return word == value;
@@ -27,7 +29,7 @@ SYMM_HOST_DEVICE constexpr bool holds(uint64_t word, Compare compare, uint64_t v
   return false;
 }
 
-// For messages.
+// The sign of a comparison, for messages.
 constexpr const char* sign_of(Compare compare) {
   constexpr const char* kSigns[] = {"==", "!=", "<", "<=", ">", ">="};
   return is_valid(compare) ? kSigns[static_cast<int>(compare)] : "?";

@@ -1,5 +1,5 @@
-// What follows an all-reduce of tokens in symm_allreduce_rmsnorm(),
-// whose comment in symm.h defines every bit of it.
+// The arithmetic behind the all-reduce in symm_allreduce_rmsnorm(). The comment of that call in symm.h
+// defines every bit of it.
 #pragma once
 
 #include <cmath>
@@ -8,15 +8,17 @@
 #include "kernels/types.hpp"
 
 namespace symm {
-// elements that one chain of squares takes at a time
+// Squares are summed in so many chains, each of which takes so many elements at a time.
+inline constexpr size_t kNormChains = 1024;
 inline constexpr size_t kNormUnit = 8;
-inline constexpr size_t kNormChains = 1024;                 // of squares
-inline constexpr size_t kNormGroup = 128;                   // elements of a scale
-inline constexpr size_t kMostNormBytes = size_t{32} << 10;  // of a row
+// Elements that have a scale together.
+inline constexpr size_t kNormGroup = 128;
+// Bytes of the longest row.
+inline constexpr size_t kMostNormBytes = size_t{32} << 10;
 inline constexpr float kMostF8 = 448;
 inline constexpr float kLeastScale = 1 / (kMostF8 * 512);
 
-// As symm_rmsnorm_t has it.
+// The operands of symm_rmsnorm_t, checked.
 struct RmsNorm {
   const std::byte* residual_in = nullptr;
   std::byte* residual_out = nullptr;
@@ -31,14 +33,16 @@ struct RmsNorm {
   float* scale_out = nullptr;
   size_t hidden = 0;
 
-  // of a row
+  // Scales of a row.
   size_t scales() const noexcept {
     return scale_kind == QuantScale::group ? hidden / kNormGroup : 1;
   }
-  // The same from row `first` on.
+
+  // These operands from row `first` on.
   RmsNorm from_row(size_t first, DType dtype) const noexcept {
     RmsNorm rest = *this;
     const size_t elements = first * hidden;
+
     for (std::byte** matrix : {&rest.residual_out, &rest.norm_out}) {
       if (*matrix != nullptr) *matrix += elements * size_of(dtype);
     }
@@ -50,13 +54,16 @@ struct RmsNorm {
 };
 
 namespace host {
-// For one row at a time.
+// Room for one row at a time.
 struct NormScratch {
   static constexpr size_t kMostHidden = kMostNormBytes / 2;
-  float weight[kMostHidden], x[kMostHidden], y[kMostHidden];
+  float weight[kMostHidden];
+  float x[kMostHidden];
+  float y[kMostHidden];
   alignas(64) std::byte narrow[kMostNormBytes];
 };
-// Rows of `dtype` that are summed already; an output may be `sums`.
+
+// Normalises rows of `dtype` that are summed already. An output may be `sums`.
 void rmsnorm(const RmsNorm& norm, const std::byte* sums, size_t rows, DType dtype,
     NormScratch& scratch) noexcept;
 }  // namespace host

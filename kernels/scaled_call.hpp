@@ -1,11 +1,11 @@
-// A call with a factor, or with a result wider than its operands, is made of plain
-// calls on wide operands: of f64 on f64, else of f32. Operands are converted and
-// multiplied before, results multiplied and rounded after, so every algorithm can do it
-// and all give the same bits, those of: convert, multiply, combine in rank order,
-// divide (average), multiply, round once.
+// A scaled call, which has a factor or a result that is wider than its operands, is made of plain
+// calls on wide operands: f64 if the operands are f64, else f32. Operands are converted and
+// multiplied before, results are multiplied and rounded after. So every algorithm can do it, and all
+// give the same bits: those of convert, multiply, combine in rank order, divide (average), multiply,
+// round once.
 //
-// Where the wide operands fit into recv they are made there. Elsewhere they go through
-// scratch, as much at a time as that holds, which is the same on all ranks.
+// If the wide operands fit into recv they are made there. Else they go through scratch, as much at a
+// time as that holds, which is the same on all ranks.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,18 @@
 #include "kernels/collective_call.hpp"
 
 namespace symm {
-// `blocks` times `count` elements, one after the other in
-// `to`; in `from` a block begins every `stride` bytes.
+// Converts `blocks` blocks of `count` elements. In `to` the blocks lie one after the other; in `from`
+// a block begins every `stride` bytes. One of the types is wide; both may be.
 struct Conversion {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
-  DType from_dtype{}, to_dtype{};  // one of them is wide, and may be both
+  DType from_dtype{};
+  DType to_dtype{};
   size_t count = 0;
-  size_t blocks = 1, stride = 0;
-  bool scaled = false;  // by the call's factor, while wide
+  size_t blocks = 1;
+  size_t stride = 0;
+  // Elements are multiplied by the call's factor while they are wide.
+  bool scaled = false;
 };
 
 class ScaledCall {
@@ -41,7 +44,7 @@ class ScaledCall {
                         : std::max<size_t>(1, call.count);
   }
 
-  // The plain call for what begins at element `at`. The first is as large as any.
+  // The plain call for what begins at element `at`. No other is larger than the first.
   CollectiveCall plain_call(size_t at = 0) const {
     CollectiveCall plain = call_;
     plain.dtype = wide();
@@ -54,12 +57,13 @@ class ScaledCall {
     return plain;
   }
 
-  std::string why() const {  // for people: how a plan's reason begins
+  // How the reason of a plan begins, for people.
+  std::string why() const {
     return text(name_of(wide()), in_scratch_ ? text(", ", most_, " elements at a time") : "", ": ");
   }
 
-  // convert(Conversion) and run(CollectiveCall) by turns. A
-  // call of nothing is run too: ranks may have to agree on it.
+  // Calls convert(Conversion) and run(CollectiveCall) by turns. A call of count 0 is run, too: ranks
+  // may have to agree on it.
   template <class Convert, class Run>
   void run(Convert convert, const Run& run) const {
     const Scaling& scaling = call_.scaling;
@@ -67,6 +71,7 @@ class ScaledCall {
     const bool after = scaling.position == ScalePosition::after;
     const auto* send = static_cast<const std::byte*>(call_.send);
     auto* recv = static_cast<std::byte*>(call_.recv);
+
     size_t at = 0;
     do {
       const CollectiveCall plain = plain_call(at);
@@ -94,8 +99,10 @@ class ScaledCall {
   const size_t blocks_;
   const size_t rank_;
   const bool gets_result_;
-  bool in_recv_ = false;     // the wide operands are made there
-  bool in_scratch_ = false;  // or there
-  size_t most_ = 0;          // elements of a plain call
+  // Where wide operands are made; neither: the operands are wide already.
+  bool in_recv_ = false;
+  bool in_scratch_ = false;
+  // Elements of a plain call, at most.
+  size_t most_ = 0;
 };
 }  // namespace symm

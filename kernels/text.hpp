@@ -1,4 +1,4 @@
-// Sentences of words and numbers.
+// Texts that are put together from words and numbers.
 #pragma once
 
 #include <string>
