@@ -30,24 +30,36 @@
 #include "core/engine/link.hpp"
 
 namespace symm::engine {
-constexpr uint64_t kRestMs = 1;          // and less where who polled goes to sleep
-constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
-// for what is under way to end on a line that was closed at once (measured: 0.06)
+// The time for which the message engine's own thread rests while other threads poll;
+// less if the last of them goes to sleep.
+constexpr uint64_t kRestMs = 1;
+// The messages of one peer that may have overtaken another, at most.
+constexpr size_t kMostEarly = 1U << 16;
+// The time for messages under way to end after their line was closed (measured: 0.06).
 constexpr uint64_t kEndMs = 2'000;
-// for it to end by itself, on lines of one group and of several
-constexpr uint64_t kOwnEndMs = 20, kSharedEndMs = 100;
-constexpr uint64_t kReasonMs = 100;  // for the group to say why a peer was lost
+// The time for them to end by themselves, on a line of one group and on one of several.
+constexpr uint64_t kOwnEndMs = 20;
+constexpr uint64_t kSharedEndMs = 100;
+// The time for the group to say why a peer was lost.
+constexpr uint64_t kReasonMs = 100;
 
 struct Peer {
   struct Group* group = nullptr;
   uint16_t rank = 0;
   int line = -1;
-  uint64_t next_out = 0, next_in = 0;
+  // The sequence numbers of the next message in each direction.
+  uint64_t next_out = 0;
+  uint64_t next_in = 0;
+  // Messages that have overtaken another, by sequence number.
   std::map<uint64_t, Head> early;
-  std::vector<std::unique_ptr<Envelope>> unconnected;  // answers to what came before connect()
-  uint32_t sending = 0, receiving = 0;
+  // Answers to messages that came before connect().
+  std::vector<std::unique_ptr<Envelope>> unconnected;
+  // Messages that are under way.
+  uint32_t sending = 0;
+  uint32_t receiving = 0;
   bool gone = false;
-  std::string how;
+  // Why the peer is gone.
+  std::string reason;
 };
 
 struct Group {
@@ -55,23 +67,27 @@ struct Group {
   uint16_t rank;
   Receiver& receiver;
   std::vector<Peer> peers;
-  Word bell{0};  // rung when a message was sent
+  // Rung when a message was sent.
+  Word bell{0};
   Waiter waiter{0};
-  // by when all that is under way is to, once a peer was left
+  // The times by which all messages that are under way to and
+  // from peers that are left must have ended: on lines of this
+  // group, and on shared ones. Set when the first peer is left.
   std::optional<std::array<Deadline, 2>> ends = std::nullopt;
 };
 
 namespace {
-// To another process, for all groups of now and later: an engine
-// pairs what both processes make in the order in which they make
-// it, which for groups that are made at once may be any, and who
-// closes a line cannot know whether the other is about to use it.
+// A line to another process, for all groups of now and later. Groups do
+// not have lines of their own, for two reasons: an engine pairs the ends
+// of lines in the order in which processes open them, and for groups
+// that are created at the same time this order may differ; and a process
+// that closes a line cannot know whether the other is about to use it.
 struct Line {
   Bytes address;
   std::vector<Peer*> users;
 };
 
-// All but serve(), stop() and progress() is called with the lock held.
+// All functions but serve(), stop() and progress() are called with the lock held.
 class EngineImpl final : public MessageEngine, public Sink {
  public:
   explicit EngineImpl(const std::function<std::unique_ptr<Link>(Sink&)>& open)
@@ -89,12 +105,13 @@ class EngineImpl final : public MessageEngine, public Sink {
 
   Bytes address() override {
     const auto lock = hold();
-    return there().address();
+    return require_link().address();
   }
 
   bool progress() noexcept {
+    // If the lock is taken, another thread makes progress already.
     const std::unique_lock lock(mutex, std::try_to_lock);
-    return lock && turn();  // else somebody makes it already
+    return lock && turn();
   }
 
   void stop() noexcept override {
@@ -108,17 +125,19 @@ class EngineImpl final : public MessageEngine, public Sink {
   void leave() noexcept {
     const auto lock = hold();
     stopped = true;
-    link.release();  // NOLINT(bugprone-unused-return-value): it is not taken down under those who are in a call
+    // The link is leaked: other threads may be in a call of it.
+    link.release();  // NOLINT(bugprone-unused-return-value)
   }
 
   std::unique_lock<std::mutex> hold() noexcept {
-    wanted.fetch_add(1, std::memory_order_relaxed);  // serve() makes room
+    // While threads want the lock, serve() does not take it.
+    wanted.fetch_add(1, std::memory_order_relaxed);
     std::unique_lock lock(mutex);
     wanted.fetch_sub(1, std::memory_order_relaxed);
     return lock;
   }
 
-  Link& there() const {
+  Link& require_link() const {
     if (link == nullptr) {
       throw Error(Status::unavailable, own_name + " was given up in this process");
     }
@@ -129,14 +148,15 @@ class EngineImpl final : public MessageEngine, public Sink {
     if (link == nullptr) return false;
     bool any = link->progress();
     any |= send_answers();
-    for (const auto& [line, how] : std::exchange(doomed, {})) {
-      break_off(line, how);
+    for (const auto& [line, reason] : std::exchange(lost_lines, {})) {
+      break_off(line, reason);
     }
     return any;
   }
 
   Transfer send(Peer& peer, Envelope& envelope) noexcept {
     if (peer.gone || link == nullptr) return Transfer::broken;
+
     envelope.head.source = peer.group->rank;
     envelope.head.target = peer.rank;
     envelope.head.group = peer.group->number;
@@ -146,6 +166,7 @@ class EngineImpl final : public MessageEngine, public Sink {
     envelope.sink = this;
     envelope.line = peer.line;
     envelope.peer = &peer;
+
     const Transfer state = link->send(envelope);
     if (state == Transfer::under_way &&
         with_reserve([&] { return under_way.insert(&envelope).second; })) {
@@ -156,6 +177,7 @@ class EngineImpl final : public MessageEngine, public Sink {
 
   bool send_answers() noexcept {
     if (answers.empty()) return false;
+
     auto queued = std::exchange(answers, {});
     for (auto& [peer, envelope] : queued) {
       if (!peer->gone && peer->line < 0) {
@@ -163,27 +185,31 @@ class EngineImpl final : public MessageEngine, public Sink {
           peer->unconnected.push_back(std::move(envelope));
         });
       } else if (send(*peer, *envelope) == Transfer::under_way) {
-        envelope.release();  // NOLINT(bugprone-unused-return-value): sent() has it
-        wake();              // nobody else may be there to see it off
+        // sent() deletes the envelope.
+        envelope.release();  // NOLINT(bugprone-unused-return-value)
+        // There may be no other thread that makes progress.
+        wake();
       }
     }
     return !queued.empty();
   }
 
-  // What is under way to and from it ends before this returns. Where the
-  // engine does not end it, the engine goes. A line is not closed at once:
-  // where both sides do so, each with a message half sent, UCX's TCP asks
-  // a connection that it has just freed whether it can be written to (seen
-  // with 1.13 after 8 of 2,790 kills; as written in 1.20, too).
+  // Messages under way to and from the peer end before this returns. If the
+  // engine does not end them, it is given up. The line is not closed at once:
+  // if both sides do that, each with a message half sent, UCX's TCP asks a
+  // connection that it has just freed whether it can be written to (seen with
+  // 1.13 after 8 of 2,790 kills; the code of 1.20 can do so, too).
   void end(Peer& peer) noexcept {
     peer.gone = true;
+    const auto has_ended = [&] { return peer.sending + peer.receiving == 0; };
     const auto ended = [&] {
-      for (int i = 0;
-          i < 1'000 && link != nullptr && peer.sending + peer.receiving != 0 && link->progress();
-          ++i) {
+      constexpr int kRounds = 1'000;
+      for (int i = 0; i < kRounds && link != nullptr && !has_ended(); ++i) {
+        if (!link->progress()) break;
       }
-      return peer.sending + peer.receiving == 0;
+      return has_ended();
     };
+
     const auto line = lines.find(peer.line);
     const bool shared = line != lines.end() && line->second.users.size() > 1;
     auto& ends = peer.group->ends;
@@ -195,20 +221,22 @@ class EngineImpl final : public MessageEngine, public Sink {
     }
   }
 
-  void break_off(int number, const std::string& how) noexcept {
+  // Closes a line, with which all its peers are lost.
+  void break_off(int number, const std::string& reason) noexcept {
     auto line = lines.extract(number);
     if (line.empty()) return;
     for (Peer* peer : line.mapped().users) {
-      lose(*peer, how);
+      lose(*peer, reason);
     }
     if (link != nullptr) link->close(number);
   }
 
-  void give_up(const std::string& how) noexcept {
+  void give_up(const std::string& reason) noexcept {
     link.reset();
     while (!lines.empty()) {
-      break_off(lines.begin()->first, how);
+      break_off(lines.begin()->first, reason);
     }
+
     for (const auto& [key, group] : groups) {
       for (Peer& peer : group->peers) {
         peer.receiving = 0;
@@ -219,11 +247,11 @@ class EngineImpl final : public MessageEngine, public Sink {
     }
   }
 
-  void lose(Peer& peer, const std::string& how) noexcept {
+  void lose(Peer& peer, const std::string& reason) noexcept {
     if (std::exchange(peer.gone, true)) return;
-    peer.how = with_reserve(
-        [&] { return format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str()); });
-    peer.group->receiver.lost(peer.rank, how);
+    peer.reason = with_reserve(
+        [&] { return format("%s lost rank %d: %s", own_name.c_str(), peer.rank, reason.c_str()); });
+    peer.group->receiver.lost(peer.rank, reason);
   }
 
   void wake() noexcept {
@@ -244,19 +272,20 @@ class EngineImpl final : public MessageEngine, public Sink {
 
   Peer* peer_of(const Head& head) noexcept {
     const auto group = groups.find({head.group, head.target});
-    return group == groups.end() || head.source >= group->second->peers.size()
-               ? nullptr
-               : &group->second->peers[head.source];
+    if (group == groups.end() || head.source >= group->second->peers.size()) return nullptr;
+    return &group->second->peers[head.source];
   }
 
   std::byte* place(const Head& head) noexcept override {
     Peer* const peer = peer_of(head);
     if (peer == nullptr || peer->gone) return nullptr;
+
     std::byte* const at = peer->group->receiver.place(peer->rank, head);
     if (at == nullptr) {
       lose(*peer, "it has broken the protocol: a message of its has no place here");
+    } else {
+      ++peer->receiving;
     }
-    if (at != nullptr) ++peer->receiving;
     return at;
   }
 
@@ -265,6 +294,7 @@ class EngineImpl final : public MessageEngine, public Sink {
     if (peer != nullptr && head.bytes != 0) --peer->receiving;
     if (peer == nullptr || peer->gone) return;
     if (ended != Transfer::whole) return lose(*peer, "a message of its broke off");
+
     const auto keep = [&] { return peer->early.emplace(head.sequence, head).second; };
     if (head.sequence == peer->next_in && peer->early.empty()) {
       ++peer->next_in;
@@ -273,10 +303,12 @@ class EngineImpl final : public MessageEngine, public Sink {
     if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !with_reserve(keep)) {
       return lose(*peer, "it has broken the protocol: a message of its is out of order");
     }
-    for (auto next = peer->early.begin(); next != peer->early.end() && next->first == peer->next_in;
-        ++peer->next_in) {
+
+    auto next = peer->early.begin();
+    while (next != peer->early.end() && next->first == peer->next_in) {
       peer->group->receiver.arrived(peer->rank, next->second);
       next = peer->early.erase(next);
+      ++peer->next_in;
     }
   }
 
@@ -284,36 +316,51 @@ class EngineImpl final : public MessageEngine, public Sink {
     under_way.erase(&envelope);
     if (envelope.peer != nullptr) --envelope.peer->sending;
     if (envelope.owned) return std::unique_ptr<Envelope>(&envelope).reset();
-    Group& group = *envelope.peer->group;  // is there as long as somebody is in its send()
+
+    // The group lives as long as a thread is in send().
+    Group& group = *envelope.peer->group;
     envelope.state.store(ended, std::memory_order_release);
     ring(group.bell, group.waiter);
   }
 
-  void lost(int line, const std::string& how) noexcept override {
-    with_reserve([&] { doomed.emplace_back(line, how); });
+  void lost(int line, const std::string& reason) noexcept override {
+    with_reserve([&] { lost_lines.emplace_back(line, reason); });
   }
 
   std::mutex mutex;
+  // The threads that poll.
   std::atomic<int> pollers = 0;
-  std::atomic<uint32_t> wanted = 0;  // threads that are about to take it
-  std::atomic<bool> asleep = false, resting = false, stopped = false;
-  std::atomic<bool> polled = false;  // since the message engine's own thread asked
+  // The threads that are about to take the lock.
+  std::atomic<uint32_t> wanted = 0;
+  // The state of the message engine's own thread.
+  std::atomic<bool> asleep = false;
+  std::atomic<bool> resting = false;
+  std::atomic<bool> stopped = false;
+  // Whether another thread has polled since that thread last looked.
+  std::atomic<bool> polled = false;
   Fd waker;
-  std::unique_ptr<Link> link;  // null: it was given up
-  const std::string own_name, where;
-  std::map<std::pair<uint64_t, uint16_t>, Group*> groups;  // by number and own rank
+  // Null: the engine was given up.
+  std::unique_ptr<Link> link;
+  const std::string own_name;
+  const std::string where;
+  // By number and own rank.
+  std::map<std::pair<uint64_t, uint16_t>, Group*> groups;
   std::map<int, Line> lines;
   std::unordered_set<Envelope*> under_way;
   std::vector<std::pair<Peer*, std::unique_ptr<Envelope>>> answers;
-  std::vector<std::pair<int, std::string>> doomed;  // lines that were lost, and how
+  // The lines that were lost, and why.
+  std::vector<std::pair<int, std::string>> lost_lines;
 };
 
-// While others poll, or have just done so, it rests: what comes would wake it to take
-// their processor. It asks without the lock, which they have most of the time.
+// This thread rests while other threads poll, or have just done so: incoming messages
+// would wake it, and it would take a processor from them. It looks for them without the
+// lock, which they hold most of the time.
 void EngineImpl::serve() noexcept {
   while (!stopped) {
     int ready = -1;
-    resting = true;  // before it asks, as polls() tells before it looks
+    // Stored before it looks for polling threads;
+    // polls() reports a thread before it reads this.
+    resting = true;
     const bool others = polled.exchange(false) || pollers != 0;
     if (!others) {
       retry_until(
@@ -325,6 +372,7 @@ void EngineImpl::serve() noexcept {
       if (ready < 0) continue;
       asleep = true;
     }
+
     pollfd descriptors[] = {{waker.get(), POLLIN, 0}, {ready, POLLIN, 0}};
     try {
       poll_until(descriptors, Deadline::after_ms(others ? kRestMs : 1'000));
@@ -333,7 +381,9 @@ void EngineImpl::serve() noexcept {
       return give_up(
           std::string(error.what()) + "; has the program closed descriptors that it did not open?");
     }
-    asleep = resting = false;
+
+    asleep = false;
+    resting = false;
     eventfd_t count = 0;
     eventfd_read(waker.get(), &count);
   }
@@ -347,11 +397,14 @@ class GroupEndpoint final : public Endpoint {
         revocation_(std::move(revocation)),
         group_{number, static_cast<uint16_t>(rank), receiver, {}} {
     group_.peers = std::vector<Peer>(static_cast<size_t>(size));
-    for (int peer = 0; peer < size; ++peer) {
-      peer_of(peer).group = &group_, peer_of(peer).rank = static_cast<uint16_t>(peer);
+    for (int rank_of_peer = 0; rank_of_peer < size; ++rank_of_peer) {
+      Peer& peer = peer_of(rank_of_peer);
+      peer.group = &group_;
+      peer.rank = static_cast<uint16_t>(rank_of_peer);
     }
+
     const auto lock = engine.hold();
-    engine.there();
+    engine.require_link();
     if (!engine.groups.emplace(std::pair(number, group_.rank), &group_).second) {
       throw Error(Status::internal, format("rank %d has an endpoint of this group already", rank));
     }
@@ -369,6 +422,7 @@ class GroupEndpoint final : public Endpoint {
         std::erase(line->second.users, &peer);
       }
     }
+
     for (Envelope* envelope : engine_.under_way) {
       if (envelope->peer != nullptr && envelope->peer->group == &group_) envelope->peer = nullptr;
     }
@@ -379,8 +433,9 @@ class GroupEndpoint final : public Endpoint {
   void connect(int rank, std::span<const std::byte> address) override {
     const auto lock = engine_.hold();
     Peer& peer = peer_of(rank);
-    Link& link = engine_.there();
+    Link& link = engine_.require_link();
     if (peer.gone || peer.line >= 0) return;
+
     for (auto& [number, line] : engine_.lines) {
       if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end())) {
         peer.line = number;
@@ -390,6 +445,7 @@ class GroupEndpoint final : public Endpoint {
     Line& line = engine_.lines[peer.line];
     line.address.assign(address.begin(), address.end());
     line.users.push_back(&peer);
+
     for (auto& envelope : std::exchange(peer.unconnected, {})) {
       engine_.answers.emplace_back(&peer, std::move(envelope));
     }
@@ -400,7 +456,8 @@ class GroupEndpoint final : public Endpoint {
   void send(
       int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) override {
     Peer& peer = peer_of(rank);
-    Envelope envelope;  // here, since nobody leaves before it has ended
+    // On the stack, because this call does not return before the transfer has ended.
+    Envelope envelope;
     envelope.head = head;
     envelope.payload = payload;
     {
@@ -410,30 +467,14 @@ class GroupEndpoint final : public Endpoint {
       }
       envelope.state = engine_.send(peer, envelope);
     }
-    if (envelope.state == Transfer::under_way) {
-      const auto ended = [&] {
-        return engine_.progress(),
-               envelope.state.load(std::memory_order_acquire) != Transfer::under_way;
-      };
-      const WaitEnd end = wait(ended, deadline.get().remaining_ns());
-      if (end != WaitEnd::reached) {
-        const auto lock = engine_.hold();
-        engine_.end(peer);
-        if (peer.how.empty()) {
-          peer.how =
-              format("rank %d has not taken a message of %zu bytes in time", rank, payload.size());
-        }
-      }
-      if (end == WaitEnd::timed_out && envelope.state != Transfer::whole) {
-        throw Error({Status::timeout, rank, 0, peer.how, 0, 0});
-      }
-    }
+    if (envelope.state == Transfer::under_way) await_sent(peer, envelope, deadline);
     if (envelope.state == Transfer::whole) return;
+
     wait([] { return false; }, std::min(deadline.get().remaining_ns(), nanoseconds_of(kReasonMs)));
     revocation_->throw_if_revoked();
     const auto lock = engine_.hold();
     throw Error({Status::peer_failed, rank, 0,
-        peer.how.empty() ? format("rank %d was cut off", rank) : peer.how, 0, 0});
+        peer.reason.empty() ? format("rank %d was cut off", rank) : peer.reason, 0, 0});
   }
 
   void answer(int rank, Head head, std::span<const std::byte> payload,
@@ -465,13 +506,41 @@ class GroupEndpoint final : public Endpoint {
  private:
   Peer& peer_of(int rank) { return group_.peers.at(static_cast<size_t>(rank)); }
 
+  // Waits until the transfer has ended; if that does not happen in time, the peer is
+  // left, and the transfer ends with that.
+  void await_sent(Peer& peer, const Envelope& envelope, LazyDeadline& deadline) {
+    const auto ended = [&] {
+      engine_.progress();
+      return envelope.state.load(std::memory_order_acquire) != Transfer::under_way;
+    };
+    const WaitEnd end = wait(ended, deadline.get().remaining_ns());
+
+    if (end != WaitEnd::reached) {
+      const auto lock = engine_.hold();
+      engine_.end(peer);
+      if (peer.reason.empty()) {
+        peer.reason = format("rank %d has not taken a message of %zu bytes in time",
+            static_cast<int>(peer.rank), envelope.payload.size());
+      }
+    }
+    if (end == WaitEnd::timed_out && envelope.state != Transfer::whole) {
+      throw Error({Status::timeout, peer.rank, 0, peer.reason, 0, 0});
+    }
+  }
+
+  static uint64_t milliseconds_of(uint64_t ns) {
+    if (ns == Deadline::kInfinite) return ns;
+    return ns == 0 ? Deadline::kNow : ns / 1'000'000 + 1;
+  }
+
   template <class Ask>
   WaitEnd wait(const Ask& ask, uint64_t ns) {
     const Word* const bells[] = {&group_.bell};
-    LazyDeadline until(ns == Deadline::kInfinite ? ns
-                       : ns == 0                 ? Deadline::kNow
-                                                 : ns / 1'000'000 + 1);
-    const auto before_sleep = [&] { return engine_.polls(Polling::sleeps), false; };
+    LazyDeadline until(milliseconds_of(ns));
+    const auto before_sleep = [&] {
+      engine_.polls(Polling::sleeps);
+      return false;
+    };
     return wait_condition(
         {ask, before_sleep, bells}, group_.waiter, *revocation_, {50, 200}, until);
   }
@@ -481,13 +550,14 @@ class GroupEndpoint final : public Endpoint {
   Group group_;
 };
 
-std::unique_ptr<Endpoint> EngineImpl::open_endpoint(
-    uint64_t group, int rank, int size, Receiver& to, std::shared_ptr<Revocation> revocation) {
-  return std::make_unique<GroupEndpoint>(*this, group, rank, size, to, std::move(revocation));
+std::unique_ptr<Endpoint> EngineImpl::open_endpoint(uint64_t group, int rank, int size,
+    Receiver& receiver, std::shared_ptr<Revocation> revocation) {
+  return std::make_unique<GroupEndpoint>(*this, group, rank, size, receiver, std::move(revocation));
 }
 
-struct OfProcess {
-  OfProcess() {
+// The message engine of a process, and its thread.
+struct ProcessEngine {
+  ProcessEngine() {
     process::start_thread("symm-engine", [this] {
       log::deliver_elsewhere();
       log::write(log::Level::info, "engine: %s", engine.where.c_str());
@@ -496,18 +566,18 @@ struct OfProcess {
     static const Leaving before_the_engine;
   }
 
-  // At the end of the process an engine takes down what its
-  // threads work with, and does not expect to be called any more.
+  // At the end of the process an engine destroys the objects
+  // that its threads use, and must not be called any more.
   struct Leaving {
     ~Leaving() {
-      if (auto* const here = PerProcess<OfProcess>::existing()) here->engine.leave();
+      if (auto* const here = PerProcess<ProcessEngine>::existing()) here->engine.leave();
     }
   };
 
   EngineImpl engine{open_ucx};
 };
 
-EngineImpl& engine() { return PerProcess<OfProcess>::current().engine; }
+EngineImpl& engine() { return PerProcess<ProcessEngine>::current().engine; }
 }  // namespace
 
 std::unique_ptr<MessageEngine> make_message_engine(

@@ -1,82 +1,90 @@
-// Carries messages between processes for the groups that span them: one message engine a
-// process, over the link of an engine.
+// The message engine carries messages between processes, for groups that span several.
+// A process has one, over the link of an engine.
 //
-// Whoever is inside send() or progress() makes progress, else the message engine's own thread,
-// which sleeps on the engine's descriptor.
+// Threads inside send() or progress() make progress; if there are none, the message
+// engine's own thread does, which sleeps on the descriptor of the link.
 //
-// Messages overtake each other in an engine. Payloads go where they belong as they
-// come, but arrived() is called in the order of sequence numbers. So two payloads for
-// one place are in order only if the later was sent when the earlier had arrived.
+// Messages can overtake each other on a link. A payload goes to its place as it comes,
+// but arrived() is called in the order of sequence numbers. So two payloads for one
+// place are in order only if the later one was sent after the earlier one had arrived.
 #pragma once
 
 #include "core/engine/link.hpp"
 
 namespace symm::engine {
-// A group's. Called on whatever thread makes progress, one
-// call at a time in a process, with the message engine's lock held:
-// it must not wait, and of its Endpoint it may call answer() only.
+// The group's side. Called on whatever thread makes progress, one call
+// at a time in a process, while the message engine's lock is held: a
+// call must not wait, and may use only answer() of its Endpoint.
 class Receiver {
  public:
-  // Where the payload goes, after checks; null: refused,
-  // `from` has broken the protocol and is lost.
+  // Checks a message, and returns where its payload goes;
+  // null: `from` has broken the protocol, and is lost.
   virtual std::byte* place(int from, const Head& head) noexcept = 0;
-  // the payload is there; in the order in which `from` sent
+  // The payload is in its place. Called in the order in which `from` sent the messages.
   virtual void arrived(int from, const Head& head) noexcept = 0;
-  // Once, when nothing goes to or comes from `peer` any more. It need not have failed:
-  // its process may have ended after it left, or have been slow to take a message of
-  // another group, which was given up.
-  virtual void lost(int peer, const std::string& how) noexcept = 0;
+  // Called once, when nothing goes to `peer` or comes from it any more. The peer need
+  // not have failed: its process may have ended after the rank left, or may have been
+  // slow to take a message of another group, which was given up.
+  virtual void lost(int peer, const std::string& reason) noexcept = 0;
 
  protected:
   ~Receiver() = default;
 };
 
-// One group's half of the message engine. Thread-safe.
+// One rank's access to the message engine. Thread-safe.
 class Endpoint {
  public:
-  // What was sent still goes to its targets, as long as this
-  // process lives and they take it; what comes is dropped.
-  // Waits for nothing but the end of what is being received.
+  // Messages that were sent still go to their targets, as long as this process lives
+  // and the targets take them; messages that come are dropped. The destructor waits for
+  // nothing but the end of messages that are being received.
   virtual ~Endpoint() = default;
-  virtual void connect(int rank, std::span<const std::byte> address) = 0;  // local
-  // Returns when `payload` may be written again, which is not when it
-  // has arrived. Throws Error: timeout, or why the group was revoked;
-  // after either, nothing goes to `rank` or comes from it any more.
+  // Local: the peer is not waited for.
+  virtual void connect(int rank, std::span<const std::byte> address) = 0;
+
+  // Returns when `payload` may be written again, which is not yet the moment of its
+  // arrival. Throws Error: timeout, or why the group was revoked; after either, nothing
+  // goes to `rank` or comes from it any more.
   virtual void send(
       int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) = 0;
-  // From arrived(): queued, never waits; `keep` keeps the payload until it was sent.
+  // Queues a message from within arrived(); never
+  // waits. `keep` keeps the payload until it was sent.
   virtual void answer(int rank, Head head, std::span<const std::byte> payload,
       std::shared_ptr<const void> keep) noexcept = 0;
-  // As send(), but returns at once: `payload` stays as it is until it has arrived, of
-  // which the caller learns by himself.
+  // Sends a message, and returns at once. `payload` must not change until it has
+  // arrived, which the caller has to find out by another message.
   virtual void dispatch(int rank, Head head, std::span<const std::byte> payload,
       std::shared_ptr<const void> keep) noexcept = 0;
-  // what has come is received; false: nothing had. To be polled
+
+  // Receives what has come; false: nothing had. To be polled.
   virtual bool progress() noexcept = 0;
-  // of a thread that polls; the message engine's own rests meanwhile
+  // Called by a thread that polls: meanwhile the message engine's own thread rests.
   virtual void polls(Polling) noexcept = 0;
-  // nothing to or from it touches memory of this process when this returns
+  // When this returns, no message to or from `rank` touches memory of this process any more.
   virtual void cut(int rank) noexcept = 0;
 };
 
 class MessageEngine {
  public:
-  virtual ~MessageEngine() = default;  // has no endpoints, and serves nowhere
+  // Only when there are no endpoints, and no thread is in serve().
+  virtual ~MessageEngine() = default;
   virtual std::unique_ptr<Endpoint> open_endpoint(
       uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) = 0;
   virtual Bytes address() = 0;
   virtual const std::string& name() const = 0;
-  // makes progress where nobody else does, until stop(): for a thread of its own
+  // Makes progress while no other thread does, until stop() is called. For a thread of its own.
   virtual void serve() noexcept = 0;
   virtual void stop() noexcept = 0;
 };
+
 std::unique_ptr<MessageEngine> make_message_engine(
     const std::function<std::unique_ptr<Link>(Sink&)>& open);
 
-// Of this process, made on first use. Throws Error(unavailable): which
-// engine was looked for, where, what to install. `group` is a number that
-// no other group has. What comes for a group that has no endpoint here is
-// dropped: a rank opens its endpoint before it tells the others its address.
+// The functions below use the message engine of this process,
+// which is made on first use. They throw Error(unavailable), which
+// says what engine was looked for, where, and what to install.
+//
+// `group` is a number that no other group has. A message for a group that has no
+// endpoint here is dropped, so a rank opens its endpoint before it shares its address.
 std::unique_ptr<Endpoint> open_endpoint(
     uint64_t group, int rank, int size, Receiver& receiver, std::shared_ptr<Revocation> revocation);
 Bytes engine_address();

@@ -31,12 +31,15 @@ namespace symm::engine {
 namespace {
 using namespace nccl;
 
-constexpr uint64_t kLookMs = 20;  // between two looks at what is under way
-// That the mesh takes at most to say why NCCL
-// failed, and who left before his last message came.
+// The time between two checks of the calls that are under way.
+constexpr uint64_t kCheckMs = 20;
+// The time that the mesh needs, at most, to say why NCCL failed; and that the last
+// message of a rank may take that has left.
 constexpr uint64_t kReasonMs = 1'000;
-constexpr uint64_t kPatienceMs = 5'000;                   // with NCCL, to let go of a communicator
-constexpr uint64_t kEndMs = 2 * kReasonMs + kPatienceMs;  // that an engine's end takes at most
+// The time that NCCL has to let go of a communicator.
+constexpr uint64_t kPatienceMs = 5'000;
+// The time that the end of an engine takes at most.
+constexpr uint64_t kEndMs = 2 * kReasonMs + kPatienceMs;
 
 [[noreturn]] void unavailable(const std::string& what) {
   throw Error(Status::unavailable,
@@ -51,10 +54,11 @@ struct Library {
   std::string name;
 
   Library() {
-    std::string why;
+    std::string reason;
     void* const found =
-        find_library("libnccl.so.2", environment("SYMM_NCCL"), "nvidia/nccl/lib", why);
-    if (found == nullptr) unavailable("no engine: " + why);
+        find_library("libnccl.so.2", environment("SYMM_NCCL"), "nvidia/nccl/lib", reason);
+    if (found == nullptr) unavailable("no engine: " + reason);
+
     Dl_info place{};
     int version = 0;
     ncclGetVersion = reinterpret_cast<decltype(ncclGetVersion)>(dlsym(found, "ncclGetVersion"));
@@ -62,6 +66,7 @@ struct Library {
         ncclGetVersion(&version) != kSuccess) {
       unavailable("libnccl.so.2 does not tell its version");
     }
+
     name = format("nccl %d.%d.%d", version / 10'000, version / 100 % 100, version % 100);
     const std::string where = name + " (" + place.dli_fname + ")";
     if (version < kLeast || version >= 30'000) unavailable(where + " is none that symm can use");
@@ -70,22 +75,26 @@ struct Library {
   }
 };
 
-std::atomic<int> ending{0};  // communicators whose engine has gone
+// The communicators whose engine has gone, and which NCCL has not let go of yet.
+std::atomic<int> ending{0};
 
-// A process that ends waits for those: the destructors of NCCL's CUDA runtime, met by a
-// thread that is in ncclCommDestroy(), crash it. NCCL has them called since it has made
-// a communicator, so this, which is made afterwards, is called first.
+// A process that ends waits for such communicators: if the destructors of NCCL's CUDA
+// runtime run while a thread is in ncclCommDestroy(), the process crashes. NCCL
+// registers these destructors when it makes a communicator; this object is made
+// afterwards, so its destructor runs first.
 struct DestroyAtExit {
   const uint32_t forks = process::fork_generation();
 
   ~DestroyAtExit() {
-    if (forks != process::fork_generation()) return;  // a child has none of the threads
+    // A child of fork() has none of the threads.
+    if (forks != process::fork_generation()) return;
     retry_until([] { return ending == 0; }, Deadline::after_ms(kEndMs));
   }
 };
 }  // namespace
 
-// What a thread of its own keeps beyond the engine, until NCCL has let go of the communicator.
+// The state that the engine shares with its thread, which keeps it until NCCL has let go of the
+// communicator, also when the engine has gone.
 struct StreamEngine::State {
   explicit State(const Owner& owner)
       : nccl(only_library<Library>()),
@@ -95,12 +104,14 @@ struct StreamEngine::State {
         revocation(owner.revocation),
         fail(owner.fail) {}
 
-  struct Flight {
-    const char* what;
+  struct WatchedCall {
+    const char* name;
     uint64_t timeout_ms;
-    std::vector<int32_t> whom;
+    std::vector<int32_t> ranks;
     std::function<Progress()> progress;
-    std::optional<Deadline> until, grace;  // since it began, and since a rank left
+    // Counted since the call began, and since one of its ranks left.
+    std::optional<Deadline> until;
+    std::optional<Deadline> grace;
   };
 
   Failure failure_of(Result result, const char* call) const {
@@ -111,151 +122,179 @@ struct StreamEngine::State {
             more != nullptr && *more != '\0' ? ": " : "", more != nullptr ? more : "")};
   }
 
-  // The mesh, which hears of a death by itself, has
-  // said by then why NCCL failed, or does not know.
-  bool explained() const {
+  // Whether the mesh has revoked the group: it learns of deaths by itself. If it has
+  // not done so in this time, it does not know why NCCL failed.
+  bool explained_by_mesh() const {
     return retry_until([&] { return revocation->revoked(); }, Deadline::after_ms(kReasonMs));
   }
 
-  void tell(const Failure& failure) {
-    const std::lock_guard lock(calling);  // the group must not go meanwhile
+  void fail_group(const Failure& failure) {
+    // The group must not go meanwhile.
+    const std::lock_guard lock(calling);
     if (fail) fail(failure);
     trouble = true;
   }
 
-  void keep() noexcept;
-  void look();
-  void look_at(Flight& flight);
+  void run() noexcept;
+  void check();
+  Result async_error();
+  void check_watched_calls();
+  void check_running(WatchedCall& call);
   bool finish() const;
-  void give_back(bool in_order) noexcept;
+  void let_go(bool finished) noexcept;
 
   const Library& nccl;
-  const int rank, size;
+  const int rank;
+  const int size;
   const std::vector<int64_t> pids;
   const std::shared_ptr<Revocation> revocation;
+  // Guards `fail`, which goes with the engine, and `counted`.
   std::mutex calling;
   std::function<void(const Failure&)> fail;
-  std::atomic<bool> ready = false, closing = false, trouble = false;
-  TimedMutex busy;  // with the communicator
+  // Whether this communicator is counted in `ending`.
+  bool counted = false;
+  std::atomic<bool> ready = false;
+  std::atomic<bool> closing = false;
+  std::atomic<bool> trouble = false;
+  // Held by a thread that is in a call of the communicator.
+  TimedMutex busy;
   Comm comm = nullptr;
   Word woken{0};
-  std::atomic<bool> kept = false, ended = false;
-  bool counted = false;  // among those who are ending; guarded by calling
+  // Whether the thread was started, and whether it has ended.
+  std::atomic<bool> started = false;
+  std::atomic<bool> ended = false;
+  // Guards `watched`.
   std::mutex mutex;
-  std::list<Flight> flights;
+  std::list<WatchedCall> watched;
 };
 
-void StreamEngine::State::look_at(Flight& flight) {
-  const auto begin = [](std::optional<Deadline>& deadline, uint64_t milliseconds) {
-    if (!deadline) deadline = Deadline::after_ms(milliseconds);
-    return deadline->expired();
-  };
-  for (const int32_t gone : flight.whom) {
-    if (!revocation->departed(gone) || !begin(flight.grace, kReasonMs)) continue;
-    const int64_t pid = pids[static_cast<size_t>(gone)];
-    return tell({Status::peer_failed, gone, pid,
-        format("%s: rank %d (pid %ld) has left the group", flight.what, gone, pid)});
-  }
-  if (!begin(flight.until, flight.timeout_ms)) return;
-  tell({Status::timeout, -1, 0,
-      format("%s: over %s, not all ranks came within %lu ms", flight.what, nccl.name.c_str(),
-          flight.timeout_ms)});
-}
+// ---- the engine's thread
 
-void StreamEngine::State::look() {
-  if (!ready) return;
-  Result error = kSuccess;
-  // Two that ask at a time would both complete what is in progress, one of them when it
-  // is gone; who has the communicator asks.
-  if (busy.try_take()) {
-    if (const Result asked = nccl.ncclCommGetAsyncError(comm, &error); asked != kSuccess) {
-      error = asked;
-    }
-    busy.give();
-  }
-  if (error != kSuccess && error != kInProgress) {
-    if (!explained()) tell(failure_of(error, "ncclCommGetAsyncError"));
-    return;
-  }
-  std::list<Flight> under_way;
-  std::list<Flight> over;  // which go without the lock
-  {
-    const std::lock_guard lock(mutex);
-    under_way.swap(flights);
-  }
-  for (auto at = under_way.begin(); at != under_way.end() && !trouble;) {
-    const Progress progress = at->progress();
-    const auto next = std::next(at);
-    if (progress == Progress::runs) look_at(*at);
-    if (progress == Progress::over) over.splice(over.end(), under_way, at);
-    at = next;
-  }
-  const std::lock_guard lock(mutex);
-  flights.splice(flights.begin(), under_way);
-}
-
-void StreamEngine::State::keep() noexcept {
+void StreamEngine::State::run() noexcept {
   log::deliver_elsewhere();
-  const auto is_under_way = [&] {
+  const auto is_needed = [&] {
     const std::lock_guard lock(mutex);
-    return !closing || !flights.empty();
+    return !closing || !watched.empty();
   };
-  while (is_under_way() && !revocation->revoked() && !trouble) {
+  while (is_needed() && !revocation->revoked() && !trouble) {
     const uint32_t seen = woken.load();
     const uint32_t events = revocation->events().load();
     try {
-      look();
+      check();
     } catch (const std::bad_alloc&) {
-    }  // at the next look
+      // The next check may have memory.
+    }
     if (!closing || !trouble) {
-      sleep_while(woken, seen, &revocation->events(), events, Deadline::after_ms(kLookMs));
+      sleep_while(woken, seen, &revocation->events(), events, Deadline::after_ms(kCheckMs));
     }
   }
-  // A call that is being made sees that it is over, too; one that is stuck in NCCL is cut off.
+
+  // A call that another thread is in sees the end, too, and lets go of the
+  // communicator. A call that is stuck in NCCL is cut off.
   const bool alone = busy.take(Deadline::after_ms(kReasonMs));
-  if (comm != nullptr) give_back(finish());
+  if (comm != nullptr) let_go(finish());
   if (alone) busy.give();
+
   const std::lock_guard lock(calling);
   ended = true;
   if (counted) --ending;
 }
 
-// Whether all that was sent from here has gone, so
-// that no rank misses what this one has ended with.
-bool StreamEngine::State::finish() const {
-  if (trouble || !ready || revocation->revoked()) return false;
-  Result now = nccl.ncclCommFinalize(comm);
-  retry_until(
-      [&] {
-        if (now == kInProgress && nccl.ncclCommGetAsyncError(comm, &now) != kSuccess) {
-          now = kSystemError;
-        }
-        return now != kInProgress || revocation->revoked();
-      },
-      Deadline::after_ms(kPatienceMs));
-  return now == kSuccess;
+void StreamEngine::State::check() {
+  if (!ready) return;
+  const Result error = async_error();
+  if (error == kSuccess || error == kInProgress) return check_watched_calls();
+  if (!explained_by_mesh()) fail_group(failure_of(error, "ncclCommGetAsyncError"));
 }
 
-// By another thread, since a call of NCCL may not return.
-void StreamEngine::State::give_back(bool in_order) noexcept {
-  const char* const what = in_order ? "ncclCommDestroy" : "ncclCommAbort";
+// Two threads that ask at a time would both complete what is in progress, the second when it is
+// already gone. So this thread asks only if no other thread is in a call of the communicator.
+nccl::Result StreamEngine::State::async_error() {
+  if (!busy.try_take()) return kSuccess;
+  Result error = kSuccess;
+  const Result asked = nccl.ncclCommGetAsyncError(comm, &error);
+  busy.give();
+  return asked != kSuccess ? asked : error;
+}
+
+void StreamEngine::State::check_watched_calls() {
+  std::list<WatchedCall> under_way;
+  // Destroyed last, when the lock is free again.
+  std::list<WatchedCall> over;
+  {
+    const std::lock_guard lock(mutex);
+    under_way.swap(watched);
+  }
+
+  for (auto at = under_way.begin(); at != under_way.end() && !trouble;) {
+    const Progress progress = at->progress();
+    const auto next = std::next(at);
+    if (progress == Progress::runs) check_running(*at);
+    if (progress == Progress::over) over.splice(over.end(), under_way, at);
+    at = next;
+  }
+  const std::lock_guard lock(mutex);
+  watched.splice(watched.begin(), under_way);
+}
+
+void StreamEngine::State::check_running(WatchedCall& call) {
+  const auto has_expired = [](std::optional<Deadline>& deadline, uint64_t milliseconds) {
+    if (!deadline) deadline = Deadline::after_ms(milliseconds);
+    return deadline->expired();
+  };
+
+  for (const int32_t member : call.ranks) {
+    if (!revocation->departed(member) || !has_expired(call.grace, kReasonMs)) continue;
+    const int64_t pid = pids[static_cast<size_t>(member)];
+    fail_group({Status::peer_failed, member, pid,
+        format("%s: rank %d (pid %ld) has left the group", call.name, member, pid)});
+    return;
+  }
+  if (!has_expired(call.until, call.timeout_ms)) return;
+  fail_group({Status::timeout, -1, 0,
+      format("%s: over %s, not all ranks came within %lu ms", call.name, nccl.name.c_str(),
+          call.timeout_ms)});
+}
+
+// Waits until all that this rank sent has gone, so that no rank lacks the last of it.
+// False if the communicator has to be aborted.
+bool StreamEngine::State::finish() const {
+  if (trouble || !ready || revocation->revoked()) return false;
+  Result result = nccl.ncclCommFinalize(comm);
+  const auto is_settled = [&] {
+    if (result == kInProgress && nccl.ncclCommGetAsyncError(comm, &result) != kSuccess) {
+      result = kSystemError;
+    }
+    return result != kInProgress || revocation->revoked();
+  };
+  retry_until(is_settled, Deadline::after_ms(kPatienceMs));
+  return result == kSuccess;
+}
+
+// Another thread makes the call, because a call of NCCL may never return.
+void StreamEngine::State::let_go(bool finished) noexcept {
+  const char* const name = finished ? "ncclCommDestroy" : "ncclCommAbort";
   bool over = false;
   try {
     const auto done = std::make_shared<std::atomic<bool>>(false);
-    process::start_thread("symm-nccl-end",
-        [call = in_order ? nccl.ncclCommDestroy : nccl.ncclCommAbort, comm = comm, done] {
-          call(comm);
-          *done = true;
-        });
+    const auto call = finished ? nccl.ncclCommDestroy : nccl.ncclCommAbort;
+    process::start_thread("symm-nccl-end", [call, comm = comm, done] {
+      call(comm);
+      *done = true;
+    });
     over = retry_until([&] { return done->load(); }, Deadline::after_ms(kPatienceMs));
   } catch (const std::exception&) {
-  }  // no thread, no memory: the same
+    // Without memory or a thread for the call, the communicator is left to NCCL as well.
+  }
+
   if (!over) {
     log::write(log::Level::warning,
         "%s: %s has not returned within %lu ms: its communicator is left to it", nccl.name.c_str(),
-        what, kPatienceMs);
+        name, kPatienceMs);
   }
 }
+
+// ---- calls
 
 StreamEngine::StreamEngine(const Owner& owner) : state_(std::make_shared<State>(owner)) {}
 
@@ -264,7 +303,7 @@ StreamEngine::~StreamEngine() {
   {
     const std::lock_guard lock(s.calling);
     s.fail = nullptr;
-    s.counted = s.kept && !s.ended;
+    s.counted = s.started && !s.ended;
     if (s.counted) ++ending;
   }
   s.closing = true;
@@ -276,6 +315,7 @@ const std::string& StreamEngine::name() const noexcept { return state_->nccl.nam
 StreamEngine::Id StreamEngine::draw_id() const {
   nccl::Id drawn{};
   require(state_->nccl.ncclGetUniqueId(&drawn), "ncclGetUniqueId");
+
   Id id;
   static_assert(sizeof id == sizeof drawn);
   std::memcpy(id.data(), &drawn, sizeof drawn);
@@ -287,8 +327,9 @@ void StreamEngine::connect(const Id& id, Deadline deadline) {
   const uint64_t left = deadline.remaining_ns();
   const uint64_t timeout_ms = left == Deadline::kInfinite ? left : left / 1'000'000;
   const TimedLock busy(s.busy, timeout_ms, "ncclCommInitRankConfig");
-  process::start_thread("symm-nccl", [own = state_] { own->keep(); });
-  s.kept = true;
+  process::start_thread("symm-nccl", [state = state_] { state->run(); });
+  s.started = true;
+
   try {
     nccl::Id unique;
     std::memcpy(&unique, id.data(), sizeof unique);
@@ -299,6 +340,7 @@ void StreamEngine::connect(const Id& id, Deadline deadline) {
     s.trouble = true;
     throw;
   }
+
   s.ready = true;
   static const DestroyAtExit at_exit;
 }
@@ -309,8 +351,6 @@ void StreamEngine::require(int result, const char* call) const {
 
 void StreamEngine::settle(int result, const char* call, uint64_t timeout_ms) {
   State& s = *state_;
-  Waiter waiter{0};
-  LazyDeadline deadline(timeout_ms);
   const auto is_settled = [&] {
     if (result == kInProgress && s.nccl.ncclCommGetAsyncError(s.comm, &result) != kSuccess) {
       result = kSystemError;
@@ -318,6 +358,9 @@ void StreamEngine::settle(int result, const char* call, uint64_t timeout_ms) {
     return result != kInProgress;
   };
   const auto never = [] { return false; };
+
+  Waiter waiter{0};
+  LazyDeadline deadline(timeout_ms);
   const WaitEnd end = wait_condition({is_settled, never, {}, false}, waiter, *s.revocation,
       {.spins = 100, .yields = 1'000}, deadline);
   s.revocation->throw_if_revoked();
@@ -332,6 +375,7 @@ void StreamEngine::together(uint64_t timeout_ms, const std::function<void()>& bo
   State& s = *state_;
   const TimedLock busy(s.busy, timeout_ms, "NCCL");
   s.revocation->throw_if_revoked();
+
   try {
     require(s.nccl.ncclGroupStart(), "ncclGroupStart");
     try {
@@ -342,7 +386,8 @@ void StreamEngine::together(uint64_t timeout_ms, const std::function<void()>& bo
     }
     settle(s.nccl.ncclGroupEnd(), "ncclGroupEnd", timeout_ms);
   } catch (const Error& error) {
-    if (!s.explained()) s.tell(error.failure());  // this rank is out of step
+    // This rank has not made the calls that the other ranks wait for, so the group fails.
+    if (!s.explained_by_mesh()) s.fail_group(error.failure());
     s.revocation->throw_if_revoked();
     throw;
   }
@@ -378,14 +423,14 @@ void StreamEngine::reduce_scatter(
       "ncclReduceScatter");
 }
 
-void StreamEngine::watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom,
+void StreamEngine::watch(const char* call, uint64_t timeout_ms, std::vector<int32_t> ranks,
     std::function<Progress()> progress) {
   const std::lock_guard lock(state_->mutex);
-  state_->flights.push_back({what, timeout_ms, std::move(whom), std::move(progress), {}, {}});
+  state_->watched.push_back({call, timeout_ms, std::move(ranks), std::move(progress), {}, {}});
 }
 
 void StreamEngine::await_end() const noexcept {
   State& s = *state_;
-  if (s.kept) retry_until([&] { return s.ended.load(); }, Deadline::after_ms(kEndMs));
+  if (s.started) retry_until([&] { return s.ended.load(); }, Deadline::after_ms(kEndMs));
 }
 }  // namespace symm::engine

@@ -1,5 +1,5 @@
-// What carries collectives between the GPUs of several machines, in the order of
-// streams: NCCL, found at run time. Of groups and of CUDA nothing is known here.
+// NCCL, found at run time, carries collectives between the GPUs of several machines, in
+// the order of streams. This file knows nothing of groups, nor of CUDA.
 #pragma once
 
 #include <array>
@@ -9,44 +9,55 @@
 #include "core/base/timed_mutex.hpp"
 
 namespace symm::engine {
-// How far work has come that is on a stream. Asked on a thread of the engine's own.
+// How far the work of a watched call has come on its stream.
 enum class Progress { waits, runs, over };
 
 class StreamEngine {
  public:
-  using Id = std::array<std::byte, 128>;  // of a communicator, which all of its ranks are told
+  // The name of a communicator, which all of its ranks must know.
+  using Id = std::array<std::byte, 128>;
+
   struct Owner {
-    int rank = 0, size = 1;
-    std::span<const int64_t> pids;  // by rank
+    int rank = 0;
+    int size = 1;
+    // By rank.
+    std::span<const int64_t> pids;
     std::shared_ptr<Revocation> revocation;
-    std::function<void(const Failure&)> fail;  // the group, on all ranks
+    // Fails the group, on all ranks.
+    std::function<void(const Failure&)> fail;
   };
-  // Throws Error(unavailable): what was looked for, where, what to install.
+
+  // Throws Error(unavailable), which says what was looked for, where, and what to install.
   explicit StreamEngine(const Owner& owner);
-  // Never waits. Another thread lets what was issued end, or what is left of it.
+  // Never waits. Another thread waits for the end of what was issued, and of the communicator.
   ~StreamEngine();
   StreamEngine(StreamEngine&&) = delete;
 
-  const std::string& name() const noexcept;  // "nccl 2.27.3"
-  Id draw_id() const;                        // on one rank
+  // "nccl 2.27.3".
+  const std::string& name() const noexcept;
+  // Called on one rank, which shares the result.
+  Id draw_id() const;
   void connect(const Id& id, Deadline deadline);
 
-  // Issue the calls that `body` makes, as one: all of them have begun when one has.
+  // Issues the calls that `body` makes as one: when one of them has begun, all have.
   // Returns when they are on their streams.
   void together(uint64_t timeout_ms, const std::function<void()>& body);
   void send(const void* from, size_t bytes, int peer, void* stream);
   void recv(void* to, size_t bytes, int peer, void* stream);
   void allgather(const void* from, void* to, size_t bytes, void* stream);
   void broadcast(const void* from, void* to, size_t bytes, int root, void* stream);
-  // NCCL's own arithmetic, in an order of its own; `type` and `op` as NCCL counts them.
+  // Reductions by NCCL's own arithmetic, in an order
+  // of its own. `type` and `op` are NCCL's numbers.
   void allreduce(const void* from, void* to, size_t count, int type, int op, void* stream);
   void reduce_scatter(const void* from, void* to, size_t count, int type, int op, void* stream);
 
-  // Fail the group if what `progress` asks about, of these ranks, does not end so long
-  // after it began, or soon after one left.
-  void watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom,
+  // Fails the group if a call among these ranks has not ended
+  // `timeout_ms` after it began, or soon after one of the ranks
+  // left. `progress` is called on a thread of the engine.
+  void watch(const char* call, uint64_t timeout_ms, std::vector<int32_t> ranks,
       std::function<Progress()> progress);
-  // The group has failed: when this returns, NCCL has let go, or has been given up.
+  // Called when the group has failed. When this returns, NCCL
+  // uses no memory of the group any more, or was given up.
   void await_end() const noexcept;
 
  private:

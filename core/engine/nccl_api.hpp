@@ -1,5 +1,5 @@
-// What is used of NCCL's API, laid out as in NCCL 2.18, so that no header of NCCL is
-// needed: newer ones keep that, and read of a configuration what its version says.
+// The part of NCCL's API that symm uses, laid out as in NCCL 2.18, so that no header of NCCL is
+// needed. Newer versions keep this layout, and read of a configuration what its version says.
 #pragma once
 
 #include <climits>
@@ -7,8 +7,12 @@
 
 namespace symm::engine::nccl {
 using Result = int;
-inline constexpr Result kSuccess = 0, kSystemError = 2, kRemoteError = 6, kInProgress = 7;
-inline constexpr int kLeast = 21800;  // 2.18.0
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kSystemError = 2;
+inline constexpr Result kRemoteError = 6;
+inline constexpr Result kInProgress = 7;
+// The oldest version that symm can use: 2.18.0.
+inline constexpr int kLeast = 21800;
 using Comm = struct ncclComm*;
 
 struct Id {
@@ -16,17 +20,21 @@ struct Id {
 };
 struct Config {
   size_t size = sizeof(Config);
-  unsigned magic = 0xcafebeef, version = kLeast;
+  unsigned magic = 0xcafebeef;
+  unsigned version = kLeast;
   int blocking = 0;
-  // NCCL's own choice, as is what follows
-  int cga_cluster = INT_MIN, least_ctas = INT_MIN, most_ctas = INT_MIN;
+  // The values below leave the choice to NCCL.
+  int cga_cluster = INT_MIN;
+  int least_ctas = INT_MIN;
+  int most_ctas = INT_MIN;
   const char* network = nullptr;
   int split_share = INT_MIN;
 };
 static_assert(sizeof(Config) == 48 && offsetof(Config, blocking) == 16 &&
               offsetof(Config, split_share) == 40);
 
-inline constexpr int kBytes = 0;  // of the types, ncclInt8
+// The type of bytes, ncclInt8.
+inline constexpr int kBytes = 0;
 
 // X(name, result, parameters)
 #define SYMM_NCCL_CALLS(X)                                                                     \

@@ -20,7 +20,8 @@ namespace symm::engine {
 namespace {
 using namespace ucx;
 
-constexpr unsigned kMessage = 21;  // the number of our active messages
+// The number of symm's active messages.
+constexpr unsigned kMessage = 21;
 
 [[noreturn]] void unavailable(const std::string& what) {
   throw Error(Status::unavailable, what +
@@ -31,13 +32,15 @@ constexpr unsigned kMessage = 21;  // the number of our active messages
 
 struct Library {
   SYMM_UCX_CALLS(SYMM_LIBRARY_CALL)
-  std::string name, where;
+  std::string name;
+  std::string where;
   unsigned minor = 0;
 
   Library() {
-    std::string why;
-    void* const found = find_library("libucp.so.0", environment("SYMM_UCX"), "libucx/lib", why);
-    if (found == nullptr) unavailable("no engine: " + why);
+    std::string reason;
+    void* const found = find_library("libucp.so.0", environment("SYMM_UCX"), "libucx/lib", reason);
+    if (found == nullptr) unavailable("no engine: " + reason);
+
     unsigned major = 0;
     unsigned release = 0;
     Dl_info place{};
@@ -46,6 +49,7 @@ struct Library {
         dladdr(reinterpret_cast<void*>(ucp_get_version), &place) == 0) {
       unavailable("libucp.so.0 has no ucp_get_version");
     }
+
     ucp_get_version(&major, &minor, &release);
     name = format("ucx %u.%u.%u", major, minor, release);
     where = name + " (" + place.dli_fname + ")";
@@ -57,40 +61,8 @@ struct Library {
 class UcxLink final : public Link {
  public:
   explicit UcxLink(Sink& sink) : sink_(sink), ucx_(only_library<Library>()) {
-    Config config = nullptr;
-    require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
-    const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
-    // or it writes to stderr; what does not know it still works
-    ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");
-    // Before 1.16, by its own measure, TCP asks for the
-    // memory of messages that it could have sent meanwhile.
-    if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0') {
-      ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
-    }
-    // TCP sends as much at once: 64k, its own choice, are a large packet and a tiny one.
-    for (const char* key : {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE"}) {  // the latter of UCX 1.13
-      ucx_.ucp_config_modify(config, key, environment("UCX_TCP_RX_SEG_SIZE"));
-    }
-    require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
-    const Params params;
-    Context context = nullptr;
-    require(ucx_.ucp_init_version(1, 13, &params, config, &context),
-        "ucp_init, with what SYMM_UCX_TLS says");
-    context_ = {context, ucx_.ucp_cleanup};
-    const WorkerParams worker_params;
-    Worker worker = nullptr;
-    require(ucx_.ucp_worker_create(context, &worker_params, &worker), "ucp_worker_create");
-    worker_ = {worker, ucx_.ucp_worker_destroy};
-    const HandlerParams handler{
-        .id = kMessage, .flags = 0, .handler = on_message, .argument = this};
-    require(
-        ucx_.ucp_worker_set_am_recv_handler(worker, &handler), "ucp_worker_set_am_recv_handler");
-    require(ucx_.ucp_worker_get_efd(worker, &descriptor_), "ucp_worker_get_efd");
-    void* address = nullptr;
-    size_t bytes = 0;
-    require(ucx_.ucp_worker_get_address(worker, &address, &bytes), "ucp_worker_get_address");
-    address_.assign(static_cast<std::byte*>(address), static_cast<std::byte*>(address) + bytes);
-    ucx_.ucp_worker_release_address(worker, address);
+    open_context();
+    open_worker();
   }
 
   ~UcxLink() override {
@@ -111,29 +83,32 @@ class UcxLink final : public Link {
 
   int connect(std::span<const std::byte> address) override {
     Line& line = lines_.emplace_back(*this, static_cast<int>(lines_.size()));
+
     EndpointParams params;
     params.address = address.data();
-    params.on_error = [](void* of, Endpoint, Code code) {
-      const Line& broken = *static_cast<Line*>(of);
+    params.on_error = [](void* argument, Endpoint, Code code) {
+      const Line& broken = *static_cast<Line*>(argument);
       if (broken.endpoint != nullptr) {
         broken.link.sink_.lost(broken.number, broken.link.ucx_.ucs_status_string(code));
       }
     };
     params.argument = &line;
+
     require(ucx_.ucp_ep_create(worker_.get(), &params, &line.endpoint), "ucp_ep_create");
     return line.number;
   }
 
   Transfer send(Envelope& envelope) noexcept override {
     const Line& line = lines_[static_cast<size_t>(envelope.line)];
-    const OnSent sent = [](void* request, Code code, void* of) {
+    const OnSent sent = [](void* request, Code code, void* argument) {
       only_library<Library>().ucp_request_free(request);
-      Envelope& ended = *static_cast<Envelope*>(of);
+      Envelope& ended = *static_cast<Envelope*>(argument);
       ended.sink->sent(ended, code == kOk ? Transfer::whole : Transfer::broken);
     };
     const RequestParams params{.callback = reinterpret_cast<void*>(sent), .argument = &envelope};
     const Request request = ucx_.ucp_am_send_nbx(line.endpoint, kMessage, envelope.bytes.data(),
         envelope.bytes.size(), envelope.payload.data(), envelope.payload.size(), &params);
+
     if (request == nullptr) return Transfer::whole;
     if (!is_error(request)) return Transfer::under_way;
     sink_.lost(line.number, ucx_.ucs_status_string(code_of(request)));
@@ -149,6 +124,7 @@ class UcxLink final : public Link {
   void close(int number) noexcept override {
     Line& line = lines_[static_cast<size_t>(number)];
     if (line.endpoint == nullptr) return;
+
     const OnSent closed = [](void* request, Code, void*) {
       only_library<Library>().ucp_request_free(request);
     };
@@ -157,37 +133,85 @@ class UcxLink final : public Link {
   }
 
  private:
-  struct Line {  // for good: UCX may call its error handler late
-
-    Line(UcxLink& of, int at) : link(of), number(at) {}
+  // Lines are kept as long as the link, because UCX may call an error handler late.
+  struct Line {
+    Line(UcxLink& its_link, int its_number) : link(its_link), number(its_number) {}
 
     UcxLink& link;
     int number;
     Endpoint endpoint = nullptr;
   };
 
+  // A message whose payload is on its way.
   struct Landing {
     UcxLink& link;
     Head head;
   };
 
-  static Code on_message(void* of, const void* header, size_t header_bytes, void* data,
+  void open_context() {
+    Config config = nullptr;
+    require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+    const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
+
+    // Otherwise UCX writes to stderr. A version that does not know the key works all the same.
+    ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");
+    // Before 1.16, with UCX's own threshold, TCP asks for the memory of messages in
+    // less time than it takes to send them at once.
+    if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0') {
+      ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
+    }
+    // TCP sends as much at a time: UCX's own choice, 64k, makes a large packet and a
+    // tiny one. The second key is that of UCX 1.13.
+    for (const char* key : {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE"}) {
+      ucx_.ucp_config_modify(config, key, environment("UCX_TCP_RX_SEG_SIZE"));
+    }
+    require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
+
+    const Params params;
+    Context context = nullptr;
+    require(ucx_.ucp_init_version(1, 13, &params, config, &context),
+        "ucp_init, with what SYMM_UCX_TLS says");
+    context_ = {context, ucx_.ucp_cleanup};
+  }
+
+  void open_worker() {
+    const WorkerParams params;
+    Worker worker = nullptr;
+    require(ucx_.ucp_worker_create(context_.get(), &params, &worker), "ucp_worker_create");
+    worker_ = {worker, ucx_.ucp_worker_destroy};
+
+    const HandlerParams handler{
+        .id = kMessage, .flags = 0, .handler = on_message, .argument = this};
+    require(
+        ucx_.ucp_worker_set_am_recv_handler(worker, &handler), "ucp_worker_set_am_recv_handler");
+    require(ucx_.ucp_worker_get_efd(worker, &descriptor_), "ucp_worker_get_efd");
+
+    void* address = nullptr;
+    size_t bytes = 0;
+    require(ucx_.ucp_worker_get_address(worker, &address, &bytes), "ucp_worker_get_address");
+    address_.assign(static_cast<std::byte*>(address), static_cast<std::byte*>(address) + bytes);
+    ucx_.ucp_worker_release_address(worker, address);
+  }
+
+  static Code on_message(void* argument, const void* header, size_t header_bytes, void* data,
       size_t bytes, const ReceiveParams* how) {
-    UcxLink& link = *static_cast<UcxLink*>(of);
+    UcxLink& link = *static_cast<UcxLink*>(argument);
     const auto head = decode({static_cast<const std::byte*>(header), header_bytes});
     if (!head || head->bytes != bytes) return kOk;
     std::byte* const at = bytes != 0 ? link.sink_.place(*head) : nullptr;
     if (bytes != 0 && at == nullptr) return kOk;
+
     if (bytes == 0 || (how->attributes & kRendezvous) == 0) {
       if (bytes != 0) std::memcpy(at, data, bytes);
       link.sink_.arrived(*head, Transfer::whole);
       return kOk;
     }
+
     auto* const landing = new Landing{link, *head};
     link.landings_.insert(landing);
-    const OnReceived received = [](void* request, Code code, size_t, void* there) {
+    const OnReceived received = [](void* request, Code code, size_t, void* argument_of_request) {
       only_library<Library>().ucp_request_free(request);
-      landed(static_cast<Landing*>(there), code);
+      landed(static_cast<Landing*>(argument_of_request), code);
     };
     const RequestParams params{.callback = reinterpret_cast<void*>(received), .argument = landing};
     const Request request =
@@ -196,9 +220,9 @@ class UcxLink final : public Link {
     return kInProgress;
   }
 
-  static void landed(Landing* there, Code code) noexcept {
-    const std::unique_ptr<Landing> landing(there);
-    landing->link.landings_.erase(there);
+  static void landed(Landing* ended, Code code) noexcept {
+    const std::unique_ptr<Landing> landing(ended);
+    landing->link.landings_.erase(ended);
     landing->link.sink_.arrived(landing->head, code == kOk ? Transfer::whole : Transfer::broken);
   }
 
@@ -221,7 +245,8 @@ class UcxLink final : public Link {
 }  // namespace
 
 std::unique_ptr<Link> open_ucx(Sink& sink) {
-  const process::SignalsKept kept;  // before 1.20, UCX handles some as soon as it is loaded
+  // Before 1.20, UCX handles some signals as soon as it is loaded.
+  const process::SignalsKept kept;
   return std::make_unique<UcxLink>(sink);
 }
 }  // namespace symm::engine

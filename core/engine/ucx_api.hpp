@@ -1,14 +1,19 @@
-// What is used of UCX's API, laid out as in UCX 1.13, so that no header of UCX is
-// needed: newer ones keep that, and read of each struct what its mask says.
+// The part of UCX's API that symm uses, laid out as in UCX
+// 1.13, so that no header of UCX is needed. Newer versions keep
+// this layout, and read of each struct what its mask says.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 namespace symm::engine::ucx {
-using Code = int8_t;  // ucs_status_t, packed
-inline constexpr Code kOk = 0, kInProgress = 1;
-using Request = void*;  // or null: done; or a code
+// ucs_status_t, which is packed.
+using Code = int8_t;
+inline constexpr Code kOk = 0;
+inline constexpr Code kInProgress = 1;
+
+// A request, null if the work is done, or a code.
+using Request = void*;
 inline bool is_error(Request request) {
   return reinterpret_cast<uintptr_t>(request) >= static_cast<uintptr_t>(-100);
 }
@@ -22,11 +27,15 @@ using Endpoint = struct ucp_ep*;
 using Config = struct ucp_config*;
 
 struct Params {
-  uint64_t mask = 1, features = 1U << 6 | 1U << 4, rest[8] = {};  // active messages, wake-up
+  uint64_t mask = 1;
+  // Active messages, and wake-up.
+  uint64_t features = 1U << 6 | 1U << 4;
+  uint64_t rest[8] = {};
 };
 struct WorkerParams {
   uint64_t mask = 1;
-  uint32_t thread_mode = 1;  // one at a time
+  // Threads call one at a time.
+  uint32_t thread_mode = 1;
   uint64_t rest[23] = {};
 };
 struct ReceiveParams {
@@ -36,7 +45,8 @@ struct ReceiveParams {
 inline constexpr uint64_t kRendezvous = 1U << 17;
 struct HandlerParams {
   uint64_t mask = 1U << 0 | 1U << 2 | 1U << 3;
-  uint32_t id, flags;
+  uint32_t id;
+  uint32_t flags;
   Code (*handler)(void* argument, const void* header, size_t header_bytes, void* data, size_t bytes,
       const ReceiveParams* params);
   void* argument;
@@ -44,21 +54,28 @@ struct HandlerParams {
 struct EndpointParams {
   uint64_t mask = 1U << 0 | 1U << 1 | 1U << 2;
   const void* address;
-  uint32_t error_mode = 1;  // of peers
+  // Errors of peers are handled.
+  uint32_t error_mode = 1;
   void (*on_error)(void* argument, Endpoint endpoint, Code code);
   void* argument;
   uint64_t rest[8] = {};
 };
 struct RequestParams {
-  uint32_t mask = 1U << 1 | 1U << 2 | 1U << 4 | 1U << 6;  // callback, argument, flags, memory_type
+  // callback, argument, flags, memory_type
+  uint32_t mask = 1U << 1 | 1U << 2 | 1U << 4 | 1U << 6;
   uint32_t flags = 0;
-  void *request = nullptr, *callback = nullptr;
+  void* request = nullptr;
+  void* callback = nullptr;
   uint64_t datatype = 0;
-  void *argument = nullptr, *reply_buffer = nullptr;
-  uint32_t memory_type = 0;  // of the host
-  void *receive_info = nullptr, *registered = nullptr;
+  void* argument = nullptr;
+  void* reply_buffer = nullptr;
+  // Memory of the host.
+  uint32_t memory_type = 0;
+  void* receive_info = nullptr;
+  void* registered = nullptr;
 };
-inline constexpr uint32_t kForce = 1;  // flag of ucp_ep_close_nbx
+// The flag of ucp_ep_close_nbx() by which work that is under way ends at once.
+inline constexpr uint32_t kForce = 1;
 using OnSent = void (*)(void* request, Code code, void* argument);
 using OnReceived = void (*)(void* request, Code code, size_t bytes, void* argument);
 
