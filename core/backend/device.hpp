@@ -1,7 +1,7 @@
-// What core/multinode needs of a device. A group of devices on several machines is made of the
-// transports of its machines (Transport, one on each rank) and of a message engine between them. A
-// back end for devices implements the interfaces below beside its transport, and core/multinode
-// knows nothing else of a device.
+// The interfaces by which core/multinode knows a device. In a group of
+// devices on several machines each rank has a transport for the ranks of
+// its machine (Transport), and engines carry bytes between machines. A
+// back end for devices implements these interfaces beside its transport.
 //
 // All functions throw Error if a call of the device's driver fails, unless they say otherwise.
 #pragma once
@@ -28,10 +28,10 @@ inline constexpr size_t kPackBytes = 16;
 // The bytes of a call's record, by which ranks find out that their calls differ.
 inline constexpr size_t kCallRecordBytes = 2 * sizeof(uint64_t);
 
-// A stream of symm's own, with pinned memory of the host that the device reads and writes, too. For
-// one thread, which has the device current (run_attached()). When the object goes, work that uses
-// the memory may still be under way, also on streams of the caller: the memory and the stream stay
-// until that work has ended.
+// A stream of symm's own, with pinned memory of the host that the device reads and
+// writes, too. For one thread, which has the device current (run_attached()). When the
+// object goes, work that uses the memory may still be under way, also on streams of the
+// caller: the memory and the stream stay until that work has ended.
 class PinnedStream {
  public:
   virtual ~PinnedStream() = default;
@@ -40,12 +40,12 @@ class PinnedStream {
   virtual std::byte* host() const noexcept = 0;
   virtual DeviceAddress address() const noexcept = 0;
 
-  // Calls `work` with the device current on this thread; if that fails, `work` is called all the
-  // same, and what it issues fails.
+  // Calls `work` with the device current on this thread; if that fails, `work` is
+  // called all the same, and what it issues fails.
   virtual void run_attached(const std::function<void()>& work) const = 0;
 
-  // Each call issues work on the stream, behind what was issued before. One of `to` and `from` may
-  // be pinned memory.
+  // Each call issues work on the stream, behind what was issued
+  // before. One of `to` and `from` may be pinned memory.
   virtual void copy(const void* to, const void* from, size_t bytes) = 0;
   virtual void fill32(const void* to, uint32_t value, size_t count) = 0;
   virtual void store64(const void* to, uint64_t value) = 0;
@@ -65,19 +65,21 @@ class StreamInterval {
   virtual State state() const = 0;
 };
 
-// A call's turn to issue a collective: while the object lives, no other call of the group issues
-// one, nor does a call of a group that shares the scratch. The device is current on the thread.
+// A call's turn to issue a collective: while the object lives, no
+// other call of the group issues one, nor does a call of a group
+// that shares the scratch. The device is current on the thread.
 class IssueTurn {
  public:
   virtual ~IssueTurn() = default;
-  // What is issued on the stream next runs after the collectives issued before.
+  // Work issued on the stream from here on runs after the collectives issued before.
   virtual void begin() = 0;
-  // Collectives issued later run after what was issued since begin(). Returns the interval in which
-  // that runs; null in a capture, because nobody reports its replays.
+  // Collectives issued later run after what was issued since begin(). Returns the
+  // interval in which that runs; null in a capture, because nobody reports its replays.
   virtual std::shared_ptr<const StreamInterval> end() = 0;
 };
 
-// One step of a reduction on this device: operands are combined in the order in which they stand.
+// One step of a reduction on this device: operands
+// are combined in the order in which they stand.
 struct CombineStep {
   std::span<const std::byte* const> operands;
   void* to = nullptr;
@@ -94,13 +96,14 @@ struct CombineStep {
 struct PieceSlots {
   std::byte* slots = nullptr;
   size_t slot_bytes = 0;
-  // Of pieces whose lengths only the device knows: the byte of each piece from which on it is
-  // staged. Its slot begins with a pack that says how long the piece is in all.
+  // Used if only the device knows how long pieces are: pieces are staged from this byte
+  // on, and a slot begins with a pack that says how long its piece is in all.
   size_t at = 0;
 };
 
-// A rank's device in a group on several machines, and what its transport has for the ranks of this
-// machine. Calls that have a stream issue work on it, and return.
+// A rank's device in a group on several machines, and the steps
+// of collectives that its back end does within the machine.
+// Calls that have a stream issue work on it, and return.
 class IntranodeDevice {
  public:
   virtual ~IntranodeDevice() = default;
@@ -109,8 +112,8 @@ class IntranodeDevice {
 
   // A stream of symm's own on the device.
   virtual void* stream() const noexcept = 0;
-  // Calls `work` with the device current on this thread. `work` may allocate, even while another
-  // stream is being captured.
+  // Calls `work` with the device current on this thread. `work` may allocate, even
+  // while another stream is being captured.
   virtual void run_attached(const std::function<void()>& work) const = 0;
   // Throws Error(invalid_argument) for a stream whose capture is invalid.
   virtual bool is_captured(void* stream) const = 0;
@@ -122,8 +125,8 @@ class IntranodeDevice {
   // Throws Error(timeout), which names `what`, if another thread keeps the turn for so long.
   virtual std::unique_ptr<IssueTurn> take_turn(
       const char* what, uint64_t timeout_ms, void* stream) = 0;
-  // Words of 8 bytes that the device reaches. The wait has no deadline, and ends when the word is
-  // no less than `value`, or when the group is revoked.
+  // Words of 8 bytes that the device reaches. The wait has no deadline, and ends when
+  // the word is no less than `value`, or when the group is revoked.
   virtual void issue_store(DeviceAddress word, uint64_t value, void* stream) = 0;
   virtual void issue_wait(DeviceAddress word, uint64_t value, void* stream) = 0;
 
@@ -139,8 +142,9 @@ class IntranodeDevice {
   // A barrier of ranks of this machine, on a channel that no caller has.
   virtual void issue_barrier(std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream) = 0;
   virtual void combine(const CollectiveCall& call, const CombineStep& step) = 0;
-  // Records of all ranks' calls, by rank, each of kCallRecordBytes: stores this rank's, which says
-  // that the call has `count` elements; compares all with it, and fails the group if one differs.
+  // Records of all ranks' calls, by rank, each of kCallRecordBytes:
+  // stores this rank's, which says that the call has `count` elements;
+  // compares all with it, and fails the group if one differs.
   virtual void record_call(const CollectiveCall& call, size_t count, std::byte* records) = 0;
   virtual void compare_calls(const CollectiveCall& call, size_t count, std::byte* records) = 0;
   // Pieces of the call: from send into slots, and from slots into recv.

@@ -27,8 +27,8 @@ namespace symm::cuda {
 namespace {
 static_assert(kPackBytes == kPack, "what a thread of a kernel moves at a time");
 
-// Barriers of a machine's ranks use the last channel, as copy engines do: groups have no barriers
-// of their own on it.
+// Barriers of a machine's ranks use the last channel, as copy
+// engines do: groups have no barriers of their own on it.
 constexpr int kMachineChannel = kBarrierChannels - 1;
 
 class CudaPinnedStream final : public PinnedStream {
@@ -101,7 +101,7 @@ class CudaPinnedStream final : public PinnedStream {
   std::byte* host_ = nullptr;
   CUdeviceptr address_ = 0;
   CUstream stream_ = nullptr;
-  // What the last has_ended() was told.
+  // The driver's answer to the last has_ended().
   CUresult result_ = CUDA_SUCCESS;
 };
 

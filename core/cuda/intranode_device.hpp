@@ -1,4 +1,4 @@
-// What a group of GPUs on several machines needs of CUDA (core/backend/device.hpp).
+// A GPU in a group on several machines, for core/multinode (core/backend/device.hpp).
 #pragma once
 
 #include <cstddef>

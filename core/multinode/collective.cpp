@@ -1,20 +1,27 @@
-// Collectives across machines. Most are exchanges of pieces: what
-// each rank sends to each is moved in rounds, and what comes is put
-// where it belongs, or combined in the order of ranks as the host's
-// algorithms do, so the bits are theirs. Large all-reduces, and those
+// Collectives across machines. Most of them are exchanges of pieces: what
+// each rank sends to each is moved in rounds, and what comes is put where
+// it belongs, or combined in the order of ranks as the host's algorithms
+// do, so the results have the same bits. Large all-reduces, and all-reduces
 // of many machines, have algorithms of their own (allreduce.cpp).
 //
-// A round. Every rank sends every other a message, of nothing where it has nothing for
-// it, into the landing slot that it has there, and awaits one from each. With the first
-// message of a call it says what call it is; whoever awaits a message compares.
+// A round. Every rank sends every other rank a message, an empty one if it has nothing
+// for it, into the landing slot that it has there, and awaits one message from each.
+// The first message of a call announces the call; a rank that awaits a message compares
+// the announcement with its own call.
 //
-// Why no message overwrites another. Scratch has two halves, which alternate from call to call.
-//   1. In every call all wait for all: who has finished call k has heard, if by way of
-//      others, that all have entered it.
-//   2. Who has entered call k has finished call k-1.
-//   3. So when a message of call k+1 is sent, its half, that of call k-1, is free everywhere.
-// Within a call, slots have two places, which alternate
-// from round to round, and the same holds of rounds.
+// Claim: no message overwrites another that is still needed.
+//
+// Definitions. A rank enters call k, and later finishes it. Scratch has two halves; call k
+// uses half k mod 2. A rank has heard of an event if a message that was sent after the
+// event has reached it, from the rank of the event or by way of others.
+//   1. In every call all ranks wait for all: a rank that has finished call k has heard that all
+//      ranks have entered call k.
+//   2. A rank that has entered call k has finished call k-1.
+//   3. A message of call k+1 is sent by a rank that has finished call k.
+//      By 1 and 2 all ranks have finished call k-1 by then, so the half
+//      of call k+1, which was that of call k-1, is free on all ranks.
+// Within a call, slots have two places, which alternate from round to round; the same
+// argument holds with rounds in place of calls.
 #include "kernels/collective.hpp"
 
 #include <algorithm>
@@ -47,27 +54,30 @@
 #include "kernels/types.hpp"
 
 namespace symm::multinode {
-// What call a rank makes: in its own scratch, and in
-// that of those to whom it has sent something of it.
+// The call that a rank makes. It stands in the rank's own scratch, and in the scratch
+// of the ranks that it has sent a message of the call.
 struct alignas(host::kLine) MultinodeTransport::Announcement {
   uint64_t call;
-  uint64_t signature;  // packed
-  uint64_t count;      // unless each rank has its own
+  // Packed.
+  uint64_t signature;
+  // The elements of the call, unless each rank has counts of its own.
+  uint64_t count;
 };
 
 struct alignas(host::kLine) MultinodeTransport::Slot {
-  // where each rank has counts of its own, bytes of
-  // the longest piece of the rank that sends this
+  // If each rank has counts of its own, the bytes of the sender's longest piece.
   uint64_t longest;
-  uint64_t piece;  // bytes of the piece that this is part of
-  uint64_t bytes;  // behind this
+  // The bytes of the piece that this is a part of.
+  uint64_t piece;
+  // The bytes of the part, which lies behind this head.
+  uint64_t bytes;
 
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-// One exchange: pieces of `from` for each rank, and of `to` from each.
-struct MultinodeTransport::ChainHop : Rows {
-  ChainHop(const void* source, void* target, int size)
+// One exchange: a piece of `from` goes to each rank, and a piece of `to` comes from each.
+struct MultinodeTransport::PieceExchange : Rows {
+  PieceExchange(const void* source, void* target, int size)
       : from(static_cast<const std::byte*>(source)),
         to(static_cast<std::byte*>(target)),
         send(static_cast<size_t>(size)),
@@ -75,14 +85,18 @@ struct MultinodeTransport::ChainHop : Rows {
 
   const std::byte* from;
   std::byte* to;
-  std::vector<Piece> send, recv;
-  bool reduces = false;  // what comes becomes one sum
-  size_t longest = 0;    // piece of this rank, or where they are alike, of all
+  std::vector<Piece> send;
+  std::vector<Piece> recv;
+  // Whether what comes is combined.
+  bool reduces = false;
+  // The bytes of this rank's longest piece; if pieces are alike on all ranks, of all ranks'.
+  size_t longest = 0;
 
-  void keep(int peer, size_t at, const std::byte* what, size_t bytes) const {
+  // Copies a part of the piece of `peer`, from byte `at` of the piece on.
+  void keep(int peer, size_t at, const std::byte* part, size_t bytes) const {
     std::byte* const piece = to + recv[static_cast<size_t>(peer)].at;
-    in_rows(*this, at, bytes, [&](size_t row, size_t done, size_t part) {
-      host::copy(piece + row, what + done, part, false);
+    in_rows(*this, at, bytes, [&](size_t row, size_t done, size_t length) {
+      host::copy(piece + row, part + done, length, false);
     });
   }
 };
@@ -93,15 +107,16 @@ bool is_in_slices(Algorithm algorithm) {
 }
 }  // namespace
 
+// ---- scratch
+
 size_t MultinodeTransport::step_area() const {
   return static_cast<size_t>(context_.size) * sizeof(Announcement);
 }
 
-size_t MultinodeTransport::room() const {
+size_t MultinodeTransport::slot_room() const {
   const size_t slots = 2 * static_cast<size_t>(context_.size);
-  return std::min(thresholds_.round,
-      host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) -
-          sizeof(Slot));
+  const size_t area = controls_.scratch_half() - step_area();
+  return std::min(thresholds_.round, host::round_down(area / slots, host::kLine) - sizeof(Slot));
 }
 
 MultinodeTransport::Announcement& MultinodeTransport::announcement_of(
@@ -113,17 +128,15 @@ MultinodeTransport::Slot& MultinodeTransport::slot_of(
     const host::Control& owner, uint32_t call, uint32_t round, int source) const {
   const size_t index =
       (round & 1U) * static_cast<size_t>(context_.size) + static_cast<size_t>(source);
-  return *reinterpret_cast<Slot*>(
-      owner.scratch(call) + step_area() + index * (room() + sizeof(Slot)));
+  const size_t at = step_area() + index * (slot_room() + sizeof(Slot));
+  return *reinterpret_cast<Slot*>(owner.scratch(call) + at);
 }
-
-// ---- messages
 
 std::byte* MultinodeTransport::place_of(
     const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
   if (head.kind == kRound) {
-    return head.bytes > room() ? nullptr : slot_of(owner, call, head.channel, source).data();
+    return head.bytes > slot_room() ? nullptr : slot_of(owner, call, head.channel, source).data();
   }
   const size_t half = controls_.scratch_half();
   const bool fits =
@@ -131,31 +144,36 @@ std::byte* MultinodeTransport::place_of(
   return fits ? owner.scratch(call) + head.offset : nullptr;
 }
 
-// `owner` sees that `source` has sent it one more message.
+// ---- messages
+
+// Shows `owner` that `source` has sent one more message.
 void MultinodeTransport::note(
     const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
-  if (Announcement& said = announcement_of(owner, call, source); said.call != head.call) {
-    said = {head.call, head.value, head.memory};
-  }
+  Announcement& announcement = announcement_of(owner, call, source);
+  if (announcement.call != head.call) announcement = {head.call, head.value, head.memory};
   if (head.kind == kRound) {
     Slot& slot = slot_of(owner, call, head.channel, source);
-    slot.longest = head.memory, slot.piece = head.offset, slot.bytes = head.bytes;
+    slot.longest = head.memory;
+    slot.piece = head.offset;
+    slot.bytes = head.bytes;
   }
+
   Word& word = owner.pair(rounds_channel(), source);
   publish(word, word.load(std::memory_order_relaxed) + 1, owner.pair_waiter(), controls_.fencing());
 }
 
-// Others may ask what this rank makes.
+// From here on queries are answered with this call.
 void MultinodeTransport::enter(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
-  announcement_of(controls_.mine(), ++calls_, context_.rank) = {calls_, call.packed(), call.count};
+  ++calls_;
+  announcement_of(controls_.mine(), calls_, context_.rank) = {calls_, call.packed(), call.count};
   controls_.mine().pair(rounds_channel(), context_.rank).store(calls_, std::memory_order_release);
 }
 
-std::pair<uint64_t, uint64_t> MultinodeTransport::said_by_me(uint32_t call) const {
-  const Announcement& said = announcement_of(controls_.mine(), call, context_.rank);
-  return {said.signature, said.count};
+std::pair<uint64_t, uint64_t> MultinodeTransport::announced(uint32_t call) const {
+  const Announcement& mine = announcement_of(controls_.mine(), call, context_.rank);
+  return {mine.signature, mine.count};
 }
 
 void MultinodeTransport::pass_step(
@@ -163,27 +181,30 @@ void MultinodeTransport::pass_step(
   pass(call, peer, {.kind = kStep, .offset = at}, payload, nullptr);
 }
 
-// With a deadline, `payload` is the caller's; without, it lies in this rank's scratch
-// and stays there until it has arrived.
+// Sends a message of a call. With a deadline, `payload` is memory of the caller;
+// without, it lies in this rank's scratch and stays there until it has arrived.
 void MultinodeTransport::pass(const CollectiveCall& call, int peer, engine::Head head,
     std::span<const std::byte> payload, LazyDeadline* deadline) {
   head.value = call.packed();
   head.call = calls_;
   head.bytes = payload.size();
   if (head.kind == kStep) head.memory = call.count;
+
   if (maps(peer)) {
+    const host::Control& theirs = controls_[peer];
     if (!payload.empty()) {
-      host::copy(
-          place_of(controls_[peer], context_.rank, head), payload.data(), payload.size(), false);
+      std::byte* const to = place_of(theirs, context_.rank, head);
+      host::copy(to, payload.data(), payload.size(), false);
     }
-    return note(controls_[peer], context_.rank, head);
+    return note(theirs, context_.rank, head);
   }
-  if (deadline == nullptr)
+  if (deadline == nullptr) {
     return endpoint_->dispatch(peer, head, payload, controls_.mine().segment());
+  }
   send(peer, head, payload, *deadline, name_of(call.collective));
 }
 
-// The next message of `peer`.
+// Waits for the next message of `peer`, and compares what it announces with this rank's call.
 void MultinodeTransport::await(const CollectiveCall& call, int peer, LazyDeadline& deadline) {
   const host::Control& mine = controls_.mine();
   Word& word = mine.pair(rounds_channel(), peer);
@@ -191,95 +212,115 @@ void MultinodeTransport::await(const CollectiveCall& call, int peer, LazyDeadlin
   if (!reached(word, target)) {
     controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
   }
-  const Announcement& said = announcement_of(mine, calls_, peer);
-  if (said.signature != call.packed() ||
-      (said.count != call.count && !has_counts(call.collective))) {
-    fail_mismatch(peer, deadline);
-  }
+
+  const Announcement& theirs = announcement_of(mine, calls_, peer);
+  const bool same_count = theirs.count == call.count || has_counts(call.collective);
+  if (theirs.signature != call.packed() || !same_count) fail_mismatch(peer, deadline);
 }
 
-// The others are asked what they make; `peer` has said so, and may be unable to answer.
+// Has a rank entered the call at hand? A rank of another machine is sent a query, and
+// one more when it has answered the last.
+bool MultinodeTransport::has_entered(int rank, std::optional<uint32_t>& query_sent) {
+  if (maps(rank)) return reached(controls_[rank].pair(rounds_channel(), rank), calls_);
+  const NotifyState& state = states_[static_cast<size_t>(rank)];
+  if (!query_sent || reached(state.replies, *query_sent)) query_sent = query(rank);
+  const std::lock_guard lock(mutex_);
+  return state.last.call == calls_;
+}
+
+// Finds out which calls the other ranks make. `peer`
+// has announced its call, and may be unable to answer.
 void MultinodeTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
-  const Announcement heard = announcement_of(controls_.mine(), calls_, peer);
-  const auto of = [](uint64_t signature, uint64_t count) {
-    const CallSignature said = CallSignature::unpacked(signature, 0);
-    return CallSignature::unpacked(signature, has_counts(said.collective) ? 0 : count);
+  const Announcement announced_by_peer = announcement_of(controls_.mine(), calls_, peer);
+  std::vector<std::optional<uint32_t>> queries(static_cast<size_t>(context_.size));
+  const auto entered = [&](int rank) {
+    return rank == peer || has_entered(rank, queries[static_cast<size_t>(rank)]);
   };
-  std::vector<std::optional<uint32_t>> asked(static_cast<size_t>(context_.size));
-  const auto has_entered = [&](int rank) {
-    if (rank == peer) return true;
-    if (maps(rank)) return reached(controls_[rank].pair(rounds_channel(), rank), calls_);
-    const NotifyState& told = told_[static_cast<size_t>(rank)];
-    std::optional<uint32_t>& answer = asked[static_cast<size_t>(rank)];
-    if (!answer || reached(told.times, *answer)) answer = ask(rank);
+
+  const auto unpack = [](uint64_t signature, uint64_t count) {
+    const CallSignature call = CallSignature::unpacked(signature, 0);
+    return CallSignature::unpacked(signature, has_counts(call.collective) ? 0 : count);
+  };
+  const auto call_of = [&](int rank) {
+    if (rank == peer) return unpack(announced_by_peer.signature, announced_by_peer.count);
+    if (maps(rank)) {
+      const Announcement& theirs = announcement_of(controls_[rank], calls_, rank);
+      return unpack(theirs.signature, theirs.count);
+    }
     const std::lock_guard lock(mutex_);
-    return told.last.call == calls_;
+    const engine::Head& last = states_[static_cast<size_t>(rank)].last;
+    return unpack(last.value, last.memory);
   };
-  controls_.fail_mismatch(
-      calls_, has_entered,
-      [&](int rank) {
-        if (rank == peer) return of(heard.signature, heard.count);
-        if (maps(rank)) {
-          const Announcement& said = announcement_of(controls_[rank], calls_, rank);
-          return of(said.signature, said.count);
-        }
-        const std::lock_guard lock(mutex_);
-        const engine::Head& last = told_[static_cast<size_t>(rank)].last;
-        return of(last.value, last.memory);
-      },
-      deadline.get());
+  controls_.fail_mismatch(calls_, entered, call_of, deadline.get());
 }
 
-// ---- a round
+// ---- rounds
 
 void MultinodeTransport::send_round(
-    const CollectiveCall& call, const ChainHop& hop, size_t index, LazyDeadline& deadline) {
+    const CollectiveCall& call, const PieceExchange& pieces, size_t index, LazyDeadline& deadline) {
   ++round_;
   for (int step = 1; step < context_.size; ++step) {
     const int peer = static_cast<int>((int64_t{context_.rank} + step) % context_.size);
-    const Piece& piece = hop.send[static_cast<size_t>(peer)];
-    const host::Range part = host::part_of({0, piece.bytes}, index, room());
+    const Piece& piece = pieces.send[static_cast<size_t>(peer)];
+    const host::Range part = host::part_of({0, piece.bytes}, index, slot_room());
+    const std::byte* const from = part.size() == 0 ? nullptr : pieces.from + piece.at + part.begin;
+
     engine::Head head;
     head.kind = kRound;
     head.channel = round_ & 1U;
-    head.memory = has_counts(call.collective) ? hop.longest : call.count;
+    head.memory = has_counts(call.collective) ? pieces.longest : call.count;
     head.offset = piece.bytes;
-    const std::byte* const from = part.size() == 0 ? nullptr : hop.from + piece.at + part.begin;
     pass(call, peer, head, {from, part.size()}, &deadline);
   }
 }
 
-void MultinodeTransport::run(
-    const CollectiveCall& call, const ChainHop& hop, LazyDeadline& deadline) {
-  const auto size = static_cast<size_t>(context_.size);
+// Takes round `index` out of the slots. Returns the bytes of the longest piece known by now, of
+// which `longest` was known before.
+size_t MultinodeTransport::receive_round(const CollectiveCall& call, const PieceExchange& pieces,
+    size_t index, size_t longest, host::Sources& sources) {
   const auto me = static_cast<size_t>(context_.rank);
-  const Piece& mine = hop.send[me];
-  if (!hop.reduces && mine.bytes != 0) hop.keep(context_.rank, 0, hop.from + mine.at, mine.bytes);
-  size_t longest = hop.longest;
+  for (int peer = 0; peer < context_.size; ++peer) {
+    const size_t expected = pieces.recv[static_cast<size_t>(peer)].bytes;
+    const host::Range part = host::part_of({0, expected}, index, slot_room());
+    if (peer == context_.rank) {
+      sources[peer] = pieces.from + pieces.send[me].at + part.begin;
+      continue;
+    }
+
+    Slot& slot = slot_of(controls_.mine(), calls_, round_, peer);
+    if (slot.piece != expected || slot.bytes != part.size()) {
+      controls_.fail_piece(call, peer, slot.piece, expected);
+    }
+    if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
+    sources[peer] = slot.data();
+    if (!pieces.reduces && part.size() != 0) {
+      pieces.keep(peer, part.begin, slot.data(), part.size());
+    }
+  }
+
+  if (pieces.reduces) {
+    const host::Range part = host::part_of({0, pieces.recv[me].bytes}, index, slot_room());
+    std::byte* const to = pieces.to + pieces.recv[me].at + part.begin;
+    combine(call, sources.data(), to, part.size());
+  }
+  return longest;
+}
+
+void MultinodeTransport::run(
+    const CollectiveCall& call, const PieceExchange& pieces, LazyDeadline& deadline) {
+  const Piece& mine = pieces.send[static_cast<size_t>(context_.rank)];
+  if (!pieces.reduces && mine.bytes != 0) {
+    pieces.keep(context_.rank, 0, pieces.from + mine.at, mine.bytes);
+  }
+
+  size_t longest = pieces.longest;
   host::Sources sources(context_.size);
-  for (size_t index = 0; index == 0 || index * room() < longest; ++index) {
-    send_round(call, hop, index, deadline);
+  for (size_t index = 0; index == 0 || index * slot_room() < longest; ++index) {
+    send_round(call, pieces, index, deadline);
     for (int peer = 0; peer < context_.size; ++peer) {
       if (peer != context_.rank) await(call, peer, deadline);
     }
-    for (size_t peer = 0; peer < size; ++peer) {
-      const host::Range part = host::part_of({0, hop.recv[peer].bytes}, index, room());
-      sources.data()[peer] = hop.from + mine.at + part.begin;
-      if (peer == me) continue;
-      Slot& slot = slot_of(controls_.mine(), calls_, round_, static_cast<int>(peer));
-      if (slot.piece != hop.recv[peer].bytes || slot.bytes != part.size()) {
-        controls_.fail_piece(call, static_cast<int>(peer), slot.piece, hop.recv[peer].bytes);
-      }
-      if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
-      sources.data()[peer] = slot.data();
-      if (!hop.reduces && part.size() != 0) {
-        hop.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
-      }
-    }
-    const host::Range part = host::part_of({0, hop.recv[me].bytes}, index, room());
-    if (hop.reduces) {
-      combine(call, sources.data(), hop.to + hop.recv[me].at + part.begin, part.size());
-    }
+    longest = receive_round(call, pieces, index, longest, sources);
   }
 }
 
@@ -292,7 +333,7 @@ void MultinodeTransport::combine(const CollectiveCall& call, const std::byte* co
   host::reduce(reduction);
 }
 
-// ---- a call
+// ---- calls
 
 Algorithm MultinodeTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
@@ -300,6 +341,7 @@ Algorithm MultinodeTransport::plain_collective(const CollectiveCall& call) {
   LazyDeadline deadline(call.timeout_ms);
   const Algorithm algorithm = algorithm_of(call);
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
+
   try {
     if (algorithm == Algorithm::chain && call.count != 0) {
       allreduce_chain(call, deadline);
@@ -310,7 +352,8 @@ Algorithm MultinodeTransport::plain_collective(const CollectiveCall& call) {
     } else {
       exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
     }
-  } catch (const std::bad_alloc&) {  // the others know that it has entered
+  } catch (const std::bad_alloc&) {
+    // The other ranks know that this one has entered the call, so the group fails.
     context_.fail(with_reserve([&] {
       return context_.blame(context_.rank, Status::out_of_memory,
           format("rank %d: %s: out of host memory", context_.rank, name_of(call.collective)));
@@ -320,88 +363,105 @@ Algorithm MultinodeTransport::plain_collective(const CollectiveCall& call) {
   return algorithm;
 }
 
-void MultinodeTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline) {
-  const CollectiveTraits its = traits(call.collective);
+// The pieces of a call; with `slices`, those of the first half of an all-reduce, in
+// which each rank gets a slice of all operands.
+MultinodeTransport::PieceExchange MultinodeTransport::exchange_of(
+    const CollectiveCall& call, bool slices) const {
+  const CollectiveTraits collective = traits(call.collective);
   const int size = context_.size;
   const int rank = context_.rank;
   const size_t unit = call.unit();
-  ChainHop hop(call.send, call.recv, size);
-  hop.reduces = its.has_op;
+  PieceExchange pieces(call.send, call.recv, size);
+  pieces.reduces = collective.has_op;
+  pieces.longest = slices ? host::slice(unit, 0, size).size() : unit;
+
   if (call.pieces != nullptr) {
-    hop.send = call.pieces->send;
-    hop.recv = call.pieces->recv;
-    static_cast<Rows&>(hop) = *call.pieces;
+    pieces.send = call.pieces->send;
+    pieces.recv = call.pieces->recv;
+    static_cast<Rows&>(pieces) = *call.pieces;
   }
+  const host::Range mine = host::slice(unit, rank, size);
   for (int peer = 0; peer < size && call.pieces == nullptr; ++peer) {
     const auto p = static_cast<size_t>(peer);
-    if ((!its.from_root || rank == call.root) && (!its.to_root || peer == call.root)) {
-      hop.send[p] = {its.send_per_rank ? p * unit : 0, unit};
+    if (slices) {
+      const host::Range theirs = host::slice(unit, peer, size);
+      pieces.send[p] = {theirs.begin, theirs.size()};
+      pieces.recv[p] = {mine.begin, mine.size()};
+      continue;
     }
-    if ((!its.to_root || rank == call.root) && (!its.from_root || peer == call.root)) {
-      hop.recv[p] = {its.recv_per_rank ? p * unit : 0, unit};
-    }
-    if (!slices) continue;
-    const host::Range theirs = host::slice(unit, peer, size);
-    const host::Range mine = host::slice(unit, rank, size);
-    hop.send[p] = {theirs.begin, theirs.size()};
-    hop.recv[p] = {mine.begin, mine.size()};
+    const bool sends =
+        (!collective.from_root || rank == call.root) && (!collective.to_root || peer == call.root);
+    const bool receives =
+        (!collective.to_root || rank == call.root) && (!collective.from_root || peer == call.root);
+    if (sends) pieces.send[p] = {collective.send_per_rank ? p * unit : 0, unit};
+    if (receives) pieces.recv[p] = {collective.recv_per_rank ? p * unit : 0, unit};
   }
-  hop.longest = slices ? host::slice(unit, 0, size).size() : unit;
   for (int peer = 0; peer < size && has_counts(call.collective); ++peer) {
-    hop.longest =
-        std::max(hop.longest, peer == rank ? 0 : hop.send[static_cast<size_t>(peer)].bytes);
+    if (peer == rank) continue;
+    pieces.longest = std::max(pieces.longest, pieces.send[static_cast<size_t>(peer)].bytes);
   }
-  run(call, hop, deadline);
-  if (!slices) return;
-  std::swap(hop.send, hop.recv);
-  hop.from = hop.to;
-  hop.reduces = false;
-  run(call, hop, deadline);
+  return pieces;
 }
 
-// ---- which way
+void MultinodeTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline) {
+  PieceExchange pieces = exchange_of(call, slices);
+  run(call, pieces, deadline);
+  if (!slices) return;
 
-// Where the operands are so small that one way more
-// costs more than sending all of them to all, they are.
+  // The second half: results go back the way that the operands came.
+  std::swap(pieces.send, pieces.recv);
+  pieces.from = pieces.to;
+  pieces.reduces = false;
+  run(call, pieces, deadline);
+}
+
+// ---- the choice of an algorithm
+
+// For small operands one more step on the way costs more than sending all of them to all ranks.
 Algorithm MultinodeTransport::algorithm_of(const CallSignature& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
+
   const bool to_all = call.collective == Collective::allreduce;
+  const bool reduces = to_all || call.collective == Collective::reduce;
   const bool in_any_order =
       context_.any_order || !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
   const bool is_large = local_size_ > 1 && call.unit() > thresholds_.slices;
-  if (is_large && (to_all || call.collective == Collective::reduce) &&
-      why_no_chain(call.dtype).empty()) {
-    return Algorithm::chain;
-  }
+  if (is_large && reduces && why_no_chain(call.dtype).empty()) return Algorithm::chain;
   if (!to_all || call.unit() <= thresholds_.gather) return Algorithm::one_shot;
   if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty()) {
     return Algorithm::hierarchical;
   }
-  return context_.machines.count > thresholds_.direct && bruck_block() != 0 ? Algorithm::bruck
-                                                                            : Algorithm::two_shot;
+  const bool by_bruck = context_.machines.count > thresholds_.direct && why_no_bruck().empty();
+  return by_bruck ? Algorithm::bruck : Algorithm::two_shot;
 }
 
-// Large scaled calls go by the chain, too, in as few messages as pays.
+// Large scaled calls go by the chain, too, in as few messages as are worth while.
 size_t MultinodeTransport::wide_bytes() const {
+  const size_t local = HostTransport::wide_bytes();
   const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32).empty();
-  return std::max(HostTransport::wide_bytes(),
-      by_chain ? 4 * std::min(thresholds_.slices, size_t{8} << 20) : 0);
+  if (!by_chain) return local;
+  return std::max(local, 4 * std::min(thresholds_.slices, size_t{8} << 20));
+}
+
+std::string MultinodeTransport::why_no_bruck() const {
+  return bruck_block() == 0 ? "needs more scratch" : "";
 }
 
 std::string MultinodeTransport::why_impossible(const CollectiveCall& call) const {
-  const bool is_chain = call.algorithm == Algorithm::chain;
-  if (is_chain || call.algorithm == Algorithm::bruck || call.algorithm == Algorithm::hierarchical) {
-    std::string why = is_chain                                    ? why_no_chain(call.dtype)
-                      : call.algorithm == Algorithm::hierarchical ? why_not_hierarchical(call.dtype)
-                      : bruck_block() == 0                        ? "needs more scratch"
-                                                                  : "";
-    if (call.collective != Collective::allreduce &&
-        !(is_chain && call.collective == Collective::reduce)) {
-      why = text("does allreduce, not ", name_of(call.collective));
-    }
-    return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
+  std::string why;
+  bool possible = call.collective == Collective::allreduce;
+  switch (call.algorithm) {
+    case Algorithm::chain:
+      possible = possible || call.collective == Collective::reduce;
+      why = why_no_chain(call.dtype);
+      break;
+    case Algorithm::hierarchical: why = why_not_hierarchical(call.dtype); break;
+    case Algorithm::bruck: why = why_no_bruck(); break;
+    default: return host::refuse({call, facts_}, true);
   }
-  return host::refuse({call, facts_}, true);
+
+  if (!possible) why = text("does allreduce, not ", name_of(call.collective));
+  return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
 }
 
 PlanReport MultinodeTransport::plan_plain(const CollectiveCall& call) const {
@@ -411,7 +471,8 @@ PlanReport MultinodeTransport::plan_plain(const CollectiveCall& call) const {
   report.slices =
       is_in_slices(report.algorithm) || report.algorithm == Algorithm::bruck ? context_.size : 1;
   const size_t share = call.unit() / static_cast<size_t>(report.slices);
-  size_t most = room();
+
+  size_t most = slot_room();
   std::string how = is_in_slices(report.algorithm)
                         ? "each rank combines a slice of all operands and sends it to all"
                         : "every rank sends the others what they need, and combines what it gets";
@@ -431,9 +492,10 @@ PlanReport MultinodeTransport::plan_plain(const CollectiveCall& call) const {
              !in_line_ && call.unit() > thresholds_.slices) {
     how += text("; a chain ", why_no_chain(call.dtype));
   }
+
   report.chunk_bytes = share > most ? most : 0;
-  report.reason = text(call.algorithm != Algorithm::automatic ? "forced: " : "",
-      context_.machines.count, " machines over ", engine_, ": ", how);
+  const char* forced = call.algorithm != Algorithm::automatic ? "forced: " : "";
+  report.reason = text(forced, context_.machines.count, " machines over ", engine_, ": ", how);
   return report;
 }
 }  // namespace symm::multinode

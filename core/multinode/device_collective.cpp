@@ -1,20 +1,20 @@
 // Collectives of devices on several machines. What is only moved, NCCL moves: it knows the ways
 // between machines and within. Sums in rank order go one of three ways:
-// - one shot: all ranks' operands come to every rank, which combines them. For few bytes, and for
-//   what the other ways leave over;
+// - one shot: all ranks' operands come to every rank, which combines them. For few
+//   bytes, and for what the other ways leave over;
 // - two shots: each rank gets a slice of every rank's operand and combines the slices; then the
 //   results go to the ranks that want them;
-// - chain, if machines have several ranks: each rank combines a slice of its machine's operands,
-//   where they lie, on top of the sums, not rounded yet, that come from the machine before, and
-//   sends the sums on. From the last machine the results come back.
+// - chain, if machines have several ranks: each rank combines a slice of its machine's
+//   operands, where they lie, on top of the sums, not rounded yet, that come from the
+//   machine before, and sends the sums on. From the last machine the results come back.
 //
-// If the order does not matter, NCCL reduces what it can reduce. For all else, each rank combines
-// slices of its machine's operands, where they lie, and ranks with the same place on their machines
-// exchange the sums.
+// If the order does not matter, NCCL reduces what it can reduce. For all else, each
+// rank combines slices of its machine's operands, where they lie, and ranks with the
+// same place on their machines exchange the sums.
 //
-// Everything that is staged lies in this rank's own stages, which one call uses at a time
-// (IssueTurn). The NCCL calls of one call follow each other on one stream, so a slot is written when
-// what it held before has been sent or combined.
+// Everything that is staged lies in this rank's own stages, which one call uses at a
+// time (IssueTurn). The NCCL calls of one call follow each other on one stream, so a
+// slot is written when what it held before has been sent or combined.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -64,8 +64,8 @@ bool nccl_reduces(const CollectiveCall& call) {
   return nccl_type(call.dtype) && (is_float(call.dtype) || call.op != Op::avg);
 }
 
-// Do the bits of results depend on the order? They do for sums that are rounded, and for means of
-// integers.
+// Do the bits of results depend on the order? They do
+// for sums that are rounded, and for means of integers.
 bool order_matters(const CollectiveCall& call) {
   return (is_float(call.dtype) && call.op != Op::min && call.op != Op::max) || call.op == Op::avg;
 }
@@ -109,14 +109,15 @@ Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) con
   return by_chain ? Algorithm::chain : Algorithm::two_shot;
 }
 
-// Where order counts NCCL must not reduce floats, not even for a minimum or maximum: of two zeros,
-// or of NaNs, it need not take the one that comes first in rank order.
+// Where order counts NCCL must not reduce floats, not even for a minimum or maximum: of
+// two zeros, or of NaNs, it need not take the one that comes first in rank order.
 bool DeviceMultinodeTransport::nccl_may_reduce(const CollectiveCall& call) const {
   return nccl_reduces(call) && (context_.any_order || !is_float(call.dtype));
 }
 
-// Whether a hierarchical reduction is done by symm's kernels on each machine. What NCCL may reduce,
-// NCCL reduces in less time from 1 MB on (bench/scale), so kernels do it only if asked for.
+// Whether a hierarchical reduction is done by symm's kernels on
+// each machine. What NCCL may reduce, NCCL reduces in less time
+// from 1 MB on (bench/scale), so kernels do it only if asked for.
 bool DeviceMultinodeTransport::reduces_by_machines(const CollectiveCall& call) const {
   const bool can = in_line_ && local_.size() > 1 && (is_float(call.dtype) || call.op != Op::avg);
   return can && (call.algorithm == Algorithm::hierarchical || !nccl_may_reduce(call));
@@ -130,9 +131,9 @@ std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) c
   return possible ? "" : "needs machines of equally many ranks, two or more, that are consecutive";
 }
 
-// Compares what a network card takes in. Two shots: slices from all ranks of other machines, and
-// results. A chain: sums of a slice, and results, which between two machines go the other way; in as
-// many chunks as take the least time (bench/scale).
+// Compares what a network card takes in. Two shots: slices from all ranks of other
+// machines, and results. A chain: sums of a slice, and results, which between two
+// machines go the other way; in as many chunks as take the least time (bench/scale).
 bool DeviceMultinodeTransport::chain_is_faster(const CollectiveCall& call) const {
   const auto bytes = static_cast<double>(call.unit());
   const auto machines = static_cast<double>(rail_.size());
@@ -187,6 +188,7 @@ const char* DeviceMultinodeTransport::how(const CollectiveCall& call, Algorithm 
     return is_float(call.dtype) ? "NCCL adds, in an order of its own"
                                 : "NCCL adds; of integers the order does not matter";
   }
+
   if (algorithm == Algorithm::chain) {
     return "sums that are not rounded go from machine to machine in rank order, and results back";
   }
@@ -234,7 +236,8 @@ PlanReport DeviceMultinodeTransport::plan(const CollectiveCall& call) {
   return report;
 }
 
-// Each rank tells all others what it is about to do, and compares what the others are about to do.
+// Each rank tells all others what it is about to
+// do, and compares what the others are about to do.
 void DeviceMultinodeTransport::compare_calls(const CollectiveCall& call, size_t count) {
   std::byte* const records = slot(0);
   device_.record_call(call, count, records);
@@ -313,8 +316,8 @@ void DeviceMultinodeTransport::combine(const CollectiveCall& call,
   device_.combine(call, {.operands = operands, .to = to, .bytes = bytes, .op = call.op});
 }
 
-// A reduction to all ranks, or to the root: in whole rows of packs as the algorithm does it, and
-// what is left over in one shot.
+// A reduction to all ranks, or to the root: in whole rows of packs as the algorithm
+// does it, and what is left over in one shot.
 void DeviceMultinodeTransport::reduce(const CollectiveCall& call, Algorithm algorithm) {
   const size_t bytes = call.unit();
   const size_t row = size_ * kPackBytes;
@@ -389,8 +392,9 @@ void DeviceMultinodeTransport::reduce_slices(const CollectiveCall& call, size_t 
   });
 }
 
-// Copies `parts` parts of this rank's operand, `stride` bytes apart, to its stages, and waits for
-// the other ranks of this machine to have done so: then each can read all operands.
+// Copies `parts` parts of this rank's operand, `stride` bytes
+// apart, to its stages, and waits for the other ranks of this
+// machine to have done so: then each can read all operands.
 void DeviceMultinodeTransport::publish(
     const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride) {
   const auto* from = static_cast<const std::byte*>(call.send) + at;
@@ -405,8 +409,9 @@ void DeviceMultinodeTransport::publish(
   device_.issue_barrier(local_, call.timeout_ms, call.stream);
 }
 
-// Operands have a part of `part` bytes for each rank, every `stride` bytes. Each machine combines
-// its ranks' parts for the ranks of this rail, and these exchange the sums.
+// Operands have a part of `part` bytes for each rank, every
+// `stride` bytes. Each machine combines its ranks' parts
+// for the ranks of this rail, and these exchange the sums.
 void DeviceMultinodeTransport::reduce_by_machines(
     const CollectiveCall& call, size_t at, size_t part, size_t stride, std::byte* result) {
   const size_t machines = rail_.size();
@@ -452,8 +457,8 @@ struct DeviceMultinodeTransport::Chain {
   std::byte* incoming;
   std::byte* outgoing;
 
-  // Where chunk `index` lies in the slice; empty if there is no such chunk. Numbers below 0 wrap
-  // around, and are no chunk either.
+  // Where chunk `index` lies in the slice; empty if there is no such chunk. Numbers
+  // below 0 wrap around, and are no chunk either.
   Piece at(size_t index) const {
     return index < chunks ? Piece{index * chunk, std::min(chunk, slice - index * chunk)} : Piece{};
   }
@@ -461,8 +466,8 @@ struct DeviceMultinodeTransport::Chain {
   Piece sums_of(const Piece& piece) const { return {0, piece.bytes * wide}; }
 };
 
-// More chunks fill the chain sooner, but each costs a beginning. The least time is taken by as many
-// chunks as the square root of the bytes on the way, counted in hops.
+// More chunks fill the chain sooner, but each costs a beginning. The least time is
+// taken by as many chunks as the square root of the bytes on the way, counted in hops.
 DeviceMultinodeTransport::Chain DeviceMultinodeTransport::plan_chain(
     const CollectiveCall& call, size_t slice) const {
   const size_t ranks = local_.size();
@@ -485,11 +490,11 @@ DeviceMultinodeTransport::Chain DeviceMultinodeTransport::plan_chain(
   return chain;
 }
 
-// Each rank of this machine has a slice. At any time one chunk of sums comes from the machine
-// before, another goes to the next, and results of earlier chunks come back from the next machine
-// and go to the one before: chunk k is combined on machine m at time k + m, and its results are
-// there at time k + 2 last - m. A rank that has all results of its machine knows that the other
-// ranks have read its operand.
+// Each rank of this machine has a slice. At any time one chunk of sums comes from the
+// machine before, another goes to the next, and results of earlier chunks come back
+// from the next machine and go to the one before: chunk k is combined on machine m at
+// time k + m, and its results are there at time k + 2 last - m. A rank that has all
+// results of its machine knows that the other ranks have read its operand.
 void DeviceMultinodeTransport::reduce_in_chain(
     const CollectiveCall& call, size_t at, size_t slice) {
   const Chain chain = plan_chain(call, slice);
@@ -520,7 +525,7 @@ void DeviceMultinodeTransport::reduce_in_chain(
       [&](size_t peer) { return std::span(recv + peer * slice, slice); });
 }
 
-// What this machine sends and receives at `time`, before it combines a chunk.
+// Sends and receives as the chain does at `time`, before this machine combines a chunk.
 void DeviceMultinodeTransport::pass_along(
     const CollectiveCall& call, const Chain& chain, size_t time, std::byte* results) {
   const auto exchange_with = [&](size_t machine, const Piece& sent, const std::byte* from,
@@ -571,8 +576,9 @@ void DeviceMultinodeTransport::reduce_scatter(
   }
 }
 
-// In place, what is to be sent makes room first, as much at a time as fits into slots. Two ranks
-// know how long the pieces are that they exchange, so they agree on how often they do.
+// In place, what is to be sent makes room first, as much at a
+// time as fits into slots. Two ranks know how long the pieces
+// are that they exchange, so they agree on how often they do.
 void DeviceMultinodeTransport::move(
     const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv) {
   const bool exchanges =
@@ -608,8 +614,8 @@ void DeviceMultinodeTransport::move(
   }
 }
 
-// As many rows at a time as a slot holds, or a part of one row. The kernel is given the part's place
-// in recv as if each piece were one row of it.
+// As many rows at a time as a slot holds, or a part of one row. The kernel is given the
+// part's place in recv as if each piece were one row of it.
 void DeviceMultinodeTransport::gather_rows(const CollectiveCall& call) {
   const Pieces& pieces = *call.pieces;
   const size_t row = pieces.row_bytes;

@@ -38,8 +38,8 @@ constexpr uint64_t kGraceMs = 1'000;
 constexpr uint32_t kIdleRounds = 1'000;
 // The time that the device has to end what was issued when the group has failed.
 constexpr uint64_t kPatienceMs = 5'000;
-// While the thread waits for other ranks it looks for losses every so often; and without any job
-// every so often all the same.
+// While the thread waits for other ranks it looks for losses every so often; and
+// without any job every so often all the same.
 constexpr uint64_t kLookMs = 20;
 constexpr uint64_t kIdleMs = 1'000;
 }  // namespace
@@ -249,6 +249,7 @@ void DeviceProxy::receive_one(int source, const Head& head, const std::byte* pay
       if (memory) bring(destination(*memory, head), payload, head.bytes);
       return drain();
     }
+
     case kFill: {
       const auto memory = find(head, head.call, sizeof(uint32_t));
       if (memory) {
@@ -256,11 +257,13 @@ void DeviceProxy::receive_one(int source, const Head& head, const std::byte* pay
       }
       return drain();
     }
+
     case kValue: {
       const auto memory = find(head, 1, sizeof(uint64_t));
       if (memory) pinned_->store64(destination(*memory, head), head.value);
       return drain();
     }
+
     case kSignal: return bring_signal(source, head);
     case kFetch: {
       Jobs asked(1, {"get", source, head, nullptr, head.value});
@@ -268,6 +271,7 @@ void DeviceProxy::receive_one(int source, const Head& head, const std::byte* pay
       const std::lock_guard lock(mutex_);
       return pending_.splice(pending_.end(), asked);
     }
+
     case kFetchReply: return bring_fetched(source, head, payload);
     case kCredit: in_flight_[from] -= std::min(in_flight_[from], head.value); return;
     case kQuery:
@@ -277,8 +281,8 @@ void DeviceProxy::receive_one(int source, const Head& head, const std::byte* pay
   }
 }
 
-// The memory that has `count` words where the message says. The caller holds it until the device
-// has written; null: the memory was released, or the words do not lie in it.
+// The memory that has `count` words where the message says. The caller holds it until
+// the device has written; null: the memory was released, or the words do not lie in it.
 std::shared_ptr<const MemoryView> DeviceProxy::find(
     const Head& head, uint64_t count, uint64_t word_bytes) {
   if (count > SIZE_MAX / word_bytes || head.offset % word_bytes != 0) return nullptr;
@@ -296,6 +300,7 @@ void DeviceProxy::bring_signal(int source, const Head& head) {
   if (memory && head.channel < memory->channels) {
     const size_t index = head.channel * ranks() + static_cast<size_t>(source);
     const bool adds = static_cast<SignalOp>(head.call) == SignalOp::add;
+
     uint64_t word = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -349,8 +354,8 @@ void DeviceProxy::drain() {
 
 // ---- messages to other ranks
 
-// Does the first job to which its stream has come, or begins one that others answer. False: there
-// is none.
+// Does the first job to which its stream has come, or
+// begins one that others answer. False: there is none.
 bool DeviceProxy::start_job() {
   {
     const std::lock_guard lock(mutex_);
@@ -393,8 +398,9 @@ void DeviceProxy::send_reply_to_fetch(Job& job) {
   }
 }
 
-// A get waits for the bytes. A barrier waits until each rank has replied to a query sent after all
-// that was sent to it: messages to a rank are taken in their order, so all of that has arrived.
+// A get waits for the bytes. A barrier waits until each rank has
+// replied to a query sent after all that was sent to it: messages
+// to a rank are taken in their order, so all of that has arrived.
 void DeviceProxy::await_answers(Job& job) {
   Head& head = job.head;
   if (head.kind == kFetch) {
@@ -462,8 +468,9 @@ bool DeviceProxy::send(const Job& job, const Head& head, std::span<const std::by
   return multinode::send(*endpoint_, context_, job.rank, head, payload, until, job.call);
 }
 
-// One part is copied from the device while the part before is sent. At most kMostInFlight bytes are
-// under way to a rank; until it has taken some, this thread receives, or both could wait for ever.
+// One part is copied from the device while the part before is sent. At most
+// kMostInFlight bytes are under way to a rank; until it has taken some, this thread
+// receives, or both could wait for ever.
 void DeviceProxy::send_bytes(Job& job, const std::byte* from) {
   uint64_t& in_flight = in_flight_[static_cast<size_t>(job.rank)];
   const auto part_bytes = [&](size_t at) { return std::min<size_t>(kMessage, job.bytes - at); };

@@ -1,15 +1,16 @@
-// Puts, gets, fills, values and signals between GPUs of different machines, in the order of
-// streams: the bytes go through memory of the host and by the message engine, which need not know
-// of devices.
+// Puts, gets, fills, values and signals between GPUs of different
+// machines, in the order of streams: the bytes go through memory of
+// the host and by the message engine, which need not know of devices.
 //
-// A call has its stream store a number in a `go` word, and then wait for that number in a `done`
-// word. A thread of the group sees the go word, sends what the call says, and stores the done word.
-// So whatever the stream does next, here or by a signal elsewhere, comes after the call. The same
-// thread brings arriving messages to the device, in the order in which each rank sent them.
+// A call has its stream store a number in a `go` word, and then wait for that number in
+// a `done` word. A thread of the group sees the go word, sends what the call says, and
+// stores the done word. So whatever the stream does next, here or by a signal
+// elsewhere, comes after the call. The same thread brings arriving messages to the
+// device, in the order in which each rank sent them.
 //
-// The thread never waits for a stream of the caller, nor for anything that another rank's thread
-// might be unable to do at once: a call that needs an answer is put on a list, and the thread goes
-// on.
+// The thread never waits for a stream of the caller, nor for anything
+// that another rank's thread might be unable to do at once: a call
+// that needs an answer is put on a list, and the thread goes on.
 #pragma once
 
 #include <atomic>
@@ -44,27 +45,30 @@ class DeviceProxy final : private engine::Receiver,
   void connect(int rank, const EngineShare& theirs);
   // Starts the thread, when all ranks are connected.
   void begin();
-  // The group goes. Never waits: what is still on streams is done as long as this process lives.
+  // The group goes. Never waits: what is still on
+  // streams is done as long as this process lives.
   void close() noexcept;
   // As Transport::let_go().
   void let_go() noexcept;
 
-  // Throws Error(unsupported) if `rank` cannot be reached, with the reason; `call` names the call.
+  // Throws Error(unsupported) if `rank` cannot be
+  // reached, with the reason; `call` names the call.
   void require_reach(int rank, const char* call) const;
 
-  // Issues a call on `stream`. `at`, on this device, is what is put, or where a get puts its bytes.
+  // Issues a call on `stream`. `at`, on this device,
+  // is what is put, or where a get puts its bytes.
   void issue(const char* call, int rank, const engine::Head& head, const void* at, size_t bytes,
       IntranodeDevice& device, void* stream);
-  // What is issued on `stream` next runs when the calls issued before have arrived. Nothing happens
-  // in a capture, in which no such calls can be issued.
+  // Work issued on `stream` from here on runs when the calls issued before have arrived.
+  // Nothing happens in a capture, in which no such calls can be issued.
   void settle(IntranodeDevice& device, void* stream);
 
   void memory_added(const std::shared_ptr<const MemoryView>& memory) { memories_.add(memory); }
   void memory_removed(const MemoryView& memory) noexcept;
 
  private:
-  // Words of a call, in pinned memory. Numbers of calls only grow, so that a slot can serve another
-  // call as soon as the call before is done.
+  // Words of a call, in pinned memory. Numbers of calls only grow, so that a slot can
+  // serve another call as soon as the call before is done.
   struct Slot {
     std::atomic<uint64_t> go;
     std::atomic<uint64_t> done;
@@ -167,13 +171,14 @@ class DeviceProxy final : private engine::Receiver,
   std::atomic<uint64_t> settled_ = 0;
   Word woken_{0};
 
-  // Guards the fields below, up to signals_. Never held while the message engine or the driver is
-  // called.
+  // Guards the fields below, up to signals_. Never held
+  // while the message engine or the driver is called.
   std::mutex mutex_;
   std::atomic<bool> over_ = false;
   std::vector<uint32_t> free_slots_;
   uint64_t numbers_ = 0;
-  // Jobs to which their streams may not have come; the job at hand; jobs that other ranks answer.
+  // Jobs to which their streams may not have come;
+  // the job at hand; jobs that other ranks answer.
   Jobs pending_;
   Jobs current_;
   Jobs waiting_;

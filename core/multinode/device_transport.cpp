@@ -21,7 +21,7 @@
 
 namespace symm::multinode {
 namespace {
-// What a rank shares behind what its back end shares.
+// The stream engine of a rank, which is shared behind the share of the back end.
 struct StreamEngineShare {
   char name[64] = "";
   engine::StreamEngine::Id id{};

@@ -1,7 +1,7 @@
-// The transport of a group of devices on several machines: the back end's own transport for the
-// ranks of this machine, and between machines NCCL, on the caller's stream. Sums keep the promise of
-// the same bits: operands travel, or sums that are not rounded yet, and a kernel of symm's combines
-// them in rank order.
+// The transport of a group of devices on several machines: the back end's own transport
+// for the ranks of this machine, and between machines NCCL, on the caller's stream.
+// Sums keep the promise of the same bits: operands travel, or sums that are not rounded
+// yet, and a kernel of symm's combines them in rank order.
 #pragma once
 
 #include <cstddef>
@@ -58,13 +58,13 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, void* stream) override;
 
-  // Issues a call of these ranks in the order of the group's collectives, and has the engine watch
-  // that it ends.
+  // Issues a call of these ranks in the order of the group's
+  // collectives, and has the engine watch that it ends.
   void in_order(const char* call, uint64_t timeout_ms, void* stream, std::vector<int32_t> ranks,
       const std::function<void()>& issue);
   void barrier_of_machines(std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream);
-  // Exchanges with each of `ranks` but this one: what `outgoing` returns for its place among them
-  // is sent, and what `incoming` returns is filled; empty: nothing.
+  // Exchanges with each of `ranks` but this one: what `outgoing` returns for its place
+  // among them is sent, and what `incoming` returns is filled; empty: nothing.
   void exchange(uint64_t timeout_ms, void* stream, std::span<const int32_t> ranks,
       const std::function<std::span<const std::byte>(size_t)>& outgoing,
       const std::function<std::span<std::byte>(size_t)>& incoming);
@@ -79,9 +79,9 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   void require_possible(const CollectiveCall& call) const;
   const char* how(const CollectiveCall& call, Algorithm algorithm) const;
 
-  // ---- collectives. A rank's stages are cut into slots: one for what comes from each rank, then
-  // one for a result; or, for each machine, one for the sums that go there and one for those that
-  // come from there.
+  // ---- collectives. A rank's stages are cut into slots: one for what comes from each
+  // rank, then one for a result; or, for each machine, one for the sums that go there
+  // and one for those that come from there.
 
   std::byte* slot(size_t index) const {
     return device_.stages_of(context_.rank).data() + index * slot_bytes_;
@@ -119,8 +119,8 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   std::vector<int32_t> all_ranks_;
   // The ranks of this machine.
   std::vector<int32_t> local_;
-  // The ranks with this one's place on each of the machines (the rail of this rank). If machines
-  // are in line, this rank is number `machine_` of them.
+  // The ranks with this one's place on each of the machines (the rail of this rank). If
+  // machines are in line, this rank is number `machine_` of them.
   std::vector<int32_t> rail_;
   size_t machine_ = 0;
   size_t slot_bytes_ = 0;

@@ -1,5 +1,5 @@
-// A transport whose calls another one carries out: the transport of the ranks of one machine, which
-// a transport of several machines owns and extends.
+// A transport whose calls another one carries out: the transport of the ranks of one
+// machine, which a transport of several machines owns and extends.
 #pragma once
 
 #include <cstddef>

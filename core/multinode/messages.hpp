@@ -16,13 +16,14 @@
 #include "core/engine/message_engine.hpp"
 
 namespace symm::multinode {
-// The kinds of messages, and what they use the fields of Head for. A message without a comment on
-// `memory` and `offset` that writes or reads memory names it by these two.
+// The kinds of messages, and what they use the fields of Head for. A message without a
+// comment on `memory` and `offset` that writes or reads memory names it by these two.
 enum Kind : uint16_t {
   // Parts of a collective: one with a place in a round, and one with a place of its own.
   kRound = 1,
   kStep,
-  // The source has come to a barrier `value` times on `channel`, the last time for the set `call`.
+  // The source has come to a barrier `value` times
+  // on `channel`, the last time for the set `call`.
   kArrival,
   // A signal: `value` by the operation `call`.
   kSignal,
@@ -34,12 +35,13 @@ enum Kind : uint16_t {
   kFetch,
   // The payload is what was fetched. `value`: 1, or 0 if the memory was released.
   kFetchReply,
-  // Asks where the target is, and whether it has come to the barrier `value` of all on `channel`.
-  // Between GPUs a query has a number, `call`, and nothing else.
+  // Asks where the target is, and whether it has come to the barrier `value` of all on
+  // `channel`. Between GPUs a query has a number, `call`, and nothing else.
   kQuery,
-  // The source is in the collective number `call`, which is the signature `value` with `memory`
-  // elements; it waits for rank `offset` - 1; and it has come to the barrier if `channel` is not 0.
-  // Between GPUs a reply has the number of its query, `call`, and nothing else.
+  // The source is in the collective number `call`, which is the
+  // signature `value` with `memory` elements; it waits for rank `offset`
+  // - 1; and it has come to the barrier if `channel` is not 0. Between
+  // GPUs a reply has the number of its query, `call`, and nothing else.
   kQueryReply,
   // Between GPUs only: `call` words are filled with `value`.
   kFill,
@@ -56,8 +58,8 @@ constexpr size_t widening(DType dtype) {
 constexpr size_t kMessage = size_t{1} << 20;
 constexpr size_t kMostAddressBytes = 2048;
 
-// What a rank shares of its message engine, behind what its back end shares. All zero: the process
-// has no engine.
+// The message engine of a rank, which is shared behind the share of the back end. All zero: the
+// process has no engine.
 struct EngineShare {
   char name[64] = "";
   uint32_t address_bytes = 0;
@@ -83,8 +85,8 @@ struct EngineShare {
   }
 };
 
-// Takes a struct off the end of a message. Its first member, `name`, is a text, which is terminated
-// here, because another process wrote it.
+// Takes a struct off the end of a message. Its first member, `name`, is a text, which
+// is terminated here, because another process wrote it.
 template <class Share>
 Share take_last(Message& message) {
   Share share;
@@ -122,8 +124,8 @@ class MemoryViews {
   std::unordered_map<uint64_t, std::weak_ptr<const MemoryView>> views_;
 };
 
-// A transport whose calls on a memory reach ranks of other machines, too. `Local` does the calls on
-// ranks of this machine.
+// A transport whose calls on a memory reach ranks of other machines, too. `Local` does
+// the calls on ranks of this machine.
 template <class Local>
 class WithRemoteRanks : public Local {
  public:
@@ -178,7 +180,8 @@ class WithRemoteRanks : public Local {
   static bool is_mapped(const MemoryView& memory, int rank) {
     return memory.blocks[static_cast<size_t>(rank)] != nullptr;
   }
-  // Sends a message for `memory`, which `head` does not name yet; `call` names the call in errors.
+  // Sends a message for `memory`, which `head` does
+  // not name yet; `call` names the call in errors.
   virtual void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, void* stream) = 0;
 };

@@ -36,8 +36,10 @@ namespace symm::multinode {
 namespace {
 using engine::Head;
 
-constexpr uint64_t kReasonMs = 100;  // that the mesh takes at most to say why a line broke
+// The time that the mesh needs, at most, to say why a line broke.
+constexpr uint64_t kReasonMs = 100;
 
+// One channel more than callers have: that of rounds.
 TransportContext with_rounds(TransportContext context) {
   ++context.channels;
   return context;
@@ -45,12 +47,15 @@ TransportContext with_rounds(TransportContext context) {
 
 Thresholds thresholds_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return values.of(BackendKind::host, key); };
-  return {value("gather"), value("slices"), value("round"), static_cast<int>(value("direct")),
-      static_cast<int>(value("tell"))};
+  return {.gather = value("gather"),
+      .slices = value("slices"),
+      .round = value("round"),
+      .direct = static_cast<int>(value("direct")),
+      .tell = static_cast<int>(value("tell"))};
 }
 }  // namespace
 
-// What a rank waits for: the bytes of a block on another machine.
+// A part of a block on another machine, which a call waits for.
 struct MultinodeTransport::Fetch {
   int rank;
   std::byte* to;
@@ -79,26 +84,26 @@ MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValue
     : WithRemoteRanks(with_rounds(std::move(context)), values, this),
       thresholds_(thresholds_of(values)),
       local_size_(context_.machines.local_size(context_.rank)),
+      in_line_(context_.machines.in_line()),
       taken_(static_cast<size_t>(context_.size)),
       losses_(static_cast<size_t>(context_.size)),
-      told_(static_cast<size_t>(context_.size)),
-      nowhere_(new std::byte[kMessage]),
+      states_(static_cast<size_t>(context_.size)),
+      discarded_(new std::byte[kMessage]),
       endpoint_(engine::open_endpoint(
           context_.group, context_.rank, context_.size, *this, context_.revocation)) {
-  in_line_ = context_.machines.in_line();
   for (int rank = 0; rank < context_.size; ++rank) {
     if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
   }
   if (context_.size > thresholds_.tell) everybody_.clear();
-  mine_ = EngineShare::of_process();
-  engine_ = mine_.name;
+  share_ = EngineShare::of_process();
+  engine_ = share_.name;
 }
 
-// ---- creation
+// ---- creation and end
 
 OutgoingMessage MultinodeTransport::share() const {
   OutgoingMessage share = HostTransport::share();
-  append(share, mine_);
+  append(share, share_);
   return share;
 }
 
@@ -110,6 +115,7 @@ void MultinodeTransport::connect(int peer, Message message, const PeerIdentity& 
             theirs.name)});
   }
   if (maps(peer)) return HostTransport::connect(peer, std::move(message), identity);
+
   const Bytes mine = HostTransport::share().body;
   if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0) {
     throw Error({Status::mismatch, peer, 0,
@@ -125,30 +131,33 @@ void MultinodeTransport::let_go() noexcept {
   }
 }
 
-// ---- to ranks of other machines
+// ---- messages to ranks of other machines
 
 bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank, const Head& head,
-    std::span<const std::byte> payload, LazyDeadline& deadline, const char* what) {
+    std::span<const std::byte> payload, LazyDeadline& deadline, const char* call) {
   const Revocation& revocation = *context.revocation;
-  if (revocation.departed(rank)) return false;  // as into memory that nobody looks at
+  // A rank that has left looks at its memory no more, so nothing is lost.
+  if (revocation.departed(rank)) return false;
   try {
-    return endpoint.send(rank, head, payload, deadline), true;
+    endpoint.send(rank, head, payload, deadline);
+    return true;
   } catch (const Error& error) {
     retry_until([&] { return revocation.revoked() || revocation.departed(rank); },
         Deadline::after_ms(kReasonMs));
     revocation.throw_if_revoked();
     if (revocation.departed(rank)) return false;
     throw Error(context.blame(
-        rank, error.status(), text(what, ": ", context.name_of(rank), ": ", error.what())));
+        rank, error.status(), text(call, ": ", context.name_of(rank), ": ", error.what())));
   }
 }
 
 void MultinodeTransport::send(int rank, const Head& head, std::span<const std::byte> payload,
-    LazyDeadline& deadline, const char* what) {
+    LazyDeadline& deadline, const char* call) {
+  const bool settles_later = head.kind >= kSignal && head.kind <= kPut;
   try {
-    if (multinode::send(*endpoint_, context_, rank, head, payload, deadline, what) &&
-        head.kind >= kSignal && head.kind <= kPut) {
-      told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
+    if (multinode::send(*endpoint_, context_, rank, head, payload, deadline, call) &&
+        settles_later) {
+      states_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
     }
   } catch (const Error& error) {
     context_.revocation->throw_if_revoked();
@@ -156,33 +165,30 @@ void MultinodeTransport::send(int rank, const Head& head, std::span<const std::b
   }
 }
 
-void MultinodeTransport::arrive(
-    int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) {
-  if (maps(peer)) return HostTransport::arrive(peer, channel, count, set, timeout_ms);
-  Head head{
-      .kind = kArrival, .channel = static_cast<uint16_t>(channel), .value = count, .call = set};
-  send(peer, head, {}, timeout_ms, "barrier");
-}
-
-void MultinodeTransport::to_remote(const char* what, const MemoryView& memory, int rank, Head head,
+void MultinodeTransport::to_remote(const char* call, const MemoryView& memory, int rank, Head head,
     std::span<const std::byte> payload, void* stream) {
   require_no_stream(stream);
   head.memory = memory.id;
-  if (head.kind == kFill) {
-    const std::vector<uint32_t> words(
-        std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
-    const auto bytes = std::as_bytes(std::span(words));
-    for (size_t at = 0, all = head.call * sizeof(uint32_t); at < all; at += bytes.size()) {
-      put(memory, rank, head.offset + at, bytes.data(), std::min(bytes.size(), all - at), stream);
-    }
-    return;
-  }
+  if (head.kind == kFill) return fill_remote(memory, rank, head, stream);
+
   do {
     const auto part = payload.first(std::min(payload.size(), kMessage));
-    send(rank, head, part, context_.timeout_ms, what);
+    send(rank, head, part, context_.timeout_ms, call);
     payload = payload.subspan(part.size());
     head.offset += part.size();
   } while (!payload.empty());
+}
+
+void MultinodeTransport::fill_remote(
+    const MemoryView& memory, int rank, const Head& head, void* stream) {
+  const std::vector<uint32_t> words(
+      std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
+  const auto bytes = std::as_bytes(std::span(words));
+  const size_t all = head.call * sizeof(uint32_t);
+  for (size_t at = 0; at < all; at += bytes.size()) {
+    const size_t part = std::min(bytes.size(), all - at);
+    put(memory, rank, head.offset + at, bytes.data(), part, stream);
+  }
 }
 
 void MultinodeTransport::get(
@@ -190,182 +196,236 @@ void MultinodeTransport::get(
   if (maps(rank)) return HostTransport::get(memory, rank, offset, to, bytes, stream);
   require_no_stream(stream);
   for (size_t at = 0; at < bytes; at += kMessage) {
-    Fetch fetch{.rank = rank,
-        .to = static_cast<std::byte*>(to) + at,
-        .bytes = std::min(kMessage, bytes - at)};
-    Head head{.kind = kFetch, .memory = memory.id, .offset = offset + at, .value = fetch.bytes};
-    {
-      const std::lock_guard lock(mutex_);
-      head.call = ++next_fetch_;
-      fetches_[head.call] = &fetch;
-    }
-    const auto forget = [&] {
-      const std::lock_guard lock(mutex_);  // whoever ends it has let go of it
-      fetches_.erase(head.call);
-    };
-    LazyDeadline deadline(context_.timeout_ms);
-    try {
-      send(rank, head, {}, context_.timeout_ms, "get");
-      controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, "get");
-    } catch (...) {
-      endpoint_->cut(rank);
-      forget();
-      throw;
-    }
-    forget();
-    if (!fetch.found) {
-      throw Error(Status::unavailable, format("rank: %d has released the memory", rank));
-    }
+    fetch(memory, rank, offset + at, static_cast<std::byte*>(to) + at,
+        std::min(kMessage, bytes - at));
   }
 }
 
-// ---- from ranks of other machines
-
-std::byte* MultinodeTransport::place(int from, const Head& head) noexcept {
-  if (head.kind == kRound || head.kind == kStep) return place_of(controls_.mine(), from, head);
-  if (head.kind == kFetchReply) {
+void MultinodeTransport::fetch(
+    const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes) {
+  Fetch fetch{.rank = rank, .to = to, .bytes = bytes};
+  Head head{.kind = kFetch, .memory = memory.id, .offset = offset, .value = bytes};
+  {
     const std::lock_guard lock(mutex_);
-    const auto found = fetches_.find(head.call);
-    return found != fetches_.end() && found->second->rank == from &&
-                   found->second->bytes == head.bytes
-               ? found->second->to
-               : nullptr;
+    head.call = ++next_fetch_;
+    fetches_[head.call] = &fetch;
   }
-  bool refused = false;
-  std::shared_ptr<const MemoryView> view =
-      memories_.find(head.memory, head.offset, head.bytes, &refused);
-  if (head.kind != kPut || refused || head.bytes > kMessage) return nullptr;
-  if (!view) return nowhere_.get();
-  std::byte* const to = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
+  // A thread that ends the fetch holds the mutex, so it has let go of the fetch after this.
+  const auto forget = [&] {
+    const std::lock_guard lock(mutex_);
+    fetches_.erase(head.call);
+  };
+
+  LazyDeadline deadline(context_.timeout_ms);
   try {
-    with_reserve([&] { landing_[{from, head.sequence}] = std::move(view); });
+    send(rank, head, {}, context_.timeout_ms, "get");
+    controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, "get");
+  } catch (...) {
+    endpoint_->cut(rank);
+    forget();
+    throw;
+  }
+  forget();
+  if (!fetch.found) {
+    throw Error(Status::unavailable, format("rank: %d has released the memory", rank));
+  }
+}
+
+// ---- messages from ranks of other machines
+
+std::byte* MultinodeTransport::place(int source, const Head& head) noexcept {
+  switch (head.kind) {
+    case kRound:
+    case kStep: return place_of(controls_.mine(), source, head);
+    case kFetchReply: return place_of_fetched(source, head);
+    case kPut: return place_of_put(source, head);
+    default: return nullptr;
+  }
+}
+
+std::byte* MultinodeTransport::place_of_fetched(int source, const Head& head) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = fetches_.find(head.call);
+  if (found == fetches_.end()) return nullptr;
+  const Fetch& fetch = *found->second;
+  return fetch.rank == source && fetch.bytes == head.bytes ? fetch.to : nullptr;
+}
+
+std::byte* MultinodeTransport::place_of_put(int source, const Head& head) noexcept {
+  bool refused = false;
+  std::shared_ptr<const MemoryView> memory =
+      memories_.find(head.memory, head.offset, head.bytes, &refused);
+  if (refused || head.bytes > kMessage) return nullptr;
+  if (!memory) return discarded_.get();
+
+  std::byte* const to = memory->blocks[static_cast<size_t>(context_.rank)] + head.offset;
+  try {
+    with_reserve([&] { landing_[{source, head.sequence}] = std::move(memory); });
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
   return to;
 }
 
-void MultinodeTransport::arrived(int from, const Head& head) noexcept {
-  bool refused = false;
+void MultinodeTransport::arrived(int source, const Head& head) noexcept {
   switch (head.kind) {
     case kRound:
     case kStep:
-      return place_of(controls_.mine(), from, head) == nullptr ? void()
-                                                               : note(controls_.mine(), from, head);
+      if (place_of(controls_.mine(), source, head) == nullptr) return;
+      return note(controls_.mine(), source, head);
     case kArrival:
       if (head.channel >= context_.channels) return;
-      return note_arrival(controls_.mine(), head.channel, from, static_cast<uint32_t>(head.value),
+      return note_arrival(controls_.mine(), head.channel, source, static_cast<uint32_t>(head.value),
           static_cast<uint32_t>(head.call));
-    case kSignal: {
-      const auto view = memories_.find(head.memory, 0, 0, &refused);
-      if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call))) {
-        return;
-      }
-      return note_signal(
-          *view, context_.rank, head.channel, from, static_cast<SignalOp>(head.call), head.value);
-    }
-    case kValue: {
-      const auto view = memories_.find(head.memory, head.offset, head.channel, &refused);
-      if (!view || (head.channel != 4 && head.channel != 8) || head.offset % head.channel != 0) {
-        return;
-      }
-      return note_value(*view, context_.rank, from, head.offset, head.value, head.channel);
-    }
-    case kPut: landing_.erase({from, head.sequence}); return;
-    case kFetch: return answer(from, head);
-    case kFetchReply: {
-      const std::lock_guard lock(mutex_);
-      const auto found = fetches_.find(head.call);
-      if (found == fetches_.end() || found->second->rank != from) return;
-      found->second->found = head.value != 0;
-      return publish(found->second->done, 1, {&found->second->waiter, 1});
-    }
-    case kQuery: return tell(from, head);
-    case kQueryReply: {
-      NotifyState& told = told_[static_cast<size_t>(from)];
-      const std::lock_guard lock(mutex_);
-      told.last = head;
-      return publish(told.times, told.times.load(std::memory_order_relaxed) + 1, {&told.waiter, 1});
-    }
+
+    case kSignal: return signal_arrived(source, head);
+    case kValue: return value_arrived(source, head);
+    case kPut: landing_.erase({source, head.sequence}); return;
+    case kFetch: return reply_to_fetch(source, head);
+    case kFetchReply: return fetched(source, head);
+    case kQuery: return reply_to_query(source, head);
+    case kQueryReply: return query_answered(source, head);
     default: return;
   }
 }
 
-void MultinodeTransport::tell(int to, const Head& question) noexcept {
+void MultinodeTransport::signal_arrived(int source, const Head& head) noexcept {
+  bool refused = false;
+  const auto memory = memories_.find(head.memory, 0, 0, &refused);
+  const auto op = static_cast<SignalOp>(head.call);
+  if (!memory || head.channel >= memory->channels || !is_valid(op)) return;
+  note_signal(*memory, context_.rank, head.channel, source, op, head.value);
+}
+
+void MultinodeTransport::value_arrived(int source, const Head& head) noexcept {
+  bool refused = false;
+  const size_t bytes = head.channel;
+  const auto memory = memories_.find(head.memory, head.offset, bytes, &refused);
+  if (!memory || (bytes != 4 && bytes != 8) || head.offset % bytes != 0) return;
+  note_value(*memory, context_.rank, source, head.offset, head.value, bytes);
+}
+
+void MultinodeTransport::fetched(int source, const Head& head) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = fetches_.find(head.call);
+  if (found == fetches_.end() || found->second->rank != source) return;
+  found->second->found = head.value != 0;
+  publish(found->second->done, 1, {&found->second->waiter, 1});
+}
+
+void MultinodeTransport::query_answered(int source, const Head& head) noexcept {
+  NotifyState& state = states_[static_cast<size_t>(source)];
+  const std::lock_guard lock(mutex_);
+  state.last = head;
+  const uint32_t replies = state.replies.load(std::memory_order_relaxed) + 1;
+  publish(state.replies, replies, {&state.waiter, 1});
+}
+
+void MultinodeTransport::reply_to_fetch(int source, const Head& head) noexcept {
+  bool refused = false;
+  const auto memory = memories_.find(head.memory, head.offset, head.value, &refused);
+  Head reply{.kind = kFetchReply, .call = head.call};
+  if (!memory) return endpoint_->answer(source, reply, {}, nullptr);
+
+  reply.value = 1;
+  const std::byte* const at = memory->blocks[static_cast<size_t>(context_.rank)] + head.offset;
+  endpoint_->answer(source, reply, {at, static_cast<size_t>(head.value)}, memory);
+}
+
+// ---- queries: where a rank of another machine is
+
+void MultinodeTransport::reply_to_query(int source, const Head& question) noexcept {
   const host::Control& mine = controls_.mine();
   const auto count = static_cast<uint32_t>(question.value);
-  Head head;
-  head.kind = kQueryReply;
-  head.channel =
+
+  Head reply;
+  reply.kind = kQueryReply;
+  reply.channel =
       question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
-  head.offset = static_cast<uint64_t>(int64_t{controls_.waits_for(context_.rank)} + 1);
+  reply.offset = static_cast<uint64_t>(int64_t{controls_.waits_for(context_.rank)} + 1);
   {
     const std::lock_guard lock(mutex_);
-    head.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
-    std::tie(head.value, head.memory) = said_by_me(static_cast<uint32_t>(head.call));
+    reply.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
+    std::tie(reply.value, reply.memory) = announced(static_cast<uint32_t>(reply.call));
   }
-  endpoint_->answer(to, head, {}, nullptr);
+  endpoint_->answer(source, reply, {}, nullptr);
 }
 
-// How often it has answered when it has answered this,
-// and all that was sent to it before has arrived.
-uint32_t MultinodeTransport::ask(int rank, int channel, uint32_t count) noexcept {
-  NotifyState& told = told_[static_cast<size_t>(rank)];
-  Head head{.kind = kQuery, .channel = static_cast<uint16_t>(channel), .value = count};
-  const std::lock_guard turn(asking_);
+// Sends a query. Returns how many replies there are when this one is answered; then all
+// that was sent to the rank before has arrived.
+uint32_t MultinodeTransport::query(int rank, int channel, uint32_t count) noexcept {
+  NotifyState& state = states_[static_cast<size_t>(rank)];
+  const Head head{.kind = kQuery, .channel = static_cast<uint16_t>(channel), .value = count};
+  const std::lock_guard turn(querying_);
   endpoint_->dispatch(rank, head, {}, nullptr);
-  return ++told.asked;
+  return ++state.queries;
 }
 
-std::optional<Head> MultinodeTransport::where_is(int rank, int channel, uint32_t count) noexcept {
-  NotifyState& told = told_[static_cast<size_t>(rank)];
-  const uint32_t answer = ask(rank, channel, count);
+// Sends a query and waits for the reply; none if it is late.
+std::optional<Head> MultinodeTransport::ask(int rank, int channel, uint32_t count) noexcept {
+  NotifyState& state = states_[static_cast<size_t>(rank)];
+  const uint32_t replies = query(rank, channel, count);
   const bool in_time =
-      retry_until([&] { return reached(told.times, answer); }, Deadline::after_ms(kReasonMs));
+      retry_until([&] { return reached(state.replies, replies); }, Deadline::after_ms(kReasonMs));
   const std::lock_guard lock(mutex_);
-  return in_time ? std::optional(told.last) : std::nullopt;
+  return in_time ? std::optional(state.last) : std::nullopt;
 }
 
 int MultinodeTransport::blocked_on(int rank) noexcept {
-  const std::optional<Head> told = where_is(rank);
-  return !told || told->offset > static_cast<uint64_t>(context_.size)
-             ? -1
-             : static_cast<int>(told->offset) - 1;
+  const std::optional<Head> reply = ask(rank);
+  const bool valid = reply && reply->offset <= static_cast<uint64_t>(context_.size);
+  return valid ? static_cast<int>(reply->offset) - 1 : -1;
 }
 
-// ---- a barrier of many: those of a machine come to their
-// first, the firsts meet in rounds, and let theirs go
+// ---- barriers. In a barrier of many ranks, those of a machine arrive at its first
+// rank, the first ranks meet in rounds, and each lets the others of its machine go.
 
-constexpr uint32_t kAll = 0;  // no set's hash, or one in 2^32
+// The set of a barrier of all; no other set has this hash, but for one in 2^32.
+constexpr uint32_t kAll = 0;
+
+void MultinodeTransport::arrive(
+    int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) {
+  if (maps(peer)) return HostTransport::arrive(peer, channel, count, set, timeout_ms);
+  const Head head{
+      .kind = kArrival, .channel = static_cast<uint16_t>(channel), .value = count, .call = set};
+  send(peer, head, {}, timeout_ms, "barrier");
+}
 
 void MultinodeTransport::settle_puts(int channel, LazyDeadline& deadline) {
-  std::vector<std::tuple<int, uint32_t, uint32_t>> asked;
+  struct Pending {
+    int rank;
+    uint32_t replies;
+    uint32_t sent;
+  };
+  std::vector<Pending> pending;
   for (int rank = 0; rank < context_.size; ++rank) {
-    NotifyState& told = told_[static_cast<size_t>(rank)];
-    const uint32_t sent = told.sent.load(std::memory_order_acquire);
-    if (told.settled.load(std::memory_order_acquire) != sent) {
-      asked.emplace_back(rank, ask(rank), sent);
+    NotifyState& state = states_[static_cast<size_t>(rank)];
+    const uint32_t sent = state.sent.load(std::memory_order_acquire);
+    if (state.settled.load(std::memory_order_acquire) != sent) {
+      pending.push_back({rank, query(rank), sent});
     }
     if (untaken_set(channel, rank) != 0) fail_sets(channel, rank);
   }
-  for (const auto& [rank, answer, sent] : asked) {
-    NotifyState& told = told_[static_cast<size_t>(rank)];
-    controls_.await(told.times, answer, told.waiter, rank, deadline, "barrier");
-    told.settled.store(sent, std::memory_order_release);
+
+  for (const auto& [rank, replies, sent] : pending) {
+    NotifyState& state = states_[static_cast<size_t>(rank)];
+    controls_.await(state.replies, replies, state.waiter, rank, deadline, "barrier");
+    state.settled.store(sent, std::memory_order_release);
   }
 }
 
 bool MultinodeTransport::has_come(int peer, int channel, uint32_t count) {
   if (maps(peer)) return HostTransport::has_come(peer, channel, count);
-  const std::optional<Head> told = where_is(peer, channel, count);
-  return told && told->channel != 0;
+  const std::optional<Head> reply = ask(peer, channel, count);
+  return reply && reply->channel != 0;
 }
 
 void MultinodeTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
   const int machines = context_.machines.count;
-  const int mine = context_.machines.of[static_cast<size_t>(context_.rank)];
-  const int32_t first = firsts_[static_cast<size_t>(mine)];
+  const int machine = context_.machines.of[static_cast<size_t>(context_.rank)];
+  const int32_t first = firsts_[static_cast<size_t>(machine)];
   if (first != context_.rank) return meet(channel, kAll, {}, {&first, 1}, deadline);
+
   std::vector<int32_t> others;
   for (int rank = first + 1; rank < context_.size; ++rank) {
     if (maps(rank)) others.push_back(rank);
@@ -373,48 +433,42 @@ void MultinodeTransport::await_everybody(int channel, uint32_t count, LazyDeadli
   for (const int rank : others) {
     controls_.await(controls_[rank].barrier(channel, count), count, rank, deadline, "barrier");
   }
+
+  const auto first_of = [&](int one) { return &firsts_[static_cast<size_t>(one % machines)]; };
   for (int way = 1; way < machines; way *= 2) {
-    const auto at = [&](int machine) { return &firsts_[static_cast<size_t>(machine % machines)]; };
-    meet(channel, kAll, {at(mine + way), 1}, {at(mine + machines - way), 1}, deadline);
+    meet(channel, kAll, {first_of(machine + way), 1}, {first_of(machine + machines - way), 1},
+        deadline);
   }
   meet(channel, kAll, others, {}, deadline);
 }
 
-void MultinodeTransport::answer(int from, const Head& head) noexcept {
-  bool refused = false;
-  const auto view = memories_.find(head.memory, head.offset, head.value, &refused);
-  Head reply{.kind = kFetchReply, .call = head.call};
-  if (!view) return endpoint_->answer(from, reply, {}, nullptr);
-  reply.value = 1;
-  const std::byte* const at = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
-  endpoint_->answer(from, reply, {at, static_cast<size_t>(head.value)}, view);
-}
+// ---- ranks that are gone
 
-// ---- who is there
-
-void MultinodeTransport::lost(int peer, const std::string& how) noexcept {
+void MultinodeTransport::lost(int peer, const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
   PeerLoss& loss = losses_[static_cast<size_t>(peer)];
-  with_reserve([&] { loss.how = how; });
+  with_reserve([&] { loss.reason = reason; });
   loss.until = Deadline::after_ms(kReasonMs);
 }
 
-// The mesh tells of a departure, and of a death, by another
-// way than what was sent before; where the engine breaks and
-// the mesh says nothing, whoever waits for the rank says so.
+// The mesh reports departures and deaths, by another way than
+// the messages that were sent before. If the engine breaks and
+// the mesh is silent, a call that waits for the rank reports it.
 bool MultinodeTransport::has_left(int rank) noexcept {
+  // The time for messages of a rank that has left to arrive.
   constexpr uint64_t kOnTheWayMs = 1'000;
   const bool departed = context_.revocation->departed(rank);
   if (maps(rank)) return departed;
+
   Failure failure = context_.blame(rank, Status::peer_failed, "");
   {
     const std::lock_guard lock(mutex_);
     PeerLoss& loss = losses_[static_cast<size_t>(rank)];
     if (departed && !loss.until) loss.until = Deadline::after_ms(kOnTheWayMs);
-    if (departed) return !loss.how.empty() || loss.until->expired();
+    if (departed) return !loss.reason.empty() || loss.until->expired();
     if (!loss.until || !loss.until->expired()) return false;
     failure.message = with_reserve(
-        [&] { return format("%s lost rank %d: %s", engine_.c_str(), rank, loss.how.c_str()); });
+        [&] { return format("%s lost rank %d: %s", engine_.c_str(), rank, loss.reason.c_str()); });
   }
   context_.fail(failure);
   return false;

@@ -1,26 +1,47 @@
 // The transport of a group that spans machines: the host back end's on each of them,
 // and messages of an engine between them.
 //
-// All that a rank waits for lies in memory of its own machine: its pads, and its
-// control segment, of which it uses the words of barriers of pairs and, as landing
-// slots, the scratch. Ranks of its machine write there themselves; for ranks of others
-// the message engine does, on whatever thread of this process makes progress. So a wait is the
-// host's wait, and nobody sees the difference.
+// Whatever a rank waits for lies in memory of its own machine: in its pads,
+// and in its control segment. Of that it uses the words of barriers of
+// pairs, and the scratch as landing slots. Ranks of its own machine write
+// there themselves; for ranks of other machines the message engine writes
+// there, on whatever thread of this process makes progress. So each wait is
+// a wait of the host back end, which need not know where the writer is.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/base/wait.hpp"
+#include "core/engine/message_engine.hpp"
 #include "core/host/transport.hpp"
 #include "core/multinode/messages.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/host/pointers.hpp"
 
 namespace symm::multinode {
 // Throws Error(unavailable) if there is no engine.
 std::unique_ptr<Transport> open(Backend& backend, TransportContext context);
 
-// Where one algorithm gives way to the next: values of the plan table.
+// Where one algorithm gives way to the next: values of the plan table, in bytes or in machines.
 struct Thresholds {
-  size_t gather, slices, round;  // bytes
-  int direct, tell;
+  size_t gather;
+  size_t slices;
+  size_t round;
+  int direct;
+  int tell;
 };
 
 class MultinodeTransport final : private host::RemoteRanks,
@@ -38,67 +59,95 @@ class MultinodeTransport final : private host::RemoteRanks,
       void* stream) override;
 
  private:
-  void to_remote(const char* what, const MemoryView& memory, int rank, engine::Head head,
-      std::span<const std::byte> payload, void* stream) override;
   struct Announcement;
   struct Slot;
-  struct ChainHop;
+  struct PieceExchange;
+  class Chain;
+  class Hierarchical;
+  class Bruck;
   struct Fetch;
+
+  bool maps(int rank) const { return context_.machines.together(rank, context_.rank); }
+  void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
+      std::span<const std::byte> payload, void* stream) override;
+  void fill_remote(const MemoryView& memory, int rank, const engine::Head& head, void* stream);
+  void fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes);
+  void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
+      LazyDeadline& deadline, const char* call);
+  void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
+      uint64_t timeout_ms, const char* call) {
+    LazyDeadline deadline(timeout_ms);
+    send(rank, head, payload, deadline, call);
+  }
+
+  // ---- barriers, as HostTransport asks for them
 
   void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) override;
   bool has_come(int peer, int channel, uint32_t count) override;
   void await_everybody(int channel, uint32_t count, LazyDeadline& deadline) override;
   void settle_puts(int channel, LazyDeadline& deadline) override;
+
+  // ---- the choice of an algorithm
+
   Algorithm plain_collective(const CollectiveCall& call) override;
   PlanReport plan_plain(const CollectiveCall& call) const override;
   size_t wide_bytes() const override;
   std::string why_impossible(const CollectiveCall& call) const override;
-
   Algorithm algorithm_of(const CallSignature& call) const;
   std::string why_no_chain(DType dtype) const;
-  size_t step_area() const;  // of half of the scratch, where what was said ends
-  size_t room() const;       // of a slot
+  std::string why_no_bruck() const;
+  std::string why_not_hierarchical(DType dtype) const;
+
+  // ---- messages of collectives. Half of the scratch has the announcements of all ranks, and
+  // behind them the area of steps, or of the slots of rounds.
+
+  size_t step_area() const;
+  // The bytes of a slot's payload.
+  size_t slot_room() const;
   int rounds_channel() const { return context_.channels; }
   Announcement& announcement_of(const host::Control& owner, uint32_t call, int source) const;
   Slot& slot_of(const host::Control& owner, uint32_t call, uint32_t round, int source) const;
-  // null: refused
+  // Where a message of a collective goes; null: it is refused.
   std::byte* place_of(
       const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void note(const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void enter(const CollectiveCall& call);
-  std::pair<uint64_t, uint64_t> said_by_me(uint32_t call) const;  // signature and count
+  // The packed signature and the count of this rank's call.
+  std::pair<uint64_t, uint64_t> announced(uint32_t call) const;
   void pass(const CollectiveCall& call, int peer, engine::Head head,
       std::span<const std::byte> payload, LazyDeadline* deadline);
   void pass_step(
       const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload);
   void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
+  bool has_entered(int rank, std::optional<uint32_t>& query);
   [[noreturn]] void fail_mismatch(int peer, LazyDeadline& deadline);
-  void run(const CollectiveCall& call, const ChainHop& hop, LazyDeadline& deadline);
-  // All ranks' operands, in their order.
+
+  // ---- algorithms: in rounds (collective.cpp), and the others (allreduce.cpp)
+
+  // Combines all ranks' operands, in the order of ranks.
   void combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to,
       size_t bytes) const;
-  void send_round(
-      const CollectiveCall& call, const ChainHop& hop, size_t index, LazyDeadline& deadline);
+  PieceExchange exchange_of(const CollectiveCall& call, bool slices) const;
   void exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline);
+  void run(const CollectiveCall& call, const PieceExchange& pieces, LazyDeadline& deadline);
+  void send_round(const CollectiveCall& call, const PieceExchange& pieces, size_t index,
+      LazyDeadline& deadline);
+  size_t receive_round(const CollectiveCall& call, const PieceExchange& pieces, size_t index,
+      size_t longest, host::Sources& sources);
+
   size_t chain_depth(int machine) const;
   size_t chain_room(DType dtype) const;
   size_t chain_chunk(const CallSignature& call) const;
   void allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline);
-  std::string why_not_hierarchical(DType dtype) const;
-  size_t hierarchical_chunk(DType dtype, size_t bytes) const;  // of what has so many
+
+  // The bytes of a chunk of an operand, or of a slice, of `bytes` bytes.
+  size_t hierarchical_chunk(DType dtype, size_t bytes) const;
   void allreduce_hierarchical(const CollectiveCall& call, LazyDeadline& deadline);
+
   size_t bruck_block() const;
   void allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline);
 
-  bool maps(int rank) const { return context_.machines.together(rank, context_.rank); }
-  void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
-      LazyDeadline& deadline, const char* what);
-  void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
-      uint64_t timeout_ms, const char* what) {
-    LazyDeadline deadline(timeout_ms);
-    send(rank, head, payload, deadline, what);
-  }
-  void answer(int from, const engine::Head& head) noexcept;
+  // ---- messages of the engine, and what ranks of other machines are asked
 
   bool progress() noexcept override { return endpoint_->progress(); }
   void polls(Polling what) noexcept override { endpoint_->polls(what); }
@@ -108,45 +157,71 @@ class MultinodeTransport final : private host::RemoteRanks,
     memories_.add(memory);
   }
   void memory_removed(const MemoryView& memory) noexcept override { memories_.remove(memory.id); }
-  std::byte* place(int from, const engine::Head& head) noexcept override;
-  void arrived(int from, const engine::Head& head) noexcept override;
-  void lost(int peer, const std::string& how) noexcept override;
-  uint32_t ask(int rank, int channel = 0, uint32_t count = 0) noexcept;
-  std::optional<engine::Head> where_is(int rank, int channel = 0, uint32_t count = 0) noexcept;
-  void tell(int to, const engine::Head& question) noexcept;
+
+  std::byte* place(int source, const engine::Head& head) noexcept override;
+  std::byte* place_of_fetched(int source, const engine::Head& head) noexcept;
+  std::byte* place_of_put(int source, const engine::Head& head) noexcept;
+  void arrived(int source, const engine::Head& head) noexcept override;
+  void signal_arrived(int source, const engine::Head& head) noexcept;
+  void value_arrived(int source, const engine::Head& head) noexcept;
+  void fetched(int source, const engine::Head& head) noexcept;
+  void query_answered(int source, const engine::Head& head) noexcept;
+  void lost(int peer, const std::string& reason) noexcept override;
+  void reply_to_fetch(int source, const engine::Head& head) noexcept;
+  void reply_to_query(int source, const engine::Head& question) noexcept;
+  uint32_t query(int rank, int channel = 0, uint32_t count = 0) noexcept;
+  std::optional<engine::Head> ask(int rank, int channel = 0, uint32_t count = 0) noexcept;
 
   std::string engine_;
-  EngineShare mine_;
+  EngineShare share_;
   const Thresholds thresholds_;
   const int local_size_;
-  std::vector<int32_t> firsts_;  // ranks of the machines
-  bool in_line_;                 // each machine's ranks are consecutive, and equally many
+  // The first rank of each machine.
+  std::vector<int32_t> firsts_;
+  // Whether each machine's ranks are consecutive, and equally many.
+  bool in_line_;
+
   uint32_t calls_ = 0;
-  uint32_t round_ = 0;           // of all calls
-  uint32_t exchange_ = 0;        // in rounds of bruck
-  std::vector<uint32_t> taken_;  // messages of collectives, by source
-  std::mutex asking_;
-  std::mutex mutex_;  // never held while the message engine is called
+  // Rounds of all calls, and exchanges of all calls by bruck.
+  uint32_t round_ = 0;
+  uint32_t exchange_ = 0;
+  // Messages of collectives that this rank has awaited, by source.
+  std::vector<uint32_t> taken_;
+
+  // Keeps queries to a rank in the order of their numbers.
+  std::mutex querying_;
+  // Guards the fields below, except those that are atomic.
+  // Never held while the message engine is called.
+  std::mutex mutex_;
   MemoryViews memories_;
   std::unordered_map<uint64_t, Fetch*> fetches_;
   uint64_t next_fetch_ = 0;
   struct PeerLoss {
-    std::string how;
-    std::optional<Deadline> until;  // when the mesh has had its time to say why
+    std::string reason;
+    // When the mesh has had its time to say why.
+    std::optional<Deadline> until;
   };
-  std::vector<PeerLoss> losses_;  // by rank
+  // By rank.
+  std::vector<PeerLoss> losses_;
   struct NotifyState {
-    Word times{0};
+    // The replies to queries, and the queries sent.
+    Word replies{0};
     Waiter waiter{0};
-    uint32_t asked = 0;
-    engine::Head last;  // with the mutex
-    // what barriers of all are to come after, and so much of it has arrived
-    std::atomic<uint32_t> sent, settled{};
+    uint32_t queries = 0;
+    // The last reply.
+    engine::Head last;
+    // The messages that barriers of all come after, and those that are known to have arrived.
+    std::atomic<uint32_t> sent{};
+    std::atomic<uint32_t> settled{};
   };
-  std::vector<NotifyState> told_;  // by rank
-  // under way into a block; the message engine's
+  // By rank.
+  std::vector<NotifyState> states_;
+  // The memories into which messages are arriving, by source
+  // and sequence number; only in calls of the message engine.
   std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;
-  std::unique_ptr<std::byte[]> nowhere_;        // where messages for memory that was released go
-  std::unique_ptr<engine::Endpoint> endpoint_;  // first to go
+  // Where messages go whose memory was released.
+  std::unique_ptr<std::byte[]> discarded_;
+  // The first to go, because it calls this object.
+  std::unique_ptr<engine::Endpoint> endpoint_;
 };
 }  // namespace symm::multinode
