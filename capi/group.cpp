@@ -17,6 +17,7 @@
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/group/checks.hpp"
 #include "symm/symm.h"
 
 using namespace symm;

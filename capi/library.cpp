@@ -9,7 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
-#include "core/group/collective.hpp"
+#include "core/group/checks.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"

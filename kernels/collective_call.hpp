@@ -57,18 +57,27 @@ struct CallSignature {
 
 struct CollectiveCall : CallSignature {
   CollectiveCall() = default;
-  // Sets each field once. Of a struct of this size gcc would clear all first, by an
-  // instruction that takes as long as a call's checks.
-  CollectiveCall(const void* from, void* to, uint64_t timeout, void* on) noexcept
-      : send(from), recv(to), timeout_ms(timeout), stream(on) {}
+  // As the caller has it: the data type and the operator may be values that are not known here.
+  // Each field is set once. Of a struct of this size gcc would clear all first, by an instruction
+  // that takes as long as the checks of a call.
+  CollectiveCall(Collective which, const void* from, void* to, size_t elements, int32_t type,
+      void* on, int32_t by = 0, int32_t at_root = 0) noexcept
+      : CallSignature{.collective = which,
+            .dtype = static_cast<DType>(type),
+            .op = static_cast<Op>(by),
+            .root = at_root,
+            .count = elements},
+        send(from),
+        recv(to),
+        stream(on) {}
 
   const void* send = nullptr;
   void* recv = nullptr;
   const void* scale_pointer = nullptr;  // an f32
   uint64_t timeout_ms = 0;              // already resolved: never 0
   void* stream = nullptr;
-  const Pieces* pieces = nullptr;  // of a collective in pieces
-  const RmsNorm* norm = nullptr;   // of an all-reduce with RMSNorm; its plan needs none
+  Pieces* pieces = nullptr;       // of a collective in pieces
+  const RmsNorm* norm = nullptr;  // of an all-reduce with RMSNorm; its plan needs none
 
   // As symm_group_stats_t counts them.
   size_t bytes() const noexcept { return pieces == nullptr ? unit() : bytes_of_pieces(); }

@@ -1,10 +1,12 @@
-// The operands of a collective in pieces, as one rank has them: what it sends to each
-// rank, and what it expects from each.
+// The operands of a collective in pieces, as one rank has them: what it sends to each rank, and
+// what it expects from each.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/text.hpp"
@@ -15,37 +17,64 @@ struct Piece {
   size_t bytes = 0;
 };
 
-// Where the device reads elements by rank when the call runs; displacements may be null.
+// Elements that the operands have room for.
+struct Capacities {
+  size_t send;
+  size_t recv;
+};
+
+// What the caller says of the pieces, in elements and by rank, as symm.h has it. Each collective
+// takes some of these numbers and ignores the others.
+struct PieceCounts {
+  const size_t* send_counts = nullptr;
+  const size_t* send_displacements = nullptr;
+  const size_t* recv_counts = nullptr;
+  const size_t* recv_displacements = nullptr;
+  size_t rows = 0;
+  size_t row_count = 0;
+  size_t recv_stride = 0;
+  // If they are given, the counts are read when the call runs, from memory of the device.
+  std::optional<Capacities> capacities = {};
+};
+
+// The numbers by rank that the device reads when the call runs; displacements may be null.
 struct DeviceCounts {
   const uint64_t* counts = nullptr;
   const uint64_t* displacements = nullptr;
 };
 
-// A piece of recv lies in rows of so many bytes, so far apart; 0: in one.
+// A piece of recv lies in rows of `row_bytes` bytes, one every `row_stride`; 0: in one stretch.
 struct Rows {
   size_t row_bytes = 0;
   size_t row_stride = 0;
 };
-// Of `bytes` bytes of a piece, from `at` on: move(where in recv the row's part begins,
-// how much was moved before, its bytes).
+
+// Moves `bytes` bytes of a piece, from `at` on, row by row: move(where in recv the row's part
+// begins, how much was moved before, the part's bytes).
 template <class Move>
 void in_rows(const Rows& rows, size_t at, size_t bytes, const Move& move) {
   if (rows.row_bytes == 0) return move(at, 0, bytes);
-  for (size_t done = 0, part = 0; done < bytes; done += part, at += part) {
+
+  size_t part = 0;
+  for (size_t done = 0; done < bytes; done += part) {
     part = std::min(bytes - done, rows.row_bytes - at % rows.row_bytes);
     move(at / rows.row_bytes * rows.row_stride + at % rows.row_bytes, done, part);
+    at += part;
   }
 }
 
+// The caller gives the counts; check_call() finds them possible and lays the pieces out.
 struct Pieces : Rows {
-  std::vector<Piece> send, recv;          // by the rank that they go to, and come from
-  DeviceCounts device_send, device_recv;  // instead, if there are counts
-  // Where the last of them ends, at most.
-  size_t send_bytes = 0;
+  PieceCounts counts;
+  std::vector<Piece> send;   // by the rank that each goes to
+  std::vector<Piece> recv;   // by the rank that each comes from
+  DeviceCounts device_send;  // in place of the pieces, if there are capacities
+  DeviceCounts device_recv;
+  size_t send_bytes = 0;  // where the last piece of the operand ends, at most
   size_t recv_bytes = 0;
 };
 
-// What is wrong with a block that reaches out of its operand, "send" or "recv"; in elements.
+// The text of a refusal: a block reaches out of its operand, "send" or "recv". In elements.
 inline std::string beyond_capacity(
     const char* operand, size_t rank, uint64_t count, uint64_t at, uint64_t capacity) {
   return text(operand, "_counts[", rank, "]: ", count, " elements from element ", at,

@@ -38,6 +38,7 @@
 #include "core/base/wait.hpp"
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/group/agreement.hpp"
+#include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/stragglers.hpp"
@@ -490,31 +491,6 @@ int Group::failure_fd() {
   return fd->get();
 }
 
-int require_channels(int channels, const char* argument) {
-  if (channels < 0) {
-    throw Error(Status::invalid_argument, format("%s: %d is negative", argument, channels));
-  }
-  if (channels > kMostChannels) {
-    throw Error(Status::unsupported,
-        format("%s: %d, and there are at most %d", argument, channels, kMostChannels));
-  }
-  return channels;
-}
-
-void require_waiting(uint64_t timeout_ms, const char* argument) {
-  if (timeout_ms != Deadline::kNow) return;
-  throw Error(Status::invalid_argument,
-      format("%s: SYMM_TIMEOUT_NOW, but the other ranks must act for this call", argument));
-}
-
-uint64_t Group::timeout_or_look(uint64_t timeout_ms) const {
-  if (timeout_ms == Deadline::kNow && backend_->kind() != BackendKind::host) {
-    throw Error(Status::invalid_argument,
-        "options.timeout_ms: SYMM_TIMEOUT_NOW, but the call waits on a stream");
-  }
-  return timeout_or_default(timeout_ms);
-}
-
 void Group::keep(std::list<std::shared_ptr<Memory>> one) noexcept {
   const std::lock_guard lock(kept_mutex_);
   if (std::find(kept_.begin(), kept_.end(), one.front()) == kept_.end()) {
@@ -536,47 +512,6 @@ void Group::forget_memories() noexcept {
   std::list<std::shared_ptr<Memory>> gone;
   const std::lock_guard lock(kept_mutex_);
   gone.swap(kept_);
-}
-
-void Group::require_usable() const {
-  transport_->device().check_device_errors();
-  revocation_->throw_if_revoked();
-  if (finalized_.load(std::memory_order_relaxed)) {
-    throw Error(Status::invalid_handle, "group: it was finalized");
-  }
-}
-
-void Group::require_rank(const char* argument, int rank) const {
-  if (rank < 0 || rank >= size_) {
-    throw Error(
-        Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
-  }
-}
-
-void Group::require_ranks(std::span<const int32_t> ranks) const {
-  if (ranks.size() > static_cast<size_t>(size_)) {  // before any is read
-    throw Error(
-        Status::invalid_argument, format("ranks: %zu, and the group has %d", ranks.size(), size_));
-  }
-  // No set of those seen is made: who fails here for want
-  // of memory would leave the others to their deadline.
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    require_rank("ranks", ranks[i]);
-    const auto before = ranks.first(i);
-    if (std::find(before.begin(), before.end(), ranks[i]) != before.end()) {
-      throw Error(Status::invalid_argument, format("ranks: %d is named twice", ranks[i]));
-    }
-  }
-  if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) {
-    throw Error(Status::invalid_argument, format("ranks: this rank, %d, is not among them", rank_));
-  }
-}
-
-void Group::require_channel(int channel, int channels) {
-  if (channel < 0 || channel >= channels) {
-    throw Error(
-        Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, channels - 1));
-  }
 }
 
 Failure Group::blamed(Failure failure) const {

@@ -36,12 +36,6 @@ struct PeerFacts {
   uint64_t revoked[16] = {};  // groups, by Stragglers::name_revoked()
 };
 
-// Throws if there are not so many channels; returns them.
-int require_channels(int channels, const char* argument);
-
-// Throws if a call that needs the other ranks to act is asked to look once.
-void require_waiting(uint64_t timeout_ms, const char* argument);
-
 class Group : public std::enable_shared_from_this<Group> {
  public:
   static std::shared_ptr<Group> create(const GroupConfig& config);

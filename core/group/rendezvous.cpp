@@ -18,6 +18,7 @@
 #include "core/base/hash.hpp"
 #include "core/base/page.hpp"
 #include "core/base/wait.hpp"
+#include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"

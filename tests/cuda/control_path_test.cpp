@@ -21,6 +21,7 @@
 #include "core/group/memory.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/pieces.hpp"
 #include "kernels/types.hpp"
 #include "tests/cuda/group.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
@@ -98,8 +99,11 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
       CollectiveCall call = call_of(collective, recv, count, DType::bf16);
       call.send = send;
       call.timeout_ms = 1000;
-      EXPECT_NE(plan_collective(*group, call, counts).reason, "");
-      run_collective(*group, call, counts);
+      Pieces pieces;
+      pieces.counts = counts;
+      call.pieces = &pieces;
+      EXPECT_NE(plan_collective(*group, call).reason, "");
+      run_collective(*group, call);
       const auto launches = fake_cuda::launches();
       EXPECT_EQ(launches.size(), 1U);
       return std::pair(launches.at(0).kernel, launches.at(0).memory != 0);
@@ -120,7 +124,8 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
         << "in place";
     EXPECT_EQ(run(Collective::gather, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
-    EXPECT_EQ(run(Collective::allgather_rows, own, block, {.rows = 3, .recv_stride = 9}, 7), moved);
+    const PieceCounts rows{.rows = 3, .row_count = 7, .recv_stride = 9};
+    EXPECT_EQ(run(Collective::allgather_rows, own, block, rows, 3 * 7), moved);
     EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}),
         Seen("symm_pieces_reduce_bf16", false));
     const auto& counted = group->transport().stats().shown.collectives;
@@ -130,8 +135,11 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
         3 * four * size_of(DType::bf16));
 
     CollectiveCall wrong = call_of(Collective::alltoallv, block, 0, DType::bf16);
+    Pieces pieces;
+    pieces.counts = on_device;
+    wrong.pieces = &pieces;
     const auto why = [&] {
-      return support::failure_of([&] { run_collective(*group, wrong, on_device); }).message;
+      return support::failure_of([&] { run_collective(*group, wrong); }).message;
     };
     EXPECT_NE(why().find("recv: overlaps send"), std::string::npos) << why();
     wrong.recv = own;

@@ -312,8 +312,10 @@ void World::run(std::span<const Case> cases) const {
       const Operands& o = *operands[i];
       host::PlanInput input = input_of(c, size);
       input.scratch_bytes = scratch_bytes;
-      CollectiveCall call(o.send(rank), o.recv(rank), 0, nullptr);
+      CollectiveCall call;
       static_cast<CallSignature&>(call) = input;
+      call.send = o.send(rank);
+      call.recv = o.recv(rank);
       host::Plan plan = host::plan(input);
 
       sync.begin();

@@ -25,6 +25,7 @@
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/pieces.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"
 #include "tests/cuda/group.hpp"
@@ -137,7 +138,10 @@ Bytes expected_of(const Case& c, size_t me, size_t n) {
 
 void finish(Group& group, CollectiveCall call, const PieceCounts& counts = {}) {
   call.timeout_ms = 20'000;
-  run_collective(group, call, counts);
+  Pieces pieces;
+  pieces.counts = counts;
+  if (traits(call.collective).in_pieces) call.pieces = &pieces;
+  run_collective(group, call);
   group.synchronize(nullptr, 20'000);
 }
 
@@ -192,8 +196,10 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   } else if (kind == PiecesKind::scatter) {
     call.count = lists[2][drawn.root];
   } else if (kind == PiecesKind::rows) {
-    call.count = drawn.row / drawn.element;
-    counts = {.rows = drawn.rows, .recv_stride = drawn.stride / drawn.element};
+    const size_t row_count = drawn.row / drawn.element;
+    call.count = drawn.rows * row_count;
+    counts = {
+        .rows = drawn.rows, .row_count = row_count, .recv_stride = drawn.stride / drawn.element};
   } else {
     if (kind != PiecesKind::allgatherv) {
       counts.send_counts = lists[0].data(), counts.send_displacements = lists[1].data();

@@ -1,0 +1,567 @@
+#include "core/group/checks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/group/group.hpp"
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/types.hpp"
+
+namespace symm {
+namespace {
+[[noreturn]] void refuse(std::string_view argument, std::string_view why) {
+  std::string message(argument);
+  message.append(": ").append(why);
+  throw Error(Status::invalid_argument, std::move(message));
+}
+}  // namespace
+
+// ---- the arguments that many calls have
+
+int require_channels(int channels, const char* argument) {
+  if (channels < 0) refuse(argument, format("%d is negative", channels));
+  if (channels > kMostChannels) {
+    throw Error(Status::unsupported,
+        format("%s: %d, and there are at most %d", argument, channels, kMostChannels));
+  }
+  return channels;
+}
+
+void require_waiting(uint64_t timeout_ms, const char* argument) {
+  if (timeout_ms == Deadline::kNow) {
+    refuse(argument, "SYMM_TIMEOUT_NOW, but the other ranks must act for this call");
+  }
+}
+
+uint64_t Group::timeout_or_look(uint64_t timeout_ms) const {
+  if (timeout_ms == Deadline::kNow && backend_->kind() != BackendKind::host) {
+    refuse("options.timeout_ms", "SYMM_TIMEOUT_NOW, but the call waits on a stream");
+  }
+  return timeout_or_default(timeout_ms);
+}
+
+void Group::require_usable() const {
+  transport_->device().check_device_errors();
+  revocation_->throw_if_revoked();
+  if (finalized_.load(std::memory_order_relaxed)) {
+    throw Error(Status::invalid_handle, "group: it was finalized");
+  }
+}
+
+void Group::require_rank(const char* argument, int rank) const {
+  if (rank < 0 || rank >= size_) {
+    refuse(argument, format("%d is not in 0 .. %d", rank, size_ - 1));
+  }
+}
+
+void Group::require_ranks(std::span<const int32_t> ranks) const {
+  // The length is looked at before any rank is read.
+  if (ranks.size() > static_cast<size_t>(size_)) {
+    refuse("ranks", format("%zu, and the group has %d", ranks.size(), size_));
+  }
+  // Each rank is sought among those before it. A set would want memory, and a rank that fails here
+  // for want of it would leave the others to their deadline.
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    require_rank("ranks", ranks[i]);
+    const auto before = ranks.first(i);
+    if (std::find(before.begin(), before.end(), ranks[i]) != before.end()) {
+      refuse("ranks", format("%d is named twice", ranks[i]));
+    }
+  }
+  if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) {
+    refuse("ranks", format("this rank, %d, is not among them", rank_));
+  }
+}
+
+void Group::require_channel(int channel, int channels) {
+  if (channel < 0 || channel >= channels) {
+    refuse("channel", format("%d is not in 0 .. %d", channel, channels - 1));
+  }
+}
+
+Error unknown_dtype(int value) {
+  return {(value & 0xFF) == 0 || value < 0 ? Status::invalid_argument : Status::unsupported,
+      format("dtype: 0x%x is not known to this library", static_cast<unsigned>(value))};
+}
+
+// ---- a call of a collective: refusals that name what the call has
+
+namespace {
+// In `pattern`, $collective, $dtype, $result_dtype and $weight_dtype stand for those of the call.
+[[noreturn]] void refuse(
+    const CollectiveCall& call, const char* argument, std::string_view pattern) {
+  std::string why(pattern);
+  const auto say = [&](std::string_view word, const char* name) {
+    const size_t at = why.find(word);
+    if (at != std::string::npos) why.replace(at, word.size(), name);
+  };
+
+  say("$collective", name_of(call.collective));
+  say("$dtype", name_of(call.dtype));
+  say("$result_dtype", name_of(call.scaling.result));
+  if (call.norm != nullptr) say("$weight_dtype", name_of(call.norm->weight_dtype));
+  refuse(argument, why);
+}
+
+[[noreturn]] void refuse_unknown(const char* argument, int value) {
+  throw not_known(argument, value);
+}
+
+[[noreturn]] void refuse_count(std::string_view argument, size_t count) {
+  refuse(argument, format("%zu elements are more than memory holds", count));
+}
+
+// ---- a call of a collective: operands
+
+struct Operand {
+  const char* name;
+  const std::byte* begin;
+  size_t bytes;
+};
+
+Operand operand_of(const char* name, const void* begin, size_t bytes) {
+  return {name, static_cast<const std::byte*>(begin), bytes};
+}
+
+bool overlap(const Operand& a, const Operand& b) {
+  const auto begin_a = reinterpret_cast<uintptr_t>(a.begin);
+  const auto begin_b = reinterpret_cast<uintptr_t>(b.begin);
+  return a.bytes != 0 && b.bytes != 0 && begin_a < begin_b + b.bytes && begin_b < begin_a + a.bytes;
+}
+
+// This function and the next are inlined: a small collective notices if operands are passed in
+// memory.
+[[gnu::always_inline]] inline void require_operand(const Operand& operand) {
+  if (operand.bytes == 0) return;
+  if (operand.begin == nullptr) refuse(operand.name, "is NULL");
+  if (operand.bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(operand.begin)) {
+    refuse(operand.name, format("%zu bytes reach beyond the address space", operand.bytes));
+  }
+}
+
+[[gnu::always_inline]] inline void require_apart(
+    const Operand& send, const Operand& recv, bool in_place, const CollectiveCall& call) {
+  require_operand(send);
+  require_operand(recv);
+  if (overlap(send, recv) && !in_place) {
+    refuse(call, "recv", "overlaps send without being the in-place form of $collective");
+  }
+}
+
+// ---- a call of a collective: blocks of one size
+
+void check_blocks(const Group& group, const CollectiveCall& call, const CollectiveRow& row) {
+  const CollectiveTraits& traits = row.traits;
+  const bool widens = call.scaling && call.scaling.result != call.dtype;
+  const size_t element = size_of(call.dtype);
+  const size_t result_element = widens ? size_of(call.scaling.result) : element;
+
+  size_t result_unit = 0;
+  size_t all_results = 0;
+  if (__builtin_mul_overflow(call.count, result_element, &result_unit) ||
+      __builtin_mul_overflow(result_unit, static_cast<size_t>(group.size()), &all_results)) {
+    refuse_count(row.count, call.count);
+  }
+  const size_t unit = widens ? call.count * element : result_unit;
+  const size_t send_bytes = traits.send_per_rank ? unit * static_cast<size_t>(group.size()) : unit;
+  const size_t recv_bytes = traits.recv_per_rank ? all_results : result_unit;
+
+  const auto own_block = [&](const void* operand, bool per_rank) {
+    return reinterpret_cast<uintptr_t>(operand) +
+           (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
+  };
+  const bool in_place = !widens && own_block(call.send, traits.send_per_rank) ==
+                                       own_block(call.recv, traits.recv_per_rank);
+  const bool am_root = group.rank() == call.root;
+  require_apart(operand_of("send", call.send, traits.from_root && !am_root ? 0 : send_bytes),
+      operand_of("recv", call.recv, traits.to_root && !am_root ? 0 : recv_bytes), in_place, call);
+}
+
+// ---- a call of a collective: pieces
+
+std::string of_rank(const std::string& name, size_t rank) {
+  return name + "[" + std::to_string(rank) + "]";
+}
+
+// Pieces of `counts` elements; without displacements they lie one behind the other. Returns where
+// the last of them ends.
+size_t lay_counted(std::vector<Piece>& pieces, const std::string& operand, const size_t* counts,
+    const size_t* displacements, size_t element) {
+  if (counts == nullptr) refuse(operand + "_counts", "is NULL");
+
+  size_t end = 0;
+  size_t next = 0;
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+    Piece& piece = pieces[rank];
+    piece.at = next;
+    if (__builtin_mul_overflow(counts[rank], element, &piece.bytes)) {
+      refuse_count(of_rank(operand + "_counts", rank), counts[rank]);
+    }
+    if (piece.bytes == 0) continue;
+
+    if (displacements != nullptr &&
+        __builtin_mul_overflow(displacements[rank], element, &piece.at)) {
+      refuse_count(of_rank(operand + "_displacements", rank), displacements[rank]);
+    }
+    if (__builtin_add_overflow(piece.at, piece.bytes, &next)) {
+      refuse_count(of_rank(operand + "_counts", rank), counts[rank]);
+    }
+    end = std::max(end, next);
+  }
+  return end;
+}
+
+// Pieces of one length, one every `step` bytes. Returns where the last of them ends.
+size_t lay_equal(std::vector<Piece>& pieces, size_t bytes, size_t step) {
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+    pieces[rank] = {rank * step, bytes};
+  }
+  return bytes == 0 ? 0 : (pieces.size() - 1) * step + bytes;
+}
+
+void require_distinct(const std::vector<Piece>& pieces, const char* displacements) {
+  std::vector<size_t> order;
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+    if (pieces[rank].bytes != 0) order.push_back(rank);
+  }
+  std::sort(
+      order.begin(), order.end(), [&](size_t a, size_t b) { return pieces[a].at < pieces[b].at; });
+
+  for (size_t i = 1; i < order.size(); ++i) {
+    const Piece& before = pieces[order[i - 1]];
+    if (before.at + before.bytes > pieces[order[i]].at) {
+      refuse(of_rank(displacements, order[i]),
+          format("the block of rank %zu overlaps that of rank %zu", order[i], order[i - 1]));
+    }
+  }
+}
+
+void require_within(
+    const char* operand, const std::vector<Piece>& pieces, size_t capacity, size_t element) {
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+    const size_t at = pieces[rank].at / element;
+    const size_t count = pieces[rank].bytes / element;
+    if (count != 0 && at + count > capacity) {
+      throw Error(Status::invalid_argument, beyond_capacity(operand, rank, count, at, capacity));
+    }
+  }
+}
+
+// Where only one operand has counts, the pieces of the other are all as long as this rank's own
+// piece of the counted one.
+void lay_pieces_of_counts(Pieces& pieces, const CollectiveRow& row, size_t rank, size_t element) {
+  const PieceCounts& counts = pieces.counts;
+  if (row.has_send_counts) {
+    pieces.send_bytes =
+        lay_counted(pieces.send, "send", counts.send_counts, counts.send_displacements, element);
+  }
+  if (row.has_recv_counts) {
+    pieces.recv_bytes =
+        lay_counted(pieces.recv, "recv", counts.recv_counts, counts.recv_displacements, element);
+  }
+  if (!row.has_send_counts) pieces.send_bytes = lay_equal(pieces.send, pieces.recv[rank].bytes, 0);
+  if (!row.has_recv_counts) pieces.recv_bytes = lay_equal(pieces.recv, pieces.send[rank].bytes, 0);
+
+  if (counts.capacities) {
+    require_within("send", pieces.send, counts.capacities->send, element);
+    require_within("recv", pieces.recv, counts.capacities->recv, element);
+  }
+}
+
+// The root has a block of `unit` bytes for each rank, or from each.
+void lay_pieces_of_root(
+    Pieces& pieces, const CollectiveTraits& traits, size_t rank, size_t root, size_t unit) {
+  if (traits.to_root) {
+    pieces.send[root] = {0, unit};
+    pieces.send_bytes = unit;
+    if (rank == root) pieces.recv_bytes = lay_equal(pieces.recv, unit, unit);
+  } else {
+    pieces.recv[root] = {0, unit};
+    pieces.recv_bytes = unit;
+    if (rank == root) pieces.send_bytes = lay_equal(pieces.send, unit, unit);
+  }
+}
+
+// Each rank's piece is a row of `unit` bytes in each of recv's rows, which have `all_rows` bytes.
+void lay_pieces_of_rows(Pieces& pieces, size_t element, size_t unit, size_t all_rows) {
+  const PieceCounts& counts = pieces.counts;
+  const size_t elements = counts.row_count * pieces.recv.size();
+  size_t piece = 0;
+  size_t stride = 0;
+  size_t last_row = 0;
+  if (__builtin_mul_overflow(unit, counts.rows, &piece)) refuse_count("rows", counts.rows);
+  if (counts.rows > 1 && counts.recv_stride < elements) {
+    refuse("recv_stride", format("%zu is less than the %zu elements of all ranks' rows",
+                              counts.recv_stride, elements));
+  }
+  if (counts.rows > 1 && (__builtin_mul_overflow(counts.recv_stride, element, &stride) ||
+                             __builtin_mul_overflow(stride, counts.rows - 1, &last_row) ||
+                             last_row > SIZE_MAX - all_rows)) {
+    refuse_count("recv_stride", counts.recv_stride);
+  }
+
+  pieces.send_bytes = lay_equal(pieces.send, piece, 0);
+  lay_equal(pieces.recv, piece, unit);
+  pieces.recv_bytes = piece == 0 ? 0 : last_row + all_rows;
+  if (stride != 0 && unit != 0) {
+    pieces.row_bytes = unit;
+    pieces.row_stride = stride;
+  }
+}
+
+bool is_in_place(const CollectiveCall& call, const CollectiveRow& row, size_t rank) {
+  const Pieces& pieces = *call.pieces;
+  if (row.in_place == InPlace::same_pieces) {
+    const auto is_same = [](const Piece& a, const Piece& b) {
+      return a.bytes == b.bytes && (a.bytes == 0 || a.at == b.at);
+    };
+    return !pieces.counts.capacities && call.send == call.recv &&
+           std::equal(pieces.send.begin(), pieces.send.end(), pieces.recv.begin(),
+               pieces.recv.end(), is_same);
+  }
+  const auto block = [](const void* operand, const Piece& piece) {
+    return reinterpret_cast<uintptr_t>(operand) + piece.at;
+  };
+  return pieces.row_bytes == 0 &&
+         block(call.send, pieces.send[rank]) == block(call.recv, pieces.recv[rank]);
+}
+
+void check_pieces(const Group& group, const CollectiveCall& call, const CollectiveRow& row) {
+  const auto size = static_cast<size_t>(group.size());
+  const auto rank = static_cast<size_t>(group.rank());
+  const size_t element = size_of(call.dtype);
+  Pieces& pieces = *call.pieces;
+  const PieceCounts& counts = pieces.counts;
+  pieces.send.assign(size, {});
+  pieces.recv.assign(size, {});
+
+  const bool in_rows = call.collective == Collective::allgather_rows;
+  const size_t count = in_rows ? counts.row_count : call.count;
+  size_t unit = 0;
+  size_t all = 0;
+  if (__builtin_mul_overflow(count, element, &unit) || __builtin_mul_overflow(unit, size, &all)) {
+    refuse_count(row.count, count);
+  }
+  if (row.has_send_counts || row.has_recv_counts) {
+    lay_pieces_of_counts(pieces, row, rank, element);
+  } else if (row.traits.has_root()) {
+    lay_pieces_of_root(pieces, row.traits, rank, static_cast<size_t>(call.root), unit);
+  } else {
+    lay_pieces_of_rows(pieces, element, unit, all);
+  }
+  if (counts.recv_displacements != nullptr) require_distinct(pieces.recv, "recv_displacements");
+
+  const bool in_place = is_in_place(call, row, rank);
+  const Operand send = operand_of("send", call.send, pieces.send_bytes);
+  const Operand recv = operand_of("recv", call.recv, pieces.recv_bytes);
+  require_apart(send, recv, in_place, call);
+  if (in_place && overlap(send, recv) && counts.send_displacements != nullptr) {
+    require_distinct(pieces.send, "send_displacements");
+  }
+}
+
+// The counts are in memory of the device, so the pieces are laid out when the call runs. Until then
+// each operand is as long as its capacity.
+void check_pieces_on_device(const CollectiveCall& call) {
+  Pieces& pieces = *call.pieces;
+  const PieceCounts& counts = pieces.counts;
+  const auto bytes_of = [&](const std::string& name, const size_t* numbers, size_t capacity) {
+    if (numbers == nullptr) refuse(name + "_counts", "is NULL");
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(capacity, size_of(call.dtype), &bytes)) {
+      refuse_count(name + "_capacity", capacity);
+    }
+    return bytes;
+  };
+
+  pieces.device_send = {counts.send_counts, counts.send_displacements};
+  pieces.device_recv = {counts.recv_counts, counts.recv_displacements};
+  pieces.send_bytes = bytes_of("send", counts.send_counts, counts.capacities->send);
+  pieces.recv_bytes = bytes_of("recv", counts.recv_counts, counts.capacities->recv);
+  require_apart(operand_of("send", call.send, pieces.send_bytes),
+      operand_of("recv", call.recv, pieces.recv_bytes), false, call);
+}
+
+// ---- a call of a collective: RMSNorm
+
+// An operand that is written may overlap another only as the in-place form has it: see
+// InPlace::same_rows.
+struct NormOperand : Operand {
+  bool is_written = false;
+  bool has_rows = false;
+  size_t alignment = 16;
+};
+
+void check_norm_rows(const CollectiveCall& call, const CollectiveRow& row) {
+  const auto hidden = static_cast<size_t>(call.root);
+  if (!is_norm_type(call.dtype)) {
+    refuse(call, "dtype", "$dtype is not f32, f16 or bf16");
+  }
+  const size_t longest = kMostNormBytes / size_of(call.dtype);
+  if (hidden == 0 || hidden % kNormUnit != 0 || hidden > longest) {
+    refuse("hidden", format("%zu is not a multiple of %zu from %zu to %zu", hidden, kNormUnit,
+                         kNormUnit, longest));
+  }
+  if (call.count > SIZE_MAX / 2 / size_of(call.dtype)) refuse_count(row.count, call.count / hidden);
+}
+
+void require_scale(const char* argument, const void* scale, bool is_wanted) {
+  if (is_wanted && scale == nullptr) refuse(argument, "is NULL");
+  if (!is_wanted && scale != nullptr) {
+    refuse(argument, "is not NULL, but quant_out and scale_kind do not ask for it");
+  }
+}
+
+void check_norm_values(const CollectiveCall& call, const RmsNorm& norm) {
+  if (!is_valid(norm.weight_dtype)) {
+    refuse_unknown("norm.weight_dtype", static_cast<int>(norm.weight_dtype));
+  }
+  if (!is_norm_type(norm.weight_dtype)) {
+    refuse(call, "norm.weight_dtype", "$weight_dtype is not f32, f16 or bf16");
+  }
+  if (!std::isfinite(norm.epsilon) || norm.epsilon < 0) {
+    refuse("norm.epsilon", format("%g is not finite, or negative", norm.epsilon));
+  }
+  if (!std::isfinite(norm.weight_offset)) {
+    refuse("norm.weight_offset", format("%g is not finite", norm.weight_offset));
+  }
+  if (!is_valid(norm.scale_kind)) {
+    refuse_unknown("norm.scale_kind", static_cast<int>(norm.scale_kind));
+  }
+
+  const bool quantises = norm.quant_out != nullptr;
+  if (!quantises && norm.norm_out == nullptr && norm.residual_out == nullptr) {
+    refuse("norm", "there is no output");
+  }
+  if (quantises && norm.scale_kind == QuantScale::group && norm.hidden % kNormGroup != 0) {
+    refuse("hidden", format("%zu is not a multiple of %zu", norm.hidden, kNormGroup));
+  }
+  const bool scale_is_given = norm.scale_kind == QuantScale::tensor;
+  require_scale("norm.scale_in", norm.scale_in, quantises && scale_is_given);
+  require_scale("norm.scale_out", norm.scale_out, quantises && !scale_is_given);
+  if (call.send == nullptr) refuse("send", "is NULL");
+  if (norm.weight == nullptr) refuse("norm.weight", "is NULL");
+}
+
+void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
+  const size_t rows = call.unit();
+  const size_t weights = norm.hidden * size_of(norm.weight_dtype);
+  const size_t scales = call.count / norm.hidden * norm.scales() * sizeof(float);
+  // name, begin, bytes; is written, has rows, alignment
+  const NormOperand operands[] = {
+      {operand_of("send", call.send, rows), false, true},
+      {operand_of("norm.residual_in", norm.residual_in, rows), false, true},
+      {operand_of("norm.weight", norm.weight, weights)},
+      {operand_of("norm.scale_in", norm.scale_in, sizeof(float)), false, false, sizeof(float)},
+      {operand_of("norm.residual_out", norm.residual_out, rows), true, true},
+      {operand_of("norm.norm_out", norm.norm_out, rows), true, true},
+      {operand_of("norm.quant_out", norm.quant_out, call.count), true},
+      {operand_of("norm.scale_out", norm.scale_out, scales), true, false, sizeof(float)},
+  };
+
+  for (const NormOperand& one : operands) {
+    if (one.begin == nullptr) continue;
+    require_operand(one);
+    if (reinterpret_cast<uintptr_t>(one.begin) % one.alignment != 0) {
+      refuse(one.name, format("%p is not a multiple of %zu", static_cast<const void*>(one.begin),
+                           one.alignment));
+    }
+    for (const NormOperand& other : operands) {
+      const bool is_another = &other != &one && other.begin != nullptr;
+      if (!is_another || !one.is_written || !overlap(one, other)) continue;
+      const bool in_place =
+          one.has_rows && other.has_rows && !other.is_written && one.begin == other.begin;
+      if (!in_place) refuse(one.name, format("overlaps %s", other.name));
+    }
+  }
+}
+
+// ---- a call of a collective: values
+
+void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
+  const Scaling& scaling = call.scaling;
+  const bool is_of_float = is_float(call.dtype);
+  const bool is_widened = scaling.result != call.dtype;
+  const bool can_widen = scaling.result == DType::f32 && is_small_float(call.dtype);
+  if (!is_valid(scaling.position)) {
+    throw Error(Status::unsupported,
+        format("options.scale_position: %d is not known", static_cast<int>(scaling.position)));
+  }
+  if (!is_valid(scaling.result)) {
+    throw Error(Status::unsupported,
+        format("options.result_dtype: 0x%x is not known", static_cast<unsigned>(scaling.result)));
+  }
+  if (!row.has_scaling) {
+    refuse(call, "options.scale_position, result_dtype", "$collective has neither");
+  }
+  if (is_widened && !can_widen) {
+    refuse(call, "options.result_dtype",
+        "$result_dtype of $dtype; there is only f32 of narrower floats");
+  }
+
+  if (scaling.position == ScalePosition::none) {
+    if (scaling.factor == 0 && call.scale_pointer == nullptr) return;
+    refuse("options.scale_position", "NONE, but there is a factor");
+  }
+  if (!is_of_float) refuse(call, "options.scale_position", "$dtype is no float");
+  if ((scaling.factor != 0) == (call.scale_pointer != nullptr)) {
+    refuse("options.scale, scale_pointer", "one of them, and not both, must be other than 0");
+  }
+  const bool is_double = call.dtype == DType::f64;
+  const bool is_finite =
+      is_double ? std::isfinite(scaling.factor) : std::isfinite(static_cast<float>(scaling.factor));
+  if (!is_finite) {
+    refuse(
+        "options.scale", format("%g is no finite %s", scaling.factor, is_double ? "f64" : "f32"));
+  }
+}
+
+void check_values(const Group& group, const CollectiveCall& call, const CollectiveRow& row) {
+  require_waiting(call.timeout_ms, "options.timeout_ms");
+  if (!is_valid(call.dtype)) throw unknown_dtype(static_cast<int>(call.dtype));
+  if (row.traits.has_op && !is_valid(call.op)) refuse_unknown("op", static_cast<int>(call.op));
+  if (row.traits.has_op && call.op == Op::avg && call.dtype == DType::boolean) {
+    refuse(call, "op", "there is no average of bool");
+  }
+  if (!is_valid(call.algorithm)) {
+    refuse_unknown("options.algorithm", static_cast<int>(call.algorithm));
+  }
+  if (row.traits.has_root()) group.require_rank("root", call.root);
+  if (call.scaling) check_scaling(call, row);
+}
+}  // namespace
+
+void check_call(const Group& group, const CollectiveCall& call) {
+  if (!is_valid(call.collective)) refuse_unknown("collective", static_cast<int>(call.collective));
+  // A row is looked up: a small collective would notice the comparisons of traits().
+  const CollectiveRow& row = kCollectiveTable[call.collective];
+  group.require_usable();
+  check_values(group, call, row);
+
+  if (row.has_norm) {
+    check_norm_rows(call, row);
+    if (call.norm == nullptr || call.count == 0) return;
+    check_norm_values(call, *call.norm);
+    check_norm_operands(call, *call.norm);
+  } else if (!row.traits.in_pieces) {
+    check_blocks(group, call, row);
+  } else if (call.pieces->counts.capacities && group.backend().kind() != BackendKind::host) {
+    check_pieces_on_device(call);
+  } else {
+    check_pieces(group, call, row);
+  }
+}
+}  // namespace symm

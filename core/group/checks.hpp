@@ -1,0 +1,26 @@
+// The arguments of a group's calls are checked here, before anything is done with them. A refusal
+// names the argument as symm.h does, and has changed nothing anywhere.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/error.hpp"
+#include "kernels/collective_call.hpp"
+
+namespace symm {
+class Group;
+
+// Throws unless the collective can be called so on this group. What depends on the algorithm, or
+// on the memory that the operands lie in, is left to the transport and its plan. The pieces of a
+// call that has any are laid out by the counts that come with them.
+void check_call(const Group& group, const CollectiveCall& call);
+
+// The refusal of a data type. INVALID_ARGUMENT if it can be one of no version, else UNSUPPORTED.
+Error unknown_dtype(int value);
+
+// Throws if there cannot be so many channels; returns them.
+int require_channels(int channels, const char* argument);
+
+// Throws if a call that needs the other ranks to act is asked to look once.
+void require_waiting(uint64_t timeout_ms, const char* argument);
+}  // namespace symm
