@@ -61,22 +61,25 @@ void set_norm_rows(CollectiveCall& call, size_t tokens, size_t hidden) {
   call.count = product(tokens, hidden);
 }
 
+void make(symm_group_t* handle, CollectiveCall& call, const symm_collective_options_t* options) {
+  Group& group = *group_of(handle);
+  complete(call, group, options);
+  run_collective(group, call);
+}
+
 symm_status_t run(symm_group_t* handle, CollectiveCall&& call,
     const symm_collective_options_t* options) noexcept {
-  const auto make = [&] {
-    Group& group = *group_of(handle);
-    complete(call, group, options);
-    run_collective(group, call);
-  };
-  return quick(options, make);
+  return quick(options, [&] { make(handle, call, options); });
 }
 
 symm_status_t run_in_pieces(symm_group_t* handle, CollectiveCall&& call, const PieceCounts& counts,
     const symm_collective_options_t* options) noexcept {
-  Pieces pieces;
-  pieces.counts = counts;
-  call.pieces = &pieces;
-  return run(handle, std::move(call), options);
+  return quick(options, [&] {
+    Pieces pieces;
+    pieces.counts = counts;
+    call.pieces = &pieces;
+    make(handle, call, options);
+  });
 }
 }  // namespace
 
@@ -173,9 +176,9 @@ symm_status_t symm_scatter(symm_group_t* group, const void* send, void* recv, si
 symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* recv, size_t rows,
     size_t row_count, size_t recv_stride, symm_dtype_t dtype,
     const symm_collective_options_t* options, void* stream) {
-  const size_t count = product(rows, row_count);
   return run_in_pieces(group,
-      CollectiveCall(Collective::allgather_rows, send, recv, count, dtype, stream),
+      CollectiveCall(
+          Collective::allgather_rows, send, recv, product(rows, row_count), dtype, stream),
       {.rows = rows, .row_count = row_count, .recv_stride = recv_stride}, options);
 }
 

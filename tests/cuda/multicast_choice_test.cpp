@@ -1,9 +1,10 @@
+#include "core/cuda/multicast_choice.hpp"
+
 #include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "core/cuda/multicast_choice.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::cuda {

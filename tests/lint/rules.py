@@ -134,22 +134,17 @@ def guards():
         if re.fullmatch(r"capi/\w+\.hpp", name)
         for _, line in code_lines(name)
     )
-    guarded = "|".join(
-        [
-            "guard",
-            "quick",
-            *re.findall(
-                r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept "
-                r"\{\s*return guard\(",
-                headers,
-                flags=re.M,
-            ),
-        ]
+    helper = re.compile(
+        r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept "
+        r"\{\s*return (?:guard|quick)\(",
+        flags=re.M,
     )
+    shared = ["guard", "quick", *helper.findall(headers)]
     for name in files():
         if not (name.startswith("capi/") and name.endswith(".cpp")):
             continue
         text = "\n".join(line for _, line in code_lines(name))
+        guarded = "|".join([*shared, *helper.findall(text)])
         # by init(), which is guarded
         found.update(
             f"{struct}_init"
