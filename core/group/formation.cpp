@@ -1,0 +1,313 @@
+// How a group is formed: find the ranks, connect them, open the back end, and exchange what its
+// transport needs. A group that one rank fails to form is formed on no rank.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backends.hpp"
+#include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/hash.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/log.hpp"
+#include "core/base/page.hpp"
+#include "core/base/process.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/bootstrap.hpp"
+#include "core/group/checks.hpp"
+#include "core/group/exchange.hpp"
+#include "core/group/group.hpp"
+#include "core/group/stragglers.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/multinode/transport.hpp"
+
+namespace symm {
+namespace {
+// The sequence of the first exchange. No rendezvous counts as far.
+constexpr uint64_t kCreation = INT64_MAX;
+
+// The facts that ranks vote with, by their place in Vote::value.
+struct Fact {
+  enum : size_t {
+    backend,
+    machine,
+    members,
+    channels,
+    scratch_bytes,
+    shared_scratch,
+    any_order,
+    same_offsets,
+  };
+};
+
+// Thrown by all ranks alike when the vote says so. They begin anew, for a group of machines.
+struct SeveralMachines {};
+
+PeerFacts own_facts(const Backend& backend) {
+  PeerFacts facts{.backend = static_cast<int32_t>(backend.kind()), .device = backend.device()};
+  gethostname(facts.host, sizeof facts.host - 1);
+  const std::string_view named = environment("SYMM_MACHINE");
+  write_text(facts.machine, named.empty() ? process::boot_id() : std::string(named));
+  write_text(facts.uuid, std::string(device_info(backend.kind(), backend.device()).uuid));
+  Stragglers::name_revoked(facts.revoked);
+  return facts;
+}
+
+// Makes safe what a peer sent: texts end, and have no control characters.
+PeerFacts cleaned(PeerFacts facts) {
+  for (auto* text : {&facts.host, &facts.machine, &facts.uuid}) {
+    (*text)[sizeof *text - 1] = '\0';
+    std::replace_if(std::begin(*text), std::begin(*text) + std::strlen(*text), is_control, ' ');
+  }
+  return facts;
+}
+
+// The configuration with the defaults and the environment in it.
+GroupConfig completed(GroupConfig config) {
+  if (config.create_timeout_ms == 0) {
+    config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
+  }
+  if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  if (config.channels == 0) config.channels = kDefaultChannels;
+  require_channels(config.channels, "config.channels");
+
+  if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;
+  const std::string_view order = environment("SYMM_ORDER");
+  if (order == "any") {
+    config.any_order = true;
+  } else if (order != "ranks") {
+    throw Error(Status::invalid_argument, "SYMM_ORDER: is neither 'ranks' nor 'any'");
+  }
+  if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
+  return config;
+}
+
+// Numbers each rank's machine, in the order of their lowest ranks. Allocates nothing, which could
+// fail on this rank alone.
+void number_machines(Machines& machines, std::span<const Vote> votes) {
+  machines.count = 0;
+  for (size_t rank = 0; rank < votes.size(); ++rank) {
+    size_t first = 0;
+    while (votes[first].value[Fact::machine] != votes[rank].value[Fact::machine]) {
+      ++first;
+    }
+    machines.of[rank] = first == rank ? machines.count++ : machines.of[first];
+  }
+}
+
+void require_equal_facts(std::span<const Vote> votes) {
+  constexpr std::pair<const char*, size_t> kNumbers[] = {
+      {"channels", Fact::channels},
+      {"scratch_bytes", Fact::scratch_bytes},
+      {"flags & SYMM_GROUP_SHARED_SCRATCH", Fact::shared_scratch},
+      {"flags & SYMM_GROUP_ANY_ORDER", Fact::any_order},
+      {"flags & SYMM_GROUP_SAME_OFFSETS", Fact::same_offsets},
+  };
+  const auto& first = votes[0].value;
+  for (size_t peer = 0; peer < votes.size(); ++peer) {
+    const int rank = static_cast<int>(peer);
+    const auto& theirs = votes[peer].value;
+    if (theirs[Fact::backend] != first[Fact::backend]) {
+      throw Error({Status::mismatch, rank, 0,
+          format("config.backend: rank %d has another back end than rank 0", rank)});
+    }
+    if (theirs[Fact::members] != first[Fact::members]) {
+      throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
+    }
+    for (const auto& [name, fact] : kNumbers) {
+      if (theirs[fact] == first[fact]) continue;
+      throw Error({Status::mismatch, rank, 0,
+          format("config.%s: rank 0 has %lu, rank %d has %lu", name, first[fact], rank,
+              theirs[fact])});
+    }
+  }
+}
+}  // namespace
+
+Group::Group(
+    std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name)
+    : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
+  size_ = static_cast<int>(members_.size());
+  machines_.of.resize(members_.size());
+  rank_ = static_cast<int>(
+      std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
+
+  std::vector<int64_t> pids(members_.size());
+  for (int rank = 0; rank < size_; ++rank) {
+    pids[static_cast<size_t>(rank)] = identity(rank).host.empty() ? identity(rank).pid : 0;
+  }
+  revocation_ = std::make_shared<Revocation>(
+      size_, std::make_shared<Page>(mesh_->nonce(), id_, rank_, name, pids));
+  past_ = Stragglers::of(*this);
+}
+
+std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
+  const Trace traced(nullptr, "group_create");
+  const GroupConfig config = completed(asked);
+  const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
+  const BootstrapResult result = symm::bootstrap(
+      {config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
+
+  std::shared_ptr<Mesh> mesh;
+  std::vector<int> members;
+  try {
+    members.resize(static_cast<size_t>(result.size));
+    mesh = Mesh::connect(*result.store, result.rank, result.size, config.name, deadline);
+  } catch (...) {
+    result.store->tell(current_failure());
+    throw;
+  }
+  for (int rank = 0; rank < result.size; ++rank) {
+    members[static_cast<size_t>(rank)] = rank;
+  }
+  const uint64_t id = mesh->nonce();
+  return form(mesh, std::move(members), id, config, nullptr, result.description, deadline);
+}
+
+std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,
+    uint64_t id, const GroupConfig& config, std::shared_ptr<Backend> inherited,
+    const std::string& bootstrap, Deadline deadline, std::shared_ptr<Group> lender,
+    const Group* parent) {
+  std::shared_ptr<Group> group;
+  std::shared_ptr<void> listener;
+  try {
+    group.reset(new Group(mesh, std::move(members), id, config.name));
+    group->config_ = config;
+    group->bootstrap_ = bootstrap;
+    group->backend_ = std::move(inherited);
+    group->lender_ = std::move(lender);
+    mesh->attach(id, group->members_, group->revocation_);
+    if (parent != nullptr) {
+      listener = parent->revocation_->listen([&] { group->end_with(*parent); });
+    }
+  } catch (...) {
+    mesh->broadcast_failure(id, current_failure());
+    throw;
+  }
+
+  try {
+    SYMM_POINT("group.attached");
+    group->connect_transport(deadline);
+  } catch (const std::exception& error) {
+    group->give_up(error);  // a rank that already succeeded learns that this one did not
+  }
+
+  Page::set((*group->revocation_->page())->backend, static_cast<int64_t>(group->backend_->kind()));
+  Stragglers::met(*group);
+  log::write(log::Level::info, "group %016lx '%s': rank %d of %d, %s", id, group->name().c_str(),
+      group->rank_, group->size_, group->bootstrap_.c_str());
+  return group;
+}
+
+// A number that is equal on ranks between which descriptors can travel, and that have the same
+// SYMM_MACHINE. The mesh decides machine by machine where descriptors travel, so the lowest rank
+// that they can come from stands for its machine.
+uint64_t Group::machine_key() const {
+  int first = 0;
+  while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)])) {
+    ++first;
+  }
+  return mix(
+      fnv1a(std::string_view(environment("SYMM_MACHINE"))), static_cast<uint64_t>(first) + 1);
+}
+
+TransportContext Group::transport_context(Deadline deadline) {
+  TransportContext context;
+  static_cast<TransportOptions&>(context) = config_;
+  context.rank = rank_;
+  context.size = size_;
+  context.group = id_;
+  context.machines = machines_;
+  context.until = deadline;
+  context.revocation = revocation_;
+  context.fail = [this](const Failure& failure) { fail(failure); };
+  context.directory = &addresses_;
+
+  for (int peer = 0; peer < size_; ++peer) {
+    context.pids.push_back(identity(peer).pid);
+  }
+  if (lender_) {
+    context.lender = lender_->transport_->lender();
+    for (int rank = 0; rank < size_; ++rank) {
+      context.lender_ranks.push_back(lender_->rank_of(*this, rank));
+    }
+  }
+  return context;
+}
+
+// Makes this rank's half of the transport, and what the others are to know of it.
+Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
+  if (!inherits_backend) {
+    transport_.reset();
+    backend_ = open_backend(config_.backend, config_.device, machines_.local_rank(rank_));
+  }
+  if (config_.shared_scratch && backend_->kind() == BackendKind::host) {
+    throw Error(Status::unsupported,
+        "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's "
+        "scratch after a call");
+  }
+  TransportContext context = transport_context(deadline);
+  transport_ = machines_.count > 1 ? multinode::open(*backend_, std::move(context))
+                                   : backend_->make_transport(std::move(context));
+
+  PeerFacts& facts = facts_[static_cast<size_t>(rank_)];
+  facts = own_facts(*backend_);
+  Offer offer;
+  offer.value[Fact::backend] = static_cast<uint64_t>(backend_->kind());
+  offer.value[Fact::machine] = machine_key();
+  offer.value[Fact::members] = fnv1a(std::as_bytes(std::span(members_)));
+  offer.value[Fact::channels] = static_cast<uint64_t>(config_.channels);
+  offer.value[Fact::scratch_bytes] = config_.scratch_bytes;
+  offer.value[Fact::shared_scratch] = config_.shared_scratch ? 1 : 0;
+  offer.value[Fact::any_order] = config_.any_order ? 1 : 0;
+  offer.value[Fact::same_offsets] = config_.same_offsets ? 1 : 0;
+  offer.message = transport_->share();
+  append(offer.message, facts);
+  return offer;
+}
+
+// Takes what a peer has prepared: the facts are the end of the message, the rest is for the
+// transport.
+void Group::connect_peer(int peer, Message message) {
+  PeerFacts& facts = facts_[static_cast<size_t>(peer)];
+  std::memcpy(&facts, message.body.data() + message.body.size() - sizeof facts, sizeof facts);
+  facts = cleaned(facts);
+  message.body.resize(message.body.size() - sizeof facts);
+  transport_->connect(peer, std::move(message), identity(peer));
+}
+
+void Group::connect_transport(Deadline deadline) {
+  facts_.resize(members_.size());
+  bool knows_machines = false;
+  const bool inherits_backend = backend_ != nullptr;
+
+  Phases phases;
+  phases.prepare = [&] { return prepare_transport(inherits_backend, deadline); };
+  phases.agree = [&](std::span<const Vote> votes) {
+    number_machines(machines_, votes);
+    require_equal_facts(votes);
+    if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
+  };
+  phases.accept = [&](int peer, Message message) { connect_peer(peer, std::move(message)); };
+  phases.finish = [&] { transport_->ready(); };
+
+  try {
+    exchange(*this, MessageKind::control, 0, kCreation, phases, deadline);
+  } catch (const SeveralMachines&) {
+    knows_machines = true;
+    exchange(*this, MessageKind::control, 0, kCreation - 1, phases, deadline);
+  }
+}
+}  // namespace symm

@@ -1,0 +1,202 @@
+// Groups that are made of a group: by splitting it, of ranks that are named, of those on one
+// machine, and of those that are left when others have died.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/hash.hpp"
+#include "core/base/page.hpp"
+#include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/group/agreement.hpp"
+#include "core/group/exchange.hpp"
+#include "core/group/group.hpp"
+#include "core/mesh/mesh.hpp"
+
+namespace symm {
+namespace {
+// Groups made of one group by different calls have different ids: these are mixed in.
+constexpr uint64_t kFromRanks = 0x66726f6d'72616e6b;
+constexpr uint64_t kShrunk = 0x73687275'6e6b656e;
+
+// The rank that became `index` when those that are gone were left out; `otherwise` if there is
+// no such rank.
+int rank_of_living(const std::vector<bool>& gone, int index, int otherwise) {
+  for (size_t rank = 0; rank < gone.size() && index >= 0; ++rank) {
+    if (gone[rank]) continue;
+    if (index == 0) return static_cast<int>(rank);
+    --index;
+  }
+  return otherwise;
+}
+}  // namespace
+
+// While a group is formed of a parent's ranks, one that has heard what ended the parent may never
+// come. So what ends the parent ends the new group too.
+void Group::end_with(const Group& parent) noexcept {
+  try {
+    Failure failure = with_reserve([&] { return parent.revocation_->failure(); });
+    if (failure.status == Status::ok) return;
+    failure.rank = rank_of(parent, failure.rank);
+    revocation_->revoke(blamed(std::move(failure)));
+  } catch (const std::bad_alloc&) {
+    return;  // the deadline remains
+  }
+}
+
+template <class Choose>
+std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose,
+    std::shared_ptr<Group> lender, const Group* parent) {
+  std::vector<int> members;
+  GroupConfig config;
+  try {
+    Part part = choose();
+    SYMM_POINT("part.form");
+    members = std::move(part.ranks);
+    for (int& rank : members) {
+      rank = members_[static_cast<size_t>(rank)];
+    }
+    config = config_;
+    config.name = std::move(part.name);
+  } catch (...) {
+    mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
+    throw;
+  }
+  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline,
+      std::move(lender), parent);
+}
+
+template <class Choose>
+std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
+  try {
+    return form_part(
+        id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr, this);
+  } catch (...) {
+    revocation_->throw_if_revoked();
+    throw Error(blamed(current_failure()));
+  }
+}
+
+std::shared_ptr<Group> Group::split(int color, int key) {
+  const Trace traced(page(), "group_split");
+  require_usable();
+  const Deadline deadline = create_deadline();
+  const uint64_t sequence = splits_++;
+
+  Vote vote;
+  vote.value[0] = static_cast<uint64_t>(static_cast<int64_t>(color));
+  vote.value[1] = static_cast<uint64_t>(static_cast<int64_t>(key));
+  std::vector<Vote> votes;
+  try {
+    votes = commit_vote(*this, {MessageKind::split, id_, 0, sequence}, vote, deadline);
+  } catch (const std::exception& error) {
+    give_up(error);
+  }
+  SYMM_POINT("split.voted");
+  if (color < 0) return nullptr;
+
+  const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
+  return part(id, deadline, [&] {
+    std::vector<int> chosen;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (votes[static_cast<size_t>(rank)].value[0] == vote.value[0]) chosen.push_back(rank);
+    }
+    std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
+      return static_cast<int64_t>(votes[static_cast<size_t>(a)].value[1]) <
+             static_cast<int64_t>(votes[static_cast<size_t>(b)].value[1]);
+    });
+    return Part{std::move(chosen), name() + "/" + std::to_string(color)};
+  });
+}
+
+std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) {
+  const Trace traced(page(), "group_create_from_ranks");
+  require_usable();
+  require_ranks(ranks);
+
+  // The sum is equal for any order of the ranks, so that ranks which name them in another order
+  // meet, and are told.
+  uint64_t set = 0;
+  for (const int32_t rank : ranks) {
+    set += mix(kFromRanks, static_cast<uint64_t>(rank));
+  }
+  uint64_t sequence = 0;
+  try {
+    const std::lock_guard lock(sequence_mutex_);
+    sequence = parts_[set]++;
+  } catch (...) {
+    fail(blamed(current_failure()));  // this rank would be out of step
+    mesh_->broadcast_failure(mix(mix(id_, set), 0), current_failure());
+    revocation_->throw_if_revoked();
+  }
+
+  return part(mix(mix(id_, set), sequence), create_deadline(), [&] {
+    return Part{{ranks.begin(), ranks.end()},
+        name() + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
+  });
+}
+
+std::shared_ptr<Group> Group::local() {
+  std::vector<int32_t> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (maps(rank)) ranks.push_back(rank);
+  }
+  return create_from_ranks(ranks);
+}
+
+// The living agree on who lives, form a group, and agree on how that went, until all of them have
+// one and nobody has died meanwhile.
+std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
+  const Trace traced(page(), "group_shrink");
+  if (finalized_.load(std::memory_order_relaxed)) {
+    throw Error(Status::invalid_handle, "group: it was finalized");
+  }
+  const Deadline deadline =
+      Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
+
+  const uint64_t call = shrinks_++;
+  Topic topic{MessageKind::agreement, id_, call, 0};
+  View view = agree(*this, topic, {}, deadline);
+  SYMM_POINT("shrink.agreed");
+  if (view.by >= 0) throw Error(view.failure);
+
+  for (;;) {
+    ++topic.sequence;
+    const auto living = [&] {
+      Part part{{}, name != nullptr ? name : config_.name};
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!view.gone[static_cast<size_t>(rank)]) part.ranks.push_back(rank);
+      }
+      return part;
+    };
+    Failure trouble;
+    std::shared_ptr<Group> made;
+    try {
+      made = form_part(mix(mix(id_ ^ kShrunk, call), topic.sequence), deadline, living);
+    } catch (...) {
+      trouble = current_failure();
+      trouble.rank = rank_of_living(view.gone, trouble.rank, rank_);
+      trouble.pid = identity(trouble.rank).pid;
+      trouble.message = "in the group of the survivors: " + trouble.message;
+    }
+
+    View after = agree(*this, topic, trouble, deadline);
+    const bool nobody_died = after.gone == view.gone;
+    if (after.by < 0 && nobody_died) return made;
+    made.reset();
+    if (after.by >= 0 && (nobody_died || after.failure.status != Status::peer_failed)) {
+      throw Error(after.failure);
+    }
+    view = std::move(after);
+  }
+}
+}  // namespace symm
