@@ -72,9 +72,14 @@ TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
     for (uint64_t tag = 1; tag < 50; ++tag) {
       greet(*mesh, tag);
     }
+
+    // Rank 0 may not have come to all of them yet. They stay open until it has counted them: what
+    // hangs up by itself is not turned away.
     if (rank == 0) {
-      EXPECT_GT(mesh->rejected_connections(), 500U);
+      EXPECT_TRUE(eventually([&] { return mesh->rejected_connections() > 500; }))
+          << mesh->rejected_connections();
     }
+    greet(*mesh, 50);
   });
 }
 
