@@ -5,6 +5,7 @@
 
 namespace support {
 inline constexpr int kSize = 3;
+inline constexpr uint64_t kTimeoutMs = 15'000;  // of the groups
 inline int64_t now_ms() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
 }
@@ -74,7 +75,8 @@ class Life {
     config.device = me_;
     config.bootstrap = bootstrap_.c_str();
     config.name = name;
-    config.create_timeout_ms = config.timeout_ms = 15'000;
+    config.create_timeout_ms = kTimeoutMs;
+    config.timeout_ms = kTimeoutMs;
     group_ = Group::create(config);
   }
   void shrink() {
