@@ -41,6 +41,20 @@ def microseconds(way):
     return begin.elapsed_time(end) * 1000 / CALLS
 
 
+def compare(in_rank_order, in_any_order, kilobytes, mode):
+    """The medians of NCCL and of both groups of symm, in microseconds."""
+    data = torch.zeros(kilobytes * 256, device="cuda")
+    ways = [
+        lambda: dist.all_reduce(data),
+        lambda: in_rank_order.allreduce(data, data),
+        lambda: in_any_order.allreduce(data, data),
+    ]
+    if mode == "graph":
+        ways = [in_graph(way) for way in ways]
+    turns = [[microseconds(way) for way in ways] for _ in range(11)]
+    return [statistics.median(times) for times in zip(*turns[2:], strict=True)]
+
+
 def run_rank(rank, size, folder, mode):
     os.environ.update(
         # The transports of NCCL that would see that the machines are one.
@@ -66,16 +80,8 @@ def run_rank(rank, size, folder, mode):
     )
 
     for kilobytes in (1, 16, 64, 256, 1024, 4096, 16384, 65536):
-        data = torch.zeros(kilobytes * 256, device="cuda")
-        ways = [
-            lambda data=data: dist.all_reduce(data),
-            lambda data=data: in_rank_order.allreduce(data, data),
-            lambda data=data: in_any_order.allreduce(data, data),
-        ]
-        if mode == "graph":
-            ways = [in_graph(way) for way in ways]
-        turns = [[microseconds(way) for way in ways] for _ in range(11)]
-        nccl, *symm_times = map(statistics.median, zip(*turns[2:], strict=True))
+        # No graph outlives its size: NCCL destroys no communicator that a graph still uses.
+        nccl, *symm_times = compare(in_rank_order, in_any_order, kilobytes, mode)
         if rank == 0:
             print(
                 f"{kilobytes:>6} KB  NCCL {nccl:9.1f} us  symm, in rank order and any:",
