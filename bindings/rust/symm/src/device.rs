@@ -57,8 +57,8 @@ known! {
         pub host_memory: Feature, or host_memory_reason =
             "Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.";
         pub numa_node: Option<usize> =
-            "The NUMA node of the host that is nearest to the device, where that is known; `None` for \
-             the host.";
+            "The NUMA node of the host that is nearest to the device, where that is known; `None` \
+             for the host.";
     }
 }
 

@@ -1,5 +1,5 @@
-//! Values that ranks write into a ring of blocks, and the check of what arrives: for examples on the
-//! host and on GPUs.
+//! Values that ranks write into a ring of blocks, and the check of what arrives: for examples on
+//! the host and on GPUs.
 #![allow(dead_code)] // each example uses its part
 
 /// Elements of a block, which is 1 MiB.
