@@ -76,7 +76,10 @@ def write(path, folder, targets):
 
 
 def compare(root):
-    """The lines in which the committed files differ from what the header gives."""
+    """The lines in which the committed files differ from what the header gives, and comments of
+    the header that no language gets.
+    """
+    yield from header.stray_comments(root / HEADER)
     found = header.read(root / HEADER)
     for name, render in TARGETS.items():
         committed = (root / name).read_text(encoding="utf-8").splitlines(keepends=True)
@@ -93,6 +96,8 @@ if __name__ == "__main__":
     elif sys.argv[1:] == ["compare"]:
         lines = list(compare(ROOT))
         sys.stdout.writelines(lines)
+        if any("belongs to no declaration" in line for line in lines):
+            sys.exit(f"put each comment of {HEADER} before its declaration")
         sys.exit("run bindings/generator/generate.py write" if lines else None)
     else:
         sys.exit(__doc__)

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.append("/usr/lib/python3/dist-packages")
 try:
     from clang import cindex
-    from clang.cindex import CursorKind, TypeKind
+    from clang.cindex import CursorKind, TokenKind, TypeKind
 
     cindex.Index.create()
 except Exception as why:
@@ -91,6 +91,23 @@ def read(path):
 
     header.macros = evaluate(path, macros)
     return header
+
+
+def stray_comments(path):
+    """Says where a comment belongs to no declaration. libclang gives a comment to a declaration
+    next to it. One that a line break has moved away is lost, or goes to a neighbour together with
+    the neighbour's own.
+    """
+    unit = parse(Path(path).resolve(), None)
+    taken = {c.raw_comment for c in unit.cursor.walk_preorder() if c.raw_comment}
+    tokens = list(unit.cursor.get_tokens())
+    for token, following in zip(tokens, tokens[1:]):
+        if token.kind != TokenKind.COMMENT or not token.spelling.startswith("/**"):
+            continue
+        # libclang knows no comments of macros.
+        if following.spelling != "#" and token.spelling not in taken:
+            where = token.location
+            yield f"{where.file}:{where.line}: this comment belongs to no declaration\n"
 
 
 def add_macro(header, macros, cursor):

@@ -67,6 +67,11 @@ class Generate(unittest.TestCase):
         with self.assertRaises(SystemExit):
             self.plant(generate.HEADER, "typedef int32_t symm_op_t;", "typedef float symm_op_t;")
 
+    def test_a_comment_of_no_declaration_is_found(self):
+        right = "SYMM_ERR_INVALID_HANDLE = -2,"
+        wrong = f"{right}\n  /**< A handle that was released. */"
+        self.plant(generate.HEADER, right, wrong, "belongs to no declaration")
+
 
 if __name__ == "__main__":
     unittest.main()
