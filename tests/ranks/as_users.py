@@ -26,14 +26,14 @@ NEWER_CALLS = [
     324,  # membarrier
 ]
 
-# Of <linux/filter.h> and <linux/seccomp.h>.
+# Constants of <linux/filter.h> and <linux/seccomp.h>.
 BPF_LD_W_ABS = 0x20
 BPF_JMP_JEQ_K = 0x15
 BPF_RET_K = 0x06
 SECCOMP_RET_ALLOW = 0x7FFF0000
 SECCOMP_RET_EPERM = 0x50001
 
-# Of <sys/prctl.h>.
+# Constants of <sys/prctl.h>.
 PR_SET_SECCOMP = 22
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
