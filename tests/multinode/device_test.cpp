@@ -406,6 +406,22 @@ TEST(CudaSpanGroup, CallsOnTwoStreamsKeepTheirOrder) {
   }));
 }
 
+// The scratch of a group across machines serves its parts, across machines and within one.
+TEST(CudaSpanGroup, LendsItsScratchToItsParts) {
+  const auto body = [](const std::shared_ptr<Group>& group) {
+    const auto across = group->split(group->rank() % 2, 0);
+    const auto within = group->split(group->rank() / 2, 0);
+    EXPECT_NE(across->transport().lent_bytes(), 0U);
+    EXPECT_NE(within->transport().lent_bytes(), 0U);
+    EXPECT_EQ(group->transport().lent_bytes(), 0U);
+
+    compare(*across, {Collective::allreduce, DType::f32, Op::sum, 100});
+    compare(*group, {Collective::allreduce, DType::f32, Op::sum, 100});
+  };
+  const auto share = [](GroupConfig& config) { config.shared_scratch = true; };
+  expect_well(on_machines("aabb", body, {.change = share}));
+}
+
 // With its thread and what NCCL has opened, nobody waiting for that.
 TEST(CudaSpanGroup, IsGivenBackInOrder) {
   expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
