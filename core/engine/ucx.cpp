@@ -13,6 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/base/library.hpp"
 #include "core/base/process.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/ucx_api.hpp"
 

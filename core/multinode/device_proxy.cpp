@@ -23,6 +23,7 @@
 #include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
 #include "core/multinode/messages.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/text.hpp"
 
 namespace symm::multinode {

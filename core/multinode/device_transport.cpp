@@ -11,12 +11,15 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/device.hpp"
+#include "core/backend/stats.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/wait.hpp"
+#include "core/engine/link.hpp"
 #include "core/engine/nccl.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/device_proxy.hpp"
+#include "core/multinode/forwarding_transport.hpp"
 #include "core/multinode/messages.hpp"
 
 namespace symm::multinode {
