@@ -319,8 +319,8 @@ class DeviceTransport {
     std::byte* taken = nullptr;  // and counts the signals taken, as MemoryView::taken
   };
   virtual Tables device_tables(const MemoryView&) const { return {}; }
-  // The device, for groups on several machines (core/backend/device.hpp); null: this back end has no
-  // such groups. The object lives as long as the transport.
+  // The device, for groups on several machines (core/backend/device.hpp); null: this back end has
+  // no such groups. The object lives as long as the transport.
   virtual IntranodeDevice* intranode() { return nullptr; }
 };
 
