@@ -1,6 +1,6 @@
-// The words that both halves of the library share: data types, reductions, collectives,
-// algorithms. Each is one list, of which the enumeration, the names and the comparison
-// with symm.h (capi/library.cpp) are made.
+// The words that core and kernels share: data types, operators, collectives, algorithms. Each is
+// one list, of which the enumeration, the names and the comparison with symm.h (capi/library.cpp)
+// are made.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #define SYMM_HOST_DEVICE
 #endif
 
-// X(name here, end of its name in symm.h, value there)
+// X(the name here, the end of its name in symm.h, its value in symm.h)
 #define SYMM_DTYPES(X)      \
   X(i8, I8, 0x0008)         \
   X(i16, I16, 0x0010)       \
@@ -29,6 +29,11 @@
   X(boolean, BOOL, 0x0608)  \
   X(f8e4m3, F8E4M3, 0x0A08) \
   X(f8e5m2, F8E5M2, 0x0C08)
+
+// X(name): floats narrower than f32, which are combined in f32; all floats; types of RMSNorm.
+#define SYMM_SMALL_FLOATS(X) X(f16) X(bf16) X(f8e4m3) X(f8e5m2)
+#define SYMM_FLOATS(X) SYMM_SMALL_FLOATS(X) X(f32) X(f64)
+#define SYMM_NORM_TYPES(X) X(f32) X(f16) X(bf16)
 
 #define SYMM_OPS(X) \
   X(sum, SUM, 0)    \
@@ -97,26 +102,26 @@ constexpr size_t size_of(DType dtype) noexcept {
   return (static_cast<uint32_t>(dtype) & 0xFFU) / 8;
 }
 
-// Floats narrower than f32, which is what they are combined in.
-constexpr bool is_small_float(DType dtype) noexcept {
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f8e4m3 ||
-         dtype == DType::f8e5m2;
-}
-constexpr bool is_float(DType dtype) noexcept {
-  return is_small_float(dtype) || dtype == DType::f32 || dtype == DType::f64;
-}
-
-// Of what RMSNorm works on.
-constexpr bool is_norm_type(DType dtype) noexcept {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
+#define SYMM_CASE(name) case DType::name:
+#define SYMM_IS_ONE_OF(function, LIST)            \
+  constexpr bool function(DType dtype) noexcept { \
+    switch (dtype) {                              \
+      LIST(SYMM_CASE) return true;                \
+      default: return false;                      \
+    }                                             \
+  }
+SYMM_IS_ONE_OF(is_small_float, SYMM_SMALL_FLOATS)
+SYMM_IS_ONE_OF(is_float, SYMM_FLOATS)
+SYMM_IS_ONE_OF(is_norm_type, SYMM_NORM_TYPES)
+#undef SYMM_IS_ONE_OF
+#undef SYMM_CASE
 
 const char* name_of(DType dtype) noexcept;  // "f32"; "?" for an unknown value
 const char* name_of(Op op) noexcept;        // "sum"
 const char* name_of(ScalePosition position) noexcept;
 const char* name_of(Algorithm algorithm) noexcept;  // "two_shot"; "auto" for automatic
 
-// What each call of a small collective asks is inline.
+// These questions are inline, since every call of a small collective asks them.
 #define SYMM_KNOWN(name, c_name, value) case value:
 #define SYMM_IS_VALID(Type, VALUES)            \
   constexpr bool is_valid(Type one) noexcept { \
