@@ -33,6 +33,7 @@ symm_status_t symm_topology(
   return guard([&] {
     require(out_class, "out_class");
     const Links links = symm::links(static_cast<BackendKind>(backend));
+
     if (out_links == nullptr && capacity != 0) {
       throw Error(Status::invalid_argument, "out_links: is NULL, but capacity is not 0");
     }
@@ -41,6 +42,7 @@ symm_status_t symm_topology(
           Status::invalid_argument, format("capacity: %zu is less than the %zu links of %d devices",
                                         capacity, links.count.size(), links.devices));
     }
+
     if (out_links != nullptr) std::copy(links.count.begin(), links.count.end(), out_links);
     *out_class = static_cast<int32_t>(classify(links));
   });

@@ -51,21 +51,25 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   if (given.device < SYMM_DEVICE_AUTO) {
     throw Error(Status::invalid_argument, format("config.device: %d is negative", given.device));
   }
+
   GroupConfig asked;
   if (given.store != nullptr) {
     callbacks = callbacks_of(*given.store);
     asked.callbacks = &callbacks;
   }
+
   asked.rank = given.rank;
   asked.size = given.size;
   asked.backend = static_cast<BackendKind>(given.backend);
   asked.device = given.device;
+
   asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
   asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
   asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
   asked.shared_scratch = (given.flags & SYMM_GROUP_SHARED_SCRATCH) != 0;
   asked.any_order = (given.flags & SYMM_GROUP_ANY_ORDER) != 0;
   asked.same_offsets = (given.flags & SYMM_GROUP_SAME_OFFSETS) != 0;
+
   asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
   asked.create_timeout_ms = given.create_timeout_ms;
   asked.timeout_ms = given.timeout_ms;
@@ -137,43 +141,46 @@ symm_status_t symm_group_size(symm_group_t* group, int32_t* out_size) {
 
 symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_group_info_t, name), [&] {
-    const Group& of = *group_of(group);
+    const Group& self = *group_of(group);
     symm_group_info_t filled{};
-    filled.rank = of.rank();
-    filled.size = of.size();
-    filled.backend = static_cast<int32_t>(of.backend().kind());
-    filled.device = of.backend().device();
-    filled.id = of.id();
-    filled.channels = of.channels();
-    filled.unwatched_peers = of.unwatched_peers();
-    filled.rejected_connections = of.rejected_connections();
-    write_text(filled.bootstrap, of.bootstrap());
-    write_text(filled.name, of.name());
-    const std::string why_no_multicast = of.transport().device().why_no_multicast();
+    filled.rank = self.rank();
+    filled.size = self.size();
+    filled.backend = static_cast<int32_t>(self.backend().kind());
+    filled.device = self.backend().device();
+    filled.id = self.id();
+    filled.channels = self.channels();
+    filled.unwatched_peers = self.unwatched_peers();
+    filled.rejected_connections = self.rejected_connections();
+    write_text(filled.bootstrap, self.bootstrap());
+    write_text(filled.name, self.name());
+
+    const std::string why_no_multicast = self.transport().device().why_no_multicast();
     filled.multicast = why_no_multicast.empty() ? 1 : 0;
     write_text(filled.multicast_reason, why_no_multicast);
-    filled.scratch_bytes = of.transport().scratch_bytes();
-    filled.max_ranks = of.transport().max_ranks();
-    filled.max_memories = of.transport().device().max_memories();
+
+    filled.scratch_bytes = self.transport().scratch_bytes();
+    filled.shared_scratch_bytes = self.transport().lent_bytes();
+    filled.max_ranks = self.transport().max_ranks();
+    filled.max_memories = self.transport().device().max_memories();
     filled.max_channels = kMostChannels;
     filled.max_handles = static_cast<int32_t>(Arena<Group>::kSlots);
     filled.max_name = static_cast<int32_t>(kMostName);
-    filled.shared_scratch_bytes = of.transport().lent_bytes();
-    const Machines& machines = of.machines();
+
+    const Machines& machines = self.machines();
     filled.machines = machines.count;
-    filled.machine = machines.of[static_cast<size_t>(of.rank())];
-    filled.local_rank = machines.local_rank(of.rank());
-    filled.local_size = machines.local_size(of.rank());
-    write_text(filled.engine, of.transport().engine());
+    filled.machine = machines.of[static_cast<size_t>(self.rank())];
+    filled.local_rank = machines.local_rank(self.rank());
+    filled.local_size = machines.local_size(self.rank());
+    write_text(filled.engine, self.transport().engine());
     return filled;
   });
 }
 
 symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_group_status_t, message), [&] {
-    Group& of = *group_of(group);
-    of.transport().device().check_device_errors();
-    const Failure failure = of.revocation().failure();
+    Group& self = *group_of(group);
+    self.transport().device().check_device_errors();
+    const Failure failure = self.revocation().failure();
     symm_group_status_t filled{};
     filled.status = static_cast<int32_t>(failure.status);
     filled.failed_rank = failure.rank;
@@ -201,30 +208,32 @@ symm_status_t symm_group_failure_fd(symm_group_t* group, int32_t* out_fd) {
 
 symm_status_t symm_peer_info(symm_group_t* group, int32_t rank, symm_peer_info_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_peer_info_t, uuid), [&] {
-    const Group& of = *group_of(group);
-    of.require_rank("rank", rank);
-    const PeerFacts& facts = of.facts(rank);
-    const std::vector<int> gone = of.gone_ranks();
+    const Group& self = *group_of(group);
+    self.require_rank("rank", rank);
+    const PeerFacts& facts = self.facts(rank);
+    const std::vector<int> gone = self.gone_ranks();
+
     symm_peer_info_t filled{};
     filled.rank = rank;
     filled.backend = facts.backend;
     filled.device = facts.device;
     filled.alive = std::find(gone.begin(), gone.end(), rank) == gone.end() ? 1 : 0;
-    filled.pid = of.identity(rank).pid;
+    filled.pid = self.identity(rank).pid;
     write_text(filled.host, facts.host);
     write_text(filled.machine, facts.machine);
     write_text(filled.uuid, facts.uuid);
-    filled.machine_index = of.machines().of[static_cast<size_t>(rank)];
-    filled.mapped = of.maps(rank) ? 1 : 0;
+    filled.machine_index = self.machines().of[static_cast<size_t>(rank)];
+    filled.mapped = self.maps(rank) ? 1 : 0;
     return filled;
   });
 }
 
 symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_group_stats_t, slept_ns), [&] {
-    Group& of = *group_of(group);
-    const GroupStats& stats = of.transport().stats();
+    Group& self = *group_of(group);
+    const GroupStats& stats = self.transport().stats();
     symm_group_stats_t filled{};
+
     for (size_t i = 0; i < GroupStats::kKinds; ++i) {
       filled.collective_calls[i] = stats.shown.collectives[i].calls.value();
       filled.collective_bytes[i] = stats.shown.collectives[i].bytes.value();
@@ -233,22 +242,23 @@ symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
     for (const Counter& barriers : stats.barriers) {
       filled.barriers += barriers.value();
     }
+
     filled.signals_sent = stats.shown.signals_sent.value();
     filled.signals_taken = stats.shown.signals_taken.value();
     filled.failures = stats.shown.failures.value();
     filled.waits = stats.shown.waits.value();
-    filled.sleeps = of.revocation().sleeps();
-    filled.slept_ns = of.revocation().slept_ns();
+    filled.sleeps = self.revocation().sleeps();
+    filled.slept_ns = self.revocation().slept_ns();
     return filled;
   });
 }
 
 symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
   return guard([&] {
-    Group& of = *group_of(group);
+    Group& self = *group_of(group);
     const char* separator = reason != nullptr && *reason != '\0' ? ": " : "";
-    of.fail({Status::aborted, of.rank(), of.identity(of.rank()).pid,
-        format("rank %d aborted the group%s%s", of.rank(), separator,
+    self.fail({Status::aborted, self.rank(), self.identity(self.rank()).pid,
+        format("rank %d aborted the group%s%s", self.rank(), separator,
             reason == nullptr ? "" : reason)});
   });
 }

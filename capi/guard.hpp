@@ -1,4 +1,4 @@
-// The border between C++ and C: no exception passes it, and every failure leaves a message.
+// The border between C++ and C. No exception passes it, and every failure leaves a message.
 #pragma once
 
 #include <type_traits>
@@ -8,15 +8,16 @@
 #include <symm/symm.h>
 
 namespace symm::capi {
-// Remember the failure for symm_last_error() and symm_last_failure(), write it to *sink
-// too, and return its status. Newlines become spaces: a message is one line.
+// Remembers the failure for symm_last_error() and symm_last_failure(), writes it to *sink too, and
+// returns its status. Newlines become spaces: a message is one line.
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
 void require_sink(const symm_failure_t& sink, const char* argument);
 
-// no struct grows so large: who says so has not initialised it
+// The largest struct_size that is believed. No struct grows so large, so a larger one was not set.
 inline constexpr size_t kMostStruct = 4096;
 
-// Where the options of a call want its failure; null: nowhere. They are not checked yet.
+// The place where the options of a call want its failure; null if there is none. The options are
+// not checked yet.
 template <class Options>
 symm_failure_t* sink_of(const Options* options) noexcept {
   if (options == nullptr || options->struct_size > kMostStruct) return nullptr;
@@ -24,17 +25,19 @@ symm_failure_t* sink_of(const Options* options) noexcept {
                                                                             : nullptr;
 }
 
-// Of calls that take some ten nanoseconds: what they come to that a
-// thread could be cancelled in sees to that itself. A look-up says
-// whether it has found something: that it has not costs no exception.
+// The form of guard() for calls that take some ten nanoseconds. It does not keep the thread from
+// being cancelled: what such a call reaches that a thread can be cancelled in sees to that itself.
+// A look-up returns whether it has found something, so that a miss costs no exception.
 template <class Options, class Function>
 symm_status_t quick(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);
+
   try {
     if (sink != nullptr) {
       require_sink(*sink,
           std::is_same_v<Options, symm_group_config_t> ? "config.failure" : "options.failure");
     }
+
     if constexpr (std::is_same_v<decltype(function()), bool>) {
       if (!function()) return fail({Status::not_found, -1, 0, "not found"}, sink);
     } else {
@@ -50,6 +53,7 @@ symm_status_t quick(Function&& function) noexcept {
   return quick<symm_wait_options_t>(nullptr, function);
 }
 
+// Calls `function` and turns what it throws into a status. The thread is not cancelled meanwhile.
 template <class Options, class Function>
 symm_status_t guard(const Options* options, Function&& function) noexcept {
   const process::Uncancelled whole;
@@ -66,7 +70,7 @@ T& require(T* pointer, const char* argument) {
   return *pointer;
 }
 
-// Write what `make` returns to *out, which is checked before anything is done.
+// Writes what `make` returns to *out, which is checked before anything is done.
 template <class Options, class T, class Make>
 symm_status_t produce(const Options* options, T* out, const char* argument, Make&& make) noexcept {
   return guard(options, [&] {

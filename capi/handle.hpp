@@ -1,6 +1,5 @@
-// What a handle of the C ABI points to: a slot in an arena that is
-// never unmapped. So any pointer, however wrong, can be checked
-// without touching memory that may not exist: it must lie in the
+// A handle of the C ABI points to a slot in an arena that is never unmapped. So any pointer,
+// however wrong, can be checked without touching memory that may not exist: it must lie in the
 // arena, on a slot, and the slot must be in use by this process.
 #pragma once
 
@@ -28,11 +27,11 @@ class Arena {
   using Entry = Slot<Object>;
   static constexpr size_t kSlots = size_t{1} << 20;
 
-  // A forked child has an arena elsewhere, so it knows none of its parent's handles.
+  // A forked child has an arena of its own elsewhere, so it knows none of its parent's handles.
   static Arena& instance() { return PerProcess<Arena>::current(); }
 
-  // What a new handle needs, before there is what it is of: once all ranks have agreed
-  // on that, none may lack a handle for it.
+  // The memory that a new handle needs, taken before its object is made: once all ranks have agreed
+  // on an object, none of them may lack a handle for it.
   class Room {
    public:
     explicit Room(Arena& arena) : arena_(arena) {
@@ -51,20 +50,22 @@ class Arena {
       known_.mapped()->next_free = std::exchange(arena_.free_, known_.mapped());
     }
 
-    // The object's handle with one more reference, or a new one.
+    // Returns the object's handle with one more reference, or a new handle.
     Entry* take(std::shared_ptr<Object> object) noexcept {
       const std::lock_guard lock(arena_.mutex_);
-      const auto its = arena_.of_object_.find(object.get());
-      if (its != arena_.of_object_.end()) {
-        uint32_t references = its->second->references.load(std::memory_order_relaxed);
+      const auto known = arena_.of_object_.find(object.get());
+      if (known != arena_.of_object_.end()) {
+        Entry* const entry = known->second;
+        uint32_t references = entry->references.load(std::memory_order_relaxed);
         while (references != 0) {
-          if (its->second->references.compare_exchange_weak(
+          if (entry->references.compare_exchange_weak(
                   references, references + 1, std::memory_order_relaxed)) {
-            return its->second;
+            return entry;
           }
         }
-        arena_.of_object_.erase(its);
+        arena_.of_object_.erase(known);
       }
+
       Entry* const entry = known_.mapped();
       known_.key() = object.get();
       arena_.of_object_.insert(std::move(known_));
@@ -79,18 +80,16 @@ class Arena {
   };
 
   void give(Entry* entry) noexcept {
-    // The object goes outside the lock: its destructor may give other handles' objects.
+    // The object goes after the lock: its destructor may give other handles' objects.
     const std::shared_ptr<Object> object = std::move(entry->object);
     const std::lock_guard lock(mutex_);
-    if (const auto its = of_object_.find(object.get());
-        its != of_object_.end() && its->second == entry) {
-      of_object_.erase(its);
-    }
+    const auto known = of_object_.find(object.get());
+    if (known != of_object_.end() && known->second == entry) of_object_.erase(known);
     entry->next_free = free_;
     free_ = entry;
   }
 
-  // The slot behind a handle, or null.
+  // Returns the slot behind a handle; null if there is none.
   Entry* find(const void* handle) const noexcept {
     const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
     if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) ||
@@ -129,7 +128,7 @@ class Arena {
   std::map<const Object*, Entry*> of_object_;
 };
 
-// A handle with one reference of what make() makes; null if that is null.
+// Returns a handle with one reference for what make() makes; null if that is null.
 template <class Handle, class Make>
 Handle* make_handle(const Make& make) {
   using Object = typename decltype(make())::element_type;
@@ -159,8 +158,8 @@ struct DoNothing {
   void operator()(auto&) const noexcept {}
 };
 
-// `last` is called with the object before its last
-// reference goes, `other` before any other does.
+// Gives a reference back. `last` is called with the object before its last reference goes, `other`
+// before any other reference goes.
 template <class Object, class Last = DoNothing, class Other = DoNothing>
 void release(const void* handle, Last last = {}, Other other = {}) noexcept {
   if (handle == nullptr) return;
@@ -172,6 +171,7 @@ void release(const void* handle, Last last = {}, Other other = {}) noexcept {
     return;  // no arena could be made: there are no handles
   }
   if (slot == nullptr) return;
+
   if (slot->references.load(std::memory_order_relaxed) > 1) other(*slot->object);
   if (slot->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   last(*slot->object);

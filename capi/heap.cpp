@@ -18,10 +18,10 @@ SYMM_OPTIONS_WITH_INIT(symm_heap_options, options, failure, SYMM_HEAP_OPTIONS_IN
 symm_status_t symm_heap_create(
     symm_group_t* group, size_t bytes, const symm_heap_options_t* options, symm_heap_t** out) {
   return produce(options, out, "out", [&] {
-    const auto& of = group_of(group);
+    const auto& owner = group_of(group);
     const symm_heap_options_t given = read_options(options);
     const Heap::Options asked{placement_of(given), name_of(given.name), given.timeout_ms};
-    return make_handle<symm_heap_t>([&] { return Heap::create(of, bytes, asked); });
+    return make_handle<symm_heap_t>([&] { return Heap::create(owner, bytes, asked); });
   });
 }
 
@@ -37,8 +37,8 @@ symm_status_t symm_heap_alloc(
 
 symm_status_t symm_heap_free(symm_heap_t* heap, void* pointer) {
   return quick([&] {
-    Heap& of = *heap_of(heap);
-    if (pointer != nullptr) of.give(pointer);
+    Heap& self = *heap_of(heap);
+    if (pointer != nullptr) self.give(pointer);
   });
 }
 

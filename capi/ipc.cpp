@@ -39,6 +39,7 @@ symm_status_t symm_ipc_export(const void* pointer, size_t size,
     if (const auto buffer = Buffer::find(pointer).buffer) {
       buffer->require_no_stragglers(kPatienceMs);
     }
+
     const std::vector<std::byte> token =
         ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
     if (token.size() > capacity) {
@@ -58,6 +59,7 @@ symm_status_t symm_ipc_import(const void* token, size_t token_size,
     if (given.device < SYMM_DEVICE_AUTO) {
       throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
     }
+
     ipc::ImportOptions asked;
     asked.timeout_ms = given.timeout_ms;
     asked.directory = given.directory == nullptr ? "" : given.directory;

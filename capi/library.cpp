@@ -14,7 +14,7 @@
 #include "kernels/types.hpp"
 #include "symm/symm.h"
 
-// The numbers of symm.h and of core and kernels are the same.
+// symm.h, core and kernels use the same numbers.
 #define SYMM_SAME(c_name, cpp_value) \
   static_assert(static_cast<int32_t>(c_name) == static_cast<int32_t>(cpp_value))
 #define SYMM_SAME_STATUS(name, c_name, value, text) SYMM_SAME(SYMM_##c_name, symm::Status::name);
@@ -50,8 +50,8 @@ SYMM_SAME(SYMM_LOG_DEBUG, symm::log::Level::debug);
 
 namespace symm::capi {
 namespace {
-// Plain memory: no destructor to run when a thread
-// ends, nothing to allocate when memory is short.
+// The failure is plain memory: there is no destructor to run when a thread ends, and nothing to
+// allocate when memory is short.
 thread_local symm_failure_t last_failure{sizeof(symm_failure_t), SYMM_OK, -1, 0, 0, 0, ""};
 constexpr size_t kFailureSize = SYMM_FIRST_SIZE(symm_failure_t, message);
 }  // namespace

@@ -35,21 +35,22 @@ static_assert(SYMM_NODE_NEAREST == Placement::kNearest);
 symm_status_t symm_alloc(
     symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {
-    Group& of = *group_of(group);
+    Group& owner = *group_of(group);
     const symm_alloc_options_t given = read_options(options);
     return make_handle<symm_buffer_t>(
-        [&] { return Buffer::allocate(of, size, placement_of(given), name_of(given.name)); });
+        [&] { return Buffer::allocate(owner, size, placement_of(given), name_of(given.name)); });
   });
 }
 
 symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size,
     const symm_adopt_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {
-    Group& of = *group_of(group);
+    Group& owner = *group_of(group);
     const symm_adopt_options_t given = read_options(options);
+
     const std::string name = name_of(given.name);
     if (given.fd < 0 && given.offset == 0) {
-      return make_handle<symm_buffer_t>([&] { return Buffer::adopt(of, pointer, size, name); });
+      return make_handle<symm_buffer_t>([&] { return Buffer::adopt(owner, pointer, size, name); });
     }
     if (given.fd < 0) {
       throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
@@ -58,7 +59,7 @@ symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t
       throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
     }
     return make_handle<symm_buffer_t>(
-        [&] { return Buffer::adopt(of, given.fd, given.offset, size, name); });
+        [&] { return Buffer::adopt(owner, given.fd, given.offset, size, name); });
   });
 }
 
@@ -90,19 +91,20 @@ void symm_buffer_release(symm_buffer_t* buffer) {
 
 symm_status_t symm_buffer_info(symm_buffer_t* buffer, symm_buffer_info_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_buffer_info_t, name), [&] {
-    const Buffer& of = *buffer_of(buffer);
+    const Buffer& self = *buffer_of(buffer);
     symm_buffer_info_t filled{};
-    filled.backend = static_cast<int32_t>(of.kind());
-    filled.device = of.device();
-    filled.bytes = of.bytes();
-    filled.mapped_bytes = of.block()->mapped();
-    filled.flags = (of.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) |
-                   (of.adopted() ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
-    filled.numa_node = of.numa_node();
-    filled.memories = static_cast<int32_t>(of.memories().size());
-    filled.pointer = of.data();
-    filled.page_bytes = of.block()->page_bytes();
-    write_text(filled.name, of.name());
+
+    filled.backend = static_cast<int32_t>(self.kind());
+    filled.device = self.device();
+    filled.bytes = self.bytes();
+    filled.mapped_bytes = self.block()->mapped();
+    filled.flags = (self.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) |
+                   (self.adopted() ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
+    filled.numa_node = self.numa_node();
+    filled.memories = static_cast<int32_t>(self.memories().size());
+    filled.pointer = self.data();
+    filled.page_bytes = self.block()->page_bytes();
+    write_text(filled.name, self.name());
     return filled;
   });
 }
@@ -120,8 +122,8 @@ symm_status_t symm_buffer_find(const void* address, symm_buffer_t** out, size_t*
 symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, symm_memory_t** out) {
   return guard([&] {
     require(out, "out");
-    const Buffer& of = *buffer_of(buffer);
-    std::shared_ptr<Memory> memory = of.memory_on(*group_of(group));
+    const Buffer& self = *buffer_of(buffer);
+    std::shared_ptr<Memory> memory = self.memory_on(*group_of(group));
     if (memory) *out = make_handle<symm_memory_t>([&] { return memory; });
     return memory != nullptr;
   });
@@ -130,14 +132,17 @@ symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, sym
 symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer,
     const symm_rendezvous_options_t* options, symm_memory_t** out) {
   return produce(options, out, "out", [&] {
-    const auto& of = group_of(group);
+    const auto& owner = group_of(group);
     const auto& block = buffer_of(buffer);
     const symm_rendezvous_options_t given = read_options(options);
+
     return make_handle<symm_memory_t>([&] {
+      // The list has room before the ranks meet: what fails after that would fail here alone.
       std::list<std::shared_ptr<Memory>> kept(1);
-      const auto memory = kept.front() =
-          Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
-      of->keep(std::move(kept));
+      std::shared_ptr<Memory> memory =
+          Memory::rendezvous(owner, block, given.tag, given.timeout_ms, given.channels);
+      kept.front() = memory;
+      owner->keep(std::move(kept));
       return memory;
     });
   });
@@ -145,17 +150,18 @@ symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer,
 
 symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_memory_info_t, signal_pad_bytes), [&] {
-    const Memory& of = *memory_of(memory);
+    const Memory& self = *memory_of(memory);
     symm_memory_info_t filled{};
-    filled.rank = of.group().rank();
-    filled.size = of.group().size();
-    filled.bytes = of.view().bytes;
-    filled.id = of.view().id;
-    filled.channels = of.view().channels;
+    filled.rank = self.group().rank();
+    filled.size = self.group().size();
+    filled.bytes = self.view().bytes;
+    filled.id = self.view().id;
+    filled.channels = self.view().channels;
+
     filled.signal_pad_bytes =
         filled.channels * filled.size * static_cast<int32_t>(sizeof(uint64_t));
-    filled.multicast = of.view().multicast != nullptr ? 1 : 0;
-    write_text(filled.multicast_reason, of.view().why_no_multicast);
+    filled.multicast = self.view().multicast != nullptr ? 1 : 0;
+    write_text(filled.multicast_reason, self.view().why_no_multicast);
     return filled;
   });
 }
@@ -179,16 +185,17 @@ symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** 
 symm_status_t symm_memory_device_view(
     symm_memory_t* memory, uint64_t timeout_ms, const void* stop, symm_memory_view_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_memory_view_t, stop), [&] {
-    const Memory& of = *memory_of(memory);
+    const Memory& self = *memory_of(memory);
     symm_memory_view_t filled{};
-    filled.taken = reinterpret_cast<uint64_t*>(of.taken_on_device());
+    filled.taken = reinterpret_cast<uint64_t*>(self.taken_on_device());
     filled.layout = SYMM_MEMORY_VIEW_LAYOUT;
-    filled.rank = of.group().rank();
-    filled.size = of.group().size();
-    filled.channels = of.view().channels;
-    filled.blocks = of.pointer_table();
-    filled.pads = reinterpret_cast<uint64_t* const*>(of.pad_table());
-    filled.timeout_ns = symm::nanoseconds_of(of.group().timeout_or_default(timeout_ms));
+    filled.rank = self.group().rank();
+    filled.size = self.group().size();
+    filled.channels = self.view().channels;
+
+    filled.blocks = self.pointer_table();
+    filled.pads = reinterpret_cast<uint64_t* const*>(self.pad_table());
+    filled.timeout_ns = symm::nanoseconds_of(self.group().timeout_or_default(timeout_ms));
     filled.stop = static_cast<const uint32_t*>(stop);
     return filled;
   });
@@ -225,14 +232,14 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
     const symm_wait_options_t* options, void* stream) {
   return quick(options, [&] {
-    Group& of = *group_of(group);
+    Group& self = *group_of(group);
     if (ranks == nullptr && count != 0) {
       throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
     }
     if (ranks != nullptr && count == 0) {
       throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
     }
-    of.barrier({ranks, count}, channel, timeout_of(options), stream);
+    self.barrier({ranks, count}, channel, timeout_of(options), stream);
   });
 }
 
@@ -267,12 +274,13 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
     size_t count, int32_t any, const symm_wait_options_t* options, size_t* out_index,
     void* stream) {
   return quick(options, [&] {
-    Memory& of = *memory_of(memory);
+    Memory& self = *memory_of(memory);
     const size_t step = require(waits, "waits").struct_size;
     if (count == 0 || count > Memory::kMostWaits) {
       throw Error(Status::invalid_argument,
           symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
     }
+
     std::vector<symm::SignalWait> all;
     for (size_t i = 0; i < count; ++i) {
       const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(
@@ -285,10 +293,11 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
       all.push_back(
           {wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
     }
+
     if (any != 0 && any != 1) {
       throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
     }
-    of.wait_signals(all, any != 0, timeout_of(options), out_index, stream);
+    self.wait_signals(all, any != 0, timeout_of(options), out_index, stream);
   });
 }
 
@@ -296,7 +305,7 @@ symm_status_t symm_test_signal(
     symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_pending) {
   return produce(out_pending, "out_pending", [&] {
     const symm::SignalState state = memory_of(memory)->look_at_signal(rank, channel);
-    // On a device those who wait have taken what is to come.
+    // On a device a wait that is issued has taken its signal already, so `taken` may be ahead.
     return state.value > state.taken ? state.value - state.taken : 0;
   });
 }
@@ -320,10 +329,10 @@ symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void*
 symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset,
     const void* source, size_t size, int32_t channel, void* stream) {
   return quick([&] {
-    Memory& of = *memory_of(memory);
-    of.require_channel(channel);  // before anything is written
-    of.put(rank, offset, source, size, stream);
-    of.send_signal(rank, channel, symm::SignalOp::add, 1, stream);
+    Memory& self = *memory_of(memory);
+    self.require_channel(channel);  // before anything is written
+    self.put(rank, offset, source, size, stream);
+    self.send_signal(rank, channel, symm::SignalOp::add, 1, stream);
   });
 }
 

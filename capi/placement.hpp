@@ -1,4 +1,4 @@
-// What the options of all calls that allocate have in common.
+// The options that all calls that allocate have in common: a name, and where the memory lies.
 #pragma once
 
 #include "capi/structs.hpp"

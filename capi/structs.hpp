@@ -1,5 +1,5 @@
-// Structs that grow. `first` is the size that the struct had in the release which
-// introduced it; callers built against any release since then are served.
+// Structs that grow. `first` is the size that the struct had in the release that introduced it.
+// Callers built against any release since then are served.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "core/base/little_endian.hpp"
 
 namespace symm::capi {
-// End of the struct's last field in its first release, which sizeof would round up.
+// The end of the last field that the struct had in its first release; sizeof would round it up.
 #define SYMM_FIRST_SIZE(type, last_field) \
   (offsetof(type, last_field) + sizeof(type::last_field))  // NOLINT(bugprone-sizeof-expression)
 
@@ -23,12 +23,13 @@ inline void require_struct_size(size_t size, size_t first, const char* argument)
   }
 }
 
-// Copy a caller's struct, if there is one, over `defaults`.
-// What this library does not know of it must be zero.
+// Copies a caller's struct, if there is one, over `defaults`. Bytes that this library does not know
+// must be zero.
 template <class T>
 T read_struct(const T* from, const T& defaults, size_t first, const char* argument) {
   if (from == nullptr) return defaults;
   require_struct_size(from->struct_size, first, argument);
+
   T into = defaults;
   std::memcpy(&into, from, std::min(from->struct_size, sizeof(T)));
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
@@ -43,7 +44,7 @@ T read_struct(const T* from, const T& defaults, size_t first, const char* argume
   return into;
 }
 
-// Write to a caller's struct as much as it holds; what it has beyond ours becomes zero.
+// Writes to a caller's struct as much as it holds. Bytes that it has beyond ours become zero.
 template <class T>
 void write_struct(const T& from, T* to) {
   const size_t size = to->struct_size;
@@ -55,8 +56,8 @@ void write_struct(const T& from, T* to) {
   }
 }
 
-// What a struct of options is where nobody sets anything, its size in its first
-// release, and what messages call it.
+// For each struct of options: its defaults, its size in its first release, and what messages call
+// it.
 template <class T>
 struct OptionsOf;
 template <class T>
@@ -85,7 +86,7 @@ symm_status_t init(T* to, size_t struct_size) noexcept {
     return symm::capi::init(to, struct_size);                   \
   }
 
-// Write what `fill` returns to a caller's struct, which is checked before anything is done.
+// Writes what `fill` returns to a caller's struct, which is checked before anything is done.
 template <class Options, class T, class Fill>
 symm_status_t fill_struct(const Options* options, T* out, size_t first, Fill&& fill) noexcept {
   return guard(options, [&] {
@@ -98,7 +99,7 @@ symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
   return fill_struct<symm_wait_options_t>(nullptr, out, first, fill);
 }
 
-// A bit that a newer library may know.
+// Refuses bits that this library does not know, and a newer one may.
 inline void require_known_bits(uint64_t flags, uint64_t known, const char* argument) {
   if ((flags & ~known) == 0) return;
   throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%lx", argument,

@@ -1,6 +1,6 @@
-// The table of collectives, for host and device: a row says what a collective is, and what a call
-// of it must be like. core/group/checks.cpp holds calls against the table; code that serves several
-// collectives asks it whether one has an operator, a root or a block for every rank.
+// The table of collectives, for host and device. A row says what a collective is, and what its
+// calls must be like: core/group/checks.cpp holds calls against it. Code that serves several
+// collectives asks the table whether one has an operator, a root or a block for every rank.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "kernels/types.hpp"
 
 namespace symm {
-// What a collective is.
+// How a collective uses its operands.
 struct CollectiveTraits {
   bool has_op;
   bool from_root;        // only the root's send counts

@@ -12,7 +12,7 @@
 
 namespace symm {
 namespace {
-// 12 bits; 0 of 0.
+// 12 bits that tell factors apart; 0 for 0.
 uint64_t mixed(double factor) {
   return std::bit_cast<uint64_t>(factor) * 0xD6E8FEB86659FD93U >> 52;
 }
@@ -32,13 +32,15 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   CallSignature signature;
   signature.heaps = static_cast<uint16_t>(packed >> 48);
   signature.dtype = static_cast<DType>(packed >> 32 & 0xFFF);
-  if (const uint64_t scaled = packed >> 44 & 0xF; scaled != 0) {
+  const uint64_t scaled = packed >> 44 & 0xF;
+  if (scaled != 0) {
     const bool is_wider = (scaled >> 3 & 1) != 0;
     signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype,
         static_cast<ScalePosition>(scaled & 3),
         (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
         static_cast<double>((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
   }
+
   signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
   signature.op = static_cast<Op>(packed >> 8 & 0xF);
@@ -47,8 +49,8 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   return signature;
 }
 
-// The high half of the count is folded in by an odd multiplier: calls that differ in
-// the other fields only, which is what a mistake looks like, always differ here.
+// The high half of the count is folded in by an odd multiplier. So calls that differ in the other
+// fields only, which is what a mistake looks like, always have different hashes.
 uint32_t CallSignature::hash() const noexcept {
   uint64_t all =
       (packed() ^ std::bit_cast<uint64_t>(scaling.factor) ^ (count * 0x9E3779B97F4A7C15U)) *
@@ -58,11 +60,13 @@ uint32_t CallSignature::hash() const noexcept {
 }
 
 std::string CallSignature::text() const {
-  // or is an all-reduce of which one is made
+  // An all-reduce with RMSNorm, or a plain one that it is made of, has the length of its rows here.
   const bool has_norm = !traits(collective).has_root() && root != 0;
+
   std::string all = symm::text(name_of(has_norm ? Collective::allreduce_rmsnorm : collective), "(",
       name_of(scaling ? scaling.dtype : dtype));
   if (traits(collective).has_op && !has_norm) all += symm::text(", ", name_of(op));
+
   if (scaling.position != ScalePosition::none) {
     char factor[40] = "a pointer";
     if (scaling.kind != Factor::pointer) {
@@ -72,6 +76,7 @@ std::string CallSignature::text() const {
     all += symm::text(", scaled ", name_of(scaling.position), " by ", factor);
   }
   if (scaling.result != scaling.dtype) all += symm::text(", result ", name_of(scaling.result));
+
   const bool counted = has_counts(collective);
   if (!counted || count != 0) all += symm::text(counted ? ", send_capacity " : ", count ", count);
   if (has_norm) all += symm::text(", hidden ", root);

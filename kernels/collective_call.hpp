@@ -1,4 +1,5 @@
-// One collective call: what its caller asked for, made once and referred to ever after.
+// One collective call: what its caller asked for. The C ABI makes it, core/group/checks.cpp checks
+// it, and from then on it is referred to and never changed.
 #pragma once
 
 #include <algorithm>
@@ -9,44 +10,45 @@
 
 namespace symm {
 enum class Factor : int32_t {
-  value,    // the same on all ranks
-  pointer,  // read when the call runs, and may differ from rank to rank
-  mixed     // a number that tells the value from others: all that an unpacked signature has
+  value,    // equal on all ranks
+  pointer,  // read when the call runs; it may differ from rank to rank
+  mixed     // a number that tells the value from others: an unpacked signature has no more
 };
 
-// By which factor a sum is scaled, and of which type it
-// leaves. All zeros: by none, and of its operands' type.
+// The factor by which a sum is scaled, and the type of the results. If all is zero there is no
+// factor, and results have the type of the operands.
 struct Scaling {
-  DType dtype{};   // of the caller's operands, ...
-  DType result{};  // ... and of its results
+  DType dtype{};   // the type of the caller's operands
+  DType result{};  // the type of the caller's results
   ScalePosition position{};
   Factor kind{};
   double factor = 0;
 
   explicit operator bool() const noexcept { return dtype != DType{}; }
-  // Where there is none, which is so in most calls, the rest is zero.
+  // The rest is zero if there is no scaling, as in most calls.
   bool operator==(const Scaling& o) const noexcept {
     return dtype == o.dtype && (!*this || (result == o.result && position == o.position &&
                                               kind == o.kind && factor == o.factor));
   }
 };
 
-// What must agree on all ranks. What a collective does not have (an operator, a root) is 0.
+// The part of a call that must agree on all ranks. A field that a collective does not have (an
+// operator, a root) is 0.
 struct CallSignature {
   Collective collective{};
   DType dtype{};
   Op op = Op::sum;
-  int32_t root = 0;  // of an all-reduce with RMSNorm, hidden
+  int32_t root = 0;  // in an all-reduce with RMSNorm: hidden, the length of a row
   Algorithm algorithm = Algorithm::automatic;
-  uint16_t heaps = 0;  // what the group's heaps were asked before, where ranks check each other
-  // as in symm.h: per rank for all but allreduce,
-  // broadcast and reduce; 0 where each piece has its own
+  uint16_t heaps = 0;  // what the group's heaps were asked before, if ranks check each other
+  // The elements that symm.h calls count: per rank in all collectives but allreduce, broadcast and
+  // reduce; 0 if each piece has a count of its own.
   size_t count = 0;
-  Scaling scaling{};  // also in the plain calls of which a scaled one is made (scaled_call.hpp)
+  Scaling scaling{};  // kept in the plain calls that a scaled call is made of (scaled_call.hpp)
 
   bool operator==(const CallSignature&) const = default;
-  // All but the count; of a factor 12 bits, mixed, which of more than 256 ranks (the
-  // host's, where it is hashed) the root shares.
+  // All fields but the count. A factor has 12 mixed bits, 8 of which share their place with the
+  // upper byte of the root. Groups of more than 256 ranks are the host's, which compares hashes.
   uint64_t packed() const noexcept;
   static CallSignature unpacked(uint64_t packed, uint64_t count) noexcept;
   uint32_t hash() const noexcept;
@@ -57,7 +59,7 @@ struct CallSignature {
 
 struct CollectiveCall : CallSignature {
   CollectiveCall() = default;
-  // As the caller has it: the data type and the operator may be values that are not known here.
+  // Takes the values as the caller has them: the data type and the operator may be unknown here.
   // Each field is set once. Of a struct of this size gcc would clear all first, by an instruction
   // that takes as long as the checks of a call.
   CollectiveCall(Collective which, const void* from, void* to, size_t elements, int32_t type,
@@ -73,21 +75,21 @@ struct CollectiveCall : CallSignature {
 
   const void* send = nullptr;
   void* recv = nullptr;
-  const void* scale_pointer = nullptr;  // an f32
-  uint64_t timeout_ms = 0;              // already resolved: never 0
+  const void* scale_pointer = nullptr;  // points to an f32
+  uint64_t timeout_ms = 0;              // resolved before the call is checked: never 0
   void* stream = nullptr;
-  Pieces* pieces = nullptr;       // of a collective in pieces
-  const RmsNorm* norm = nullptr;  // of an all-reduce with RMSNorm; its plan needs none
+  Pieces* pieces = nullptr;       // null unless the collective is in pieces
+  const RmsNorm* norm = nullptr;  // null unless RMSNorm follows; a call that is planned needs none
 
-  // As symm_group_stats_t counts them.
+  // The bytes that symm_group_stats_t counts.
   size_t bytes() const noexcept { return pieces == nullptr ? unit() : bytes_of_pieces(); }
 
  private:
   size_t bytes_of_pieces() const noexcept;
 };
 
-// An all-reduce with RMSNorm that is made of two: as many rows at a time as scratch
-// holds, which is the same on all ranks.
+// An all-reduce with RMSNorm that is made of two calls by turns: an all-reduce of as many rows as
+// scratch holds, a number that is equal on all ranks, and RMSNorm on them.
 class RowsOfNorm {
  public:
   RowsOfNorm(const CollectiveCall& call, std::byte* scratch, size_t scratch_bytes)
@@ -96,8 +98,8 @@ class RowsOfNorm {
         hidden_(static_cast<size_t>(call.root)),
         most_(std::max<size_t>(1, scratch_bytes / (hidden_ * size_of(call.dtype)))) {}
 
-  // The all-reduce of rows from `first` on, which keeps root and `norm`, to be told
-  // from others. The first is as large as any.
+  // The all-reduce of rows from `first` on. It keeps `root` and `norm`, by which ranks tell it from
+  // a plain one. No later call is larger than the first.
   CollectiveCall plain_call(size_t first = 0) const {
     CollectiveCall plain = call_;
     plain.collective = Collective::allreduce;
@@ -107,7 +109,7 @@ class RowsOfNorm {
     return plain;
   }
 
-  // reduce(CollectiveCall) and normalise(RmsNorm, sums, rows) by turns. A call of
+  // Calls reduce(CollectiveCall) and normalise(RmsNorm, sums, rows) by turns. An all-reduce of
   // nothing is made too: ranks may have to agree on it.
   template <class Reduce, class Normalise>
   void run(const Reduce& reduce, Normalise normalise) const {

@@ -23,8 +23,8 @@ struct Capacities {
   size_t recv;
 };
 
-// What the caller says of the pieces, in elements and by rank, as symm.h has it. Each collective
-// takes some of these numbers and ignores the others.
+// The caller's numbers that describe the pieces, in elements and by rank, as symm.h has them. Each
+// collective takes some of them and ignores the others.
 struct PieceCounts {
   const size_t* send_counts = nullptr;
   const size_t* send_displacements = nullptr;

@@ -4,7 +4,7 @@
 
 namespace symm {
 const char* name_of(DType dtype) noexcept {
-  if (dtype == DType::boolean) return "bool";  // which is a keyword here
+  if (dtype == DType::boolean) return "bool";  // a keyword, which no enumerator can be called
   switch (static_cast<int32_t>(dtype)) { SYMM_DTYPES(SYMM_NAME) }
   return "?";
 }
@@ -20,7 +20,7 @@ const char* name_of(ScalePosition position) noexcept {
 }
 
 const char* name_of(Algorithm algorithm) noexcept {
-  if (algorithm == Algorithm::automatic) return "auto";  // which is a keyword here
+  if (algorithm == Algorithm::automatic) return "auto";  // a keyword, as `bool` is
   switch (static_cast<int32_t>(algorithm)) { SYMM_ALGORITHMS(SYMM_NAME) }
   return "?";
 }

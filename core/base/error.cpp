@@ -30,7 +30,8 @@ Failure current_failure() noexcept {
       return {Status::internal, -1, 0, "unknown C++ exception"};
     }
   } catch (...) {
-    return {Status::out_of_memory, -1, 0, "out of memory"};  // short enough to need none
+    // The text is so short that the string needs no memory of its own.
+    return {Status::out_of_memory, -1, 0, "out of memory"};
   }
 }
 
@@ -58,8 +59,10 @@ std::string format(const char* pattern, ...) {
   va_start(arguments, pattern);
   va_list again;
   va_copy(again, arguments);
+
   const int length = std::vsnprintf(nullptr, 0, pattern, arguments);
   va_end(arguments);
+
   std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
   if (length > 0) std::vsnprintf(text.data(), text.size() + 1, pattern, again);
   va_end(again);
@@ -72,8 +75,8 @@ Error not_known(const char* argument, int value) {
 }
 
 Error system_error(int error_number, const char* call, const std::string& what) {
-  // strerrorname_np() is younger than the oldest
-  // glibc we run on; the text alone is clear enough.
+  // The name of the error is left out: strerrorname_np() is younger than the oldest glibc that we
+  // run on, and the text alone is clear enough.
   char buffer[128];
   const char* text = strerror_r(error_number, buffer, sizeof buffer);
   const bool memory = error_number == ENOMEM || error_number == ENOSPC || error_number == EDQUOT;
@@ -97,8 +100,9 @@ const char* decode(Reader in, Failure& failure, size_t most_text) {
     return "failure of wrong length";
   }
   in.numbers(failure.status, failure.rank, failure.pid, failure.os_error, failure.cuda_result);
-  const auto status = static_cast<int32_t>(failure.status);
   failure.message = in.text(in.left());
+
+  const auto status = static_cast<int32_t>(failure.status);
   if (status > 0 || status < kLowestStatus) return "failure with an impossible status";
   if (failure.rank < -1) return "failure with an impossible rank";
   if (failure.pid < 0) return "failure with an impossible pid";

@@ -8,8 +8,8 @@
 
 #include "core/base/little_endian.hpp"
 
-// X(name here, end of its name in symm.h, value there,
-// text); capi/library.cpp asserts that the values are equal.
+// X(the name here, the end of its name in symm.h, its value there, its text). capi/library.cpp
+// asserts that the values are equal.
 #define SYMM_STATUSES(X)                                            \
   X(ok, OK, 0, "success")                                           \
   X(invalid_argument, ERR_INVALID_ARGUMENT, -1, "invalid argument") \
@@ -32,7 +32,7 @@ namespace symm {
 enum class Status : int32_t { SYMM_STATUSES(SYMM_ENUMERATOR) };
 #undef SYMM_ENUMERATOR
 
-// What went wrong and, where a rank is to blame, which.
+// A failure: what went wrong and, if a rank is to blame, which rank.
 struct Failure {
   Status status = Status::ok;
   int rank = -1;
@@ -40,7 +40,7 @@ struct Failure {
   std::string message;
   int32_t os_error = 0;     // errno of the system call that failed, 0 if it was none
   int32_t cuda_result = 0;  // CUresult of the driver call that failed, 0 if it was none
-  uint64_t when_ns = 0;     // by the clock of the rank that noticed it; 0: not said
+  uint64_t when_ns = 0;     // by the clock of the rank that noticed it; 0: unknown
 };
 
 class Error : public std::exception {
@@ -55,34 +55,33 @@ class Error : public std::exception {
   Failure failure_;
 };
 
-// What the exception being handled says; call it in a catch block. Every border at
-// which an exception becomes a value uses it.
+// The exception being handled, as a Failure; to be called in a catch block. It is used at every
+// border at which an exception becomes a value.
 Failure current_failure() noexcept;
 
-// Where `failure` names no rank, it is this one's: "rank 3
-// (pid 4711): ...", or "rank 3 of <place> (pid 4711): ...".
+// Makes a failure that names no rank that of the given one: its message becomes "rank 3 (pid 4711):
+// ...", or "rank 3 of <place> (pid 4711): ...".
 Failure blamed(Failure failure, int rank, int64_t pid, const char* place = nullptr);
 
 // "timed out"; "unknown status" for a value of a newer library
 const char* name_of(Status status) noexcept;
 
-// printf-style, so that messages are written where the facts are.
+// Formats as printf() does, so that messages are written where the facts are.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
-// An Error for a value of one of symm.h's enumerations
-// which this library does not know, and a newer one may.
+// An Error for a value of one of symm.h's enumerations that this library does not know, and a newer
+// one may.
 Error not_known(const char* argument, int value);
 
-// An Error for a failed system call: "memfd_create: Too many
-// open files (EMFILE)". `what` may add detail. ENOMEM, ENOSPC
-// and EDQUOT become out_of_memory, everything else system.
+// An Error for a failed system call: "memfd_create: Too many open files (errno 24)". `what` may add
+// detail. ENOMEM, ENOSPC and EDQUOT become out_of_memory, everything else system.
 Error system_error(int error_number, const char* call, const std::string& what = {});
 
 #if defined(SYMM_POINTS)
-// A place that tests have a process fail, stop or die at: tests/points says what each
-// leads to. Nothing, unless built so.
+// A place at which tests make a process fail, stop or die. tests/points says what each leads to.
+// Only a build for these tests has such places.
 #define SYMM_POINT(name) ::symm::at_point("point:" name)
-// of the test: the errno that is met there, or 0
+// The test defines it, and returns the errno that is met at the place, or 0.
 extern "C" [[gnu::weak]] int symm_at_point(const char* name);
 inline void at_point(const char* name) {
   if (symm_at_point == nullptr) return;
@@ -98,9 +97,9 @@ inline void at_point(const char* name) {
 inline constexpr size_t kFailureHeader = 24;
 inline constexpr size_t kMaxFailureText = 512;
 
-// Long text is cut, never through the middle of a character; control characters become blanks.
+// Long text is cut, but not within a character. Control characters become blanks.
 void encode(Writer& out, const Failure& failure, size_t most_text = kMaxFailureText);
-// Takes all that `in` has. nullptr if it is exactly
-// one valid failure, status ok included, else why not.
+// Reads all that `in` has. Returns nullptr if it is exactly one valid failure, status ok included,
+// and else why it is not.
 [[nodiscard]] const char* decode(Reader in, Failure& failure, size_t most_text = kMaxFailureText);
 }  // namespace symm

@@ -19,11 +19,11 @@
 
 namespace symm {
 namespace {
-constexpr uint64_t kGraceMs = 1'000;   // for the others to hear of who is late
-constexpr int kMostRanksHere = 8'192;  // two bits each fit into a message
+constexpr uint64_t kGraceMs = 1'000;   // within which the others hear which ranks are late
+constexpr int kMostRanksHere = 8'192;  // two bits for each fit into a message
 
-// On its way: whether it is decided, whose failure, one byte for four ranks, the
-// failure, filled with zeros to a known length.
+// The encoding of a view: whether it is decided, the rank whose failure it is, a byte for each four
+// ranks, and the failure, filled with zeros to a known length.
 size_t size_of_view(int ranks) {
   return 1 + sizeof(int32_t) + static_cast<size_t>(ranks + 3) / 4 + kFailureHeader +
          kMaxFailureText;
@@ -33,6 +33,7 @@ Bytes encode(const View& view, bool decided) {
   Writer out;
   out.number(static_cast<uint8_t>(decided));
   out.number(static_cast<uint32_t>(view.by));
+
   for (size_t rank = 0; rank < view.gone.size(); rank += 4) {
     unsigned bits = 0;
     for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - rank); ++i) {
@@ -40,6 +41,7 @@ Bytes encode(const View& view, bool decided) {
     }
     out.number(static_cast<uint8_t>(bits));
   }
+
   encode(out, view.failure);
   out.bytes_.resize(size_of_view(static_cast<int>(view.gone.size())));
   return std::move(out.bytes_);
@@ -51,6 +53,7 @@ View decode(int rank, const Bytes& body, int ranks, bool& decided) {
       std::vector<bool>(static_cast<size_t>(ranks)), -1, {}};
   decided = in.number<uint8_t>() != 0;
   view.by = static_cast<int>(in.number<uint32_t>());
+
   for (size_t at = 0; at < view.gone.size(); at += 4) {
     const auto bits = in.number<uint8_t>();
     for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - at); ++i) {
@@ -58,6 +61,7 @@ View decode(int rank, const Bytes& body, int ranks, bool& decided) {
       view.late[at + i] = (bits >> 2 * i & 2U) != 0;
     }
   }
+
   auto failure = in.rest();
   while (failure.size() > kFailureHeader && failure.back() == std::byte{}) {
     failure = failure.first(failure.size() - 1);
@@ -79,10 +83,12 @@ void merge(std::vector<bool>& into, const std::vector<bool>& from) {
 void merge(View& into, const View& from) {
   merge(into.gone, from.gone);
   merge(into.late, from.late);
-  // A rank that died is the cause of what others say
-  // of it; whatever else went wrong must be told.
+
+  // A failure that tells of a death weighs less than any other: the view has the death already, and
+  // what else went wrong must be told.
   const auto weight = [](const View& view) {
-    return view.by < 0 ? 0 : view.failure.status == Status::peer_failed ? 1 : 2;
+    if (view.by < 0) return 0;
+    return view.failure.status == Status::peer_failed ? 1 : 2;
   };
   if (weight(from) > weight(into) || (weight(from) == weight(into) && from.by < into.by)) {
     into.by = from.by;
@@ -110,8 +116,9 @@ class Agreement {
     try {
       if (!given_up_) tell(true);
     } catch (const std::bad_alloc&) {
-      // Unless somebody dies now, too, the others come to the same by themselves.
+      // The others come to the same decision by themselves, unless a rank dies now.
     }
+
     const auto late = std::find(mine_.late.begin(), mine_.late.end(), true);
     if (late == mine_.late.end()) return std::move(mine_);
     const int rank = static_cast<int>(late - mine_.late.begin());
@@ -121,13 +128,13 @@ class Agreement {
   }
 
  private:
-  bool left_in(size_t rank) const { return !mine_.gone[rank] && !mine_.late[rank]; }
+  bool is_left(size_t rank) const { return !mine_.gone[rank] && !mine_.late[rank]; }
 
   bool am(size_t rank) const { return static_cast<int>(rank) == group_.rank(); }
 
   bool all_agree() const {
     for (size_t rank = 0; rank < size_; ++rank) {
-      if (!am(rank) && left_in(rank) && !(told_[rank] && *told_[rank] == mine_)) return false;
+      if (!am(rank) && is_left(rank) && !(told_[rank] && *told_[rank] == mine_)) return false;
     }
     return true;
   }
@@ -136,7 +143,7 @@ class Agreement {
     const Bytes body = encode(mine_, decision);
     SYMM_POINT("agreement.tell");
     for (size_t rank = 0; rank < size_; ++rank) {
-      // Also to those that are late: should they come, they learn it.
+      // Ranks that are late are told too: should they come, they learn that they are.
       if (!am(rank) && !mine_.gone[rank]) {
         group_.send_if_there(static_cast<int>(rank), topic_, body, deadline_);
       }
@@ -147,20 +154,22 @@ class Agreement {
     const View before = mine_;
     std::vector<int> awaited;
     for (size_t rank = 0; rank < size_; ++rank) {
-      if (!am(rank) && left_in(rank)) awaited.push_back(static_cast<int>(rank));
+      if (!am(rank) && is_left(rank)) awaited.push_back(static_cast<int>(rank));
     }
+
     const Page::Sleep shown(group_.revocation().page().get(), -1, "shrink", now_ns());
     if (auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()), deadline_)) {
       hear(static_cast<size_t>(news->peer), news->message);
     } else {
       for (const int rank : awaited) {
-        const auto& said = told_[static_cast<size_t>(rank)];
-        mine_.late[static_cast<size_t>(rank)] = !said || !(*said == mine_);
+        const auto& told = told_[static_cast<size_t>(rank)];
+        mine_.late[static_cast<size_t>(rank)] = !told || !(*told == mine_);
       }
     }
     if (decided_ || given_up_ || mine_ == before) return;
-    // The others may have longer deadlines; now that somebody
-    // is late there is nothing to wait for but the news of it.
+
+    // The others may have longer deadlines. Once a rank is late there is nothing to wait for but
+    // that they hear of it.
     if (mine_.late != before.late) deadline_ = Deadline::after_ms(kGraceMs);
     tell(false);
   }
@@ -170,6 +179,7 @@ class Agreement {
       mine_.gone[rank] = true;
       return;
     }
+
     View theirs = decode(static_cast<int>(rank), message->body, group_.size(), decided_);
     const auto me = static_cast<size_t>(group_.rank());
     if (theirs.gone[me]) {
@@ -177,6 +187,7 @@ class Agreement {
           format("rank %zu takes rank %d, which lives, for dead: a connection between ranks broke",
               rank, group_.rank())});
     }
+
     given_up_ = theirs.late[me];
     if (decided_ || given_up_) {
       mine_ = std::move(theirs);
@@ -191,9 +202,9 @@ class Agreement {
   Deadline deadline_;
   const size_t size_;
   View mine_;
-  std::vector<std::optional<View>> told_;
+  std::vector<std::optional<View>> told_;  // by rank: the last view that it told this one
   bool decided_ = false;
-  bool given_up_ = false;  // by the others, to whom it has nothing more to say
+  bool given_up_ = false;  // the others take this rank for late, and have ended without it
 };
 }  // namespace
 
@@ -202,13 +213,14 @@ View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadl
     throw Error(Status::unsupported,
         format("a group of %d ranks: at most %d can agree", group.size(), kMostRanksHere));
   }
+
   try {
     return Agreement(group, topic, mine, deadline).run();
   } catch (const std::exception&) {
     Failure own = current_failure();
     if (own.rank >= 0) throw;
-    // The others wait for this rank: once more, with that as its failure, which is news
-    // to them, so that they tell theirs again.
+    // The others wait for this rank. It agrees once more, with what failed here as its failure.
+    // That is news to the others, so they tell their views again.
     return Agreement(group, topic, group.blamed(std::move(own)), deadline).run();
   }
 }

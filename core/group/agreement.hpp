@@ -1,25 +1,37 @@
-// How those ranks of a group that live agree on who that is, also when the group is
-// revoked and further ranks die meanwhile.
+// How the ranks of a group that live agree on which ranks live, also when the group is revoked and
+// further ranks die meanwhile.
 //
-// Each rank has a view: who is gone, who did not come before a deadline, and a failure.
-// It tells its view to all others that are in it; whenever it hears of a death or of a
-// view with more in it, its own grows, and it tells again. When all that are left in
-// its view have told it the same view, it decides for that, says so, and is done; a
-// rank that hears of a decision makes it its own, and passes it on before it is done.
+// Definitions
+//   View      what a rank knows: which ranks are gone, which were late (they did not come before a
+//             deadline), and a failure. A rank is left in a view if it is neither gone nor late.
+//   Tell      a rank sends its view to every other rank that is not gone in it: when it begins, and
+//             whenever its view has grown.
+//   Hear      a rank learns of a death, or of the view of another, and merges it into its own.
+//   Decide    a rank decides for its view when every other rank that is left in it has told it the
+//             same view, and for another's view when it hears that this rank decided. It tells the
+//             decision to every rank that is not gone, and is done: it tells no view any more.
 //
-// Why no two ranks that live decide differently:
-//   1. Views only grow, and what a rank sends to another arrives
-//      in order. So when one decides for V, each rank that is
-//      left in V had V, and its view can only become larger.
-//   2. A rank with a larger view W decides only when all that are left in W have told
-//      it W. Whoever decided for V, or took over that decision, tells the decision and
-//      never W; so they all are gone in W, that is dead, and nobody who is left in W
-//      listens to them any more: nobody among these takes over V.
-//   3. So while anybody who decided for V lives, W is
-//      not decided, and all that are left hear of V.
-// A death is never wrong: the kernel tells of it. A deadline may be: a rank that is
-// late and then does come finds that it was given up, and fails as the others do,
-// unless all others had decided before their deadline.
+// Invariants
+//   I1  The view of a rank only grows until it decides.
+//   I2  Messages from one rank to another arrive in the order in which they were sent.
+//   I3  A death is never wrong: the kernel tells of it. A rank that is gone in a view is dead, or
+//       has left, and whoever has that view does not listen to it any more.
+//
+// Claim: as long as no deadline passes, no two ranks that live decide for different views. Let d0,
+// d1, ... be the ranks that decide for V, in this order, and e0 the first that decides for W. Both
+// d0 and e0 decide by what all that are left have told them. It cannot be that e0 is gone in V and
+// d0 in W, since each would have died before the other decided. Say that e0 is left in V.
+//   1. e0 told V to d0 before d0 decided. So W, for which e0 decides later, is larger than V (I1).
+//   2. e0 decides for W when every rank left in W has told it W. Suppose that some of d0, d1, ...
+//      are left in W, and let dk be the first of these: it told W, and did so before it decided.
+//   3. dk is not d0, whose view was no larger than V until it decided. So dk decided because it
+//      heard of the decision of an earlier dj, which is gone in W. But dk had told W by then, so
+//      it did not listen to dj any more (I3): a contradiction.
+//   4. So all of d0, d1, ... are gone in W, which means dead: none of them lives when W is decided
+//      for. And while one of them lives, all that are left hear of V (I2).
+//
+// A deadline can be wrong. A rank that was late, and comes after all, hears that it was given up,
+// and fails as the others do, unless all others had decided before their deadline.
 #pragma once
 
 #include "core/group/group.hpp"
@@ -27,16 +39,17 @@
 namespace symm {
 struct View {
   std::vector<bool> gone;  // by group rank: dead, or it left
-  std::vector<bool> late;
-  int by = -1;      // whose failure it is
-  Failure failure;  // the worst of all, of equals that of the lowest rank
+  std::vector<bool> late;  // by group rank
+  int by = -1;             // the rank whose failure it is; -1: there is none
+  Failure failure;         // the worst of all; of equals the lowest rank's
+
+  // Failures are not compared: a rank has one at most.
   bool operator==(const View& other) const {
-    // a rank has one failure at most
     return gone == other.gone && late == other.late && by == other.by;
   }
 };
 
-// [collective over the living] All get the same view, in which nobody is late, or throw
-// the same Error(timeout) that names those who are. `topic` is used for nothing else.
+// [collective over the living] Either all get one view, in which no rank is late, or all throw one
+// Error(timeout), which names a rank that is. `topic` is used for nothing else.
 View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline);
 }  // namespace symm

@@ -72,6 +72,7 @@ void Group::require_ranks(std::span<const int32_t> ranks) const {
   if (ranks.size() > static_cast<size_t>(size_)) {
     refuse("ranks", format("%zu, and the group has %d", ranks.size(), size_));
   }
+
   // Each rank is sought among those before it. A set would want memory, and a rank that fails here
   // for want of it would leave the others to their deadline.
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -81,6 +82,7 @@ void Group::require_ranks(std::span<const int32_t> ranks) const {
       refuse("ranks", format("%d is named twice", ranks[i]));
     }
   }
+
   if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) {
     refuse("ranks", format("this rank, %d, is not among them", rank_));
   }
@@ -332,6 +334,7 @@ bool is_in_place(const CollectiveCall& call, const CollectiveRow& row, size_t ra
            std::equal(pieces.send.begin(), pieces.send.end(), pieces.recv.begin(),
                pieces.recv.end(), is_same);
   }
+
   const auto block = [](const void* operand, const Piece& piece) {
     return reinterpret_cast<uintptr_t>(operand) + piece.at;
   };

@@ -21,8 +21,8 @@
 
 namespace symm {
 namespace {
-// A vote on its way: the values, then the failure,
-// filled with zeros to a length that the receiver knows.
+// The encoding of a vote: the values, then the failure, filled with zeros to a length that the
+// receiver knows.
 constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureText;
 
 Bytes encode(const Vote& vote) {
@@ -41,6 +41,7 @@ Vote decode(int rank, const Bytes& body) {
   for (uint64_t& value : vote.value) {
     value = in.number<uint64_t>();
   }
+
   auto failure = in.rest();
   while (failure.size() > kFailureHeader && failure.back() == std::byte{}) {
     failure = failure.first(failure.size() - 1);
@@ -60,9 +61,9 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   return text;
 }
 
-// These have not come, and the deadline has passed, or another rank's that blames one.
-// A failure counts from when the round that failed began: whoever is a round ahead
-// began it when all had come to this one, so that whom it blames knows better.
+// Throws that these ranks have not come before the deadline, this rank's or another's that blames a
+// rank. The failure counts from when the round that failed began: a rank that is a round ahead
+// began that round when all had come to this one, so the rank that it blames knows better.
 [[noreturn]] void throw_late(
     const Group& group, const std::vector<int>& missing, uint64_t began_ns) {
   const int first = missing.front();
@@ -73,8 +74,9 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   const bool is_late = cause.status == Status::timeout;
   const bool blames_this = is_late && cause.rank == group.rank();
   if (is_first) failure.when_ns = began_ns;
-  // clocks of machines differ
+  // The cause may be by the clock of another machine, so this failure is made the earlier one.
   if (blames_this) failure.when_ns = std::min(began_ns, cause.when_ns - 1);
+
   const int named = is_first ? first : cause.rank;
   const bool is_clear = blames_this || (missing.size() == 1 && named == first);
   if (is_clear || !(is_first || is_late)) throw Error(std::move(failure));
@@ -86,14 +88,14 @@ const char* name_of_wait(const Group& group, const Topic& topic) {
   return topic.kind == MessageKind::split ? "split" : "rendezvous";
 }
 
-// Ranks that each wait with a tag that the other has not come with
-// wait in vain. Threads of a rank may rendezvous at once and come in
-// any order, so that is only said when it has been so for a while.
+// Receives a peer's vote. Two ranks that each wait with a tag that the other has not come with wait
+// in vain. But threads of a rank may rendezvous at once and come in any order, so the ranks are
+// only said to disagree when it has looked so several times.
 Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadline) {
-  const Page::Sleep shown(
-      group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
   constexpr uint64_t kLookMs = 500;
   constexpr int kLooks = 4;
+  const Page::Sleep shown(
+      group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
   std::optional<Topic> seen;
   for (int looks = 0;;) {
     try {
@@ -104,10 +106,12 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
         throw;
       }
     }
+
     const std::optional<Topic> other = group.other_vote(peer, topic);
     looks = other && other == seen ? looks + 1 : 0;
     seen = other;
     if (looks < kLooks) continue;
+
     const bool is_first = group.rank() < peer;
     const auto [first, second] =
         is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
@@ -126,10 +130,13 @@ std::vector<Vote> commit_vote(
   std::vector<Vote> votes(static_cast<size_t>(group.size()));
   votes[static_cast<size_t>(group.rank())] = mine;
   std::vector<int> missing;
-  // From here on a rank that has no memory would be the only one that fails.
+
+  // From here on a rank that runs out of memory would be the only one that fails, so there is a
+  // reserve.
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer != group.rank()) with_reserve([&] { group.send(peer, topic, body, {}, deadline); });
   }
+
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     try {
@@ -137,10 +144,11 @@ std::vector<Vote> commit_vote(
       votes[static_cast<size_t>(peer)] = with_reserve([&] { return decode(peer, theirs.body); });
     } catch (const Error& error) {
       if (error.status() != Status::timeout) throw;
-      missing.push_back(peer);  // go on: those that did vote shall not be called missing
+      missing.push_back(peer);  // the loop goes on: ranks that did vote shall not be called missing
     }
   }
   if (!missing.empty()) throw_late(group, missing, began_ns);
+
   for (int rank = 0; rank < group.size(); ++rank) {
     Failure failure = votes[static_cast<size_t>(rank)].failure;
     if (failure.status == Status::ok) continue;
@@ -152,72 +160,113 @@ std::vector<Vote> commit_vote(
   return votes;
 }
 
-void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases,
-    Deadline deadline) {
-  Offer offer;
-  Vote vote;
-  // The first failure counts; after it, messages are
-  // taken, so that none is left behind, but not accepted.
-  const auto attempt = [&](const auto& step) {
+namespace {
+// This rank's part in an exchange, and its vote on how that went.
+class Exchange {
+ public:
+  Exchange(Group& group, const Topic& topic, const Phases& phases, Deadline deadline)
+      : group_(group), topic_(topic), phases_(phases), deadline_(deadline) {}
+
+  void prepare() {
+    attempt([&] {
+      offer_ = phases_.prepare();
+      SYMM_POINT("exchange.prepare");
+      std::copy(std::begin(offer_.value), std::end(offer_.value), std::begin(vote_.value));
+    });
+  }
+
+  void agree(std::span<const Vote> votes) {
     try {
-      if (vote.failure.status == Status::ok) step();
-    } catch (...) {
-      vote.failure = current_failure();
+      phases_.agree(votes);
+    } catch (const Error& error) {
+      throw Agreed(error.failure());
     }
-  };
-  const auto commit = [&](uint64_t round) {
-    return commit_vote(
-        group, {MessageKind::vote, group.id(), tag, sequence * 2 + round}, vote, deadline);
-  };
-
-  attempt([&] {
-    offer = phases.prepare();
-    SYMM_POINT("exchange.prepare");
-    std::copy(std::begin(offer.value), std::end(offer.value), std::begin(vote.value));
-  });
-  const std::vector<Vote> votes = commit(0);
-  SYMM_POINT("exchange.voted");
-  try {
-    phases.agree(votes);
-  } catch (const Error& error) {
-    throw Agreed(error.failure());
   }
 
-  const Topic topic{kind, group.id(), tag, sequence};
-  const uint64_t began_ns = now_ns();
-  std::vector<int> missing;
-  const auto fds_for = [&](int peer) {
-    return std::span<const int>(offer.message.fds)
-        .first(group.maps(peer) ? offer.message.fds.size() : 0);
-  };
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank()) group.send(peer, topic, offer.message.body, fds_for(peer), deadline);
+  void swap_messages() {
+    const uint64_t began_ns = now_ns();
+    std::vector<int> missing;
+    for (int peer = 0; peer < group_.size(); ++peer) {
+      if (peer == group_.rank()) continue;
+      group_.send(peer, topic_, offer_.message.body, fds_for(peer), deadline_);
+    }
+    for (int peer = 0; peer < group_.size(); ++peer) {
+      if (peer != group_.rank()) take_message(peer, missing);
+    }
+    if (!missing.empty()) throw_late(group_, missing, began_ns);
   }
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
+
+  void finish() {
+    attempt([&] { phases_.finish(); });
+  }
+
+  std::vector<Vote> commit(uint64_t round) {
+    const Topic topic{MessageKind::vote, topic_.group, topic_.tag, topic_.sequence * 2 + round};
+    return commit_vote(group_, topic, vote_, deadline_);
+  }
+
+ private:
+  // The first failure of this rank counts. After it, messages are taken, so that none is left
+  // behind, but not accepted.
+  template <class Step>
+  void attempt(const Step& step) {
+    try {
+      if (vote_.failure.status == Status::ok) step();
+    } catch (...) {
+      vote_.failure = current_failure();
+    }
+  }
+
+  // Descriptors go to the ranks of this machine only.
+  std::span<const int> fds_for(int peer) const {
+    return std::span<const int>(offer_.message.fds)
+        .first(group_.maps(peer) ? offer_.message.fds.size() : 0);
+  }
+
+  void take_message(int peer, std::vector<int>& missing) {
     Message message;
     try {
       const Page::Sleep shown(
-          group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
+          group_.revocation().page().get(), peer, name_of_wait(group_, topic_), now_ns());
       message =
-          group.receive(peer, topic, offer.message.body.size(), fds_for(peer).size(), deadline);
+          group_.receive(peer, topic_, offer_.message.body.size(), fds_for(peer).size(), deadline_);
     } catch (...) {
       const Failure failure = current_failure();
       if (failure.status == Status::timeout) {
         missing.push_back(peer);
-      } else if (vote.failure.status == Status::ok) {
-        vote.failure = failure;
+      } else if (vote_.failure.status == Status::ok) {
+        vote_.failure = failure;
       }
-      continue;
+      return;
     }
+
     attempt([&] {
-      group.revocation().throw_if_revoked();  // to map the memory of the others takes milliseconds
-      phases.accept(peer, std::move(message));
+      // To map the memory of a peer takes milliseconds, which a revoked group need not spend.
+      group_.revocation().throw_if_revoked();
+      phases_.accept(peer, std::move(message));
     });
   }
-  if (!missing.empty()) throw_late(group, missing, began_ns);
-  attempt([&] { phases.finish(); });
+
+  Group& group_;
+  const Topic topic_;
+  const Phases& phases_;
+  const Deadline deadline_;
+  Offer offer_;
+  Vote vote_;
+};
+}  // namespace
+
+void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases,
+    Deadline deadline) {
+  Exchange mine(group, {kind, group.id(), tag, sequence}, phases, deadline);
+  mine.prepare();
+  const std::vector<Vote> votes = mine.commit(0);
+  SYMM_POINT("exchange.voted");
+  mine.agree(votes);
+
+  mine.swap_messages();
+  mine.finish();
   SYMM_POINT("exchange.commit");
-  commit(1);
+  mine.commit(1);
 }
 }  // namespace symm

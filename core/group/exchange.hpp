@@ -1,44 +1,44 @@
-// How a group is created and how its ranks rendezvous: prepare, commit vote, exchange,
-// commit vote. Every rank learns every rank's vote and draws the same conclusion, so a
-// failure on one rank is the same failure on all.
+// How a group is created and how its ranks rendezvous: prepare, commit vote, exchange, commit vote.
+// Every rank learns every rank's vote and draws the same conclusion, so a failure on one rank is
+// the same failure on all.
 #pragma once
 
 #include "core/group/group.hpp"
 
 namespace symm {
 struct Vote {
-  Failure failure;         // status ok: this rank has done its part
+  Failure failure;         // status ok: the rank has done its part
   uint64_t value[8] = {};  // facts that the others need
 };
 
-// The same failure on all ranks, which therefore are in step still. Whatever else a
-// vote or an exchange throws is this rank's own.
+// A failure that all ranks throw alike, so that they are in step still. Any other failure of a vote
+// or an exchange is this rank's own.
 struct Agreed : Error {
   using Error::Error;
 };
 
-// Ranks did not come of which `named` may live, and wait itself: for one that came to
-// this rank and not to it. Then it says so when it hears that it is blamed.
+// Some ranks did not come, and `named` is one of them. It may live and wait itself, for a rank that
+// came to this one and not to it; then it says so when it hears that it is blamed.
 struct BlameUnknown : Error {
   BlameUnknown(Failure failure, int rank) : Error(std::move(failure)), named(rank) {}
   int named;
 };
 
-// [collective] Throws Agreed if any vote is a failure: that of
-// the lowest failing rank. Throws Error(timeout), or BlameUnknown,
-// naming all ranks whose vote did not come, Error(peer_failed).
+// [collective] Throws Agreed if any vote is a failure: the failure of the lowest rank that has one.
+// Throws Error(timeout), or BlameUnknown, if votes did not come, and names their ranks. Throws
+// Error(peer_failed).
 std::vector<Vote> commit_vote(
     Group& group, const Topic& topic, const Vote& mine, Deadline deadline);
 
-// What this rank brings: facts to agree on, and a
-// message for every other rank, of the same size on all.
+// This rank's share in an exchange: facts to agree on, and a message for every other rank, whose
+// size is equal on all ranks.
 struct Offer {
   uint64_t value[8] = {};
   OutgoingMessage message;
 };
 
-// Whatever prepare, accept and finish throw is this rank's vote. What agree() throws of
-// all ranks' facts is the same on all ranks.
+// The steps of an exchange. A failure of prepare(), accept() or finish() becomes this rank's vote.
+// agree() looks at the facts of all ranks, so it throws the same on all.
 struct Phases {
   std::function<Offer()> prepare;
   std::function<void(std::span<const Vote> votes)> agree;
@@ -46,7 +46,7 @@ struct Phases {
   std::function<void()> finish;  // all peers' messages were accepted
 };
 
-// [collective] `sequence` is below 2^63, and the same on all ranks.
+// [collective] `sequence` is below 2^63, and equal on all ranks.
 void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases,
     Deadline deadline);
 }  // namespace symm

@@ -115,6 +115,7 @@ void require_equal_facts(std::span<const Vote> votes) {
       {"flags & SYMM_GROUP_ANY_ORDER", Fact::any_order},
       {"flags & SYMM_GROUP_SAME_OFFSETS", Fact::same_offsets},
   };
+
   const auto& first = votes[0].value;
   for (size_t peer = 0; peer < votes.size(); ++peer) {
     const int rank = static_cast<int>(peer);

@@ -24,9 +24,9 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
 };
 
 inline constexpr int kDefaultChannels = 64;
-inline constexpr int kMostChannels = 256;  // of a group or a memory
+inline constexpr int kMostChannels = 256;  // that a group or a memory can have
 
-// What a rank says of itself when a group is formed.
+// The facts that a rank tells the others when a group is formed.
 struct PeerFacts {
   int32_t backend = 0;
   int32_t device = 0;

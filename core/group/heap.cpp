@@ -19,7 +19,7 @@
 
 namespace symm {
 namespace {
-constexpr uint64_t kTag = 0x7061'6568;  // no rendezvous of the user's is met by accident
+constexpr uint64_t kTag = 0x7061'6568;  // a tag that no user meets by accident
 }  // namespace
 
 std::shared_ptr<Heap> Heap::create(
@@ -31,14 +31,15 @@ std::shared_ptr<Heap> Heap::create(
   }
   bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
   if (options.placement.alignment == 0) options.placement.alignment = kPage;
+
   std::shared_ptr<Heap> heap;
   const auto allocate = [&] {
     auto buffer = Buffer::allocate(*group, bytes, options.placement, options.name);
     heap = std::make_shared<Heap>(bytes, options);
     return buffer;
   };
-  // By reference, and with the books: where these found no
-  // room later, this rank would be the only one to fail.
+  // The function goes by reference, and makes the heap's tables too: if there were no memory for
+  // either later, this rank would be the only one to fail.
   auto memory = Memory::rendezvous(group, std::ref(allocate), kTag, options.timeout_ms);
   heap->start_ = memory->pointer(group->rank());
   heap->history_ = memory->view().id;
@@ -48,7 +49,6 @@ std::shared_ptr<Heap> Heap::create(
 
 Heap::Heap(size_t bytes, const Options& options) : options_(options), pieces_(bytes) {}
 
-// With the mutex held.
 void Heap::called(uint64_t what, uint64_t how) {
   ++calls_;
   const uint64_t before = history_;
@@ -60,12 +60,13 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   memory_->group().require_usable();
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (alignment == 0) alignment = Suballocator::kUnit;
-  if (const size_t most = std::max(kPage, options_.placement.alignment);
-      !std::has_single_bit(alignment) || alignment > most) {
+  const size_t most = std::max(kPage, options_.placement.alignment);
+  if (!std::has_single_bit(alignment) || alignment > most) {
     throw Error(Status::invalid_argument,
         format("alignment: %zu is no power of two up to %zu, that of the heap's block", alignment,
             most));
   }
+
   const std::lock_guard lock(mutex_);
   const size_t offset = pieces_.take(bytes, alignment);
   if (offset == Suballocator::kNone) {
@@ -91,6 +92,7 @@ void Heap::give(const void* pointer) {
         format("pointer: %p is not in this rank's block of the heap, %zu bytes at %p", pointer,
             pieces_.bytes(), static_cast<const void*>(start_)));
   }
+
   const std::lock_guard lock(mutex_);
   const Suballocator::Piece piece = pieces_.at(offset);
   if (!piece.used) {
@@ -112,7 +114,7 @@ Heap::Piece Heap::find(const void* address) const {
   if (offset == Suballocator::kNone) return {};
   const std::lock_guard lock(mutex_);
   const Suballocator::Piece piece = pieces_.at(offset);
-  // Behind what was asked for, up to the next unit, there is nothing.
+  // The rest of the last unit, behind what was asked for, is no part of the piece.
   if (!piece.used || offset >= piece.offset + piece.bytes) return {};
   return {start_ + piece.offset, piece.offset, piece.bytes};
 }
@@ -120,6 +122,7 @@ Heap::Piece Heap::find(const void* address) const {
 symm_heap_info_t Heap::info() const {
   symm_heap_info_t info{};
   write_text(info.name, name());
+
   const std::lock_guard lock(mutex_);
   info.bytes = pieces_.bytes();
   info.used_bytes = pieces_.used();

@@ -1,5 +1,5 @@
-// One memory of a group, handed out in pieces without a word to the other ranks: ranks
-// that make the same calls in the same order get the same offsets.
+// One memory of a group, handed out in pieces without a word to the other ranks: ranks that make
+// the same calls in the same order get the same offsets.
 #pragma once
 
 #include "core/group/memory.hpp"
@@ -15,7 +15,7 @@ class Heap {
     uint64_t timeout_ms = 0;
   };
   static constexpr size_t kPage = 4096;
-  // [collective] One allocation and one rendezvous. What fails on one rank fails on all.
+  // [collective] Makes one allocation and one rendezvous. If it fails on one rank, it fails on all.
   static std::shared_ptr<Heap> create(
       const std::shared_ptr<Group>& group, size_t bytes, Options options);
   Heap(size_t bytes, const Options& options);  // for create()
@@ -28,7 +28,7 @@ class Heap {
   };
   Piece take(size_t bytes, size_t alignment);  // alignment 0: Suballocator::kUnit
   void give(const void* pointer);
-  // the piece that contains it; pointer null if there is none
+  // The piece that contains an address; its pointer is null if there is none.
   Piece find(const void* address) const;
 
   symm_heap_info_t info() const;
@@ -36,8 +36,9 @@ class Heap {
   const std::string& name() const noexcept { return options_.name; }
 
  private:
-  // Suballocator::kNone: not in this rank's block
+  // The offset of an address; Suballocator::kNone if it is not in this rank's block.
   size_t offset_of(const void* address) const noexcept;
+  // Adds a call to the history. The mutex is held.
   void called(uint64_t what, uint64_t how);
 
   std::shared_ptr<Memory> memory_;

@@ -32,8 +32,8 @@
 
 namespace symm {
 namespace {
-// What importers have let go of, and mappings that are
-// only kept for the next import, may be what is missing.
+// Allocates a block. If memory is short, blocks that importers have let go of and mappings that are
+// only kept for the next import are given back, and it is tried once more.
 std::shared_ptr<Block> allocate_block(
     ShareableMemory& memory, size_t bytes, const Placement& placement) {
   try {
@@ -50,7 +50,7 @@ std::shared_ptr<Block> allocate_block(
   return memory.allocate(bytes, placement);
 }
 
-// Of a constant that a newer library may know, and a negative one that none will.
+// Refuses a constant: a newer library may know it, but no library will know a negative one.
 void require_known(bool is_known, int value, const char* argument) {
   if (!is_known) {
     throw Error(value < 0 ? Status::invalid_argument : Status::unsupported,
@@ -62,7 +62,7 @@ void require_known(Compare compare) {
   require_known(is_valid(compare), static_cast<int>(compare), "compare");
 }
 
-// Which buffer of this process has an address.
+// The buffers of this process, by address.
 class Buffers {
  public:
   void insert(const std::shared_ptr<Buffer>& buffer) {
@@ -85,10 +85,12 @@ class Buffers {
     }
   }
 
-  // Ours never overlap. What lies at its owner's may have
-  // been adopted several times, or be something else by now.
+  // Buffers that symm mapped never overlap. Memory at the address of its owner may have been
+  // adopted several times, or be something else by now.
   Buffer::Found find(const void* address) const {
-    std::vector<std::shared_ptr<Buffer>> others;  // go after the lock, should these be the last
+    // Declared before the lock, so that last references go after it.
+    std::vector<std::shared_ptr<Buffer>> others;
+
     const std::shared_lock lock(mutex_);
     for (auto at = by_start_.upper_bound(number(address)); at != by_start_.begin();) {
       const auto& [start, entry] = *--at;
@@ -124,6 +126,7 @@ std::shared_ptr<Buffer> Buffer::allocate(
     Group& group, size_t bytes, Placement placement, std::string name) {
   group.require_usable();
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+
   if (placement.node != Placement::kNearest && (placement.node < 0 || !placement.on_host)) {
     throw Error(Status::invalid_argument,
         format("options.numa_node: %d %s", placement.node,
@@ -136,6 +139,7 @@ std::shared_ptr<Buffer> Buffer::allocate(
           Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
     }
   }
+
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes,
@@ -147,8 +151,8 @@ std::shared_ptr<Buffer> Buffer::allocate(
   return buffer;
 }
 
-// Not made known for tokens: whoever exports a piece of it exports the whole
-// allocation, as with any that symm did not make.
+// An adopted buffer is not made known to core/ipc: a token for a piece of it is one for the whole
+// allocation, as with any memory that symm did not make.
 std::shared_ptr<Buffer> Buffer::adopt(
     Group& group, const void* pointer, size_t bytes, std::string name) {
   group.require_usable();
@@ -177,7 +181,7 @@ std::shared_ptr<Buffer> Buffer::of_adopted(
 }
 
 Buffer::~Buffer() {
-  // none yet in a forked child
+  // A forked child has no buffers yet.
   if (Buffers* all = PerProcess<Buffers>::existing()) all->erase(*this);
   ipc::buffer_gone(*block_);
 }
@@ -199,24 +203,27 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
     const std::lock_guard lock(memories_mutex_);
     pasts = pasts_;
   }
+
   std::vector<Straggler> left;
-  const auto none = [&] {
+  const auto none_left = [&] {
     left.clear();
     for (size_t i = 0; i < pasts.size() && left.empty(); ++i) {
       left = pasts[i]->all();
     }
     return left.empty();
   };
-  // A death is told before it is certain, by as long as
-  // the kernel takes to free the memory of the dead.
-  constexpr uint64_t kSilentMs = 800;  // all of a group are to know within a second
+  // A death is told before it is certain, by as long as the kernel takes to free the memory of the
+  // dead. A rank that nobody says is dying is waited for this long only: all ranks of a group are
+  // to know of a failure within a second.
+  constexpr uint64_t kSilentMs = 800;
   const Deadline silent = Deadline::after_ms(std::min(kSilentMs, patience_ms));
   const auto is_dying = [](const Straggler& straggler) { return straggler.link->is_dying(); };
   const auto over = [&] {
-    return none() || (silent.expired() && !std::all_of(left.begin(), left.end(), is_dying));
+    return none_left() || (silent.expired() && !std::all_of(left.begin(), left.end(), is_dying));
   };
   retry_until(over, Deadline::after_ms(patience_ms));
   if (left.empty()) return;
+
   throw Error(Status::unavailable,
       format("buffer: rank %d (pid %ld) of a group that failed has it mapped, and may still write "
              "to it: that process is not "
@@ -238,7 +245,8 @@ void Buffer::forget_memories() noexcept {
     for (const auto& memory : memories()) {
       memory->group().forget(*memory);
     }
-  } catch (const std::bad_alloc&) {  // they stay for as long as their groups
+  } catch (const std::bad_alloc&) {
+    // The memories stay for as long as their groups.
   }
 }
 
@@ -255,6 +263,7 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
         format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset,
             bytes_));
   }
+
   if (reinterpret_cast<uintptr_t>(data() + offset) % page != 0) {
     throw Error(Status::invalid_argument,
         format("offset: %p, which is at %zu, is not a multiple of the page size, %zu",
@@ -294,9 +303,9 @@ std::byte* Memory::taken_on_device() const {
   return tables_.taken;
 }
 
-std::byte* Memory::mapped(const std::vector<std::byte*>& of, int rank) const {
+std::byte* Memory::mapped(const std::vector<std::byte*>& places, int rank) const {
   group_->require_rank("rank", rank);
-  if (std::byte* at = of[static_cast<size_t>(rank)]; at != nullptr) return at;
+  if (std::byte* at = places[static_cast<size_t>(rank)]; at != nullptr) return at;
   throw Error(Status::unavailable, format("rank: %d is on another machine (%s): its memory is not "
                                           "mapped here; use symm_put(), symm_get()",
                                        rank, group_->facts(rank).host));
@@ -439,7 +448,7 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
   group_->transport().fill(*view_, rank, offset, value, count, stream);
 }
 
-// Of a block, to be accessed as a whole.
+// Throws unless a word of so many bytes, which is accessed as a whole, lies there.
 void Memory::require_word(int rank, size_t offset, size_t bytes) const {
   if (offset % bytes != 0) {
     throw Error(

@@ -1,5 +1,5 @@
-// A buffer is one rank's allocation; a memory is what it becomes when all ranks of a
-// group have met: every rank's block mapped here.
+// A buffer is one rank's allocation. A memory is what it becomes when all ranks of a group have
+// met: every rank's block mapped here.
 #pragma once
 
 #include "core/group/group.hpp"
@@ -13,7 +13,7 @@ class Buffer {
     std::shared_ptr<Buffer> buffer;
     size_t offset = 0;
   };
-  // The buffer of this process that an address lies in, or null.
+  // The buffer of this process that an address lies in; null if it lies in none.
   static Found find(const void* address);
   static std::shared_ptr<Buffer> allocate(
       Group& group, size_t bytes, Placement placement = {}, std::string name = "");
@@ -42,13 +42,13 @@ class Buffer {
   bool on_host() const noexcept { return on_host_; }
   bool adopted() const noexcept { return adopted_; }
   void become(const std::shared_ptr<Memory>& memory);
-  std::vector<std::shared_ptr<Memory>> memories() const;  // that live
-  // The one on a group, or null.
+  std::vector<std::shared_ptr<Memory>> memories() const;  // those that live
+  // The memory that the buffer has on a group; null if there is none.
   std::shared_ptr<Memory> memory_on(Group& group) const;
-  // Their groups keep them no longer.
+  // Makes the groups of its memories keep them no longer.
   void forget_memories() noexcept;
-  // Throws Error(unavailable) if a process of a group that failed may still write to
-  // it; waits a little for its death to be known.
+  // Throws Error(unavailable) if a process of a group that failed may still write to the buffer,
+  // after a little patience for the death of that process to become known.
   void require_no_stragglers(uint64_t patience_ms) const;
 
  private:
@@ -65,18 +65,18 @@ class Buffer {
   bool adopted_ = false;
   mutable std::mutex memories_mutex_;
   std::vector<std::weak_ptr<Memory>> memories_;
-  std::vector<std::shared_ptr<Stragglers>> pasts_;  // of the groups on which it has met
+  std::vector<std::shared_ptr<Stragglers>> pasts_;  // those of the groups that it was met on
 };
 
 class Memory {
  public:
-  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms
-  // 0: the group's for creation; channels 0: as many as the group has. [local] where
-  // the buffer has a memory on the group.
+  // [collective] Exchanges the blocks of `buffer` among the ranks of `group`. timeout_ms 0: the
+  // group's for creation; channels 0: as many as the group has. [local] if the buffer has a memory
+  // on the group already.
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
       const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms = 0,
       int channels = 0);
-  // The same with a buffer that is made on the way: if that fails on one rank, it fails on all.
+  // A rendezvous whose buffer is made on the way: if that fails on one rank, it fails on all.
   using MakeBuffer = std::function<std::shared_ptr<Buffer>()>;
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
       const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
@@ -92,14 +92,14 @@ class Memory {
   std::byte* pointer(int rank) const;
   std::byte* pad(int rank) const;
   std::byte* multicast() const;  // throws Error(unavailable) with the reason if there is none
-  // Readable by the group's device.
+  // Tables that the group's device can read.
   void* const* pointer_table() const noexcept;
   void* const* pad_table() const noexcept;
-  std::byte* taken_on_device() const;  // throws Error(unsupported) where no device counts
+  std::byte* taken_on_device() const;  // throws Error(unsupported) if no device counts signals
 
-  static constexpr size_t kMostWaits = 64;  // of one call
+  static constexpr size_t kMostWaits = 64;  // in one call
   void send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream);
-  void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);  // and take one
+  void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);  // takes one
   SignalState look_at_signal(int rank, int channel);
   void wait_signal_value(
       const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream);
@@ -116,7 +116,7 @@ class Memory {
  private:
   void require_range(int rank, size_t offset, size_t bytes) const;
   void require_word(int rank, size_t offset, size_t bytes) const;
-  std::byte* mapped(const std::vector<std::byte*>& of, int rank) const;
+  std::byte* mapped(const std::vector<std::byte*>& places, int rank) const;
   void require_signal(int rank, int channel) const;
   template <class Wait>
   void counted_wait(const Wait& wait);

@@ -1,6 +1,6 @@
-// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the
-// descriptors of block and pad, map them, agree that all could. Nothing is visible
-// before the last step, and a failure on one rank is the same failure on all.
+// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of
+// block and pad, map them, agree that all could. Nothing is visible before the last step, and a
+// failure on one rank is the same failure on all.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -34,6 +34,7 @@ void require_agreement(const Buffer& mine, std::span<const Vote> votes) {
           format("options.channels: rank 0 asks for %d, rank %zu for %d",
               static_cast<int>(votes[0].value[1]), rank, static_cast<int>(votes[rank].value[1]))});
     }
+
     if (votes[rank].value[0] == votes[0].value[0]) continue;
     throw Error({Status::mismatch, static_cast<int>(rank), 0,
         format("buffer%s: rank 0 brings %lu bytes, rank %zu brings %lu", name.c_str(),
@@ -41,12 +42,13 @@ void require_agreement(const Buffer& mine, std::span<const Vote> votes) {
   }
 }
 
-// What travels with the descriptors of both.
+// The message that travels with the descriptors of block and pad.
 struct Extents {
-  BlockExtent block, pad;
+  BlockExtent block;
+  BlockExtent pad;
 };
 
-// Of a peer, whose words are checked.
+// Maps a peer's block, after checking what the peer says of it.
 std::shared_ptr<Block> import(
     ShareableMemory& memory, Fd fd, const BlockExtent& extent, uint64_t bytes) {
   if (extent.bytes != bytes || !extent.is_possible()) {
@@ -57,7 +59,7 @@ std::shared_ptr<Block> import(
 
 class GroupOutOfBand final : public OutOfBand {
  public:
-  static constexpr uint64_t kRounds = 8;  // that one rendezvous may have
+  static constexpr uint64_t kRounds = 8;  // at most, in one rendezvous
 
   GroupOutOfBand(Group& group, const Topic& first, Deadline deadline)
       : group_(group), topic_(first), deadline_(deadline) {}
@@ -129,12 +131,13 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
         import(backend.memory(), std::move(message.fds.at(1)), extents.pad, pad_bytes);
   };
   phases.finish = [&] {
-    // what all ranks know equally; 0 means private memory
+    // Equal on all ranks, and never 0, which means private memory.
     view->id = mix(mix(group->id(), tag), sequence) | 1U;
     view->bytes = buffer->bytes();
     view->channels = channels;
     view->taken = std::vector<std::atomic<uint64_t>>(static_cast<size_t>(channels) * size);
     if (blocks[me]->owners_address() != nullptr) view->adopted = blocks[me];
+
     for (size_t rank = 0; rank < size; ++rank) {
       view->blocks.push_back(blocks[rank] ? blocks[rank]->data() : nullptr);
       view->pads.push_back(pads[rank] ? pads[rank]->data() : nullptr);
@@ -144,12 +147,11 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   };
   exchange(*group, MessageKind::segment, tag, sequence, phases, deadline);
 
-  // Whatever fails here, on any rank, the memory works without.
+  // If this fails, on any rank, the memory works without multicast.
   GroupOutOfBand out_of_band(*group,
       {MessageKind::out_of_band, group->id(), tag, sequence * GroupOutOfBand::kRounds}, deadline);
   group->transport().device().add_multicast(*view, blocks, out_of_band);
 
-  // Commit.
   SYMM_POINT("rendezvous.commit");
   pads[me]->will_not_be_shared();
   group->addresses().insert(view, memory);
@@ -165,12 +167,13 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
-  // a process that became another program is never certain to be dead
+
+  // There is a limit, since a process that became another program is never certain to be dead.
   constexpr uint64_t kMostMs = 30'000;
   const uint64_t patience =
       std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
-  // No larger than what a std::function holds by itself: memory that lacks here would
-  // be a failure that only this rank knows of.
+  // The function is no larger than what a std::function holds by itself: to run out of memory here
+  // would be a failure that only this rank knows of.
   const auto make = [&buffer, patience] {
     buffer->require_no_stragglers(patience);
     return buffer;
@@ -189,8 +192,8 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
     return meet(group, make, tag, channels,
         timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {
-    // A failure that all agreed on leaves them in step, unless it is that a rank was
-    // late or died. After any other the group is of no more use.
+    // A failure that all ranks agreed on leaves them in step, unless a rank was late or died. After
+    // any other failure the group is of no more use.
     const Status status = current_failure().status;
     const bool late =
         status == Status::timeout || status == Status::peer_failed || status == Status::aborted;

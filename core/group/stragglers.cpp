@@ -17,7 +17,7 @@
 
 namespace symm {
 namespace {
-struct Everybody {
+struct AllStragglers {
   std::mutex mutex;
   std::vector<std::weak_ptr<Stragglers>> of_groups;
 };
@@ -27,10 +27,11 @@ std::shared_ptr<Stragglers> Stragglers::of(Group& group) {
   auto made = std::make_shared<Stragglers>();
   made->group_ = &group;
   made->id_ = group.id();
-  Everybody& everybody = PerProcess<Everybody>::current();
-  const std::lock_guard lock(everybody.mutex);
-  std::erase_if(everybody.of_groups, [](const auto& gone) { return gone.expired(); });
-  everybody.of_groups.push_back(made);
+
+  AllStragglers& list = PerProcess<AllStragglers>::current();
+  const std::lock_guard lock(list.mutex);
+  std::erase_if(list.of_groups, [](const auto& gone) { return gone.expired(); });
+  list.of_groups.push_back(made);
   return made;
 }
 
@@ -38,12 +39,13 @@ void Stragglers::met(const Group& group) noexcept {
   try {
     std::vector<std::shared_ptr<Stragglers>> others;
     {
-      Everybody& everybody = PerProcess<Everybody>::current();
-      const std::lock_guard lock(everybody.mutex);
-      for (const auto& of_group : everybody.of_groups) {
+      AllStragglers& list = PerProcess<AllStragglers>::current();
+      const std::lock_guard lock(list.mutex);
+      for (const auto& of_group : list.of_groups) {
         if (auto other = of_group.lock()) others.push_back(std::move(other));
       }
     }
+
     for (const auto& other : others) {
       const std::lock_guard lock(other->mutex_);
       for (int rank = 0; rank < group.size(); ++rank) {
@@ -54,17 +56,20 @@ void Stragglers::met(const Group& group) noexcept {
       }
     }
   } catch (const std::bad_alloc&) {
-    return;  // then they stay stragglers until they are dead
+    return;  // the ranks stay stragglers until they are dead
   }
 }
 
 void Stragglers::name_revoked(std::span<uint64_t> ids) noexcept {
-  Everybody& everybody = PerProcess<Everybody>::current();
-  const std::lock_guard lock(everybody.mutex);
+  AllStragglers& list = PerProcess<AllStragglers>::current();
+  const std::lock_guard lock(list.mutex);
+
+  // First come the groups that some rank here knows to be revoked. Then those are struck out that
+  // another rank here does not know to be.
   for (const bool is_revoked : {true, false}) {
     size_t count = 0;
-    for (auto at = everybody.of_groups.rbegin();
-        at != everybody.of_groups.rend() && count < ids.size(); ++at) {
+    for (auto at = list.of_groups.rbegin(); at != list.of_groups.rend() && count < ids.size();
+        ++at) {
       const auto one = at->lock();
       if (!one) continue;
       const std::lock_guard held(one->mutex_);
@@ -98,7 +103,7 @@ void Stragglers::group_goes() noexcept {
   try {
     known_ = group_->stragglers();
   } catch (const std::bad_alloc&) {
-    // Those that were known stay.
+    // The stragglers that were known stay.
   }
   group_ = nullptr;
 }

@@ -18,7 +18,9 @@ Suballocator::Suballocator(size_t bytes)
     starts_.push_back(zeros<uint64_t>((bits + 63) / 64));
     if (bits <= 64) break;
   }
-  // The pages that the first pieces need, so that no call waits for the kernel to find them.
+
+  // The pages that the first pieces need are written here, so that no call waits for the kernel to
+  // find them.
   constexpr size_t kPage = 4096;
   constexpr size_t kAtOnce = size_t{4} << 20;
   const size_t table = size_t{units_} * sizeof(Entry);
@@ -26,12 +28,14 @@ Suballocator::Suballocator(size_t bytes)
     *reinterpret_cast<volatile std::byte*>(reinterpret_cast<std::byte*>(entries_.get()) + at) =
         std::byte{};
   }
+
   first_.fill(kEnd);
   start(0, units_, 0);
   link(0);
 }
 
-// Below sixteen units a class is one size; above, sixteen classes share each power of two.
+// A piece of less than sixteen units has a class of its size alone. Above that, sixteen classes
+// share each power of two.
 unsigned Suballocator::class_of(uint32_t units) noexcept {
   if (units < (1U << kSplit)) return units;
   const auto power = static_cast<unsigned>(std::bit_width(units)) - 1;
@@ -39,8 +43,8 @@ unsigned Suballocator::class_of(uint32_t units) noexcept {
 }
 
 uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexcept {
-  // From the first class of which every piece is long enough
-  // wherever it starts: the answer for nearly all calls.
+  // Nearly all calls are answered from the first class of which every piece is long enough,
+  // wherever it starts, or from one above.
   const uint64_t reach = uint64_t{units} + alignment - 1;
   const uint64_t step = reach < (2U << kSplit) ? 1 : std::bit_floor(reach) >> kSplit;
   const uint64_t longest = (reach + step - 1) / step * step;
@@ -52,7 +56,8 @@ uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexc
       if (found != 0) return first_[word * 64 + static_cast<unsigned>(std::countr_zero(found))];
     }
   }
-  // One of its own class, or one that happens to start well.
+
+  // Else a piece of the class of `units`, or of one above, may happen to start well.
   for (unsigned c = class_of(units); c < kClasses; ++c) {
     for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) {
       if (uint64_t{round_up(at, alignment)} + units <= uint64_t{at} + entries_[at].units) return at;
@@ -67,11 +72,13 @@ size_t Suballocator::take(size_t bytes, size_t alignment) {
   const auto aligned = static_cast<uint32_t>(std::max(alignment, kUnit) / kUnit);
   const uint32_t found = find_free(units, aligned);
   if (found == kEnd) return kNone;
+
   unlink(found);
   const uint32_t all = entries_[found].units;
   const uint32_t gap = round_up(found, aligned) - found;
   const uint32_t at = found + gap;
   const uint32_t rest = all - gap - units;
+
   if (gap != 0) {
     start(found, gap, entries_[found].before);
     link(found);
@@ -83,6 +90,7 @@ size_t Suballocator::take(size_t bytes, size_t alignment) {
     start(at + units, rest, units);
     link(at + units);
   }
+
   ++pieces_;
   used_ += units;
   peak_ = std::max(peak_, used_);
@@ -95,7 +103,9 @@ void Suballocator::give(const Piece& used) {
   uint32_t before = entries_[at].before;
   --pieces_;
   used_ -= units;
-  if (const uint32_t after = at + units; after < units_ && entries_[after].next != kUsed) {
+
+  const uint32_t after = at + units;
+  if (after < units_ && entries_[after].next != kUsed) {
     units += entries_[after].units;
     unlink(after);
     forget(after);
@@ -107,6 +117,7 @@ void Suballocator::give(const Piece& used) {
     units += before;
     before = entries_[at].before;
   }
+
   start(at, units, before);
   link(at);
 }
@@ -132,6 +143,7 @@ void Suballocator::start(uint32_t at, uint32_t units, uint32_t before) {
   entries_[at].units = units;
   entries_[at].before = before;
   if (at + uint64_t{units} < units_) entries_[at + units].before = units;
+
   size_t bit = at;
   for (const auto& level : starts_) {
     const uint64_t was = level[bit / 64];
@@ -143,14 +155,17 @@ void Suballocator::start(uint32_t at, uint32_t units, uint32_t before) {
 
 void Suballocator::forget(uint32_t at) {
   entries_[at].units = 0;
+
   size_t bit = at;
   for (const auto& level : starts_) {
-    if ((level[bit / 64] &= ~(uint64_t{1} << bit % 64)) != 0) break;
+    uint64_t& word = level[bit / 64];
+    word &= ~(uint64_t{1} << bit % 64);
+    if (word != 0) break;
     bit /= 64;
   }
 }
 
-// The nearest start at or before a unit. There is one at 0 always.
+// Returns the nearest start at or before a unit. There is always one at 0.
 uint32_t Suballocator::start_before(uint32_t at) const noexcept {
   size_t bit = at;
   size_t level = 0;
@@ -160,10 +175,12 @@ uint32_t Suballocator::start_before(uint32_t at) const noexcept {
     ++level;
     found = starts_[level][bit / 64] & ((uint64_t{1} << bit % 64) - 1);
   }
+
   for (;;) {
     bit = bit / 64 * 64 + static_cast<size_t>(std::bit_width(found)) - 1;
     if (level == 0) return static_cast<uint32_t>(bit);
-    found = starts_[--level][bit];
+    --level;
+    found = starts_[level][bit];
     bit *= 64;
   }
 }
@@ -183,10 +200,12 @@ void Suballocator::unlink(uint32_t at) {
   const unsigned c = class_of(entries_[at].units);
   const auto [units, before, next, previous] = entries_[at];
   if (next != kEnd) entries_[next].previous = previous;
+
   if (previous != kEnd) {
     entries_[previous].next = next;
-  } else if ((first_[c] = next) == kEnd) {
-    filled_[c / 64] &= ~(uint64_t{1} << c % 64);
+  } else {
+    first_[c] = next;
+    if (next == kEnd) filled_[c / 64] &= ~(uint64_t{1} << c % 64);
   }
   --free_pieces_;
 }

@@ -1,8 +1,7 @@
-// Which parts of a range of bytes are in use: numbers only, it touches
-// nothing of the range. Two-level segregated fit: free pieces are in lists
-// by size, sixteen classes for each power of two, and a call takes constant
-// time. What a call answers follows from the calls before it and from
-// nothing else, so ranks that make the same calls get the same offsets.
+// Which parts of a range of bytes are in use. It computes with numbers and touches nothing of the
+// range. The method is two-level segregated fit: free pieces are in lists by size, sixteen classes
+// for each power of two, and a call takes constant time. The answer to a call follows from the
+// calls before it and from nothing else, so ranks that make the same calls get the same offsets.
 #pragma once
 
 #include <array>
@@ -16,21 +15,21 @@
 namespace symm {
 class Suballocator {
  public:
-  static constexpr size_t kUnit = 256;  // bytes: what a piece starts at and is a multiple of
+  static constexpr size_t kUnit = 256;  // bytes, of which offsets and lengths are multiples
   static constexpr size_t kMostBytes = (size_t{1} << 32) * kUnit - kUnit;
 
   explicit Suballocator(size_t bytes);  // a multiple of kUnit, at most kMostBytes
 
   static constexpr size_t kNone = SIZE_MAX;
-  // Offset of a piece, a multiple of `alignment`, a power
-  // of two below 2^40; kNone: no free piece can hold it.
+  // Takes a piece and returns its offset, which is a multiple of `alignment`, a power of two below
+  // 2^40; kNone if no free piece can hold it.
   size_t take(size_t bytes, size_t alignment);
   struct Piece {
     size_t offset = 0;
-    size_t bytes = 0;  // as taken; of a free piece all
+    size_t bytes = 0;  // in use: those that were asked for; free: all
     bool used = false;
   };
-  Piece at(size_t offset) const;  // that contains it; offset < bytes()
+  Piece at(size_t offset) const;  // the piece that contains an offset below bytes()
   void give(const Piece& used);
 
   size_t bytes() const noexcept { return size_t{units_} * kUnit; }
@@ -41,22 +40,23 @@ class Suballocator {
   size_t largest_free() const noexcept;
 
  private:
-  // One for each unit, meaningful where a piece starts: so what was taken needs no room
-  // of its own, and a call no system call.
+  // There is an entry for each unit, which has a meaning where a piece starts. So a piece needs no
+  // room of its own, and a call makes no system call.
   struct Entry {
-    uint32_t units;   // 0: no piece starts here
-    uint32_t before;  // units of the piece that ends here; 0: this is the first
-    // in the list of its class; of a piece in use:
-    // kUsed, and how many bytes of its units are not
-    uint32_t next, previous;
+    uint32_t units;     // the length of the piece that starts here; 0: none does
+    uint32_t before;    // units of the piece that ends here; 0: this is the first piece
+    uint32_t next;      // free: the next piece in the list of its class; in use: kUsed
+    uint32_t previous;  // free: the piece before in the list; in use: bytes of its units left over
   };
-  static constexpr uint32_t kEnd = UINT32_MAX, kUsed = UINT32_MAX - 1;
-  static constexpr unsigned kSplit = 4, kClasses = (32 - kSplit + 1) << kSplit;
+  static constexpr uint32_t kEnd = UINT32_MAX;
+  static constexpr uint32_t kUsed = UINT32_MAX - 1;
+  static constexpr unsigned kSplit = 4;  // 2^kSplit classes for each power of two
+  static constexpr unsigned kClasses = (32 - kSplit + 1) << kSplit;
 
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
-  // of pages that are not there before they are written
+  // An array of zeros, whose pages are not there before they are written.
   template <class T>
   using Zeros = std::unique_ptr<T[], Free>;
   template <class T>
@@ -74,12 +74,16 @@ class Suballocator {
   void unlink(uint32_t at);
   uint32_t start_before(uint32_t at) const noexcept;
 
-  uint32_t units_, used_ = 0, peak_ = 0;
-  size_t pieces_ = 0, free_pieces_ = 0;
+  uint32_t units_;
+  uint32_t used_ = 0;  // units
+  uint32_t peak_ = 0;  // units
+  size_t pieces_ = 0;
+  size_t free_pieces_ = 0;
   Zeros<Entry> entries_;
-  // a bit for each unit where a piece starts, then one for each word below that has any
+  // By level: a bit for each unit where a piece starts, then one for each word of the level before
+  // that has a bit.
   std::vector<Zeros<uint64_t>> starts_;
-  std::array<uint32_t, kClasses> first_;
-  std::array<uint64_t, (kClasses + 63) / 64> filled_{};  // a bit for each class that has any
+  std::array<uint32_t, kClasses> first_;                 // by class: its first free piece, or kEnd
+  std::array<uint64_t, (kClasses + 63) / 64> filled_{};  // a bit for each class that has a piece
 };
 }  // namespace symm

@@ -14,8 +14,7 @@
 #include "kernels/types.hpp"
 
 namespace symm::host {
-// The algorithms, in the .cpp files beside this one.
-// count > 0 and size > 1 where they are called.
+// The algorithms are in the .cpp files beside this one. They are called with count > 0, size > 1.
 void allreduce_ll(const Execution& x);
 void allreduce_one_shot(const Execution& x);
 void allreduce_two_shot(const Execution& x);
@@ -39,25 +38,25 @@ void reduce_pieces(const Execution& x);
 // One way to do collectives. Adding one is a row here and a function in a .cpp file beside it.
 struct AlgorithmForm {
   Algorithm algorithm;
-  bool strict;  // refused also where there is nothing to do
-  // "" or what it needs. `symmetric`: operands that other ranks touch are.
+  bool strict;  // refused even if there is nothing to do
+  // "" or what the algorithm needs. `symmetric`: the operands that other ranks touch are.
   std::string (*refuse)(const PlanInput& input, bool symmetric);
-  // to what comes after it; null: only where it is forced, or settled on
+  // Whether it is preferred to the rows after it; null: it must be forced, or settled on.
   bool (*preferred)(const PlanInput& input);
   void (*shape)(Plan& plan, const PlanInput& input);
   std::string (*why)(const PlanInput& input, const Plan& chosen);
-  Run run[kCollectives];  // null: does not do it
+  Run run[kCollectives];  // null: the algorithm does not do the collective
 
   Run does(Collective collective) const noexcept { return run[static_cast<size_t>(collective)]; }
 };
 
 namespace {
-// What one rank hands to the others.
+// The bytes that one rank hands to the others.
 size_t published_bytes(const PlanInput& input) noexcept {
   return operand_bytes(input.collective, input.unit(), input.size).send;
 }
 
-// What all ranks together get as results.
+// The bytes that all ranks together get as results.
 size_t result_bytes(const PlanInput& input) noexcept {
   const size_t each = operand_bytes(input.collective, input.unit(), input.size).recv;
   return traits(input.collective).to_root ? each : each * static_cast<size_t>(input.size);
@@ -86,28 +85,29 @@ std::string needs_symmetric(const PlanInput& input, bool symmetric) {
       remote_operands(input.collective).out_of_place ? ", and not in place" : "");
 }
 
-// ---- where it is preferred to what comes after it
+// ---- when an algorithm is preferred to the rows after it
 
 bool fits_the_entry(const PlanInput& input) {
   return published_bytes(input) <= std::min(input.tuning.ll_max, kEntryPayload);
 }
 
-// One step more costs more than a copy and doing all the arithmetic on every rank.
+// Below this size one step more costs more than a copy, and all the arithmetic on every rank.
 bool is_short(const PlanInput& input) {
   return published_bytes(input) <= input.tuning.one_shot_max;
 }
 
 bool always(const PlanInput&) { return true; }
 
-// ---- how it is done
+// ---- how the work is divided
 
-// `wanted` bytes a step, in multiples of `unit`, of which `fits` fit into scratch.
+// The bytes of a step in multiples of `unit`: `wanted`, but no more than `fits`, for which scratch
+// has room, and no more than there are.
 size_t chunk_of(const PlanInput& input, size_t wanted, size_t unit, size_t fits) noexcept {
   const size_t all = (input.unit() + unit - 1) / unit * unit;
   return std::min({wanted, round_down(fits, unit), all});
 }
 
-// In three slots.
+// Chunks of what is published lie in three slots.
 size_t published_chunk(const PlanInput& input) noexcept {
   const size_t blocks =
       traits(input.collective).send_per_rank ? static_cast<size_t>(input.size) : 1;
@@ -124,12 +124,13 @@ void published_at_once(Plan& plan, const PlanInput& input) {
   if (published_bytes(input) > input.scratch_bytes) plan.chunk_bytes = published_chunk(input);
 }
 
-// Behind the table of pieces, in three slots.
+// Chunks of pieces lie in three slots, behind the table of pieces.
 void piecewise(Plan& plan, const PlanInput& input) {
   const auto size = static_cast<size_t>(input.size);
   const size_t pieces = traits(input.collective).send_per_rank ? size : 1;
   const size_t room =
       input.scratch_bytes - round_down((size + 1) * sizeof(Piece) + kLine - 1, kLine);
+
   plan.entered = true;
   plan.piece_bytes =
       std::max(kLine, round_down(std::min(room / 3 / pieces, input.tuning.step_bytes), kLine));
@@ -137,7 +138,8 @@ void piecewise(Plan& plan, const PlanInput& input) {
 
 void in_place(Plan& plan, const PlanInput& input) {
   if (traits(input.collective).in_pieces) piecewise(plan, input);
-  plan.entered = plan.zero_copy = true;
+  plan.entered = true;
+  plan.zero_copy = true;
   plan.slices = work_parts(input);
 }
 
@@ -149,13 +151,15 @@ void staged(Plan& plan, const PlanInput& input) {
     plan.chunk_bytes = plan.piece_bytes;
     return;
   }
+
+  // A reduction in slices has two slots of slices beside the three of chunks.
   plan.chunk_bytes =
-      traits(input.collective).reduced_in_slices()  // three slots, and two of slices
+      traits(input.collective).reduced_in_slices()
           ? chunk_of(input, input.tuning.step_bytes * size, kLine, input.scratch_bytes / 5)
           : published_chunk(input);
 }
 
-// ---- why, for people
+// ---- why it was chosen, for people
 
 std::string why_entry(const PlanInput& input, const Plan&) {
   return text(published_bytes(input), " bytes per rank fit into the line that signals them (",
@@ -180,7 +184,7 @@ std::string why_private(const PlanInput& input, const Plan& chosen) {
       "private memory goes through the library's in chunks of ", chosen.chunk_bytes, " bytes");
 }
 
-// In the order in which they are tried.
+// The rows are tried in their order.
 // clang-format off
 constexpr AlgorithmForm kForms[] = {
     {Algorithm::ll, false, needs_little, fits_the_entry, in_one_step, why_entry,
@@ -203,14 +207,20 @@ constexpr AlgorithmForm kForms[] = {
 };
 // clang-format on
 
-const AlgorithmForm* find(Algorithm algorithm) noexcept {
+constexpr const AlgorithmForm* find(Algorithm algorithm) noexcept {
   for (const AlgorithmForm& form : kForms) {
     if (form.algorithm == algorithm) return &form;
   }
   return nullptr;
 }
 
-// What fits is known from `preferred` alone here, so nobody is asked to refuse.
+// Every algorithm has a row. core/group/checks.cpp refuses values that are no algorithm.
+#define SYMM_HAS_ROW(name, c_name, value) \
+  static_assert(Algorithm::name == Algorithm::automatic || find(Algorithm::name) != nullptr);
+SYMM_ALGORITHMS(SYMM_HAS_ROW)
+#undef SYMM_HAS_ROW
+
+// On the host `preferred` alone tells whether a row fits, so no row is asked to refuse.
 const AlgorithmForm* choose(const PlanInput& input) noexcept {
   for (const AlgorithmForm& form : kForms) {
     if (form.preferred != nullptr && form.does(input.collective) != nullptr &&
@@ -227,6 +237,7 @@ Plan plan_of(const AlgorithmForm* form, const PlanInput& input) {
   // Bypassing the cache pays only once the results do not fit there anyhow.
   plan.nontemporal = input.llc_bytes > 0 && result_bytes(input) > input.llc_bytes / 2;
   if (form == nullptr) return plan;
+
   plan.algorithm = form->algorithm;
   form->shape(plan, input);
   return plan;
@@ -247,27 +258,31 @@ Plan settle(const PlanInput& input, const Plan& first, bool all_symmetric) {
   if (!first.zero_copy || all_symmetric) return first;
   Plan staged = plan_of(find(Algorithm::two_shot_staged), input);
   staged.entered = true;
-  staged.zero_copy = traits(input.collective).in_pieces;  // where it can be read
+  // Pieces of a rank whose send can be read are taken from there.
+  staged.zero_copy = traits(input.collective).in_pieces;
   return staged;
 }
 
 RemoteOperands remote_operands(Collective collective) noexcept {
-  const CollectiveTraits its = traits(collective);
-  if (its.in_pieces) return {true, false, its.from_root, its.send_per_rank && its.recv_per_rank};
-  return {true, its.reduced_in_slices(), its.has_root(), its.send_per_rank && its.recv_per_rank};
+  const CollectiveTraits is = traits(collective);
+  const bool out_of_place = is.send_per_rank && is.recv_per_rank;
+  if (is.in_pieces) return {true, false, is.from_root, out_of_place};
+  return {true, is.reduced_in_slices(), is.has_root(), out_of_place};
 }
 
 size_t minimum_scratch(int size) noexcept { return static_cast<size_t>(size) * 4 * kLine; }
 
 std::string refuse(const PlanInput& input, bool symmetric) {
   if (input.algorithm == Algorithm::automatic) return "";
+
   const AlgorithmForm* form = find(input.algorithm);
-  if (form == nullptr) return text("unknown algorithm ", static_cast<int32_t>(input.algorithm));
   const bool in_pieces = traits(input.collective).in_pieces;
   if (in_pieces && form->does(input.collective) == nullptr) {
     return text("algorithm ", name_of(input.algorithm), " does not do ", name_of(input.collective));
   }
-  if ((input.size == 1 || (input.count == 0 && !in_pieces)) && !form->strict) return "";
+  const bool has_work = input.size != 1 && (input.count != 0 || in_pieces);
+  if (!has_work && !form->strict) return "";
+
   const std::string why = form->refuse(input, symmetric);
   return why.empty() ? "" : text("algorithm ", name_of(input.algorithm), " ", why);
 }
@@ -284,7 +299,8 @@ std::string explain(const PlanInput& input, const Plan& chosen) {
 void run(const Execution& x) {
   if (x.plan.form != nullptr) return x.plan.form->does(x.call.collective)(x);
   if (!x.plan.entered) x.sync.enter(nullptr, 0);
-  // whose results are 0 or 1
+
+  // A reduction of bool makes results that are 0 or 1, which a copy of its operand need not be.
   if (traits(x.call.collective).has_op && x.call.dtype == DType::boolean) {
     const std::byte* const send = x.send();
     return reduce_into(x, &send, x.recv(), x.call.unit());
