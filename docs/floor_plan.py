@@ -123,9 +123,11 @@ def drawn():
         ' font-family="sans-serif" font-size="13">'
     )
     yield "<title>The rooms of symm; arrows run down, from a room to the rooms it uses</title>"
-    yield '<defs><marker id="end" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto">'
+    yield "<defs>"
+    yield '<marker id="end" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto">'
     yield '<path d="M0 0 L7 3 L0 6 z" fill="#4c78a8"/>'
-    yield "</marker></defs>"
+    yield "</marker>"
+    yield "</defs>"
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
 
     yield '<g fill="#f4f6f9" stroke="#8794a8">'
