@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     const int size = sizes[static_cast<size_t>(i) % sizes.size()];
     const support::AttackReport report =
         support::attack_one(attack, seed + static_cast<uint64_t>(i), size, apart);
-    by_phase[name_of(report.phase)].add(report);
+    by_phase[phase_name(report.phase)].add(report);
     all.add(report);
     if (report.phase != support::Phase::create) {
       by_size[std::to_string(size) + " ranks"].add(report);

@@ -20,7 +20,7 @@ symm_status_t symm_heap_create(
   return produce(options, out, "out", [&] {
     const auto& owner = group_of(group);
     const symm_heap_options_t given = read_options(options);
-    const Heap::Options asked{placement_of(given), name_of(given.name), given.timeout_ms};
+    const Heap::Options asked{placement_of(given), bounded_name(given.name), given.timeout_ms};
     return make_handle<symm_heap_t>([&] { return Heap::create(owner, bytes, asked); });
   });
 }

@@ -81,7 +81,7 @@ uint32_t symm_version(void) { return SYMM_VERSION; }
 const char* symm_build_info(void) { return build_info::kJson; }
 
 const char* symm_status_string(symm_status_t status) {
-  return name_of(static_cast<Status>(status));
+  return status_text(static_cast<Status>(status));
 }
 
 const char* symm_last_error(void) { return last_failure.message; }

@@ -37,8 +37,9 @@ symm_status_t symm_alloc(
   return produce(options, out, "out", [&] {
     Group& owner = *group_of(group);
     const symm_alloc_options_t given = read_options(options);
-    return make_handle<symm_buffer_t>(
-        [&] { return Buffer::allocate(owner, size, placement_of(given), name_of(given.name)); });
+    return make_handle<symm_buffer_t>([&] {
+      return Buffer::allocate(owner, size, placement_of(given), bounded_name(given.name));
+    });
   });
 }
 
@@ -48,7 +49,7 @@ symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t
     Group& owner = *group_of(group);
     const symm_adopt_options_t given = read_options(options);
 
-    const std::string name = name_of(given.name);
+    const std::string name = bounded_name(given.name);
     if (given.fd < 0 && given.offset == 0) {
       return make_handle<symm_buffer_t>([&] { return Buffer::adopt(owner, pointer, size, name); });
     }

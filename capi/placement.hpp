@@ -6,7 +6,7 @@
 
 namespace symm::capi {
 inline constexpr size_t kMostName = 63;
-inline std::string name_of(const char* given) {
+inline std::string bounded_name(const char* given) {
   return {given, given == nullptr ? 0 : length_within(kMostName, given)};
 }
 

@@ -63,9 +63,10 @@ std::string CallSignature::text() const {
   // An all-reduce with RMSNorm, or a plain one that it is made of, has the length of its rows here.
   const bool has_norm = !traits(collective).has_root() && root != 0;
 
-  std::string all = symm::text(name_of(has_norm ? Collective::allreduce_rmsnorm : collective), "(",
-      name_of(scaling ? scaling.dtype : dtype));
-  if (traits(collective).has_op && !has_norm) all += symm::text(", ", name_of(op));
+  std::string all =
+      symm::text(collective_name(has_norm ? Collective::allreduce_rmsnorm : collective), "(",
+          dtype_name(scaling ? scaling.dtype : dtype));
+  if (traits(collective).has_op && !has_norm) all += symm::text(", ", op_name(op));
 
   if (scaling.position != ScalePosition::none) {
     char factor[40] = "a pointer";
@@ -73,15 +74,16 @@ std::string CallSignature::text() const {
       std::snprintf(factor, sizeof factor, scaling.kind == Factor::value ? "%.17g" : "factor #%.0f",
           scaling.factor);
     }
-    all += symm::text(", scaled ", name_of(scaling.position), " by ", factor);
+    all += symm::text(", scaled ", scale_position_name(scaling.position), " by ", factor);
   }
-  if (scaling.result != scaling.dtype) all += symm::text(", result ", name_of(scaling.result));
+  if (scaling.result != scaling.dtype) all += symm::text(", result ", dtype_name(scaling.result));
 
   const bool counted = has_counts(collective);
   if (!counted || count != 0) all += symm::text(counted ? ", send_capacity " : ", count ", count);
   if (has_norm) all += symm::text(", hidden ", root);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
-  if (algorithm != Algorithm::automatic) all += symm::text(", algorithm ", name_of(algorithm));
+  if (algorithm != Algorithm::automatic)
+    all += symm::text(", algorithm ", algorithm_name(algorithm));
   all += ")";
   if (heaps != 0) all += symm::text(" after heap calls with hash ", heaps);
   return all;

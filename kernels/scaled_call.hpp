@@ -59,7 +59,8 @@ class ScaledCall {
 
   // How the reason of a plan begins, for people.
   std::string why() const {
-    return text(name_of(wide()), in_scratch_ ? text(", ", most_, " elements at a time") : "", ": ");
+    return text(
+        dtype_name(wide()), in_scratch_ ? text(", ", most_, " elements at a time") : "", ": ");
   }
 
   // Calls convert(Conversion) and run(CollectiveCall) by turns. A call of count 0 is run, too: ranks

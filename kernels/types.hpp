@@ -116,10 +116,10 @@ SYMM_IS_ONE_OF(is_norm_type, SYMM_NORM_TYPES)
 #undef SYMM_IS_ONE_OF
 #undef SYMM_CASE
 
-const char* name_of(DType dtype) noexcept;  // "f32"; "?" for an unknown value
-const char* name_of(Op op) noexcept;        // "sum"
-const char* name_of(ScalePosition position) noexcept;
-const char* name_of(Algorithm algorithm) noexcept;  // "two_shot"; "auto" for automatic
+const char* dtype_name(DType dtype) noexcept;  // "f32"; "?" for an unknown value
+const char* op_name(Op op) noexcept;           // "sum"
+const char* scale_position_name(ScalePosition position) noexcept;
+const char* algorithm_name(Algorithm algorithm) noexcept;  // "two_shot"; "auto" for automatic
 
 // These questions are inline, since every call of a small collective asks them.
 #define SYMM_KNOWN(name, c_name, value) case value:
@@ -142,7 +142,7 @@ SYMM_IS_VALID(Algorithm, SYMM_ALGORITHMS)
 #define SYMM_NAME(name, c_name, value) \
   case value: return #name;
 
-inline const char* name_of(Collective collective) noexcept {  // "allreduce"
+inline const char* collective_name(Collective collective) noexcept {  // "allreduce"
   switch (static_cast<int32_t>(collective)) { SYMM_COLLECTIVES(SYMM_NAME) }
   return "?";
 }

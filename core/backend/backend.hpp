@@ -263,12 +263,12 @@ struct TransportContext : TransportOptions {
   int64_t pid_of(int of) const noexcept {
     return of < 0 || of >= size ? 0 : pids[static_cast<size_t>(of)];
   }
-  std::string name_of(int of) const { return format("rank %d (pid %ld)", of, pid_of(of)); }
+  std::string rank_name(int of) const { return format("rank %d (pid %ld)", of, pid_of(of)); }
   Failure blame(int of, Status status, std::string message) const {
     return {status, of, pid_of(of), std::move(message)};
   }
   Failure blame_departed(int of, const std::string& what) const {
-    return blame(of, Status::peer_failed, what + ": " + name_of(of) + " has left the group");
+    return blame(of, Status::peer_failed, what + ": " + rank_name(of) + " has left the group");
   }
 };
 

@@ -66,7 +66,9 @@ constexpr PlanKey kCudaKeys[] = {
 };
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);
 
-const char* name_of(BackendKind backend) { return backend == BackendKind::cuda ? "cuda" : "host"; }
+const char* backend_name(BackendKind backend) {
+  return backend == BackendKind::cuda ? "cuda" : "host";
+}
 
 Variable variable_of(BackendKind backend) {
   return backend == BackendKind::cuda ? Variable("SYMM_CUDA_TUNE") : Variable("SYMM_HOST_TUNE");
@@ -266,8 +268,8 @@ void PlanTable::add_entry(Section& section, std::string_view assignment, const s
     for (const PlanKey& one : keys) {
       known += std::string(known.empty() ? "" : ", ") + one.name;
     }
-    refuse(where,
-        in_quotes(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
+    refuse(where, in_quotes(name) + " is not a key of " + backend_name(section.backend) +
+                      "; known are " + known);
   }
 
   for (const Entry& entry : section.entries) {
@@ -352,7 +354,7 @@ PlanValues PlanTable::values(
 
   for (size_t key = 0; key < plan_keys(backend).size(); ++key) {
     if (values.origin[key] != PlanOrigin::built_in) {
-      log::write(log::Level::info, "%s plan for %d ranks: %s", name_of(backend), size,
+      log::write(log::Level::info, "%s plan for %d ranks: %s", backend_name(backend), size,
           describe(backend, values, key).c_str());
     }
   }

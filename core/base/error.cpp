@@ -46,7 +46,7 @@ Failure blamed(Failure failure, int rank, int64_t pid, const char* place) {
   return failure;
 }
 
-const char* name_of(Status status) noexcept {
+const char* status_text(Status status) noexcept {
 #define SYMM_TEXT(name, c_name, value, text) \
   case Status::name: return text;
   switch (status) { SYMM_STATUSES(SYMM_TEXT) }

@@ -64,7 +64,7 @@ Failure current_failure() noexcept;
 Failure blamed(Failure failure, int rank, int64_t pid, const char* place = nullptr);
 
 // "timed out"; "unknown status" for a value of a newer library
-const char* name_of(Status status) noexcept;
+const char* status_text(Status status) noexcept;
 
 // Formats as printf() does, so that messages are written where the facts are.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);

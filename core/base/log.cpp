@@ -37,7 +37,9 @@ namespace symm::log {
 namespace {
 constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
 
-const char* name_of(Level level) { return kNames[std::clamp(static_cast<int>(level), 1, 4) - 1]; }
+const char* level_name(Level level) {
+  return kNames[std::clamp(static_cast<int>(level), 1, 4) - 1];
+}
 
 struct Listener {
   Callback callback = nullptr;  // null: messages go to the descriptor
@@ -133,7 +135,7 @@ void deliver(Listener& to, Level level, const char* message) {
     if (to.callback != nullptr) {
       to.callback(to.user, static_cast<int32_t>(level), message);
     } else {
-      write_line(to.fd.get(), name_of(level), message);
+      write_line(to.fd.get(), level_name(level), message);
     }
   }
 

@@ -115,8 +115,8 @@ Page::Page(
   write_text(page_->job, environment("SYMM_JOB"));
   write_text(page_->name, name);
   for (int i = 0; i < SYMM_PAGE_KINDS; ++i) {
-    write_text(page_->collective_names[i], name_of(static_cast<Collective>(i)));
-    write_text(page_->algorithm_names[i], name_of(static_cast<Algorithm>(i)));
+    write_text(page_->collective_names[i], collective_name(static_cast<Collective>(i)));
+    write_text(page_->algorithm_names[i], algorithm_name(static_cast<Algorithm>(i)));
   }
   std::copy(pids.begin(), pids.end(), page_->pids);
   set(page_->magic, SYMM_PAGE_MAGIC);
@@ -192,7 +192,7 @@ void Trace::note(uint64_t bytes, int algorithm) noexcept {
     current->call_->algorithm = algorithm;
   }
   if (current->ranges_ == 1) {
-    nvtx::push(name_of(static_cast<Algorithm>(algorithm)), bytes);
+    nvtx::push(algorithm_name(static_cast<Algorithm>(algorithm)), bytes);
     current->ranges_ = 2;
   }
 }

@@ -27,7 +27,7 @@ void check(int32_t returned, const char* function, const std::string& key) {
             function, key.c_str()));
   }
   throw Error(status, format("the user's store failed in %s(\"%s\"): %s (%d)", function,
-                          key.c_str(), name_of(status), returned));
+                          key.c_str(), status_text(status), returned));
 }
 
 class CallbackStore final : public Store {

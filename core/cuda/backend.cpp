@@ -32,7 +32,7 @@
 
 namespace symm::cuda {
 namespace {
-std::string name_of(const Device& device) {
+std::string device_name(const Device& device) {
   char name[128] = {};
   device.driver().require(
       device.driver().cuDeviceGetName(name, sizeof name - 1, device.handle()), "cuDeviceGetName");
@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
     const PlanValues values =
-        table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });
+        table_.values(BackendKind::cuda, context.size, [this] { return device_name(*device_); });
     return std::make_unique<CudaTransport>(std::move(context), device_, values);
   }
 
@@ -101,7 +101,7 @@ symm_device_info_t device_info(int device) {
   info.backend = SYMM_BACKEND_CUDA;
   info.device = device;
   info.compute_units = opened->multiprocessors();
-  write_text(info.name, name_of(*opened));
+  write_text(info.name, device_name(*opened));
   write_text(info.uuid, text_of(opened->uuid()));
   size_t bytes = 0;
   driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");

@@ -74,7 +74,7 @@ void Collectives::issue(const CollectiveCall& call) {
   const CUstream stream = stream_of(call.stream);
 
   const ContextGuard current(*group_.device);
-  const TimedLock turn(group_.order.turn(), call.timeout_ms, name_of(call.collective));
+  const TimedLock turn(group_.order.turn(), call.timeout_ms, collective_name(call.collective));
   group_.context.revocation->throw_if_revoked();
   const StreamOrder::CallStream ordered = group_.order.before(stream);
 

@@ -127,5 +127,5 @@ CUstream stream_of(void* stream) {
   return static_cast<CUstream>(stream);
 }
 
-std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }
+std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", dtype_name(dtype)); }
 }  // namespace symm::cuda

@@ -38,7 +38,7 @@ const char* name_of_operation(uint32_t operation) {
     case Operation::wait_signal: return "wait_signal";
     case Operation::wait_value: return "wait_value";
   }
-  return name_of(static_cast<Collective>(operation));
+  return collective_name(static_cast<Collective>(operation));
 }
 
 // The operation and where it was under way, as messages begin.
@@ -53,7 +53,7 @@ std::string place_of(const ErrorRecord& record, int device) {
 Failure timeout_of(
     const ErrorRecord& record, const TransportContext& context, const std::string& place) {
   const int peer = record.peer;
-  const std::string who = context.name_of(peer);
+  const std::string who = context.rank_name(peer);
   const auto operation = static_cast<Operation>(record.operation);
 
   if (operation == Operation::wait_value || operation == Operation::wait_signal) {

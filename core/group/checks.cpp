@@ -111,10 +111,10 @@ namespace {
     if (at != std::string::npos) why.replace(at, word.size(), name);
   };
 
-  say("$collective", name_of(call.collective));
-  say("$dtype", name_of(call.dtype));
-  say("$result_dtype", name_of(call.scaling.result));
-  if (call.norm != nullptr) say("$weight_dtype", name_of(call.norm->weight_dtype));
+  say("$collective", collective_name(call.collective));
+  say("$dtype", dtype_name(call.dtype));
+  say("$result_dtype", dtype_name(call.scaling.result));
+  if (call.norm != nullptr) say("$weight_dtype", dtype_name(call.norm->weight_dtype));
   refuse(argument, why);
 }
 

@@ -11,8 +11,8 @@ namespace symm {
 void run_collective(Group& group, const CollectiveCall& call) {
   Trace traced;
   if (Trace::on()) {
-    traced.begin(
-        group.page(), name_of(call.collective), -1, call.unit(), static_cast<int>(call.dtype));
+    traced.begin(group.page(), collective_name(call.collective), -1, call.unit(),
+        static_cast<int>(call.dtype));
   }
   group.transport().stats().counted([&] {
     check_call(group, call);

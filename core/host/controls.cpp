@@ -196,7 +196,8 @@ void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size
   const size_t element = size_of(call.dtype);
   fail(context_.blame(peer, Status::mismatch,
       format("%s: rank %d sends %zu elements to rank %d, which expects %zu",
-          name_of(call.collective), peer, sent / element, context_.rank, expected / element)));
+          collective_name(call.collective), peer, sent / element, context_.rank,
+          expected / element)));
 }
 
 WaitEnd Controls::await_condition(
@@ -256,7 +257,7 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
     case WaitEnd::peer_departed: fail(context_.blame_departed(peer, what));
     case WaitEnd::timed_out:
       fail(context_.blame(peer, Status::timeout,
-          text(what, ": ", context_.name_of(peer), " did not come within ", deadline.timeout_ms(),
+          text(what, ": ", context_.rank_name(peer), " did not come within ", deadline.timeout_ms(),
               " ms")));
   }
 }

@@ -100,7 +100,7 @@ void HostTransport::barrier(
   if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel, all) : -1;
       peer >= 0) {
     throw Error(context_.blame(
-        peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
+        peer, Status::timeout, text("barrier: ", context_.rank_name(peer), " is not here")));
   }
 
   // All are here. Between machines the news of it still takes messages, which need a deadline.
@@ -332,7 +332,7 @@ void HostTransport::take_signal(
   const auto has_left = [&] { return controls_.has_left(rank); };
   const Word* const bells[] = {&pad.bell(rank)};
   const auto what = [&] {
-    return text("wait_signal: no signal from ", context_.name_of(rank), " on channel ", channel);
+    return text("wait_signal: no signal from ", context_.rank_name(rank), " on channel ", channel);
   };
 
   await(memory, {takes, has_left, bells, true, rank, "wait_signal"}, {&rank, 1}, deadline,
@@ -446,7 +446,7 @@ void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   const bool is_plain = !call.scaling && call.norm == nullptr;
   if (is_plain && call.algorithm != Algorithm::automatic) require_possible(call);
-  const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
+  const TimedLock turn(collective_mutex_, call.timeout_ms, collective_name(call.collective));
   stats_.add_collective(call, is_plain ? plain_collective(call) : collective_in_parts(call));
 }
 
@@ -505,7 +505,7 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
     if (unknown >= 0) {
       controls_.fail(context_.blame(context_.rank, Status::mismatch,
           format("%s: an operand of rank %d lies in a memory that rank %d has released",
-              name_of(call.collective), unknown, context_.rank)));
+              collective_name(call.collective), unknown, context_.rank)));
     }
     settled_ = settle(prepared.input, *plan, operands_.all_symmetric());
     plan = &settled_;
@@ -513,7 +513,7 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
 
   run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());
-  controls_.throw_if_any_rank_aborted(sync.deadline(), name_of(call.collective));
+  controls_.throw_if_any_rank_aborted(sync.deadline(), collective_name(call.collective));
   return plan->algorithm;
 }
 

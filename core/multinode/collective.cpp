@@ -201,7 +201,7 @@ void MultinodeTransport::pass(const CollectiveCall& call, int peer, engine::Head
   if (deadline == nullptr) {
     return endpoint_->dispatch(peer, head, payload, controls_.mine().segment());
   }
-  send(peer, head, payload, *deadline, name_of(call.collective));
+  send(peer, head, payload, *deadline, collective_name(call.collective));
 }
 
 // Waits for the next message of `peer`, and compares what it announces with this rank's call.
@@ -210,7 +210,8 @@ void MultinodeTransport::await(const CollectiveCall& call, int peer, LazyDeadlin
   Word& word = mine.pair(rounds_channel(), peer);
   const uint32_t target = ++taken_[static_cast<size_t>(peer)];
   if (!reached(word, target)) {
-    controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
+    controls_.await(
+        word, target, mine.pair_waiter()[0], peer, deadline, collective_name(call.collective));
   }
 
   const Announcement& theirs = announcement_of(mine, calls_, peer);
@@ -356,7 +357,8 @@ Algorithm MultinodeTransport::plain_collective(const CollectiveCall& call) {
     // The other ranks know that this one has entered the call, so the group fails.
     context_.fail(with_reserve([&] {
       return context_.blame(context_.rank, Status::out_of_memory,
-          format("rank %d: %s: out of host memory", context_.rank, name_of(call.collective)));
+          format(
+              "rank %d: %s: out of host memory", context_.rank, collective_name(call.collective)));
     }));
     context_.revocation->throw_if_revoked();
   }
@@ -460,8 +462,8 @@ std::string MultinodeTransport::why_impossible(const CollectiveCall& call) const
     default: return host::refuse({call, facts_}, true);
   }
 
-  if (!possible) why = text("does allreduce, not ", name_of(call.collective));
-  return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
+  if (!possible) why = text("does allreduce, not ", collective_name(call.collective));
+  return why.empty() ? "" : text("algorithm ", algorithm_name(call.algorithm), " ", why);
 }
 
 PlanReport MultinodeTransport::plan_plain(const CollectiveCall& call) const {

@@ -152,8 +152,8 @@ bool DeviceMultinodeTransport::chain_is_faster(const CollectiveCall& call) const
 void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) const {
   const CollectiveTraits collective = traits(call.collective);
   const auto refuse = [&](const char* why) {
-    throw Error(
-        Status::invalid_argument, format("options.algorithm: %s %s", name_of(call.algorithm), why));
+    throw Error(Status::invalid_argument,
+        format("options.algorithm: %s %s", algorithm_name(call.algorithm), why));
   };
 
   switch (call.algorithm) {
@@ -206,7 +206,7 @@ void DeviceMultinodeTransport::collective(const CollectiveCall& call) {
   require_possible(plain);
   const Algorithm algorithm = algorithm_of(plain);
 
-  in_order(name_of(call.collective), call.timeout_ms, call.stream, all_ranks_, [&] {
+  in_order(collective_name(call.collective), call.timeout_ms, call.stream, all_ranks_, [&] {
     stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
     if (call.scaling || call.norm != nullptr) {
       device_.issue_parts(call, [&](const CollectiveCall& part) { issue(part); });

@@ -460,7 +460,7 @@ void DeviceProxy::require_answer_in_time(Job& job, int rank) {
   const bool gone = job.grace && job.grace->expired();
   if (!gone && !job.until.expired()) return;
   throw Error(context_.blame(rank, gone ? Status::peer_failed : Status::timeout,
-      text(job.call, ": ", context_.name_of(rank), " ",
+      text(job.call, ": ", context_.rank_name(rank), " ",
           gone ? reason : "has not answered before the deadline")));
 }
 

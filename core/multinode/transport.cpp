@@ -147,7 +147,7 @@ bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank,
     revocation.throw_if_revoked();
     if (revocation.departed(rank)) return false;
     throw Error(context.blame(
-        rank, error.status(), text(call, ": ", context.name_of(rank), ": ", error.what())));
+        rank, error.status(), text(call, ": ", context.rank_name(rank), ": ", error.what())));
   }
 }
 

@@ -95,12 +95,12 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
 
   const KernelForm* form = find(input.algorithm, input, tuning);
   if (form == nullptr && is_valid(input.algorithm)) {
-    return text("algorithm ", name_of(input.algorithm), " is of groups on several machines");
+    return text("algorithm ", algorithm_name(input.algorithm), " is of groups on several machines");
   }
   if (form == nullptr) return text("unknown algorithm ", static_cast<int>(input.algorithm));
   if ((input.size == 1 || input.count == 0) && !traits(input.collective).in_pieces) return "";
 
-  const std::string name = text("algorithm ", name_of(input.algorithm));
+  const std::string name = text("algorithm ", algorithm_name(input.algorithm));
   std::string why;
   if (!form->does(input, &why)) return text(name, " ", why);
   if (!carries(*form, input, tuning)) {

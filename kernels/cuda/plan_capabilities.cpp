@@ -34,13 +34,13 @@ bool answer(bool does, std::string* why, const Words&... words) {
 bool is_plain(const PlanInput& input, bool in_pieces, std::string* why) {
   const bool does = input.collective != Collective::allreduce_rmsnorm &&
                     traits(input.collective).in_pieces == in_pieces;
-  return answer(does, why, "does not do ", name_of(input.collective));
+  return answer(does, why, "does not do ", collective_name(input.collective));
 }
 
 bool pushes_twice(const PlanInput& input, bool does, std::string* why) {
   return answer(does && can_be_pushed(input.dtype), why,
       "does allreduce and, with 3 ranks or more, reduce of floats up to 32 bits, not ",
-      name_of(input.collective), " of ", name_of(input.dtype));
+      collective_name(input.collective), " of ", dtype_name(input.dtype));
 }
 }  // namespace
 
@@ -65,7 +65,7 @@ bool moves_blocks(const PlanInput& input, std::string* why) {
                     input.collective == Collective::alltoall ||
                     input.collective == Collective::broadcast;
   return answer(
-      does, why, "does allgather, alltoall and broadcast, not ", name_of(input.collective));
+      does, why, "does allgather, alltoall and broadcast, not ", collective_name(input.collective));
 }
 
 bool passes_on(const PlanInput& input, std::string* why) {
@@ -93,7 +93,7 @@ bool pushes_ahead(const PlanInput& input, std::string* why) {
   return answer(does, why,
              "does allreduce, reduce_scatter and, with 2 ranks, reduce of floats up to 32 bits, "
              "not ",
-             name_of(input.collective), " of ", name_of(input.dtype)) &&
+             collective_name(input.collective), " of ", dtype_name(input.dtype)) &&
          input.size == 2;
 }
 
@@ -111,7 +111,8 @@ bool sums_by_multimem(const PlanInput& input, std::string* why) {
       input.collective == Collective::allreduce && input.op == Op::sum &&
       (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
   return answer(does, why, "does the sum of f32, f16 and bf16 by allreduce, not ",
-      name_of(input.op), " of ", name_of(input.dtype), " by ", name_of(input.collective));
+      op_name(input.op), " of ", dtype_name(input.dtype), " by ",
+      collective_name(input.collective));
 }
 
 bool goes_by_engine(const PlanInput& input, std::string* why) {
@@ -119,7 +120,7 @@ bool goes_by_engine(const PlanInput& input, std::string* why) {
                       input.count % static_cast<size_t>(input.size) == 0;
   return answer(is_cut || moves_blocks(input, nullptr), why,
       "does allgather, alltoall, broadcast and allreduce of as many elements for each rank, not ",
-      name_of(input.collective), " of ", input.count);
+      collective_name(input.collective), " of ", input.count);
 }
 
 bool always(const PlanInput&) { return true; }

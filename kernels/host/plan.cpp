@@ -75,12 +75,12 @@ std::string nothing(const PlanInput&, bool) { return ""; }
 std::string needs_little(const PlanInput& input, bool) {
   if (published_bytes(input) <= kEntryPayload) return "";
   return text("carries at most ", kEntryPayload, " bytes per rank, and this ",
-      name_of(input.collective), " has ", published_bytes(input));
+      collective_name(input.collective), " has ", published_bytes(input));
 }
 
 std::string needs_symmetric(const PlanInput& input, bool symmetric) {
   if (symmetric) return "";
-  return text("is zero copy: the operands of ", name_of(input.collective),
+  return text("is zero copy: the operands of ", collective_name(input.collective),
       " that other ranks touch must be symmetric memory",
       remote_operands(input.collective).out_of_place ? ", and not in place" : "");
 }
@@ -278,13 +278,14 @@ std::string refuse(const PlanInput& input, bool symmetric) {
   const AlgorithmForm* form = find(input.algorithm);
   const bool in_pieces = traits(input.collective).in_pieces;
   if (in_pieces && form->does(input.collective) == nullptr) {
-    return text("algorithm ", name_of(input.algorithm), " does not do ", name_of(input.collective));
+    return text("algorithm ", algorithm_name(input.algorithm), " does not do ",
+        collective_name(input.collective));
   }
   const bool has_work = input.size != 1 && (input.count != 0 || in_pieces);
   if (!has_work && !form->strict) return "";
 
   const std::string why = form->refuse(input, symmetric);
-  return why.empty() ? "" : text("algorithm ", name_of(input.algorithm), " ", why);
+  return why.empty() ? "" : text("algorithm ", algorithm_name(input.algorithm), " ", why);
 }
 
 std::string explain(const PlanInput& input, const Plan& chosen) {

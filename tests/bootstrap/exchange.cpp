@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
     std::printf("rank %d of %d by %s\n", meeting.rank, meeting.size, meeting.description.c_str());
     return 0;
   } catch (const symm::Error& error) {
-    std::fprintf(stderr, "%s: %s\n", symm::name_of(error.status()), error.what());
+    std::fprintf(stderr, "%s: %s\n", symm::status_text(error.status()), error.what());
     return 1;
   }
 }

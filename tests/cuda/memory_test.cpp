@@ -81,10 +81,11 @@ TEST(CudaWithout, WhatIsLackingIsSaid) {
         }
       });
       const symm_device_info_t info = device_info(BackendKind::cuda, 0);
-      return failure.message + name_of(failure.status) +
+      return failure.message + status_text(failure.status) +
              (row.of == host ? info.host_memory_reason : info.dmabuf_reason);
     });
-    EXPECT_EQ(process.result(), row.of + row.reason + name_of(Status::unavailable) + row.reason);
+    EXPECT_EQ(
+        process.result(), row.of + row.reason + status_text(Status::unavailable) + row.reason);
   }
 }
 

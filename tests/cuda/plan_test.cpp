@@ -67,7 +67,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             const Plan chosen = plan(input, tuning);
             const uint64_t unit = count * size_of(dtype);
             const uint64_t packs = (unit + kPack - 1) / kPack;
-            SCOPED_TRACE(std::string(name_of(collective)) + " " + std::to_string(unit) +
+            SCOPED_TRACE(std::string(collective_name(collective)) + " " + std::to_string(unit) +
                          " bytes, " + std::to_string(size) + " ranks");
             ASSERT_LE((unit - 1) / chosen.part, 7U) << "launches but the first";
             switch (chosen.algorithm) {
@@ -200,7 +200,7 @@ TEST(CudaPlans, IntegersAndDoublesAreNeverPushed) {
       const Algorithm chosen =
           plan(input_of(Collective::allreduce, dtype, count, 4), tuning).algorithm;
       EXPECT_TRUE(chosen == Algorithm::ll || chosen == Algorithm::two_shot_staged)
-          << name_of(dtype) << " " << count;
+          << dtype_name(dtype) << " " << count;
     }
     PlanInput forced = input_of(Collective::allreduce, dtype, 8, 4);
     forced.algorithm = Algorithm::one_shot;
@@ -235,7 +235,7 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
     PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
     input.algorithm = algorithm;
     EXPECT_EQ(kernel_name(input, plan(input, tuning)),
-        std::string("symm_") + name_of(algorithm) + "_f16");
+        std::string("symm_") + algorithm_name(algorithm) + "_f16");
     input.why_not = "send is elsewhere";
     EXPECT_NE(refuse(input, tuning).find("send is elsewhere"), std::string::npos);
     input.why_not = "";

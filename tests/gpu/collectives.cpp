@@ -142,13 +142,13 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
                             (c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
                                 c.count % static_cast<size_t>(rank.size) == 0 && !c.is_scaled())));
   if (status == SYMM_ERR_INVALID_ARGUMENT && !must) return;
-  const std::string what = "collective " + std::to_string(c.collective) + " " +
-                           symm::name_of(c.dtype) + " " + symm::name_of(c.op) +
-                           (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
-                           (c.to_f32 ? " to f32" : "") + " count " + std::to_string(c.count) + " " +
-                           kPlaceNames[static_cast<size_t>(place)] + " " +
-                           symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " +
-                           std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+  const std::string what =
+      "collective " + std::to_string(c.collective) + " " + symm::dtype_name(c.dtype) + " " +
+      symm::op_name(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
+      (c.to_f32 ? " to f32" : "") + " count " + std::to_string(c.count) + " " +
+      kPlaceNames[static_cast<size_t>(place)] + " " +
+      symm::algorithm_name(static_cast<symm::Algorithm>(algorithm)) + " rank " +
+      std::to_string(rank.rank) + " of " + std::to_string(rank.size);
   if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
   rank.wait();
   together.arrive_and_wait();

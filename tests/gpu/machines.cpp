@@ -54,8 +54,8 @@ struct Both {
     const std::string wrong = symm::reference::difference(
         dtype, got.data(), right.data(), got.size() / symm::size_of(dtype));
     expect(wrong.empty(), "bits of collective " + std::to_string(collective) + " of " +
-                              std::to_string(count) + " " + symm::name_of(dtype) + ", " +
-                              symm::name_of(op) + " by algorithm " + std::to_string(algorithm) +
+                              std::to_string(count) + " " + symm::dtype_name(dtype) + ", " +
+                              symm::op_name(op) + " by algorithm " + std::to_string(algorithm) +
                               ": " + wrong);
   }
 

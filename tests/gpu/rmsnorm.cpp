@@ -107,7 +107,7 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
     for (size_t i = 0; i < data.size(); ++i) {
       const std::string what =
           "rmsnorm " + std::to_string(i) + ", " + std::to_string(cases[i].tokens) + " tokens of " +
-          std::to_string(cases[i].hidden) + " " + ::symm::name_of(cases[i].dtype);
+          std::to_string(cases[i].hidden) + " " + ::symm::dtype_name(cases[i].dtype);
       check(rank, together, *data[i], what, SYMM_ALGORITHM_AUTO, true, false);
       check(rank, together, *data[i], what + ", ordinary memory, graph", SYMM_ALGORITHM_AUTO, false,
           true);

@@ -41,7 +41,7 @@ class SimdTest : public ::testing::Test {
   ~SimdTest() override { use_simd(before_); }
 
   static void require(Simd simd) {
-    if (!use_simd(simd)) GTEST_SKIP() << "this processor has no " << name_of(simd);
+    if (!use_simd(simd)) GTEST_SKIP() << "this processor has no " << simd_name(simd);
   }
 
  private:
@@ -131,7 +131,7 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   reduce(r);
   for (size_t d = 0; d < destinations; ++d) {
     ASSERT_EQ(reference::difference(dtype, to[d], right.data(), count), "")
-        << name_of(dtype) << ' ' << name_of(op) << " of " << sources << " x " << count;
+        << dtype_name(dtype) << ' ' << op_name(op) << " of " << sources << " x " << count;
     const size_t begin = 64 - (turn + d) % 9;
     if (to[d] != results[d].data() + begin) continue;
     for (size_t i = 0; i < results[d].size(); ++i) {
@@ -185,7 +185,7 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
         r.destination_count = 1;
         reduce(r);
         ASSERT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "")
-            << name_of(dtype) << ' ' << name_of(op);
+            << dtype_name(dtype) << ' ' << op_name(op);
       }
     }
   }
@@ -201,7 +201,7 @@ TEST_P(Arithmetic, AverageOverManyRanks) {
     std::byte* to = result.data();
     reduce(reduction(dtype, Op::avg, count, from, &to));
     EXPECT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "")
-        << name_of(dtype);
+        << dtype_name(dtype);
   }
 }
 
@@ -256,7 +256,7 @@ TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Simd, Arithmetic, ::testing::ValuesIn(kSimds),
-    [](const auto& test) { return name_of(test.param); });
+    [](const auto& test) { return simd_name(test.param); });
 
 class Conversions : public SimdTest, public ::testing::WithParamInterface<std::tuple<Simd, DType>> {
  protected:
@@ -346,15 +346,16 @@ INSTANTIATE_TEST_SUITE_P(Types, Conversions,
     ::testing::Combine(::testing::ValuesIn(kSimds),
         ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
     [](const auto& test) {
-      return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param));
+      return std::string(simd_name(std::get<0>(test.param))) + "_" +
+             dtype_name(std::get<1>(test.param));
     });
 
 TEST(Types, EveryTypeHasANameOfItsOwnAndASize) {
   std::set<std::string> names;
   for (const DType dtype : reference::kDTypes) {
     EXPECT_TRUE(is_valid(dtype));
-    EXPECT_TRUE(names.insert(name_of(dtype)).second) << name_of(dtype);
-    const std::string name = name_of(dtype);
+    EXPECT_TRUE(names.insert(dtype_name(dtype)).second) << dtype_name(dtype);
+    const std::string name = dtype_name(dtype);
     if (dtype == DType::boolean) {
       EXPECT_EQ(name, "bool");
       continue;

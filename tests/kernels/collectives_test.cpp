@@ -134,7 +134,7 @@ constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 64};
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
     ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::ValuesIn(kSizes)),
     [](const auto& test) {
-      return std::string(name_of(std::get<0>(test.param))) + "_" +
+      return std::string(collective_name(std::get<0>(test.param))) + "_" +
              std::to_string(std::get<1>(test.param));
     });
 }  // namespace

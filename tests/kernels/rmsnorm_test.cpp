@@ -54,8 +54,8 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
           if (c.has_residual) norm.residual_in = in_place ? residuals.data() : data.residual.data();
           rmsnorm(norm, norms.data(), c.tokens, dtype, *scratch);
           ASSERT_EQ(data.difference(residuals, norms, quants, scales), "")
-              << name_of(dtype) << ", weights " << name_of(weight_dtype) << ", hidden " << hidden
-              << ", scales " << static_cast<int>(kind);
+              << dtype_name(dtype) << ", weights " << dtype_name(weight_dtype) << ", hidden "
+              << hidden << ", scales " << static_cast<int>(kind);
           // One result of them only.
           norms = data.send[0];
           norm.residual_out = norm.quant_out = nullptr;

@@ -120,9 +120,9 @@ class ThreadSync final : public host::Sync {
 
 std::string describe(const Case& c, int size) {
   std::ostringstream out;
-  out << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << " count "
-      << c.count << " ranks " << size << " root " << c.root << ' ' << name_of(c.algorithm)
-      << (c.symmetric ? " symmetric" : " private")
+  out << collective_name(c.collective) << ' ' << dtype_name(c.dtype) << ' ' << op_name(c.op)
+      << " count " << c.count << " ranks " << size << " root " << c.root << ' '
+      << algorithm_name(c.algorithm) << (c.symmetric ? " symmetric" : " private")
       << (c.place == Case::Place::out     ? ""
              : c.place == Case::Place::in ? " in place"
                                           : " mixed places")

@@ -165,8 +165,8 @@ void compare(Group& group, const Case& c) {
   EXPECT_EQ(reference::difference(
                 result, recv.data(), expected.data(), expected.size() / size_of(result)),
       "")
-      << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << ' ' << c.count
-      << ' ' << name_of(c.algorithm);
+      << collective_name(c.collective) << ' ' << dtype_name(c.dtype) << ' ' << op_name(c.op) << ' '
+      << c.count << ' ' << algorithm_name(c.algorithm);
 }
 
 // In pieces as they are drawn, alike on all ranks: i32,
@@ -214,7 +214,7 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
     }
   }
   finish(group, call, counts);
-  EXPECT_TRUE(memory == mine.after) << name_of(call.collective) << ", seed " << seed;
+  EXPECT_TRUE(memory == mine.after) << collective_name(call.collective) << ", seed " << seed;
 }
 
 class CudaMultinode : public ::testing::TestWithParam<const char*> {};

@@ -223,7 +223,7 @@ inline const std::vector<Operation>& operations() {
 inline std::ostream& operator<<(std::ostream& out, const Operation& operation) {
   return out << operation.name;
 }
-inline std::string name_of(const testing::TestParamInfo<Operation>& info) {
+inline std::string operation_name(const testing::TestParamInfo<Operation>& info) {
   return info.param.name;
 }
 

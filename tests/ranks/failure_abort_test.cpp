@@ -50,7 +50,7 @@ TEST_P(Abort, ReleasesEveryWait) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Abort, testing::ValuesIn(operations()), name_of);
+INSTANTIATE_TEST_SUITE_P(Each, Abort, testing::ValuesIn(operations()), operation_name);
 
 // Rank 2 lives and never comes to the part.
 TEST(AbortAlone, OfTheWholeEndsAPartThatIsBeingFormed) {

@@ -60,7 +60,7 @@ TEST_P(Death, InTheMiddle) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), name_of);
+INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), operation_name);
 
 TEST(Manner, OfEveryKind) {
   const std::function<void()> manners[] = {

@@ -51,7 +51,7 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
   as_members(kRanks, body, {.stops = kVictim});
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of);
+INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), operation_name);
 
 // The root of a broadcast waits for the stopped rank, and another rank
 // for the root. Both must name the rank that is to blame, although the

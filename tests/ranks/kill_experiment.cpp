@@ -137,7 +137,9 @@ Outcome next_call(Phase phase, Recorder& recorder, Member& m, std::mt19937_64& r
   if (phase == Phase::collectives || (any && random() % 2 == 0)) {
     return random_collective(recorder, m, random);
   }
-  const auto is_it = [&](const Operation& operation) { return operation.name == name_of(phase); };
+  const auto is_it = [&](const Operation& operation) {
+    return operation.name == phase_name(phase);
+  };
   const auto named =
       any ? operations().begin() + static_cast<int64_t>(random() % operations().size())
           : std::find_if(operations().begin(), operations().end(), is_it);
@@ -373,7 +375,7 @@ void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
 }
 }  // namespace
 
-const char* name_of(Phase phase) {
+const char* phase_name(Phase phase) {
   return std::array{"create", "rendezvous", "split", "barrier", "wait_signal", "collectives",
       "everything"}[static_cast<size_t>(phase)];
 }
@@ -403,7 +405,7 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   if (kills) report.counts["kills"] = std::popcount(struck);
   report.what = std::string(kAttacks[static_cast<size_t>(attack)].first) + " ranks " +
                 std::to_string(struck) + " of " + std::to_string(size) + " during " +
-                name_of(phase) + ", seed " + std::to_string(seed);
+                phase_name(phase) + ", seed " + std::to_string(seed);
   const Bootstrap meeting;
   Config config = meeting.processes();
   config.create_timeout_ms = kTimeoutMs;

@@ -19,7 +19,7 @@ inline constexpr std::pair<const char*, Attack> kAttacks[] = {{"kill", Attack::k
 
 // What the ranks are busy with when it happens.
 enum class Phase { create, rendezvous, split, barrier, signals, collectives, everything };
-const char* name_of(Phase phase);
+const char* phase_name(Phase phase);
 
 struct AttackReport {
   Phase phase{};

@@ -64,6 +64,6 @@ inline std::string outcome_of(const std::function<std::string()>& body) {
   const symm::Failure failure = failure_of([&] { result = body(); });
   return failure.status == symm::Status::ok
              ? result
-             : std::string(symm::name_of(failure.status)) + ": " + failure.message;
+             : std::string(symm::status_text(failure.status)) + ": " + failure.message;
 }
 }  // namespace support

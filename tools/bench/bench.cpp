@@ -232,11 +232,11 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   Row row;
   row.bytes = call.bytes();
   row.count = call.count;
-  row.type = name_of(dtypes(), dtype);
-  row.op = traits.reduces ? name_of(ops(), op) : "none";
+  row.type = name_in(dtypes(), dtype);
+  row.op = traits.reduces ? name_in(ops(), op) : "none";
   row.root = traits.rooted ? options_.root : -1;
   const Pattern pattern(dtype, op, ranks_,
-      call.algorithm() == name_of(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL}));
+      call.algorithm() == name_in(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL}));
 
   for (const bool in_place : {false, true}) {
     if (!(in_place ? options_.in_place : options_.out_of_place)) continue;
@@ -411,7 +411,7 @@ std::string Call::algorithm() const {
   info.struct_size = sizeof info;
   const symm_collective_call_t call = record();
   check(symm_collective_plan(group, &call, &options, &info), "symm_collective_plan");
-  return name_of(algorithms(), info.algorithm);
+  return name_in(algorithms(), info.algorithm);
 }
 
 int run_bench(const BenchOptions& options) { return Bench(options).run(); }

@@ -20,7 +20,7 @@ const std::vector<Named<symm_op_t>>& ops();
 const std::vector<Named<symm_algorithm_t>>& algorithms();
 
 template <typename Value>
-std::string name_of(const std::vector<Named<Value>>& list, Value value) {
+std::string name_in(const std::vector<Named<Value>>& list, Value value) {
   for (const auto& entry : list) {
     if (entry.value == value) return entry.name;
   }

@@ -252,13 +252,13 @@ Measured Tuner::measure_size(const TuningCase& tuning_case, uint64_t bytes) {
 Ladder Tuner::measure(const TuningCase& tuning_case) {
   Ladder ladder;
   ladder.title = std::string(tuning_case.collective) + " of " +
-                 name_of(dtypes(), tuning_case.dtype) +
+                 name_in(dtypes(), tuning_case.dtype) +
                  ", in place, symmetric memory: the fastest tenth of the calls, each with its "
                  "slowest rank, by bytes of `count`" +
                  (on_host() ? "" : "; calls in a row without a graph");
 
   for (const auto& [algorithm, key] : tuning_case.candidates) {
-    ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
+    ladder.candidates.push_back({name_in(algorithms(), algorithm), key});
   }
 
   for (const uint64_t bytes : sizes_of(tuning_case)) {

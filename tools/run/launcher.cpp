@@ -101,7 +101,7 @@ int Launcher::run() {
   return forced_status_ ? *forced_status_ : outcome_.status();
 }
 
-std::string Launcher::name_of(int rank) const {
+std::string Launcher::rank_name(int rank) const {
   if (!options_.hosts.empty()) return "host " + options_.hosts[static_cast<size_t>(rank)].first;
   return "rank " + std::to_string(job_.first + rank);
 }
@@ -142,7 +142,7 @@ void Launcher::start_ranks() {
     say(error.what());
     forced_status_ = error.status;
   } catch (const std::system_error& error) {
-    say("cannot start " + name_of(static_cast<int>(ranks_.size())) + ": " + error.what());
+    say("cannot start " + rank_name(static_cast<int>(ranks_.size())) + ": " + error.what());
     forced_status_ = 1;
   }
 
@@ -452,7 +452,7 @@ void Launcher::reap() {
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
     if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
-    say(name_of(rank->rank) + " (pid " + std::to_string(rank->pid) + ") " + describe_end(status) +
+    say(rank_name(rank->rank) + " (pid " + std::to_string(rank->pid) + ") " + describe_end(status) +
         (any_alive() ? "; the others have " + seconds(options_.grace) + " to end" : ""));
     // The rank that ends first may only have heard of it from another.
     std::ifstream file(job_.directory + "/first-failure");

@@ -83,7 +83,7 @@ class Launcher {
   void start_rank(int rank, const std::vector<cpu_set_t>& cores);
   const std::vector<std::string>& command_of(int rank) const;
   std::string prefix(int rank, bool colour) const;
-  std::string name_of(int rank) const;  // or of the host
+  std::string rank_name(int rank) const;  // or of the host
   UniqueFd log_of(int rank, const char* stream) const;
 
   bool turn();  // one round of the loop; false when nothing is left to wait for

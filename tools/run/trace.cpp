@@ -70,10 +70,10 @@ void Launcher::write_timeline() {
       if (call.peer >= 0) out << R"(,"peer":)" << call.peer;
       if (call.bytes > 0) out << R"(,"bytes":)" << call.bytes;
       if (call.dtype != 0) {
-        out << R"(,"dtype":")" << tool::name_of(dtypes(), symm_dtype_t{call.dtype}) << '"';
+        out << R"(,"dtype":")" << tool::name_in(dtypes(), symm_dtype_t{call.dtype}) << '"';
       }
       if (call.algorithm >= 0) {
-        out << R"(,"algorithm":")" << tool::name_of(algorithms(), symm_algorithm_t{call.algorithm})
+        out << R"(,"algorithm":")" << tool::name_in(algorithms(), symm_algorithm_t{call.algorithm})
             << '"';
       }
       if (call.failed != 0 && call.end_ns > 0) out << R"(,"failed":true)";

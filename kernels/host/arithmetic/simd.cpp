@@ -61,7 +61,7 @@ std::atomic<int>& chosen() noexcept {
 }
 }  // namespace
 
-const char* name_of(Simd simd) noexcept {
+const char* simd_name(Simd simd) noexcept {
   switch (simd) {
     case Simd::scalar: return "scalar";
     case Simd::sse4: return "sse4";

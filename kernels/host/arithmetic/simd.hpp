@@ -6,7 +6,7 @@ namespace symm::host {
 enum class Simd : int { scalar = 0, sse4 = 1, avx2 = 2, avx512 = 3, neon = 4 };
 inline constexpr int kSimdCount = 5;
 
-const char* name_of(Simd simd) noexcept;  // "avx2"
+const char* simd_name(Simd simd) noexcept;  // "avx2"
 
 // This library contains code for it and this processor (and system) runs it.
 bool is_supported(Simd simd) noexcept;

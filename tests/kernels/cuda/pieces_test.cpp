@@ -302,7 +302,7 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
         Ranks ranks({.ranks = 1, .threads = 3});
         ranks.launch(0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);
         ASSERT_TRUE(ranks.run());
-        EXPECT_EQ(out, expected) << name_of(from) << " to " << name_of(to) << ", " << count;
+        EXPECT_EQ(out, expected) << dtype_name(from) << " to " << dtype_name(to) << ", " << count;
       }
     }
   }

@@ -208,8 +208,8 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
                                  : traits(what.collective).recv_per_rank ? source + 1
                                                                          : root + 1.0F;
               ASSERT_EQ(found[i], moves ? from : all)
-                  << name_of(what.collective) << " of " << ranks << ", " << count << ", seed "
-                  << seed << ", " << round << " " << i;
+                  << collective_name(what.collective) << " of " << ranks << ", " << count
+                  << ", seed " << seed << ", " << round << " " << i;
             }
           }
         }

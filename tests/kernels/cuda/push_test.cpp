@@ -211,7 +211,7 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
         const auto expected = reference::result_of(calls[call], send[call], units[call],
             static_cast<int>(rank), static_cast<int>(call % n), nullptr);
         ASSERT_EQ(recv[call][rank], expected)
-            << name_of(calls[call]) << " of " << units[call] << ", seed " << seed;
+            << collective_name(calls[call]) << " of " << units[call] << ", seed " << seed;
       }
     }
   }
