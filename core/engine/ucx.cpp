@@ -87,7 +87,7 @@ class UcxLink final : public Link {
 
     EndpointParams params;
     params.address = address.data();
-    params.on_error = [](void* argument, Endpoint, Code code) {
+    params.on_error = [](void* argument, UcpEndpoint, Code code) {
       const Line& broken = *static_cast<Line*>(argument);
       if (broken.endpoint != nullptr) {
         broken.link.sink_.lost(broken.number, broken.link.ucx_.ucs_status_string(code));
@@ -140,7 +140,7 @@ class UcxLink final : public Link {
 
     UcxLink& link;
     int number;
-    Endpoint endpoint = nullptr;
+    UcpEndpoint endpoint = nullptr;
   };
 
   // A message whose payload is on its way.

@@ -23,7 +23,7 @@ inline Code code_of(Request request) {
 
 using Context = struct ucp_context*;
 using Worker = struct ucp_worker*;
-using Endpoint = struct ucp_ep*;
+using UcpEndpoint = struct ucp_ep*;
 using Config = struct ucp_config*;
 
 struct Params {
@@ -56,7 +56,7 @@ struct EndpointParams {
   const void* address;
   // Errors of peers are handled.
   uint32_t error_mode = 1;
-  void (*on_error)(void* argument, Endpoint endpoint, Code code);
+  void (*on_error)(void* argument, UcpEndpoint endpoint, Code code);
   void* argument;
   uint64_t rest[8] = {};
 };
@@ -100,10 +100,10 @@ static_assert(offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) 
   X(ucp_worker_get_efd, Code, (Worker worker, int* descriptor))                                  \
   X(ucp_worker_arm, Code, (Worker worker))                                                       \
   X(ucp_worker_set_am_recv_handler, Code, (Worker worker, const HandlerParams* params))          \
-  X(ucp_ep_create, Code, (Worker worker, const EndpointParams* params, Endpoint* endpoint))      \
-  X(ucp_ep_close_nbx, Request, (Endpoint endpoint, const RequestParams* params))                 \
+  X(ucp_ep_create, Code, (Worker worker, const EndpointParams* params, UcpEndpoint* endpoint))   \
+  X(ucp_ep_close_nbx, Request, (UcpEndpoint endpoint, const RequestParams* params))              \
   X(ucp_am_send_nbx, Request,                                                                    \
-      (Endpoint endpoint, unsigned id, const void* header, size_t, const void* data, size_t,     \
+      (UcpEndpoint endpoint, unsigned id, const void* header, size_t, const void* data, size_t,  \
           const RequestParams* params))                                                          \
   X(ucp_am_recv_data_nbx, Request,                                                               \
       (Worker worker, void* data, void* to, size_t, const RequestParams* params))                \

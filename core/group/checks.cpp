@@ -22,7 +22,7 @@
 
 namespace symm {
 namespace {
-[[noreturn]] void refuse(std::string_view argument, std::string_view why) {
+[[noreturn]] void refuse_argument(std::string_view argument, std::string_view why) {
   std::string message(argument);
   message.append(": ").append(why);
   throw Error(Status::invalid_argument, std::move(message));
@@ -32,7 +32,7 @@ namespace {
 // ---- the arguments that many calls have
 
 int require_channels(int channels, const char* argument) {
-  if (channels < 0) refuse(argument, format("%d is negative", channels));
+  if (channels < 0) refuse_argument(argument, format("%d is negative", channels));
   if (channels > kMostChannels) {
     throw Error(Status::unsupported,
         format("%s: %d, and there are at most %d", argument, channels, kMostChannels));
@@ -42,13 +42,13 @@ int require_channels(int channels, const char* argument) {
 
 void require_waiting(uint64_t timeout_ms, const char* argument) {
   if (timeout_ms == Deadline::kNow) {
-    refuse(argument, "SYMM_TIMEOUT_NOW, but the other ranks must act for this call");
+    refuse_argument(argument, "SYMM_TIMEOUT_NOW, but the other ranks must act for this call");
   }
 }
 
 uint64_t Group::timeout_or_look(uint64_t timeout_ms) const {
   if (timeout_ms == Deadline::kNow && backend_->kind() != BackendKind::host) {
-    refuse("options.timeout_ms", "SYMM_TIMEOUT_NOW, but the call waits on a stream");
+    refuse_argument("options.timeout_ms", "SYMM_TIMEOUT_NOW, but the call waits on a stream");
   }
   return timeout_or_default(timeout_ms);
 }
@@ -63,14 +63,14 @@ void Group::require_usable() const {
 
 void Group::require_rank(const char* argument, int rank) const {
   if (rank < 0 || rank >= size_) {
-    refuse(argument, format("%d is not in 0 .. %d", rank, size_ - 1));
+    refuse_argument(argument, format("%d is not in 0 .. %d", rank, size_ - 1));
   }
 }
 
 void Group::require_ranks(std::span<const int32_t> ranks) const {
   // The length is looked at before any rank is read.
   if (ranks.size() > static_cast<size_t>(size_)) {
-    refuse("ranks", format("%zu, and the group has %d", ranks.size(), size_));
+    refuse_argument("ranks", format("%zu, and the group has %d", ranks.size(), size_));
   }
 
   // Each rank is sought among those before it. A set would want memory, and a rank that fails here
@@ -79,18 +79,18 @@ void Group::require_ranks(std::span<const int32_t> ranks) const {
     require_rank("ranks", ranks[i]);
     const auto before = ranks.first(i);
     if (std::find(before.begin(), before.end(), ranks[i]) != before.end()) {
-      refuse("ranks", format("%d is named twice", ranks[i]));
+      refuse_argument("ranks", format("%d is named twice", ranks[i]));
     }
   }
 
   if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) {
-    refuse("ranks", format("this rank, %d, is not among them", rank_));
+    refuse_argument("ranks", format("this rank, %d, is not among them", rank_));
   }
 }
 
 void Group::require_channel(int channel, int channels) {
   if (channel < 0 || channel >= channels) {
-    refuse("channel", format("%d is not in 0 .. %d", channel, channels - 1));
+    refuse_argument("channel", format("%d is not in 0 .. %d", channel, channels - 1));
   }
 }
 
@@ -103,7 +103,7 @@ Error unknown_dtype(int value) {
 
 namespace {
 // In `pattern`, $collective, $dtype, $result_dtype and $weight_dtype stand for those of the call.
-[[noreturn]] void refuse(
+[[noreturn]] void refuse_argument(
     const CollectiveCall& call, const char* argument, std::string_view pattern) {
   std::string why(pattern);
   const auto say = [&](std::string_view word, const char* name) {
@@ -115,7 +115,7 @@ namespace {
   say("$dtype", dtype_name(call.dtype));
   say("$result_dtype", dtype_name(call.scaling.result));
   if (call.norm != nullptr) say("$weight_dtype", dtype_name(call.norm->weight_dtype));
-  refuse(argument, why);
+  refuse_argument(argument, why);
 }
 
 [[noreturn]] void refuse_unknown(const char* argument, int value) {
@@ -123,7 +123,7 @@ namespace {
 }
 
 [[noreturn]] void refuse_count(std::string_view argument, size_t count) {
-  refuse(argument, format("%zu elements are more than memory holds", count));
+  refuse_argument(argument, format("%zu elements are more than memory holds", count));
 }
 
 // ---- a call of a collective: operands
@@ -148,9 +148,10 @@ bool overlap(const Operand& a, const Operand& b) {
 // memory.
 [[gnu::always_inline]] inline void require_operand(const Operand& operand) {
   if (operand.bytes == 0) return;
-  if (operand.begin == nullptr) refuse(operand.name, "is NULL");
+  if (operand.begin == nullptr) refuse_argument(operand.name, "is NULL");
   if (operand.bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(operand.begin)) {
-    refuse(operand.name, format("%zu bytes reach beyond the address space", operand.bytes));
+    refuse_argument(
+        operand.name, format("%zu bytes reach beyond the address space", operand.bytes));
   }
 }
 
@@ -159,7 +160,7 @@ bool overlap(const Operand& a, const Operand& b) {
   require_operand(send);
   require_operand(recv);
   if (overlap(send, recv) && !in_place) {
-    refuse(call, "recv", "overlaps send without being the in-place form of $collective");
+    refuse_argument(call, "recv", "overlaps send without being the in-place form of $collective");
   }
 }
 
@@ -202,7 +203,7 @@ std::string of_rank(const std::string& name, size_t rank) {
 // the last of them ends.
 size_t lay_counted(std::vector<Piece>& pieces, const std::string& operand, const size_t* counts,
     const size_t* displacements, size_t element) {
-  if (counts == nullptr) refuse(operand + "_counts", "is NULL");
+  if (counts == nullptr) refuse_argument(operand + "_counts", "is NULL");
 
   size_t end = 0;
   size_t next = 0;
@@ -245,7 +246,7 @@ void require_distinct(const std::vector<Piece>& pieces, const char* displacement
   for (size_t i = 1; i < order.size(); ++i) {
     const Piece& before = pieces[order[i - 1]];
     if (before.at + before.bytes > pieces[order[i]].at) {
-      refuse(of_rank(displacements, order[i]),
+      refuse_argument(of_rank(displacements, order[i]),
           format("the block of rank %zu overlaps that of rank %zu", order[i], order[i - 1]));
     }
   }
@@ -306,8 +307,8 @@ void lay_pieces_of_rows(Pieces& pieces, size_t element, size_t unit, size_t all_
   size_t last_row = 0;
   if (__builtin_mul_overflow(unit, counts.rows, &piece)) refuse_count("rows", counts.rows);
   if (counts.rows > 1 && counts.recv_stride < elements) {
-    refuse("recv_stride", format("%zu is less than the %zu elements of all ranks' rows",
-                              counts.recv_stride, elements));
+    refuse_argument("recv_stride", format("%zu is less than the %zu elements of all ranks' rows",
+                                       counts.recv_stride, elements));
   }
   if (counts.rows > 1 && (__builtin_mul_overflow(counts.recv_stride, element, &stride) ||
                              __builtin_mul_overflow(stride, counts.rows - 1, &last_row) ||
@@ -382,7 +383,7 @@ void check_pieces_on_device(const CollectiveCall& call) {
   Pieces& pieces = *call.pieces;
   const PieceCounts& counts = pieces.counts;
   const auto bytes_of = [&](const std::string& name, const size_t* numbers, size_t capacity) {
-    if (numbers == nullptr) refuse(name + "_counts", "is NULL");
+    if (numbers == nullptr) refuse_argument(name + "_counts", "is NULL");
     size_t bytes = 0;
     if (__builtin_mul_overflow(capacity, size_of(call.dtype), &bytes)) {
       refuse_count(name + "_capacity", capacity);
@@ -411,20 +412,20 @@ struct NormOperand : Operand {
 void check_norm_rows(const CollectiveCall& call, const CollectiveRow& row) {
   const auto hidden = static_cast<size_t>(call.root);
   if (!is_norm_type(call.dtype)) {
-    refuse(call, "dtype", "$dtype is not f32, f16 or bf16");
+    refuse_argument(call, "dtype", "$dtype is not f32, f16 or bf16");
   }
   const size_t longest = kMostNormBytes / size_of(call.dtype);
   if (hidden == 0 || hidden % kNormUnit != 0 || hidden > longest) {
-    refuse("hidden", format("%zu is not a multiple of %zu from %zu to %zu", hidden, kNormUnit,
-                         kNormUnit, longest));
+    refuse_argument("hidden", format("%zu is not a multiple of %zu from %zu to %zu", hidden,
+                                  kNormUnit, kNormUnit, longest));
   }
   if (call.count > SIZE_MAX / 2 / size_of(call.dtype)) refuse_count(row.count, call.count / hidden);
 }
 
 void require_scale(const char* argument, const void* scale, bool is_wanted) {
-  if (is_wanted && scale == nullptr) refuse(argument, "is NULL");
+  if (is_wanted && scale == nullptr) refuse_argument(argument, "is NULL");
   if (!is_wanted && scale != nullptr) {
-    refuse(argument, "is not NULL, but quant_out and scale_kind do not ask for it");
+    refuse_argument(argument, "is not NULL, but quant_out and scale_kind do not ask for it");
   }
 }
 
@@ -433,13 +434,13 @@ void check_norm_values(const CollectiveCall& call, const RmsNorm& norm) {
     refuse_unknown("norm.weight_dtype", static_cast<int>(norm.weight_dtype));
   }
   if (!is_norm_type(norm.weight_dtype)) {
-    refuse(call, "norm.weight_dtype", "$weight_dtype is not f32, f16 or bf16");
+    refuse_argument(call, "norm.weight_dtype", "$weight_dtype is not f32, f16 or bf16");
   }
   if (!std::isfinite(norm.epsilon) || norm.epsilon < 0) {
-    refuse("norm.epsilon", format("%g is not finite, or negative", norm.epsilon));
+    refuse_argument("norm.epsilon", format("%g is not finite, or negative", norm.epsilon));
   }
   if (!std::isfinite(norm.weight_offset)) {
-    refuse("norm.weight_offset", format("%g is not finite", norm.weight_offset));
+    refuse_argument("norm.weight_offset", format("%g is not finite", norm.weight_offset));
   }
   if (!is_valid(norm.scale_kind)) {
     refuse_unknown("norm.scale_kind", static_cast<int>(norm.scale_kind));
@@ -447,16 +448,16 @@ void check_norm_values(const CollectiveCall& call, const RmsNorm& norm) {
 
   const bool quantises = norm.quant_out != nullptr;
   if (!quantises && norm.norm_out == nullptr && norm.residual_out == nullptr) {
-    refuse("norm", "there is no output");
+    refuse_argument("norm", "there is no output");
   }
   if (quantises && norm.scale_kind == QuantScale::group && norm.hidden % kNormGroup != 0) {
-    refuse("hidden", format("%zu is not a multiple of %zu", norm.hidden, kNormGroup));
+    refuse_argument("hidden", format("%zu is not a multiple of %zu", norm.hidden, kNormGroup));
   }
   const bool scale_is_given = norm.scale_kind == QuantScale::tensor;
   require_scale("norm.scale_in", norm.scale_in, quantises && scale_is_given);
   require_scale("norm.scale_out", norm.scale_out, quantises && !scale_is_given);
-  if (call.send == nullptr) refuse("send", "is NULL");
-  if (norm.weight == nullptr) refuse("norm.weight", "is NULL");
+  if (call.send == nullptr) refuse_argument("send", "is NULL");
+  if (norm.weight == nullptr) refuse_argument("norm.weight", "is NULL");
 }
 
 void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
@@ -479,15 +480,15 @@ void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
     if (one.begin == nullptr) continue;
     require_operand(one);
     if (reinterpret_cast<uintptr_t>(one.begin) % one.alignment != 0) {
-      refuse(one.name, format("%p is not a multiple of %zu", static_cast<const void*>(one.begin),
-                           one.alignment));
+      refuse_argument(one.name, format("%p is not a multiple of %zu",
+                                    static_cast<const void*>(one.begin), one.alignment));
     }
     for (const NormOperand& other : operands) {
       const bool is_another = &other != &one && other.begin != nullptr;
       if (!is_another || !one.is_written || !overlap(one, other)) continue;
       const bool in_place =
           one.has_rows && other.has_rows && !other.is_written && one.begin == other.begin;
-      if (!in_place) refuse(one.name, format("overlaps %s", other.name));
+      if (!in_place) refuse_argument(one.name, format("overlaps %s", other.name));
     }
   }
 }
@@ -508,26 +509,27 @@ void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
         format("options.result_dtype: 0x%x is not known", static_cast<unsigned>(scaling.result)));
   }
   if (!row.has_scaling) {
-    refuse(call, "options.scale_position, result_dtype", "$collective has neither");
+    refuse_argument(call, "options.scale_position, result_dtype", "$collective has neither");
   }
   if (is_widened && !can_widen) {
-    refuse(call, "options.result_dtype",
+    refuse_argument(call, "options.result_dtype",
         "$result_dtype of $dtype; there is only f32 of narrower floats");
   }
 
   if (scaling.position == ScalePosition::none) {
     if (scaling.factor == 0 && call.scale_pointer == nullptr) return;
-    refuse("options.scale_position", "NONE, but there is a factor");
+    refuse_argument("options.scale_position", "NONE, but there is a factor");
   }
-  if (!is_of_float) refuse(call, "options.scale_position", "$dtype is no float");
+  if (!is_of_float) refuse_argument(call, "options.scale_position", "$dtype is no float");
   if ((scaling.factor != 0) == (call.scale_pointer != nullptr)) {
-    refuse("options.scale, scale_pointer", "one of them, and not both, must be other than 0");
+    refuse_argument(
+        "options.scale, scale_pointer", "one of them, and not both, must be other than 0");
   }
   const bool is_double = call.dtype == DType::f64;
   const bool is_finite =
       is_double ? std::isfinite(scaling.factor) : std::isfinite(static_cast<float>(scaling.factor));
   if (!is_finite) {
-    refuse(
+    refuse_argument(
         "options.scale", format("%g is no finite %s", scaling.factor, is_double ? "f64" : "f32"));
   }
 }
@@ -537,7 +539,7 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
   if (!is_valid(call.dtype)) throw unknown_dtype(static_cast<int>(call.dtype));
   if (row.traits.has_op && !is_valid(call.op)) refuse_unknown("op", static_cast<int>(call.op));
   if (row.traits.has_op && call.op == Op::avg && call.dtype == DType::boolean) {
-    refuse(call, "op", "there is no average of bool");
+    refuse_argument(call, "op", "there is no average of bool");
   }
   if (!is_valid(call.algorithm)) {
     refuse_unknown("options.algorithm", static_cast<int>(call.algorithm));

@@ -16,7 +16,7 @@ namespace symm {
 namespace {
 // Ranks that are a step ahead send news of groups that are not attached here yet. Only a few ever
 // wait; if there are more, the oldest are forgotten.
-constexpr size_t kMaxEarly = 1024;
+constexpr size_t kMaxEarlyMessages = 1024;
 constexpr size_t kMaxDetached = 1024;
 }  // namespace
 
@@ -153,7 +153,7 @@ std::optional<Failure> Groups::failure(int peer, uint64_t group) const {
 void Groups::note_early(int peer, Early news) {
   if (detached(news.group)) return;
   early(peer).push_back(std::move(news));
-  if (early(peer).size() > kMaxEarly) early(peer).pop_front();
+  if (early(peer).size() > kMaxEarlyMessages) early(peer).pop_front();
 }
 
 Notices Groups::leave(int peer, uint64_t group) {

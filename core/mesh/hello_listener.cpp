@@ -15,8 +15,8 @@
 
 namespace symm {
 namespace {
-constexpr size_t kMaxPending = 256;      // connections that have not said hello
-constexpr int kMaxAcceptedPerTurn = 64;  // so that a turn ends though others go on connecting
+constexpr size_t kMaxPendingHellos = 256;  // connections that have not said hello
+constexpr int kMaxAcceptedPerTurn = 64;    // so that a turn ends though others go on connecting
 }  // namespace
 
 void HelloListener::admit(Deadline deadline, const Admit& admit) {
@@ -28,7 +28,7 @@ void HelloListener::admit(Deadline deadline, const Admit& admit) {
 
   accept_some(admit);
   read_hellos(admit);
-  while (pending_.size() > kMaxPending) {
+  while (pending_.size() > kMaxPendingHellos) {
     pending_.pop_front();
     ++refused_;
   }

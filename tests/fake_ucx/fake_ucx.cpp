@@ -38,12 +38,12 @@ bool told(const char* word) {
 HandlerParams handler;
 std::deque<std::vector<std::byte>> queue;  // head and payload of each message
 std::deque<ucp_ep> endpoints;              // for good: errors are told late
-std::vector<Endpoint> errors;
+std::vector<UcpEndpoint> errors;
 int event = -1;
 char nothing;
 constexpr size_t kHead = 64;
 
-void tell(Endpoint endpoint) {
+void tell(UcpEndpoint endpoint) {
   endpoint->params.on_error(endpoint->params.argument, endpoint, -25);
 }
 }  // namespace
@@ -105,17 +105,17 @@ unsigned ucp_worker_progress(Worker) {
   return 1;
 }
 
-Code ucp_ep_create(Worker, const EndpointParams* params, Endpoint* endpoint) {
+Code ucp_ep_create(Worker, const EndpointParams* params, UcpEndpoint* endpoint) {
   return *endpoint = &endpoints.emplace_back(ucp_ep{*params}), kOk;
 }
 
-Request ucp_ep_close_nbx(Endpoint endpoint, const RequestParams*) {
+Request ucp_ep_close_nbx(UcpEndpoint endpoint, const RequestParams*) {
   if (told("late")) tell(endpoint);
   return nullptr;
 }
 
-Request ucp_am_send_nbx(Endpoint endpoint, unsigned, const void* header, size_t, const void* data,
-    size_t bytes, const RequestParams*) {
+Request ucp_am_send_nbx(UcpEndpoint endpoint, unsigned, const void* header, size_t,
+    const void* data, size_t bytes, const RequestParams*) {
   if (endpoint->broken) return reinterpret_cast<Request>(-25L);
   if (told("silent")) return &nothing;
   std::vector<std::byte>& message = queue.emplace_back(kHead + bytes);
