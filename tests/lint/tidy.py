@@ -48,7 +48,7 @@ config = root / ".clang-tidy"
 rules = pinned.version_of(tidy).encode() + config.read_bytes() + Path(__file__).read_bytes()
 cache = (build / "CMakeCache.txt").read_text()
 # A header by itself is looked at for its includes only.
-includes_are_checked = re.search(r"^  misc-include-cleaner", config.read_text(), flags=re.M)
+includes_are_checked = re.search(r"^  misc-include-cleaner,?$", config.read_text(), flags=re.M)
 compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, flags=re.M)[1]
 
 
