@@ -82,8 +82,9 @@ std::string CallSignature::text() const {
   if (!counted || count != 0) all += symm::text(counted ? ", send_capacity " : ", count ", count);
   if (has_norm) all += symm::text(", hidden ", root);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
-  if (algorithm != Algorithm::automatic)
+  if (algorithm != Algorithm::automatic) {
     all += symm::text(", algorithm ", algorithm_name(algorithm));
+  }
   all += ")";
   if (heaps != 0) all += symm::text(" after heap calls with hash ", heaps);
   return all;

@@ -94,8 +94,9 @@ class ThreadStore final : public Store {
 // Closes the meeting to newcomers, and makes all ranks in it fail alike. With the mutex.
 [[noreturn]] void fail(const std::string& name, ThreadMeeting& meeting, Failure failure) {
   const auto found = registry().open.find(name);
-  if (found != registry().open.end() && found->second.get() == &meeting)
+  if (found != registry().open.end() && found->second.get() == &meeting) {
     registry().open.erase(found);
+  }
   meeting.failure = failure;
   throw Error(std::move(failure));
 }
