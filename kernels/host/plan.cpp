@@ -276,6 +276,9 @@ std::string refuse(const PlanInput& input, bool symmetric) {
   if (input.algorithm == Algorithm::automatic) return "";
 
   const AlgorithmForm* form = find(input.algorithm);
+  if (form == nullptr) {
+    return text("unknown algorithm ", static_cast<int32_t>(input.algorithm));
+  }
   const bool in_pieces = traits(input.collective).in_pieces;
   if (in_pieces && form->does(input.collective) == nullptr) {
     return text("algorithm ", algorithm_name(input.algorithm), " does not do ",
