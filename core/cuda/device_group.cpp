@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -108,6 +109,12 @@ DeviceComm DeviceGroup::comm_of(uint64_t timeout_ms, uint32_t operation) const {
   made.timeout_ns = nanoseconds_of(timeout_ms);
   made.operation = operation;
   return made;
+}
+
+std::span<std::byte> DeviceGroup::stages_of(int rank) const noexcept {
+  const CUdeviceptr at = comm.stages[rank] + layout.stage[0];
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return {reinterpret_cast<std::byte*>(at), layout.wide - layout.stage[0]};
 }
 
 void DeviceGroup::copy(void* to, const void* from, size_t bytes, void* stream) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/backend/backend.hpp"
@@ -32,6 +33,9 @@ struct DeviceGroup {
 
   // The part of a kernel's arguments that every kernel has.
   DeviceComm comm_of(uint64_t timeout_ms, uint32_t operation) const;
+
+  // The stages of a rank of this machine.
+  std::span<std::byte> stages_of(int rank) const noexcept;
 
   // Copies on a stream, unless there is nothing to copy.
   void copy(void* to, const void* from, size_t bytes, void* stream);

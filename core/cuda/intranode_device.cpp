@@ -14,13 +14,15 @@
 #include "core/base/error.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
+#include "core/cuda/collective_args.hpp"
+#include "core/cuda/composed_calls.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/kernels.hpp"
+#include "core/cuda/signal_kernels.hpp"
 #include "core/cuda/stream_order.hpp"
 #include "core/cuda/stream_uses.hpp"
-#include "core/cuda/transport.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
@@ -29,8 +31,8 @@ namespace symm::cuda {
 namespace {
 static_assert(kPackBytes == kPack, "what a thread of a kernel moves at a time");
 
-// Barriers of a machine's ranks use the last channel, as copy
-// engines do: groups have no barriers of their own on it.
+// Barriers of a machine's ranks use the last channel, as copy engines do: groups have no barriers
+// of their own on it.
 constexpr int kMachineChannel = kBarrierChannels - 1;
 
 class CudaPinnedStream final : public PinnedStream {
@@ -176,11 +178,6 @@ class StreamOrderTurn final : public IssueTurn {
 };
 }  // namespace
 
-IntranodeDevice* CudaTransport::intranode() {
-  if (!intranode_) intranode_ = std::make_unique<CudaIntranodeDevice>(*this);
-  return intranode_.get();
-}
-
 // ---- the device
 
 void CudaIntranodeDevice::run_attached(const std::function<void()>& work) const {
@@ -202,36 +199,36 @@ std::unique_ptr<PinnedStream> CudaIntranodeDevice::open_pinned_stream(size_t byt
 std::unique_ptr<IssueTurn> CudaIntranodeDevice::take_turn(
     const char* what, uint64_t timeout_ms, void* stream) {
   return std::make_unique<StreamOrderTurn>(
-      gpu(), transport_.order(), what, timeout_ms, stream_of(stream));
+      gpu(), group_.order, what, timeout_ms, stream_of(stream));
 }
 
 // Kernels store and wait: they hold up the copies of other streams only where work of their own
 // waits behind them.
 void CudaIntranodeDevice::issue_store(DeviceAddress word, uint64_t value, void* stream) {
-  transport_.write_word(word, value, WriteKind::store64, stream);
+  write_word(group_, word, value, WriteKind::store64, stream);
 }
 
 void CudaIntranodeDevice::issue_wait(DeviceAddress word, uint64_t value, void* stream) {
   const WordWait wait{word, value, -1, 0, Compare::ge, sizeof value};
-  transport_.wait_word(Deadline::kInfinite, Operation::wait_value, 0, wait, stream);
+  wait_word(group_, Deadline::kInfinite, Operation::wait_value, 0, wait, stream);
 }
 
 // ---- steps of collectives
 
 void CudaIntranodeDevice::issue_barrier(
     std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream) {
-  transport_.launch_barrier(ranks, kMachineChannel, timeout_ms, stream);
+  launch_barrier(group_, ranks, kMachineChannel, timeout_ms, stream);
 }
 
 void CudaIntranodeDevice::combine(const CollectiveCall& call, const CombineStep& step) {
-  CombineArgs args{transport_.arguments_of(call), static_cast<int32_t>(step.operands.size()),
+  CombineArgs args{collective_args(group_, call), static_cast<int32_t>(step.operands.size()),
       step.unrounded ? 1 : 0, address_of(step.before)};
   std::transform(step.operands.begin(), step.operands.end(), args.call.send_block, address_of);
   args.call.op = static_cast<int32_t>(step.op);
   args.call.recv = address_of(step.to);
   args.call.unit = step.bytes;
 
-  const Kernels& kernels = transport_.kernels();
+  const Kernels& kernels = group_.kernels;
   kernels.launch_over(
       step.bytes, kernels.find("symm_combine"), static_cast<CUstream>(call.stream), args);
 }
@@ -248,9 +245,9 @@ void CudaIntranodeDevice::compare_calls(
 
 void CudaIntranodeDevice::launch_comparison(
     const CollectiveCall& call, size_t count, std::byte* records, bool stores) const {
-  ComparisonArgs args{transport_.arguments_of(call).comm, call.packed(), count, address_of(records),
+  ComparisonArgs args{collective_args(group_, call).comm, call.packed(), count, address_of(records),
       stores ? 1U : 0U};
-  const Kernels& kernels = transport_.kernels();
+  const Kernels& kernels = group_.kernels;
   kernels.launch(kernels.find("symm_compare"), {1, 32, stream_of(call.stream)}, args);
 }
 
@@ -264,10 +261,10 @@ void CudaIntranodeDevice::unpack_pieces(const CollectiveCall& call, const PieceS
 
 void CudaIntranodeDevice::launch_stage(
     const CollectiveCall& call, const PieceSlots& slots, bool unpacks) const {
-  StageArgs args{transport_.pieces_of(call), address_of(slots.slots), slots.slot_bytes, slots.at,
+  StageArgs args{pieces_args(group_, call), address_of(slots.slots), slots.slot_bytes, slots.at,
       unpacks ? 1U : 0U};
-  const auto size = static_cast<size_t>(transport_.context().size);
-  const Kernels& kernels = transport_.kernels();
+  const auto size = static_cast<size_t>(group_.context.size);
+  const Kernels& kernels = group_.kernels;
   kernels.launch_over(
       slots.slot_bytes * size, kernels.find("symm_stage"), stream_of(call.stream), args);
 }
@@ -275,11 +272,11 @@ void CudaIntranodeDevice::launch_stage(
 // ---- composed calls
 
 CollectiveCall CudaIntranodeDevice::plain_call(const CollectiveCall& call) const {
-  if (call.scaling) return transport_.scaled(call).plain_call();
-  return call.norm != nullptr ? transport_.rows_of(call).plain_call() : call;
+  if (call.scaling) return scaled_call(group_, call).plain_call();
+  return call.norm != nullptr ? rows_of_norm(group_, call).plain_call() : call;
 }
 
 std::string CudaIntranodeDevice::reason_prefix(const CollectiveCall& call) const {
-  return call.scaling ? transport_.scaled(call).why() : std::string();
+  return call.scaling ? scaled_call(group_, call).why() : std::string();
 }
 }  // namespace symm::cuda

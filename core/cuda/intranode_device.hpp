@@ -9,12 +9,14 @@
 #include <string>
 
 #include "core/backend/device.hpp"
-#include "core/cuda/transport.hpp"
+#include "core/cuda/composed_calls.hpp"
+#include "core/cuda/device_group.hpp"
+#include "kernels/collective_call.hpp"
 
 namespace symm::cuda {
 class CudaIntranodeDevice final : public IntranodeDevice {
  public:
-  explicit CudaIntranodeDevice(CudaTransport& transport) : transport_(transport) {}
+  explicit CudaIntranodeDevice(DeviceGroup& group) : group_(group) {}
 
   void* stream() const noexcept override { return gpu()->stream(); }
   void run_attached(const std::function<void()>& work) const override;
@@ -27,9 +29,9 @@ class CudaIntranodeDevice final : public IntranodeDevice {
   void issue_wait(DeviceAddress word, uint64_t value, void* stream) override;
 
   std::span<std::byte> stages_of(int rank) const noexcept override {
-    return transport_.stages_of(rank);
+    return group_.stages_of(rank);
   }
-  size_t hop_bytes() const noexcept override { return transport_.tuning().hop; }
+  size_t hop_bytes() const noexcept override { return group_.tuning.hop; }
 
   void issue_barrier(std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream) override;
   void combine(const CollectiveCall& call, const CombineStep& step) override;
@@ -42,15 +44,15 @@ class CudaIntranodeDevice final : public IntranodeDevice {
   std::string reason_prefix(const CollectiveCall& call) const override;
   void issue_parts(const CollectiveCall& call,
       const std::function<void(const CollectiveCall&)>& issue_plain) override {
-    transport_.issue_parts(call, issue_plain);
+    issue_composed(group_, call, issue_plain);
   }
 
  private:
-  const std::shared_ptr<Device>& gpu() const noexcept { return transport_.gpu(); }
+  const std::shared_ptr<Device>& gpu() const noexcept { return group_.device; }
   void launch_comparison(
       const CollectiveCall& call, size_t count, std::byte* records, bool stores) const;
   void launch_stage(const CollectiveCall& call, const PieceSlots& slots, bool unpacks) const;
 
-  CudaTransport& transport_;
+  DeviceGroup& group_;
 };
 }  // namespace symm::cuda

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/device.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/backend/stats.hpp"
 #include "core/base/environment.hpp"
@@ -22,6 +23,7 @@
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/error_mailbox.hpp"
+#include "core/cuda/intranode_device.hpp"
 #include "core/cuda/memory_table.hpp"
 #include "core/cuda/multicast_choice.hpp"
 #include "core/cuda/signal_kernels.hpp"
@@ -160,11 +162,9 @@ int CudaTransport::max_ranks_on_one_device() const {
   return most;
 }
 
-std::span<std::byte> CudaTransport::stages_of(int rank) const noexcept {
-  const Layout& layout = group_.layout;
-  const CUdeviceptr at = group_.comm.stages[rank] + layout.stage[0];
-  return {reinterpret_cast<std::byte*>(at),
-      layout.wide - layout.stage[0]};  // NOLINT(performance-no-int-to-ptr)
+IntranodeDevice* CudaTransport::intranode() {
+  if (!intranode_) intranode_ = std::make_unique<CudaIntranodeDevice>(group_);
+  return intranode_.get();
 }
 
 // ---- trouble
@@ -192,7 +192,7 @@ void CudaTransport::check_device_errors() {
 void CudaTransport::barrier(
     std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   const ContextGuard current(*group_.device);
-  launch_barrier(ranks, channel, timeout_ms, stream);
+  launch_barrier(group_, ranks, channel, timeout_ms, stream);
   stats_.barriers[0].add_shared(1);
   group_.order.record_use(stream_of(stream));
 }
@@ -219,13 +219,14 @@ void CudaTransport::finish(int channel, uint64_t timeout_ms) {
 void CudaTransport::send_signal(
     const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
   const WriteKind kind = op == SignalOp::add ? WriteKind::add : WriteKind::store64;
-  write_word(signal_word(memory, rank, channel, group_.context.rank), value, kind, stream);
+  write_word(group_, signal_word(memory, rank, channel, group_.context.rank), value, kind, stream);
 }
 
 void CudaTransport::write_value(
     const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
   const WriteKind kind = bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64;
-  write_word(address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value, kind, stream);
+  write_word(
+      group_, address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value, kind, stream);
 }
 
 // The signals that were taken are counted on the device, where the count is right also when a
@@ -234,7 +235,7 @@ void CudaTransport::take_signal(
     const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
   const CUdeviceptr word = signal_word(memory, group_.context.rank, channel, rank);
   const WordWait wait{word, 0, rank, static_cast<uint32_t>(channel), Compare::ge, sizeof(uint64_t)};
-  wait_word(timeout_ms, Operation::wait_signal, word + taken_offset(memory), wait, stream);
+  wait_word(group_, timeout_ms, Operation::wait_signal, word + taken_offset(memory), wait, stream);
 }
 
 SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
@@ -263,7 +264,7 @@ void CudaTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   }
 
   if (count == 1) {
-    wait_word(timeout_ms, Operation::wait_signal, 0, words[0], stream);
+    wait_word(group_, timeout_ms, Operation::wait_signal, 0, words[0], stream);
   } else {
     wait_words(group_, timeout_ms, std::span(words, count), any, stream);
   }
@@ -272,7 +273,7 @@ void CudaTransport::wait_signals(const MemoryView& memory, std::span<const Signa
 void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes, Compare compare,
     uint64_t value, uint64_t timeout_ms, void* stream) {
   const WordWait wait{address_of(word), value, -1, 0, compare, static_cast<uint32_t>(bytes)};
-  wait_word(timeout_ms, Operation::wait_value, 0, wait, stream);
+  wait_word(group_, timeout_ms, Operation::wait_value, 0, wait, stream);
 }
 
 // ---- streams

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,18 +12,15 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/device.hpp"
 #include "core/backend/plan_table.hpp"
-#include "core/cuda/collective_args.hpp"
+#include "core/cuda/allocation.hpp"
 #include "core/cuda/collectives.hpp"
-#include "core/cuda/composed_calls.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/error_mailbox.hpp"
 #include "core/cuda/memory_table.hpp"
-#include "core/cuda/signal_kernels.hpp"
-#include "core/cuda/stream_order.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
-#include "kernels/scaled_call.hpp"
+#include "kernels/cuda/layout.hpp"
 
 namespace symm::cuda {
 class CudaTransport final : public Transport, public DeviceTransport {
@@ -78,52 +74,14 @@ class CudaTransport final : public Transport, public DeviceTransport {
     group_.multicast.add(memory, blocks, out_of_band);
   }
   size_t block_unit() const noexcept override { return group_.multicast.unit(); }
-
   IntranodeDevice* intranode() override;
 
  private:
-  // The ranks of this machine in a group on several. It is made of the functions that follow.
-  friend class CudaIntranodeDevice;
-
-  const TransportContext& context() const noexcept { return group_.context; }
-  const std::shared_ptr<Device>& gpu() const noexcept { return group_.device; }
-  const Kernels& kernels() const noexcept { return group_.kernels; }
-  const Tuning& tuning() const noexcept { return group_.tuning; }
-
-  // What ranks of several machines issue on streams takes turns by this order, and works in the
-  // stages of the scratch: those of this rank, and those of another rank on this machine.
-  StreamOrder& order() noexcept { return group_.order; }
-  std::span<std::byte> stages_of(int rank) const noexcept;
-
+  size_t me() const noexcept { return static_cast<size_t>(group_.context.rank); }
   // Is `rank` on this machine, so that its memory is mapped here?
   bool maps(int rank) const noexcept {
     return group_.context.machines.together(rank, group_.context.rank);
   }
-
-  ScaledCall scaled(const CollectiveCall& call) const { return scaled_call(group_, call); }
-  RowsOfNorm rows_of(const CollectiveCall& call) const { return rows_of_norm(group_, call); }
-  void issue_parts(
-      const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain) {
-    issue_composed(group_, call, issue_plain);
-  }
-  CollectiveArgs arguments_of(const CollectiveCall& call) const {
-    return collective_args(group_, call);
-  }
-  PiecesArgs pieces_of(const CollectiveCall& call) const { return pieces_args(group_, call); }
-
-  void launch_barrier(
-      std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
-    cuda::launch_barrier(group_, ranks, channel, timeout_ms, stream);
-  }
-  void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream) {
-    cuda::write_word(group_, word, value, kind, stream);
-  }
-  void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait,
-      void* stream) {
-    cuda::wait_word(group_, timeout_ms, operation, taken, wait, stream);
-  }
-
-  size_t me() const noexcept { return static_cast<size_t>(group_.context.rank); }
   int max_ranks_on_one_device() const;
   void tell_kernels() noexcept;
 
@@ -139,9 +97,9 @@ class CudaTransport final : public Transport, public DeviceTransport {
   std::shared_ptr<ErrorMailbox> mailbox_;
   std::shared_ptr<MemoryTable> memories_;
   Collectives collectives_;
-  // Calls tell_kernels(), so it goes first.
-  std::shared_ptr<void> listener_;
   // Made when it is first asked for.
   std::unique_ptr<IntranodeDevice> intranode_;
+  // Calls tell_kernels(), so it goes first.
+  std::shared_ptr<void> listener_;
 };
 }  // namespace symm::cuda
