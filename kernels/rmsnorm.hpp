@@ -1,5 +1,5 @@
-// The arithmetic behind the all-reduce in symm_allreduce_rmsnorm(). The comment of that call in symm.h
-// defines every bit of it.
+// The arithmetic behind the all-reduce in symm_allreduce_rmsnorm(). The comment of that
+// call in symm.h defines every bit of it.
 #pragma once
 
 #include <cmath>

@@ -1,11 +1,11 @@
-// A scaled call, which has a factor or a result that is wider than its operands, is made of plain
-// calls on wide operands: f64 if the operands are f64, else f32. Operands are converted and
-// multiplied before, results are multiplied and rounded after. So every algorithm can do it, and all
-// give the same bits: those of convert, multiply, combine in rank order, divide (average), multiply,
-// round once.
+// A scaled call, which has a factor or a result that is wider than its operands, is
+// made of plain calls on wide operands: f64 if the operands are f64, else f32. Operands
+// are converted and multiplied before, results are multiplied and rounded after. So
+// every algorithm can do it, and all give the same bits: those of convert, multiply,
+// combine in rank order, divide (average), multiply, round once.
 //
-// If the wide operands fit into recv they are made there. Else they go through scratch, as much at a
-// time as that holds, which is the same on all ranks.
+// If the wide operands fit into recv they are made there. Else they go through scratch,
+// as much at a time as that holds, which is the same on all ranks.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,9 @@
 #include "kernels/collective_call.hpp"
 
 namespace symm {
-// Converts `blocks` blocks of `count` elements. In `to` the blocks lie one after the other; in `from`
-// a block begins every `stride` bytes. One of the types is wide; both may be.
+// Converts `blocks` blocks of `count` elements. In `to` the
+// blocks lie one after the other; in `from` a block begins
+// every `stride` bytes. One of the types is wide; both may be.
 struct Conversion {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
@@ -63,8 +64,8 @@ class ScaledCall {
         dtype_name(wide()), in_scratch_ ? text(", ", most_, " elements at a time") : "", ": ");
   }
 
-  // Calls convert(Conversion) and run(CollectiveCall) by turns. A call of count 0 is run, too: ranks
-  // may have to agree on it.
+  // Calls convert(Conversion) and run(CollectiveCall) by turns. A call of count 0 is
+  // run, too: ranks may have to agree on it.
   template <class Convert, class Run>
   void run(Convert convert, const Run& run) const {
     const Scaling& scaling = call_.scaling;

@@ -23,8 +23,7 @@ RmsNormArgs rmsnorm_args(const DeviceGroup& group, const CollectiveCall& call, c
 // ---- where operands lie. It is asked again, for the addresses, when a plan has been made: in
 // between another thread may have released the memory.
 
-// What the pipeline is told beside: whether peers may store into recv, and how the plan divides
-// the work.
+// Arguments of the pipeline: whether peers may store into recv, and how the plan divides the work.
 void add_pipeline_args(
     const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen, CollectiveArgs& args);
 

@@ -14,8 +14,8 @@
 
 namespace symm::cuda {
 namespace {
-// Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every
-// context that uses them.
+// Libraries belong to the process, not to a context, and stay loaded: unloading would
+// wait for every context that uses them.
 struct Libraries {
   std::mutex mutex;
   // By index in symm_images(); null: not loaded yet.
@@ -37,8 +37,8 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
   Libraries& known = PerProcess<Libraries>::current();
   const std::lock_guard lock(known.mutex);
 
-  // All eager images are loaded at once, so that no later call, while kernels of other ranks wait or
-  // a stream is captured, has anything to load.
+  // All eager images are loaded at once, so that no later call, while kernels of other
+  // ranks wait or a stream is captured, has anything to load.
   for (size_t i = 0; i < symm_images()->all.size(); ++i) {
     if (symm_images()->all[i].eager) known.load(driver, i);
   }
@@ -83,9 +83,9 @@ void Kernels::make_ready() {
   static_assert(sizeof(PiecesArgs) <= sizeof nothing && sizeof(WaitWordsArgs) <= sizeof nothing);
   void* parameters[] = {nothing};
 
-  // All kernels go as one graph: after a few launches on streams of symm's own, each kernel in any
-  // graph of the process starts 0.17 us later, for ever (H200). The graph is not captured, since
-  // other threads could not wait for the device meanwhile.
+  // All kernels go as one graph: after a few launches on streams of symm's own, each
+  // kernel in any graph of the process starts 0.17 us later, for ever (H200). The graph
+  // is not captured, since other threads could not wait for the device meanwhile.
   CUgraph graph = nullptr;
   driver.require(driver.cuGraphCreate(&graph, 0), "cuGraphCreate");
   const std::unique_ptr<CUgraph_st, CUresult (*)(CUgraph)> graph_given_back(
@@ -127,8 +127,8 @@ void Kernels::launch_early(int threads) {
   if (is_for_9() && version >= 12030) early_ = static_cast<unsigned>(threads);
 }
 
-// Both the device and the code that it runs count: code that was compiled for older devices neither
-// waits for the kernel ahead nor knows clusters.
+// Both the device and the code that it runs count: code that was compiled for older
+// devices neither waits for the kernel ahead nor knows clusters.
 bool Kernels::is_for_9() const {
   return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 &&
          symm_images()->newest_architecture >= 90;

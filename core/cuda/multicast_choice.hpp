@@ -1,6 +1,6 @@
-// Whether a group's memories are given multicast addresses: off unless asked for, and refused on all
-// ranks for any reason that one of them has. A pure function of what the ranks tell each other when
-// the group is formed.
+// Whether a group's memories are given multicast addresses: off unless asked for, and
+// refused on all ranks for any reason that one of them has. A pure function of what the
+// ranks tell each other when the group is formed.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ MulticastFacts read_wish(bool config, const ReadVariable& read);
 
 MulticastFacts multicast_facts(const Device& device, bool config, const ReadVariable& read);
 
-// Why there is no multicast, the same text on all ranks: "rank 2: NCCL_NVLS_ENABLE=0 is set"; "" if
-// there is.
+// Why there is no multicast, the same text on all ranks:
+// "rank 2: NCCL_NVLS_ENABLE=0 is set"; "" if there is.
 std::string why_no_multicast(std::span<const MulticastFacts> ranks);
 
 // Why there would be none on one rank, even if it were asked for.
