@@ -37,16 +37,7 @@ DeviceComm comm_for(const TransportContext& context, const Layout& layout) {
   DeviceComm comm{};
   comm.rank = context.rank;
   comm.size = context.size;
-
-  comm.ll = layout.ll;
-  comm.ll_slot = layout.ll_slot;
-  comm.one_shot = layout.one_shot;
-  comm.one_shot_slot = layout.one_shot_slot;
-  comm.two_shot = layout.two_shot;
-  comm.two_shot_slot = layout.two_shot_slot;
-  comm.stage[0] = layout.stage[0];
-  comm.stage[1] = layout.stage[1];
-  comm.stage_slot = layout.stage_slot;
+  static_cast<ScratchPlaces&>(comm) = layout;
 
   // Free entries have no number, so a search passes over them.
   comm.memory_count = kMaxMemories;

@@ -201,20 +201,9 @@ SYMM_HOST_DEVICE constexpr uint64_t slot_among(int owner, int source) {
   return static_cast<uint64_t>(source > owner ? source - 1 : source);
 }
 
-// Part of every kernel's arguments: the group as this rank sees it.
-struct DeviceComm {
-  int32_t rank;
-  int32_t size;
-  // UINT64_MAX: there is no deadline.
-  uint64_t timeout_ns;
-  // ErrorRecord*.
-  uint64_t record;
-  // Every rank's control block, which begins with its ControlWords.
-  uint64_t control[kMaxRanks];
-  // Every rank's control block that has its stages: `control`, or the blocks of a group that
-  // lends its stages.
-  uint64_t stages[kMaxRanks];
-  // Offsets in the control block, and sizes of the slots there. Equal on all ranks.
+// Where a control block has its slots and stages, and the bytes of a slot there: offsets from the
+// beginning of the block, equal on all ranks.
+struct ScratchPlaces {
   // ll[parity][source].
   uint64_t ll;
   uint64_t ll_slot;
@@ -228,6 +217,21 @@ struct DeviceComm {
   // the bytes of a slot of pieces.cu there.
   uint64_t stage[2];
   uint64_t stage_slot;
+};
+
+// Part of every kernel's arguments: the group as this rank sees it.
+struct DeviceComm : ScratchPlaces {
+  int32_t rank;
+  int32_t size;
+  // UINT64_MAX: there is no deadline.
+  uint64_t timeout_ns;
+  // ErrorRecord*.
+  uint64_t record;
+  // Every rank's control block, which begins with its ControlWords.
+  uint64_t control[kMaxRanks];
+  // Every rank's control block that has its stages: `control`, or the blocks of a group that
+  // lends its stages.
+  uint64_t stages[kMaxRanks];
   // MemoryEntry*, this rank's own table.
   uint64_t memories;
   int32_t memory_count;

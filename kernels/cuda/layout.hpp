@@ -4,23 +4,17 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/args.hpp"
 #include "kernels/cuda/tuning.hpp"
 
 namespace symm::cuda {
-// Offsets from the beginning of the control block, and the bytes of a slot there.
-struct Layout {
-  uint64_t ll;
-  uint64_t ll_slot;
-  uint64_t one_shot;
-  uint64_t one_shot_slot;
-  uint64_t two_shot;
-  uint64_t two_shot_slot;
-  // The stages, and what is wide, are touched only while a kernel of this rank runs. So they
-  // may lie in the block of another group, whose kernels take turns with this one's.
-  uint64_t stage[2];
-  uint64_t stage_slot;
+// The places of a control block. Stages, and what is wide, are touched only while a kernel of
+// this rank runs. So they may lie in the block of another group, whose kernels take turns with
+// this one's.
+struct Layout : ScratchPlaces {
   uint64_t memories;
   uint64_t wide;
+  // All bytes of the block.
   uint64_t bytes;
   // Bytes of the other group's block that this one works in, or 0.
   uint64_t lent;
