@@ -53,7 +53,8 @@ class ScaledCall {
     if (in_recv_) plain.send = call_.recv;
     if (in_scratch_) {
       plain.send = scratch_;
-      plain.recv = gets_result_ ? scratch_ + (blocks_ > 1 ? rank_ * plain.unit() : 0) : nullptr;
+      const size_t own_block = blocks_ > 1 ? rank_ * plain.unit() : 0;
+      plain.recv = gets_result_ ? scratch_ + own_block : nullptr;
     }
     return plain;
   }

@@ -206,9 +206,10 @@ Case parse(const std::string& text) {
   one.symmetric = std::string(memory) == "symmetric";
   one.place = place;
   symm::tool::Operands& its = one.operands;
-  its.traits = operation == std::string(kPing.name)      ? &kPing
-               : operation == std::string(kNothing.name) ? &kNothing
-                                                         : symm::tool::find_operation(operation);
+  for (const auto* own : {&kPing, &kNothing}) {
+    if (operation == std::string(own->name)) its.traits = own;
+  }
+  if (its.traits == nullptr) its.traits = symm::tool::find_operation(operation);
   if (its.traits == nullptr) refuse("not an operation", text);
 
   // The one that answers looks at what it got while the other waits for the next start.

@@ -1,6 +1,7 @@
 #include "core/group/checks.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -199,11 +200,13 @@ std::string of_rank(const std::string& name, size_t rank) {
   return name + "[" + std::to_string(rank) + "]";
 }
 
+std::string counts_of(const char* operand) { return std::string(operand) + "_counts"; }
+
 // Pieces of `counts` elements; without displacements they lie one behind the other. Returns where
 // the last of them ends.
-size_t lay_counted(std::vector<Piece>& pieces, const std::string& operand, const size_t* counts,
+size_t lay_counted(std::vector<Piece>& pieces, const char* operand, const size_t* counts,
     const size_t* displacements, size_t element) {
-  if (counts == nullptr) refuse_argument(operand + "_counts", "is NULL");
+  if (counts == nullptr) refuse_argument(counts_of(operand), "is NULL");
 
   size_t end = 0;
   size_t next = 0;
@@ -211,16 +214,17 @@ size_t lay_counted(std::vector<Piece>& pieces, const std::string& operand, const
     Piece& piece = pieces[rank];
     piece.at = next;
     if (__builtin_mul_overflow(counts[rank], element, &piece.bytes)) {
-      refuse_count(of_rank(operand + "_counts", rank), counts[rank]);
+      refuse_count(of_rank(counts_of(operand), rank), counts[rank]);
     }
     if (piece.bytes == 0) continue;
 
     if (displacements != nullptr &&
         __builtin_mul_overflow(displacements[rank], element, &piece.at)) {
-      refuse_count(of_rank(operand + "_displacements", rank), displacements[rank]);
+      const std::string name = std::string(operand) + "_displacements";
+      refuse_count(of_rank(name, rank), displacements[rank]);
     }
     if (__builtin_add_overflow(piece.at, piece.bytes, &next)) {
-      refuse_count(of_rank(operand + "_counts", rank), counts[rank]);
+      refuse_count(of_rank(counts_of(operand), rank), counts[rank]);
     }
     end = std::max(end, next);
   }
@@ -382,11 +386,11 @@ void check_pieces(const Group& group, const CollectiveCall& call, const Collecti
 void check_pieces_on_device(const CollectiveCall& call) {
   Pieces& pieces = *call.pieces;
   const PieceCounts& counts = pieces.counts;
-  const auto bytes_of = [&](const std::string& name, const size_t* numbers, size_t capacity) {
-    if (numbers == nullptr) refuse_argument(name + "_counts", "is NULL");
+  const auto bytes_of = [&](const char* operand, const size_t* numbers, size_t capacity) {
+    if (numbers == nullptr) refuse_argument(counts_of(operand), "is NULL");
     size_t bytes = 0;
     if (__builtin_mul_overflow(capacity, size_of(call.dtype), &bytes)) {
-      refuse_count(name + "_capacity", capacity);
+      refuse_count(std::string(operand) + "_capacity", capacity);
     }
     return bytes;
   };

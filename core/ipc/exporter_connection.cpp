@@ -329,9 +329,11 @@ void ExporterConnection::on_end(End end, const std::string& why) {
     log::write(
         log::Level::warning, "%s broke the protocol: %s", exporter_name(pid_).c_str(), why.c_str());
   }
-  lost(end == End::closed
-           ? "is gone"
-           : (end == End::broken ? "broke the protocol: " : "can no longer be heard: ") + why);
+  switch (end) {
+    case End::closed: lost("is gone"); break;
+    case End::broken: lost("broke the protocol: " + why); break;
+    default: lost("can no longer be heard: " + why); break;
+  }
   // No better reason will become known.
   if (end == End::closed && !connection_.peer().pidfd) pass_all_positions();
 }

@@ -69,9 +69,12 @@ void HeldLease::release_after(void* stream) noexcept {
     const Provider& memory = ipc_provider(kind());
     const bool everything = has_unknown_uses_ || stream == kAllStreams;
     with_reserve([&] {
-      void* const last = everything  ? memory.stream_after(kAllStreams, device)
-                         : has_uses_ ? memory.stream_after(stream, device)
-                                     : stream;
+      void* last = stream;
+      if (everything) {
+        last = memory.stream_after(kAllStreams, device);
+      } else if (has_uses_) {
+        last = memory.stream_after(stream, device);
+      }
       if (everything && last == nullptr) return memory.keep_until_done(shared_from_this(), device);
       over_ = connection_ ? connection_->mark(memory, last, device) : exporter_.mark(last, device);
     });

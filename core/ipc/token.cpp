@@ -53,6 +53,7 @@ std::vector<std::byte> encode(const Token& token) {
   return std::move(out.bytes_);
 }
 
+// Long, since it goes by the fields in their order: each is read, and refused in its own words.
 TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   if (bytes.size() < kTokenFixed + kChecksum) {
     return {Status::invalid_argument, "it is shorter than any token: cut short? (token_size)"};

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/compare.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::cuda {
 inline constexpr int kMaxRanks = 16;

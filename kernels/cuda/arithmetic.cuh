@@ -247,6 +247,7 @@ static __device__ __noinline__ uint4 combine_any(
     case DType::f8e4m3: return combine_any_op<F8e4m3>(operands, ranks, op);
     case DType::f8e5m2: return combine_any_op<F8e5m2>(operands, ranks, op);
   }
+
   return operands[0];
 }
 

@@ -30,12 +30,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   const uint32_t root = others & 1U << args.root;
   // The ranks to which this one sends data, and those from which it gets data.
-  const uint32_t to = collective == Collective::broadcast ? (am_root ? others : 0)
-                      : collective == Collective::reduce  ? root
-                                                          : others;
-  const uint32_t from = collective == Collective::broadcast ? root
-                        : collective == Collective::reduce  ? (am_root ? others : 0)
-                                                            : others;
+  const bool is_broadcast = collective == Collective::broadcast;
+  const bool has_direction = is_broadcast || collective == Collective::reduce;
+  const uint32_t of_root = am_root ? others : 0;
+  const uint32_t directed_to = is_broadcast ? of_root : root;
+  const uint32_t directed_from = is_broadcast ? root : of_root;
+  const uint32_t to = has_direction ? directed_to : others;
+  const uint32_t from = has_direction ? directed_from : others;
   // This rank's own operand belongs to the result; the root of a broadcast copies it.
   const bool has_own = collective == Collective::broadcast ? am_root && send != recv : from != 0;
 

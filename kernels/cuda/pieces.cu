@@ -322,6 +322,7 @@ struct Combine {
   }
 };
 
+// Long, since a kernel is not divided: that can change what stays in registers.
 template <class Receiver>
 __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   const int p = static_cast<int>(threadIdx.x);

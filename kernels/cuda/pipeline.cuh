@@ -170,10 +170,10 @@ __device__ __forceinline__ void announce_call(const WorkGroup& s, uint32_t call)
   for (uint32_t i = threadIdx.x; i < static_cast<uint32_t>(s.n) * kAnnouncedWords;
       i += blockDim.x) {
     const uint32_t which = i % kAnnouncedWords;
-    const uint64_t word = which == 0   ? a.detail
-                          : which == 1 ? a.count
-                          : which == 2 ? a.recv_memory
-                                       : a.recv_offset;
+    uint64_t word = a.recv_offset;
+    if (which == 0) word = a.detail;
+    if (which == 1) word = a.count;
+    if (which == 2) word = a.recv_memory;
 
     const int p = static_cast<int>(i / kAnnouncedWords);
     auto& there = words_of(s.comm, p).from_peers.announced[s.index][s.me].cell[which];
@@ -339,9 +339,13 @@ __device__ __forceinline__ void run(const WorkGroup& s, AtOnce&& at_once, Push&&
       if (const int d = static_cast<int>(threadIdx.x); owns && d < s.n) {
         const int p = d == 0 ? s.me : s.another(d - 1, s.first_of(i));
         char* const there = p == s.me ? recv : operands.recv[p];
-        operands.to[d] = !s.wants(p)        ? nullptr
-                         : there != nullptr ? there + s.in_recv(s.me) + s.chunk(s.me, i - 1).at
-                                            : s.chunk_slot(p, 1, i - 1, s.me);
+        if (!s.wants(p)) {
+          operands.to[d] = nullptr;
+        } else if (there != nullptr) {
+          operands.to[d] = there + s.in_recv(s.me) + s.chunk(s.me, i - 1).at;
+        } else {
+          operands.to[d] = s.chunk_slot(p, 1, i - 1, s.me);
+        }
       }
       if (i > 0 && !await_steps(s, base + i)) return;
       if (owns) own(operands, i - 1);

@@ -144,10 +144,14 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
         if (is_alltoall) return take_from_all(s, i);
 
         const WorkGroup::Chunk chunk = s.chunk(s.me, i);
-        const char* from = !is_passed_on ? reinterpret_cast<const char*>(args.send) + chunk.at
-                           : args.copies_out != 0
-                               ? s.chunk_slot(s.me, 0, i, args.root)
-                               : reinterpret_cast<const char*>(args.recv) + chunk.at;
+        const char* from = nullptr;
+        if (!is_passed_on) {
+          from = reinterpret_cast<const char*>(args.send) + chunk.at;
+        } else if (args.copies_out != 0) {
+          from = s.chunk_slot(s.me, 0, i, args.root);
+        } else {
+          from = reinterpret_cast<const char*>(args.recv) + chunk.at;
+        }
         push(from, chunk.bytes, threadIdx.x, blockDim.x, s.n,
             [&](int d) { return at.to[d] != from ? at.to[d] : nullptr; });
       });

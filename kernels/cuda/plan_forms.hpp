@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/plan.hpp"
 #include "kernels/cuda/tuning.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::cuda {
 struct KernelForm {

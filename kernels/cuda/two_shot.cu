@@ -22,7 +22,9 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   const uint64_t slot = comm.two_shot_slot;
   // The slot of slot_among(), in fewer registers.
   const auto my_slot = [&](int owner) {
-    return kRanks == 2 ? 0 : static_cast<uint64_t>(me) * slot - (me > owner ? slot : 0);
+    if (kRanks == 2) return uint64_t{0};
+    const uint64_t skipped = me > owner ? slot : 0;
+    return static_cast<uint64_t>(me) * slot - skipped;
   };
   const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;

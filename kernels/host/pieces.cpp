@@ -76,10 +76,9 @@ struct Origins {
           (readable && (said.at > x.peer_room[p] || said.bytes > x.peer_room[p] - said.at))) {
         x.sync.disagree(peer, said.bytes, mine.recv[p].bytes);
       }
-      // Mine at once: I know where it lies.
-      direct[peer] = peer == x.rank ? x.send() + said.at
-                     : readable     ? x.peer_send[p] + said.at
-                                    : nullptr;
+      // This rank knows where its own piece lies.
+      const std::byte* const begin = peer == x.rank ? x.send() : x.peer_send[p];
+      direct[peer] = peer == x.rank || readable ? begin + said.at : nullptr;
       any_direct = any_direct || readable;
       if (!readable) longest = std::max(longest, table_of(x, peer)[x.size].bytes);
     }

@@ -325,7 +325,8 @@ nlohmann::json Bench::measure_p2p() {
       rows.push_back(nlohmann::json::array());
       for (size_t to = 0; to < ranks; ++to) {
         const double us = all[from * ranks + to];
-        rows.back().push_back(from == to ? 0 : large ? static_cast<double>(bytes) / us / 1000 : us);
+        const double cell = large ? static_cast<double>(bytes) / us / 1000 : us;
+        rows.back().push_back(from == to ? 0 : cell);
       }
     }
     report[large ? "GB/s" : "us"] = {{"bytes", bytes}, {"from_to", rows}};

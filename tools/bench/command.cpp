@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -77,6 +78,99 @@ void finish(BenchOptions& options, const std::string& collective) {
   if (options.begin > options.end) throw CLI::ValidationError("--end", "is less than --begin");
   if (!options.in_place && !options.out_of_place) options.in_place = options.out_of_place = true;
 }
+
+// ---- the options of the command, in the order in which --help lists them
+
+CLI::Option* parsed(CLI::App* bench, const char* names, const char* without, const char* what,
+    std::function<void(const std::string&)> parse) {
+  return bench->add_option_function<std::string>(names, std::move(parse), what)
+      ->default_str(without);
+}
+
+CLI::Option* size(
+    CLI::App* bench, const char* names, const char* without, const char* what, uint64_t& into) {
+  return parsed(bench, names, without, what, [names, &into](const std::string& text) {
+    try {
+      into = parse_bytes(text);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError(names + 3, error.what());
+    }
+  });
+}
+
+CLI::Option* flag(CLI::App* bench, const char* name, bool& is, bool value, const char* what) {
+  return bench->add_flag_callback(name, [&is, value] { is = value; }, what);
+}
+
+// What is called, and with what.
+void add_call_options(CLI::App* bench, BenchOptions& options) {
+  size(bench, "-b,--begin", "8", "Smallest size in bytes; K, M, G are powers of 1024",
+      options.begin);
+  size(bench, "-e,--end", "64M", "Largest size", options.end);
+  bench->add_option("-f,--factor", options.factor, "Factor between sizes")
+      ->check(CLI::Range(1.01, 1e6));
+  parsed(bench, "-d,--type", "f32", "Data type, or all",
+      [&](const std::string& name) { options.types = pick("--type", dtypes(), name, true); });
+  parsed(bench, "-o,--op", "sum", "Reduction: sum, avg, min, max, prod, or all",
+      [&](const std::string& name) { options.ops = pick("--op", ops(), name, true); });
+  parsed(bench, "-a,--algorithm", "auto", "Force an algorithm", [&](const std::string& name) {
+    options.algorithm = pick("--algorithm", algorithms(), name, false).front();
+  });
+  bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")
+      ->check(CLI::NonNegativeNumber);
+}
+
+// How often it is called, on which memory, and whether results are checked.
+void add_sample_options(CLI::App* bench, BenchOptions& options) {
+  bench->add_option("-w,--warmup", options.warmup, "Calls before the measured ones")
+      ->check(CLI::Range(0, 1'000'000));
+  bench
+      ->add_option("-n,--iterations", options.iterations,
+          "Measured calls of each size; 0: 20 to 500, more for small sizes")
+      ->check(CLI::Range(0, 10'000'000));
+  bench->add_option("-c,--check", options.check, "1: check every result, 0: do not")
+      ->check(CLI::Range(0, 1))
+      ->default_str("1");
+
+  auto* use_private = flag(bench, "--private", options.symmetric, false, "Private memory");
+  flag(bench, "--symmetric", options.symmetric, true, "Symmetric memory (the default)")
+      ->excludes(use_private);
+  flag(bench, "--in-place", options.out_of_place, false, "In place only");
+  flag(bench, "--out-of-place", options.in_place, false, "Out of place only");
+}
+
+// What becomes of the results.
+void add_output_options(CLI::App* bench, BenchOptions& options) {
+  auto* json =
+      bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");
+  bench->add_flag("--csv", options.csv, "Write the same results with commas between them")
+      ->excludes(json);
+  bench->add_option_function<std::string>(
+      "--baseline", [&](const std::string& file) { options.baseline = read_baseline(file); },
+      "Say how much faster each result is than in this file, which --json wrote");
+  bench->add_option(
+      "--plot", options.plot, "Draw times by sizes, and those of --baseline, into this file (SVG)");
+}
+
+void add_tune_options(CLI::App* bench, BenchOptions& options) {
+  auto* tune = bench->add_flag("--tune", options.tune,
+      "Instead of a collective: measure where one algorithm should give way to the next, for this "
+      "number of ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
+  bench
+      ->add_option(
+          "--out", options.out, "With --tune: the file to write; standard output if there is none")
+      ->needs(tune);
+}
+
+void add_device_options(CLI::App* bench, BenchOptions& options) {
+  parsed(bench, "--backend", "auto", "auto, host or cuda", [&](const std::string& name) {
+    options.backend = pick("--backend", backends(), name, false).front();
+  });
+  bench
+      ->add_option("-G,--graph", options.graph,
+          "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
+      ->check(CLI::Range(0, 10'000));
+}
 }  // namespace
 
 void add_bench(CLI::App& app, Action& action) {
@@ -89,91 +183,25 @@ void add_bench(CLI::App& app, Action& action) {
   bench->footer(
       "Examples:\n  symm run -n 4 --bind core -- symm bench allreduce -e 4M\n  symm run -n gpu -- "
       "symm bench p2p --backend cuda");
-  const auto parsed = [bench](
-                          const char* names, const char* without, const char* what, auto parse) {
-    return bench->add_option_function<std::string>(names, parse, what)->default_str(without);
-  };
-
-  const auto size = [parsed](
-                        const char* names, const char* without, const char* what, uint64_t& into) {
-    return parsed(names, without, what, [names, &into](const std::string& text) {
-      try {
-        into = parse_bytes(text);
-      } catch (const std::invalid_argument& error) {
-        throw CLI::ValidationError(names + 3, error.what());
-      }
-    });
-  };
 
   bench->add_option("collective", collective, kCollectives);
-  size("-b,--begin", "8", "Smallest size in bytes; K, M, G are powers of 1024", options.begin);
-  auto* end = size("-e,--end", "64M", "Largest size", options.end);
-  bench->add_option("-f,--factor", options.factor, "Factor between sizes")
-      ->check(CLI::Range(1.01, 1e6));
-  parsed("-d,--type", "f32", "Data type, or all",
-      [&](const std::string& name) { options.types = pick("--type", dtypes(), name, true); });
-  parsed("-o,--op", "sum", "Reduction: sum, avg, min, max, prod, or all",
-      [&](const std::string& name) { options.ops = pick("--op", ops(), name, true); });
-  parsed("-a,--algorithm", "auto", "Force an algorithm", [&](const std::string& name) {
-    options.algorithm = pick("--algorithm", algorithms(), name, false).front();
-  });
+  add_call_options(bench, options);
+  add_sample_options(bench, options);
+  add_output_options(bench, options);
+  add_tune_options(bench, options);
+  add_device_options(bench, options);
 
-  bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")
-      ->check(CLI::NonNegativeNumber);
-  bench->add_option("-w,--warmup", options.warmup, "Calls before the measured ones")
-      ->check(CLI::Range(0, 1'000'000));
-  bench
-      ->add_option("-n,--iterations", options.iterations,
-          "Measured calls of each size; 0: 20 to 500, more for small sizes")
-      ->check(CLI::Range(0, 10'000'000));
-  bench->add_option("-c,--check", options.check, "1: check every result, 0: do not")
-      ->check(CLI::Range(0, 1))
-      ->default_str("1");
-  const auto flag = [bench](const char* name, bool& is, bool value, const char* what) {
-    return bench->add_flag_callback(name, [&is, value] { is = value; }, what);
-  };
-
-  auto* use_private = flag("--private", options.symmetric, false, "Private memory");
-  flag("--symmetric", options.symmetric, true, "Symmetric memory (the default)")
-      ->excludes(use_private);
-  flag("--in-place", options.out_of_place, false, "In place only");
-  flag("--out-of-place", options.in_place, false, "Out of place only");
-  auto* json =
-      bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");
-  bench->add_flag("--csv", options.csv, "Write the same results with commas between them")
-      ->excludes(json);
-  bench->add_option_function<std::string>(
-      "--baseline", [&](const std::string& file) { options.baseline = read_baseline(file); },
-      "Say how much faster each result is than in this file, which --json wrote");
-  bench->add_option(
-      "--plot", options.plot, "Draw times by sizes, and those of --baseline, into this file (SVG)");
-  auto* tune = bench->add_flag("--tune", options.tune,
-      "Instead of a collective: measure where one algorithm should give way to the next, for this "
-      "number of "
-      "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
-  bench
-      ->add_option(
-          "--out", options.out, "With --tune: the file to write; standard output if there is none")
-      ->needs(tune);
-  parsed("--backend", "auto", "auto, host or cuda", [&](const std::string& name) {
-    options.backend = pick("--backend", backends(), name, false).front();
-  });
-
-  bench
-      ->add_option("-G,--graph", options.graph,
-          "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
-      ->check(CLI::Range(0, 10'000));
   const std::vector<std::string> of_collectives{"--type", "--op", "--algorithm", "--root",
       "--private", "--in-place", "--out-of-place", "--csv", "--baseline", "--plot", "--graph"};
-
+  auto* tune = bench->get_option("--tune");
   for (const std::string& name : of_collectives) {
     tune->excludes(bench->get_option(name));
   }
-
   for (const char* name : {"--check", "--json"}) {
     tune->excludes(bench->get_option(name));
   }
 
+  auto* end = bench->get_option("--end");
   bench->callback([&action, all, end, bench, of_collectives] {
     if (all->second == "sendrecv") all->second = "p2p";  // as nccl-tests call it
     for (const std::string& name : of_collectives) {

@@ -31,9 +31,10 @@ nlohmann::json identity(const BenchOptions& options, const Row& row, const Resul
 
 std::string cells(const BenchOptions& options, const Row& row, const Result& result, int ranks) {
   const double ratio = speedup(options, row, result);
-  const std::string beside = options.baseline.is_null() ? ""
-                             : ratio == 0               ? print(" %7s", "-")
-                                                        : print(" %7.2f", ratio);
+  std::string beside;
+  if (!options.baseline.is_null()) {
+    beside = ratio == 0 ? print(" %7s", "-") : print(" %7.2f", ratio);
+  }
   if (!has_size(options)) return print(" %10.2f", result.p50_us) + beside;
   const double bandwidth = result.algorithm_bandwidth(row.bytes);
   const std::string times = print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth,
@@ -84,9 +85,10 @@ int iterations_for(const BenchOptions& options, uint64_t bytes) {
 }
 
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap) {
-  const std::string how = options.backend != SYMM_BACKEND_CUDA ? ""
-                          : options.graph == 0 ? ", CUDA"
-                                               : print(", CUDA graphs of %d", options.graph);
+  std::string how;
+  if (options.backend == SYMM_BACKEND_CUDA) {
+    how = options.graph == 0 ? ", CUDA" : print(", CUDA graphs of %d", options.graph);
+  }
   std::string out = print(
       "# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#%s\n",
       options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private",
@@ -137,9 +139,9 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   if (!has_size(options)) return "";
   const uint64_t wrong = total_wrong(rows);
-  std::string out =
-      options.check ? print("# Wrong elements    : %lu %s\n", wrong, wrong == 0 ? "OK" : "FAILED")
-                    : std::string("# Wrong elements    : not checked\n");
+  const char* const verdict = wrong == 0 ? "OK" : "FAILED";
+  std::string out = "# Wrong elements    : not checked\n";
+  if (options.check) out = print("# Wrong elements    : %lu %s\n", wrong, verdict);
   return out +
          print("# Avg bus bandwidth : %.4g GB/s\n", average_bus_bandwidth(options, rows, ranks));
 }

@@ -112,10 +112,12 @@ inline const std::vector<double>& values_of(Code dtype) {
   static const std::vector<double> e4m3 = make(SYMM_DTYPE_F8E4M3);
   static const std::vector<double> e5m2 = make(SYMM_DTYPE_F8E5M2);
 
-  return dtype == SYMM_DTYPE_F16      ? f16
-         : dtype == SYMM_DTYPE_BF16   ? bf16
-         : dtype == SYMM_DTYPE_F8E4M3 ? e4m3
-                                      : e5m2;
+  switch (dtype) {
+    case SYMM_DTYPE_F16: return f16;
+    case SYMM_DTYPE_BF16: return bf16;
+    case SYMM_DTYPE_F8E4M3: return e4m3;
+    default: return e5m2;
+  }
 }
 
 // The code nearest to a value: ties to even; those of 8 bits saturate.

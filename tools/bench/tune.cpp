@@ -213,9 +213,8 @@ Measured Tuner::measure_size(const TuningCase& tuning_case, uint64_t bytes) {
   constexpr int samples_on_gpu = 15;
   const Pattern pattern(tuning_case.dtype, SYMM_OP_SUM, info_.size);
   const size_t candidates = tuning_case.candidates.size();
-  const int samples = options_.iterations > 0 ? options_.iterations
-                      : on_host()             ? iterations_for(options_, bytes)
-                                              : samples_on_gpu;
+  int samples = options_.iterations;
+  if (samples <= 0) samples = on_host() ? iterations_for(options_, bytes) : samples_on_gpu;
   std::vector<std::vector<double>> times(candidates);
   uint64_t wrong = 0;
 

@@ -424,10 +424,9 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
 
   const long failures = count(findings, Verdict::failure);
   const long warnings = count(findings, Verdict::warning);
-  const std::string verdict = failures > 0 ? paint("symm does not work here", Colour::red, colour)
-                              : warnings > 0
-                                  ? paint("symm works here, with warnings", Colour::yellow, colour)
-                                  : paint("symm works here", Colour::green, colour);
+  std::string verdict = paint("symm works here", Colour::green, colour);
+  if (warnings > 0) verdict = paint("symm works here, with warnings", Colour::yellow, colour);
+  if (failures > 0) verdict = paint("symm does not work here", Colour::red, colour);
 
   return out + "\n" + verdict + ": " + std::to_string(failures) + " failures, " +
          std::to_string(warnings) + " warnings.\n";

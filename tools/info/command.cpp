@@ -223,7 +223,8 @@ std::string link_matrix(const std::vector<std::vector<int>>& links) {
     std::vector<std::string> cells{std::to_string(row)};
     for (size_t column = 0; column < links.size(); ++column) {
       const int count = links[row][column];
-      cells.push_back(row == column ? "-" : count == 0 ? "." : std::to_string(count));
+      const std::string cell = count == 0 ? "." : std::to_string(count);
+      cells.push_back(row == column ? "-" : cell);
     }
     table.add(cells);
   }
@@ -242,13 +243,10 @@ std::string environment_text(const json& table, bool colour) {
       out += paint(name, Colour::bold, colour) + "\n";
       continue;
     }
-    const std::string value = environment(name.c_str());
+    std::string value = environment(name.c_str());
     const std::string fallback = table[i][1];
-    rows.add({name,
-        !value.empty()     ? value
-        : fallback.empty() ? "-"
-                           : "(" + fallback + ")",
-        table[i][2]});
+    if (value.empty()) value = fallback.empty() ? "-" : "(" + fallback + ")";
+    rows.add({name, value, table[i][2]});
   }
 
   end_section();
@@ -324,6 +322,24 @@ json info_report() {
   out["limits"] = limits_report();
   return out;
 }
+
+// What the command writes; `is` tells which flag was given.
+template <class Is>
+std::string text_of(const Is& is) {
+  const bool colour = wants_colour(STDOUT_FILENO);
+  if (is("--plan")) {
+    const json report = plan_report();
+    progress("");
+    return plan_svg(report);
+  }
+  if (is("--env")) return environment_text(json::parse(symm_build_info())["environment"], colour);
+
+  const json report = info_report();
+  progress("");
+  if (is("--svg")) return links_svg(report.at("back_ends").at(1));
+  if (is("--json")) return report.dump(2) + "\n";
+  return info_text(report, colour);
+}
 }  // namespace
 
 void add_info(CLI::App& app, Action& action) {
@@ -338,16 +354,7 @@ void add_info(CLI::App& app, Action& action) {
   info->require_option(0, 1);
   info->callback([&action, info] {
     action = [is = [info](const char* flag) { return info->count(flag) > 0; }] {
-      const bool colour = wants_colour(STDOUT_FILENO);
-      const json report = is("--plan")  ? plan_report()
-                          : is("--env") ? json::parse(symm_build_info())["environment"]
-                                        : info_report();
-      progress("");
-      const std::string text = is("--plan")   ? plan_svg(report)
-                               : is("--svg")  ? links_svg(report.at("back_ends").at(1))
-                               : is("--json") ? report.dump(2) + "\n"
-                               : is("--env")  ? environment_text(report, colour)
-                                              : info_text(report, colour);
+      const std::string text = text_of(is);
       std::fputs(text.c_str(), stdout);
       return std::fflush(stdout) == 0 ? 0 : 1;
     };

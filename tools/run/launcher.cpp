@@ -229,11 +229,14 @@ bool Launcher::turn() {
   want(out_.pending() ? out_.fd() : -1, POLLOUT);
   want(err_.pending() ? err_.fd() : -1, POLLOUT);
 
-  // For a part of a job, only its end matters.
-  want(options_.part && stage_ == Stage::running  ? STDIN_FILENO
-       : options_.part || !options_.hosts.empty() ? -1
-                                                  : input_.readable_fd(),
-      POLLIN);
+  int input = -1;
+  if (options_.part) {
+    // For a part of a job, only the end of its input matters.
+    if (stage_ == Stage::running) input = STDIN_FILENO;
+  } else if (options_.hosts.empty()) {
+    input = input_.readable_fd();
+  }
+  want(input, POLLIN);
   want(input_.writable_fd(), POLLOUT);
   const size_t first_stream = polled.size();
 

@@ -145,9 +145,13 @@ std::string printable(const char (&field)[N]) {
 std::string state_of(int64_t pid, const char* otherwise) {
   const auto process = find_process(pid);
   const char state = process ? process->state : 'X';
-  return state == 'Z' || state == 'X'   ? "dead"
-         : state == 'T' || state == 't' ? "stopped"
-                                        : otherwise;
+  switch (state) {
+    case 'Z':
+    case 'X': return "dead";
+    case 'T':
+    case 't': return "stopped";
+    default: return otherwise;
+  }
 }
 
 json rank_report(const Look& look, const Looks& all_before) {
@@ -214,9 +218,8 @@ json group_report(const Look& any, const Looks& now, const Looks& before) {
     const int64_t pid = page.pids[rank];
     const auto found = now.find({page.root, page.group, rank});
     if (found == now.end()) {
-      const std::string state = pid == 0    ? "elsewhere"
-                                : sees_pids ? state_of(pid, "left")
-                                            : "not to be seen";
+      std::string state = "elsewhere";
+      if (pid != 0) state = sees_pids ? state_of(pid, "left") : "not to be seen";
       ranks.push_back({{"rank", rank}, {"pid", pid}, {"waits", json::array()}, {"state", state}});
       continue;
     }
