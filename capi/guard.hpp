@@ -1,6 +1,7 @@
 // The border between C++ and C. No exception passes it, and every failure leaves a message.
 #pragma once
 
+#include <cstddef>
 #include <type_traits>
 
 #include "core/base/error.hpp"

@@ -5,12 +5,18 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "capi/guard.hpp"
+#include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
 
 namespace symm::capi {

@@ -1,8 +1,13 @@
 // From the opaque types of symm.h to the objects of core.
 #pragma once
 
+#include <memory>
+
 #include "capi/handle.hpp"
+#include "core/group/group.hpp"
 #include "core/group/heap.hpp"
+#include "core/group/memory.hpp"
+#include "symm/symm.h"
 
 namespace symm::capi {
 inline std::shared_ptr<Group>& group_of(symm_group_t* handle) {

@@ -1,8 +1,13 @@
 // The options that all calls that allocate have in common: a name, and where the memory lies.
 #pragma once
 
+#include <cstddef>
+#include <string>
+
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
+#include "core/base/little_endian.hpp"
+#include "symm/symm.h"
 
 namespace symm::capi {
 inline constexpr size_t kMostName = 63;

@@ -2,10 +2,15 @@
 // Callers built against any release since then are served.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "capi/guard.hpp"
+#include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
+#include "symm/symm.h"
 
 namespace symm::capi {
 // The end of the last field that the struct had in its first release; sizeof would round it up.

@@ -1,7 +1,10 @@
 // The options of the calls that wait.
 #pragma once
 
+#include <cstdint>
+
 #include "capi/structs.hpp"
+#include "symm/symm.h"
 
 SYMM_OPTIONS(symm_wait_options, options, failure, SYMM_WAIT_OPTIONS_INIT)
 

@@ -40,6 +40,7 @@ BackendKind resolve(BackendKind kind) {
       }
       return kind;
   }
+
   throw not_known("backend", static_cast<int>(kind));
 }
 
@@ -56,9 +57,11 @@ symm_device_info_t device_info(BackendKind kind, int device) {
   if (resolved == BackendKind::cuda) return cuda::device_info(device);
   symm_device_info_t info{};
   info.backend = SYMM_BACKEND_HOST;
+
   if (device != 0) {
     throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
   }
+
   info.memory_bytes = host::memory_bytes();
   info.compute_units = static_cast<int32_t>(usable_processors().count());
   write_text(info.name, host::processor_name());
@@ -68,6 +71,7 @@ symm_device_info_t device_info(BackendKind kind, int device) {
   write_text(info.dmabuf_reason, kHostOnly);
   info.host_memory = 1;
   info.numa_node = -1;
+
   return info;
 }
 

@@ -1,6 +1,9 @@
 // The list: which back ends there are, and what each can do on this machine.
 #pragma once
 
+#include <memory>
+
+#include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
 #include <symm/symm.h>

@@ -3,10 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "kernels/collective.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
+#include "kernels/types.hpp"
 
 namespace symm {
 enum class Factor : int32_t {

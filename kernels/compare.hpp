@@ -1,6 +1,8 @@
 // How the words by which ranks signal are written and compared, on the host and on devices.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/types.hpp"
 
 namespace symm {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <initializer_list>
 
 #include "kernels/types.hpp"

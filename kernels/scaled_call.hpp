@@ -9,8 +9,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 
+#include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm {
 // Converts `blocks` blocks of `count` elements. In `to` the

@@ -1,9 +1,11 @@
 // Text for people: sizes, tables, colours.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace symm::tool {

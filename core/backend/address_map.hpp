@@ -1,9 +1,14 @@
 // Finds the memory of a group that maps an address, and the rank whose block it is.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 

@@ -3,10 +3,28 @@
 // of memfds or drivers.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "core/backend/stats.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/revocation.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/types.hpp"
+#include "symm/page.h"
 
 namespace symm {
 enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };

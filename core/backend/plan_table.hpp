@@ -3,7 +3,14 @@
 // compiled in; a file of the user's; single values in the environment.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 

@@ -2,6 +2,15 @@
 // device, and streams that wait for each other.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "core/backend/backend.hpp"
 #include "core/backend/segment.hpp"
 
 namespace symm::ipc {

@@ -5,9 +5,14 @@
 // many groups share it, and once more for each time that it is adopted.
 #pragma once
 
+#include <atomic>
 #include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "core/backend/backend.hpp"
+#include "core/base/fd.hpp"
 
 namespace symm::host {
 class Segment final : public Block {

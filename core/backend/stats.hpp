@@ -9,6 +9,7 @@
 
 #include "core/base/page.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/types.hpp"
 #include <symm/page.h>
 
 namespace symm {

@@ -1,6 +1,10 @@
 // The links between devices and what shape they make.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "core/backend/backend.hpp"
 
 namespace symm {

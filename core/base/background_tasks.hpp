@@ -2,6 +2,7 @@
 // thread does it, which lives as long as there is something to do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>

@@ -1,6 +1,7 @@
 // The one error type. core throws it; capi turns it into a status and a message.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>

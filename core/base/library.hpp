@@ -3,6 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
+#include <string>
+
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 

@@ -114,10 +114,12 @@ Page::Page(
   page_->made_ns = now_ns();
   write_text(page_->job, environment("SYMM_JOB"));
   write_text(page_->name, name);
+
   for (int i = 0; i < SYMM_PAGE_KINDS; ++i) {
     write_text(page_->collective_names[i], collective_name(static_cast<Collective>(i)));
     write_text(page_->algorithm_names[i], algorithm_name(static_cast<Algorithm>(i)));
   }
+
   std::copy(pids.begin(), pids.end(), page_->pids);
   set(page_->magic, SYMM_PAGE_MAGIC);
 }

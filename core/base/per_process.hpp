@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <new>
 
 #include "core/base/peer_fd.hpp"

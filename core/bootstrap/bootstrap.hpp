@@ -1,6 +1,10 @@
 // Makes a store, a rank and a size of a bootstrap string.
 #pragma once
 
+#include <memory>
+#include <string>
+
+#include "core/base/deadline.hpp"
 #include "core/bootstrap/store.hpp"
 
 namespace symm {

@@ -1,6 +1,11 @@
 // A store in a directory: one file for each key, which appears complete or not at all.
 #pragma once
 
+#include <string>
+#include <utility>
+
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/store.hpp"
 

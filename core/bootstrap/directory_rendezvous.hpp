@@ -9,6 +9,13 @@
 // a rank may come before rank 0, and creations need no numbers that could get out of step.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/rank_lock.hpp"
 #include "core/socket/directory.hpp"

@@ -5,6 +5,7 @@
 // processes exits without that call.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/base/wait.hpp"

@@ -2,6 +2,13 @@
 // never changes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 
 namespace symm {

@@ -3,6 +3,11 @@
 // if rank 0 has gone.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/base/deadline.hpp"
 #include "core/bootstrap/store.hpp"
 
 namespace symm {

@@ -3,7 +3,15 @@
 // last mapping and the last handle are gone, whichever process died in between.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "core/backend/backend.hpp"
+#include "core/base/fd.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
 #include "core/cuda/external_allocation.hpp"
 
 namespace symm::cuda {

@@ -2,6 +2,9 @@
 // management.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"

@@ -1,6 +1,7 @@
 // Collectives by copy engines: the host issues copies straight into every rank's recv.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "core/cuda/device_group.hpp"

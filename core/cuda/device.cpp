@@ -46,6 +46,7 @@ std::shared_ptr<Device> Device::open(int ordinal) {
       delete last;
       return;
     }
+
     try {
       Devices& all = AllDevices::current();
       const std::lock_guard lock(all.mutex);

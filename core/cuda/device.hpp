@@ -2,12 +2,21 @@
 // and what the GPU can do.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
 #include <vector>
 
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/cuda/driver.hpp"
 #include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {

@@ -10,6 +10,7 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"

@@ -4,6 +4,8 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "core/base/error.hpp"

@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {

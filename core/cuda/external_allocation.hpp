@@ -2,7 +2,11 @@
 // in it.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+
 #include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
 
 namespace symm::cuda {
 // A reference to the physical memory behind an address.

@@ -10,6 +10,7 @@
 
 #include "core/backend/device.hpp"
 #include "core/cuda/composed_calls.hpp"
+#include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
 #include "kernels/collective_call.hpp"
 

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <set>
+#include <string>
 
 #include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/images.hpp"
 

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {

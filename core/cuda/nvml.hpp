@@ -1,6 +1,11 @@
 // Which GPU is linked to which by NVLink, as NVML says.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "core/backend/topology.hpp"
 
 namespace symm::cuda {

@@ -5,9 +5,16 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "core/base/timed_mutex.hpp"
 #include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
 class StreamOrder {

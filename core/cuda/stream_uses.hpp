@@ -5,6 +5,7 @@
 // is used only in the call to which it was given, and what is kept is events.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -9,8 +9,20 @@
 // host by those that wait for it, which is not possible for an event.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
 #include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
 // The device object that all sharing by tokens uses, so that memory is not freed under

@@ -18,7 +18,9 @@
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/error_mailbox.hpp"
 #include "core/cuda/memory_table.hpp"
+#include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
 

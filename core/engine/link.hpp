@@ -2,7 +2,14 @@
 // implements Sink, and calls a Link while it holds its own lock.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"

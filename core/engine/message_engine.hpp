@@ -9,6 +9,17 @@
 // place are in order only if the later one was sent after the earlier one had arrived.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/deadline.hpp"
+#include "core/base/revocation.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/engine/link.hpp"
 
 namespace symm::engine {

@@ -3,9 +3,17 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/revocation.hpp"
 #include "core/base/timed_mutex.hpp"
 
 namespace symm::engine {

@@ -34,7 +34,12 @@
 // and fails as the others do, unless all others had decided before their deadline.
 #pragma once
 
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
 #include "core/group/group.hpp"
+#include "core/mesh/mesh.hpp"
 
 namespace symm {
 struct View {

@@ -3,7 +3,17 @@
 // the same failure on all.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
 #include "core/group/group.hpp"
+#include "core/mesh/mesh.hpp"
 
 namespace symm {
 struct Vote {

@@ -2,13 +2,31 @@
 // memory) by two-phase creation: prepare, vote, exchange, vote.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "core/backend/address_map.hpp"
+#include "core/backend/backend.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/page.hpp"
 #include "core/base/peer_fd.hpp"
+#include "core/base/revocation.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/bootstrap.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/group/stragglers.hpp"
+#include "core/mesh/mesh.hpp"
 
 namespace symm {
 struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels

@@ -2,6 +2,14 @@
 // the same calls in the same order get the same offsets.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/backend/backend.hpp"
+#include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/suballocator.hpp"
 #include <symm/symm.h>

@@ -47,6 +47,7 @@ std::shared_ptr<Block> allocate_block(
       throw;
     }
   }
+
   return memory.allocate(bytes, placement);
 }
 

@@ -2,7 +2,21 @@
 // met: every rank's block mapped here.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/fd.hpp"
 #include "core/group/group.hpp"
+#include "core/group/stragglers.hpp"
+#include "kernels/compare.hpp"
 
 namespace symm {
 class Memory;

@@ -188,6 +188,7 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
   group->require_usable();
   require_waiting(timeout_ms, "options.timeout_ms");
   if (require_channels(channels, "options.channels") == 0) channels = group->channels();
+
   try {
     return meet(group, make, tag, channels,
         timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());

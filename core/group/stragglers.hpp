@@ -5,6 +5,12 @@
 // Until then no new group gets a buffer that a straggler has mapped.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
 #include "core/mesh/mesh.hpp"
 
 namespace symm {

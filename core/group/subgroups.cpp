@@ -1,6 +1,7 @@
 // Groups that are made of a group: by splitting it, of ranks that are named, of those on one
 // machine, and of those that are left when others have died.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -71,6 +72,7 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Ch
     mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
     throw;
   }
+
   return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline,
       std::move(lender), parent);
 }

@@ -2,7 +2,15 @@
 // kernels/host/execution.hpp with the words of the control segments.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/base/futex.hpp"
 #include "core/host/controls.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/plan.hpp"
 
 namespace symm::host {
 // Everything that follows from a call's arguments other than the operands' addresses. Programs

@@ -7,7 +7,16 @@
 // A peer does not trust what it reads here: no index and no size is used before a check.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
 #include "core/backend/segment.hpp"
+#include "core/base/futex.hpp"
+#include "core/base/wait.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/slices.hpp"
 

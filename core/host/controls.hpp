@@ -2,8 +2,21 @@
 // has a deadline, ends when any rank of the group fails, and finds the rank to blame.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/futex.hpp"
+#include "core/base/spin_policy.hpp"
+#include "core/base/wait.hpp"
 #include "core/host/control.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/collective_call.hpp"
 
 namespace symm::host {
 // The ranks on other machines, in a group that spans several. Every wait in such a group makes

@@ -10,8 +10,15 @@
 // being held: a memory that its user releases is unmapped at once.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "core/backend/backend.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/host/execution.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 class OperandExchange {

@@ -2,9 +2,31 @@
 // of all ranks.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/futex.hpp"
 #include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
 #include "core/host/call_sync.hpp"
+#include "core/host/control.hpp"
+#include "core/host/controls.hpp"
 #include "core/host/operand_exchange.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/host/plan.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 // core/multinode extends this class for groups on several machines: it passes `remote` and

@@ -3,10 +3,21 @@
 // each. No sockets and no locks; the exporter holds its own.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/log.hpp"
 #include "core/ipc/lease.hpp"
+#include "core/ipc/token.hpp"
 #include "core/ipc/validity_board.hpp"
 #include <symm/symm.h>
 

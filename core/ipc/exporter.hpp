@@ -2,9 +2,30 @@
 // One lock, which is never held while anything waits.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/futex.hpp"
+#include "core/base/log.hpp"
+#include "core/ipc/export.hpp"
 #include "core/ipc/exporter_listener.hpp"
 #include "core/ipc/importer_connections.hpp"
+#include "core/ipc/lease.hpp"
 #include "core/ipc/mapping.hpp"
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 struct ExportOptions {

@@ -2,11 +2,31 @@
 // what is mapped from there, and the leases on it.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/futex.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
 #include "core/ipc/validity_board.hpp"
 #include "core/socket/connection.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/life.hpp"
+#include "core/socket/socket.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 class ExporterConnection final : public Receiver {

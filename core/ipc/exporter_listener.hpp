@@ -1,6 +1,17 @@
 // Accepts importers: a socket in a directory of its own. Nothing of it stays on disk.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/backend/provider.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/ipc/token.hpp"
 #include "core/socket/directory.hpp"
 #include "core/socket/monitor.hpp"

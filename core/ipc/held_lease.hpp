@@ -2,8 +2,19 @@
 // own. The lease ends with the object.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
+#include "core/ipc/mapping.hpp"
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 class HeldLease : public std::enable_shared_from_this<HeldLease> {

@@ -1,8 +1,22 @@
 // This process as a user of memory that others own: one connection to each of them.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/backend/provider.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/timed_mutex.hpp"
+#include "core/ipc/exporter.hpp"
+#include "core/ipc/exporter_connection.hpp"
 #include "core/ipc/held_lease.hpp"
+#include "core/ipc/mapping.hpp"
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 struct ImportOptions {

@@ -2,13 +2,25 @@
 // Used with the exporter's lock held.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <list>
+#include <map>
+#include <memory>
 #include <set>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "core/base/peer_fd.hpp"
 #include "core/ipc/export.hpp"
+#include "core/ipc/lease.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/socket/connection.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/life.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm::ipc {
 // The exporter's end of the connection to an importer: the leases that it has, and what

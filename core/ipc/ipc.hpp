@@ -1,7 +1,17 @@
 // Sharing memory by tokens: what symm_ipc_* and the buffers ask for.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/ipc/exporter.hpp"
+#include "core/ipc/held_lease.hpp"
 #include "core/ipc/importer.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 // A buffer of this process; its pointers can be exported until it is gone.

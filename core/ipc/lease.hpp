@@ -1,8 +1,12 @@
 // Leases as their exporter counts them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
+#include <span>
+#include <vector>
 
 #include "core/backend/provider.hpp"
 

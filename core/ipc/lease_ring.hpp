@@ -12,7 +12,16 @@
 // is copied before it is looked at, and checked.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
 
 namespace symm::ipc {
 struct alignas(4096) LeaseRing {

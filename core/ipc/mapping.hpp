@@ -1,8 +1,14 @@
 // Blocks of an exporter that are mapped here.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/ipc/token.hpp"
 #include <symm/symm.h>
 

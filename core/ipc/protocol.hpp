@@ -10,6 +10,13 @@
 //   16  u64 lease
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {

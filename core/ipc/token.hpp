@@ -24,7 +24,14 @@
 //  end  u64       checksum of everything before (FNV-1a)
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "core/backend/provider.hpp"
+#include "core/base/error.hpp"
 #include "core/base/process.hpp"
 
 namespace symm::ipc {

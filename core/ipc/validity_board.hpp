@@ -3,6 +3,12 @@
 // is used together with the lease ring is written there.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {

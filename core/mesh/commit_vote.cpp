@@ -1,10 +1,12 @@
 #include "core/mesh/commit_vote.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/reserve.hpp"
 #include "core/mesh/groups.hpp"

@@ -3,9 +3,17 @@
 // and told without the lock.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "core/base/error.hpp"
+#include "core/base/revocation.hpp"
 #include "core/mesh/mesh.hpp"
 
 namespace symm {

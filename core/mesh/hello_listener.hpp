@@ -2,8 +2,16 @@
 // something else is refused and counted, and one that says nothing keeps nobody waiting.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <list>
+#include <string>
+#include <utility>
 
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/mesh/wire.hpp"
 #include "core/socket/socket.hpp"
 

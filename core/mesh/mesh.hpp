@@ -9,8 +9,21 @@
 // Error(invalid_handle) or do nothing.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/revocation.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/mesh/wire.hpp"
 
 namespace symm {

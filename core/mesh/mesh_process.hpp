@@ -2,11 +2,16 @@
 // by which its threads find each other.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 
 namespace symm {
 class Mesh;

@@ -3,13 +3,25 @@
 // lock is held while a revocation or a log callback is called.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/futex.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/revocation.hpp"
 #include "core/mesh/groups.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_link.hpp"
+#include "core/mesh/wire.hpp"
 
 namespace symm {
 struct Arrival {

@@ -2,7 +2,17 @@
 // it is a thread of this one. What comes from the other rank is told to PeerEvents.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/mesh/mesh.hpp"
+#include "core/mesh/wire.hpp"
+#include "core/socket/fdpass.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "core/socket/socket.hpp"
 

@@ -8,6 +8,13 @@
 //   16  u64 group     24  u64 tag       32  u64 sequence
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "core/base/error.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/fdpass.hpp"

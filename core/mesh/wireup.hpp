@@ -5,11 +5,24 @@
 //   4. the commit vote.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/mesh/hello_listener.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_events.hpp"
+#include "core/mesh/wire.hpp"
 #include "core/mesh/wireup_records.hpp"
 #include "core/socket/directory.hpp"
 #include "core/socket/secure_listener.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm {
 class Wireup {

@@ -3,8 +3,15 @@
 // deadline.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/mesh/wire.hpp"
 
 namespace symm {

@@ -28,7 +28,9 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/device.hpp"
+#include "core/base/error.hpp"
 #include "core/base/wait.hpp"
+#include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
 #include "core/multinode/messages.hpp"
 

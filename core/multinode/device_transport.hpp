@@ -15,12 +15,15 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/device.hpp"
+#include "core/engine/link.hpp"
 #include "core/engine/nccl.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/multinode/device_proxy.hpp"
 #include "core/multinode/forwarding_transport.hpp"
 #include "core/multinode/messages.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/pieces.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::multinode {
 class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTransport> {

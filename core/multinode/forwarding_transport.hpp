@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 
 namespace symm::multinode {
 class ForwardingTransport : public Transport, public DeviceTransport {

@@ -13,7 +13,15 @@
 #include <unordered_map>
 
 #include "core/backend/backend.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::multinode {
 // The kinds of messages, and what they use the fields of Head for. A message without a

@@ -138,6 +138,7 @@ bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank,
   const Revocation& revocation = *context.revocation;
   // A rank that has left looks at its memory no more, so nothing is lost.
   if (revocation.departed(rank)) return false;
+
   try {
     endpoint.send(rank, head, payload, deadline);
     return true;

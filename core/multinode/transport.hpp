@@ -25,11 +25,16 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/base/wait.hpp"
+#include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
+#include "core/host/control.hpp"
+#include "core/host/controls.hpp"
 #include "core/host/transport.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/multinode/messages.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/host/pointers.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::multinode {
 // Throws Error(unavailable) if there is no engine.

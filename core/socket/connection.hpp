@@ -12,8 +12,18 @@
 // never.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/deadline.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/life.hpp"
+#include "core/socket/monitor.hpp"
 #include "core/socket/socket.hpp"
 
 namespace symm {

@@ -16,6 +16,16 @@
 
 #include <linux/futex.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/base/fd.hpp"
+#include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/socket/monitor.hpp"
 

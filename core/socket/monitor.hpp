@@ -10,9 +10,13 @@
 // thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 
+#include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
 
 namespace symm {

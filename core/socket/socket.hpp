@@ -4,8 +4,10 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
+#include "core/base/fd.hpp"
 #include "core/base/peer_fd.hpp"
 
 namespace symm {

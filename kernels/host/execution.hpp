@@ -22,7 +22,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 
+#include "kernels/collective_call.hpp"
 #include "kernels/host/plan.hpp"
 
 namespace symm::host {

@@ -1,7 +1,10 @@
 // Small things that every algorithm says about its call.
 #pragma once
 
+#include <cstddef>
+
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
 #include "kernels/host/pointers.hpp"
 #include "kernels/host/steps.hpp"
 

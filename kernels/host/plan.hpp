@@ -2,7 +2,11 @@
 // equal on all ranks.
 #pragma once
 
+#include <cstddef>
+#include <string>
+
 #include "kernels/collective_call.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 // Where one algorithm gives way to the next, in bytes that one rank hands to the others. Equal on

@@ -7,8 +7,13 @@
 // makes after its take of round r - 2.
 #pragma once
 
+#include <cstddef>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/host/steps.hpp"
 
 namespace symm::host {
 inline constexpr size_t kSlots = 3;

@@ -82,9 +82,8 @@ void finish(BenchOptions& options, const std::string& collective) {
 // ---- the options of the command, in the order in which --help lists them
 
 CLI::Option* parsed(CLI::App* bench, const char* names, const char* without, const char* what,
-    std::function<void(const std::string&)> parse) {
-  return bench->add_option_function<std::string>(names, std::move(parse), what)
-      ->default_str(without);
+    const std::function<void(const std::string&)>& parse) {
+  return bench->add_option_function<std::string>(names, parse, what)->default_str(without);
 }
 
 CLI::Option* size(

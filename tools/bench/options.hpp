@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "symm/symm.h"
 #include "tools/bench/pattern.hpp"
 #include <symm/symm.hpp>
 

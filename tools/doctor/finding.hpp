@@ -2,6 +2,13 @@
 // apart, so that every verdict can be tested on any machine.
 #pragma once
 
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "tools/host/host.hpp"
 
 namespace symm::tool {

@@ -2,17 +2,24 @@
 // them end.
 #pragma once
 
+#include <sched.h>
+#include <time.h>
+
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/run/job.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/run/streams.hpp"
+#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 // How a job ended: which rank failed first, what became

@@ -1,4 +1,10 @@
 // The reduction loop, for any format and operation. Included once per instruction set.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/types.hpp"
 #if defined(SYMM_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SYMM_KERNEL_INL
 #undef SYMM_KERNEL_INL

@@ -10,7 +10,11 @@
 // combined at a time, or on the caller's floating-point environment.
 #pragma once
 
+#include <cstddef>
+
+#include "kernels/collective_call.hpp"
 #include "kernels/scaled_call.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 struct Reduction {

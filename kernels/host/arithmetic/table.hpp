@@ -6,6 +6,7 @@
 
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 using Kernel = void (*)(const Reduction& reduction);
