@@ -132,6 +132,17 @@ TEST_F(MeetByVariables, OfSymm) {
   EXPECT_EQ(entries(top_ / "symm"), std::vector<std::string>{});  // nothing stays behind
 }
 
+// The job's name becomes that of a directory, whatever it is made of.
+TEST_F(MeetByVariables, OfTorchrunWithAnyIdOfItsRun) {
+  const auto torchrun = [](const std::string& rank) {
+    return Variables{{"RANK", rank}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", rank},
+        {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "../a/b c"}};
+  };
+  EXPECT_EQ(launch(torchrun), expected("env:// (torchrun)"));
+  EXPECT_EQ(entries(top_.path()), std::vector<std::string>{"symm"});
+  EXPECT_EQ(entries(top_ / "symm"), std::vector<std::string>{});
+}
+
 TEST_F(MeetByVariables, InADirectoryThatIsNamed) {
   const auto in_directory = [&](const std::string& rank) {
     Variables variables = by_hand(rank);
