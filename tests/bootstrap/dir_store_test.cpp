@@ -117,6 +117,16 @@ TEST_F(DirStoreTest, TheRankTakenTwiceIsNamed) {
   EXPECT_EQ(zero.result(), "ranks disagree: " + failure.message);
 }
 
+// Rank 0 makes the directory in which a rank is found taken, so it looks beside it.
+TEST_F(DirStoreTest, RankZeroTakenTwiceIsNamed) {
+  Process first = waiting_process(0, 2);
+  ASSERT_TRUE(came(0));
+  const Failure failure = expect_failure(
+      Status::mismatch, {"rank 0 of", "pid " + std::to_string(first.pid())}, [&] { open(0, 2); });
+  EXPECT_EQ(failure.rank, 0);
+  EXPECT_EQ(failure.pid, first.pid());
+}
+
 TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
   std::vector<Failure> failures(4);
   as_threads(4, [&](int thread) {
