@@ -159,6 +159,11 @@ TEST(Numa, MoreThanTheNodeHasIsRefusedUpFront) {
 
 // ---- what the machine is
 
+TEST(Hardware, SomeOfItsMemoryIsAvailable) {
+  EXPECT_GT(available_memory_bytes(), size_t{1} << 20);
+  EXPECT_LE(available_memory_bytes(), memory_bytes());
+}
+
 TEST(Hardware, LimitsOfControlGroupsAreSeen) {
   const support::TemporaryDirectory top;
   const auto write = [&](const std::string& name, const std::string& text) {
