@@ -42,6 +42,25 @@ TEST(PlanTable, EveryKeyHasAnAllowedValueForEverySize) {
   }
 }
 
+TEST(PlanTable, WhatIsCompiledIn) {
+  const PlanValues two = built_in(BackendKind::host, 2);
+  EXPECT_EQ(two.of(BackendKind::host, "ll"), 56U);
+  EXPECT_EQ(two.of(BackendKind::host, "one_shot"), 1024U);
+  EXPECT_EQ(two.of(BackendKind::host, "step"), 32768U);
+  EXPECT_EQ(two.origin[0], PlanOrigin::built_in);
+
+  // Sizes that are divided by the number of ranks are rounded down.
+  EXPECT_EQ(built_in(BackendKind::host, 3).of(BackendKind::host, "one_shot"), 682U);
+  EXPECT_EQ(built_in(BackendKind::host, 1000).of(BackendKind::host, "one_shot"), 2U);
+
+  const PlanValues four = built_in(BackendKind::cuda, 4);
+  EXPECT_EQ(four.of(BackendKind::cuda, "ll"), 262144U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "one_shot"), 262144U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "copy_engine"), 33554432U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "threads"), 128U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "tile"), 16384U);
+}
+
 TEST(PlanTable, LaterSectionsReplaceEarlierOnes) {
   const char* text =
       "# a comment\n"
