@@ -112,6 +112,12 @@ TEST_F(MeshHostile, ALookEndsWhileOthersStillCome) {
   }
 }
 
+TEST_F(MeshHostile, ADirectoryOpenToOthersIsRefused) {
+  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
+  expect_failure(Status::unavailable, {directory.path(), "open to others"},
+      [&] { Listener(directory.path(), "s"); });
+}
+
 TEST_F(MeshHostile, AnotherUserIsRefusedUnread) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   Listener listener(directory.path(), "s");
