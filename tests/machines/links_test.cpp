@@ -83,6 +83,30 @@ TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
   });
 }
 
+// On another machine only its connection tells of its death.
+TEST_F(Machines, AKilledProcessIsNamedWithItsMachine) {
+  Processes ranks(4, [&](int rank) {
+    const auto mesh = join(rank);
+    const auto revocation = attach_all(*mesh, 7);
+    greet(*mesh, 1);
+    tell();
+    const std::string message = await_failure(*revocation).message;
+    usleep(300'000);  // nobody hears of this rank's departure first
+    return message;
+  });
+  for (auto& rank : ranks) {
+    EXPECT_TRUE(rank.told());
+  }
+
+  ranks[3].kill(SIGKILL);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string message = ranks[rank].result();
+    const char* const machine = rank < 2 ? " on m1" : "";
+    EXPECT_TRUE(message.starts_with(format("rank 3 (pid %d%s) died", ranks[3].pid(), machine)))
+        << message;
+  }
+}
+
 TEST_F(Machines, AStoppedProcessIsNotDead) {
   Processes ranks(4, [&](int rank) {
     const auto mesh = join(rank);
