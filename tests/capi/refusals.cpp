@@ -361,9 +361,9 @@ const std::vector<WrongCall>& wrong_calls() {
       SYMM_REFUSE_CONFIG(rank, "-1", INVALID_ARGUMENT, config.bootstrap = "thread://refused",
           config.size = 2, config.rank = -1),
       SYMM_REFUSE_CONFIG(
-          store, "without set", INVALID_ARGUMENT, config.store = &kWithoutSet, config.size = 1),
+          store.set, "is NULL", INVALID_ARGUMENT, config.store = &kWithoutSet, config.size = 1),
       SYMM_REFUSE_CONFIG(
-          store, "without get", INVALID_ARGUMENT, config.store = &kWithoutGet, config.size = 1),
+          store.get, "is NULL", INVALID_ARGUMENT, config.store = &kWithoutGet, config.size = 1),
       SYMM_REFUSE_CONFIG(store, "struct_size short", INVALID_ARGUMENT, config.store = &kShortStore,
           config.size = 1),
       SYMM_REFUSE_CONFIG(
