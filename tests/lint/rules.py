@@ -496,7 +496,8 @@ def without_templates(text):
     before = None
     while before != text:
         before = text
-        arguments = r"<(?:[^<>;(){}|]|\([^()]*\))*>"
+        shift = r"(?:\b\d+|\{\d*\}) << \d+"
+        arguments = rf"<(?:{shift}|[^<>;(){{}}|]|\([^()]*\))*>"
         text = re.sub(rf"(?:(?<=\w)|(?<=template )){arguments}", blank, text)
     return text
 

@@ -31,6 +31,7 @@ struct Pair : Base<int, int> {
   Pair(int a)
       : Pair{a, a}, c_(a) {}
   std::map<int, int> both = {{1, 2}, {3, 4}};
+  std::array<char, size_t{1} << 18> large;
   int a_;
 };
 template <class A, class B>
