@@ -52,7 +52,9 @@ size_t available_on_machine() {
 }
 
 struct MemoryController {
-  const char *mount, *limit, *used;
+  const char* mount;
+  const char* limit;
+  const char* used;
 };
 
 constexpr MemoryController kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"};

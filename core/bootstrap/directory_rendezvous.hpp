@@ -37,9 +37,9 @@ struct DirectoryRendezvousConfig {
 
 class DirectoryRendezvous {
  public:
-  // Waits until all ranks have come. Throws Error: timeout naming the missing ranks; mismatch if two
-  // processes lock one rank, or the sizes differ; peer_failed if a rank came and died. If rank 0
-  // throws, the ranks that had come throw its failure, too.
+  // Waits until all ranks have come. Throws Error: timeout naming the missing ranks; mismatch if
+  // two processes lock one rank, or the sizes differ; peer_failed if a rank came and died. If rank
+  // 0 throws, the ranks that had come throw its failure, too.
   DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline);
   ~DirectoryRendezvous();
   DirectoryRendezvous(DirectoryRendezvous&&) = delete;

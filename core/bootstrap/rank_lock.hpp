@@ -31,8 +31,8 @@ bool was_locked(int directory, int rank);
 
 class RankLock {
  public:
-  // Locks `rank` of `size` ranks, and takes over the lock of a dead owner. Nothing if a living owner
-  // holds it, or another process is just trying; look_at_rank_lock() tells.
+  // Locks `rank` of `size` ranks, and takes over the lock of a dead owner. Returns nothing if a
+  // living owner holds the lock, or another process is just trying; look_at_rank_lock() tells.
   static std::optional<RankLock> take(int directory, int rank, int size);
 
   RankLock(RankLock&&) noexcept = default;

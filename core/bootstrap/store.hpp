@@ -52,9 +52,9 @@ std::unique_ptr<Store> open_callback_store(
 Failure missing_ranks(const std::vector<bool>& came, const std::string& place);
 
 // A store for ranks that are threads of one process: a map that lives as long as the store of its
-// last rank. Waits until all `size` ranks have come to `name`. A later call with an equal name makes
-// a new map. Throws Error: timeout naming the missing ranks, mismatch if a rank came twice or the
-// sizes differ.
+// last rank. Waits until all `size` ranks have come to `name`. A later call with an equal name
+// makes a new map. Throws Error: timeout naming the missing ranks, mismatch if a rank came twice or
+// the sizes differ.
 std::unique_ptr<Store> open_thread_store(
     const std::string& name, int rank, int size, Deadline deadline);
 }  // namespace symm

@@ -67,9 +67,10 @@ struct Export {
 struct ExporterStatistics {
   // Messages for the log, written after the exporter's lock has been released.
   std::vector<std::pair<log::Level, std::string>> notes;
-  // Counts since the beginning only; other facts are looked up when they are asked for.
+  // Both structs hold only counts since the beginning; all other facts are looked up when they are
+  // asked for.
   symm_ipc_stats_t total{};
-  symm_ipc_report_t done{};  // likewise
+  symm_ipc_report_t done{};
 };
 
 class Exports {

@@ -19,9 +19,10 @@ namespace {
 constexpr uint32_t kPacketMagic = 0x43495953;  // "SYIC"
 constexpr uint16_t kPacketVersion = 3;
 
-// Descriptors that a packet of this type may carry: at least, at most.
+// The smallest and the largest number of descriptors that a packet of one type may carry.
 struct Descriptors {
-  uint32_t least, most;
+  uint32_t least;
+  uint32_t most;
 };
 
 Descriptors descriptors_of(PacketType type) {

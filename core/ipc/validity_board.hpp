@@ -16,9 +16,10 @@ inline constexpr uint32_t kRegions =
     64;  // into which the board divides a block, so that pieces of it are withdrawn by themselves
 inline constexpr uint64_t kVoid = UINT64_MAX;  // on the board: no token is valid
 
-// The regions of a block that a piece touches: first, last.
+// The first and the last region of a block that a piece touches.
 struct Regions {
-  uint64_t first, last;
+  uint64_t first;
+  uint64_t last;
 };
 inline Regions regions_of(uint64_t block_bytes, uint64_t offset, uint64_t bytes) noexcept {
   const uint64_t region = (block_bytes + kRegions - 1) / kRegions;

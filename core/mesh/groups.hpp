@@ -91,8 +91,8 @@ class Groups {
   Notices leave(int peer, uint64_t group);
   Notices revoke(int peer, uint64_t group, Failure failure);
   Notices leave_all(int peer);
-  // Called after Peers::fail(). `alone`: no other rank sees the failure. `local_failure` is the failure of
-  // this rank that is to blame for it, or null.
+  // Called after Peers::fail(). `alone`: no other rank sees the failure. `local_failure` is the
+  // failure of this rank that is to blame for it, or null.
   Notices fail_all(int peer, bool alone, const Failure* local_failure);
 
  private:

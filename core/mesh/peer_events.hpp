@@ -86,8 +86,8 @@ class PeerEvents {
   void on_post(int peer, wire::Type type, uint64_t group, Failure failure);
   // The connection has closed. Unless the peer said bye before, it failed.
   void on_gone(int peer, const std::string& how);
-  // The peer cannot be heard any more: it failed. `local_failure`: the failure of this rank that is the
-  // cause, or null. If `alone`, no other rank sees it, so this rank tells them.
+  // The peer cannot be heard any more: it failed. `local_failure`: the failure of this rank that is
+  // the cause, or null. If `alone`, no other rank sees the failure, so this rank tells them.
   void on_lost(
       int peer, const std::string& how, const Failure* local_failure = nullptr, bool alone = true);
   void on_death(int peer, const std::string& manner);

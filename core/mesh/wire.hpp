@@ -98,7 +98,8 @@ struct Packet {
   Address address;
 };
 
-// Returns nullptr if `bytes` is exactly one valid packet, else why not; then `packet` means nothing.
+// Returns nullptr if `bytes` is exactly one valid packet, else why it is not; then `packet` means
+// nothing.
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
 
 using Buffer = std::vector<std::byte>;

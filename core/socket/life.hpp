@@ -32,8 +32,8 @@
 namespace symm {
 // A word that another process holds.
 using LifeWord = std::shared_ptr<const Word>;
-// Maps word `index` of the memory that is Life::fd() in the other process. Null if `fd` is something
-// else.
+// Maps word `index` of the memory that is Life::fd() in the other process. Returns null if `fd` is
+// something else.
 LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept;
 bool has_ended(const LifeWord& word) noexcept;  // false for null
 

@@ -44,11 +44,15 @@ typedef struct {
   uint64_t call;
   /** By symm_collective_t. */
   struct {
-    uint64_t calls, bytes;
+    uint64_t calls;
+    uint64_t bytes;
   } collectives[SYMM_PAGE_KINDS];
   /** By symm_algorithm_t. */
   uint64_t algorithms[SYMM_PAGE_KINDS];
-  uint64_t signals_sent, signals_taken, waits, failures;
+  uint64_t signals_sent;
+  uint64_t signals_taken;
+  uint64_t waits;
+  uint64_t failures;
 } symm_page_counts_t;
 
 /** A page, which lies at the beginning of the memfd. */
@@ -56,7 +60,8 @@ typedef struct {
   uint64_t magic; /**< SYMM_PAGE_MAGIC once the rest has its meaning */
   uint64_t root;  /**< equal on all ranks of a group and of those that were made of it */
   uint64_t group; /**< equal on all ranks of a group */
-  int32_t rank, size;
+  int32_t rank;
+  int32_t size;
   int64_t backend;  /**< symm_backend_t; -1 while the group is made */
   uint64_t made_ns; /**< when the page was made */
   char job[64];     /**< $SYMM_JOB, or "" */
@@ -75,16 +80,30 @@ typedef struct {
  * at n modulo `room`, if its `mark` is n + 1 and the process has ended.
  */
 typedef struct {
-  uint64_t magic, calls, room;
-  int64_t to_realtime_ns, rank, unused[11]; /**< from CLOCK_MONOTONIC; $SYMM_RANK */
+  uint64_t magic;         /**< SYMM_TRACE_MAGIC */
+  uint64_t calls;         /**< calls that were begun */
+  uint64_t room;          /**< calls that the ring holds */
+  int64_t to_realtime_ns; /**< add to a time of CLOCK_MONOTONIC to get CLOCK_REALTIME */
+  int64_t rank;           /**< $SYMM_RANK */
+  int64_t unused[11];
 } symm_trace_t;
 
 /** One call in the ring behind a symm_trace_t. */
 typedef struct {
-  uint64_t mark, begin_ns, end_ns, bytes;             /**< end_ns 0: the process ended first */
-  char name[24], group[40];                           /**< "put"; "sleep": in the call before */
-  int32_t rank, size, peer, thread, dtype, algorithm; /**< -1, and dtype 0: none */
-  int32_t failed, backend;
+  uint64_t mark;     /**< the call's number + 1; 0 while the entry is written */
+  uint64_t begin_ns; /**< by CLOCK_MONOTONIC */
+  uint64_t end_ns;   /**< by CLOCK_MONOTONIC; 0: the process ended first */
+  uint64_t bytes;
+  char name[24];     /**< "put"; "sleep": the thread slept in the call before */
+  char group[40];    /**< the name of the group */
+  int32_t rank;      /**< in the group; -1: none */
+  int32_t size;      /**< of the group; -1: none */
+  int32_t peer;      /**< -1: none */
+  int32_t thread;    /**< as gettid() gives it */
+  int32_t dtype;     /**< symm_dtype_t; 0: none */
+  int32_t algorithm; /**< symm_algorithm_t; -1: none */
+  int32_t failed;    /**< once the call has ended, 1: it failed */
+  int32_t backend;   /**< symm_backend_t of the group; 0 if there is no group */
 } symm_trace_call_t;
 
 /** First word of a symm_trace_t of this layout. */
