@@ -118,8 +118,10 @@ std::string bench_svg(const json& report, const json& baseline) {
   for (const auto* all : {&curves, &before}) {
     for (const auto& [name, points] : *all) {
       for (const auto& [bytes, us] : points) {
-        first = std::min(first, bytes), last = std::max(last, bytes);
-        low = std::min(low, us / 1.1), high = std::max(high, us * 1.1);
+        first = std::min(first, bytes);
+        last = std::max(last, bytes);
+        low = std::min(low, us / 1.1);
+        high = std::max(high, us * 1.1);
       }
     }
   }

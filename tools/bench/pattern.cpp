@@ -160,7 +160,10 @@ size_t Pattern::count_wrong_in(
 }
 
 const OperationTraits* find_operation(const std::string& name) {
-  const auto letters = [](std::string text) { return std::erase(text, '_'), text; };
+  const auto letters = [](std::string text) {
+    std::erase(text, '_');
+    return text;
+  };
   for (const OperationTraits& traits : kOperations) {
     if (letters(name) == letters(traits.name)) return &traits;
   }

@@ -481,9 +481,15 @@ Ucx find_ucx() {
   }
 
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return ucx.reason = ::dlerror(), ucx;
+  if (library == nullptr) {
+    ucx.reason = ::dlerror();
+    return ucx;
+  }
   const auto version = find<void (*)(unsigned*, unsigned*, unsigned*)>(library, "ucp_get_version");
-  if (version == nullptr) return ucx.reason = path + " has no ucp_get_version", ucx;
+  if (version == nullptr) {
+    ucx.reason = path + " has no ucp_get_version";
+    return ucx;
+  }
   version(&ucx.major, &ucx.minor, &ucx.release);
   if (::dladdr(reinterpret_cast<void*>(version), &place) != 0) path = place.dli_fname;
   ucx.path = path;

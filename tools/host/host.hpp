@@ -56,8 +56,11 @@ struct CudaDriver {
 CudaDriver find_cuda_driver();
 
 struct Ucx {
-  unsigned major = 0, minor = 0, release = 0;
-  std::string path, reason;  // why there is none
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  std::string path;
+  std::string reason;  // why there is none
 };
 Ucx find_ucx();  // where libsymm looks for it, unless the program has it already
 

@@ -91,7 +91,9 @@ json plan_report() {
       const auto ask = [backend = backend, ranks](int rank) {
         symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
         config.bootstrap = "thread://plan";
-        config.backend = backend, config.rank = rank, config.size = ranks,
+        config.backend = backend;
+        config.rank = rank;
+        config.size = ranks;
         config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;
         const Group group = Group::create(config);
         const BenchOptions range;
@@ -100,7 +102,8 @@ json plan_report() {
         call.first = call.second = memory.span().data();
         json row;
         for (const uint64_t bytes : sizes(range)) {
-          call.count = bytes / 2, row.push_back({bytes, call.algorithm()});
+          call.count = bytes / 2;
+          row.push_back({bytes, call.algorithm()});
         }
         group.finalize();
         return row;

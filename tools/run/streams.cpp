@@ -58,7 +58,10 @@ namespace {
 // other has just taken, and other processes may write to it as well.
 ssize_t write_now(int fd, const char* bytes, size_t size) {
   pollfd writable{fd, POLLOUT, 0};
-  if (::poll(&writable, 1, 0) == 0) return errno = EAGAIN, -1;
+  if (::poll(&writable, 1, 0) == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
   const iovec part{const_cast<char*>(bytes), size};
   const ssize_t written = ::pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
   if (written >= 0 || errno == EINTR || errno == EPIPE) return written;

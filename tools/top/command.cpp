@@ -41,7 +41,8 @@ struct Look {
   pid_t pid = 0;  // as seen from here
   uint64_t when_ns = 0;
   std::vector<uint64_t> words{};  // none: it was no page, or of another version
-  uint64_t calls = 0, bytes = 0;
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
 
   const symm_page_t& page() const { return *reinterpret_cast<const symm_page_t*>(words.data()); }
 
@@ -94,7 +95,8 @@ Look read_page(const std::string& path, pid_t pid) {
     }
     const symm_page_t& page = look.page();
     for (const auto& its : page.counts.collectives) {
-      look.calls += its.calls, look.bytes += its.bytes;
+      look.calls += its.calls;
+      look.bytes += its.bytes;
     }
     const size_t room = (bytes - offsetof(symm_page_t, pids)) / sizeof page.pids[0];
     if (page.rank < 0 || page.rank >= page.size || static_cast<size_t>(page.size) > room) {
