@@ -21,7 +21,7 @@ PlanValues built_in(BackendKind backend, int size) {
   return PlanTable::built_in().values(backend, size, no_machine);
 }
 
-// Of a table with `text` over what is compiled in.
+// The values of a table in which `text` is laid over what is compiled in.
 PlanValues with(
     const std::string& text, BackendKind backend, int size, const std::string& machine = "") {
   PlanTable table = PlanTable::built_in();

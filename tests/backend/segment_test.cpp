@@ -28,7 +28,8 @@ static int interruptions = 0;
 // interrupted call has allocated: a call for more never ends.
 extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   if (static_cast<size_t>(bytes) > interrupted_above && ++interruptions < 100) {
-    return errno = EINTR, -1;
+    errno = EINTR;
+    return -1;
   }
   return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
 }

@@ -62,7 +62,8 @@ TEST(Page, ItsUserReadsItAndNobodyElseWritesIt) {
   EXPECT_EQ(path_of_page(), "") << "it goes with its owner";
 }
 
-// Of the first slot; what stands between two equal times was written for that sleep.
+// A reader of the first slot trusts what stands between two equal times: it was written for that
+// sleep.
 TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
   const Page page(1, kGroup, 0, "", kPids);
   const auto load = [](auto& word) {

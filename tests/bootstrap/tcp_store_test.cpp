@@ -47,8 +47,12 @@ class TcpStores : public WithSecret {
         })) {
       return "nobody is there";
     }
-    if (!text.empty()) (void)!::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
-    if (text.empty()) return idle_.emplace_back(std::move(fd)), "";
+    if (text.empty()) {
+      idle_.emplace_back(std::move(fd));
+      return "";
+    }
+
+    (void)!::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
     std::string heard;
     char buffer[4096];
     for (ssize_t size = 0; (size = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;) {

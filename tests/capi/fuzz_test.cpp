@@ -75,7 +75,7 @@ class Handles {
   std::deque<void*> released_[std::size(kHandles)];
 };
 
-// Of a parameter's type; std::size(kHandles) if it is none.
+// The index in kHandles of a parameter's type, or std::size(kHandles) if the type is no handle.
 size_t kind_of(const std::string& type) {
   return static_cast<size_t>(
       std::find(std::begin(kHandles), std::end(kHandles), type) - std::begin(kHandles));
@@ -131,35 +131,47 @@ class Caller {
     world_.ipc = static_cast<symm_ipc_t*>(all[4]);
   }
 
-  // False if nothing else is known to be safe there: a
-  // program that says how much memory it has is believed.
+  // Draws a value for an argument into `bits`. Returns false for a parameter to which nothing but
+  // the right value may be passed: the library believes a program that says how much memory it has.
   bool value_for(const Parameter& parameter, uint64_t& bits) {
     const std::string type = parameter.type;
     const std::string name = parameter.name;
     static const std::string kOfMemory =
         " count capacity rows row_count tokens hidden recv_stride send_count recv_count "
-        "send_capacity "
-        "recv_capacity token_size bytes size struct_size fd ";
+        "send_capacity recv_capacity token_size bytes size struct_size fd ";
     std::vector<const Refusal*> wrong;
     for (const Refusal& row : refusals()) {
       if (applies(row, parameter)) wrong.push_back(&row);
     }
     if (!wrong.empty() && random_() % 3 == 0) {
-      return bits = wrong[random_() % wrong.size()]->value(world_), true;
+      bits = wrong[random_() % wrong.size()]->value(world_);
+      return true;
     }
+
     if (kind_of(type) < std::size(kHandles)) {
       bits = world_.bits(any(random_() % std::size(kHandles)));
-      return bits += random_() % 4 == 0 ? 8 : 0, true;
+      if (random_() % 4 == 0) bits += 8;
+      return true;
     }
-    if (type.back() == '*' || type == "symm_log_callback_t") return bits = 0, type.back() == '*';
-    // 0 is the group's, or for ever
-    if (name == "timeout_ms") return bits = 1 + random_() % 3, true;
-    if (kOfMemory.find(' ' + name + ' ') != std::string::npos) return bits = random_() % 2, true;
+    if (type.back() == '*' || type == "symm_log_callback_t") {
+      bits = 0;
+      return type.back() == '*';
+    }
+    // A timeout of 0 is that of the group, or none at all: such a call might not end.
+    if (name == "timeout_ms") {
+      bits = 1 + random_() % 3;
+      return true;
+    }
+    if (kOfMemory.find(' ' + name + ' ') != std::string::npos) {
+      bits = random_() % 2;
+      return true;
+    }
+
     constexpr uint64_t kEdges[] = {
         0, 1, 2, 7, INT32_MAX, uint64_t{1} << 31, UINT32_MAX, SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3};
-    return bits = random_() % 2 == 0 ? kEdges[random_() % std::size(kEdges)]
-                                     : random_() >> random_() % 64,
-           true;
+    const bool is_edge = random_() % 2 == 0;
+    bits = is_edge ? kEdges[random_() % std::size(kEdges)] : random_() >> random_() % 64;
+    return true;
   }
 
   void judge(const std::string& function, const std::string& changed, uint64_t bits,

@@ -71,7 +71,11 @@ TEST(LastError, is_one_line_and_cut_not_overrun) {
 TEST(LastFailure, is_nothing_before_the_first_failure) {
   symm_failure_t failure{};
   std::string message = "unset";
-  std::thread([&] { failure = last_failure(), message = symm_last_error(); }).join();
+  std::thread other([&] {
+    failure = last_failure();
+    message = symm_last_error();
+  });
+  other.join();
   EXPECT_EQ(message, "");
   EXPECT_EQ(failure.status, SYMM_OK);
   EXPECT_EQ(failure.rank, -1);
@@ -79,7 +83,7 @@ TEST(LastFailure, is_nothing_before_the_first_failure) {
   EXPECT_STREQ(failure.message, "");
 }
 
-// Of the rank to blame, on all ranks.
+// All ranks learn the error number that the rank to blame got.
 TEST(LastFailure, has_the_error_number_of_the_system_call) {
   SYMM_NOT_UNDER_ASAN(
       "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure "

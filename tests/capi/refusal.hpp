@@ -30,7 +30,7 @@ class World {
     if constexpr (std::is_pointer_v<T>) made_.push_back(place);
     return place;
   }
-  // Of a pointer, which may be a handle; null if there was none.
+  // The pointer, which may be a handle, that the call has written; null if it has no such output.
   void* made() const {
     void* handle = nullptr;
     if (!made_.empty()) std::memcpy(&handle, made_.front(), sizeof handle);
@@ -51,7 +51,11 @@ class World {
   size_t given_size() const { return word_of(places_.back().before, 0); }
   uint64_t first_word(size_t at) const { return word_of(places_.front().bytes, at); }
   bool outputs_untouched() const;
-  void forget_outputs() { places_.clear(), kept_.clear(), made_.clear(); }
+  void forget_outputs() {
+    places_.clear();
+    kept_.clear();
+    made_.clear();
+  }
 
   // What stands for an argument; options are kept as long as outputs.
   template <class T>
@@ -78,7 +82,10 @@ class World {
   std::array<std::byte, kToken + 1> token{};
   size_t token_size = 0;
   alignas(64) std::array<float, 64> source{};
-  const size_t eight = 8, too_many = SIZE_MAX / 2;  // counts of a group of one rank
+  // Counts of a group of one rank.
+  const size_t eight = 8;
+  const size_t too_many = SIZE_MAX / 2;
+
  private:
   struct Place {
     alignas(64) std::array<std::byte, 2048> bytes;
@@ -130,7 +137,9 @@ struct Refusal {
 // points; null: they have no such field.
 struct Struct {
   const char* type;
-  const void *cut_short, *newer, *unused;
+  const void* cut_short;
+  const void* newer;
+  const void* unused;
   symm_failure_t* failure;
 };
 
@@ -150,12 +159,13 @@ struct Exemption {
   const char* reason;
 };
 
-// Of every function of the header, in order.
+// A parameter of a function of the header.
 struct Parameter {
   const char* function;
   const char* name;
   const char* type;
 };
+// The parameters of every function of the header, in order.
 inline constexpr Parameter kParameters[] = {
 #include "parameters.inc"
 };

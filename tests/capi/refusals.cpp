@@ -16,7 +16,7 @@
 #define SYMM_REFUSE_NAMED(function, parameter, named, how, status, value)                     \
   {{#function}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, \
       #named}
-// Of every function that has one of the parameters, which are names or types.
+// A row for every function that has one of the parameters, which are names or types.
 #define SYMM_REFUSE_ALL(how, status, value, ...) \
   {{}, {__VA_ARGS__}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr}
 #define SYMM_REFUSE_NULL(...) SYMM_REFUSE_ALL("NULL", INVALID_ARGUMENT, nullptr, __VA_ARGS__)
@@ -308,7 +308,7 @@ const std::vector<WrongCall>& wrong_calls() {
           0, nullptr, nullptr),
       SYMM_REFUSE_CALL(symm_barrier, ranks, "= size", INVALID_ARGUMENT, w.group, kStranger, 2, 0,
           nullptr, nullptr),
-      // Of nothing, or of what ends where the block does.
+      // Ranges whose last bytes, or all bytes, lie beyond the end of the block.
       SYMM_REFUSE_CALL(symm_put, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1,
           w.source.data(), 0, nullptr),
       SYMM_REFUSE_CALL(symm_put, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,

@@ -28,9 +28,11 @@ void with_fake(
   }).expect_success(script);
 }
 
-struct Two {  // ranks of a group in one process
+// Two ranks of a group in one process.
+struct Two {
   Served served{open_ucx};
-  End one{served, 7, 0, 2}, two{served, 7, 1, 2};
+  End one{served, 7, 0, 2};
+  End two{served, 7, 1, 2};
 
   Two() {
     one.endpoint->connect(1, served.messages->address());
@@ -40,7 +42,8 @@ struct Two {  // ranks of a group in one process
 
 TEST(FakeUcx, OneThatCannotBeUsedIsNamedWithWhatToInstall) {
   const struct {
-    std::string library, script;
+    std::string library;
+    std::string script;
     std::vector<std::string> words;
   } cases[] = {{"/nowhere/libucp.so.0", "", {"/nowhere/libucp.so.0", "libucx0", "SYMM_UCX"}},
       {FAKE_UCX, "old", {"ucx 1.12.9 (" FAKE_UCX ")", "1.13"}},

@@ -102,8 +102,10 @@ class LoopLink final : public Link {
   void break_with(size_t other) {
     const std::lock_guard lock(net_.mutex);
     LoopLink& there = *net_.links[other];
-    there.drop(index_), drop(other);
-    there.broken_.push_back(index_), broken_.push_back(other);
+    there.drop(index_);
+    drop(other);
+    there.broken_.push_back(index_);
+    broken_.push_back(other);
   }
 
  private:

@@ -61,7 +61,8 @@ struct Ucx : testing::Test {
       End seven(*served[1], 7, 1, 2);
       const auto address = board->exchange(1, *served[1]);
       for (End* end : {&eight, &seven}) {
-        end->endpoint->connect(0, address), end->send(0, {.kind = 1});
+        end->endpoint->connect(0, address);
+        end->send(0, {.kind = 1});
       }
       const std::vector<std::byte> payload(kLarge, std::byte{7});
       for (seven.await(1); true;) {
@@ -116,12 +117,14 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   EXPECT_TRUE(one.losses.empty() && two.losses.empty());
 }
 
-// Where they are not UCX's to change. In a process of its own, in which UCX is not loaded yet.
+// UCX must not change what belongs to the program. The test runs in a process of its own, in which
+// UCX is not loaded yet.
 TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
   Process alone([&]() -> std::string {
     const std::string before = variables_and_handlers();
     FILE* const written = tmpfile();
-    dup2(fileno(written), 1), dup2(fileno(written), 2);
+    dup2(fileno(written), 1);
+    dup2(fileno(written), 2);
     if (!open(0) || !open(1)) return without;
     End one(*served[0], 7, 0, 2);
     End two(*served[1], 7, 1, 2);

@@ -28,9 +28,8 @@
 #include "tests/support/core.hpp"
 
 namespace {
-// Of the thread that sets them: so many allocations succeed,
-// then one fails; negative: all succeed. They are counted from
-// the first allocation of `counted_from` bytes; 0: from now.
+// So many more allocations of this thread succeed, then one fails; negative: all succeed. They are
+// counted from the first allocation of `counted_from` bytes on; 0: from now on.
 thread_local long allocations_left = -1;
 thread_local size_t counted_from = 0;
 }  // namespace
@@ -48,7 +47,7 @@ thread_local size_t counted_from = 0;
   return operator new(size, std::align_val_t(alignof(std::max_align_t)));
 }
 
-// Of std::stable_sort(), which can do without.
+// Called by std::stable_sort(), which can do without the memory.
 [[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return std::malloc(size);
 }

@@ -197,7 +197,8 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
         open(("/proc/self/fd/" + std::to_string(good.fd)).c_str(), O_RDONLY | O_CLOEXEC);
     struct {
       int fd;
-      uint64_t offset, bytes;
+      uint64_t offset;
+      uint64_t bytes;
       const char* said;
     } const rows[] = {{good.fd, 8, 64, "multiple of 16"}, {good.fd, 16, 19'985, "go beyond"},
         {good.fd, 1 << 20, 16, "go beyond"}, {can_shrink.fd, 0, 64, "F_SEAL_SHRINK"},

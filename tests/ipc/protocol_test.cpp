@@ -138,7 +138,10 @@ TEST(IpcToken, ImpossibleContentsAreRefusedThoughTheChecksumIsRight) {
   EXPECT_TRUE(refused([](Token& t) { t.directory = "tmp"; }));
   EXPECT_TRUE(refused([](Token& t) { t.directory = ""; }));
   EXPECT_TRUE(refused([](Token& t) { t.directory = "/tmp\n/forged line"; }));
-  EXPECT_FALSE(refused([](Token& t) { t.slot = kNoSlot, t.position = {}; }));
+  EXPECT_FALSE(refused([](Token& t) {
+    t.slot = kNoSlot;
+    t.position = {};
+  }));
 }
 
 TEST(IpcToken, TheLongestFitsAndALongerIsAnError) {

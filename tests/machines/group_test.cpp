@@ -171,9 +171,12 @@ TEST_F(MachinesGroup, AKilledRankIsNamed) {
   });
 }
 
-// As a container ends: with its first process.
+// A container ends with its first process, so this machine does, too.
 TEST_F(MachinesGroup, AllRanksOfAKilledMachineAreNamed) {
-  run_attack("a machine killed", 3, [&] { return first->kill(SIGKILL), std::set{2, 3}; });
+  run_attack("a machine killed", 3, [&] {
+    first->kill(SIGKILL);
+    return std::set{2, 3};
+  });
 }
 
 // SYMM_PEER_TIMEOUT_MS is 1000: both sides are told in 2 s. The network has been slow,

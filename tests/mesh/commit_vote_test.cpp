@@ -46,8 +46,8 @@ struct Link final : PeerLink {
   Failure told;
 };
 
-// Of three, where rank 1 has voted, this rank 0 and
-// rank 2 have not; what it concludes, and tells rank 1.
+// The votes of three ranks, of which rank 1 has voted; ranks 0, which is this one, and 2 have not.
+// Tests look at the conclusion of rank 0 and at what it tells rank 1.
 struct Votes {
   Votes() {
     events.look([this](PeerEvents::State& state) {

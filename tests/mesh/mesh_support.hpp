@@ -18,7 +18,8 @@ struct WatchedStore final : Store {
   }
   Bytes get(const std::string& key, Deadline deadline) override {
     const Bytes value = store.get(key, deadline);
-    return watch(key, value), value;
+    watch(key, value);
+    return value;
   }
   std::string directory() const override { return has_directory ? store.directory() : ""; }
   std::string address() const override { return store.address(); }
@@ -34,7 +35,7 @@ struct MeshTest : testing::Test {
 
 inline constexpr Topic kTopic{MessageKind::control, 7, 1, 2};
 
-// Of the ranks that meet in this directory, for which they may be threads, processes or both.
+// The store of ranks that meet in directory `path`; they may be threads, processes or both.
 inline std::unique_ptr<Store> open_store(const std::string& path, int rank, int size) {
   return std::make_unique<DirStore>(
       DirectoryRendezvousConfig{path, "", "", "dir://" + path, rank, size}, soon());

@@ -163,7 +163,11 @@ TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
   as_processes(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     greet(*mesh, 1);
-    Process([&] { return greet(*connect(second.path(), rank, 2), 1), ""; }).result();
+    Process child([&] {
+      greet(*connect(second.path(), rank, 2), 1);
+      return "";
+    });
+    child.result();
     greet(*mesh, 2);
   });
 }

@@ -58,7 +58,8 @@ void carry_out(const char* name, void (*kernel)(Args)) {
   fake_cuda::carry_out(name, [kernel](const void* arguments) {
     return [kernel, args = *static_cast<const Args*>(arguments)] {
       cuda::model::grid_size = cuda::model::block_size = {1};
-      return kernel(args), true;
+      kernel(args);
+      return true;
     };
   });
 }
@@ -202,9 +203,13 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
         .rows = drawn.rows, .row_count = row_count, .recv_stride = drawn.stride / drawn.element};
   } else {
     if (kind != PiecesKind::allgatherv) {
-      counts.send_counts = lists[0].data(), counts.send_displacements = lists[1].data();
+      counts.send_counts = lists[0].data();
+      counts.send_displacements = lists[1].data();
     }
-    if (!reduces) counts.recv_counts = lists[2].data(), counts.recv_displacements = lists[3].data();
+    if (!reduces) {
+      counts.recv_counts = lists[2].data();
+      counts.recv_displacements = lists[3].data();
+    }
     if (kind == PiecesKind::alltoallv && seed % 3 == 1) {
       for (const support::PiecesOfRank& one : drawn.of) {
         sent.resize(std::max(sent.size(), one.before.size()));
@@ -444,7 +449,8 @@ TEST(CudaSpanGroup, AProcessThatEndsWaitsForNccl) {
     compare(*group, {Collective::allreduce, DType::f32, Op::sum, 100});
   };
   const auto without_ucx = [](int) {
-    setenv("FAKE_NCCL", "slow", 1), setenv("SYMM_UCX", "/nowhere", 1);
+    setenv("FAKE_NCCL", "slow", 1);
+    setenv("SYMM_UCX", "/nowhere", 1);
   };
   const auto ranks = start("ab", body, {.before = without_ucx, .exits = true}, where.path());
   for (support::Process& rank : *ranks) {
@@ -493,7 +499,10 @@ TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
 // How the group fails, once it does.
 std::string failure_of(Group& group) {
   EXPECT_TRUE(support::eventually([&] { return group.revocation().revoked(); }));
-  return support::outcome_of([&] { return group.require_usable(), ""; });
+  return support::outcome_of([&] {
+    group.require_usable();
+    return "";
+  });
 }
 
 // Counts on the device that are not those of who
@@ -507,7 +516,10 @@ TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
       static size_t takes[2];
       const bool odd = group->rank() == 1;
       gives[0] = gives[1] = takes[0] = takes[1] = 2;
-      if (odd) gives[0] = sends, takes[0] = expects;
+      if (odd) {
+        gives[0] = sends;
+        takes[0] = expects;
+      }
       CollectiveCall call = call_of(Collective::alltoallv, recv, 0, DType::i32);
       call.send = send;
       finish(*group, call,

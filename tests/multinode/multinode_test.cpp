@@ -193,7 +193,10 @@ TEST_F(Multinode, MoveLargeBlocks) {
 
 TEST_F(Multinode, NameWhoCallsOtherwiseAndAnswersNoMore) {
   const std::vector<std::string> said = on_machines("ab", [](int rank, const Group& group) {
-    const auto stop = [] { usleep(100'000), kill(getpid(), SIGSTOP); };
+    const auto stop = [] {
+      usleep(100'000);
+      kill(getpid(), SIGSTOP);
+    };
     if (rank == 1) std::thread(stop).detach();
     if (rank == 0) usleep(300'000);
     std::vector<float> data(16);

@@ -12,11 +12,14 @@ inline int64_t now_ms() {
 
 struct Facts {
   std::atomic<int64_t> fired_ms;
-  std::atomic<int> heard, through, buried;
+  std::atomic<int> heard;
+  std::atomic<int> through;
+  std::atomic<int> buried;
   struct Learnt {
     int64_t ms;  // of its first failure
     symm_status_t status;
-    int blamed, failures;
+    int blamed;
+    int failures;
     char message[512];
   } learnt[kSize];
   Token token[kSize];

@@ -5,7 +5,7 @@
 extern "C" {
 #endif
 enum { SYMM_FAILS, SYMM_INTERRUPTED, SYMM_SHORTENED };
-// Of the test: whether this call of `name` meets the fault.
+// Says whether this call of `name` meets the fault. The test defines it.
 int symm_strikes(int fault, const char* name);
 #ifdef __cplusplus
 }

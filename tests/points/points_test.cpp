@@ -20,19 +20,21 @@
 
 namespace support {
 namespace {
-enum class Hurt {  // whose call fails when the victim does at a point
-  all,             // everybody's, for the same reason
-  left,            // the same, of those that the last one leaves behind
-  own,             // the victim's, which can be made again
-  peer,            // likewise, of the rank before it, which imports from it
-  none,            // the library does without
-  lost,            // as if the victim, or for it the others, had died
-  never,           // nothing can fail there
-  absent           // not on this back end
+// Whose call fails when the victim's fails at a point.
+enum class Hurt {
+  all,    // the calls of all ranks, for one reason
+  left,   // the calls of all ranks but the last, which is through already, for one reason
+  own,    // the victim's call, which can be made again
+  peer,   // the call of the rank before the victim, which imports from it and can call again
+  none,   // no call: the library does without what failed
+  lost,   // the calls that would fail if the victim, or in its eyes the other ranks, had died
+  never,  // no call: nothing can fail at this point
+  absent  // no call: this back end does not reach the point
 };
 
 struct Row {
-  Hurt on_host, on_cuda;
+  Hurt on_host;
+  Hurt on_cuda;
   int victim;
   const char* points;
 };

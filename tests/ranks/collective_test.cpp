@@ -95,7 +95,8 @@ TEST(Collective, BetweenProcesses) {
   });
 }
 
-// Of every type and operation, of more than goes at once, by every algorithm that there is.
+// Runs every collective of every type and operation, of more bytes than go at once, by every
+// algorithm that there is.
 void run_all_types(const Group& group) {
   const std::pair<const char*, std::vector<symm_algorithm_t>> ways[] = {
       {"allreduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,

@@ -22,7 +22,9 @@ struct Facts {
   std::atomic<int> ready;   // ranks that are where the test wants them
   std::atomic<int> failed;  // ranks that have got their error
   std::atomic<int> go;
-  std::atomic<int> arrived, turn;  // of all_there()
+  // The counts of all_there().
+  std::atomic<int> arrived;
+  std::atomic<int> turn;
   std::atomic<int64_t> moment_ns;
 };
 
@@ -97,7 +99,8 @@ struct Member {
   Group group;
   // symmetric, of kBlock bytes: send operand in the first half, receive operand in the second
   Block block;
-  std::vector<float> send, recv;
+  std::vector<float> send;
+  std::vector<float> recv;
 
   float* symmetric_send() const { return block.at<float>(rank); }
   float* symmetric_recv() const { return block.at<float>(rank) + kBlock / sizeof(float) / 2; }
@@ -139,7 +142,8 @@ inline void as_members(int size, const MemberBody& body, const Fates& fates = {}
   as_ranks(size, as_member, fates);
 }
 
-// Of the member's operands, symmetric or private ones; `count` as in the C call.
+// Calls collective `what` on the member's symmetric or private operands. `count` is that of the C
+// call.
 inline void collective(Member& m, symm_collective_t what, symm_algorithm_values algorithm,
     size_t count, bool symmetric, int root = 0) {
   const auto call = call_of(what, symmetric ? m.symmetric_send() : m.send.data(),

@@ -79,7 +79,7 @@ TEST(AbortAlone, WithoutAReason) {
   });
 }
 
-// Of reasons given at once one comes to be that of all ranks.
+// If all ranks abort at once, one of the reasons becomes the reason of all ranks.
 TEST(AbortAlone, ByAllAtOnce) {
   std::barrier all(4);
   std::mutex mutex;

@@ -162,8 +162,8 @@ TEST(Several, DeathOfTheParent) {
   EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.path()); }));
 }
 
-// Of ranks 1 and 2 `dying` die, the others abort. Once the news has gone round, all
-// that live report the same failure.
+// Ranks 1 and 2 fail: those in `dying` die, the others abort. Once the news has gone round, all
+// ranks that live report one failure.
 void fail_twice(const std::set<int>& dying, const int (&delays_us)[2]) {
   constexpr int kSize = 5;
   std::vector<int> living;

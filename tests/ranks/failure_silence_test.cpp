@@ -162,7 +162,7 @@ TEST(Late, NoStaleResult) {
 TEST(Late, NoBarrierPassedAlone) {
   expect_late_call_to_fail(
       2, [](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); });
-  // Of three ranks two are a subset.
+  // A barrier of two of three ranks is one of a subset.
   const int32_t some[] = {0, 1};
   expect_late_call_to_fail(
       3, [&](Member& m) { return symm_barrier(m.group.get(), some, 2, 0, nullptr, nullptr); });

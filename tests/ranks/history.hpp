@@ -14,14 +14,18 @@ struct Event {
     withdraw  // of that token
   };
   Kind kind = call;
-  bool all_wait_for_all = false;       // nobody can be through before everybody has begun
-  int32_t epoch = 0;                   // of several groups
-  int64_t number = 0;                  // of the call in its epoch, without gaps
-  uint64_t arguments = 0;              // hash of what all ranks pass alike
-  int64_t begun_ns = 0, ended_ns = 0;  // ended 0: it never returned
-  int32_t status = 0, blamed = -1;
-  // of the stamps that all of what was received bears; newest 0: nothing was
-  uint64_t oldest = 0, newest = 0;
+  bool all_wait_for_all = false;  // nobody can be through before everybody has begun
+  int32_t epoch = 0;              // of several groups
+  int64_t number = 0;             // of the call in its epoch, without gaps
+  uint64_t arguments = 0;         // hash of what all ranks pass alike
+  int64_t begun_ns = 0;
+  int64_t ended_ns = 0;  // 0: the call never returned
+  int32_t status = 0;
+  int32_t blamed = -1;
+  // The stamps of everything that was received lie from oldest to newest. If nothing was received,
+  // newest is 0.
+  uint64_t oldest = 0;
+  uint64_t newest = 0;
 };
 
 // What all that is sent in a call consists of; sums

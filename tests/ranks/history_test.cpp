@@ -61,11 +61,13 @@ TEST(History, EveryWrongOneIsRefused) {
       {"nobody is blamed", "blames rank -1", [](Ranks& r) { r[0][2].blamed = -1; }},
       {"success without the dead one", "never began",
           [](Ranks& r) {
-            r[2].erase(r[2].begin() + 2), r[0][2] = event(Event::call, 1, 2, 20, 25);
+            r[2].erase(r[2].begin() + 2);
+            r[0][2] = event(Event::call, 1, 2, 20, 25);
           }},
       {"success in a call that another never reached", "never began",
           [](Ranks& r) {
-            r[0][2].status = SYMM_OK, r[0][2].blamed = -1,
+            r[0][2].status = SYMM_OK;
+            r[0][2].blamed = -1;
             r[0].insert(r[0].begin() + 3, event(Event::call, 1, 3, 26, 27));
           }},
       {"through before another had begun", "was through before",
@@ -79,7 +81,10 @@ TEST(History, EveryWrongOneIsRefused) {
           [](Ranks& r) { r[1][0].newest = stamp_of(1, 1); }},
       {"an import after the withdrawal", "no moment", [](Ranks& r) { r[1][4].begun_ns = 71; }},
       {"an import after another was refused", "no moment",
-          [](Ranks& r) { r[1][4].begun_ns = 66, r[1][6].ended_ns = 64; }},
+          [](Ranks& r) {
+            r[1][4].begun_ns = 66;
+            r[1][6].ended_ns = 64;
+          }},
       {"refused before the withdrawal", "no moment", [](Ranks& r) { r[1][6].ended_ns = 59; }},
       {"refused without a withdrawal", "nobody withdrew",
           [](Ranks& r) { r[1][7].status = SYMM_ERR_INVALID_HANDLE; }},

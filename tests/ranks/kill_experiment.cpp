@@ -43,10 +43,12 @@ constexpr int32_t kAgain = 63;
 constexpr int kCallsOfAgain = 10;
 constexpr size_t kTokens = 1500, kPieces = 4, kPieceWords = 512;
 
-// What ranks and parent tell each other.
+// The memory through which ranks and parent tell each other what happened.
 struct Stage {
-  Facts facts, facts_again;
-  std::atomic<int64_t> struck_ns, failed_ns[kMost];
+  Facts facts;
+  Facts facts_again;
+  std::atomic<int64_t> struck_ns;
+  std::atomic<int64_t> failed_ns[kMost];
   Verdicts verdicts;
   std::atomic<int> status[kMost];
   std::atomic<int> done[kMost];

@@ -43,7 +43,8 @@ double factor_of(symm_dtype_t dtype) { return dtype == SYMM_DTYPE_F64 ? 1e200 : 
 
 constexpr size_t kPeriod = 997;
 
-// Of each rank and type some numbers, again and again: encoding them takes long.
+// Element `i` of a rank's operand. Each rank and type has kPeriod numbers, again and again, because
+// encoding takes long.
 uint64_t operand(const Scaled& c, int rank, size_t i) {
   static thread_local std::map<std::pair<symm_dtype_t, int>, std::vector<uint64_t>> all;
   std::vector<uint64_t>& known = all[{c.dtype, rank}];

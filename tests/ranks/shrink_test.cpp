@@ -108,7 +108,8 @@ TEST(Shrink, ARankThatLivesAndDoesNotComeIsNamedAndTheCallCanBeRepeated) {
 
 // What a rank got, for the others to compare.
 struct Got {
-  std::atomic<int> status, size;
+  std::atomic<int> status;
+  std::atomic<int> size;
   std::atomic<uint64_t> id;
 };
 

@@ -120,7 +120,7 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   const std::string like_ours = "g-0123456789abcdef-0123456789abcde";
   std::ofstream(top / (like_ours + "0")) << "not a directory";
   mkdir((top / (like_ours + "1")).c_str(), 0700);  // its maker died before it made the lock
-  // Of the user's: without a lock, with one of his, or by another name.
+  // Directories of the user: without a lock, with a lock of another kind, or by another name.
   const std::vector<std::string> of_user{
       like_ours + "2", like_ours + "3", like_ours + "4-more", "g-results", "unrelated"};
   for (const std::string& name : of_user) {

@@ -29,7 +29,8 @@ struct FdPass : testing::Test {
 
   Received receive() { return fdpass::receive(b.get(), buffer); }
 
-  Fd a, b;
+  Fd a;
+  Fd b;
   size_t before = 0;
   std::array<std::byte, 64> buffer{};
 };
@@ -58,8 +59,10 @@ void send_raw(int socket, size_t bytes, int fds_per_part, int parts) {
 TEST_F(FdPass, ManyOrWithTooLongAPacketTheyAreAllClosedAndNothingLeaks) {
   const struct {
     size_t bytes;
-    int per_part, parts;
-    size_t kept, arrived;
+    int per_part;
+    int parts;
+    size_t kept;
+    size_t arrived;
   } cases[] = {{10, 1, 1, 1, 1}, {10, 3, 1, 3, 3}, {10, 4, 1, 4, 4}, {10, 5, 1, 0, 4},
       {10, 6, 1, 0, 4}, {10, 200, 1, 0, 4}, {10, 1, 3, 3, 3}, {100, 2, 1, 0, 2}};
 

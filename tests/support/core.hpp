@@ -34,7 +34,7 @@ inline std::string why_no_secret() {
   return none ? failure.message : "";
 }
 
-// Of those who know each other by a secret, which is made for the test.
+// A fixture for tests whose ranks know each other by a secret, which is made for the test.
 struct WithSecret : testing::Test {
   void SetUp() override {
     setenv("SYMM_SECRET_FILE", (top_ / "secret").c_str(), 1);

@@ -52,7 +52,7 @@ inline void expect_failed(
   expect_ended({got, symm_last_error()}, status, words);
 }
 
-// Of this thread.
+// The failure of the last call of this thread.
 inline symm_failure_t last_failure() {
   symm_failure_t failure{};
   failure.struct_size = sizeof failure;
@@ -124,8 +124,8 @@ inline Token make_token(
   return token;
 }
 
-// Threads or processes as above, with a group made for them. That of threads is aborted
-// by a rank that throws; processes may leave nothing where they met.
+// Runs `body` on ranks that are threads or processes, with a group made for them. A rank that
+// throws aborts a group of threads. Processes may leave nothing where they met.
 using GroupBody = std::function<void(int rank, const Group& group)>;
 inline void as_threads(int size, const GroupBody& body, uint64_t flags = 0) {
   static std::atomic<int> count{0};

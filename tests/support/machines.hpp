@@ -38,8 +38,11 @@ inline std::vector<std::string> on_machines(
 
 // What `body` expects is so on all of them.
 inline void expect_on_machines(const std::string& layout, const GroupBody& body) {
-  for (const std::string& said :
-      on_machines(layout, [&](int rank, const Group& group) { return body(rank, group), ""; })) {
+  const auto say_nothing = [&](int rank, const Group& group) {
+    body(rank, group);
+    return "";
+  };
+  for (const std::string& said : on_machines(layout, say_nothing)) {
     EXPECT_EQ(said, "");
   }
 }
@@ -50,7 +53,8 @@ class Multinode : public testing::Test {
     unsetenv("SYMM_HOST_TUNE");
     unsetenv("SYMM_ORDER");
   }
-  // Of four ranks: neighbours, on a machine each, on unequal ones, and in no order.
+  // Runs `body` on four ranks: two neighbours on each machine, a machine for each rank, machines of
+  // unequal size, and neighbours in rank order on different machines.
   static void expect_on_all_layouts(const GroupBody& body) {
 #if defined(SYMM_UNDER_ASAN) || defined(SYMM_UNDER_TSAN)  // four times as long
     for (const char* layout : {"aabb"}) {

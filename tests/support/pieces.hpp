@@ -15,16 +15,23 @@ inline constexpr PiecesKind kPiecesKinds[] = {PiecesKind::alltoallv, PiecesKind:
     PiecesKind::reduce_scatterv, PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
 
 struct Range {
-  size_t at = 0, bytes = 0;
+  size_t at = 0;
+  size_t bytes = 0;
 };
 
-// Both operands lie in `before`, from bytes send_at and
-// recv_at on; they are the same where the call is in place.
+// The operands of a rank. Both lie in `before`, from bytes send_at and recv_at on; a call in place
+// has one operand for both.
 struct PiecesOfRank {
-  std::vector<Range> send, recv;                  // by the rank that they go to, and come from
-  bool send_packed = false, recv_packed = false;  // one behind the other
-  size_t send_at = 0, recv_at = 0, send_bytes = 0, recv_bytes = 0;
-  Bytes before, after;
+  std::vector<Range> send;   // by the rank that they go to
+  std::vector<Range> recv;   // by the rank that they come from
+  bool send_packed = false;  // whether the pieces lie one behind the other
+  bool recv_packed = false;
+  size_t send_at = 0;
+  size_t recv_at = 0;
+  size_t send_bytes = 0;
+  size_t recv_bytes = 0;
+  Bytes before;
+  Bytes after;
 
   // Counts and displacements of send and recv, in elements of so many bytes.
   std::array<Counts, 4> lists(size_t element) const {
@@ -44,7 +51,7 @@ struct Elements {
   std::function<void(const std::vector<const std::byte*>& of_all, std::byte* result)> reduce;
 };
 
-// Of i32, and small, so that f32 could hold them too.
+// Elements of type i32 whose sums are small enough for f32 to hold them, too.
 inline Elements sums(std::mt19937& random) {
   const auto make = [&random](std::byte* element) {
     const auto number = static_cast<int32_t>(random() % 997);
@@ -123,10 +130,14 @@ class DrawnPieces {
   const PiecesKind kind;
   const size_t element;
   const bool is_in_place;
-  size_t root = 0, row = 0, rows = 0, stride = 0;
+  size_t root = 0;
+  size_t row = 0;
+  size_t rows = 0;
+  size_t stride = 0;
 
  private:
-  const size_t n_, scale_;
+  const size_t n_;
+  const size_t scale_;
   std::mt19937& random_;
 
  public:
@@ -136,7 +147,7 @@ class DrawnPieces {
   bool sends_one() const {
     return kind == PiecesKind::allgatherv || kind == PiecesKind::rows || kind == PiecesKind::gather;
   }
-  // Of more chunks than there are slots, of one, or nothing.
+  // A length of more chunks than there are slots, of one chunk, or of nothing.
   size_t length() {
     constexpr size_t kMost[] = {1, 40, 3000, 20'000};
     return random_() % kMost[random_() % 4] * scale_ / element * element;
@@ -190,7 +201,9 @@ class DrawnPieces {
     if (!is_in_place || !is_root) {
       mine.recv_at = behind(mine.send_bytes);
     } else if (kind == PiecesKind::alltoallv) {
-      mine.send = mine.recv, mine.send_packed = mine.recv_packed, mine.send_bytes = mine.recv_bytes;
+      mine.send = mine.recv;
+      mine.send_packed = mine.recv_packed;
+      mine.send_bytes = mine.recv_bytes;
     } else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather) {
       mine.send_at = mine.recv[rank].at;
     } else {

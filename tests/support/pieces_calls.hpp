@@ -11,7 +11,8 @@ namespace support {
 struct PiecesMemory {
   static constexpr size_t kLists = size_t{4} << 20;
   static constexpr size_t kBytes = kLists + 1024;
-  std::byte *symmetric, *ordinary;
+  std::byte* symmetric;
+  std::byte* ordinary;
   std::function<void(void* to, const void* from, size_t bytes)> copy;
   std::function<symm_status_t(const std::function<symm_status_t()>& call)> run;
   void* stream = nullptr;

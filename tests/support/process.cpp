@@ -137,8 +137,11 @@ bool Process::told() {
 bool Process::reap(int milliseconds) {
   if (status_ != -1) return true;
   int ended = 0;
-  // a full pipe would hold it up
-  const auto has_ended = [&] { return said(), waitpid(pid_, &ended, WNOHANG) == pid_; };
+  // What the process says is read meanwhile: a full pipe would hold it up.
+  const auto has_ended = [&] {
+    said();
+    return waitpid(pid_, &ended, WNOHANG) == pid_;
+  };
   const bool in_time = eventually(has_ended, milliseconds);
   if (!in_time) {
     ::kill(pid_, SIGKILL);

@@ -23,7 +23,7 @@ inline void expect_said(const std::string& text, const Words& parts) {
     EXPECT_TRUE(contains(text, part)) << part << " is missing in\n" << text;
   }
 }
-// Of a command that ended well.
+// The output of a command, which must have ended well.
 inline std::string out_of(const Captured& result) {
   EXPECT_EQ(result.status, 0) << result.out << result.err;
   return result.out;

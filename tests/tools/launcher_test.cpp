@@ -457,7 +457,8 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
       EXPECT_GE(event["ts"], std::exchange(begin, event["ts"].get<double>())) << event;
       const double its_end = begin + event["dur"].get<double>();
       if (event["pid"] == 0 || event["name"] != "sleep") {
-        names[event["pid"]].push_back(event["name"]), end = its_end;
+        names[event["pid"]].push_back(event["name"]);
+        end = its_end;
       }
       EXPECT_LE(its_end, end + 0.01) << event;
       EXPECT_TRUE(event["name"] != "barrier" || event["args"].contains("failed")) << event;

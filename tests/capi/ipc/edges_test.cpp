@@ -36,7 +36,10 @@ std::atomic<long> mallocs_left{-1};  // until one fails; negative: none does
 // The library's calls come here, too.
 extern "C" [[gnu::visibility("default")]] ssize_t sendmsg(
     int fd, const msghdr* message, int flags) {
-  if (const int error = support::sendmsg_errno.exchange(0)) return errno = error, -1;
+  if (const int error = support::sendmsg_errno.exchange(0)) {
+    errno = error;
+    return -1;
+  }
   return syscall(SYS_sendmsg, fd, message, flags);
 }
 #if !defined(__SANITIZE_ADDRESS__)

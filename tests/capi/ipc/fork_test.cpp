@@ -11,9 +11,13 @@ namespace support {
 namespace {
 using Fork = Sharing;
 
-// Runs in a child, which ends without leaving the library.
+// Runs `body` in a child process, which ends without leaving the library.
 void in_child(const std::function<void()>& body) {
-  Process([&] { return body(), ""; }).result();
+  Process child([&] {
+    body();
+    return "";
+  });
+  child.result();
 }
 
 TEST_F(Fork, OfAnExporter) {

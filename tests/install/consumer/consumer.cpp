@@ -13,7 +13,8 @@ int main() {
     group.finalize();
     printf("consumer by symm.hpp: %d rank(s), sum %g\n", group.size(), value);
   } catch (const symm::Error& error) {
-    return fprintf(stderr, "%s\n", error.what()), 1;
+    fprintf(stderr, "%s\n", error.what());
+    return 1;
   }
   return main_in_c();
 }
