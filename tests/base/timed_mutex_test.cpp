@@ -1,42 +1,116 @@
-// The lock that threads of one rank take for a collective or a barrier.
 #include "core/base/timed_mutex.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 #include "tests/support/core.hpp"
 
-namespace symm {
 namespace {
-TEST(TimedMutex, ExcludesAndHandsOn) {
+using namespace symm;
+
+TEST(TimedMutex, TryTakeFailsAsLongAsTheMutexIsHeld) {
   TimedMutex mutex;
-  int count = 0;  // not atomic on purpose
-  support::as_threads(4, [&](int) {
-    for (int i = 0; i < 500; ++i) {
-      const TimedLock lock(mutex, 20'000, "count");
-      const int before = count;
-      std::this_thread::yield();  // to a thread that would count from the same number
-      count = before + 1;
-    }
-  });
-  EXPECT_EQ(count, 2000);
+  EXPECT_TRUE(mutex.try_take());
+  EXPECT_FALSE(mutex.try_take());
+  mutex.give();
+  EXPECT_TRUE(mutex.try_take());
 }
 
-TEST(TimedMutex, IsGivenUpAtTheDeadlineWhichNamesTheCall) {
+TEST(TimedMutex, TakeFailsNoSoonerThanItsDeadline) {
   TimedMutex mutex;
-  const auto barrier_within = [&](uint64_t timeout_ms) {
-    return [&mutex, timeout_ms] { const TimedLock lock(mutex, timeout_ms, "barrier"); };
-  };
-  {
-    const TimedLock holder(mutex, 1000, "holder");
-    support::expect_failure(Status::timeout,
-        {"barrier: another thread of this rank was inside for 20 ms"}, barrier_within(20));
-    support::expect_failure(Status::timeout, {"inside for 0 ms"}, barrier_within(Deadline::kNow));
+  ASSERT_TRUE(mutex.try_take());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(mutex.take(Deadline::after_ms(30)));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(30));
+
+  // The wait that failed left the mutex marked as waited for. Its holder gives it back all the same.
+  mutex.give();
+  EXPECT_TRUE(mutex.try_take());
+}
+
+TEST(TimedMutex, AFreeMutexIsTakenEvenAfterTheDeadline) {
+  TimedMutex mutex;
+  EXPECT_TRUE(mutex.take(Deadline::after_ms(Deadline::kNow)));
+  EXPECT_FALSE(mutex.take(Deadline::after_ms(Deadline::kNow)));
+}
+
+TEST(TimedMutex, GiveWakesAThreadThatSleeps) {
+  TimedMutex mutex;
+  ASSERT_TRUE(mutex.try_take());
+  std::atomic<int> got{-1};
+  std::thread waiter([&] { got = mutex.take(support::soon()) ? 1 : 0; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(got, -1) << "the mutex was taken twice";
+
+  mutex.give();
+  waiter.join();
+  EXPECT_EQ(got, 1);
+}
+
+// The counter is no atomic: increments would be lost, and ThreadSanitizer would complain, if two
+// threads held the mutex at once. A wake-up that is lost would make a take() fail.
+TEST(TimedMutex, OneOfManyThreadsHoldsItAtATime) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 5'000;
+  TimedMutex mutex;
+  int counter = 0;
+  std::atomic<int> failed{0};
+
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        if (!mutex.take(support::soon())) {
+          ++failed;
+          return;
+        }
+        ++counter;
+        mutex.give();
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
   }
 
-  // The threads that gave up have left no mark: the next one is not kept out.
-  EXPECT_EQ(support::failure_of(barrier_within(0)).status, Status::ok);
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(counter, kThreads * kRounds);
+}
+
+TEST(TimedLock, HoldsTheMutexForItsScope) {
+  TimedMutex mutex;
+  {
+    const TimedLock lock(mutex, 0, "call");
+    EXPECT_FALSE(mutex.try_take());
+  }
+  EXPECT_TRUE(mutex.try_take());
+}
+
+TEST(TimedLock, NamesTheCallAndHowLongItWaited) {
+  TimedMutex mutex;
+  ASSERT_TRUE(mutex.try_take());
+  for (const auto& [timeout_ms, waited] :
+      {std::pair(uint64_t{20}, "20"), std::pair(Deadline::kNow, "0")}) {
+    std::optional<Failure> failure;
+    try {
+      const TimedLock lock(mutex, timeout_ms, "allreduce");
+    } catch (const OutOfTurn& error) {
+      failure = error.failure();
+    }
+    ASSERT_TRUE(failure) << waited;
+    EXPECT_EQ(failure->status, Status::timeout);
+    EXPECT_EQ(failure->message,
+        std::string("allreduce: another thread of this rank was inside for ") + waited + " ms");
+  }
+
+  // A lock that was not had is not given back.
+  EXPECT_FALSE(mutex.try_take());
 }
 }  // namespace
-}  // namespace symm

@@ -94,6 +94,23 @@ TEST_F(FdPass, WithoutRoomForDescriptorsThePacketComesWithoutThem) {
   EXPECT_EQ(received.fds_arrived, 0U);
 }
 
+TEST_F(FdPass, NothingComesUntilThePeerSendsOrCloses) {
+  EXPECT_EQ(receive().what, Received::What::nothing);
+  const std::array<std::byte, 3> packet{};
+  ASSERT_EQ(fdpass::send(a.get(), packet, {}), fdpass::Sent::done);
+  EXPECT_EQ(receive().what, Received::What::packet);
+
+  const Received received = receive();
+  EXPECT_EQ(received.what, Received::What::nothing);
+  EXPECT_EQ(received.size, 0U);
+  EXPECT_TRUE(received.fds.empty());
+  EXPECT_EQ(received.fds_arrived, 0U);
+  EXPECT_FALSE(received.too_long || received.fds_cut);
+
+  a.reset();
+  EXPECT_EQ(receive().what, Received::What::closed);
+}
+
 TEST_F(FdPass, TheEndComesAfterTheLastPacketEvenIfOursWentUnread) {
   const std::array<std::byte, 3> packet{};
   EXPECT_EQ(fdpass::send(b.get(), packet, {}), fdpass::Sent::done);
