@@ -1,6 +1,5 @@
-// Puts, gets, fills, values and signals between GPUs of
-// machines that SYMM_MACHINE makes of this host: over a driver
-// and a NCCL that are fakes, and the UCX that is found here.
+// Puts, gets, fills, values and signals between GPUs of machines that SYMM_MACHINE makes of this
+// host. The driver and NCCL are fakes; UCX is the one that is installed here.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -24,14 +23,16 @@
 
 namespace symm {
 namespace {
-constexpr size_t kBlock = size_t{20} << 20;  // more than may be under way
+constexpr size_t kBlock = size_t{20} << 20;  // more bytes than may be in flight
 
+// A rank with a memory of the group, and its neighbours on a ring.
 struct Place {
   std::shared_ptr<Group> group;
   std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, kBlock);
   std::shared_ptr<Memory> memory = Memory::rendezvous(group, buffer, 0);
-  int me = group->rank(), next = (me + 1) % group->size(),
-      last = (me + group->size() - 1) % group->size();
+  int me = group->rank();
+  int next = (me + 1) % group->size();
+  int last = (me + group->size() - 1) % group->size();
 
   void barrier() const { group->barrier({}, 0, 20'000, nullptr); }
 
@@ -74,7 +75,8 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
     for (uint32_t round = 1; round <= 3; ++round) {
       const auto from = [&](int rank) { return round * 100 + static_cast<uint32_t>(rank); };
       mine.assign(kWords, from(here.me));
-      // With signals after it, on another stream.
+
+      // A put, then signals on another stream, which waits for the stream of the put.
       here.memory->put(here.next, 4096, mine.data(), kWords * 4, nullptr);
       group->transport().stream_wait(stream_of_number(1), nullptr);
       here.memory->send_signal(here.next, 1, SignalOp::add, 1, stream_of_number(1));
@@ -85,6 +87,7 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       here.synchronize();
       here.expect(4096, from(here.last), kWords);
       EXPECT_EQ(here.memory->look_at_signal(here.last, 1).value, round);
+
       // A barrier, too, makes the stores before it visible.
       here.memory->fill32(here.next, 0, from(here.me) + 7, 100, nullptr);
       here.memory->write_value(here.next, 400, from(here.me) + 8, 4, nullptr);
@@ -97,6 +100,7 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       here.expect(408, 9);
       here.expect(412, round);
       EXPECT_EQ(got, mine);
+
       here.barrier();
       here.synchronize();
     }
@@ -106,12 +110,12 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
   }
 }
 
-// What a stream has not come to keeps nobody else waiting.
+// A stream that waits holds up only its own calls, not those of other streams.
 TEST_F(CudaOneSided, OrderIsThatOfStreams) {
   expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
     const Place here{group};
     const uint32_t value = 5;
-    // which the other writes in the end
+    // Stream 1 waits for a value that the other rank writes only further below.
     here.memory->wait_value(8, 8, Compare::eq, 1, 20'000, stream_of_number(1));
     for (uint32_t i = 1; i <= 500; ++i) {
       here.memory->write_value(here.next, 16, i, 4, stream_of_number(1));
@@ -122,6 +126,7 @@ TEST_F(CudaOneSided, OrderIsThatOfStreams) {
     here.synchronize();
     here.expect(16, 0);
     here.expect(24, value);
+
     here.barrier();
     here.memory->write_value(here.next, 8, 1, 8, nullptr);
     here.barrier();
@@ -129,6 +134,8 @@ TEST_F(CudaOneSided, OrderIsThatOfStreams) {
     here.barrier();
     here.synchronize();
     here.expect(16, 500);
+
+    // Of the calls that go to another machine, none can be captured.
     fake_cuda::begin_capture(stream_of_number(2));
     support::expect_failure(Status::unsupported, {"put: rank", "captured graph"},
         [&] { here.memory->put(here.next, 0, &value, 4, stream_of_number(2)); });
@@ -139,7 +146,8 @@ TEST_F(CudaOneSided, OrderIsThatOfStreams) {
   }));
 }
 
-// Who releases a group without finalising it has sent what its streams come to later.
+// The calls on a rank's streams are carried out even if the rank has meanwhile released the group
+// without finalising it.
 TEST_F(CudaOneSided, CallsGoOnBeyondTheGroup) {
   const Body body = [](const std::shared_ptr<Group>& of_all) {
     std::shared_ptr<Group> group = of_all->split(0, of_all->rank());
@@ -151,6 +159,7 @@ TEST_F(CudaOneSided, CallsGoOnBeyondTheGroup) {
       here.memory->wait_value(0, 8, Compare::eq, 9, 20'000, stream_of_number(1));
       if (here.me == 1) here.synchronize(stream_of_number(1));
     }
+
     go = true;
     EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
   };
@@ -168,9 +177,11 @@ TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {
         here.memory->put(1, 0, data.data(), data.size(), nullptr);
       }
     });
-    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // streams go on
+    // The streams run on after the failure.
+    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
     return said;
   };
+
   for (const auto& [signal, words] :
       {std::pair(SIGKILL, "peer failed: "), std::pair(SIGSTOP, "timed out: put: ")}) {
     const support::TemporaryDirectory where;
@@ -183,7 +194,7 @@ TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {
   }
 }
 
-// What goes beyond a block is refused by its owner, whatever the sender thinks.
+// The owner of a block refuses what goes beyond the block, even if the sender did not check it.
 TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     const Place here{group};
@@ -191,11 +202,13 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
     const MemoryView& view = here.memory->view();
     Transport& transport = group->transport();
     if (here.me == 0) {
-      transport.write_value(view, 1, kBlock, 1, 8, nullptr);  // dropped, as is what follows
+      // The owner drops each of the calls up to the signal.
+      transport.write_value(view, 1, kBlock, 1, 8, nullptr);
       transport.write_value(view, 1, 4, 1, 8, nullptr);
       transport.fill(view, 1, 4, 1, kBlock / 4, nullptr);
       transport.fill(view, 1, 4, 1, (size_t{1} << 62) + 1, nullptr);
       transport.send_signal(view, 1, view.channels, SignalOp::set, 1, nullptr);
+
       here.memory->send_signal(1, 0, SignalOp::set, 1, nullptr);
       here.memory->wait_signal(1, 0, 20'000, nullptr);
       transport.put(view, 1, kBlock - 4, &word, 8, nullptr);
@@ -203,6 +216,7 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
       support::eventually([&] { return group->revocation().revoked(); });
       return std::string("protocol");
     }
+
     here.memory->wait_signal(0, 0, 20'000, nullptr);
     here.synchronize();
     here.expect(0, 0, kBlock / 4);
@@ -222,6 +236,7 @@ TEST_F(CudaOneSided, AGetFromAReleasedMemoryFails) {
     Place here{group};
     here.barrier();
     here.synchronize();
+
     if (here.me == 1) {
       group->forget(*here.memory);
       here.memory.reset();
@@ -231,6 +246,7 @@ TEST_F(CudaOneSided, AGetFromAReleasedMemoryFails) {
       group->barrier({}, 1, 20'000, nullptr);
       here.memory->get(1, 0, &got, 8, nullptr);
     }
+
     EXPECT_TRUE(support::eventually(
         [&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
     return support::outcome_of([&] {
@@ -243,12 +259,13 @@ TEST_F(CudaOneSided, AGetFromAReleasedMemoryFails) {
 }
 
 TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
-  for (const int without : {1, 2}) {  // so many ranks
+  for (const int without : {1, 2}) {  // the number of ranks without UCX
     const auto has_none = [without](int rank) { return rank == 1 || without == 2; };
     const Body body = [&](const std::shared_ptr<Group>& group) {
       const Place here{group};
       const std::vector<std::string> none{"no engine", "/nowhere/libucp.so.0", "SYMM_UCX"};
       const std::vector<std::string> other{"rank 1", "it has no UCX"};
+
       uint64_t word = 0;
       const std::function<void()> calls[] = {
           [&] { here.memory->put(here.next, 0, &word, 8, nullptr); },
@@ -259,6 +276,8 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
       for (const auto& call : calls) {
         support::expect_failure(Status::unsupported, has_none(here.me) ? none : other, call);
       }
+
+      // A rank needs no engine for its own memory and for barriers.
       here.memory->put(here.me, 0, &word, 8, nullptr);
       here.barrier();
       here.synchronize();

@@ -1,7 +1,6 @@
-// Groups of GPUs on several machines, which SYMM_MACHINE makes of
-// this host, over a NCCL and a driver that are fakes; symm's
-// kernels are carried out as they are. Every collective is compared
-// with the scalar reference, as that of one machine is elsewhere.
+// Groups of GPUs on several machines, which SYMM_MACHINE makes of this host. NCCL and the driver are
+// fakes; symm's kernels are carried out by the CPU. Every collective is compared with the scalar
+// reference, with which other tests compare the collectives of one machine.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -64,7 +63,7 @@ void carry_out(const char* name, void (*kernel)(Args)) {
   });
 }
 
-// As kernels/cuda/signal.cu says.
+// Does the work of symm_barrier in kernels/cuda/signal.cu. What it returns is polled until it is true.
 std::function<bool()> barrier(const void* arguments) {
   const auto args = *static_cast<const cuda::BarrierArgs*>(arguments);
   const auto control = [args](int rank) {
@@ -119,12 +118,13 @@ Bytes operand_of(const Case& c, size_t rank, size_t n) {
       .make(c.count * (per_rank ? n : 1));
 }
 
-// What rank `me` must get; the root is 1.
+// The bytes that rank `me` must get; the root is rank 1.
 Bytes expected_of(const Case& c, size_t me, size_t n) {
   std::vector<Bytes> send;
   for (size_t rank = 0; rank < n; ++rank) {
     send.push_back(operand_of(c, rank, n));
   }
+
   const DType result = c.scaled ? DType::f32 : c.dtype;
   const auto combine = [&](const std::vector<uint64_t>& bits) {
     const auto factor = [](int) { return 0.5; };
@@ -132,6 +132,7 @@ Bytes expected_of(const Case& c, size_t me, size_t n) {
                ? reference::reduce_scaled(c.dtype, c.op, bits, result, SYMM_SCALE_AFTER, factor, 0)
                : reference::reduce(c.dtype, c.op, bits);
   };
+
   return reference::result_of(c.collective, send, c.count * size_of(c.dtype), static_cast<int>(me),
       1,
       [&](size_t at) { return reference::combined(c.dtype, send, at, c.count, result, combine); });
@@ -153,15 +154,20 @@ void compare(Group& group, const Case& c) {
   const Bytes expected = expected_of(c, me, n);
   const DType result = c.scaled ? DType::f32 : c.dtype;
   Bytes recv(std::max(expected.size(), c.count * size_of(result)), std::byte{0x5A});
+
   CollectiveCall call = call_of(c.collective, recv.data(), c.count, c.dtype);
   call.send = send.data();
-  if (c.in_place) recv = send;
-  if (c.in_place) call.send = call.recv = recv.data();
+  if (c.in_place) {
+    recv = send;
+    call.recv = recv.data();
+    call.send = recv.data();
+  }
   call.op = c.op;
   call.root = traits(c.collective).has_root() ? 1 : 0;
   call.algorithm = c.algorithm;
   if (c.scaled) call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, 0.5};
   finish(group, call);
+
   recv.resize(expected.size());
   EXPECT_EQ(reference::difference(
                 result, recv.data(), expected.data(), expected.size() / size_of(result)),
@@ -170,13 +176,14 @@ void compare(Group& group, const Case& c) {
       << c.count << ' ' << algorithm_name(c.algorithm);
 }
 
-// In pieces as they are drawn, alike on all ranks: i32,
-// of more than a slot too, and with counts on the device.
+// Compares a collective in pieces, which are drawn alike on all ranks. Elements are i32; some pieces
+// are larger than a slot, and some seeds put the counts on the device.
 void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   using support::PiecesKind;
   constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
       Collective::reduce_scatterv, Collective::gather, Collective::scatter,
       Collective::allgather_rows};
+
   std::mt19937 random(seed);
   const bool reduces = kind == PiecesKind::reduce_scatterv;
   const auto n = static_cast<size_t>(group.size());
@@ -186,10 +193,12 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   const support::PiecesOfRank& mine = drawn.of[me];
   const std::array<support::Counts, 4> lists = mine.lists(drawn.element);
   Bytes memory = mine.before;
+
   CollectiveCall call =
       call_of(kCollectives[static_cast<size_t>(kind)], memory.data() + mine.recv_at, 0, DType::i32);
   call.send = memory.data() + mine.send_at;
   if (traits(call.collective).has_root()) call.root = static_cast<int>(drawn.root);
+
   PieceCounts counts;
   Bytes sent = memory;
   if (kind == PiecesKind::gather) {
@@ -218,61 +227,70 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
       counts.capacities = Capacities{sent.size() / drawn.element, mine.recv_bytes / drawn.element};
     }
   }
+
   finish(group, call, counts);
   EXPECT_TRUE(memory == mine.after) << collective_name(call.collective) << ", seed " << seed;
+}
+
+// Every type with every operation that it has.
+std::vector<std::pair<DType, Op>> all_reductions() {
+  std::vector<std::pair<DType, Op>> all;
+  for (const DType dtype : reference::kDTypes) {
+    for (const Op op : reference::kOps) {
+      if (dtype != DType::boolean || op != Op::avg) all.emplace_back(dtype, op);
+    }
+  }
+  return all;
 }
 
 class CudaMultinode : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CudaMultinode, SumsAreThoseOfOneMachine) {
   expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
-    for (const DType dtype : reference::kDTypes) {
-      for (const Op op : reference::kOps) {
-        if (dtype == DType::boolean && op == Op::avg) continue;
-        for (const size_t count : {size_t{1}, size_t{333}}) {
-          for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot}) {
-            for (const Collective collective : {Collective::allreduce, Collective::reduce}) {
-              compare(*group, {collective, dtype, op, count, algorithm});
-            }
-          }
-          compare(*group, {Collective::reduce_scatter, dtype, op, count, Algorithm::two_shot});
+    for (const auto& [dtype, op] : all_reductions()) {
+      for (const size_t count : {size_t{1}, size_t{333}}) {
+        for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot}) {
+          compare(*group, {Collective::allreduce, dtype, op, count, algorithm});
+          compare(*group, {Collective::reduce, dtype, op, count, algorithm});
         }
-        compare(*group, {Collective::allreduce, dtype, op, 50, Algorithm::automatic, true});
+        compare(*group, {Collective::reduce_scatter, dtype, op, count, Algorithm::two_shot});
       }
+      compare(*group, {Collective::allreduce, dtype, op, 50, Algorithm::automatic, true});
     }
-    // More than the scratch holds.
+
+    // Operands that are larger than the scratch.
     for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot}) {
       compare(*group, {Collective::allreduce, DType::bf16, Op::sum, 70'001, algorithm, true});
     }
     compare(*group, {Collective::reduce, DType::f32, Op::sum, 70'001});
     compare(*group, {Collective::reduce_scatter, DType::f16, Op::avg, 20'001});
+
     for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter}) {
       compare(*group, {collective, DType::bf16, Op::sum, 301, Algorithm::automatic, false, true});
     }
   }));
 }
 
-// Operands combined where they lie, on machines of several ranks.
-TEST(CudaSpanMachines, CombineTheirOwnRanksOperands) {
+// Ranks of a machine combine their operands where these lie.
+TEST(CudaMultinodeMachines, CombineTheirOwnRanksOperands) {
   expect_well(on_machines("aabbcc",
       [](const std::shared_ptr<Group>& group) {
-        for (const size_t count : {size_t{1}, size_t{96}, size_t{2'000}}) {
-          for (const DType dtype : reference::kDTypes) {
-            for (const Op op : reference::kOps) {
-              const bool is_sum = is_float(dtype) && op != Op::min && op != Op::max;
-              if (is_sum) {
-                compare(*group,
-                    {Collective::allreduce, dtype, op, count, Algorithm::chain, count == 96});
-              }
-              if (is_sum || op == Op::avg) continue;
-              for (const Collective collective :
-                  {Collective::allreduce, Collective::reduce_scatter}) {
-                compare(*group, {collective, dtype, op, count, Algorithm::hierarchical});
-              }
+        for (const auto& [dtype, op] : all_reductions()) {
+          const bool is_sum = is_float(dtype) && op != Op::min && op != Op::max;
+          for (const size_t count : {size_t{1}, size_t{96}, size_t{2'000}}) {
+            if (is_sum) {
+              const bool in_place = count == 96;
+              compare(
+                  *group, {Collective::allreduce, dtype, op, count, Algorithm::chain, in_place});
+            } else if (op != Op::avg) {
+              compare(*group, {Collective::allreduce, dtype, op, count, Algorithm::hierarchical});
+              compare(
+                  *group, {Collective::reduce_scatter, dtype, op, count, Algorithm::hierarchical});
             }
           }
         }
-        // more than the scratch holds
+
+        // Operands that are larger than the scratch.
         for (const DType dtype : {DType::f8e5m2, DType::bf16, DType::f64}) {
           compare(*group, {Collective::allreduce, dtype, Op::avg, 100'001, Algorithm::chain, true});
           compare(*group,
@@ -284,8 +302,9 @@ TEST(CudaSpanMachines, CombineTheirOwnRanksOperands) {
       {.before = [](int) { tune("hop=512"); }}));
 }
 
-// A machine's sums are rounded: 1, and then 2^-23.
-TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
+// Rank 0 has 1, the others 2^-24. Added one by one, each of these is lost to rounding; added within
+// each machine first, the second machine's sum, 2^-23, is not.
+TEST(CudaMultinodeMachines, AddOneByOneWhereTheyAreAskedTo) {
   expect_well(on_machines("aabb",
       [](const std::shared_ptr<Group>& group) {
         for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::hierarchical}) {
@@ -295,8 +314,10 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
                 call_of(Collective::allreduce, data.data(), data.size(), DType::f32);
             call.op = op;
             call.algorithm = algorithm;
+
             const bool in_order = algorithm == Algorithm::automatic;
-            EXPECT_EQ(group->backend().device(), group->rank() % 2);  // of its place on its machine
+            // The default device is that of the rank's place on its machine.
+            EXPECT_EQ(group->backend().device(), group->rank() % 2);
             EXPECT_EQ(plan_collective(*group, call).algorithm,
                 in_order ? Algorithm::chain : Algorithm::hierarchical);
             finish(*group, call);
@@ -317,14 +338,12 @@ TEST_P(CudaMultinode, MovesAreThoseOfOneMachine) {
     for (const Collective collective :
         {Collective::allgather, Collective::broadcast, Collective::alltoall}) {
       for (const size_t count : {size_t{0}, size_t{1}, size_t{777}, size_t{30'001}}) {
-        for (const bool in_place : {false, true}) {
-          if (!in_place || collective != Collective::allgather) {
-            compare(
-                *group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, in_place});
-          }
-        }
+        compare(*group, {collective, DType::i32, Op::sum, count});
+        if (collective == Collective::allgather) continue;
+        compare(*group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, true});
       }
     }
+
     for (unsigned seed = 0; seed < 12; ++seed) {
       for (const support::PiecesKind kind : support::kPiecesKinds) {
         compare(*group, kind, seed);
@@ -338,7 +357,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, CudaMultinode, ::testing::Values("ab", "aabb",
 
 // ---- what a group is and says
 
-TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
+TEST(CudaMultinodeGroup, TellsWhoCarriesAndHowItIsAdded) {
   expect_well(on_machines("aab", [](const std::shared_ptr<Group>& group) {
     EXPECT_EQ(group->transport().engine(), "nccl 2.27.3");
     const auto reason = [&](DType dtype, size_t count, Algorithm algorithm = Algorithm::automatic) {
@@ -347,6 +366,7 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
       call.algorithm = algorithm;
       return plan_collective(*group, call).reason;
     };
+
     EXPECT_EQ(reason(DType::f32, 8),
         "2 machines over nccl 2.27.3: all operands go to all ranks, which combine them in rank "
         "order");
@@ -358,6 +378,7 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
         [&] { reason(DType::f32, 8, Algorithm::chain); });
     support::expect_failure(Status::invalid_argument, {"hierarchical", "NCCL adds"},
         [&] { reason(DType::f8e4m3, 8, Algorithm::hierarchical); });
+
     // Subsets meet within a machine and across.
     const int32_t pair[] = {1, 2};
     for (int i = 0; i < 3; ++i) {
@@ -368,9 +389,9 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
   }));
 }
 
-// 1 + 2^-24 is 1, but 2^-24 + 2^-24 + 1 is not: NCCL's
-// order, which is the fake's, gives other bits.
-TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
+// In rank order, 1 + 2^-24 is rounded to 1, twice. The fake NCCL adds 2^-24 + 2^-24 first, which
+// gives other bits.
+TEST(CudaMultinodeGroup, NcclAddsWhereAnyOrderWillDo) {
   for (const bool any : {false, true}) {
     expect_well(on_machines("aab",
         [any](const std::shared_ptr<Group>& group) {
@@ -378,12 +399,11 @@ TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
           CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
           finish(*group, call);
           EXPECT_EQ(data, any ? 1.0F + 0x1p-23F : 1.0F);
+
           for (const DType dtype : {DType::i8, DType::u32, DType::i64}) {
             for (const Op op : {Op::sum, Op::min, Op::max, Op::prod}) {
-              for (const Collective collective :
-                  {Collective::allreduce, Collective::reduce_scatter}) {
-                compare(*group, {collective, dtype, op, 99});
-              }
+              compare(*group, {Collective::allreduce, dtype, op, 99});
+              compare(*group, {Collective::reduce_scatter, dtype, op, 99});
             }
           }
         },
@@ -391,8 +411,8 @@ TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
   }
 }
 
-// Two streams: calls of one group come one after the other.
-TEST(CudaSpanGroup, CallsOnTwoStreamsKeepTheirOrder) {
+// Calls of one group on two streams run one after the other.
+TEST(CudaMultinodeGroup, CallsOnTwoStreamsKeepTheirOrder) {
   expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
     auto* const second = reinterpret_cast<void*>(uintptr_t{1} << 20);
     float data = static_cast<float>(group->rank() + 1);
@@ -404,15 +424,17 @@ TEST(CudaSpanGroup, CallsOnTwoStreamsKeepTheirOrder) {
     }
     group->synchronize(second, 20'000);
     EXPECT_EQ(data, 3.0F * 32);
+
+    // While a stream is captured, no call may ask the driver about it.
     fake_cuda::begin_capture(second);
-    run_collective(*group, call);  // of a capture nothing is asked
+    run_collective(*group, call);
     EXPECT_TRUE(fake_cuda::violations().empty());
     fake_cuda::end_capture(second);
   }));
 }
 
 // The scratch of a group across machines serves its parts, across machines and within one.
-TEST(CudaSpanGroup, LendsItsScratchToItsParts) {
+TEST(CudaMultinodeGroup, LendsItsScratchToItsParts) {
   const auto body = [](const std::shared_ptr<Group>& group) {
     const auto across = group->split(group->rank() % 2, 0);
     const auto within = group->split(group->rank() / 2, 0);
@@ -427,8 +449,8 @@ TEST(CudaSpanGroup, LendsItsScratchToItsParts) {
   expect_well(on_machines("aabb", body, {.change = share}));
 }
 
-// With its thread and what NCCL has opened, nobody waiting for that.
-TEST(CudaSpanGroup, IsGivenBackInOrder) {
+// The thread of a group and what NCCL has opened go with the group. No call waits for that.
+TEST(CudaMultinodeGroup, IsGivenBackInOrder) {
   expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
     std::optional<support::Footprint> before;
     for (int cycle = 0; cycle < 3; ++cycle) {
@@ -441,9 +463,9 @@ TEST(CudaSpanGroup, IsGivenBackInOrder) {
   }));
 }
 
-// The fake ends a process with 86 that goes while a thread is in NCCL. LeakSanitizer,
-// which looks at its end, does not survive UCX.
-TEST(CudaSpanGroup, AProcessThatEndsWaitsForNccl) {
+// The fake NCCL ends a process with status 86 if the process exits while a thread is in NCCL. UCX is
+// left out because LeakSanitizer, which looks at the process at its end, does not survive UCX.
+TEST(CudaMultinodeGroup, AProcessThatEndsWaitsForNccl) {
   const support::TemporaryDirectory where;
   const Body body = [](const std::shared_ptr<Group>& group) {
     compare(*group, {Collective::allreduce, DType::f32, Op::sum, 100});
@@ -460,7 +482,7 @@ TEST(CudaSpanGroup, AProcessThatEndsWaitsForNccl) {
 
 // ---- failures
 
-TEST(CudaSpanFailure, OfCreationIsOneSentence) {
+TEST(CudaMultinodeFailure, OfCreationIsOneSentence) {
   const auto all_say = [](const char* script, const std::vector<std::string>& words,
                            const char* library = FAKE_NCCL) {
     SCOPED_TRACE(script);
@@ -481,9 +503,9 @@ TEST(CudaSpanFailure, OfCreationIsOneSentence) {
   all_say("*absent", {"timed out"});
 }
 
-TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
+TEST(CudaMultinodeFailure, OfRanksThatDifferNamesBothCalls) {
   const Body body = [](const std::shared_ptr<Group>& group) {
-    // of what was issued some may still run when this has returned
+    // The operand is static: some of the calls may still run when this function has returned.
     static std::vector<float> data(6);
     for (const size_t count : {size_t{5}, size_t{6}}) {
       CollectiveCall call =
@@ -496,7 +518,7 @@ TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
       {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});
 }
 
-// How the group fails, once it does.
+// Waits until the group has failed, and returns its failure.
 std::string failure_of(Group& group) {
   EXPECT_TRUE(support::eventually([&] { return group.revocation().revoked(); }));
   return support::outcome_of([&] {
@@ -505,9 +527,9 @@ std::string failure_of(Group& group) {
   });
 }
 
-// Counts on the device that are not those of who
-// sends, do not fit, or of capacities that differ.
-TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
+// Counts on the device are refused if a receiver expects another number than the sender sends, if
+// they do not fit the capacity, or if ranks name different capacities.
+TEST(CudaMultinodeFailure, OfCountsOnTheDeviceNamesThem) {
   const auto exchange = [](size_t sends, size_t expects, size_t capacity) {
     return [=](const std::shared_ptr<Group>& group) {
       static int32_t send[8];
@@ -515,11 +537,13 @@ TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
       static size_t gives[2];
       static size_t takes[2];
       const bool odd = group->rank() == 1;
-      gives[0] = gives[1] = takes[0] = takes[1] = 2;
+      std::fill_n(gives, 2, 2);
+      std::fill_n(takes, 2, 2);
       if (odd) {
         gives[0] = sends;
         takes[0] = expects;
       }
+
       CollectiveCall call = call_of(Collective::alltoallv, recv, 0, DType::i32);
       call.send = send;
       finish(*group, call,
@@ -529,6 +553,7 @@ TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
       return failure_of(*group);
     };
   };
+
   expect_all(on_machines("ab", exchange(3, 2, 8)),
       {"alltoallv: rank 1 sends 3 elements to rank 0, which expects 2"});
   expect_all(on_machines("ab", exchange(2, 1, 8)),
@@ -540,9 +565,10 @@ TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
                                              "makes alltoallv(i32, send_capacity 9)"});
 }
 
-// Repeats a call until the group has failed; how.
+// Repeats a call until the group has failed, and returns the failure.
 std::string work_until_failure(Group& group, uint64_t timeout_ms) {
-  static float data = 1;  // of what was issued some may still run when this has returned
+  // The operand is static: some of the calls may still run when this function has returned.
+  static float data = 1;
   CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
   call.timeout_ms = timeout_ms;
   return support::outcome_of([&]() -> std::string {
@@ -553,12 +579,12 @@ std::string work_until_failure(Group& group, uint64_t timeout_ms) {
   });
 }
 
-TEST(CudaSpanFailure, AKilledRankIsNamedAndNcclLetsGo) {
+TEST(CudaMultinodeFailure, AKilledRankIsNamedAndNcclLetsGo) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     support::tell();
     const std::string said = work_until_failure(*group, 20'000);
     group->transport().let_go();
-    // the context is usable
+    // The streams run empty, so the context is still usable.
     EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
     return said;
   };
@@ -567,13 +593,14 @@ TEST(CudaSpanFailure, AKilledRankIsNamedAndNcclLetsGo) {
   for (support::Process& rank : *ranks) {
     ASSERT_TRUE(rank.told()) << rank.said();
   }
+
   (*ranks)[2].kill(SIGKILL);
   for (const int rank : {0, 1, 3}) {
     expect_all({(*ranks)[rank].result()}, {"peer failed: ", "rank 2"});
   }
 }
 
-TEST(CudaSpanFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
+TEST(CudaMultinodeFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     return group->rank() == 0 ? work_until_failure(*group, 300) : failure_of(*group);
   };
@@ -581,7 +608,7 @@ TEST(CudaSpanFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
       {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms"});
 }
 
-TEST(CudaSpanFailure, ARankThatHasLeftIsNamed) {
+TEST(CudaMultinodeFailure, ARankThatHasLeftIsNamed) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     return group->rank() == 0 ? work_until_failure(*group, 20'000) : std::string();
   };
@@ -589,8 +616,9 @@ TEST(CudaSpanFailure, ARankThatHasLeftIsNamed) {
       {"peer failed: allreduce: rank 1 (pid", "has left the group"});
 }
 
-// By the call or by who looks meanwhile, whoever meets them first.
-TEST(CudaSpanFailure, NcclsErrorsAreTold) {
+// An error of NCCL is met either by the call or by the thread that watches NCCL meanwhile. Both give
+// the same report.
+TEST(CudaMultinodeFailure, NcclsErrorsAreTold) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     return work_until_failure(*group, 20'000);
   };
@@ -601,8 +629,8 @@ TEST(CudaSpanFailure, NcclsErrorsAreTold) {
       {"peer failed: ", "nccl 2.27.3: nccl", ": remote process exited: fake"});
 }
 
-// The group is aborted; NCCL is not heard of again, and nobody waits for that.
-TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
+// The group is aborted while its abort of NCCL never returns. No call waits for NCCL.
+TEST(CudaMultinodeFailure, AnAbortThatDoesNotReturnIsGivenUp) {
   static std::atomic<bool> given_up;
   given_up = false;
   const auto listen = [](void*, int32_t, const char* message) {
@@ -615,12 +643,14 @@ TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
     setenv("FAKE_NCCL", "lame stuck", 1);
     log::add_listener(listen, nullptr, log::Level::warning);
   };
+
   const Body body = [](const std::shared_ptr<Group>& group) {
     float data = 1;
     CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
     call.timeout_ms = 20'000;
     run_collective(*group, call);
     if (group->rank() == 0) group->fail({Status::aborted, 0, 0, "enough"});
+
     const std::string said = failure_of(*group);
     group->transport().let_go();
     EXPECT_TRUE(support::eventually([&] { return given_up.load(); }));

@@ -1,5 +1,5 @@
-// Groups across machines. tests/bindings/behaviours has what all calls mean, and the
-// tests of collectives which bits they give.
+// Groups across machines: what they report, move and fail with. The meaning of each call is tested
+// by tests/bindings/behaviours, and the bits of the results by the tests of collectives.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <vector>
 
 #include "symm/symm.h"
@@ -33,6 +34,7 @@ TEST_F(Multinode, AreToldByInfoAndPointers) {
     EXPECT_EQ(info.local_rank, local[rank]);
     EXPECT_EQ(info.local_size, 2);
     EXPECT_EQ(std::string(info.engine).substr(0, 3), "ucx");
+
     const Block block = allocate(group, 4096);
     void* const* table = nullptr;
     check(symm_memory_pointer_table(block.memory.get(), &table));
@@ -62,7 +64,7 @@ TEST_F(Multinode, OfDifferentEnginesAreRefused) {
   }
 }
 
-// Neither is an engine looked for nor a port opened where all ranks are on one machine.
+// A group whose ranks are all on one machine looks for no engine and opens no port.
 TEST_F(Multinode, OfOneMachineNeedNothing) {
   expect_on_machines("aa", [](int, const Group& group) {
     group.barrier();
@@ -73,6 +75,7 @@ TEST_F(Multinode, OfOneMachineNeedNothing) {
       return all.str();
     };
     EXPECT_EQ(text("/proc/self/maps").find("libucp"), std::string::npos) << "an engine is loaded";
+
     const std::string ports =
         text("/proc/self/net/tcp") + text("/proc/self/net/tcp6") + text("/proc/self/net/udp");
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -85,10 +88,11 @@ TEST_F(Multinode, OfOneMachineNeedNothing) {
   });
 }
 
-// A rank meets one that dies, again and again. SYMM_TRIALS: how often.
+// A rank makes a group with a rank that dies, again and again: SYMM_TRIALS times, or five.
 TEST_F(Multinode, KeepNothingOfGroupsWhosePeersDied) {
   const char* wanted = getenv("SYMM_TRIALS");
-  const int cycles = (wanted != nullptr ? atoi(wanted) : 5) + 5;  // of which five warm up
+  constexpr int kWarmUp = 5;
+  const int cycles = kWarmUp + (wanted != nullptr ? atoi(wanted) : 5);
   const Bootstrap meeting;
   Config config = meeting.processes();
   const auto join = [&config](int rank, int cycle) {
@@ -96,11 +100,12 @@ TEST_F(Multinode, KeepNothingOfGroupsWhosePeersDied) {
     config.name = "cycle " + std::to_string(cycle);
     return create(config, rank, 2);
   };
-  // says something: no leaks are looked for at the exit of a process with UCX
+
+  // The process returns a word, so that LeakSanitizer does not look at its exit: UCX leaks.
   Process survivor([&] {
     Footprint before;
     for (int cycle = 0; cycle < cycles; ++cycle) {
-      if (cycle == 5) before = Footprint::settled();
+      if (cycle == kWarmUp) before = Footprint::settled();
       const Group group = join(0, cycle);
       expect_failure(SYMM_ERR_PEER_FAILED, {"rank 1"}, [&] {
         while (true) {
@@ -112,6 +117,7 @@ TEST_F(Multinode, KeepNothingOfGroupsWhosePeersDied) {
         << Footprint::now() << ", before: " << before;
     return "well";
   });
+
   Process others([&] {
     for (int cycle = 0; cycle < cycles; ++cycle) {
       Process dying([&] {
@@ -122,12 +128,13 @@ TEST_F(Multinode, KeepNothingOfGroupsWhosePeersDied) {
       dying.wait();
     }
   });
+
   EXPECT_EQ(survivor.result(), "well");
   others.expect_success("");
 }
 
-// The ranks of one machine are a group as any,
-// without an engine, whatever becomes of the others.
+// The ranks of one machine form an ordinary group without an engine, which outlives failures of the
+// ranks on other machines.
 TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
   const std::vector<std::string> said = on_machines("aba", [](int rank, const Group& group) {
     const Group local = group.local();
@@ -135,7 +142,8 @@ TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
     std::string end = "nobody died";
     try {
       group.barrier();
-      if (rank == 1) raise(SIGKILL);  // all have come out of the first
+      // All ranks have come to the second barrier, so they have left the first.
+      if (rank == 1) raise(SIGKILL);
       group.barrier();
     } catch (const Error& error) {
       end = error.status() == SYMM_ERR_PEER_FAILED ? "" : error.what();
@@ -147,10 +155,11 @@ TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
   EXPECT_EQ(said, (std::vector<std::string>{"0 of 2", "", "1 of 2"}));
 }
 
-// Puts of several messages, signals that come behind them, and what is fetched.
+// Puts so large that each takes several messages, signals after them, and gets.
 TEST_F(Multinode, MoveLargeBlocks) {
   constexpr size_t kWords = 700'001;
-  setenv("SYMM_HOST_TUNE", "tell=0", 1);  // nobody hears of a barrier from those who put
+  // Ranks say that they have come to a barrier to the first rank of a machine, not to each other.
+  setenv("SYMM_HOST_TUNE", "tell=0", 1);
   expect_on_machines("aba", [](int rank, const Group& group) {
     const Block block = allocate(group, 3 * kWords * sizeof(uint32_t));
     std::vector<uint32_t> words(kWords);
@@ -159,6 +168,7 @@ TEST_F(Multinode, MoveLargeBlocks) {
       for (size_t i = 0; i < kWords; ++i) {
         words[i] = static_cast<uint32_t>(i * 2654435761U) + static_cast<uint32_t>(rank + round);
       }
+
       const size_t bytes = kWords * sizeof(uint32_t);
       const size_t own = static_cast<size_t>(rank) * bytes;
       for (int peer = 0; peer < 3; ++peer) {
@@ -177,11 +187,13 @@ TEST_F(Multinode, MoveLargeBlocks) {
       }
       group.barrier();
     }
+
     check(symm_fill32(block.memory.get(), (rank + 1) % 3, 4, 7, kWords, nullptr));
     group.barrier({}, 2);
     EXPECT_EQ(block.at<uint32_t>(rank)[1], 7U);
     EXPECT_EQ(block.at<uint32_t>(rank)[kWords], 7U);
-    // the barrier comes to rank 2 by way of rank 0
+
+    // The news of the barrier comes to rank 2 by way of rank 0, the put of rank 1 comes directly.
     for (uint32_t round = 0; round < 1000; ++round) {
       group.barrier();
       if (rank == 1) check(symm_put(block.memory.get(), 2, 0, &round, sizeof round, nullptr));
@@ -191,7 +203,8 @@ TEST_F(Multinode, MoveLargeBlocks) {
   });
 }
 
-TEST_F(Multinode, NameWhoCallsOtherwiseAndAnswersNoMore) {
+// Rank 1 makes another call and then stops, so it answers no question about that call.
+TEST_F(Multinode, NameARankThatMakesAnotherCallAndStops) {
   const std::vector<std::string> said = on_machines("ab", [](int rank, const Group& group) {
     const auto stop = [] {
       usleep(100'000);
@@ -199,6 +212,7 @@ TEST_F(Multinode, NameWhoCallsOtherwiseAndAnswersNoMore) {
     };
     if (rank == 1) std::thread(stop).detach();
     if (rank == 0) usleep(300'000);
+
     std::vector<float> data(16);
     const symm_status_t status = symm_allreduce(group.get(), data.data(), data.data(),
         data.size() / (rank + 1U), SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
@@ -208,57 +222,76 @@ TEST_F(Multinode, NameWhoCallsOtherwiseAndAnswersNoMore) {
   EXPECT_EQ(said, (std::vector<std::string>{std::to_string(SYMM_ERR_MISMATCH) + " 1", ""}));
 }
 
-// In all-reduces of three machines and in a barrier of many, whatever the rank's part
-// is, and though most ranks wait for others.
-TEST_F(Multinode, NameWhoDiesAndWhoStops) {
-  for (const int victim : {1, 2, 5}) {
-    for (const int signal : {SIGKILL, SIGSTOP}) {
-      for (const bool reduces : {true, false}) {
-        setenv("SYMM_HOST_TUNE", "tell=0", 1);
-        const std::vector<std::string> said =
-            on_machines("aabbcc", [&](int rank, const Group& group) {
-              std::vector<float> data(100'000);
-              const uint64_t timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
-              symm_status_t status = SYMM_OK;
-              for (int call = 0; status == SYMM_OK && call < 1'000'000; ++call) {
-                if (rank == victim && call == 4 + victim % 2) raise(signal);
-                const auto options = forced(
-                    call % 2 == 0 ? SYMM_ALGORITHM_HIERARCHICAL : SYMM_ALGORITHM_CHAIN, timeout_ms);
-                status =
-                    reduces ? symm_allreduce(group.get(), data.data(), data.data(), data.size(),
-                                  SYMM_DTYPE_F32, SYMM_OP_SUM, options, nullptr)
-                            : symm_barrier(group.get(), nullptr, 0, 0, within(timeout_ms), nullptr);
-              }
-              kill(static_cast<pid_t>(group.peer_info(victim).pid), SIGKILL);
-              return std::to_string(group.status().failed_rank) +
-                     (signal == SIGSTOP || status == SYMM_ERR_PEER_FAILED ? "" : "?");
-            });
-        for (int rank = 0; rank < 6; ++rank) {
-          EXPECT_EQ(said[static_cast<size_t>(rank)], rank == victim ? "" : std::to_string(victim))
-              << rank << reduces << signal;
-        }
+// The rank that raises a signal, the signal, and whether ranks then all-reduce or meet in a barrier.
+class MultinodeVictim : public Multinode,
+                        public testing::WithParamInterface<std::tuple<int, int, bool>> {};
+
+// The ranks that live name the victim, whatever its part in all-reduces of three machines and in a
+// barrier is, and though most of them wait for other ranks than the victim.
+TEST_P(MultinodeVictim, IsNamed) {
+  const auto [victim, signal, reduces] = GetParam();
+  setenv("SYMM_HOST_TUNE", "tell=0", 1);
+  const auto body = [victim = victim, signal = signal, reduces = reduces](
+                        int rank, const Group& group) {
+    std::vector<float> data(100'000);
+    const uint64_t timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
+    symm_status_t status = SYMM_OK;
+    for (int call = 0; status == SYMM_OK && call < 1'000'000; ++call) {
+      if (rank == victim && call == 4 + victim % 2) raise(signal);
+      if (reduces) {
+        const auto options =
+            forced(call % 2 == 0 ? SYMM_ALGORITHM_HIERARCHICAL : SYMM_ALGORITHM_CHAIN, timeout_ms);
+        status = symm_allreduce(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32,
+            SYMM_OP_SUM, options, nullptr);
+      } else {
+        status = symm_barrier(group.get(), nullptr, 0, 0, within(timeout_ms), nullptr);
       }
     }
+
+    kill(static_cast<pid_t>(group.peer_info(victim).pid), SIGKILL);
+    return std::to_string(group.status().failed_rank) +
+           (signal == SIGSTOP || status == SYMM_ERR_PEER_FAILED ? "" : "?");
+  };
+
+  const std::vector<std::string> said = on_machines("aabbcc", body);
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_EQ(said[static_cast<size_t>(rank)], rank == victim ? "" : std::to_string(victim))
+        << "rank " << rank;
   }
 }
 
-// Rank 3 comes to a barrier with another, which comes to
-// one of all, before it or after, on its machine or not.
-TEST_F(Multinode, FindBarriersOfDifferentSets) {
+std::string name_of_victim(const testing::TestParamInfo<MultinodeVictim::ParamType>& one) {
+  const auto [victim, signal, reduces] = one.param;
+  return "Rank" + std::to_string(victim) + (signal == SIGKILL ? "Dies" : "Stops") +
+         (reduces ? "InAllreduce" : "InBarrier");
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, MultinodeVictim,
+    testing::Combine(testing::Values(1, 2, 5), testing::Values(SIGKILL, SIGSTOP), testing::Bool()),
+    name_of_victim);
+
+// The rank that rank 3 waits for in a barrier of two, and whether rank 3 comes first.
+class MultinodeBarriers : public Multinode,
+                          public testing::WithParamInterface<std::tuple<int32_t, bool>> {};
+
+// Rank 3 comes to a barrier of two with another rank, on its machine or not. The other ranks come
+// to a barrier of all, later or earlier than rank 3.
+TEST_P(MultinodeBarriers, OfDifferentSetsAreFound) {
+  const auto [other, first] = GetParam();
   setenv("SYMM_HOST_TUNE", "tell=0", 1);
-  for (const int32_t other : {1, 2}) {
-    for (const bool first : {true, false}) {
-      expect_on_machines("aabb", [&](int rank, const Group& group) {
-        const int32_t both[] = {other, 3};
-        if ((rank == 3) != first) usleep(200'000);
-        const auto meet = [&] { group.barrier(symm::Span(both, rank == 3 ? 2 : 0)); };
-        expect_failure(SYMM_ERR_MISMATCH, {"different sets on channel 0"}, meet);
-      });
-    }
-  }
+  expect_on_machines("aabb", [other = other, first = first](int rank, const Group& group) {
+    const int32_t both[] = {other, 3};
+    if ((rank == 3) != first) usleep(200'000);
+    const auto meet = [&] { group.barrier(symm::Span(both, rank == 3 ? 2 : 0)); };
+    expect_failure(SYMM_ERR_MISMATCH, {"different sets on channel 0"}, meet);
+  });
 }
 
-// Sums of few small numbers are exact in any order, and of thirds all ranks get the same still.
+INSTANTIATE_TEST_SUITE_P(
+    Sets, MultinodeBarriers, testing::Combine(testing::Values(1, 2), testing::Bool()));
+
+// In any order, sums of few small numbers are exact. Sums of thirds are rounded, but all ranks get
+// the same bits.
 TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {
   setenv("SYMM_ORDER", "any", 1);
   const std::vector<std::string> said = on_machines("aabbcc", [](int rank, const Group& group) {
@@ -277,6 +310,7 @@ TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {
               static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16);
         }
       }
+
       symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
       const auto add = [&](std::vector<float>& to) {
         check(symm_allreduce(
@@ -285,6 +319,7 @@ TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {
       add(any);
       options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED;
       add(in_order);
+
       for (size_t i = 0; i < kCount; ++i) {
         EXPECT_NEAR(any[i], in_order[i], dtype == SYMM_DTYPE_F32 ? 1e-4 : 0);
       }
@@ -298,6 +333,7 @@ TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {
   for (const std::string& one : said) {
     EXPECT_EQ(one, said[0]);
   }
+
   expect_on_machines("aabb", [](int rank, const Group& group) {
     if (rank == 1) setenv("SYMM_ORDER", "ranks", 1);
     const Config config = {.bootstrap = group.info().bootstrap, .name = "b"};
@@ -307,7 +343,7 @@ TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {
   });
 }
 
-// What the plan says, and what it refuses.
+// The numbers are those of symm_algorithm_t.
 TEST_F(Multinode, PlanByLayoutAndSize) {
   SYMM_NOT_UNDER_TSAN("a plan is made by one thread");
   const auto planned = [](const std::string& layout, size_t count, symm_algorithm_t algorithm,
@@ -324,6 +360,7 @@ TEST_F(Multinode, PlanByLayoutAndSize) {
                                : std::to_string(plan.algorithm) + " " + plan.reason;
     })[0];
   };
+
   EXPECT_EQ(planned("aabb", 1000, SYMM_ALGORITHM_AUTO).substr(0, 2), "2 ");
   EXPECT_EQ(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "3 ");
   EXPECT_EQ(planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "9 ");
@@ -332,6 +369,7 @@ TEST_F(Multinode, PlanByLayoutAndSize) {
       planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO, SYMM_SCALE_BEFORE);
   EXPECT_EQ(with_factor.substr(0, 51), "9 f32, 1048576 elements at a time: 2 machines over ")
       << with_factor;
+
   EXPECT_NE(planned("abab", 1'000'000, SYMM_ALGORITHM_AUTO).find("consecutive"), std::string::npos);
   for (const std::string layout : {"abab", "aaab"}) {
     const std::string refused = planned(layout, 1000, SYMM_ALGORITHM_CHAIN);
@@ -339,6 +377,7 @@ TEST_F(Multinode, PlanByLayoutAndSize) {
         std::string::npos)
         << refused;
   }
+
   setenv("SYMM_HOST_TUNE", "direct=1", 1);
   EXPECT_NE(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).find("10 2 machines"), std::string::npos);
   EXPECT_NE(planned("aabb", 1000, SYMM_ALGORITHM_BRUCK).find("forced: "), std::string::npos);
