@@ -34,7 +34,8 @@ thread_local long allocations_left = -1;
 thread_local size_t counted_from = 0;
 }  // namespace
 
-// Not inlined: GCC would see free() of what it believes another operator new made.
+// These functions are not inlined: GCC would see a free() of memory that, it believes, another
+// operator new made.
 [[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
   if (counted_from == size) counted_from = 0;
   if (counted_from == 0 && allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();

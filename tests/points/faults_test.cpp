@@ -1,8 +1,8 @@
-// Faults from outside: in a whole life of three ranks the k-th allocation or call of
-// libc of one fails, once, for every k; or every k-th of one is interrupted, or moves
-// half of what it was to. Nobody crashes or hangs, all whom it concerns learn the same
-// cause within a second, and all go on; nothing is left, in no rank. CI takes a sample
-// of the k; SYMM_TEST_FAULTS=<so many of each kind> takes more, and 0 all.
+// Faults from outside the library, in a whole life of three ranks. Either the k-th allocation or the
+// k-th call of libc of one rank fails, once, for every k; or every k-th call of libc is interrupted,
+// or moves half of the bytes that it should move. No rank crashes or hangs, all ranks that the fault
+// concerns learn one cause within a second, all go on, and no rank leaves anything behind. CI takes
+// a sample of the k. SYMM_TEST_FAULTS=<number of samples of each kind> takes more, and 0 takes all.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -46,16 +46,16 @@ bool uses_ucx = false;
 
 struct Outside {
   Facts facts;
-  std::atomic<int64_t> count;  // of such calls
+  std::atomic<int64_t> count;  // calls that could meet the fault
   std::atomic<const char*> struck;
-  Footprint left[kSize];  // when all is given back
+  Footprint left[kSize];  // what each rank holds when it has given everything back
 };
 
-// What is to happen in this process.
+// The fault that is to happen in this process.
 struct {
   std::atomic<bool> armed{false};
   Fault fault{};
-  int64_t number = 0;  // of the call that meets it, or of every so many
+  int64_t number = 0;  // of the call that meets the fault; of those that recur, every number-th
   Outside* outside = nullptr;
 } faults;
 
@@ -65,7 +65,7 @@ bool strikes(Fault fault, const char* name) {
   }
   const int64_t number = ++faults.outside->count;
   const bool once = fault == fails || fault == allocation;
-  // In no step with the calls of a loop.
+  // A fault that recurs is drawn by a hash, so that it keeps no step with the calls of a loop.
   const auto drawn =
       static_cast<int64_t>(static_cast<uint64_t>(number) * 0x9E3779B97F4A7C15U >> 33);
   if (once ? number != faults.number : drawn % faults.number != 0) return false;
@@ -87,7 +87,8 @@ std::string meeting_of(Way way, const Bootstrap& directory) {
   return "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
-// What went wrong. `usual` is what a life leaves in which nothing happens.
+// Runs one life with a fault, and returns what went wrong. `usual` is what a life without a fault
+// leaves.
 std::string live_once(
     Way way, Fault fault, int victim, int64_t number, const Outside* usual, Outside& outside) {
   const Bootstrap directory;
@@ -125,7 +126,7 @@ std::string live_once(
     const auto& one = facts.learnt[rank];
     const auto& two = facts.learnt[other];
     const auto blamed = [](int whom, int by) { return whom < 0 ? by : whom; };
-    // each other, so that each takes the other for dead
+    // Two ranks that have lost each other take each other for dead.
     const bool lost = one.status == SYMM_ERR_PEER_FAILED;
     return one.status == two.status && (lost || one.blamed == two.blamed ||
                                            blamed(one.blamed, rank) == blamed(two.blamed, other));
@@ -195,8 +196,8 @@ INSTANTIATE_TEST_SUITE_P(All, Faults,
              "_" + std::to_string(std::get<2>(one.param));
     });
 
-// What could be done before an allocation failed can
-// be done after it: nothing half learnt is kept.
+// The process can make a group after a failed allocation as before it: it keeps no half of what it
+// was about to learn of the driver.
 TEST(Allocations, ThatFailLeaveNothingBehind) {
   const Shared<Outside> outside;
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -229,8 +230,8 @@ void* new_or_null(size_t size) {
 }  // namespace
 }  // namespace support
 
-// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13
-// and 1.22). What is left is counted all the same.
+// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13 and 1.22).
+// The footprint of such a process is compared all the same.
 extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off() {
   return support::uses_ucx ? 1 : 0;
 }  // NOLINT(bugprone-reserved-identifier)
@@ -239,7 +240,8 @@ int symm_strikes(int fault, const char* name) {
   return support::strikes(static_cast<support::Fault>(fault), name) ? 1 : 0;
 }
 
-// Not inlined: GCC would see free() of what it believes another operator new made.
+// These functions are not inlined: GCC would see a free() of memory that, it believes, another
+// operator new made.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (void* made = support::new_or_null(size)) return made;
   throw std::bad_alloc();

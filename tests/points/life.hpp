@@ -1,4 +1,4 @@
-// A whole life of three ranks, one of whom something happens to, and what each learns of it.
+// A whole life of three ranks, in which something happens to one rank, and what each rank learns.
 #pragma once
 
 #include "tests/support/group.hpp"
@@ -16,7 +16,7 @@ struct Facts {
   std::atomic<int> through;
   std::atomic<int> buried;
   struct Learnt {
-    int64_t ms;  // of its first failure
+    int64_t ms;  // when its first call failed
     symm_status_t status;
     int blamed;
     int failures;
@@ -27,7 +27,7 @@ struct Facts {
 
 enum class Action { fail, kill, stop, delay };
 
-// What is to happen in this process, once.
+// The action that is to happen in this process, once.
 struct Plan {
   std::atomic<const char*> point{nullptr};
   Action action{};
@@ -36,7 +36,7 @@ struct Plan {
   Facts* facts = nullptr;
 };
 inline Plan plan;
-inline thread_local bool in_test = false;  // and not in a call of the library
+inline thread_local bool in_test = false;  // false while the thread is in a call of the library
 
 class Life {
  public:
@@ -112,7 +112,7 @@ class Life {
     return false;
   }
 
-  // False if the group has failed. What failed of itself is done again.
+  // Returns false if the group has failed. A step that fails without the group is done again.
   bool go_through() {
     Buffer buffer;
     Memory memory;
@@ -141,9 +141,10 @@ class Life {
         [&] { symm::ipc_withdraw(buffer.span(), 10'000); },
         meet,
     };
+
     for (const auto& step : steps) {
       while (!attempt(step)) {
-        // What comes of a death may come before it is told.
+        // A call may fail as a consequence of a death before the rank hears of the death itself.
         if (eventually([&] { return has_failed(); }, plan.action == Action::kill ? 2'000 : 0)) {
           return false;
         }

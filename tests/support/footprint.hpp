@@ -1,10 +1,10 @@
-// What a process holds and what it leaves in directories.
+// The resources that a process holds, and the files that it leaves in directories.
 #pragma once
 
 #include "tests/support/process.hpp"
 
 namespace support {
-// What lies in a directory, sorted.
+// The names in a directory, sorted.
 inline std::vector<std::string> entries(const std::string& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -15,8 +15,8 @@ inline std::vector<std::string> entries(const std::string& directory) {
 }
 
 inline size_t open_descriptors() { return entries("/proc/self/fd").size(); }
-// Lets this process open so many more descriptors,
-// whatever holes its starter left between those it has.
+// Lets this process open so many more descriptors, even if there are gaps between the numbers of
+// those that it has.
 inline void leave_descriptors(int more) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -28,7 +28,7 @@ inline void leave_descriptors(int more) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A limit of this process, which is at the end of a scope again what it was.
+// A limit of this process, which is restored at the end of a scope.
 class Limit {
  public:
   explicit Limit(decltype(RLIMIT_NOFILE) resource) : resource_(resource) {
@@ -46,7 +46,7 @@ class Limit {
   rlimit former_{};
 };
 
-// What must be the same before and after: open descriptors, mappings of shared memory, threads.
+// The resources that must be equal before and after: descriptors, mappings of shared memory, threads.
 struct Footprint {
   size_t descriptors = 0;
   size_t mappings = 0;
@@ -97,13 +97,13 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-// Nothing is left of what ranks put there.
+// Expects that ranks have left nothing in a directory.
 inline void expect_empty(const std::string& directory) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
     ADD_FAILURE() << "left behind: " << entry.path();
   }
 }
-// What is not ours to change: the environment, and how signals are handled.
+// What the library must not change: the environment, and how signals are handled.
 inline std::string variables_and_handlers() {
   std::string all;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -39,14 +39,15 @@ inline void expect_ended(
         << "'" << word << "' in: " << outcome.message;
   }
 }
-// `call` fails with `status`, and its message has all of `words`; how it ended.
+// Expects that `call` fails with `status` and a message with all of `words`; returns how it ended.
 inline Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words,
     const std::function<void()>& call) {
   Outcome outcome = outcome_of(call);
   expect_ended(outcome, status, words);
   return outcome;
 }
-// The same of a call of symm.h, the last of this thread.
+// Expects that the last call of this thread to symm.h, which returned `got`, failed with `status` and
+// a message with all of `words`.
 inline void expect_failed(
     symm_status_t got, symm_status_t status, const std::vector<std::string>& words) {
   expect_ended({got, symm_last_error()}, status, words);
@@ -87,13 +88,13 @@ inline Group create(const Config& config, int rank, int size) {
   return Group::create(c);
 }
 
-// A bootstrap that nobody else uses, for processes or for threads.
+// A bootstrap that no other test uses, for processes or for threads.
 struct Bootstrap : TemporaryDirectory {
   Config processes() const { return {"dir://" + path(), ""}; }
   Config threads() const { return {"thread://" + path(), ""}; }
 };
 
-// A buffer and what it became in the rendezvous.
+// A buffer, and the memory that the rendezvous made of it.
 struct Block {
   Buffer buffer;
   Memory memory;
@@ -108,7 +109,7 @@ inline Block allocate(const Group& group, size_t bytes, uint64_t tag = 0) {
   return block;
 }
 
-// In memory that processes share, where symm::Token cannot be.
+// A token for memory that processes share, where symm::Token, which allocates, cannot be.
 struct Token {
   size_t size = 0;
   std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE] = {};

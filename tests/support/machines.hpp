@@ -1,17 +1,18 @@
-// Ranks across machines, which SYMM_MACHINE makes
-// of this host, over the engine that is found here.
+// Ranks across machines, which SYMM_MACHINE makes of this host, over the engine that is found here.
 #pragma once
 
 #include "tests/support/group.hpp"
 
 namespace support {
 #ifdef SYMM_UNDER_TSAN
-// its status where it reports something: it sees no order that comes by way of another process
+// The status of a process in which ThreadSanitizer reports something: it does not see an order that
+// comes by way of another process.
 constexpr int kAlso = 66;
 #else
 constexpr int kAlso = 0;
 #endif
-// Ranks on machines by their letters; what each said.
+// Runs `body` on ranks in processes. Rank i is on the machine that letter i of `layout` names.
+// Returns what each rank said.
 inline std::vector<std::string> on_machines(
     const std::string& layout, const std::function<std::string(int rank, const Group& group)>& body,
     const std::function<void(int rank)>& before = [](int) {}) {
@@ -36,7 +37,7 @@ inline std::vector<std::string> on_machines(
   return said;
 }
 
-// What `body` expects is so on all of them.
+// Runs `body` on such ranks, and expects that all of its expectations hold.
 inline void expect_on_machines(const std::string& layout, const GroupBody& body) {
   const auto say_nothing = [&](int rank, const Group& group) {
     body(rank, group);

@@ -3,8 +3,8 @@
 
 #include "tools/bench/call.hpp"
 
-// The structs of arguments that have an initialiser, by
-// the names of function and macro: a list with commas.
+// The structs of arguments that have an initialiser, each by the names of its function and macro:
+// ROW(function, macro), separated by commas.
 #define SYMM_EACH_INIT(ROW)                                                         \
   ROW(group_config, GROUP_CONFIG), ROW(group_shrink_options, GROUP_SHRINK_OPTIONS), \
       ROW(alloc_options, ALLOC_OPTIONS), ROW(adopt_options, ADOPT_OPTIONS),         \
@@ -13,7 +13,7 @@
       ROW(ipc_export_options, IPC_EXPORT_OPTIONS), ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
 
 namespace support {
-// Lives as long as the call that it is an argument of.
+// A struct of arguments that lives as long as the call to which it is passed.
 template <class Struct>
 struct Passed {
   Struct value;
@@ -60,7 +60,7 @@ inline Passed<symm_collective_options_t> scaled(symm_scale_t position, double sc
   return made;
 }
 
-// For a plan, which writes nothing, and for run().
+// The call for run() and plan_of(). `recv` may be const, because a plan writes nothing.
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send,
     const void* recv, size_t count, symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM,
     int32_t root = 0) {
@@ -68,7 +68,7 @@ inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, cons
       op, root, nullptr, nullptr, nullptr, nullptr, 0, 0}};
 }
 
-// What it would be; the status is that of the question.
+// Asks for the plan of a call; returns the status of symm_collective_plan().
 inline symm_status_t plan_of(symm_group_t* group, const symm_collective_call_t* call,
     const symm_collective_options_t* options, symm_plan_info_t& out) {
   out = {};

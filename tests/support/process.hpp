@@ -1,21 +1,21 @@
-// Threads and processes of a test, what they share, and
-// waiting for them. Nothing of the library is used here.
+// Threads and processes of a test, the memory that they share, and waits for them. Nothing of the
+// library is used here.
 #pragma once
 
 #include "tests/support/test.hpp"
 
 namespace support {
-// By a clock that is the same in all processes.
+// The time by a clock that all processes share.
 inline int64_t now_ns() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Ask again and again until it is so; false after `milliseconds`, which are generous
-// everywhere: they bound a failing test only.
+// Polls `so` until it is true; returns false after `milliseconds`, which are generous everywhere,
+// because they bound only a test that fails.
 bool eventually(const std::function<bool()>& so, int milliseconds = 30'000, int pause_us = 200);
 
-// What `now` returns, once that does not change any more: what was released last may
-// still be in another thread's hands.
+// Returns the value of `now` once it does not change any more: another thread may still have to give
+// back what was released last.
 template <class Now>
 auto settled(const Now& now) {
   auto last = now();
@@ -29,16 +29,16 @@ auto settled(const Now& now) {
   return last;
 }
 
-// Run body(0) .. body(count - 1) on a thread each; the
-// first exception is rethrown here when all have ended.
+// Runs body(0) .. body(count - 1) on a thread each; the first exception is rethrown here when all
+// threads have ended.
 void as_threads(int count, const std::function<void(int index)>& body);
 
-// A function in a process of its own, which ends with this one and is killed by the
-// destructor. It is forked, so that a body that needs threads must start them itself,
-// and this process must not run any under ThreadSanitizer.
-//   A body that returns nothing ends by exit(), since what the library does there is
-//   under test; the status is 1 if it threw or failed an expectation, and what it said
-//   ends with why. One that returns a string ends by _exit() and has said the string.
+// A function in a child process, which ends with this process and is killed by the destructor. The
+// child is forked: a body that needs threads must start them itself, and this process must not run
+// any threads under ThreadSanitizer.
+//   A body that returns nothing ends by exit(), because what the library does at exit is under test.
+//   The status is 1 if the body threw or failed an expectation, and the last line that it said is
+//   the reason. A body that returns a string ends by _exit() and has said the string.
 class Process {
  public:
   template <std::invocable Body>
@@ -59,20 +59,20 @@ class Process {
 
   pid_t pid() const { return pid_; }
   void kill(int signal) const;  // for SIGSTOP, returns when it has stopped
-  // What it has said so far.
+  // Returns what the process has said so far.
   std::string said();
-  // Wait until it has said `text`; false after `milliseconds`.
+  // Waits until the process has said `text`; returns false after `milliseconds`.
   bool hear(const std::string& text, int milliseconds = 60'000);
-  // Wait for tell(), which is then forgotten.
+  // Waits for the child's tell(), which is then forgotten.
   bool told();
-  // Wait until it ends, at most `milliseconds`; false if it took longer and was killed.
+  // Waits for the end of the process; false if it took longer than `milliseconds` and was killed.
   bool reap(int milliseconds);
-  // The same, and what waitpid() says of its end; the test fails if it took longer.
+  // Waits for the end and returns what waitpid() says of it; the test fails if it took longer.
   int wait(int milliseconds = 60'000);
-  // The same, and the test fails unless the status is 0.
+  // Waits for the end; the test fails unless the status is 0.
   void expect_success(const std::string& name);
-  // What it said until its end; the test fails if that does not come, or if it threw or
-  // failed an expectation, by which its status is neither 0 nor `also`.
+  // Waits for the end and returns what the process said. The test fails if the end does not come,
+  // or if the status is neither 0 nor `also`: the body threw or failed an expectation.
   std::string result(int also = 0);
 
  private:
@@ -84,7 +84,7 @@ class Process {
   std::string said_;
 };
 
-// body(0) .. body(size - 1) in a process each.
+// Runs body(0) .. body(size - 1) in a process each.
 class Processes {
  public:
   template <std::invocable<int> Body>
@@ -97,34 +97,35 @@ class Processes {
   Process& operator[](int rank) { return list_[static_cast<size_t>(rank)]; }
   auto begin() { return list_.begin(); }
   auto end() { return list_.end(); }
-  // Expect every rank but those given to end with status 0.
+  // Expects that every rank except the ones given ends with status 0.
   void expect_success(const std::vector<int>& except = {});
 
  private:
   std::vector<Process> list_;
 };
 
-// The same, and all of them but those given must end with status 0.
+// Runs body(0) .. body(size - 1) in a process each. All except the ones given must end with status 0.
 template <std::invocable<int> Body>
 void as_processes(int size, const Body& body, const std::vector<int>& except = {}) {
   Processes(size, body).expect_success(except);
 }
 
-// In a body: for said(), a line; for told(), that a point is reached.
+// The calls below are for a body.
+// Says a line, which the parent gets by said().
 void say(const std::string& line);
+// Tells the parent, which waits in told(), that a point is reached.
 void tell();
-// In a body: hold the process where it is, for the parent to kill.
+// Holds the process where it is, for the parent to kill.
 [[noreturn]] void sleep_for_ever();
-// In a body: become this program, run anew with these
-// arguments. Whatever is not closed on exec stays open.
+// Runs this program anew in the process, with these arguments. Descriptors that are not closed on
+// exec stay open.
 [[noreturn]] void run_again(const std::vector<std::string>& arguments);
 
-// Zeroed memory that processes share; with the path
-// of a file, also with a program that maps it later.
+// Zeroed memory that processes share. If it has the path of a file, a program can map it later.
 void* map_shared(size_t bytes, const std::string& path = "");
 
-// A T in such memory, for what a test must know
-// besides the library; not a class with a destructor.
+// A T in memory that processes share, through which they talk without the library. T must have no
+// destructor.
 template <class T>
 class Shared {
  public:
