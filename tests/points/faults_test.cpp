@@ -1,8 +1,9 @@
-// Faults from outside the library, in a whole life of three ranks. Either the k-th allocation or the
-// k-th call of libc of one rank fails, once, for every k; or every k-th call of libc is interrupted,
-// or moves half of the bytes that it should move. No rank crashes or hangs, all ranks that the fault
-// concerns learn one cause within a second, all go on, and no rank leaves anything behind. CI takes
-// a sample of the k. SYMM_TEST_FAULTS=<number of samples of each kind> takes more, and 0 takes all.
+// Faults from outside the library, in a whole life of three ranks. Either the k-th
+// allocation or the k-th call of libc of one rank fails, once, for every k; or every
+// k-th call of libc is interrupted, or moves half of the bytes that it should move. No
+// rank crashes or hangs, all ranks that the fault concerns learn one cause within a
+// second, all go on, and no rank leaves anything behind. CI takes a sample of the k.
+// SYMM_TEST_FAULTS=<number of samples of each kind> takes more, and 0 takes all.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -87,8 +88,8 @@ std::string meeting_of(Way way, const Bootstrap& directory) {
   return "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
-// Runs one life with a fault, and returns what went wrong. `usual` is what a life without a fault
-// leaves.
+// Runs one life with a fault, and returns what went
+// wrong. `usual` is what a life without a fault leaves.
 std::string live_once(
     Way way, Fault fault, int victim, int64_t number, const Outside* usual, Outside& outside) {
   const Bootstrap directory;
@@ -196,8 +197,8 @@ INSTANTIATE_TEST_SUITE_P(All, Faults,
              "_" + std::to_string(std::get<2>(one.param));
     });
 
-// The process can make a group after a failed allocation as before it: it keeps no half of what it
-// was about to learn of the driver.
+// The process can make a group after a failed allocation as before it: it keeps no half
+// of what it was about to learn of the driver.
 TEST(Allocations, ThatFailLeaveNothingBehind) {
   const Shared<Outside> outside;
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -230,8 +231,8 @@ void* new_or_null(size_t size) {
 }  // namespace
 }  // namespace support
 
-// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13 and 1.22).
-// The footprint of such a process is compared all the same.
+// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13
+// and 1.22). The footprint of such a process is compared all the same.
 extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off() {
   return support::uses_ucx ? 1 : 0;
 }  // NOLINT(bugprone-reserved-identifier)

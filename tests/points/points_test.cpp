@@ -1,6 +1,7 @@
-// Every point of the library (core/base/error.hpp), once in a whole life of three ranks, on the host
-// and on the fake driver: a rank fails at the point, is killed, stopped or delayed. No rank crashes
-// or hangs, all ranks learn one cause at once and go on, and nothing is left behind.
+// Every point of the library (core/base/error.hpp), once in a whole life of three
+// ranks, on the host and on the fake driver: a rank fails at the point, is killed,
+// stopped or delayed. No rank crashes or hangs, all ranks learn one cause at once and
+// go on, and nothing is left behind.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -161,7 +161,7 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
     run_many(group, pattern, {0, 1, 3}, SYMM_ALGORITHM_LL);
     run_many(group, pattern, kCounts, SYMM_ALGORITHM_ONE_SHOT);
     run_many(group, pattern, kCounts, SYMM_ALGORITHM_TWO_SHOT_STAGED);
-    // two-shot, but what is small or all-to-all in place
+    // The plan takes two-shot, except for small calls and for an all-to-all in place.
     run_many(group, pattern, kCounts, SYMM_ALGORITHM_AUTO, {0});
   });
 }
@@ -181,8 +181,8 @@ TEST(Collective, SeveralThreadsOfARankTakeTurns) {
   });
 }
 
-// What was found out about the operands of one call is
-// remembered for the next; each of these would then be wrong.
+// The library remembers for the next call what it found out about the operands of a call. Each of
+// the calls here must not use what it remembers.
 TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
   constexpr size_t kCount = 3000;
   as_threads(3, [pattern = pattern_of(3)](int rank, const Group& group) {
@@ -201,12 +201,12 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
     for (float* operand : {same + kCount, priv.data(), same}) {
       in_place("allreduce", rank == 1 ? operand : same);
     }
-    // The same operands in another collective, and with another root.
+    // One pair of operands is used in another collective, and with another root.
     for (const int root : {0, 2, 0}) {
       in_place("broadcast", same, root);
     }
     in_place("allreduce", same);
-    // The same addresses, but of a memory that met anew, and then of no memory at all.
+    // The addresses stay, but belong to the memory of another rendezvous, and then to no memory.
     Memory again = group.rendezvous(block.buffer);
     in_place("allreduce", same);
     block.memory = std::move(again);

@@ -1,5 +1,5 @@
-// For the tests of failures: every call that can wait for another rank, as a table, and
-// what must be true when such a call fails.
+// The tests of failures: a table of every call that can wait for another rank, and expectations
+// that must hold when such a call fails.
 #pragma once
 
 #include <regex>
@@ -16,7 +16,8 @@ inline constexpr std::span kCollectives(symm::tool::kOperations, 6);  // all but
 // Elements per rank: several chunks through the library's memory, and less.
 inline constexpr size_t kStaged = 100'000, kZeroCopy = 4096, kShort = 512;
 
-// What the ranks of a test tell each other and their parent, outside the library.
+// Memory through which the ranks of a test talk to each other and to their parent without the
+// library.
 struct Facts {
   std::atomic<int64_t> pids[kMost];
   std::atomic<int> ready;   // ranks that are where the test wants them
@@ -28,8 +29,8 @@ struct Facts {
   std::atomic<int64_t> moment_ns;
 };
 
-// Wait until as many ranks are here. Without it a rank that dies next could still be
-// met by those in the last call before, which may fail then as well.
+// Waits until `ranks` ranks have come. Without this wait, a rank that dies next may die while others
+// are still in the call before, which may then fail as well.
 inline void all_there(Facts& facts, int ranks) {
   const int turn = facts.turn;
   if (++facts.arrived == ranks) {
@@ -42,8 +43,8 @@ inline void all_there(Facts& facts, int ranks) {
   }
 }
 
-// End this process so, some time after the call returns: a
-// deadly call of another thread finds this one anywhere.
+// Kills this process some time after the function has returned, from another thread, so that death
+// finds this thread anywhere.
 inline void die_soon(std::chrono::microseconds delay) {
   std::thread([delay] {
     std::this_thread::sleep_for(delay);
@@ -51,7 +52,8 @@ inline void die_soon(std::chrono::microseconds delay) {
   }).detach();
 }
 
-// The last call of this thread failed with `expected`, and its message names `culprit`.
+// Expects that the last call of this thread failed with `expected`, and that its message names
+// `culprit`.
 inline void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   const std::string message = symm_last_error();
   expect_failed(got, expected, {"rank " + std::to_string(culprit), "pid " + std::to_string(pid)});
@@ -88,7 +90,7 @@ struct Member {
     group.barrier();
     all_there(facts, ranks);
   }
-  // The same, of the member's own group.
+  // Calls support::expect_blame() for the member's own group.
   void expect_blame(symm_status_t got, symm_status_t expected, int culprit) const {
     support::expect_blame(group, got, expected, culprit, facts.pids[culprit]);
   }
@@ -97,7 +99,8 @@ struct Member {
   int size;
   Facts& facts;
   Group group;
-  // symmetric, of kBlock bytes: send operand in the first half, receive operand in the second
+  // Symmetric memory of kBlock bytes: the send operand is in the first half, the receive operand in
+  // the second.
   Block block;
   std::vector<float> send;
   std::vector<float> recv;
@@ -107,15 +110,15 @@ struct Member {
   static constexpr size_t kBlock = size_t{1} << 20;
 };
 
-// What ranks do to themselves. Who stops goes on when all others have got their error,
-// for which they have kShortTimeoutMs.
+// The ranks that die, and the rank that stops. The latter goes on when all others have got their
+// error, for which they have kShortTimeoutMs.
 struct Fates {
   std::vector<int> die = {};
   std::optional<int> stops = {};
 };
 inline constexpr uint64_t kShortTimeoutMs = 1000;
-// `body` of ranks 0 .. size - 1 in processes of their own, of which all that live must
-// end well and leave nothing where they met.
+// Runs `body` for ranks 0 .. size - 1 in a process each. All that live must end well and leave
+// nothing in the directory of the bootstrap.
 using RankBody = std::function<void(int rank, const Config& config, Facts& facts)>;
 using MemberBody = std::function<void(Member& member)>;
 inline void as_ranks(int size, const RankBody& body, const Fates& fates = {}) {
@@ -176,7 +179,7 @@ inline void alltoallv(Member& m) {
   m.group.alltoallv(m.send, {counts}, recv, {counts});
 }
 
-// Where they lie.
+// Calls reduce_scatterv() on symmetric operands, which are reduced where they lie.
 inline void reduce_scatterv(Member& m) {
   std::vector<size_t> counts;
   for (int r = 0; r < m.size; ++r) {
@@ -187,8 +190,8 @@ inline void reduce_scatterv(Member& m) {
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
 }
 
-// One kind of call, which throws if it fails. In a round every
-// rank calls it once, and no rank waits for a later round.
+// One kind of call, which throws if it fails. In a round every rank makes the call once, and no rank
+// waits for a later round.
 struct Operation {
   std::string name;
   std::function<void(Member&)> call;
@@ -209,7 +212,7 @@ inline std::vector<Operation> make_operations() {
       all.push_back(
           {prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
     };
-    // which carries less the more ranks there are
+    // LL carries fewer bytes the more ranks there are: of many, even one element is too large.
     all.push_back({std::string(name) + "_ll", [what = what](Member& m) {
                      collective(
                          m, what, m.size > 8 ? SYMM_ALGORITHM_AUTO : SYMM_ALGORITHM_LL, 1, false);
@@ -231,7 +234,7 @@ inline std::string operation_name(const testing::TestParamInfo<Operation>& info)
   return info.param.name;
 }
 
-// Call until it fails, and return how.
+// Repeats a call until it fails, and returns the status.
 inline symm_status_t until_failure(const std::function<void()>& call) {
   for (;;) {
     if (const Outcome outcome = outcome_of(call); outcome.status != SYMM_OK) return outcome.status;
@@ -241,9 +244,9 @@ inline symm_status_t until_failure(Member& member, const Operation& operation) {
   return until_failure([&] { operation.call(member); });
 }
 
-// What each rank says of the failure of its group; 0: nothing yet.
+// What each rank's group reports of its failure, as a number; 0: it has not failed yet.
 using Verdicts = std::array<std::atomic<int>, kMost>;
-// Once the news has gone round all `ranks` that hear it say the same, which is returned.
+// Waits until all `ranks` report one failure, and returns it.
 inline symm_group_status_t agreed_status(
     const Group& group, int rank, const std::vector<int>& ranks, Verdicts& verdicts) {
   symm_group_status_t now{};
@@ -268,7 +271,7 @@ inline bool names_rank(const std::string& message, int rank) {
       message, std::regex("\\branks? (\\d+, )*" + std::to_string(rank) + "\\b"));
 }
 
-// Form a group and all-reduce on it, checking the sum. What survivors do after a failure.
+// Makes a group and checks the sums of all-reduces on it, as survivors do after a failure.
 inline void expect_working(const Config& config, int rank, int size, int rounds = 3) {
   const Group group = create(config, rank, size);
   const Block block = allocate(group, 1 << 16);
@@ -285,7 +288,7 @@ inline void expect_working(const Config& config, int rank, int size, int rounds 
   }
   group.finalize(0);
 }
-// What was made has been given back, by this process.
+// Expects that this process has given back everything that it took since `before`.
 inline void expect_footprint(const Footprint& before) {
   EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
       << "before: " << before << "; after: " << Footprint::now();

@@ -1,6 +1,6 @@
-// Creation is all or nothing, whoever is missing, dies or is stopped on the way, and
-// leaves nothing behind. A rendezvous that cannot succeed on one rank fails alike on
-// all, costs nothing, and leaves the group as useful as before.
+// The creation of a group succeeds on all ranks or on none, even if a rank is missing, dies or is
+// stopped on the way, and leaves nothing behind. A rendezvous that cannot succeed on one rank fails
+// alike on all, costs nothing, and leaves the group as useful as before.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -153,7 +153,7 @@ void expect_equal_failures(decltype(RLIMIT_NOFILE) resource,
       group.barrier();
       const Footprint before = Footprint::settled();
       {
-        // another: what was rendezvoused is remembered
+        // The buffer is a new one in each step, because a rendezvous is remembered.
         const Buffer buffer = group.allocate(kBytes);
         std::optional<Limit> limit(resource);
         if (rank == 1) lower(*limit, step);

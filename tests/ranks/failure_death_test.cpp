@@ -76,8 +76,8 @@ TEST(Manner, OfEveryKind) {
         signal(SIGABRT, SIG_DFL);
         abort();
       },
-      // it becomes another program, which lives and has
-      // its sockets: only the word that it held can tell
+      // The process becomes another program, which lives and has its sockets: only the futex word
+      // that the rank held tells the others.
       [] {
         for (int fd = 3; fd < 256; ++fd) {
           fcntl(fd, F_SETFD, 0);
@@ -134,7 +134,7 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
   as_members(4, body, {.die = {3}});
 }
 
-// Ranks do not depend on whoever started them.
+// Ranks do not depend on the process that started them.
 TEST(Several, DeathOfTheParent) {
   const Bootstrap meeting;
   const Config config = meeting.processes();

@@ -17,7 +17,7 @@
 namespace support {
 namespace {
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {
-  // the monitor thread and what the C++ library keeps are there from now on
+  // The first use starts the monitor thread and makes the C++ library allocate what it keeps.
   {
     expect_working(config, rank, size);
   }
@@ -44,8 +44,8 @@ TEST(Release, InAnyOrder) {
         if (step == 2) block.buffer.reset();
         if (step == 3) block.memory.reset();
         if (part) part.barrier();
-        // As long as one of buffer and memory lives, so does the block; that of the
-        // other rank while the memory does.
+        // The own block lives as long as the buffer or the memory, the block of the other rank as
+        // long as the memory.
         if (block.buffer || block.memory) *own += 2;
         if (block.memory) {
           EXPECT_EQ(*others % 2, 1 - rank) << "whatever its owner has released";
@@ -121,7 +121,7 @@ TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
   expect_no_harm([] {});
 }
 
-// With handles that the program forgot.
+// The program has forgotten its handles.
 TEST(Exit, WithoutReleaseDoesNotHarmWhoDoesNotNeedTheRank) {
   expect_no_harm([] { std::exit(0); });
 }

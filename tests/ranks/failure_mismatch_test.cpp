@@ -34,7 +34,7 @@ symm_status_t call(const Group& group, Arguments a) {
 struct Difference {
   std::string name;
   Arguments common;
-  Arguments odd;                  // of the one rank that differs
+  Arguments odd;                  // the arguments of the one rank that differs
   std::vector<std::string> said;  // what the message must contain
 };
 
@@ -86,8 +86,8 @@ std::vector<Difference> differences() {
 
 class Mismatch : public testing::TestWithParam<Difference> {};
 
-// In checked mode every rank reports it at the first
-// call, whoever the odd one is, and all say the same.
+// In checked mode every rank reports the difference at the first call, whichever rank differs, and
+// all ranks report it in the same words.
 TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
   for (const int odd : {0, 2}) {
     std::string said[3];
@@ -142,8 +142,8 @@ TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
 INSTANTIATE_TEST_SUITE_P(Each, Mismatch, testing::ValuesIn(differences()),
     [](const auto& difference) { return difference.param.name; });
 
-// Ranks 0 and 1 both find it, and rank 2 finds that they
-// do: the vote blames whom rank 0 found, not rank 0.
+// Ranks 0 and 1 both find that rank 2 differs, and rank 2 finds that it differs from both. The vote
+// blames the rank that rank 0 found, not rank 0.
 TEST(MismatchOfGroups, PlanTablesDiffer) {
   as_ranks(3, [](int rank, const Config& config, Facts& facts) {
     facts.pids[rank] = getpid();

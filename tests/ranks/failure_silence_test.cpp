@@ -74,7 +74,7 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
   as_members(kRanks, body, {.stops = kVictim});
 }
 
-// Who is stopped may be in the middle of writing, and writes on when it is resumed.
+// A rank may be stopped in the middle of writing, and writes on when it is resumed.
 TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
   constexpr int kVictim = 2;
   const auto body = [](int rank, Config config, Facts& facts) {
@@ -103,8 +103,8 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
   as_ranks(kRanks, body, {.die = {kVictim}});
 }
 
-// Those that go on together are out of the calls of
-// before, also where a later group has some of them only.
+// Survivors that go on together have left the calls of the former group, also if a later group has
+// only some of them.
 TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
   constexpr int kVictim = 3;
   as_members(4,
@@ -168,8 +168,8 @@ TEST(Late, NoBarrierPassedAlone) {
       3, [&](Member& m) { return symm_barrier(m.group.get(), some, 2, 0, nullptr, nullptr); });
 }
 
-// What the late rank does with all its might: write
-// wherever it had mapped something, signal, call.
+// The late rank does all the harm that it can: it writes to whatever it had mapped, signals, and
+// calls.
 void rage(Member& member) {
   for (uint8_t value = 1; member.facts.go == 0; ++value) {
     for (int peer = 0; peer < member.size; ++peer) {

@@ -1,6 +1,5 @@
-// What the ranks of a chaos run did, and whether it can have been
-// right: each writes down its own calls, in memory that outlives
-// it, and check_history() looks at all of them afterwards.
+// The history of the ranks of a chaos run. Each rank writes down its own calls, in memory that
+// outlives it, and check_history() says afterwards whether all of them together can be right.
 #pragma once
 
 #include "tests/support/process.hpp"
@@ -9,15 +8,15 @@ namespace support {
 struct Event {
   enum Kind : int32_t {
     call,
-    import,   // of the token of that number
-    use,      // of what was imported, until its release begins
-    withdraw  // of that token
+    import,   // the import of token `number`
+    use,      // the use of the imported memory, until its release begins
+    withdraw  // the withdrawal of token `number`
   };
   Kind kind = call;
-  bool all_wait_for_all = false;  // nobody can be through before everybody has begun
-  int32_t epoch = 0;              // of several groups
-  int64_t number = 0;             // of the call in its epoch, without gaps
-  uint64_t arguments = 0;         // hash of what all ranks pass alike
+  bool all_wait_for_all = false;  // no rank can be through before all have begun
+  int32_t epoch = 0;              // counts the groups, one after the other
+  int64_t number = 0;             // of the call in its epoch, without gaps; or of a token
+  uint64_t arguments = 0;         // hash of the arguments that all ranks pass alike
   int64_t begun_ns = 0;
   int64_t ended_ns = 0;  // 0: the call never returned
   int32_t status = 0;
@@ -28,8 +27,8 @@ struct Event {
   uint64_t newest = 0;
 };
 
-// What all that is sent in a call consists of; sums
-// of eight are exact in f32, in epochs 1 to 511.
+// The number that every element sent in a call has. Sums of eight such numbers are exact in f32, in
+// epochs 1 to 511.
 inline uint64_t stamp_of(int32_t epoch, int64_t number) {
   return (static_cast<uint64_t>(epoch) << 12) + static_cast<uint64_t>(number) % 4096;
 }
@@ -52,7 +51,7 @@ class History {
     event.ended_ns = now_ns();
   }
   std::vector<Event> events() const {
-    // it may have died while it wrote over the oldest
+    // The rank may have died while it wrote over the oldest event.
     const uint64_t end = begun_;
     const uint64_t kept = std::min(end, kRoom - 1);
     std::vector<Event> events;

@@ -34,7 +34,7 @@ namespace {
 constexpr int64_t kTimeoutMs = 10'000;
 // in the phase in which a rank may die before it has come
 constexpr uint64_t kMissingTimeoutMs = 1500;
-constexpr uint64_t kHangTimeoutMs = 1000;  // of calls, where one rank is to miss it
+constexpr uint64_t kHangTimeoutMs = 1000;  // the timeout of calls that one rank must miss
 constexpr int kHangMs = 40'000;
 constexpr int kCalls = 150;  // where nobody fails
 // The epoch of those that go on, whose stamps 64 ranks
@@ -68,7 +68,7 @@ struct Trial {
 
   bool is_struck(int rank) const { return (struck >> rank & 1) != 0; }
 
-  // Those that were attacked are gone, or may still write.
+  // The ranks that were attacked are gone, or may still write.
   bool goes_on_without() const { return attack == Attack::kill || attack == Attack::hang; }
 
   int survivors() const { return goes_on_without() ? size - std::popcount(struck) : size; }
@@ -184,7 +184,7 @@ void give_verdict(const Trial& trial, int rank, const Group& group) {
   }
 }
 
-// What the documents tell those that live to do.
+// The survivors do what the documents tell them to do.
 void shrink(const Trial& trial, int rank, const Member& member) {
   Recorder recorder{trial.stage.history[rank], kAgain - 1};
   Group rest;
@@ -201,7 +201,7 @@ void shrink(const Trial& trial, int rank, const Member& member) {
 }
 
 Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
-  std::mt19937_64 random(trial.seed);  // the same calls on all ranks
+  std::mt19937_64 random(trial.seed);  // all ranks make equal calls
   Recorder recorder{trial.stage.history[rank], 1};
   std::optional<Member> member;
   Outcome end = recorder.record(
@@ -244,7 +244,7 @@ void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
     complain(rank,
         std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
   }
-  // Whoever was told did not wait for a deadline.
+  // A rank that was told of the failure did not wait for a deadline.
   if (trial.stage.struck_ns != 0 &&
       trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000) {
     complain(rank, "heard of it late: " + end.message);
@@ -259,7 +259,8 @@ void compare_footprint(const Trial& trial, int rank, const Footprint& before, co
   complain(rank, text.str());
 }
 
-// Who can goes on, in a group of its own, in which nothing of the one before may appear.
+// The ranks that can go on do so in a group of their own, in which nothing of the former group may
+// appear.
 void live_again(const Trial& trial, Config config, int rank) {
   config.name = "again";
   std::mt19937_64 random(trial.seed + 1);
@@ -276,7 +277,7 @@ void live_again(const Trial& trial, Config config, int rank) {
 }
 
 void live(const Trial& trial, const Config& config, int rank) {
-  // what the first use brings into a process is no leak
+  // What the first use allocates for the whole process is no leak.
   expect_working(config, rank, trial.size, 1);
   trial.stage.facts.pids[rank] = getpid();
   const Footprint before = Footprint::settled();
@@ -292,7 +293,7 @@ void live(const Trial& trial, const Config& config, int rank) {
   compare_footprint(trial, rank, before, "after the group made afterwards");
 }
 
-// Who writes a piece anew has withdrawn its token, and waited for all that held it.
+// A rank that writes a piece anew has withdrawn its token, and waited for all importers.
 void own(const Trial& trial) {
   ready(trial);
   std::mt19937_64 random(trial.seed);

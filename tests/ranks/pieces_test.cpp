@@ -100,7 +100,7 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
   as_threads(2, [](int rank, const Group& group) {
     std::vector<int32_t> data(64);
     const Counts out = {4, 4};
-    // rank 1 expects 5 of rank 0, which sends 4
+    // Rank 1 expects 5 elements from rank 0, which sends 4.
     const Counts in = {rank == 1 ? size_t{5} : size_t{4}, 4};
     symm_status_t status = symm_alltoallv(group.get(), data.data(), out.data(), nullptr,
         data.data() + 32, in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr);

@@ -15,8 +15,8 @@ inline std::vector<std::string> entries(const std::string& directory) {
 }
 
 inline size_t open_descriptors() { return entries("/proc/self/fd").size(); }
-// Lets this process open so many more descriptors, even if there are gaps between the numbers of
-// those that it has.
+// Lets this process open so many more descriptors, even if
+// there are gaps between the numbers of those that it has.
 inline void leave_descriptors(int more) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -46,7 +46,8 @@ class Limit {
   rlimit former_{};
 };
 
-// The resources that must be equal before and after: descriptors, mappings of shared memory, threads.
+// The resources that must be equal before and after:
+// descriptors, mappings of shared memory, threads.
 struct Footprint {
   size_t descriptors = 0;
   size_t mappings = 0;

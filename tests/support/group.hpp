@@ -39,15 +39,16 @@ inline void expect_ended(
         << "'" << word << "' in: " << outcome.message;
   }
 }
-// Expects that `call` fails with `status` and a message with all of `words`; returns how it ended.
+// Expects that `call` fails with `status` and a
+// message with all of `words`; returns how it ended.
 inline Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words,
     const std::function<void()>& call) {
   Outcome outcome = outcome_of(call);
   expect_ended(outcome, status, words);
   return outcome;
 }
-// Expects that the last call of this thread to symm.h, which returned `got`, failed with `status` and
-// a message with all of `words`.
+// Expects that the last call of this thread to symm.h, which returned `got`, failed
+// with `status` and a message with all of `words`.
 inline void expect_failed(
     symm_status_t got, symm_status_t status, const std::vector<std::string>& words) {
   expect_ended({got, symm_last_error()}, status, words);

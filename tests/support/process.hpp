@@ -14,8 +14,8 @@ inline int64_t now_ns() {
 // because they bound only a test that fails.
 bool eventually(const std::function<bool()>& so, int milliseconds = 30'000, int pause_us = 200);
 
-// Returns the value of `now` once it does not change any more: another thread may still have to give
-// back what was released last.
+// Returns the value of `now` once it does not change any more: another thread may still have to
+// give back what was released last.
 template <class Now>
 auto settled(const Now& now) {
   auto last = now();
@@ -33,9 +33,9 @@ auto settled(const Now& now) {
 // threads have ended.
 void as_threads(int count, const std::function<void(int index)>& body);
 
-// A function in a child process, which ends with this process and is killed by the destructor. The
-// child is forked: a body that needs threads must start them itself, and this process must not run
-// any threads under ThreadSanitizer.
+// A function in a child process, which ends with this process and is killed by the destructor.
+// The child is forked: a body that needs threads must start them itself, and this process must
+// not run any threads under ThreadSanitizer.
 //   A body that returns nothing ends by exit(), because what the library does at exit is under test.
 //   The status is 1 if the body threw or failed an expectation, and the last line that it said is
 //   the reason. A body that returns a string ends by _exit() and has said the string.
@@ -104,7 +104,8 @@ class Processes {
   std::vector<Process> list_;
 };
 
-// Runs body(0) .. body(size - 1) in a process each. All except the ones given must end with status 0.
+// Runs body(0) .. body(size - 1) in a process each. All except the ones given must end with status
+// 0.
 template <std::invocable<int> Body>
 void as_processes(int size, const Body& body, const std::vector<int>& except = {}) {
   Processes(size, body).expect_success(except);
