@@ -119,7 +119,7 @@ TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
       {"[host]\none_shot = 2K / size", "test:2: one_shot: only '/ ranks' may follow a number"},
       {"[host]\nll = 1\nll = 2", "test:3: ll: has a value already, test:2"},
       {"[host]\nstep = 64 / ranks", "step: 32, of 2 ranks, must be 64"},
-      // Not of this machine, and wrong all the same.
+      // A section of another machine is checked all the same.
       {"[cuda 16 on something else]\nwork_groups = 1000",
           "test:2: work_groups: 1000 must be 1 .. 128"},
   };
@@ -158,7 +158,8 @@ TEST(PlanTable, ADifferenceNamesBothSides) {
   const PlanValues mine = built_in(BackendKind::host, 2);
   PlanValues theirs = mine;
   EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs), "");
-  theirs.origin[1] = PlanOrigin::file;  // the same value from elsewhere is the same
+  // Equal values from different origins are no difference.
+  theirs.origin[1] = PlanOrigin::file;
   EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs), "");
   theirs.value[1] = 77;
   EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs),

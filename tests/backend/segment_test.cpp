@@ -24,8 +24,8 @@
 static size_t interrupted_above = SIZE_MAX;
 static int interruptions = 0;
 
-// As under a timer, on a kernel that undoes what an
-// interrupted call has allocated: a call for more never ends.
+// A process with a timer, on a kernel that undoes what an interrupted call has allocated: a call
+// for many bytes never ends.
 extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   if (static_cast<size_t>(bytes) > interrupted_above && ++interruptions < 100) {
     errno = EINTR;
@@ -66,7 +66,7 @@ TEST(Segment, IsMappedOnceInAProcessAndForgottenWithItsLastReference) {
   segment->data()[5] = std::byte{9};
   EXPECT_EQ(Segment::import(duplicate(*segment), 100), segment);
   segment.reset();
-  // another mapping of what the descriptor kept alive
+  // The descriptor kept the memory alive, which is mapped once more.
   const auto other = Segment::import(Fd(dup(copy.get())), 100);
   EXPECT_EQ(other->data()[5], std::byte{9});
   EXPECT_EQ(other->fd(), -1) << "a peer's segment needs no descriptor once it is mapped";

@@ -27,7 +27,7 @@ namespace {
 constexpr uint64_t kGroup = 0x7061'6765'7465'7374;
 constexpr int64_t kPids[] = {11, 12};
 
-// As another process finds it.
+// The path by which another process finds the page.
 std::string path_of_page() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code closed;
@@ -62,7 +62,7 @@ TEST(Page, ItsUserReadsItAndNobodyElseWritesIt) {
   EXPECT_EQ(path_of_page(), "") << "it goes with its owner";
 }
 
-// A reader of the first slot trusts what stands between two equal times: it was written for that
+// If a reader of a slot sees equal times before and after, what it read was written for that
 // sleep.
 TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
   const Page page(1, kGroup, 0, "", kPids);

@@ -30,7 +30,8 @@ TEST(TimedMutex, TakeFailsNoSoonerThanItsDeadline) {
   EXPECT_FALSE(mutex.take(Deadline::after_ms(30)));
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(30));
 
-  // The wait that failed left the mutex marked as waited for. Its holder gives it back all the same.
+  // The wait that failed left the mutex marked as waited for. Its holder gives it back all the
+  // same.
   mutex.give();
   EXPECT_TRUE(mutex.try_take());
 }

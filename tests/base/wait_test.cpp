@@ -29,8 +29,8 @@ namespace {
 thread_local std::function<void()> at_yield;
 }  // namespace
 
-// In place of that of the C library, which the library calls. How long a yield takes depends on
-// who else wants the processor, so a test of waits that yield must not leave it to the kernel.
+// Replaces the function of the C library, which the library calls. How long a yield takes depends
+// on what else wants the processor, so a test of waits that yield must not leave it to the kernel.
 extern "C" int sched_yield() noexcept {
   if (!at_yield) return static_cast<int>(syscall(SYS_sched_yield));
   at_yield();

@@ -95,7 +95,7 @@ TEST(Meet, ThreadsMeetByNameOfBootstrapAndGroup) {
 
 class MeetByVariables : public ::testing::Test {
  protected:
-  // What three ranks report, one line each.
+  // Launches three ranks, and returns what they report, one line each.
   std::string launch(const std::function<Variables(std::string rank)>& of_rank,
       const std::string& url = "env://") const {
     std::vector<Process> processes;

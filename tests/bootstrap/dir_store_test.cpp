@@ -79,7 +79,7 @@ class DirStoreTest : public ::testing::Test {
   std::string base_ = top_ / "job";
 };
 
-// Ranks 0 and on, each of which has read what all have set.
+// Expects that these ranks, from 0 on, have each read what all have set.
 void expect_to_have_met(const std::vector<Process*>& ranks) {
   std::string pids;
   for (const Process* rank : ranks) {
@@ -206,7 +206,7 @@ TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
   }
 }
 
-// Not even the reason can be written where there is no room.
+// The rank has no room for a file, so it cannot even write the reason.
 TEST_F(DirStoreTest, ARankThatFailsOnTheWayInIsNotAwaited) {
   Process zero = waiting_process(0, 3);
   ASSERT_TRUE(came(0));
@@ -264,7 +264,7 @@ TEST_F(DirStoreTest, ARankThatIsDoneEarlyIsNotMistakenForDead) {
 
 class ClaimTest : public ::testing::Test {
  protected:
-  // As a rank does: the turn to lock may be another's for a moment.
+  // Retries as a rank does: another process may hold the right to lock for a moment.
   std::optional<RankLock> take(int rank) {
     std::optional<RankLock> rank_lock;
     retry_until([&] { return (rank_lock = RankLock::take(directory_.get(), rank, 4)).has_value(); },

@@ -79,9 +79,9 @@ TEST(Environment, EachLauncherIsUnderstood) {
   expect_ranks(hydra(2, 4), 2, 4, "PMI");
   expect_ranks(torchrun(2, 4), 2, 4, "torchrun");
   expect_ranks(slurm(2, 4), 2, 4, "Slurm");
-  // a step of fewer tasks than the job has
+  // A Slurm step may have fewer tasks than its job.
   expect_ranks(both(slurm(1, 8), {{"SLURM_STEP_NUM_TASKS", "2"}}), 1, 2, "Slurm");
-  // whose server knows the size, and is asked only for that
+  // The PMIx server knows the size, and is asked only for that.
   const Environment pmix{{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "2"}};
   expect_ranks(pmix, 2, 0, "PMIx");
   expect_ranks(both(pmix, slurm(2, 4)), 2, 4, "Slurm");
@@ -201,7 +201,7 @@ TEST(Environment, ASlurmStepMeetsAtItsFirstMachine) {
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"SYMM_PORT", "7"}})).place, "a:7");
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}, {"MASTER_PORT", "7"}})).place,
       "c:8");
-  // has no port
+  // A MASTER_ADDR without a port is not used.
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}})).place, "a:20080");
   // srun --mpi=pmi2
   EXPECT_EQ(

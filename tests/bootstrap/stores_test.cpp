@@ -1,5 +1,5 @@
-// What ranks may expect of every store of the library's own, be it of threads, in a
-// directory or at rank 0, and of a caller's.
+// The promises of every store: the library's own, for threads, in a directory or at rank 0, and
+// that of a caller.
 #include <stdlib.h>
 
 #include <cstddef>
@@ -106,7 +106,7 @@ TEST_P(Stores, MissingRanksAreNamedByEveryRank) {
     EXPECT_EQ(
         expect_failure(Status::timeout, {"rank 0"}, [&] { open(thread + 1, 3, 300); }).rank, 0);
   });
-  // and what failed is forgotten
+  // A failed attempt is forgotten.
   as_threads(4, [&](int rank) { ASSERT_NE(open(rank, 4), nullptr); });
 }
 

@@ -37,8 +37,8 @@ class TcpStores : public WithSecret {
         {"127.0.0.1", port_}, 1, rank, size, "tcp://here", Deadline::after_ms(milliseconds));
   }
 
-  // What a stranger hears who says this, until he is
-  // turned away; with nothing to say he is let go at once.
+  // Connects as a stranger who says `text`, and returns what it hears until it is turned away. If
+  // `text` is empty, the connection stays open and nothing is awaited.
   std::string say(const std::string& text) const {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in to{AF_INET, htons(port_), {htonl(INADDR_LOOPBACK)}, {}};

@@ -1,5 +1,5 @@
-// symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as
-// C++17, the oldest that the header allows.
+// symm.hpp: each function works, and fails as documented. Ranks are threads. The file is compiled
+// as C++17, the oldest standard that the header allows.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -65,7 +65,7 @@ symm::Error failure_of(const Call& call) {
   return {SYMM_OK, "", ""};
 }
 
-// What else collectives and memory do the table of behaviours does through this header, too.
+// The table of behaviours tests the rest of collectives and memory through this header, too.
 TEST(Cpp, only_the_root_needs_what_the_root_alone_uses) {
   together(2, [](const symm::Group& group) {
     const std::vector<float> send =
@@ -79,7 +79,7 @@ TEST(Cpp, only_the_root_needs_what_the_root_alone_uses) {
   });
 }
 
-// Those of fixed widths has the table.
+// Types of fixed widths are in the table of behaviours.
 TEST(Cpp, other_types_are_reduced_in_place) {
   EXPECT_EQ(symm::Dtype<unsigned long long>::value, SYMM_DTYPE_U64);
   EXPECT_EQ(symm::Dtype<std::byte>::value, SYMM_DTYPE_U8);

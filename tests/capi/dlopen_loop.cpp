@@ -37,7 +37,7 @@ TEST(Dlopen, AHundredTimesLeavesNothing) {
   Footprint before;
   for (int round = 0; round < 100 && !HasFailure(); ++round) {
     load_use_and_close();
-    // what the first uses bring into a process stays
+    // The first uses allocate what stays in the process.
     if (round == 3) before = Footprint::settled();
   }
   EXPECT_EQ(Footprint::settled(), before);

@@ -186,8 +186,8 @@ class Caller {
     EXPECT_TRUE(!is_refusal || (world_.outputs_untouched() && *symm_last_error() != '\0')) << what;
   }
 
-  // What a call made is a handle to use and to release, a reference more one to give
-  // back; null where it failed, so that ranks on which it did not have no more handles.
+  // Keeps what a call has made, a handle or one more reference, to be used and released. A failed
+  // call leaves a null handle, so that all ranks have equally many.
   void keep(
       const std::string& function, const std::vector<const Parameter*>& parameters, bool made) {
     const size_t first = kind_of(parameters[0]->type);
@@ -218,7 +218,7 @@ void live(const std::string& bootstrap, int rank, int size, bool alone, uint64_t
   World beside(("thread://beside " + bootstrap + std::to_string(rank)).c_str());
   ++ready;  // before anybody may abort the group
   EXPECT_TRUE(support::eventually([&] { return ready == size; }));
-  // calls may wait for ranks that do others
+  // Calls may wait for ranks that make other calls, so the time is bounded.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   Caller caller(world, alone, nullptr, seed);
   Caller other(beside, false, &caller, seed * 31 + static_cast<uint64_t>(rank));
@@ -230,7 +230,8 @@ void live(const std::string& bootstrap, int rank, int size, bool alone, uint64_t
 }
 
 void fuzz(bool processes) {
-  setenv("SYMM_TIMEOUT_MS", "1000", 1);  // of withdrawals and imports, which belong to no group
+  // The timeout of withdrawals and imports, which belong to no group.
+  setenv("SYMM_TIMEOUT_MS", "1000", 1);
   const char* asked = std::getenv("SYMM_TEST_FUZZ_SECONDS");
   const uint64_t first = asked != nullptr ? std::random_device{}() : 1;
   const auto until = std::chrono::steady_clock::now() +

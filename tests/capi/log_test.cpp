@@ -92,8 +92,8 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
   EXPECT_EQ(symm_log_remove_listener(id), SYMM_ERR_NOT_FOUND);
 }
 
-// Whoever does not read loses lines; also where the
-// descriptor would block, and where the reader is gone.
+// A reader that does not read loses lines, even if the descriptor would block or the reader is
+// gone.
 TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
   for (const bool blocking : {true, false}) {
     Pipe full;
@@ -111,8 +111,7 @@ TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
   }
 }
 
-// Standard error, too, which ranks share with whoever
-// reads them, and which nobody has made non-blocking.
+// Ranks share standard error with its reader, and it has not been made non-blocking.
 TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
   setenv("SYMM_LOG", "warning", 1);
   support::Process rank([] {

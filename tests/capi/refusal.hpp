@@ -16,7 +16,7 @@ void release(size_t kind, void* handle);
 // import of the buffer and a heap, and poisoned places for outputs.
 class World {
  public:
-  static constexpr size_t kBytes = 4096;  // of the block
+  static constexpr size_t kBytes = 4096;  // the size of the block
   static constexpr size_t kToken = SYMM_IPC_TOKEN_MAX_SIZE;
 
   explicit World(const char* bootstrap = "thread://refusals", int rank = 0, int size = 1);
@@ -57,7 +57,7 @@ class World {
     made_.clear();
   }
 
-  // What stands for an argument; options are kept as long as outputs.
+  // The bits that are passed as an argument. Options are kept as long as outputs.
   template <class T>
   uint64_t bits(const T& value) {
     if constexpr (std::is_null_pointer_v<T>) return 0;
@@ -102,7 +102,7 @@ class World {
   std::vector<const void*> made_;
 };
 
-// A function with arguments that are right, of which number `changed` is replaced.
+// A function and right arguments for it, of which argument number `changed` is replaced.
 struct Call {
   const char* function;
   symm_status_t (*call)(World& w, size_t changed, uint64_t bits);

@@ -98,7 +98,7 @@ void for_each_parameter(
   }
 }
 
-// Those that are structs.
+// Calls `body` for each parameter that is a struct.
 void for_each_struct(
     const std::function<void(const Call& call, size_t index, const Struct& one)>& body) {
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
@@ -165,8 +165,8 @@ TEST(Call, right_arguments) {
   EXPECT_EQ(symm_heap_free(world.heap, nullptr), SYMM_OK) << symm_last_error();
 }
 
-// What nobody uses of a struct of a newer header is no matter; what this library does
-// not fill of it comes back as zero.
+// The fields of a newer header's struct do not matter if they are unused; in outputs, the fields
+// that this library does not fill come back as zero.
 TEST(Call, longer_structs) {
   for_each_struct([](const Call& call, size_t index, const Struct& one) {
     World world;
@@ -282,7 +282,8 @@ TEST(Refusal, wrong_handles) {
           parameter.name, world);
     }
   });
-  // a garbage collector may be wrong once and must not pay with its life
+  // A release of a wrong handle does no harm: a garbage collector may be wrong once and must not
+  // pay with its life.
   for (const Wrong& wrong : wrongs) {
     for (size_t kind = 0; kind < std::size(kHandles); ++kind) {
       if (wrong.except != kHandles[kind]) release(kind, wrong.handle);
@@ -318,7 +319,7 @@ TEST(Refusal, unavailable_back_end) {
 
 TEST(Refusal, no_parameter_is_forgotten) {
   for (const Parameter& parameter : kParameters) {
-    // never fails: wrong_handles
+    // A release never fails; the test wrong_handles has it.
     if (std::string(parameter.function).ends_with("_release")) continue;
     const auto is_here = [&](const auto& row) {
       return row.function == std::string(parameter.function);

@@ -8,11 +8,11 @@
 // One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0)
 #define SYMM_REFUSE(function, parameter, how, status, value) \
   SYMM_REFUSE_OF(parameter, how, status, value, #function)
-// The same of several functions.
+// One row for several functions.
 #define SYMM_REFUSE_OF(parameter, how, status, value, ...)                                      \
   {{__VA_ARGS__}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, \
       nullptr}
-// The same, where the message names a part of the argument.
+// One row whose message names only a part of the argument.
 #define SYMM_REFUSE_NAMED(function, parameter, named, how, status, value)                     \
   {{#function}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, \
       #named}
@@ -45,7 +45,8 @@ constexpr int32_t kNoChannel = 1 << 30;
 constexpr int32_t kOne[] = {1};
 constexpr int32_t kMinusOne[] = {-1};
 
-void* stream() {  // of some other library; the host back end has none
+// A stream of another library; the host back end has none.
+void* stream() {
   static int somebody_elses;
   return &somebody_elses;
 }
@@ -72,7 +73,7 @@ support::Passed<symm_heap_options_t> heap_with(uint64_t flags, int32_t node, uin
   return {{sizeof(symm_heap_options_t), flags, node, alignment, 0, nullptr, 0, nullptr}};
 }
 
-// symm_group_create() with something changed.
+// Calls symm_group_create() with a configuration that `change` has changed.
 template <class Change>
 symm_status_t create(World& w, Change change) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;

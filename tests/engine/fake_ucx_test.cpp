@@ -1,4 +1,4 @@
-// What UCX may do that the real one does not do when it is asked to: tests/fake_ucx.
+// Behaviour that UCX may show, but that the real one does not show on demand, by tests/fake_ucx.
 #include <stdlib.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 using namespace support;
 using symm::Status;
 
-// In a process of its own with a library that reads `script`.
+// Runs `body` in a process of its own with a fake UCX that follows `script`.
 void with_fake(
     const std::string& library, const std::string& script, const std::function<void()>& body) {
   TemporaryDirectory directory;

@@ -165,7 +165,7 @@ class LoopLink final : public Link {
   std::vector<size_t> broken_;
 };
 
-constexpr size_t kBytes = 4096;  // of a message at most
+constexpr size_t kBytes = 4096;  // the largest message
 constexpr int kRanks = 3;
 
 // Three processes with a rank of a group each.

@@ -106,7 +106,7 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
     one.send(1, {.kind = 1}, payload);
     one.send(1, {.kind = 2, .value = kMost, .call = bytes});
     ASSERT_TRUE(two.await(2 * ++rounds)) << bytes;
-    // the first answer waits for that
+    // The answer to the first message waits until its endpoint is connected.
     if (rounds == 1) two.endpoint->connect(0, served[0]->messages->address());
     ASSERT_TRUE(one.await(rounds)) << bytes;
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), one.memory.begin() + kMost)) << bytes;

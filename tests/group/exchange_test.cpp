@@ -230,8 +230,8 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
   }
 }
 
-// Who took part in making another group is out of the calls
-// of those that it knew to have failed, not of others.
+// A rank that takes part in the creation of another group has left the calls of those groups that
+// it knew to have failed, but perhaps not the calls of others.
 TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
   const TemporaryDirectory directory;
   Processes ranks(2, [&](int rank) {
@@ -242,7 +242,7 @@ TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
     const auto buffer = Buffer::allocate(*first, 4096);
     const auto memory = Memory::rendezvous(first, buffer, 0);
     const Failure failure{Status::peer_failed, 0, 0, "a test"};
-    if (rank == 0) first->revocation().revoke(failure);  // rank 1 sees the same later
+    if (rank == 0) first->revocation().revoke(failure);  // rank 1 sees the failure later
     const auto second = make("second");
     if (rank == 0) {
       expect_failure(Status::unavailable, {"rank 1"}, [&] { buffer->require_no_stragglers(0); });
@@ -254,8 +254,8 @@ TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
   ranks.expect_success();
 }
 
-// From a point on, each allocation of rank 1 fails in turn,
-// until all succeed. The other rank must hear of each.
+// From a point on, each allocation of rank 1 fails in turn, until all succeed. The other rank must
+// hear of each failure.
 using Body = std::function<std::shared_ptr<Group>(
     int rank, const std::function<void(size_t from)>& run_short)>;
 
@@ -283,10 +283,10 @@ void run_out_of_memory(const Body& body) {
     });
     if (all_succeeded) return;
     if (groups[0] && failures[0].status == Status::ok) {
-      // it had finished when rank 1 failed
+      // Rank 0 had finished when rank 1 failed, so it learns the failure from its group.
       failures[0] = groups[0]->revocation().failure();
     }
-    // done without
+    // Both ranks could do without the memory.
     if (failures[0].status == Status::ok && failures[1].status == Status::ok) continue;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << allocations;
     for (const Failure& failure : failures) {

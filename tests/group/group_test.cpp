@@ -27,7 +27,7 @@ TEST(Group, IsOnOneMachineHere) {
   });
 }
 
-// What the configuration says goes for the groups made of this one, too.
+// The configuration of a group is also that of the groups made of it.
 TEST(Group, ChannelsAndScratchAsConfigured) {
   const Bootstrap meeting;
   Config config = meeting.threads();
@@ -125,8 +125,8 @@ TEST_F(PlanFile, AGroupFollowsIt) {
 TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
   write("[host 2]\nll = 0\none_shot = 200K\nstep = 64\n");
   as_threads(2, [](int rank, const Group& group) {
-    // A step is 64 bytes, in each of which ranks wait for each other: no more than a
-    // sanitizer on a busy machine can do.
+    // A step is 64 bytes, and ranks wait for each other in each step: larger counts would be too
+    // slow for a sanitizer on a busy machine.
     for (const size_t count : {1UL, 14UL, 1000UL, 50'000UL, 80'000UL}) {
       std::vector<float> data(count);
       std::vector<float> right(count);

@@ -103,8 +103,8 @@ TEST(Memory, AlignedAsAskedFor) {
   });
 }
 
-// Where an administrator has set some aside; else the message
-// says that there are none, and nothing is had instead.
+// Huge pages are used where an administrator has set some aside. Otherwise the message says that
+// there are none, and no other pages are used instead.
 TEST(Memory, OfHugePagesOrNotAtAll) {
   as_processes(2, [](int rank, const Group& group) {
     symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
@@ -254,8 +254,8 @@ TEST(Memory, OnANodeThatIsNamed) {
 
 // ---- heaps: pieces at the same offsets on all ranks
 
-// As memory of a block they are used without a copy, and passed on by a token; what
-// else can be done with them has the table of behaviours.
+// Pieces are used without a copy and exported by a token, like a block. The table of behaviours
+// has whatever else can be done with them.
 TEST(Heap, PiecesAreSymmetricMemory) {
   as_threads(2, [](int rank, const Group& group) {
     symm_heap_options_t wrong = SYMM_HEAP_OPTIONS_INIT;

@@ -1,5 +1,5 @@
-// What is in use, against a list of it: pieces never overlap, neighbours that are free
-// are one, whatever fits is given, and the same calls have the same answers.
+// The suballocator is compared with a list of the pieces in use: pieces never overlap, free
+// neighbours are joined, a request that fits is granted, and equal calls have equal answers.
 #include "core/group/suballocator.hpp"
 
 #include <algorithm>

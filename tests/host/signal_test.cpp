@@ -99,7 +99,7 @@ TEST(Barrier, SeparatesPhases) {
 TEST(Barrier, OfSubsetsIndependentlyOfTheWhole) {
   as_threads(5, [](int rank, const Group& group) {
     const int32_t low[] = {2, 0, 1};
-    const int32_t turned[] = {0, 1, 2};  // the same set
+    const int32_t turned[] = {0, 1, 2};  // the set of `low`
     const int32_t high[] = {2, 4, 3};    // overlaps in rank 2
     for (int round = 0; round < 200; ++round) {
       if (rank <= 2) group.barrier(rank == 1 ? turned : low);
@@ -152,7 +152,7 @@ TEST(Now, BarriersAreLookedFor) {
       }
     }
     EXPECT_EQ(group.status().status, SYMM_OK);
-    // What needs the others to act cannot be looked at.
+    // A call that needs the other ranks to act cannot be polled.
     const auto now = forced(SYMM_ALGORITHM_AUTO, SYMM_TIMEOUT_NOW);
     float value = 1;
     EXPECT_EQ(

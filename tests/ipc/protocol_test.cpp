@@ -1,4 +1,4 @@
-// What exporter and importer say to each other, and the tokens that others pass on.
+// The messages between exporter and importer, and the tokens that programs pass on.
 #include "core/ipc/protocol.hpp"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a rank concludes from the votes of the others, and from their silence.
+// The conclusion of a rank from the votes of the others, and from their silence.
 #include "core/mesh/commit_vote.hpp"
 
 #include <chrono>
@@ -73,7 +73,7 @@ struct Votes {
 TEST(CommitVote, ADeathIsTheCauseAndNotThoseThatLeftForIt) {
   Votes votes;
   votes.events.on_gone(2, "died: its connection closed");
-  // it took down its lock
+  // Rank 1 took down its lock when it left, so it looks as if it had died.
   const Failure worst = votes.conclude({Status::peer_failed, 1, 4711, "rank 1 died or gave up"});
   EXPECT_EQ(worst.status, Status::peer_failed);
   EXPECT_EQ(worst.rank, 2) << worst.message;

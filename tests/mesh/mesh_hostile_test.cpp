@@ -29,7 +29,7 @@ namespace {
 using namespace symm;
 using namespace support;
 
-// What rank 0 has published of itself, once it has.
+// The record that rank 0 publishes of itself; waits for it.
 wire::Packet published(Store& store, const std::string& key) {
   const Bytes record = store.get("mesh/" + key + "/0", soon());
   wire::Packet packet;
@@ -57,7 +57,7 @@ std::vector<PeerFd> disturb(Store& store) {
     if (i % 4 == 3) {
       wire::Hello hello;
       hello.nonce =
-          // wrong nonce, or right with a wrong cookie
+          // Every second nonce is wrong; the others are right, but their cookie is wrong.
           published(store, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);
       hello.rank = 1;
       hello.size = 2;
@@ -77,13 +77,12 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
     const size_t before = open_descriptors();
     const auto mesh = connect(directory.path(), 0, 2);
     greet(*mesh, 1);
-    // socket, pidfd, epoll, life and its bell
+    // A mesh of two has five descriptors: socket, pidfd, epoll, and its life with the bell.
     return open_descriptors() <= before + 5
                ? format("%lu", mesh->rejected_connections())
                : format("leak of %zu", open_descriptors() - before - 5);
   });
-  // Rank 1 introduces itself so that rank 0 opens its
-  // socket, and comes when the strangers have been.
+  // Rank 1 introduces itself, so that rank 0 opens its socket, and connects after the strangers.
   Process rank1([&] {
     std::vector<PeerFd> strangers;
     const auto files = open_store(directory.path(), 1, 2);
@@ -96,7 +95,7 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   });
   EXPECT_EQ(rank1.result(), "ok");
   const std::string rejected = rank0.result();
-  // the 50 that stay silent are closed uncounted at the end
+  // The 50 strangers that stay silent are closed at the end, uncounted.
   EXPECT_GE(std::atoi(rejected.c_str()), 150) << rejected;
 }
 

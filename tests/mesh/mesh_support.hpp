@@ -8,7 +8,8 @@
 namespace support {
 using namespace symm;
 
-// As another, but that a test sees what is about to be set, and what was got before it is used.
+// A store on top of another. A test sees what is about to be set, and what was got before the
+// caller uses it.
 struct WatchedStore final : Store {
   using Watch = std::function<void(const std::string& key, const Bytes& value)>;
   WatchedStore(Store& its, Watch its_watch) : store(its), watch(std::move(its_watch)) {}

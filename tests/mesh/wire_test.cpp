@@ -81,7 +81,7 @@ TEST(Wire, EveryOtherLengthIsRefused) {
 TEST(Wire, FixedFieldsMustBeRight) {
   for (const Buffer& good : samples()) {
     Packet packet;
-    // magic, version, type, length, nfds
+    // The bytes of magic, version, type, length and nfds.
     for (const size_t at : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 10U, 11U, 13U}) {
       Buffer bad = good;
       bad[at] ^= std::byte{0x80};

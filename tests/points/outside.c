@@ -22,7 +22,7 @@ static Function* next_one(const char* name) {
   return next;
 }
 
-// Calls that may read or write a part of what they were asked to.
+// Calls that may read or write only a part of what they were asked to.
 static int is_stream(long fd) {
   struct stat what;
   int type = 0;

@@ -29,8 +29,8 @@ struct Facts {
   std::atomic<int64_t> moment_ns;
 };
 
-// Waits until `ranks` ranks have come. Without this wait, a rank that dies next may die while others
-// are still in the call before, which may then fail as well.
+// Waits until `ranks` ranks have come. Without this wait, a rank that dies next may die while
+// others are still in the call before, which may then fail as well.
 inline void all_there(Facts& facts, int ranks) {
   const int turn = facts.turn;
   if (++facts.arrived == ranks) {
@@ -190,8 +190,8 @@ inline void reduce_scatterv(Member& m) {
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
 }
 
-// One kind of call, which throws if it fails. In a round every rank makes the call once, and no rank
-// waits for a later round.
+// One kind of call, which throws if it fails. In a round every rank makes the call once, and no
+// rank waits for a later round.
 struct Operation {
   std::string name;
   std::function<void(Member&)> call;
@@ -212,7 +212,7 @@ inline std::vector<Operation> make_operations() {
       all.push_back(
           {prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
     };
-    // LL carries fewer bytes the more ranks there are: of many, even one element is too large.
+    // LL carries fewer bytes the more ranks there are, so the plan chooses where there are many.
     all.push_back({std::string(name) + "_ll", [what = what](Member& m) {
                      collective(
                          m, what, m.size > 8 ? SYMM_ALGORITHM_AUTO : SYMM_ALGORITHM_LL, 1, false);

@@ -21,8 +21,8 @@ Event event(Event::Kind kind, int32_t epoch, int64_t number, int64_t begun, int6
   return {kind, true, epoch, number, 7, begun, ended, status, blamed, stamp, stamp};
 }
 
-// Ranks 0 to 2, of which the last dies in call 2; a group of the others; and tokens 0
-// and 1 of rank 0, which the others import.
+// A right history of ranks 0 to 2: rank 2 dies in call 2, the others form a group, and rank 0 has
+// tokens 0 and 1, which the others import.
 Ranks right() {
   Ranks ranks(3);
   for (int32_t rank = 0; rank < 3; ++rank) {

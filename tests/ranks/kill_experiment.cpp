@@ -32,13 +32,13 @@
 namespace support {
 namespace {
 constexpr int64_t kTimeoutMs = 10'000;
-// in the phase in which a rank may die before it has come
+// The timeout of creation in the phase in which a rank may die before it has joined.
 constexpr uint64_t kMissingTimeoutMs = 1500;
 constexpr uint64_t kHangTimeoutMs = 1000;  // the timeout of calls that one rank must miss
 constexpr int kHangMs = 40'000;
 constexpr int kCalls = 150;  // where nobody fails
-// The epoch of those that go on, whose stamps 64 ranks
-// can sum as floats; that of shrink() is one less.
+// The epoch of the survivors' group, whose stamps 64 ranks can sum as floats; the epoch of
+// shrink() is one less.
 constexpr int32_t kAgain = 63;
 constexpr int kCallsOfAgain = 10;
 constexpr size_t kTokens = 1500, kPieces = 4, kPieceWords = 512;
@@ -387,8 +387,8 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   std::mt19937_64 random(seed);
   Phase phase = static_cast<Phase>(random() % 7);
   if (attack != Attack::kill && phase == Phase::create) phase = Phase::everything;
-  // A wait for a signal that times out revokes nothing, and ranks of which some are in
-  // the next exchange already name each other.
+  // Hangs are tried in collectives and barriers only: a wait for a signal that times out revokes
+  // nothing, and while some ranks are in the next exchange already, they name each other.
   if (attack == Attack::hang && phase != Phase::barrier) phase = Phase::collectives;
   const auto ranks = static_cast<uint64_t>(size);
   const auto any_but = [&](uint64_t spared) {

@@ -17,19 +17,18 @@ inline constexpr std::pair<const char*, Attack> kAttacks[] = {{"kill", Attack::k
     {"stop", Attack::stop}, {"hang", Attack::hang}, {"abort", Attack::abort},
     {"leases", Attack::leases}};
 
-// What the ranks are busy with when it happens.
+// The calls in which the ranks are when the attack comes.
 enum class Phase { create, rendezvous, split, barrier, signals, collectives, everything };
 const char* phase_name(Phase phase);
 
 struct AttackReport {
   Phase phase{};
-  std::string what;                  // to do to see it again
+  std::string what;                  // how to repeat the attack
   std::vector<double> latencies_ms;  // attack to the error in each survivor that was told of it
-  // kills; missed: survivors for whom the dead rank just did not come,
-  // since it was killed before it had joined a creation; hangs: ranks that
-  // were still not done long after every deadline; crashes: that ended
-  // otherwise; wrong: what the history cannot be; leaks: survivors with
-  // more descriptors, mappings or threads than before, and files; problems.
+  // Counts by name. kills; missed: survivors that only missed the dead rank, which was killed
+  // before it had joined a creation; hangs: ranks that were still not done long after every
+  // deadline; crashes: ranks that ended otherwise; wrong: contradictions in the history; leaks:
+  // survivors with more descriptors, mappings or threads than before, and files; problems.
   std::map<std::string, int> counts;
   std::vector<std::string> problems;  // everything that is not as documented, the above included
 };

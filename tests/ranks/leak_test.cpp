@@ -1,5 +1,5 @@
-// What is made and released again and again leaves descriptors,
-// mappings, threads and shared memory as they were.
+// Objects that are made and released again and again leave descriptors, mappings, threads and
+// shared memory as they were.
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -126,7 +126,7 @@ TEST(Leak, FiveHundredGroupsOfThreads) {
       group.barrier();
     });
   };
-  // in a process of its own: the tests that fork must not have a monitor thread
+  // The test runs in a process of its own: the tests that fork must not have a monitor thread.
   as_processes(1, [&](int) {
     for (int i = 0; i < 50; ++i) {
       cycle();

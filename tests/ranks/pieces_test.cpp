@@ -65,8 +65,8 @@ TEST_F(Multinode, HasAllPieces) {
   });
 }
 
-// One behind the other, without anything between the
-// calls but what they do themselves; who is slow changes.
+// Calls follow each other with nothing between them that would keep the ranks in step. Which rank
+// is slow changes.
 TEST(Pieces, BackToBack) {
   as_processes(3, [](int rank, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);

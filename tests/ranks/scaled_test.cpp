@@ -38,7 +38,7 @@ std::ostream& operator<<(std::ostream& out, const Scaled& c) {
 
 constexpr float kFactors[] = {0.3F, -1.7F, 1e-3F, 0.7F};  // by rank, where read by pointer
 
-// Else; of f32 it is rounded, and f64 has larger ones.
+// The factor where it is passed by value. For f32 it is rounded; f64 can have larger factors.
 double factor_of(symm_dtype_t dtype) { return dtype == SYMM_DTYPE_F64 ? 1e200 : 0.1; }
 
 constexpr size_t kPeriod = 997;
@@ -70,7 +70,7 @@ uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
   return reduce_scaled(c.dtype, c.op, operands, c.result(), c.position, factor, rank);
 }
 
-// By every algorithm that takes it; how many those were.
+// Compares a call by every algorithm that takes it; returns the number of these algorithms.
 int compare(const Group& group, const Block& block, const Scaled& c) {
   SCOPED_TRACE(testing::Message() << c << ", rank " << group.rank());
   const int rank = group.rank();

@@ -1,5 +1,4 @@
-// Those that survive a failure agree on who lives
-// and go on, also when more ranks die while they do.
+// Survivors of a failure agree on who lives and go on, even if more ranks die meanwhile.
 #include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -71,7 +70,8 @@ TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
   std::atomic<int> created = 0;
   as_threads(4, [&](int rank) {
     Group group = create(meeting.threads(), rank, 4);
-    // not a barrier of the group: the abort could end it for a rank that has not left it yet
+    // The ranks meet without a barrier of the group: the abort could end a barrier for a rank that
+    // has not left it yet.
     ++created;
     ASSERT_TRUE(eventually([&] { return created == 4; }));
     if (rank == 2) return group.reset();
@@ -106,7 +106,7 @@ TEST(Shrink, ARankThatLivesAndDoesNotComeIsNamedAndTheCallCanBeRepeated) {
   as_ranks(3, body, {.die = {1}});
 }
 
-// What a rank got, for the others to compare.
+// The results of a rank, for the others to compare.
 struct Got {
   std::atomic<int> status;
   std::atomic<int> size;

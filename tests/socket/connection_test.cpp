@@ -55,7 +55,7 @@ std::vector<std::byte> packet_of(int number) {
   return packet;
 }
 
-// What is heard, as words: "0", "1", "end", "dead".
+// The packets and events that a connection reports, as words: "0", "1", "end", "dead".
 class Journal {
  public:
   void write(const std::string& word) {
@@ -88,7 +88,7 @@ class Listening final : public Receiver {
   explicit Listening(PeerFd socket, PeerProcess peer = {})
       : connection(*this, std::move(socket), std::move(peer), kLongest) {}
 
-  // In the journal of `another`, with `prefix`.
+  // Writes to the journal of `another`, with `prefix` before each word.
   Listening(PeerFd socket, const Listening& another, std::string prefix)
       : Listening(std::move(socket)) {
     journal = another.journal;
@@ -177,7 +177,8 @@ struct Peer : Ends {
     theirs.reset();
     if (!body.hear("\n")) throw Error(Status::system, "the peer did not start");
     holder = std::stoi(body.said());
-    // A socketpair's credentials are of whoever made it, so identify() would name this process.
+    // The credentials of a socketpair are those of the process that made it, so identify() would
+    // name this process.
     process.pid = body.pid();
     process.pidfd = PeerFd(Fd(static_cast<int>(syscall(SYS_pidfd_open, body.pid(), 0))));
   }
@@ -212,8 +213,8 @@ TEST(Connection, TheLastWordsOfTheDeadComeBeforeItsDeath) {
     Peer peer(kMany);
     const auto listening =
         std::make_shared<Listening>(std::move(peer.mine), std::move(peer.process));
-    // In every second round all of it is there before the first look, so that the death
-    // is told while most is still unread.
+    // In every second round all packets are there before the first look, so that the death is told
+    // while most of them are still unread.
     if (round % 2 == 0) peer.die();
     listening->connection.start(listening);
     if (round % 2 == 1) peer.die();
@@ -286,7 +287,7 @@ TEST(Connection, AProgramThatClosesAllDescriptorsHearsOfIt) {
     Ends ends;
     const auto listening = std::make_shared<Listening>(std::move(ends.mine));
     listening->connection.start(listening);
-    // without ThreadSanitizer, which takes it for a race
+    // syscall() closes behind the back of ThreadSanitizer, which takes close() for a race.
     for (int fd = 3; fd < 256; ++fd) {
       syscall(SYS_close, fd);
     }
@@ -345,7 +346,8 @@ TEST(Connection, AFullQueueIsToldAtTheDeadline) {
   EXPECT_EQ(listening.connection.send(packet_of(0), {}, soon()), fdpass::Sent::closed);
 }
 
-// The kernel bounds the descriptors of an ordinary user that are in flight, whoever sent them.
+// The kernel bounds the descriptors that an ordinary user has in flight, over all of the user's
+// processes.
 TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
   support::Process user([] {
     if (geteuid() == 0 && setuid(65534) != 0) return "no other user";

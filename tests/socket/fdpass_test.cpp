@@ -35,7 +35,7 @@ struct FdPass : testing::Test {
   std::array<std::byte, 64> buffer{};
 };
 
-// As a hostile peer would: any number of descriptors, in any number of parts.
+// Sends as a hostile peer might: any number of descriptors, in any number of parts.
 void send_raw(int socket, size_t bytes, int fds_per_part, int parts) {
   std::vector<char> data(bytes);
   iovec part{data.data(), data.size()};

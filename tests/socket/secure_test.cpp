@@ -1,4 +1,4 @@
-// Two ends of an encrypted stream, and whoever is between them.
+// Two ends of an encrypted stream, and an attacker between them.
 #include "core/socket/secure.hpp"
 
 #include <cstddef>
@@ -32,7 +32,7 @@ TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
       EXPECT_FALSE(to->open(std::span(second).subspan(SecureStream::kLength))) << at;
       second[at] ^= std::byte{1};
     }
-    // back to who said it
+    // A frame is sent back to its sender.
     EXPECT_FALSE(from->open(std::span(second).subspan(SecureStream::kLength)));
     EXPECT_EQ(text_of(to->open(std::span(second).subspan(SecureStream::kLength)).value()), "two");
     EXPECT_EQ(to->open(std::span(third).subspan(SecureStream::kLength))->size(),

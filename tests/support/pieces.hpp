@@ -87,7 +87,7 @@ class DrawnPieces {
     root = random_() % n_;
     const size_t equal = length();
     if (kind == PiecesKind::rows) {
-      // fewer, of as much together
+      // Longer rows are fewer, so that all rows together have about as many bytes.
       const size_t longer = random_() % 2 == 0 ? 1 : 1 + random_() % 20;
       row = (1 + random_() % 700) * longer * element;
       rows = random_() % 40 / longer;

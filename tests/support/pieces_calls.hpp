@@ -6,8 +6,8 @@
 #include "tests/support/pieces.hpp"
 
 namespace support {
-// Where the operands of one rank may lie, kBytes each, and how bytes come there and
-// back. `run` makes a call and waits for it.
+// Memory in which the operands of one rank may lie, kBytes each, and a function that copies bytes
+// there and back. `run` makes a call and waits for it.
 struct PiecesMemory {
   static constexpr size_t kLists = size_t{4} << 20;
   static constexpr size_t kBytes = kLists + 1024;
@@ -18,7 +18,7 @@ struct PiecesMemory {
   void* stream = nullptr;
 };
 
-// The same on all ranks: drawn from one seed.
+// Runs a call that all ranks draw alike, from one seed.
 inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned seed,
     symm_algorithm_t algorithm, PiecesKind kind) {
   std::mt19937 random(seed * 16 + static_cast<unsigned>(kind));

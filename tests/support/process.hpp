@@ -34,10 +34,10 @@ auto settled(const Now& now) {
 void as_threads(int count, const std::function<void(int index)>& body);
 
 // A function in a child process, which ends with this process and is killed by the destructor.
-// The child is forked: a body that needs threads must start them itself, and this process must
-// not run any threads under ThreadSanitizer.
-//   A body that returns nothing ends by exit(), because what the library does at exit is under test.
-//   The status is 1 if the body threw or failed an expectation, and the last line that it said is
+// The child is forked: a body that needs threads must start them itself, and this process must not
+// run any threads under ThreadSanitizer.
+//   A body that returns nothing ends by exit(), because what the library does at exit is under
+//   test. The status is 1 if the body threw or failed an expectation, and what it said ends with
 //   the reason. A body that returns a string ends by _exit() and has said the string.
 class Process {
  public:

@@ -30,7 +30,7 @@ struct Pipe {
   int ends[2];  // until the test's process ends
 };
 
-// From the first process to the second, which hands each on to the third.
+// Pieces go from the first process to the second, which hands each on to the third.
 TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
   constexpr int kPieces = 100'000;
   constexpr size_t kPiece = 64;
@@ -65,7 +65,7 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
       Import piece = import(from.receive());
       ASSERT_EQ(*piece.at<int>(), i % static_cast<int>(kSlots));
       if (rank == 1) second.send(make_token(piece.at<int>(), kPiece));
-      // the second's own must last until the third has it
+      // The second process holds each import until the third has its own.
       held[static_cast<size_t>(i) % held.size()] = std::move(piece);
     }
     if (rank == 2) ++facts->done;

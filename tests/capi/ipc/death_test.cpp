@@ -1,4 +1,5 @@
-// Whoever dies, whenever: nothing leaks, nothing underflows, and what others read stays.
+// Any process may die at any time: nothing leaks, no count underflows, and the memory that others
+// read stays.
 #include <signal.h>
 #include <unistd.h>
 
@@ -106,7 +107,7 @@ TEST_F(Death, TheExportersDataStays) {
     if (rank != 1) return;
     wait_for(facts->done, 4);  // until both have looked
     mine.at<int>()[100] = 777;
-    // the owner is dead: this process serves it
+    // The owner is dead, so this process serves the memory.
     facts->tokens[1] = make_token(mine.at<int>() + 100, 4);
     EXPECT_EQ(ipc_stats().exported_blocks, 1U);
     facts->step = 3;

@@ -1,5 +1,4 @@
-// Where an exporter or an importer has something against it:
-// a logger that waits, a crowd at its door, no descriptors,
+// Exporters and importers in trouble: a logger that waits, a crowd that connects, no descriptors,
 // an exit, a system call or an allocation that fails.
 #include <fcntl.h>
 #include <signal.h>
@@ -28,7 +27,7 @@
 
 namespace support {
 namespace {
-std::atomic<int> sendmsg_errno{0};   // of the next call
+std::atomic<int> sendmsg_errno{0};   // the error of the next call; 0: none
 std::atomic<long> mallocs_left{-1};  // until one fails; negative: none does
 }  // namespace
 }  // namespace support
@@ -75,7 +74,7 @@ int knock(const std::string& path) {
   return fd;
 }
 
-// Any logger has a lock, and whoever has that may call the library.
+// A logger usually has a lock, and the thread that holds the lock may call the library.
 TEST_F(Edges, AListenerThatWaitsHoldsNobodyUp) {
   static std::mutex logger;
   static std::atomic<int> heard;
@@ -223,8 +222,8 @@ TEST_F(Edges, AHoldEndsInTime) {
   });
 }
 
-// What the kernel says when it is short of memory, and
-// of a user who has too many descriptors in flight.
+// The errors of a kernel that is short of memory, and of a user who has too many descriptors in
+// flight.
 TEST_F(Edges, SendingFailsForAMoment) {
   exporter([&] {
     const Owned owned = offer(4096);

@@ -59,7 +59,7 @@ TEST_F(Errors, EachHasItsOwnMessage) {
   });
   importer([&] {
     const Token good = facts->token;
-    // and mapped: then a lease is taken without asking
+    // The second round has the memory mapped: then a lease is taken without asking the exporter.
     for (const bool connected : {false, true}) {
       SCOPED_TRACE(connected ? "with the memory mapped" : "at first");
       Token wrong = good;
@@ -144,7 +144,7 @@ TEST_F(Errors, AnExporterThatIsGone) {
   }
 }
 
-// By a logout, or by whoever clears /tmp.
+// A logout or a clean-up of /tmp removes the directory.
 TEST_F(Errors, ADirectoryThatWasTakenAwayIsMadeAgain) {
   exporter([&] {
     const Owned owned = offer(4096);

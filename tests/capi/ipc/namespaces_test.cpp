@@ -28,8 +28,8 @@ void in_new_namespaces(const std::function<void()>& body) {
   Process(body).expect_success("who is in namespaces");
 }
 
-// With a user namespace, the ids of who is outside are not visible inside, and are
-// refused: only root can make the others alone.
+// In a user namespace of its own, a process does not see the ids of processes outside, which are
+// refused. Only root can make the other namespaces without one.
 std::string why_not_as_ourselves() {
   if (geteuid() != 0) return "only root can make PID namespaces that keep the user";
   return Process(why_not_into_namespaces).result();

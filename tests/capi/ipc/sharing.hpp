@@ -33,7 +33,7 @@ struct Owned {
   }
 };
 
-// Where the sockets of a test are. At its end nothing may be left there.
+// The directory of a test's sockets. At its end nothing may be left there.
 struct Directory : TemporaryDirectory {
   Directory() { setenv("SYMM_IPC_DIRECTORY", path().c_str(), 1); }
   ~Directory() {
@@ -63,7 +63,7 @@ inline Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'00
   return outcome_of([&] { import(token, timeout_ms); });
 }
 
-// What the processes of one test share beside the library.
+// Memory that the processes of one test share without the library.
 struct Facts {
   std::atomic<int> step;
   std::atomic<int> done;
@@ -98,14 +98,14 @@ class Sharing : public testing::Test {
       go_on();
     });
   }
-  // In one of them: let the other go on; and wait until that does the same.
+  // go_on() lets the other process go on; pass() also waits until that process does so.
   void go_on() { (exporting_ ? facts->step : facts->done) = ++turn_; }
   void pass() {
     go_on();
     await();
   }
-  // Wait for the end of one that may end in any manner; wait for all others, which must
-  // end well, as at the end of the test.
+  // Waits for the end of a process that may end in any manner. All others must end well; the end
+  // of the test waits for them.
   void gone(Process& process) {
     process.reap(20'000);
     processes_.remove_if([&](const Process& one) { return &one == &process; });

@@ -234,7 +234,7 @@ TEST_F(Sharing, ATokenOfNothingNeedsNobody) {
   });
 }
 
-// What was released is not kept mapped for a next import, which cannot come.
+// Released memory is not kept mapped for a next import, which cannot come.
 TEST_F(Sharing, ReleasedMemoryGoesBackToTheSystem) {
   exporter([&] {
     Owned owned = offer(1 << 20);
@@ -313,13 +313,15 @@ using Withdraw = Sharing;
 TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
   exporter([&] {
     const Owned owned(4096);
-    check(symm_ipc_withdraw(owned.data, 4096, 1));  // of which no token was made
+    // Memory of which no token was made.
+    check(symm_ipc_withdraw(owned.data, 4096, 1));
     EXPECT_EQ(ipc_stats().tokens, 0U);
     for (size_t i = 0; i < 4; ++i) {
       facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
     }
     pass();
-    check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));  // of the first and the second
+    // The range touches the first and the second piece.
+    check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));
     facts->tokens[4] = make_token(owned.data, 2048);
     pass();
     const std::string holder = "pid " + std::to_string(facts->tokens[0].size);

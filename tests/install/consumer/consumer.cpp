@@ -1,4 +1,4 @@
-// The same as C++, first by symm.hpp, then by symm.h.
+// The program of consumer.c in C++, first by symm.hpp, then by symm.h.
 #include <symm/symm.hpp>
 
 #define main main_in_c
