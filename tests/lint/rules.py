@@ -553,8 +553,10 @@ def packed_statements(name):
                     offence = "several statements"
                 statement = ""
             elif letter == ",":
-                if innermost == "block" or (
-                    innermost == "members" and not re.search(r"\(|(?<!:):(?!:)", statement)
+                if (
+                    innermost == "block"
+                    or (innermost == "members" and not re.search(r"\(|(?<!:):(?!:)", statement))
+                    or (innermost in ("members", "") and re.match(r"[^(]*\w = ", statement))
                 ):
                     offence = "a comma between statements or declarations"
             if offence and not complained:

@@ -27,7 +27,7 @@ ACCEPTED = {
 ONE_A_LINE = """#define TWO(a, b) a; b
 enum { first, second };
 struct Pair : Base<int, int> {
-  Pair(int a, int b) : a_(a), b_(b) {}
+  Pair(int a, int b = 1) : a_(a), b_(b) {}
   Pair(int a)
       : Pair{a, a}, c_(a) {}
   std::map<int, int> both = {{1, 2}, {3, 4}};
@@ -59,6 +59,10 @@ void packed() {
   call([&] { c = 3; d = 4; });
   return c, d;
 }
+constexpr int kOne = 1, kTwo = 2;
+struct Other {
+  int c = one(1), d = 2;
+};
 """
 
 # What is tried, the rule, the files, and the offences.
@@ -233,6 +237,10 @@ CASES = [
             "call([&] { c = 2, d = 3; });",
             "core/packed.cpp:8: several statements: call([&] { c = 3; d = 4; });",
             "core/packed.cpp:9: a comma between statements or declarations: return c, d;",
+            "core/packed.cpp:11: a comma between statements or declarations: "
+            "constexpr int kOne = 1, kTwo = 2;",
+            "core/packed.cpp:13: a comma between statements or declarations: "
+            "int c = one(1), d = 2;",
         ],
     ),
     (
