@@ -1,6 +1,6 @@
-// Groups on two machines of which a rank or a machine is killed, or one machine is cut
-// off, at any moment of any call. SYMM_TRIALS=100: so many times each, and how soon the
-// others got their error; one that hangs fails.
+// Groups on two machines of which a rank or a machine is killed, or one machine is cut off, at any
+// moment of any call. With SYMM_TRIALS=100 each attack is made 100 times; the test prints how soon
+// the others got their error. A rank that hangs fails the test.
 #include "tests/support/group.hpp"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ std::string work_until_failure(int rank, unsigned stay_us) {
     std::vector<float> data(1 << 17);
     group.barrier();
     tell();
-    std::mt19937 random(7);  // all ranks make the same calls
+    std::mt19937 random(7);  // all ranks make equal calls
     try {
       for (;;) {
         const symm::Span<float> part(data.data(), size_t{1} << random() % 18);
@@ -101,15 +101,16 @@ class MachinesGroup : public TwoMachines {
     }
   }
 
-  // So often: `attack` kills those that it returns, or cuts m1 off
-  // until `mend` is run. All others must name one of whom they lost,
-  // and know of the rest. Says how soon, at p50, p99 and most.
+  // Attacks `trials` times: `attack` kills ranks and returns them, or cuts m1 off until `mend` is
+  // run. Every survivor must name one of the ranks that it lost, and know of the rest. Prints how
+  // soon they got their error, at p50, p99 and most.
   void run_attack(const char* what, int trials, const std::function<std::set<int>()>& attack,
       const std::string& mend = "") {
     if (const char* wanted = getenv("SYMM_TRIALS")) trials = atoi(wanted);
     const bool cuts = !mend.empty();
     std::vector<double> latencies;
     std::mt19937 random(std::random_device{}());
+
     for (int trial = 0; trial < trials; ++trial) {
       start(4, cuts ? 2'000'000 : 300'000);
       if (IsSkipped() || HasFatalFailure()) return;
@@ -124,7 +125,9 @@ class MachinesGroup : public TwoMachines {
           how = rank < 2 ? "on m1) is cut off: m1 (10.77.0.11) has not answered m0 for 1.0 s"
                          : "on m0) is cut off: m0 (10.77.0.10) has not answered m1 for 1.0 s";
         }
-        const std::set<int> lost = !cuts ? killed : rank < 2 ? std::set{2, 3} : std::set{0, 1};
+        const std::set<int> other_machine = rank < 2 ? std::set{2, 3} : std::set{0, 1};
+        const std::set<int> lost = cuts ? other_machine : killed;
+
         std::istringstream words(said);
         double at = 0;
         int blamed = -1;
@@ -134,6 +137,7 @@ class MachinesGroup : public TwoMachines {
         for (const int one : lost) {
           expected += std::to_string(one) + ",";
         }
+
         EXPECT_TRUE(lost.contains(blamed) && failed == expected &&
                     said.find("not peer failed") == std::string::npos &&
                     said.find(how) != std::string::npos)
@@ -142,6 +146,7 @@ class MachinesGroup : public TwoMachines {
       }
       EXPECT_EQ(run(mend), "");
     }
+
     std::sort(latencies.begin(), latencies.end());
     const auto part = [&](size_t percent) {
       return latencies[(latencies.size() - 1) * percent / 100];
@@ -159,7 +164,8 @@ class MachinesGroup : public TwoMachines {
     run_attack(what, 1, attack, mend);
   }
 
-  std::optional<Process> first;  // of m1; it goes when those are gone that it takes with it
+  // The first process of m1. It is destroyed after the ranks, which end with it.
+  std::optional<Process> first;
   std::vector<Process> ranks;
 };
 
@@ -196,7 +202,8 @@ TEST_F(MachinesGroup, AMachineThatIsHeardByNobodyIsNamedByBothSides) {
       MACHINES " unmute @ 10.77.0.11 10.77.0.10");
 }
 
-// m0 hears both m1 and m2, which do not hear each other: all have the error of one of these.
+// m0 hears both m1 and m2, which do not hear each other. All ranks have the error of one of these
+// two.
 TEST_F(MachinesGroup, APartitionThatAThirdMachineSeesIsToldToAll) {
   start(6, 2'000'000);
   if (IsSkipped() || HasFatalFailure()) return;

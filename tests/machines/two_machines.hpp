@@ -23,7 +23,7 @@ class TwoMachines : public testing::Test {
     setenv("SYMM_PEER_TIMEOUT_MS", "1000", 1);
   }
   ~TwoMachines() override { run(MACHINES " down @; rm -rf " + shared_); }
-  // What the shell says if it fails, "" if not.
+  // Runs a command in a shell; returns what the shell says if it fails, "" if not.
   std::string run(std::string script) const {
     for (size_t at = 0; (at = script.find('@', at)) != std::string::npos;) {
       script.replace(at, 1, name_);
@@ -64,7 +64,7 @@ class TwoMachines : public testing::Test {
 
  private:
   const std::string name_ = "symm" + std::to_string(getpid());
-  // every machine's: the secret, and each one's /tmp
+  // A directory for all machines: the secret, and the /tmp of each.
   const std::string shared_ = "/dev/shm/" + name_;
 };
 }  // namespace support

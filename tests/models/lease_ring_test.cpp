@@ -85,7 +85,8 @@ void begin() {
   now->is_done = true;
 }
 
-// In the order that `path` says: for each turn what is done, of how many; it is prolonged.
+// Runs the processors in the order that `path` says, and prolongs it: each turn has the choice
+// that was made, and the number of choices.
 void run(std::vector<std::pair<size_t, size_t>>& path) {
   for (Processor& one : processors) {
     getcontext(&one.context);
@@ -201,7 +202,7 @@ TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
       prepare, [&] { return (!is_held[1] || is_seen[1]) && (!is_held[2] || is_seen[2]); });
 }
 
-// What finds no room while the exporter makes some is written, or asked for.
+// An entry that finds no room while the exporter makes some is written in the end, or asked for.
 TEST(LeaseRingModel, NothingIsLeftBehind) {
   std::unique_ptr<Ends> ends;
   uint64_t taken = 0;

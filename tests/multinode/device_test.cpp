@@ -1,6 +1,7 @@
-// Groups of GPUs on several machines, which SYMM_MACHINE makes of this host. NCCL and the driver are
-// fakes; symm's kernels are carried out by the CPU. Every collective is compared with the scalar
-// reference, with which other tests compare the collectives of one machine.
+// Groups of GPUs on several machines, which SYMM_MACHINE makes of this
+// host. NCCL and the driver are fakes; symm's kernels are carried out
+// by the CPU. Every collective is compared with the scalar reference,
+// with which other tests compare the collectives of one machine.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -63,7 +64,8 @@ void carry_out(const char* name, void (*kernel)(Args)) {
   });
 }
 
-// Does the work of symm_barrier in kernels/cuda/signal.cu. What it returns is polled until it is true.
+// Does the work of symm_barrier in kernels/cuda/signal.cu.
+// What it returns is polled until it is true.
 std::function<bool()> barrier(const void* arguments) {
   const auto args = *static_cast<const cuda::BarrierArgs*>(arguments);
   const auto control = [args](int rank) {
@@ -176,8 +178,8 @@ void compare(Group& group, const Case& c) {
       << c.count << ' ' << algorithm_name(c.algorithm);
 }
 
-// Compares a collective in pieces, which are drawn alike on all ranks. Elements are i32; some pieces
-// are larger than a slot, and some seeds put the counts on the device.
+// Compares a collective in pieces, which are drawn alike on all ranks. Elements are
+// i32; some pieces are larger than a slot, and some seeds put the counts on the device.
 void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   using support::PiecesKind;
   constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
@@ -302,8 +304,8 @@ TEST(CudaMultinodeMachines, CombineTheirOwnRanksOperands) {
       {.before = [](int) { tune("hop=512"); }}));
 }
 
-// Rank 0 has 1, the others 2^-24. Added one by one, each of these is lost to rounding; added within
-// each machine first, the second machine's sum, 2^-23, is not.
+// Rank 0 has 1, the others 2^-24. Added one by one, each of these is lost to rounding;
+// added within each machine first, the second machine's sum, 2^-23, is not.
 TEST(CudaMultinodeMachines, AddOneByOneWhereTheyAreAskedTo) {
   expect_well(on_machines("aabb",
       [](const std::shared_ptr<Group>& group) {
@@ -389,8 +391,8 @@ TEST(CudaMultinodeGroup, TellsWhoCarriesAndHowItIsAdded) {
   }));
 }
 
-// In rank order, 1 + 2^-24 is rounded to 1, twice. The fake NCCL adds 2^-24 + 2^-24 first, which
-// gives other bits.
+// In rank order, 1 + 2^-24 is rounded to 1, twice. The fake
+// NCCL adds 2^-24 + 2^-24 first, which gives other bits.
 TEST(CudaMultinodeGroup, NcclAddsWhereAnyOrderWillDo) {
   for (const bool any : {false, true}) {
     expect_well(on_machines("aab",
@@ -463,8 +465,9 @@ TEST(CudaMultinodeGroup, IsGivenBackInOrder) {
   }));
 }
 
-// The fake NCCL ends a process with status 86 if the process exits while a thread is in NCCL. UCX is
-// left out because LeakSanitizer, which looks at the process at its end, does not survive UCX.
+// The fake NCCL ends a process with status 86 if the process exits
+// while a thread is in NCCL. UCX is left out because LeakSanitizer,
+// which looks at the process at its end, does not survive UCX.
 TEST(CudaMultinodeGroup, AProcessThatEndsWaitsForNccl) {
   const support::TemporaryDirectory where;
   const Body body = [](const std::shared_ptr<Group>& group) {
@@ -527,8 +530,8 @@ std::string failure_of(Group& group) {
   });
 }
 
-// Counts on the device are refused if a receiver expects another number than the sender sends, if
-// they do not fit the capacity, or if ranks name different capacities.
+// Counts on the device are refused if a receiver expects another number than the sender
+// sends, if they do not fit the capacity, or if ranks name different capacities.
 TEST(CudaMultinodeFailure, OfCountsOnTheDeviceNamesThem) {
   const auto exchange = [](size_t sends, size_t expects, size_t capacity) {
     return [=](const std::shared_ptr<Group>& group) {
@@ -616,8 +619,8 @@ TEST(CudaMultinodeFailure, ARankThatHasLeftIsNamed) {
       {"peer failed: allreduce: rank 1 (pid", "has left the group"});
 }
 
-// An error of NCCL is met either by the call or by the thread that watches NCCL meanwhile. Both give
-// the same report.
+// An error of NCCL is met either by the call or by the thread that watches NCCL
+// meanwhile. Both give the same report.
 TEST(CudaMultinodeFailure, NcclsErrorsAreTold) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     return work_until_failure(*group, 20'000);

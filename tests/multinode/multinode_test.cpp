@@ -1,5 +1,6 @@
-// Groups across machines: what they report, move and fail with. The meaning of each call is tested
-// by tests/bindings/behaviours, and the bits of the results by the tests of collectives.
+// Groups across machines: what they report, move and fail with.
+// The meaning of each call is tested by tests/bindings/behaviours,
+// and the bits of the results by the tests of collectives.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -133,8 +134,8 @@ TEST_F(Multinode, KeepNothingOfGroupsWhosePeersDied) {
   others.expect_success("");
 }
 
-// The ranks of one machine form an ordinary group without an engine, which outlives failures of the
-// ranks on other machines.
+// The ranks of one machine form an ordinary group without an engine, which outlives
+// failures of the ranks on other machines.
 TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
   const std::vector<std::string> said = on_machines("aba", [](int rank, const Group& group) {
     const Group local = group.local();
@@ -158,7 +159,8 @@ TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
 // Puts so large that each takes several messages, signals after them, and gets.
 TEST_F(Multinode, MoveLargeBlocks) {
   constexpr size_t kWords = 700'001;
-  // Ranks say that they have come to a barrier to the first rank of a machine, not to each other.
+  // Ranks say that they have come to a barrier to
+  // the first rank of a machine, not to each other.
   setenv("SYMM_HOST_TUNE", "tell=0", 1);
   expect_on_machines("aba", [](int rank, const Group& group) {
     const Block block = allocate(group, 3 * kWords * sizeof(uint32_t));
@@ -193,7 +195,8 @@ TEST_F(Multinode, MoveLargeBlocks) {
     EXPECT_EQ(block.at<uint32_t>(rank)[1], 7U);
     EXPECT_EQ(block.at<uint32_t>(rank)[kWords], 7U);
 
-    // The news of the barrier comes to rank 2 by way of rank 0, the put of rank 1 comes directly.
+    // The news of the barrier comes to rank 2 by way
+    // of rank 0, the put of rank 1 comes directly.
     for (uint32_t round = 0; round < 1000; ++round) {
       group.barrier();
       if (rank == 1) check(symm_put(block.memory.get(), 2, 0, &round, sizeof round, nullptr));
@@ -222,12 +225,14 @@ TEST_F(Multinode, NameARankThatMakesAnotherCallAndStops) {
   EXPECT_EQ(said, (std::vector<std::string>{std::to_string(SYMM_ERR_MISMATCH) + " 1", ""}));
 }
 
-// The rank that raises a signal, the signal, and whether ranks then all-reduce or meet in a barrier.
+// The rank that raises a signal, the signal, and
+// whether ranks then all-reduce or meet in a barrier.
 class MultinodeVictim : public Multinode,
                         public testing::WithParamInterface<std::tuple<int, int, bool>> {};
 
-// The ranks that live name the victim, whatever its part in all-reduces of three machines and in a
-// barrier is, and though most of them wait for other ranks than the victim.
+// The ranks that live name the victim, whatever its part in
+// all-reduces of three machines and in a barrier is, and
+// though most of them wait for other ranks than the victim.
 TEST_P(MultinodeVictim, IsNamed) {
   const auto [victim, signal, reduces] = GetParam();
   setenv("SYMM_HOST_TUNE", "tell=0", 1);
@@ -274,8 +279,8 @@ INSTANTIATE_TEST_SUITE_P(Signals, MultinodeVictim,
 class MultinodeBarriers : public Multinode,
                           public testing::WithParamInterface<std::tuple<int32_t, bool>> {};
 
-// Rank 3 comes to a barrier of two with another rank, on its machine or not. The other ranks come
-// to a barrier of all, later or earlier than rank 3.
+// Rank 3 comes to a barrier of two with another rank, on its machine or not. The other
+// ranks come to a barrier of all, later or earlier than rank 3.
 TEST_P(MultinodeBarriers, OfDifferentSetsAreFound) {
   const auto [other, first] = GetParam();
   setenv("SYMM_HOST_TUNE", "tell=0", 1);
@@ -290,8 +295,8 @@ TEST_P(MultinodeBarriers, OfDifferentSetsAreFound) {
 INSTANTIATE_TEST_SUITE_P(
     Sets, MultinodeBarriers, testing::Combine(testing::Values(1, 2), testing::Bool()));
 
-// In any order, sums of few small numbers are exact. Sums of thirds are rounded, but all ranks get
-// the same bits.
+// In any order, sums of few small numbers are exact. Sums
+// of thirds are rounded, but all ranks get the same bits.
 TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {
   setenv("SYMM_ORDER", "any", 1);
   const std::vector<std::string> said = on_machines("aabbcc", [](int rank, const Group& group) {

@@ -10,11 +10,13 @@
 
 namespace support {
 inline constexpr int kMost = 64;
-inline constexpr int kRanks = 3;                                      // of most tests
+inline constexpr int kRanks = 3;                                      // in most tests
 inline constexpr std::span kCollectives(symm::tool::kOperations, 6);  // all but the barrier
 
 // Elements per rank: several chunks through the library's memory, and less.
-inline constexpr size_t kStaged = 100'000, kZeroCopy = 4096, kShort = 512;
+inline constexpr size_t kStaged = 100'000;
+inline constexpr size_t kZeroCopy = 4096;
+inline constexpr size_t kShort = 512;
 
 // Memory through which the ranks of a test talk to each other and to their parent without the
 // library.

@@ -41,7 +41,9 @@ constexpr int kCalls = 150;  // where nobody fails
 // shrink() is one less.
 constexpr int32_t kAgain = 63;
 constexpr int kCallsOfAgain = 10;
-constexpr size_t kTokens = 1500, kPieces = 4, kPieceWords = 512;
+constexpr size_t kTokens = 1500;
+constexpr size_t kPieces = 4;
+constexpr size_t kPieceWords = 512;
 
 // The memory through which ranks and parent tell each other what happened.
 struct Stage {

@@ -113,8 +113,8 @@ TEST(Pattern, ReductionsMatchElementByElement) {
   }
 }
 
-// As SYMM_ALGORITHM_HIERARCHICAL combines: (r0 op r1) op
-// (r2 op r3), in the precision of sums, rounded once.
+// The order in which SYMM_ALGORITHM_HIERARCHICAL combines: (r0 op r1) op (r2 op r3), in the
+// precision of sums, rounded once.
 TEST(Pattern, HasElementsForAnyOrder) {
   for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_AVG}) {
     const auto wrong = [op](bool any_order) {

@@ -1,4 +1,4 @@
-// symm info, doctor, bench and the demo, as their users see them.
+// The commands symm info, doctor, bench and the demo, as their users see them.
 #include <stdlib.h>
 
 #include <cstddef>

@@ -26,7 +26,7 @@ Captured on_fakes(const Words& variables, const Words& command, bool nvml = true
                  variables + command);
 }
 
-// What `symm info --json` says of the links between GPUs.
+// The links between GPUs as `symm info --json` prints them.
 json links(const Words& variables, bool nvml = true) {
   const json cuda = json::parse(out_of(on_fakes(variables, {SYMM_TOOL, "info", "--json"}, nvml)))
                         .at("back_ends")
@@ -104,7 +104,7 @@ TEST(InfoOnFakes, APlanOfTheUsersOwn) {
           R"(<rect x="60" y="380" width="45" )"});
 }
 
-// docs/tool.md shows these two pictures. Where one differs, write what its command prints into
+// docs/tool.md shows these two pictures. If one differs, write the output of its command into
 // docs/. A device of 1056 multiprocessors has as much room for eight ranks as eight GPUs.
 TEST(InfoOnFakes, PicturesOfTheDocuments) {
   const auto said_in = [](const char* picture) {

@@ -1,5 +1,5 @@
-// symm run, as its users see it. Where a test waits for
-// a process, it polls with a limit and never measures.
+// The command symm run, as its users see it. A test that waits for a process polls with a limit
+// and never measures.
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ std::string sorted_lines(const std::string& text) {
   return std::accumulate(lines.begin(), lines.end(), std::string());
 }
 
-// Gone, or dead and not yet reaped by whoever inherited it.
+// True if a process is gone, or dead and not yet reaped by the process that inherited it.
 bool gone(const std::string& pid_file) {
   pid_t pid = 0;
   if (!(std::ifstream(pid_file) >> pid)) return false;
@@ -332,7 +332,7 @@ TEST_F(Running, TimeOutGivesItsStatusAlsoIfNobodyReads) {
   EXPECT_EQ(wait(), 124);
 }
 
-// By the time that the launcher is gone, the number of a dead rank may be somebody else's.
+// When the launcher is gone, the number of a dead rank may belong to another process.
 TEST(Warden, KillsNobodyElse) {
   const support::TemporaryDirectory directory;
   support::Process rank([] { support::sleep_for_ever(); });
@@ -452,8 +452,10 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
     double begin = 0;
     double end = 0;
     for (const auto& event : trace["traceEvents"]) {
-      if (event["ph"] == "M") begin = 0;  // of a process
-      if (event["ph"] == "M") continue;
+      if (event["ph"] == "M") {  // the events of the next process follow
+        begin = 0;
+        continue;
+      }
       EXPECT_GE(event["ts"], std::exchange(begin, event["ts"].get<double>())) << event;
       const double its_end = begin + event["dur"].get<double>();
       if (event["pid"] == 0 || event["name"] != "sleep") {

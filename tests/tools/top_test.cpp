@@ -1,4 +1,4 @@
-// symm top, as its users see it.
+// The command symm top, as its users see it.
 #include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>

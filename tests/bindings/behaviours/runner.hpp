@@ -1,4 +1,4 @@
-// What one rank has while it runs the table, and the verbs that a line may name.
+// The objects of one rank that runs the table, and the verbs that a line may name.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class Runner {
   explicit Runner(int own_rank) : rank(own_rank) {}
 
   void begin(const std::string& scenario) {
-    constexpr size_t bytes = 262'144;  // of the memory and of the array
+    constexpr size_t bytes = 262'144;  // the size of the memory and of the array
     things.clear();
     create("group", scenario, 60'000);
 
