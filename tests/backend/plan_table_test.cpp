@@ -141,9 +141,11 @@ TEST(PlanTable, SingleValues) {
   const PlanValues values = table.values(BackendKind::cuda, 8, no_machine);
   const uint64_t expected[] = {
       512, 1024, 6144, 3072, 9999, 131072, 5120, 7168, 8192, 9216, 3, 64, 8, 7, 1024, 4096};
+
   for (size_t key = 0; key < std::size(expected); ++key) {
     EXPECT_EQ(values.value[key], expected[key]);
   }
+
   EXPECT_EQ(values.origin[3], PlanOrigin::variable);
   EXPECT_EQ(table.values(BackendKind::host, 8, no_machine).origin[0], PlanOrigin::built_in);
   for (const char* text :

@@ -66,10 +66,12 @@ TEST(Segment, IsMappedOnceInAProcessAndForgottenWithItsLastReference) {
   segment->data()[5] = std::byte{9};
   EXPECT_EQ(Segment::import(duplicate(*segment), 100), segment);
   segment.reset();
+
   // The descriptor kept the memory alive, which is mapped once more.
   const auto other = Segment::import(Fd(dup(copy.get())), 100);
   EXPECT_EQ(other->data()[5], std::byte{9});
   EXPECT_EQ(other->fd(), -1) << "a peer's segment needs no descriptor once it is mapped";
+
   // Unless it is to be kept: the first that comes, while others look whether there is one.
   support::as_threads(4, [&](int) {
     const int before = other->fd();
@@ -171,10 +173,12 @@ TEST(Hardware, LimitsOfControlGroupsAreSeen) {
     std::filesystem::create_directories(std::filesystem::path(top / name).parent_path());
     std::ofstream(top / name) << text;
   };
+
   const auto available = [&](const std::string& list) {
     write("list", list);
     return available_in_control_groups(top.path(), top / "list");
   };
+
   write("memory/job/memory.limit_in_bytes", "1000");
   write("memory/job/memory.usage_in_bytes", "300");
   write("job/memory.max", "500");

@@ -56,12 +56,14 @@ TEST(FailureCodec, WhatIsImpossibleIsRefused) {
   for (size_t size = 0; size < kFailureHeader; ++size) {
     EXPECT_NE(decode(Reader({good.data(), size}), found), nullptr);
   }
+
   // One byte each of status, rank, pid, os_error, cuda_result and text.
   for (const size_t at : {3U, 7U, 15U, 19U, 23U, 24U}) {
     auto bad = good;
     bad[at] = at == 24 ? std::byte{'\n'} : bad[at] ^ std::byte{0x80};
     EXPECT_NE(decode(Reader(bad), found), nullptr) << at;
   }
+
   EXPECT_NE(decode(Reader(good), found, 5), nullptr);
 }
 

@@ -69,6 +69,7 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
   const auto load = [](auto& word) {
     return std::atomic_ref(word).load(std::memory_order_acquire);
   };
+
   std::atomic<int> seen{0};
   std::vector<std::thread> sleepers;
   for (int i = 1; i <= SYMM_PAGE_WAITS + 2; ++i) {
@@ -79,6 +80,7 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
       }
     });
   }
+
   symm_page_wait_t& wait = page->sleeping[0];
   auto* const words = reinterpret_cast<uint64_t*>(wait.what);
   while (seen < 1'000) {
@@ -92,9 +94,11 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
     EXPECT_EQ(first, letters);
     EXPECT_EQ(last, letters & UINT64_MAX >> 8) << "cut";
   }
+
   for (std::thread& sleeper : sleepers) {
     sleeper.join();
   }
+
   EXPECT_TRUE(std::ranges::all_of(
       page->sleeping, [](const symm_page_wait_t& one) { return one.since_ns == 0; }));
 }
@@ -105,6 +109,7 @@ TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
   Trace::wanted = true;
   const Page page(1, kGroup, 0, "a name", kPids);
   const Trace unfinished(nullptr, "unfinished");
+
   try {
     const Trace call(&page, "call");
     Trace::note(5, 3);
@@ -113,6 +118,7 @@ TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
   } catch (int) {
     Trace::wanted = false;
   }
+
   symm_trace_call_t seen[4];  // behind the head
   std::ifstream(std::filesystem::directory_iterator(folder.path())->path())
       .read(reinterpret_cast<char*>(seen), sizeof seen);

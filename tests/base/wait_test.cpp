@@ -111,11 +111,13 @@ void ping_pong(Fencing fencing) {
       pong.set(i);
     }
   });
+
   const auto start = std::chrono::steady_clock::now();
   for (uint32_t i = 1; i <= kRounds; ++i) {
     ping.set(i);
     ASSERT_EQ(pong.wait(i), WaitEnd::reached);
   }
+
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
@@ -152,6 +154,7 @@ TEST(WaitWord, SleepsWhereOthersWantItsProcessor) {
     while (!over) {
     }
   });
+
   const std::jthread waiter([&] {
     EXPECT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
     EXPECT_EQ(w.wait(1, 100, UINT32_MAX), WaitEnd::timed_out)
@@ -277,6 +280,7 @@ TEST(Revocation, AllThatLiveComeToSayTheSame) {
       }
     }
   }
+
   EXPECT_FALSE(mutant) << "the model finds nothing";
 }
 

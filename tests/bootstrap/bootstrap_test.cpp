@@ -105,10 +105,12 @@ class MeetByVariables : public ::testing::Test {
       processes.push_back(
           with_environment(variables, [&] { return exchange({url, nullptr, 0, 0, "name"}); }));
     }
+
     std::string results;
     for (Process& process : processes) {
       results += process.result() + "\n";
     }
+
     return results;
   }
 

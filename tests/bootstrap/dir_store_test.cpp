@@ -132,6 +132,7 @@ TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
   as_threads(4, [&](int thread) {
     failures[static_cast<size_t>(thread)] = failure_of([&] { open(0, 2, 3'000); });
   });
+
   int timed_out = 0;
   for (const Failure& failure : failures) {
     if (failure.status == Status::timeout) {
@@ -140,6 +141,7 @@ TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
       EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
     }
   }
+
   EXPECT_EQ(timed_out, 1);
 }
 
@@ -231,6 +233,7 @@ TEST_F(DirStoreTest, ARankThatDiesLaterIsNamedWhereItIsAwaitedAndWhatItSetCounts
       return text_of(store->get("late", soon()));
     };
   };
+
   Process zero = process(body(0));
   Process one = process(body(1));
   const auto store = open(2, 3);

@@ -34,6 +34,7 @@ symm::BootstrapResult exchange(const std::string& url, int rounds) {
       }
     }
   }
+
   return meeting;
 }
 

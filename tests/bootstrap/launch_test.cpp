@@ -79,8 +79,10 @@ TEST(Environment, EachLauncherIsUnderstood) {
   expect_ranks(hydra(2, 4), 2, 4, "PMI");
   expect_ranks(torchrun(2, 4), 2, 4, "torchrun");
   expect_ranks(slurm(2, 4), 2, 4, "Slurm");
+
   // A Slurm step may have fewer tasks than its job.
   expect_ranks(both(slurm(1, 8), {{"SLURM_STEP_NUM_TASKS", "2"}}), 1, 2, "Slurm");
+
   // The PMIx server knows the size, and is asked only for that.
   const Environment pmix{{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "2"}};
   expect_ranks(pmix, 2, 0, "PMIx");
@@ -93,9 +95,11 @@ TEST(Environment, TheJobIsThatOfThisLaunch) {
   const auto job = [](const Environment& environment) {
     return parse_environment(environment).job;
   };
+
   const auto differs = [&](const Environment& environment, const char* name) {
     return job(environment) != job(both(environment, {{name, "5"}}));
   };
+
   EXPECT_EQ(job(open_mpi(0, 2)), job(open_mpi(1, 2)));
   EXPECT_EQ(job(torchrun(0, 2)), job(torchrun(1, 2)));
   EXPECT_EQ(job(slurm(0, 2)), job(slurm(1, 2)));
@@ -152,8 +156,10 @@ TEST(Environment, MalformedNumbersAreNamed) {
     expect_refusal(both(torchrun(0, 2), {{"LOCAL_WORLD_SIZE", bad}}), Status::invalid_argument,
         {"LOCAL_WORLD_SIZE", bad});
   }
+
   expect_refusal(
       {{"RANK", "0"}, {"WORLD_SIZE", "0"}}, Status::invalid_argument, {"WORLD_SIZE", "'0'"});
+
   // Also in a source that would not be used.
   expect_refusal(both(by_hand(0, 2), {{"RANK", "zero"}, {"WORLD_SIZE", "2"}}),
       Status::invalid_argument, {"RANK", "zero"});
@@ -176,6 +182,7 @@ TEST(Environment, RanksOnSeveralMachinesMeetAtRankZero) {
     EXPECT_EQ(parse_environment(both(some, master)).place, "node7:29501");
     EXPECT_EQ(parse_environment(both(both(some, {{"SYMM_PORT", "7"}}), master)).place, "node7:7");
   }
+
   EXPECT_FALSE(
       parse_environment(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "4"}}), master)).several);
   expect_refusal(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}, {"SYMM_PORT", "x"}}),
@@ -187,22 +194,28 @@ TEST(Environment, ASlurmStepMeetsAtItsFirstMachine) {
   const auto on = [](const std::string& nodes) {
     return both(slurm(1, 4), {{"SLURM_NNODES", "2"}, {"SLURM_STEP_NODELIST", nodes}});
   };
+
   const std::pair<const char*, const char*> lists[] = {{"a", "a"}, {"node7,b", "node7"},
       {"node[003-005,7],gpu1", "node003"}, {"n[7,1-2]", "n7"}, {"n[9]", "n9"},
       {"r[0-1]n[12-13]-ib.x_y,z", "r0n12-ib.x_y"}};
+
   for (const auto& [list, host] : lists) {
     EXPECT_EQ(parse_environment(on(list)).place, host + std::string(":20080")) << list;
   }
+
   for (const char* bad :
       {",a", "n[", "n[]", "n[1", "n[a-b]", "n[-1]", "n]1", "a b", "n[[1]]", "a:1"}) {
     expect_refusal(on(bad), Status::invalid_argument,
         {"SLURM_STEP_NODELIST is '" + std::string(bad) + "'", "list of hosts"});
   }
+
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"SYMM_PORT", "7"}})).place, "a:7");
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}, {"MASTER_PORT", "7"}})).place,
       "c:8");
+
   // A MASTER_ADDR without a port is not used.
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}})).place, "a:20080");
+
   // srun --mpi=pmi2
   EXPECT_EQ(
       parse_environment(both(on("a,b"), {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}})).place, "a:20080");

@@ -102,10 +102,12 @@ TEST_P(Stores, MissingRanksAreNamedByEveryRank) {
             .rank,
         1);
   });
+
   as_threads(2, [&](int thread) {
     EXPECT_EQ(
         expect_failure(Status::timeout, {"rank 0"}, [&] { open(thread + 1, 3, 300); }).rank, 0);
   });
+
   // A failed attempt is forgotten.
   as_threads(4, [&](int rank) { ASSERT_NE(open(rank, 4), nullptr); });
 }

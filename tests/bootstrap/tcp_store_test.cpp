@@ -75,6 +75,7 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
   for (size_t i = 0; i < noise.size(); ++i) {
     noise[i] = static_cast<char>(i * 7919 >> 3);
   }
+
   EXPECT_EQ(say(noise), "");
   SecureStream stream(secret_);
   EXPECT_EQ(say(text_of(stream.greet()) + std::string(5'000, '\1')).size(),
@@ -83,9 +84,11 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
   other[31] ^= 1;
   EXPECT_EQ(say(text_of(SecureStream(other).greet())), "");
   leave_descriptors(2'500);
+
   for (int i = 0; i < 1'000; ++i) {
     say("");
   }
+
   auto second = open(1, 2);
   leader.join();
   second->set("key", bytes_of("value"), soon());

@@ -50,10 +50,12 @@ TEST(Cancelled, AThreadEndsWhenItsCallHasReturned) {
     if (rank == 0) {
       said += status_when_cancelled([&] { return allreduce(group, &value, &value, 1); });
     }
+
     return said + (eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; })
                           ? ""
                           : ", nobody told the other");
   });
+
   const std::string timeout = symm_status_string(SYMM_ERR_TIMEOUT);
   EXPECT_EQ(ranks[0].result(), timeout + timeout);
   EXPECT_EQ(ranks[1].result(), timeout);

@@ -48,6 +48,7 @@ void together(int size, const std::function<void(const symm::Group&)>& body) {
       }
     });
   }
+
   for (std::thread& rank : ranks) {
     rank.join();
   }
@@ -115,6 +116,7 @@ TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
     EXPECT_EQ(error.rank(), -1);
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   };
+
   refused(failure_of([&] { group.allreduce(three, four, SYMM_OP_SUM); }),
       "symm_allreduce: invalid argument: send: 3 elements, not 4");
   refused(failure_of([&] { group.reduce_scatter(three, four, SYMM_OP_SUM); }),

@@ -37,6 +37,7 @@ TEST(Fork, the_childs_calls_fail_and_the_parent_goes_on) {
     symm_group_release(group.get());
     return "";
   });
+
   EXPECT_EQ(child.result(), "");
   EXPECT_EQ(group.status().status, SYMM_OK) << group.status().message;
   expect_sum(group);
@@ -51,6 +52,7 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
       group.allocate(size_t{64} << 20);
     }
   });
+
   for (int i = 0; i < 30; ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(3000 + i * 37));
     Process child([] {
@@ -61,6 +63,7 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
     });
     EXPECT_EQ(child.result(), "");
   }
+
   over = true;
   busy.join();
 }

@@ -218,6 +218,7 @@ void live(const std::string& bootstrap, int rank, int size, bool alone, uint64_t
   World beside(("thread://beside " + bootstrap + std::to_string(rank)).c_str());
   ++ready;  // before anybody may abort the group
   EXPECT_TRUE(support::eventually([&] { return ready == size; }));
+
   // Calls may wait for ranks that make other calls, so the time is bounded.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   Caller caller(world, alone, nullptr, seed);

@@ -51,6 +51,7 @@ TEST(LastError, success_leaves_it_alone) {
         SYMM_OK);
     ASSERT_EQ(symm_group_finalize(group.get(), support::within(1000)), SYMM_OK);
   }
+
   symm_group_release(nullptr);
   EXPECT_EQ(symm_last_error(), before);
 }
@@ -75,6 +76,7 @@ TEST(LastFailure, is_nothing_before_the_first_failure) {
     failure = last_failure();
     message = symm_last_error();
   });
+
   other.join();
   EXPECT_EQ(message, "");
   EXPECT_EQ(failure.status, SYMM_OK);
@@ -98,12 +100,14 @@ TEST(LastFailure, has_the_error_number_of_the_system_call) {
       support::expect_failed(symm_alloc(group.get(), 64, nullptr, &another), SYMM_ERR_SYSTEM,
           {"memfd_create", "errno 24"});
     }
+
     symm_memory_t* memory = nullptr;
     EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), nullptr, &memory), SYMM_ERR_SYSTEM);
     const symm_failure_t failure = last_failure();
     EXPECT_EQ(failure.os_error, EMFILE) << failure.message;
     EXPECT_EQ(failure.cuda_result, 0);
     EXPECT_EQ(failure.rank, 1);
+
     try {
       group.rendezvous(buffer);
       if (rank == 1) ADD_FAILURE() << "there is no descriptor still";
@@ -124,6 +128,7 @@ TEST(StatusString, every_status_has_a_name_of_its_own) {
     EXPECT_STRNE(name, "unknown status") << status;
     EXPECT_TRUE(names.insert(name).second) << status << " shares the name " << name;
   }
+
   for (const symm_status_t unknown : {1, kNone, SYMM_ERR_NOT_FOUND - 1, INT32_MIN, INT32_MAX}) {
     EXPECT_STREQ(symm_status_string(unknown), "unknown status") << unknown;
   }
@@ -137,6 +142,7 @@ TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {
     unsetenv("SYMM_BACKEND");
     return status;
   };
+
   int32_t count = 0;
   EXPECT_EQ(automatic(nullptr), SYMM_OK);
   EXPECT_EQ(automatic("host"), SYMM_OK);

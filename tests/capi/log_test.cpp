@@ -61,6 +61,7 @@ TEST(Log, each_listener_hears_its_levels_until_it_ends) {
     make_group("first");
     EXPECT_NE(all.last.find("first"), std::string::npos) << all.last;
   }
+
   const int heard = all.count;
   EXPECT_GE(heard, 1);
   make_group("second");
@@ -82,10 +83,12 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
   const std::string text = pipe.read_all();
   EXPECT_NE(text.find("100% %s logged"), std::string::npos) << text;
   EXPECT_EQ(text.back(), '\n');
+
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     EXPECT_TRUE(text.compare(at, 6, "info: ") == 0 || text.compare(at, 9, "warning: ") == 0)
         << text.substr(at);
   }
+
   ASSERT_EQ(symm_log_remove_listener(id), SYMM_OK);
   char byte = 0;
   EXPECT_EQ(read(pipe.ends[0], &byte, 1), 0) << "nobody has the other end any more";
@@ -124,6 +127,7 @@ TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
     create({"thread://log-abort", ""}, 0, 1).abort("the program wants to end");
     return std::string("returned");
   });
+
   EXPECT_EQ(rank.result(), "returned");
   unsetenv("SYMM_LOG");
 }

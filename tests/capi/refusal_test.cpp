@@ -28,6 +28,7 @@ World::World(const char* bootstrap, int rank, int size)
       symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK) {
     ADD_FAILURE() << symm_last_error();
   }
+
   block = static_cast<std::byte*>(pointer);
 }
 
@@ -158,6 +159,7 @@ TEST(Call, right_arguments) {
     EXPECT_EQ(call.call(world, SIZE_MAX, 0), expected) << symm_last_error();
     EXPECT_EQ(world.outputs_untouched(), expected != SYMM_OK || !world.has_outputs());
   }
+
   World world;
   symm_group_t* none = world.group;
   EXPECT_EQ(symm_group_split(world.group, -1, 0, &none), SYMM_OK) << symm_last_error();
@@ -173,12 +175,14 @@ TEST(Call, longer_structs) {
     const symm_status_t status = call.call(world, index, world.bits(one.unused));
     EXPECT_TRUE(status == SYMM_OK || status == expected_of(call)) << symm_last_error();
   });
+
   for_each_parameter([](const Call& call, size_t index, const Parameter& parameter) {
     SCOPED_TRACE(std::string(call.function) + ", " + parameter.name);
     if (!is_output_struct(parameter) || expected_of(call) != SYMM_OK) return;
     World world;
     EXPECT_EQ(call.call(world, SIZE_MAX, 0), SYMM_OK) << symm_last_error();
     const size_t size = world.given_size();
+
     for (const size_t more : {size_t{8}, size_t{0}}) {
       world.forget_outputs();
       const uint64_t place = world.bits(world.out_struct<symm_failure_t>(size + more));
@@ -226,16 +230,19 @@ TEST(Refusal, wrong_arguments) {
     EXPECT_EQ(symm_group_status(world.group, &status), SYMM_OK);
     ASSERT_EQ(status.status, SYMM_OK) << "the group did not survive: " << status.message;
   };
+
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     const auto check_struct = [&](const char* how, symm_status_t expected, const void* value) {
       check(call.function, parameter.name, how, expected,
           [&] { return call.call(world, index, world.bits(value)); });
     };
+
     for (const Struct& one : structs()) {
       if (one.type != std::string(parameter.type)) continue;
       check_struct("short", SYMM_ERR_INVALID_ARGUMENT, one.cut_short);
       check_struct("newer", SYMM_ERR_UNSUPPORTED, one.newer);
     }
+
     for (const Refusal& row : refusals()) {
       if (!applies(row, parameter) ||
           (row.functions.empty() && row.how == std::string("NULL") && is_exempt(parameter))) {
@@ -245,6 +252,7 @@ TEST(Refusal, wrong_arguments) {
           [&] { return call.call(world, index, row.value(world)); });
     }
   });
+
   for (const WrongCall& row : wrong_calls()) {
     check(row.function, row.named, row.how, row.status, [&] { return row.call(world); });
   }
@@ -300,6 +308,7 @@ TEST(Refusal, unavailable_back_end) {
   if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK) {
     GTEST_SKIP() << "this machine has " << count << " CUDA devices";
   }
+
   World world;
   forget_last_error();
   expect_refusal(symm_device_count(SYMM_BACKEND_CUDA, world.out<int32_t>()), SYMM_ERR_UNAVAILABLE,
@@ -353,9 +362,11 @@ TEST(Refusal, no_row_is_stale) {
           << of << ": " << what;
     }
   };
+
   for (const Refusal& row : refusals()) {
     expect_all(row, row.how);
   }
+
   for (const Exemption& row : exemptions()) {
     expect_all(row, row.reason);
   }

@@ -395,6 +395,7 @@ const std::vector<Exemption>& exemptions() {
       {{"symm_wait_signals"}, {"out_index"}, "may be NULL"},
       {{"symm_ipc_collect"}, {"out"}, "may be NULL"},
   };
+
   return rows;
 }
 }  // namespace symm_test

@@ -78,15 +78,18 @@ class LoopLink final : public Link {
     for (auto& [envelope, ended] : std::exchange(sent_, {})) {
       sink_.sent(*envelope, ended);
     }
+
     for (const size_t other : std::exchange(broken_, {})) {
       for (size_t line = 0; line < lines_.size(); ++line) {
         if (lines_[line] == other) sink_.lost(static_cast<int>(line), "it broke");
       }
     }
+
     const bool any = !inbox_.empty();
     for (auto message = inbox_.begin(); message != inbox_.end();) {
       message = net_.one_in(3) && step(*message) ? inbox_.erase(message) : std::next(message);
     }
+
     return any;
   }
 
@@ -125,6 +128,7 @@ class LoopLink final : public Link {
       if (message.at != nullptr) sink_.arrived(message.head, Transfer::broken);
       return true;
     }
+
     const std::span<const std::byte> payload =
         message.fetched != nullptr ? message.fetched->payload : message.pushed;
     if (message.at == nullptr && !payload.empty()) message.at = sink_.place(message.head);
@@ -137,6 +141,7 @@ class LoopLink final : public Link {
     if (!dropped && message.moved < payload.size()) return false;
     if (message.fetched != nullptr) tell(message, Transfer::whole);
     if (!dropped) sink_.arrived(message.head, Transfer::whole);
+
     return true;
   }
 
@@ -218,6 +223,7 @@ TEST(MessageEngine, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
           }
         }
       }
+
       EXPECT_TRUE(end.await(kRanks * kMessages * 5 / 3)) << seed;
     });
     for (auto& end : three.ends) {
@@ -240,6 +246,7 @@ TEST(MessageEngine, LeavesWhatComesToThoseWhoPollUntilTheySleep) {
     const std::lock_guard lock(end.mutex);
     return end.heads.size();
   };
+
   end.endpoint->polls(symm::Polling::begins);
   three.served[1]->messages->address();  // what it began before is over
   three.ends[0]->send(1, {.kind = 1});

@@ -69,10 +69,12 @@ struct Ucx : testing::Test {
         seven.send(0, {.kind = 1}, payload);
       }
     });
+
     if (!open(0)) GTEST_SKIP() << without;
     for (const uint64_t group : {7, 8}) {
       ends.emplace_back(std::make_unique<End>(*served[0], group, 0, 2, kLarge));
     }
+
     const auto address = board->exchange(0, *served[0]);
     for (auto& end : ends) {
       end->endpoint->connect(1, address);
@@ -111,6 +113,7 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
     ASSERT_TRUE(one.await(rounds)) << bytes;
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), one.memory.begin() + kMost)) << bytes;
   }
+
   for (size_t i = 0; i < two.heads.size(); ++i) {
     EXPECT_EQ(two.heads[i].sequence, i);
   }
@@ -133,8 +136,10 @@ TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
     if (!two.await(1)) return "nothing came";
     one.endpoint->cut(1);
     if (variables_and_handlers() != before) return "other variables or handlers of signals";
+
     return "wrote " + std::to_string(lseek(fileno(written), 0, SEEK_END));
   });
+
   const std::string said = alone.result();
   if (said.find("no engine") != std::string::npos) GTEST_SKIP() << said;
   EXPECT_EQ(said, "wrote 0");

@@ -124,6 +124,7 @@ TEST(Exchange, WhateverOneRankThrowsInWhateverPhaseIsTheSameOnAll) {
       return failure_of(
           [&] { exchange(*group, MessageKind::segment, 99, sequence++, phases, soon()); });
     };
+
     for (const Thrown& thrown : kThrown) {
       for (int phase = 0; phase < 3; ++phase) {
         const Failure failure = run(phase, thrown);
@@ -134,6 +135,7 @@ TEST(Exchange, WhateverOneRankThrowsInWhateverPhaseIsTheSameOnAll) {
         EXPECT_FALSE(group->revocation().revoked());
       }
     }
+
     EXPECT_EQ(run(-1, kThrown[0]).status, Status::ok);
   });
 }
@@ -172,6 +174,7 @@ TEST(Exchange, AcceptsNothingMoreOnceTheGroupHasFailed) {
       }
       ++accepted;
     };
+
     const Phases phases{[] { return Offer{}; }, [](auto) {}, accept, [] {}};
     const Failure failure = failure_of([&] {
       try {
@@ -180,6 +183,7 @@ TEST(Exchange, AcceptsNothingMoreOnceTheGroupHasFailed) {
         group->give_up(error);
       }
     });
+
     EXPECT_EQ(failure.status, Status::aborted) << failure.message;
     EXPECT_TRUE(rank != 0 || accepted == 1) << accepted;
   });
@@ -195,6 +199,7 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
       const auto vote = [&](uint64_t number) {
         return Topic{MessageKind::vote, group->id(), 99, number};
       };
+
       if (rank == 2) {
         if (round == 1) {
           commit_vote(*group, vote(0), {}, soon());
@@ -224,6 +229,7 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
         EXPECT_EQ(failure.rank, 2)
             << "rank " << rank << ", round " << round << ": " << failure.message;
       }
+
       over.arrive_and_wait();
       EXPECT_EQ(group->revocation().failure().rank, 2) << group->revocation().failure().message;
     });
@@ -238,6 +244,7 @@ TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
     const auto make = [&](const char* name) {
       return create(rank, 2, "dir://" + directory.path(), name);
     };
+
     const auto first = make("first");
     const auto buffer = Buffer::allocate(*first, 4096);
     const auto memory = Memory::rendezvous(first, buffer, 0);
@@ -247,10 +254,12 @@ TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
     if (rank == 0) {
       expect_failure(Status::unavailable, {"rank 1"}, [&] { buffer->require_no_stragglers(0); });
     }
+
     if (rank == 1) first->revocation().revoke(failure);
     const auto third = make("third");
     if (rank == 0) buffer->require_no_stragglers(0);
   });
+
   ranks.expect_success();
 }
 
@@ -272,6 +281,7 @@ void run_out_of_memory(const Body& body) {
         allocations_left = allocations;
         counted_from = from;
       };
+
       try {
         groups[rank] = body(rank, run_short);
         if (rank == 1) all_succeeded = allocations_left >= 0;
@@ -325,6 +335,7 @@ TEST(OutOfMemory, WhereAGroupIsMadeOfAnotherIsTheSameOnAll) {
       [](Group& group) { return group.split(0, 0); },
       [&](Group& group) { return group.create_from_ranks(kBoth); },
       [](Group& group) { return group.shrink(0, nullptr); }};
+
   for (const auto& make : ways) {
     run_out_of_memory([&](int rank, const auto& run_short) {
       const auto group = create(rank, 2);

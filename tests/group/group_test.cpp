@@ -50,6 +50,7 @@ TEST(Group, ChannelsAndScratchAsConfigured) {
         EXPECT_EQ(std::count(values.begin(), values.end(), 3.0F), std::ptrdiff_t(count));
       }
     }
+
     EXPECT_EQ(part.info().max_channels, 256);
     EXPECT_EQ(part.info().max_name, 63);
     EXPECT_EQ(part.info().max_handles, 1 << 20);
@@ -114,6 +115,7 @@ TEST_F(PlanFile, AGroupFollowsIt) {
     EXPECT_EQ(planned(group, 102401), SYMM_ALGORITHM_TWO_SHOT_STAGED);
     group.barrier();
   });
+
   setenv("SYMM_HOST_TUNE", "one_shot=16", 1);
   as_threads(2, [](int, const Group& group) {
     EXPECT_EQ(planned(group, 8), SYMM_ALGORITHM_LL);

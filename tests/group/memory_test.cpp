@@ -24,11 +24,13 @@ TEST(Memory, TablesAndPads) {
     void* const* pads = nullptr;
     check(symm_memory_pointer_table(block.memory.get(), &pointers));
     check(symm_memory_signal_pad_table(block.memory.get(), &pads));
+
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(pointers[peer], block.at<char>(peer));
       EXPECT_EQ(reinterpret_cast<uintptr_t>(pointers[peer]) % 4096, 0U);
       EXPECT_EQ(pads[peer], block.memory.signal_pad(peer).data());
     }
+
     group.barrier();
   });
 }
@@ -47,6 +49,7 @@ TEST(Memory, ABufferMeetsOnceOnAGroup) {
     if (rank == 1) {
       EXPECT_EQ(again.get(), block.memory.get());
     }
+
     EXPECT_EQ(block.buffer.info().memories, 1);
     group.barrier();
   });
@@ -110,6 +113,7 @@ TEST(Memory, OfHugePagesOrNotAtAll) {
     symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
     options.page_bytes = 4096;
     EXPECT_EQ(group.allocate(64, options).info().page_bytes, 4096U);
+
     for (const uint64_t page : {uint64_t{2} << 20, uint64_t{1} << 30, uint64_t{1} << 40}) {
       options.page_bytes = page;
       Buffer buffer;
@@ -169,9 +173,11 @@ TEST(Memory, AdoptedByDescriptor) {
         << "a buffer of its own, though the bytes are another's too";
     EXPECT_EQ(group.rendezvous(buffer).get(), memory.get());
     group.barrier();
+
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(memory.span<uint32_t>(peer)[0], 40U + static_cast<uint32_t>(peer));
     }
+
     memory.span<uint32_t>((rank + 1) % 3)[1249] = given;
     group.barrier();
     EXPECT_EQ(memory.span<uint32_t>()[1249], 40U + static_cast<uint32_t>((rank + 2) % 3));
@@ -205,10 +211,12 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
         {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
         {file, 0, 64, "no memfd"}, {12'345, 0, 64, "no open descriptor"},
         {good.fd, 0, 0, "at least 1 byte"}};
+
     for (const auto& row : rows) {
       expect_failure(SYMM_ERR_INVALID_ARGUMENT, {row.said},
           [&] { group.adopt_fd(row.fd, row.offset, row.bytes); });
     }
+
     close(file);
     close(reader);
     group.finalize();
@@ -239,10 +247,12 @@ TEST(Memory, OnANodeThatIsNamed) {
     symm_buffer_t* raw = nullptr;
     const symm_status_t status =
         symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST, 0), &raw);
+
     if (status != SYMM_OK) {
       expect_failed(status, SYMM_ERR_UNAVAILABLE, {"mbind"});
       check(symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST), &raw));
     }
+
     Block block{Buffer(raw), {}};
     block.memory = group.rendezvous(block.buffer);
     block.at<int>(1 - rank)[2000] = 5 + rank;

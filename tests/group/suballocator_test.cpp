@@ -49,6 +49,7 @@ void expect_as(const Suballocator& pieces, const Reference& reference) {
     free += to - from;
     largest = std::max(largest, to - from);
   });
+
   ASSERT_EQ(pieces.free_pieces(), gaps);
   ASSERT_EQ(pieces.largest_free(), largest);
   ASSERT_EQ(pieces.bytes() - pieces.used(), free);

@@ -116,6 +116,7 @@ TEST(Barrier, OfOverlappingGroupsNeverCollide) {
     const Group stripes = all.split(rank % 2, rank);
     const Block in_pairs = allocate(pairs, 64);
     const Block in_stripes = allocate(stripes, 64);
+
     for (int round = 0; round < 300; ++round) {
       in_pairs.memory.signal(1 - pairs.rank());
       stripes.barrier();
@@ -124,6 +125,7 @@ TEST(Barrier, OfOverlappingGroupsNeverCollide) {
       pairs.barrier();
       in_stripes.memory.wait_signal(1 - stripes.rank());
     }
+
     expect_no_signal(in_pairs, 1 - pairs.rank());
     all.barrier();
   });
@@ -138,6 +140,7 @@ TEST(Now, BarriersAreLookedFor) {
       return symm_barrier(group.get(), some ? pair : nullptr, some ? 2 : 0, 3,
           support::within(SYMM_TIMEOUT_NOW), nullptr);
     };
+
     for (const bool some : {false, true}) {
       for (int i = 0; i < 3 && rank == 0; ++i) {
         expect_failed(look(some), SYMM_ERR_TIMEOUT, {"is not here"});
@@ -151,6 +154,7 @@ TEST(Now, BarriersAreLookedFor) {
         group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
       }
     }
+
     EXPECT_EQ(group.status().status, SYMM_OK);
     // A call that needs the other ranks to act cannot be polled.
     const auto now = forced(SYMM_ALGORITHM_AUTO, SYMM_TIMEOUT_NOW);
@@ -261,6 +265,7 @@ TEST(Signal, ALongWaitLocksNobodyOut) {
       group.barrier();
       block.memory.signal(0, 3);
     }
+
     group.barrier();
   });
 }

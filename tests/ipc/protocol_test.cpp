@@ -19,6 +19,7 @@ Packet some_packet(PacketType type) {
   if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) {
     packet.lease = 5;
   }
+
   packet.wants_memory = true;
   packet.token.backend = 1;
   packet.token.block = 1;
@@ -27,6 +28,7 @@ Packet some_packet(PacketType type) {
   packet.block = 3;
   packet.extent = {100, 4096, 0, 1, {std::byte{7}}};
   packet.failure = {Status::invalid_handle, -1, 7, "no"};
+
   return packet;
 }
 
@@ -56,6 +58,7 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
     Packet back;
     return decode(encode(packet), back) != nullptr;
   };
+
   EXPECT_TRUE(refused(PacketType::welcome, [](Packet& p) { p.descriptors = 1; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.descriptors = 2; }));
   EXPECT_TRUE(refused(PacketType::request, [](Packet& p) { p.lease = 0; }));
@@ -82,6 +85,7 @@ Token some_token() {
   token.position = {3, 99};
   token.slot = 12;
   token.directory = "/tmp/symm-0/g-1-2";
+
   return token;
 }
 
@@ -125,6 +129,7 @@ TEST(IpcToken, ImpossibleContentsAreRefusedThoughTheChecksumIsRight) {
     Token back;
     return decode(encode(token), back).status == Status::invalid_argument;
   };
+
   EXPECT_TRUE(refused([](Token& t) { t.backend = 3; }));
   EXPECT_TRUE(refused([](Token& t) { t.backend = 0; }));
   EXPECT_TRUE(refused([](Token& t) { t.bytes = 0; }));

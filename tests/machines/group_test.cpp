@@ -88,6 +88,7 @@ class MachinesGroup : public TwoMachines {
         return work_until_failure(rank, stay_us);
       });
     }
+
     ASSERT_EQ(setns(here, CLONE_NEWPID), 0);
     close(here);
     for (Process& rank : ranks) {
@@ -210,6 +211,7 @@ TEST_F(MachinesGroup, APartitionThatAThirdMachineSeesIsToldToAll) {
   const double before = now_ms();
   EXPECT_EQ(
       run(MACHINES " mute @ 10.77.0.11 10.77.0.12; " MACHINES " mute @ 10.77.0.12 10.77.0.11"), "");
+
   for (Process& rank : ranks) {
     const std::string said = rank.result();
     const bool by_m1 =

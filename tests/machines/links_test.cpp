@@ -47,12 +47,14 @@ TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
     for (uint64_t tag = 1; tag < 50; ++tag) {
       greet(*mesh, tag);
     }
+
     for (int peer = 0; peer < 4; ++peer) {
       const bool here = peer / 2 == rank / 2;
       EXPECT_EQ(mesh->carries_descriptors(peer), here);
       EXPECT_TRUE(peer == rank || mesh->peer(peer).watched == here) << peer;
       EXPECT_EQ(mesh->peer(peer).host, here ? "" : format("m%d", peer / 2));
     }
+
     EXPECT_EQ(mesh->rejected_connections(), 0U);
     EXPECT_EQ(outside_address(), format("10.77.0.1%d", rank / 2));
   });
@@ -117,9 +119,11 @@ TEST_F(Machines, AStoppedProcessIsNotDead) {
     greet(*mesh, 2);
     return revocation->failure().message;
   });
+
   for (auto& rank : ranks) {
     EXPECT_TRUE(rank.told());
   }
+
   usleep(2'500'000);  // longer than SYMM_PEER_TIMEOUT_MS
   ranks[3].kill(SIGCONT);
   for (auto& rank : ranks) {

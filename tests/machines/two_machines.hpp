@@ -52,10 +52,12 @@ class TwoMachines : public testing::Test {
         sethostname(machine.c_str(), machine.size()) != 0) {
       throw std::system_error(errno, std::generic_category(), "unshare");
     }
+
     close(network);
     const std::map<const char*, std::string> variables{{"RANK", std::to_string(rank)},
         {"WORLD_SIZE", std::to_string(size)}, {"LOCAL_WORLD_SIZE", "2"},
         {"MASTER_ADDR", "10.77.0.10"}, {"MASTER_PORT", "29500"}};
+
     for (const auto& [name, value] : variables) {
       setenv(name, value.c_str(), 1);
     }

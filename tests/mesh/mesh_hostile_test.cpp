@@ -69,6 +69,7 @@ std::vector<PeerFd> disturb(Store& store) {
     }
     open.push_back(std::move(fd));
   }
+
   return open;
 }
 
@@ -82,6 +83,7 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
                ? format("%lu", mesh->rejected_connections())
                : format("leak of %zu", open_descriptors() - before - 5);
   });
+
   // Rank 1 introduces itself, so that rank 0 opens its socket, and connects after the strangers.
   Process rank1([&] {
     std::vector<PeerFd> strangers;
@@ -93,8 +95,10 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
     greet(*mesh, 1);
     return std::string("ok");
   });
+
   EXPECT_EQ(rank1.result(), "ok");
   const std::string rejected = rank0.result();
+
   // The 50 strangers that stay silent are closed at the end, uncounted.
   EXPECT_GE(std::atoi(rejected.c_str()), 150) << rejected;
 }
@@ -132,6 +136,7 @@ TEST_F(MeshHostile, AnotherUserIsRefusedUnread) {
                ? "connected"
                : "refused";
   });
+
   ASSERT_EQ(stranger.result(), "connected");
   uint64_t refused = 0;
   EXPECT_FALSE(listener.accept(refused));

@@ -43,10 +43,12 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
     store.has_directory = GetParam();
     const auto mesh = Mesh::connect(store, rank, 5, "test", soon());
     greet(*mesh, 1);
+
     for (int peer = 0; peer < 5; ++peer) {
       EXPECT_TRUE(peer == rank || (!mesh->peer(peer).same_process && mesh->peer(peer).watched))
           << peer;
     }
+
     greet(*mesh, 2);
     EXPECT_EQ(mesh->rejected_connections(), 0U);
   });
@@ -83,12 +85,14 @@ TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
     const auto revocation = attach_all(*mesh, kTopic.group);
     if (rank == 1) support::leave_descriptors(0);
     greet(*mesh, 1);
+
     if (rank == 0) {
       const int fds[] = {0, 0};
       say(*mesh, 1, kTopic, "fds", fds);
       EXPECT_EQ(hear(*mesh, 1, kTopic, 2), "ok");
       return;
     }
+
     expect_failure(Status::system, {}, [&] { mesh->receive(0, kTopic, 3, 2, nullptr, soon()); });
     say(*mesh, 0, kTopic, "ok");  // the connection is as good as before
     EXPECT_FALSE(revocation->revoked());
@@ -100,10 +104,12 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
     auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
+
     if (rank == 0) {
       tell();
       return await_failure(*revocation).message;
     }
+
     const size_t before = open_descriptors();
     const pid_t child = fork();
     if (child == 0) {
@@ -120,12 +126,15 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
       sleep(2);  // outlives its parent
       _exit(0);
     }
+
     pause();
     return std::string();
   });
+
   for (auto& rank : ranks) {
     ASSERT_TRUE(rank.told());
   }
+
   const int pid = ranks[1].pid();
   ranks[1].kill(SIGKILL);
   const std::string message = ranks[0].result();
@@ -143,6 +152,7 @@ TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
     greet(*Mesh::connect(slow, rank, 2, "test", soon()), 1);
     return std::string("ok");
   };
+
   Processes ranks(2, [&](int rank) {
     if (rank == 0) return body_of(0);
     constexpr int clone_newtime = 0x80;  // Linux 5.6; for children
@@ -151,6 +161,7 @@ TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
     return left ? Process([&] { return body_of(1); }).result()
                 : format("no namespaces: %s", std::strerror(errno));
   });
+
   const std::string result = ranks[1].result();
   if (result.starts_with("no ")) GTEST_SKIP() << result;
   EXPECT_EQ(result, "ok");
@@ -230,11 +241,13 @@ TEST_F(MeshThreads, EventsBeforeAttachAreReplayed) {
       mesh->broadcast_failure(5, {Status::aborted, 0, 1, "early"});
       mesh->detach(6);
     }
+
     greet(*mesh, 1);
     if (rank != 0) {
       EXPECT_EQ(await_failure(*attach_all(*mesh, 5), 0).message, "early");
       EXPECT_TRUE(attach_all(*mesh, 6)->departed(0));
     }
+
     greet(*mesh, 2);
   });
 }
@@ -258,9 +271,11 @@ TEST_F(MeshThreads, AFloodOfUnreadMessagesFailsItsSenderForAll) {
     meshes[rank] = connect(directory.path(), rank, 3);
     revocations[rank] = attach_all(*meshes[rank], kTopic.group);
   });
+
   for (int i = 0; i < 5'000; ++i) {
     say(*meshes[0], 1, kTopic, "flood");
   }
+
   for (const auto& revocation : revocations) {
     EXPECT_NE(revocation->failure().message.find("more than anybody reads"), std::string::npos);
   }

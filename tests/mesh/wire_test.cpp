@@ -22,6 +22,7 @@ std::vector<Buffer> samples() {
   identity.pid = 4711;
   identity.host = "node7";
   identity.address = std::string(253, 'n');  // as long as DNS has them
+
   return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}), encode(header_of(Type::leave)),
       encode(header_of(Type::bye)),
       encode(header_of(Type::failure), Failure{Status::aborted, 2, 99, "enough"}),

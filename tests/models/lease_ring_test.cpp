@@ -95,6 +95,7 @@ void run(std::vector<std::pair<size_t, size_t>>& path) {
     one.is_done = false;
     makecontext(&one.context, begin, 0);
   }
+
   for (size_t depth = 0;; ++depth) {
     std::vector<std::pair<Processor*, bool>> turns;  // whether a store of its lands
     for (Processor& one : processors) {
@@ -126,6 +127,7 @@ bool always(bool mutant, const std::function<decltype(bodies)()>& prepare,
     if (!path.empty()) ++path.back().first;
     ++orders;
   } while (!path.empty());
+
   return orders > 1000;
 }
 }  // namespace model
@@ -181,6 +183,7 @@ TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
       if (!is_held[number]) ends->writer.write_or_defer(event);
     }
   };
+
   const auto withdraw = [&] {
     for (const uint64_t number : {1U, 2U}) {
       board->publish(0, {0, 0}, number + 1);
@@ -191,6 +194,7 @@ TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
       is_seen[number] = leases.contains(number);
     }
   };
+
   const auto prepare = [&]() -> decltype(model::bodies) {
     ends = std::make_unique<Ends>();
     board = std::make_unique<ValidityBoard>();
@@ -198,6 +202,7 @@ TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
     leases.clear();
     return {import, withdraw};
   };
+
   expect_always(
       prepare, [&] { return (!is_held[1] || is_seen[1]) && (!is_held[2] || is_seen[2]); });
 }
@@ -213,11 +218,13 @@ TEST(LeaseRingModel, NothingIsLeftBehind) {
       ends->writer.write_or_defer({});
     }
   };
+
   const auto read = [&] {
     for (int i = 0; i < 2; ++i) {
       is_asked_for = (look() && ends->reader.is_crowded()) || is_asked_for;
     }
   };
+
   const auto prepare = [&]() -> decltype(model::bodies) {
     ends = std::make_unique<Ends>();
     taken = 0;
@@ -226,6 +233,7 @@ TEST(LeaseRingModel, NothingIsLeftBehind) {
     }
     return {write, read};
   };
+
   expect_always(prepare, [&] {
     if (is_asked_for) ends->writer.flush();
     look();

@@ -71,6 +71,7 @@ std::function<bool()> barrier(const void* arguments) {
   const auto control = [args](int rank) {
     return reinterpret_cast<cuda::ControlWords*>(args.comm.control[rank]);
   };
+
   return [args, control, claimed = std::vector<uint32_t>()]() mutable {
     const auto word = [](uint32_t& at) -> std::atomic_ref<uint32_t> { return std::atomic_ref(at); };
     cuda::ControlWords& mine = *control(args.comm.rank);
@@ -473,10 +474,12 @@ TEST(CudaMultinodeGroup, AProcessThatEndsWaitsForNccl) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     compare(*group, {Collective::allreduce, DType::f32, Op::sum, 100});
   };
+
   const auto without_ucx = [](int) {
     setenv("FAKE_NCCL", "slow", 1);
     setenv("SYMM_UCX", "/nowhere", 1);
   };
+
   const auto ranks = start("ab", body, {.before = without_ucx, .exits = true}, where.path());
   for (support::Process& rank : *ranks) {
     EXPECT_EQ(rank.wait(60'000), 0);
@@ -498,6 +501,7 @@ TEST(CudaMultinodeFailure, OfCreationIsOneSentence) {
                        .change = [](GroupConfig& config) { config.create_timeout_ms = 3'000; }}),
         words);
   };
+
   all_say(
       "", {"unavailable", "rank 1", "/nowhere/libnccl.so.2", "SYMM_NCCL"}, "/nowhere/libnccl.so.2");
   all_say("old", {"unavailable", "rank 1", "nccl 2.17.3", "NCCL 2.18"});
@@ -516,6 +520,7 @@ TEST(CudaMultinodeFailure, OfRanksThatDifferNamesBothCalls) {
       finish(*group, call);
     }
   };
+
   const Setting checks{.change = [](GroupConfig& config) { config.check = true; }};
   expect_all(on_machines("aab", body, checks),
       {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});

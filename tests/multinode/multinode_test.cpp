@@ -141,6 +141,7 @@ TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
     const Group local = group.local();
     group.barrier();
     std::string end = "nobody died";
+
     try {
       group.barrier();
       // All ranks have come to the second barrier, so they have left the first.
@@ -149,10 +150,12 @@ TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
     } catch (const Error& error) {
       end = error.status() == SYMM_ERR_PEER_FAILED ? "" : error.what();
     }
+
     const symm_group_info_t info = local.info();
     local.barrier();
     return end + std::to_string(info.rank) + " of " + std::to_string(info.size) + info.engine;
   });
+
   EXPECT_EQ(said, (std::vector<std::string>{"0 of 2", "", "1 of 2"}));
 }
 

@@ -64,14 +64,17 @@ bool strikes(Fault fault, const char* name) {
   if (!faults.armed.load(std::memory_order_relaxed) || in_test || fault != faults.fault) {
     return false;
   }
+
   const int64_t number = ++faults.outside->count;
   const bool once = fault == fails || fault == allocation;
+
   // A fault that recurs is drawn by a hash, so that it keeps no step with the calls of a loop.
   const auto drawn =
       static_cast<int64_t>(static_cast<uint64_t>(number) * 0x9E3779B97F4A7C15U >> 33);
   if (once ? number != faults.number : drawn % faults.number != 0) return false;
   faults.outside->struck = name;
   faults.outside->facts.fired_ms = now_ms();
+
   return true;
 }
 
@@ -116,10 +119,12 @@ std::string live_once(
       return left.descriptors <= most.descriptors && left.mappings <= most.mappings &&
              left.threads <= most.threads;
     };
+
     if (usual == nullptr) left = Footprint::settled();
     EXPECT_TRUE(usual == nullptr || eventually(is_usual, 5'000))
         << left << " instead of " << usual->left[rank];
   });
+
   std::ostringstream wrong;
   const bool ended = WIFSIGNALED(ranks[kSize - 1].wait());
   facts.buried = 1;
@@ -132,6 +137,7 @@ std::string live_once(
     return one.status == two.status && (lost || one.blamed == two.blamed ||
                                            blamed(one.blamed, rank) == blamed(two.blamed, other));
   };
+
   int first = -1;
   for (int rank = 0; rank < kSize; ++rank) {
     if (!(rank == kSize - 1 ? ended : ranks[rank].wait() == 0)) {
@@ -145,19 +151,23 @@ std::string live_once(
     if (fault == interrupted || fault == shortened) wrong << "\nnobody needs to hear of it";
     if (!same_cause(rank, first)) wrong << "\nrank " << rank << " learnt something else";
   }
+
   // Without a directory to meet in nobody comes by the place of the exporter that was killed.
   for (const std::string& entry :
       way >= tcp ? std::vector<std::string>() : entries(directory.path())) {
     wrong << "\nleft: " << entry;
   }
+
   if (wrong.str().empty()) return "";
   const char* struck = outside.struck;
   wrong << "\nin " << kWays[way] << ", rank " << victim << ", " << kFaults[fault] << " " << number
         << ", " << (struck != nullptr ? struck : "nothing");
+
   for (const auto& learnt : facts.learnt) {
     wrong << "\n  after " << (learnt.ms == 0 ? 0 : learnt.ms - facts.fired_ms) << " ms "
           << learnt.status << " of " << learnt.blamed << ": " << learnt.message;
   }
+
   return wrong.str();
 }
 
@@ -186,6 +196,7 @@ TEST_P(Faults, AreSurvivedByAll) {
         once ? at + (step - 1) * static_cast<double>(random() % 1000) / 1000 : at + 1);
     wrong += live_once(way, fault, victim, number, &*usual, *outside);
   }
+
   EXPECT_TRUE(wrong.empty()) << wrong;
 }
 
@@ -204,6 +215,7 @@ TEST(Allocations, ThatFailLeaveNothingBehind) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.size = 1;
+
   for (int64_t number = 1; number == 1 || outside->struck != nullptr; ++number) {
     outside->count = 0;
     outside->struck = nullptr;

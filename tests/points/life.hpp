@@ -50,16 +50,19 @@ class Life {
           [&] { create(plan.again, me_ - (me_ > plan.victim ? gone : 0), kSize - gone); })) {
       }
     };
+
     if (!attempt([&] { create("first", me_, kSize); })) make();
     while (!go_through()) {
       shrink();
       if (group_.size() < kSize - gone) make();  // some that live have lost each other
     }
+
     // The last one dies, the others shrink, and all is given back.
     ++plan.facts->through;
     if (me_ == kSize - 1 && eventually([&] { return plan.facts->through >= kSize - gone; })) {
       raise(SIGKILL);
     }
+
     EXPECT_TRUE(eventually([&] { return group_.status().status != SYMM_OK; }));
     ++plan.facts->heard;  // before another dies, whose death could be seen first
     EXPECT_TRUE(eventually([&] { return plan.facts->heard >= group_.size() - 1; }));
@@ -97,11 +100,13 @@ class Life {
     } catch (const std::bad_alloc&) {
       got = {SYMM_ERR_OUT_OF_MEMORY, "in symm.hpp"};
     }
+
     in_test = true;
     if (got.status == SYMM_OK) return true;
     if (has_failed() && got.message.find("point:") == std::string::npos) {
       got = {group_.status().status, group_.status().message, group_.status().failed_rank, 0};
     }
+
     auto& learnt = plan.facts->learnt[me_];
     if (++learnt.failures > 6) throw std::runtime_error("it does not end: " + got.message);
     if (learnt.failures > 1) return false;
@@ -109,6 +114,7 @@ class Life {
     learnt.status = got.status;
     learnt.blamed = got.rank;
     std::strncpy(learnt.message, got.message.c_str(), sizeof learnt.message - 1);
+
     return false;
   }
 

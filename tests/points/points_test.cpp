@@ -88,20 +88,24 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
     if (rank == row.victim) plan.point = point.c_str();
     Life(rank, on_cuda, meeting.processes().bootstrap).live();
   });
+
   if (action == Action::stop) {
     EXPECT_TRUE(eventually([&] { return facts->fired_ms != 0; }, 10'000));
     usleep(100'000);
     ranks[row.victim].kill(SIGCONT);
   }
+
   std::vector<int> dead{kSize - 1};
   if (action == Action::kill) dead.push_back(row.victim);
   for (const int rank : dead) {
     EXPECT_TRUE(WIFSIGNALED(ranks[rank].wait())) << rank << ": " << ranks[rank].said();
   }
+
   facts->buried = 1;
   ranks.expect_success(dead);
   expect_empty(meeting.path());
   EXPECT_NE(facts->fired_ms, 0) << "nobody came by";
+
   for (int rank = 0; rank < kSize; ++rank) {
     const auto& learnt = facts->learnt[rank];
     SCOPED_TRACE(std::to_string(rank) + " says: " + learnt.message);

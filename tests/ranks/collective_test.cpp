@@ -109,6 +109,7 @@ void run_all_types(const Group& group) {
   std::vector<std::byte> first(2'500'000);
   std::vector<std::byte> second(first.size());
   size_t shift = 0;
+
   for (const auto& [type, dtype] : symm::tool::dtypes()) {
     const size_t element = symm::tool::size_of(dtype);
     for (const auto& [operation, op] : symm::tool::ops()) {
@@ -193,18 +194,22 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
       compare(group, pattern, operands(group, name, kCount, true, operand, nullptr, root),
           SYMM_ALGORITHM_AUTO, shift += 37);
     };
+
     float* same = block.at<float>(rank);
     for (int i = 0; i < 3; ++i) {
       in_place("allreduce", same);
     }
+
     // Only rank 1 moves: to another place, to private memory, and back.
     for (float* operand : {same + kCount, priv.data(), same}) {
       in_place("allreduce", rank == 1 ? operand : same);
     }
+
     // One pair of operands is used in another collective, and with another root.
     for (const int root : {0, 2, 0}) {
       in_place("broadcast", same, root);
     }
+
     in_place("allreduce", same);
     // The addresses stay, but belong to the memory of another rendezvous, and then to no memory.
     Memory again = group.rendezvous(block.buffer);

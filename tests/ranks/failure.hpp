@@ -75,6 +75,7 @@ inline void expect_blame(
   EXPECT_EQ(status.failed_rank, culprit) << status.message;
   EXPECT_EQ(status.failed_pid, pid) << status.message;
   EXPECT_STRNE(status.message, "");
+
   // It stays so.
   EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), expected);
 }
@@ -131,11 +132,13 @@ inline void as_ranks(int size, const RankBody& body, const Fates& fates = {}) {
     config.timeout_ms = kShortTimeoutMs;
     config.create_timeout_ms = 5 * kShortTimeoutMs;
   }
+
   Processes processes(size, [&](int rank) { body(rank, config, *facts); });
   if (fates.stops) {
     EXPECT_TRUE(eventually([&] { return facts->failed == size - 1; }));
     processes[*fates.stops].kill(SIGCONT);
   }
+
   processes.expect_success(fates.die);
   expect_empty(meeting.path());
 }
@@ -208,6 +211,7 @@ inline std::vector<Operation> make_operations() {
       {"alltoallv_staged", alltoallv},
       {"reduce_scatterv_two_shot", reduce_scatterv},
   };
+
   for (const auto& [name, what, reduces, rooted, divided] : kCollectives) {
     const auto add = [&, what = what, prefix = std::string(name)](const char* way,
                          symm_algorithm_values algorithm, size_t count, bool symmetric) {
@@ -223,6 +227,7 @@ inline std::vector<Operation> make_operations() {
     add("_two_shot", SYMM_ALGORITHM_TWO_SHOT, kZeroCopy, true);
     add("_staged", SYMM_ALGORITHM_TWO_SHOT_STAGED, kStaged, false);
   }
+
   return all;
 }
 inline const std::vector<Operation>& operations() {
@@ -255,6 +260,7 @@ inline symm_group_status_t agreed_status(
   const auto of = [&](int of_rank) -> std::atomic<int>& {
     return verdicts[static_cast<size_t>(of_rank)];
   };
+
   const auto all_say_it = [&] {
     now = group.status();
     of(rank) = now.status == SYMM_OK ? 0 : 100 * -now.status + now.failed_rank + 1;
@@ -264,6 +270,7 @@ inline symm_group_status_t agreed_status(
   if (!eventually(all_say_it, 10'000)) {
     throw std::runtime_error("no verdict of all: " + std::string(now.message));
   }
+
   return now;
 }
 
@@ -279,6 +286,7 @@ inline void expect_working(const Config& config, int rank, int size, int rounds 
   const Block block = allocate(group, 1 << 16);
   float* const send = block.at<float>(rank);
   std::vector<float> recv(4096);
+
   for (int round = 0; round < rounds; ++round) {
     std::iota(send, send + recv.size(), static_cast<float>(rank + round));
     check(allreduce(group, send, recv.data(), recv.size()));
@@ -288,6 +296,7 @@ inline void expect_working(const Config& config, int rank, int size, int rounds 
           << i << " in round " << round << " on rank " << rank;
     }
   }
+
   group.finalize(0);
 }
 // Expects that this process has given back everything that it took since `before`.

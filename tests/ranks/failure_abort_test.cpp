@@ -44,6 +44,7 @@ TEST_P(Abort, ReleasesEveryWait) {
     if (member.rank == 2) {
       EXPECT_TRUE(eventually([&] { return member.facts.failed == 2; }));
     }
+
     expect_aborted(member.group, until_failure(member, GetParam()), 0);
     ++member.facts.failed;
     EXPECT_TRUE(eventually([&] { return member.facts.failed == kRanks; }));

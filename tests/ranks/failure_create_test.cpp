@@ -41,6 +41,7 @@ bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms
     Outcome end = outcome_of([&] {
       group = create({.create_timeout_ms = creation_ms, .store = &callbacks}, rank, kRanks);
     });
+
     if (rank == victim) {
       EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call)
           << "went on after the others had given up";
@@ -50,6 +51,7 @@ bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms
     if (end.status == SYMM_OK) {
       end = outcome_of([&] { group.barrier({}, 0, 5 * creation_ms); });
     }
+
     if (end.status == SYMM_ERR_TIMEOUT && end.rank != victim && creation_ms < kMostCreationMs) {
       facts->go = 1;
     } else if (end.status != SYMM_OK) {
@@ -59,9 +61,11 @@ bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms
       EXPECT_TRUE(names_rank(end.message, victim)) << end.message;
       EXPECT_EQ(end.rank, victim) << end.message;
     }
+
     facts->failed += end.status != SYMM_OK;
     ++facts->ready;
   });
+
   const auto are_ready = [&] { return facts->ready == kRanks - 1; };
   EXPECT_TRUE(eventually(are_ready, static_cast<int>(30'000 + 6 * creation_ms)));
   if (signal == SIGSTOP) processes[victim].kill(SIGCONT);
@@ -71,6 +75,7 @@ bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms
   EXPECT_TRUE(reached || facts->failed == 0) << "all or nothing";
   EXPECT_TRUE(reached || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0)) << ended;
   processes.expect_success(signal == SIGKILL ? std::vector<int>{victim} : std::vector<int>{});
+
   return reached;
 }
 
@@ -122,6 +127,7 @@ TEST(Creation, ARankHasFewDescriptors) {
     failures += said[0] != "0 -1 ";
     EXPECT_TRUE(said[0] == "0 -1 " || said[0].rfind("-10 0 ", 0) == 0) << said[0];
   }
+
   EXPECT_GT(failures, 5);
 }
 
@@ -146,6 +152,7 @@ void expect_equal_failures(decltype(RLIMIT_NOFILE) resource,
       const Memory warm = group.rendezvous(buffer);
       group.barrier();
     }
+
     expect_sum(group);
     bool succeeded = false;
     int failures = 0;
@@ -179,6 +186,7 @@ void expect_equal_failures(decltype(RLIMIT_NOFILE) resource,
       EXPECT_EQ(group.status().status, SYMM_OK);
       expect_sum(group);
     }
+
     EXPECT_TRUE(succeeded) << "no limit was high enough";
     EXPECT_GT(failures, 0) << "no limit was low enough";
     const Buffer buffer = group.allocate(kBytes);
@@ -219,6 +227,7 @@ TEST(Rendezvous, TagsDiffer) {
     const auto meet = [&](uint64_t tag) {
       return outcome_of([&] { group.rendezvous(group.allocate(64), tag); });
     };
+
     std::thread other([&] { EXPECT_EQ(meet(rank == 0 ? 1 : 2).message, ""); });
     if (rank == 0) usleep(700'000);
     EXPECT_EQ(meet(rank == 0 ? 2 : 1).message, "");

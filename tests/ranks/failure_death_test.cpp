@@ -85,6 +85,7 @@ TEST(Manner, OfEveryKind) {
         execlp("sleep", "sleep", "60", nullptr);
       },
   };
+
   for (const auto& die : manners) {
     expect_death_to_be_noticed(operations().front(), 2, 1, [&](Member&) { die(); });
   }
@@ -131,6 +132,7 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
       }
     }
   };
+
   as_members(4, body, {.die = {3}});
 }
 
@@ -154,8 +156,10 @@ TEST(Several, DeathOfTheParent) {
       }
       _exit(0);
     }
+
     sleep_for_ever();
   });
+
   EXPECT_TRUE(processes[0].hear("ready 0") && processes[0].hear("ready 1")) << processes[0].said();
   processes[0].kill(SIGKILL);
   EXPECT_TRUE(processes[0].hear("right 0") && processes[0].hear("right 1")) << processes[0].said();
@@ -170,6 +174,7 @@ void fail_twice(const std::set<int>& dying, const int (&delays_us)[2]) {
   for (int rank = 0; rank < kSize; ++rank) {
     if (!dying.contains(rank)) living.push_back(rank);
   }
+
   const Shared<Verdicts> verdicts;
   const auto body = [&](int rank, const Config& config, Facts& facts) {
     const Group group = create(config, rank, kSize);
@@ -185,6 +190,7 @@ void fail_twice(const std::set<int>& dying, const int (&delays_us)[2]) {
     EXPECT_EQ(outcome_of([&] { group.barrier(); }).status, status.status);
     EXPECT_EQ(last_failure().rank, status.failed_rank);
   };
+
   as_ranks(kSize, body, {.die = {dying.begin(), dying.end()}});
 }
 
@@ -198,6 +204,7 @@ TEST(Several, AllThatLiveComeToReportTheSame) {
   const int trials = asked != nullptr ? std::atoi(asked) : kTrials;
   std::mt19937 random(815);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   const std::set<int> dying[] = {{1, 2}, {2}, {}};
+
   for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
     fail_twice(
         dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});

@@ -104,11 +104,13 @@ void expect_no_harm(const std::function<void()>& end) {
     if (rank == 2) return end();
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const int32_t rest[] = {0, 1};
+
     for (int i = 0; i < 20; ++i) {
       member.group.barrier(rest);
       member.block.memory.signal(1 - rank);
       member.block.memory.wait_signal(1 - rank);
     }
+
     EXPECT_EQ(*member.block.at<int>(2), 42);
     EXPECT_EQ(member.group.status().status, SYMM_OK) << member.group.status().message;
     expect_failed(symm_wait_signal(member.block.memory.get(), 2, 0, nullptr, nullptr),

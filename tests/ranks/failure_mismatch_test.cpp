@@ -81,6 +81,7 @@ std::vector<Difference> differences() {
         },
         {name, all_to_all ? "allreduce" : "alltoall"});
   }
+
   return all;
 }
 
@@ -124,6 +125,7 @@ TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
   if (GetParam().name == "broadcast_root") {
     GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
   }
+
   as_threads(3, [&](int rank, const Group& group) {
     symm_status_t status = SYMM_OK;
     for (int i = 0; i < 3 && status == SYMM_OK; ++i) {

@@ -48,6 +48,7 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
     EXPECT_GE(waited_ms, static_cast<int64_t>(kShortTimeoutMs / 2)) << "that was no deadline";
     ++facts.failed;
   };
+
   as_members(kRanks, body, {.stops = kVictim});
 }
 
@@ -71,6 +72,7 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
     member.expect_blame(outcome_of(call).status, SYMM_ERR_TIMEOUT, kVictim);
     ++member.facts.failed;
   };
+
   as_members(kRanks, body, {.stops = kVictim});
 }
 
@@ -100,6 +102,7 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
     symm::ipc_export(kept.span<std::byte>());
     survivors.barrier();
   };
+
   as_ranks(kRanks, body, {.die = {kVictim}});
 }
 
@@ -142,6 +145,7 @@ void expect_late_call_to_fail(
     EXPECT_TRUE(eventually([&] { return member.facts.failed == size; }))
         << "the others stay, so that rank 1 does not learn it from their departure";
   };
+
   as_members(size, body, {.stops = 1});
 }
 
@@ -202,6 +206,7 @@ void expect_zombie_to_do_no_harm(const std::string& second_name) {
     }
     if (++facts.failed == 4) facts.go = 1;
   };
+
   as_ranks(kRanks, body, {.stops = kVictim});
 }
 

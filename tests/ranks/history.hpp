@@ -77,12 +77,15 @@ class HistoryChecker {
         sort({rank, event});
       }
     }
+
     for (const auto& [where, calls] : calls_) {
       compare(calls);
     }
+
     for (const auto& [number, token] : tokens_) {
       linearize(token);
     }
+
     return std::move(problems_);
   }
 
@@ -120,6 +123,7 @@ class HistoryChecker {
     } else {
       tokens_[event.number].push_back(of);
     }
+
     const uint64_t stamp = stamp_of(event.epoch, event.number);
     if (event.ended_ns != 0 && event.status == 0 && event.newest != 0 &&
         (event.oldest != stamp || event.newest != stamp)) {
@@ -157,6 +161,7 @@ class HistoryChecker {
     const bool withdrawn = end != token.end() && end->event.ended_ns != 0;
     int64_t earliest = withdrawn ? end->event.begun_ns : 0;
     int64_t latest = withdrawn ? end->event.ended_ns : INT64_MAX;
+
     for (const Of& of : token) {
       const Event& event = of.event;
       const bool over = event.ended_ns != 0;
@@ -172,6 +177,7 @@ class HistoryChecker {
         complain(of, "still held a lease after the withdrawal");
       }
     }
+
     if (withdrawn && earliest > latest) {
       complain(*end, "no moment of the withdrawal is after all imports and before all refusals");
     }

@@ -30,10 +30,12 @@ Ranks right() {
       ranks[rank].push_back(event(Event::call, 1, call, 10 * call + rank, 10 * call + 5));
     }
   }
+
   for (int32_t rank = 0; rank < 2; ++rank) {
     ranks[rank].push_back(event(Event::call, 1, 2, 20, 25, SYMM_ERR_PEER_FAILED, 2));
     ranks[rank].push_back(event(Event::call, 2, 0, 40, 45));
   }
+
   ranks[2].push_back(event(Event::call, 1, 2, 20, 0));
   ranks[0].push_back(event(Event::withdraw, 0, 0, 60, 70));
   ranks[1].push_back(event(Event::import, 0, 0, 50, 55));
@@ -42,6 +44,7 @@ Ranks right() {
   ranks[2].push_back(event(Event::import, 0, 0, 50, 55));
   ranks[2].push_back(event(Event::use, 0, 0, 55, 0));
   ranks[1].push_back(event(Event::import, 0, 1, 62, 63));
+
   return ranks;
 }
 
@@ -93,6 +96,7 @@ TEST(History, EveryWrongOneIsRefused) {
       {"a lease of which the memory was written anew", "received stamps",
           [](Ranks& r) { r[1][5].newest = stamp_of(0, 4); }},
   };
+
   for (const Planted& one : planted) {
     Ranks ranks = right();
     one.change(ranks);

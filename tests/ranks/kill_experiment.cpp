@@ -127,6 +127,7 @@ Outcome random_collective(Recorder& recorder, Member& m, std::mt19937_64& random
       static_cast<float>(recorder.stamp()));
   const uint64_t arguments =
       (n * 8 + static_cast<size_t>(what)) * 16 + static_cast<size_t>(root * 2 + symmetric);
+
   return recorder.record(!rooted, arguments, [&](Event& mine) {
     collective(m, what, SYMM_ALGORITHM_AUTO, n, symmetric, root);
     if (what != SYMM_COLLECTIVE_REDUCE || root == m.rank) {
@@ -141,14 +142,17 @@ Outcome next_call(Phase phase, Recorder& recorder, Member& m, std::mt19937_64& r
   if (phase == Phase::collectives || (any && random() % 2 == 0)) {
     return random_collective(recorder, m, random);
   }
+
   const auto is_it = [&](const Operation& operation) {
     return operation.name == phase_name(phase);
   };
+
   const auto named =
       any ? operations().begin() + static_cast<int64_t>(random() % operations().size())
           : std::find_if(operations().begin(), operations().end(), is_it);
   const bool all =
       named->name == "barrier" || named->name == "rendezvous" || named->name == "split";
+
   return recorder.record(
       all, std::hash<std::string>()(named->name), [&](Event&) { named->call(m); });
 }
@@ -195,6 +199,7 @@ void shrink(const Trial& trial, int rank, const Member& member) {
   if (rest.size() != trial.survivors()) {
     complain(rank, "shrink leaves " + std::to_string(rest.size()) + " ranks");
   }
+
   recorder.record(true, 4, [&, one = static_cast<float>(recorder.stamp())](Event& mine) {
     float sum = 0;
     check(allreduce(rest, &one, &sum, 1));
@@ -211,6 +216,7 @@ Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
   if (end.status != SYMM_OK) throw std::runtime_error(end.message);
   ready(trial);
   std::thread aborter;
+
   if (trial.attack == Attack::abort && trial.is_struck(rank)) {
     aborter = std::thread([&, delay = std::chrono::microseconds(random() % 10'000)] {
       std::this_thread::sleep_for(delay);
@@ -220,15 +226,18 @@ Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
   } else {
     random.discard(1);
   }
+
   for (int i = 0; end.status == SYMM_OK && (trial.attack != Attack::stop || i < kCalls); ++i) {
     end = next_call(trial.phase, recorder, *member, random);
   }
+
   trial.stage.failed_ns[rank] = now_ns();
   if (aborter.joinable()) aborter.join();
   ++trial.stage.facts.failed;
   if (end.status == SYMM_OK || (trial.is_struck(rank) && trial.goes_on_without())) return end;
   give_verdict(trial, rank, member->group);
   if (trial.attack == Attack::kill && trial.seed % 2 == 0) shrink(trial, rank, *member);
+
   return end;
 }
 
@@ -239,13 +248,16 @@ void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
                                  : trial.attack == Attack::hang ? SYMM_ERR_TIMEOUT
                                                                 : SYMM_ERR_PEER_FAILED;
   bool named = false;
+
   for (int victim = 0; victim < trial.size; ++victim) {
     named |= trial.is_struck(victim) && names_rank(end.message, victim);
   }
+
   if ((end.status != expected && !missed) || !named) {
     complain(rank,
         std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
   }
+
   // A rank that was told of the failure did not wait for a deadline.
   if (trial.stage.struck_ns != 0 &&
       trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000) {
@@ -271,9 +283,11 @@ void live_again(const Trial& trial, Config config, int rank) {
   Outcome end = recorder.record(true, 5, [&](Event&) {
     member.emplace(config, trial.rank_again(rank), trial.survivors(), trial.stage.facts_again);
   });
+
   for (int i = 0; i < kCallsOfAgain && end.status == SYMM_OK; ++i) {
     end = random_collective(recorder, *member, random);
   }
+
   if (end.status == SYMM_OK) member->group.finalize(0);
   if (end.status != SYMM_OK) complain(rank, "the group made afterwards failed: " + end.message);
 }
@@ -302,6 +316,7 @@ void own(const Trial& trial) {
   const Group group = create({"thread://leases", ""}, 0, 1);
   const Buffer buffer = group.allocate(kPieces * kPieceWords * sizeof(uint32_t));
   const symm::Span<uint32_t> words = buffer.span<uint32_t>();
+
   for (int64_t number = 0; number < static_cast<int64_t>(kTokens); ++number) {
     Stage& stage = trial.stage;
     const symm::Span<uint32_t> piece(
@@ -317,9 +332,11 @@ void own(const Trial& trial) {
     stage.published = static_cast<int>(number) + 1;
     if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
   }
+
   const auto is_over = [&] {
     return trial.stage.facts.failed >= trial.size - 2 && symm::ipc_stats().leased == 0;
   };
+
   if (!eventually(is_over)) complain(0, "leases are left");
 }
 
@@ -327,6 +344,7 @@ void borrow(const Trial& trial, int rank) {
   ready(trial);
   std::mt19937_64 random(trial.seed + static_cast<uint64_t>(rank));
   Stage& stage = trial.stage;
+
   while (stage.published < static_cast<int>(kTokens)) {
     const int last = stage.published;
     if (last == 0) continue;
@@ -345,6 +363,7 @@ void borrow(const Trial& trial, int rank) {
     look_at(use, import.span<uint32_t>().data(), kPieceWords);
     History::end(use, SYMM_OK);
   }
+
   ++stage.facts.failed;
 }
 
@@ -353,11 +372,13 @@ void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
   const auto pause = [&](uint64_t most_us) {
     std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us));
   };
+
   const auto all = [&](int signal) {
     for (int rank = 0; rank < trial.size; ++rank) {
       if (trial.is_struck(rank)) processes[rank].kill(signal);
     }
   };
+
   Stage& stage = trial.stage;
   pause(10'000);
   if (trial.goes_on_without() || trial.attack == Attack::leases) {
@@ -389,6 +410,7 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   std::mt19937_64 random(seed);
   Phase phase = static_cast<Phase>(random() % 7);
   if (attack != Attack::kill && phase == Phase::create) phase = Phase::everything;
+
   // Hangs are tried in collectives and barriers only: a wait for a signal that times out revokes
   // nothing, and while some ranks are in the next exchange already, they name each other.
   if (attack == Attack::hang && phase != Phase::barrier) phase = Phase::collectives;
@@ -396,17 +418,21 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   const auto any_but = [&](uint64_t spared) {
     return uint64_t{1} << (spared + random() % (ranks - spared));
   };
+
   uint64_t struck = attack == Attack::stop ? 0 : any_but(attack == Attack::leases ? 1 : 0);
   while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0) {
     struck |= any_but(0);
   }
+
   const Shared<Stage> stage;
   const Trial trial{attack, random(), size, phase, struck, *stage};
   const bool kills = attack == Attack::kill || attack == Attack::leases;
   AttackReport report{phase, "", {}, {}, {}};
+
   for (const char* count : {"kills", "missed", "hangs", "crashes", "wrong", "leaks", "problems"}) {
     report.counts[count] = 0;
   }
+
   if (kills) report.counts["kills"] = std::popcount(struck);
   report.what = std::string(kAttacks[static_cast<size_t>(attack)].first) + " ranks " +
                 std::to_string(struck) + " of " + std::to_string(size) + " during " +
@@ -427,11 +453,13 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     } catch (const std::exception& error) {
       complain(rank, std::string("exception: ") + error.what());
     }
+
     stage->done[rank] = 1;
   });
   if (!eventually([&] { return stage->facts.ready == size; }, kHangMs)) {
     report.problems.emplace_back("the ranks did not get to work");
   }
+
   strike(trial, processes, random);
   std::vector<std::vector<Event>> histories;
   for (int rank = 0; rank < size; ++rank) {
@@ -459,10 +487,12 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
           static_cast<double>(stage->failed_ns[rank] - stage->struck_ns) / 1e6);
     }
   }
+
   for (const std::string& problem : check_history(histories, struck)) {
     ++report.counts["wrong"];
     report.problems.push_back(problem);
   }
+
   if (!std::filesystem::is_empty(meeting.path())) {
     // Killed while it was the last to leave a creation, or owned what it shared. The
     // next removes what it left; of two ranks none has come since.
@@ -471,11 +501,13 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
       next[rank].reap(kHangMs);
     }
   }
+
   if (!std::filesystem::is_empty(meeting.path())) {
     ++report.counts["leaks"];
     report.problems.push_back(
         "left behind: " + std::filesystem::directory_iterator(meeting.path())->path().string());
   }
+
   report.counts["problems"] = static_cast<int>(report.problems.size());
   return report;
 }

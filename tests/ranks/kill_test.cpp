@@ -30,6 +30,7 @@ int attack(Attack attack, int times) {
       ADD_FAILURE() << report.what << ": " << problem;
     }
   }
+
   return told;
 }
 

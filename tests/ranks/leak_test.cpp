@@ -34,19 +34,23 @@ void expect_cycles_to_leave_nothing(
     for (; i < cycles / 10; ++i) {
       cycle(group, rank, i);
     }
+
     group.barrier();
     const Footprint before = Footprint::settled();
     const size_t private_before = private_kilobytes();
     for (; i < cycles; ++i) {
       cycle(group, rank, i);
     }
+
     expect_footprint(before);
     EXPECT_LT(private_kilobytes(), private_before + 2048) << "heap";
     group.barrier();
   });
+
   for (int rank = 0; rank < 2; ++rank) {
     processes[rank].wait(300'000);
   }
+
   processes.expect_success();
   expect_empty(meeting.path());
   EXPECT_LT(entries("/dev/shm").size(), shm_before + 20)
@@ -126,6 +130,7 @@ TEST(Leak, FiveHundredGroupsOfThreads) {
       group.barrier();
     });
   };
+
   // The test runs in a process of its own: the tests that fork must not have a monitor thread.
   as_processes(1, [&](int) {
     for (int i = 0; i < 50; ++i) {
@@ -179,6 +184,7 @@ TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
     {
       create(meeting.processes(), rank, 3);
     }
+
     const Footprint before = Footprint::settled();
     as_threads(kThreads, [&](int thread) {
       Config config = meeting.processes();
@@ -189,8 +195,10 @@ TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
         group.barrier();
       }
     });
+
     expect_footprint(before);
   });
+
   expect_empty(meeting.path());
 }
 

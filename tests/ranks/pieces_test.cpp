@@ -72,6 +72,7 @@ TEST(Pieces, BackToBack) {
     const Block block = allocate(group, PiecesMemory::kBytes);
     std::vector<int32_t> own(60'000);
     std::vector<int32_t> got(60'000);
+
     for (size_t call = 0; call < 600; ++call) {
       const size_t base = call % 5 == 0 ? 9000 : call % 7;
       Counts out;
@@ -100,14 +101,17 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
   as_threads(2, [](int rank, const Group& group) {
     std::vector<int32_t> data(64);
     const Counts out = {4, 4};
+
     // Rank 1 expects 5 elements from rank 0, which sends 4.
     const Counts in = {rank == 1 ? size_t{5} : size_t{4}, 4};
     symm_status_t status = symm_alltoallv(group.get(), data.data(), out.data(), nullptr,
         data.data() + 32, in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr);
+
     // Nothing else was wrong, so rank 0 may have been through before rank 1 looked.
     if (status == SYMM_OK) {
       status = symm_barrier(group.get(), nullptr, 0, 0, within(10'000), nullptr);
     }
+
     expect_failed(
         status, SYMM_ERR_MISMATCH, {"rank 0 sends 4 elements to rank 1, which expects 5"});
   });
@@ -122,11 +126,13 @@ TEST(Pieces, AlgorithmsThatCannot) {
       return symm_allgatherv(g, send, data.data(), lengths.data(), nullptr, SYMM_DTYPE_I32,
           forced(algorithm), nullptr);
     };
+
     for (const auto& [algorithm, why] : {std::pair(SYMM_ALGORITHM_TWO_SHOT, "symmetric memory"),
              {SYMM_ALGORITHM_LL, "ll does not do allgatherv"}}) {
       expect_failed(
           allgatherv(data.data() + 32, {4, 6}, algorithm), SYMM_ERR_INVALID_ARGUMENT, {why});
     }
+
     // Nothing was spoilt, nothing to move needs no memory,
     // and a rank with nothing to send may say NULL.
     check(symm_allgatherv(
@@ -147,6 +153,7 @@ TEST(Pieces, ThePlanSaysHow) {
       check(plan_of(group.get(), call, nullptr, info));
       return info;
     };
+
     EXPECT_EQ(plan(block.at<int32_t>(rank)).algorithm, SYMM_ALGORITHM_TWO_SHOT);
     EXPECT_EQ(plan(own.data()).algorithm, SYMM_ALGORITHM_TWO_SHOT_STAGED);
     EXPECT_GT(plan(own.data()).chunk_bytes, 0U);

@@ -149,6 +149,7 @@ void run_scaled(const Group& group) {
       }
     }
   }
+
   // More than what is wide at a time.
   for (const symm_collective_t what :
       {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
@@ -157,6 +158,7 @@ void run_scaled(const Group& group) {
           {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
     }
   }
+
   EXPECT_GT(done, 1000);
 }
 

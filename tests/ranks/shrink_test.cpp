@@ -62,6 +62,7 @@ TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
     EXPECT_EQ(block.at<int>(rest.rank())[0], (rest.rank() + 2) % 3 * 2);
     rest.finalize();
   };
+
   as_ranks(5, body, {.die = {1, 3}});
 }
 
@@ -103,6 +104,7 @@ TEST(Shrink, ARankThatLivesAndDoesNotComeIsNamedAndTheCallCanBeRepeated) {
     expect_sum(rest);
     rest.finalize();
   };
+
   as_ranks(3, body, {.die = {1}});
 }
 
@@ -121,6 +123,7 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
   const int trials = asked != nullptr ? std::atoi(asked) : 30;
   std::mt19937 random(4711);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   constexpr int kSize = 6;
+
   for (int trial = 0; trial < trials; ++trial) {
     const Shared<std::array<Got, kSize>> got;
     int delays_us[kSize] = {};
@@ -178,6 +181,7 @@ TEST(Peers, AreDescribedAndFoundInOtherGroups) {
       EXPECT_EQ(reversed.translate_rank(group, peer), 2 - peer);
       EXPECT_EQ(reversed.peer_info(2 - peer).pid, info.pid);
     }
+
     EXPECT_EQ(group.peer_info(rank).pid, getpid());
     EXPECT_EQ(part.translate_rank(group, 1), rank == 1 ? 0 : -1);
     EXPECT_EQ(group.translate_rank(part, 0), rank == 1 ? 1 : 0);
@@ -191,9 +195,11 @@ TEST(Stats, CountWhatWasDone) {
     const symm_group_stats_t before = group.stats();
     EXPECT_EQ(before.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 0U);
     float values[4] = {};
+
     for (int i = 0; i < 5; ++i) {
       group.allreduce(symm::Span<const float>(values), symm::Span<float>(values), SYMM_OP_SUM);
     }
+
     group.barrier({}, 3);
     group.barrier({}, 4);
     block.memory.signal(1 - rank);

@@ -177,6 +177,7 @@ struct Peer : Ends {
     theirs.reset();
     if (!body.hear("\n")) throw Error(Status::system, "the peer did not start");
     holder = std::stoi(body.said());
+
     // The credentials of a socketpair are those of the process that made it, so identify() would
     // name this process.
     process.pid = body.pid();
@@ -246,6 +247,7 @@ TEST(Connection, WhoTalksMuchLeavesOthersTheirTurns) {
   talker->on_number = [&](int number) {
     if (number == 0) retry_until([&] { return go.load(); }, soon());
   };
+
   const auto other = std::make_shared<Listening>(std::move(little.mine), *talker, "other ");
   say(much.theirs.get(), 0, kMany);
   say(little.theirs.get(), 0, 1);
@@ -263,6 +265,7 @@ TEST(Connection, NothingIsHeardAfterAPacketThatBreaksTheProtocolOrMakesItsReceiv
       {std::vector<std::byte>(7), "broken: no number"},
       {std::vector<std::byte>(kLongest + 1), "broken: a packet longer than the longest"},
       {packet_of(-2), "failed: no more"}};
+
   for (const auto& [packet, end] : bad) {
     Ends ends;
     say(ends.theirs.get(), 0, 2);
@@ -294,6 +297,7 @@ TEST(Connection, AProgramThatClosesAllDescriptorsHearsOfIt) {
     EXPECT_TRUE(listening->journal->await("failed: recvmsg: Bad file descriptor (errno 9)"));
     _exit(testing::Test::HasFailure() ? 1 : 0);
   });
+
   program.expect_success("the program");
 }
 
@@ -303,6 +307,7 @@ TEST(Connection, NothingIsHeardOnceItStopped) {
   listening->on_number = [&](int number) {
     if (number == 2) listening->connection.stop();  // in the midst of a turn
   };
+
   say(ends.theirs.get(), 0, 5);
   listening->connection.start(listening);
   ASSERT_TRUE(listening->journal->await("2"));
@@ -323,6 +328,7 @@ TEST(Connection, ATurnOfWhatItsOwnerHasStoppedIsEmpty) {
     listening->connection.close_socket();  // as an owner does that had its lock first
     ++turns;
   };
+
   say(ends.theirs.get(), 0, 5);
   listening->connection.start(listening);
   ASSERT_TRUE(retry_until([&] { return turns > 0; }, soon()));
@@ -335,9 +341,11 @@ TEST(Connection, AFullQueueIsToldAtTheDeadline) {
   Ends ends;
   Listening listening(std::move(ends.mine));
   fdpass::Sent sent = fdpass::Sent::done;
+
   for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) {
     sent = listening.connection.send_now(packet_of(i));
   }
+
   EXPECT_EQ(sent, fdpass::Sent::would_block);
   listening.connection.post(packet_of(0));
   EXPECT_EQ(listening.connection.send(packet_of(0), {}, Deadline::after_ms(20)),
@@ -375,6 +383,7 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
     sent = listening.connection.send(packet_of(1), gift, support::soon());
     return sent == fdpass::Sent::done ? "sent" : "not sent";
   });
+
   EXPECT_EQ(user.result(), "sent");
 }
 
@@ -426,6 +435,7 @@ TEST(Life, ThreadsAndChildrenThatEndAreNoDeath) {
     }
     support::say("lived");
   });
+
   const auto told = std::make_shared<Told>();
   Life::current().watch(holder.word, told);
   ASSERT_TRUE(holder.process.hear("lived"));

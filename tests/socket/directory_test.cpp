@@ -116,19 +116,23 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
     pause();
     return std::string();
   });
+
   ASSERT_TRUE(victim.told());
   const std::string like_ours = "g-0123456789abcdef-0123456789abcde";
   std::ofstream(top / (like_ours + "0")) << "not a directory";
   mkdir((top / (like_ours + "1")).c_str(), 0700);  // its maker died before it made the lock
+
   // Directories of the user: without a lock, with a lock of another kind, or by another name.
   const std::vector<std::string> of_user{
       like_ours + "2", like_ours + "3", like_ours + "4-more", "g-results", "unrelated"};
+
   for (const std::string& name : of_user) {
     mkdir((top / name).c_str(), 0700);
     std::ofstream(top / name + "/content") << "x";
     if (name == like_ours + "3") std::ofstream(top / name + "/lock") << "mine";
     if (name != like_ours + "2" && name != like_ours + "3") std::ofstream(top / name + "/lock");
   }
+
   mkdir((top / "j-empty").c_str(), 0700);
   const auto mine = SharedDirectory::make(top.path(), "g");
   const size_t before = entries(top.path()).size();
@@ -143,6 +147,7 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   left.insert(left.end(), {like_ours + "0", mine->name()});
   std::sort(left.begin(), left.end());
   EXPECT_EQ(entries(top.path()), left);
+
   for (const std::string& name : of_user) {
     EXPECT_TRUE(std::filesystem::exists(top / name + "/content"));
   }
@@ -162,6 +167,7 @@ TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {
       ASSERT_TRUE(std::filesystem::exists(made->path() + "/content"));
     }
   });
+
   EXPECT_TRUE(entries(top.path()).empty());
 }
 }  // namespace

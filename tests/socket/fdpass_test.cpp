@@ -47,12 +47,14 @@ void send_raw(int socket, size_t bytes, int fds_per_part, int parts) {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   cmsghdr* header = CMSG_FIRSTHDR(&message);
+
   for (int i = 0; i < parts; ++i, header = CMSG_NXTHDR(&message, header)) {
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof(int) * static_cast<size_t>(fds_per_part));
     std::memset(CMSG_DATA(header), 0, sizeof(int) * static_cast<size_t>(fds_per_part));
   }
+
   ASSERT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(bytes));
 }
 

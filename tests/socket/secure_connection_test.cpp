@@ -40,6 +40,7 @@ TEST_F(SecureListeners, TurnAwayWhoIsSilentAndNoRankForGood) {
     heard->on_frame(first);
     return heard;
   };
+
   const auto listener = std::make_shared<SecureListener>("127.0.0.1", 0, secret_, 0, admit);
   listener->start();
   const auto dial = [&] { return dial_tcp("127.0.0.1", listener->port()); };
@@ -51,11 +52,13 @@ TEST_F(SecureListeners, TurnAwayWhoIsSilentAndNoRankForGood) {
   while (silent.size() < 300) {
     silent.push_back(dial());
   }
+
   ASSERT_TRUE(eventually([&] { return listener->refused() == 302 - 256; }));
   late->start(heard);
   for (const auto& connection : {greeted, late}) {
     EXPECT_EQ(connection->send(bytes_of("hello"), soon()), fdpass::Sent::done);
   }
+
   EXPECT_TRUE(eventually([&] { return heard->count == 2; }));
   EXPECT_EQ(heard->text, "hellohello");
 }

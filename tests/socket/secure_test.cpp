@@ -18,6 +18,7 @@ TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
   SecureStream accepts(secret_);
   const auto answer = accepts.answer(dials.greet());
   ASSERT_TRUE(answer && dials.finish(*answer));
+
   for (const auto& [from, to] : {std::pair(&dials, &accepts), std::pair(&accepts, &dials)}) {
     const Bytes first = from->seal(bytes_of("one"));
     ASSERT_TRUE(to->begin(std::span(first).first(SecureStream::kHeader)));
@@ -44,16 +45,19 @@ TEST_F(SecureEnds, RefuseAChangedGreetingOrAnswerAndAnotherSecret) {
   SecureStream dials(secret_);
   Bytes greeting = dials.greet();
   Bytes answer = SecureStream(secret_).answer(greeting).value();
+
   for (std::byte& byte : greeting) {
     byte ^= std::byte{0x80};
     EXPECT_FALSE(SecureStream(secret_).answer(greeting));
     byte ^= std::byte{0x80};
   }
+
   for (std::byte& byte : answer) {
     byte ^= std::byte{0x80};
     EXPECT_FALSE(dials.finish(answer));
     byte ^= std::byte{0x80};
   }
+
   EXPECT_NE(SecureStream(secret_).answer(greeting).value(), answer);  // keys of its own
   EXPECT_TRUE(dials.finish(answer));
   Secret other = secret_;

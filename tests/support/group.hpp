@@ -86,6 +86,7 @@ inline Group create(const Config& config, int rank, int size) {
   c.flags = config.flags;
   c.scratch_bytes = config.scratch_bytes;
   c.channels = config.channels;
+
   return Group::create(c);
 }
 

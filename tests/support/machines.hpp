@@ -30,10 +30,12 @@ inline std::vector<std::string> on_machines(
       return std::string("failed: ") + error.what();
     }
   });
+
   std::vector<std::string> said;
   for (Process& rank : ranks) {
     said.push_back(rank.result(kAlso));
   }
+
   return said;
 }
 

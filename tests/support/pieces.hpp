@@ -57,6 +57,7 @@ inline Elements sums(std::mt19937& random) {
     const auto number = static_cast<int32_t>(random() % 997);
     std::memcpy(element, &number, sizeof number);
   };
+
   const auto reduce = [](const std::vector<const std::byte*>& of_all, std::byte* result) {
     int32_t sum = 0;
     for (const std::byte* element : of_all) {
@@ -66,6 +67,7 @@ inline Elements sums(std::mt19937& random) {
     }
     std::memcpy(result, &sum, sizeof sum);
   };
+
   return {make, reduce};
 }
 
@@ -93,10 +95,12 @@ class DrawnPieces {
       rows = random_() % 40 / longer;
       stride = n_ * row + random_() % 9 * element;
     }
+
     Counts own;  // where each rank has one length
     for (size_t r = 0; r < n_; ++r) {
       own.push_back(length());
     }
+
     std::vector<Counts> bytes(n_, Counts(n_, 0));
     for (size_t from = 0; from < n_; ++from) {
       for (size_t to = 0; to < n_; ++to) {
@@ -112,6 +116,7 @@ class DrawnPieces {
         }
       }
     }
+
     for (size_t rank = 0; rank < n_; ++rank) {
       Counts in;
       for (size_t from = 0; from < n_; ++from) {
@@ -119,9 +124,11 @@ class DrawnPieces {
       }
       place(rank, bytes[rank], in);
     }
+
     for (PiecesOfRank& mine : of) {
       fill(mine, elements);
     }
+
     for (size_t rank = 0; rank < n_; ++rank) {
       if (of_interest == SIZE_MAX || of_interest == rank) expect(rank, elements);
     }
@@ -174,18 +181,21 @@ class DrawnPieces {
     mine.send_packed = equal || random_() % 3 == 0;
     mine.recv_bytes = lay(in, mine.recv_packed, mine.recv);
     mine.send_bytes = lay(out, mine.send_packed, mine.send);
+
     if (sends_one()) {
       for (size_t to = 0; to < n_; ++to) {
         mine.send[to].at = 0;
       }
       mine.send_bytes = *std::max_element(out.begin(), out.end());
     }
+
     if (kind == PiecesKind::reduce_scatterv) {
       for (Range& piece : mine.recv) {
         piece.at = 0;
       }
       mine.recv_bytes = in[rank];
     }
+
     if (kind == PiecesKind::scatter) mine.recv_bytes = in[root];
     if (kind == PiecesKind::rows) {
       for (size_t from = 0; from < n_; ++from) {
@@ -193,11 +203,13 @@ class DrawnPieces {
       }
       mine.recv_bytes = rows * stride;
     }
+
     // One behind the other, or the operand that is a part of the other lies there.
     const auto behind = [](size_t bytes) { return (bytes + 31) / 16 * 16; };
     const bool is_root = kind != PiecesKind::gather && kind != PiecesKind::scatter
                              ? kind != PiecesKind::rows
                              : rank == root;
+
     if (!is_in_place || !is_root) {
       mine.recv_at = behind(mine.send_bytes);
     } else if (kind == PiecesKind::alltoallv) {
@@ -209,6 +221,7 @@ class DrawnPieces {
     } else {
       mine.recv_at = mine.send[rank].at;
     }
+
     mine.before.assign(
         behind(std::max(mine.send_at + mine.send_bytes, mine.recv_at + mine.recv_bytes)) + 16,
         kUntouched);
@@ -223,6 +236,7 @@ class DrawnPieces {
       }
       return made;
     }();
+
     for (const Range& piece : mine.send) {
       std::byte* const at = mine.before.data() + mine.send_at + piece.at;
       std::copy_n(noise.data() + random_() % (noise.size() / 2), piece.bytes, at);
@@ -238,6 +252,7 @@ class DrawnPieces {
     const auto sent = [&](size_t r) {
       return of[r].before.data() + of[r].send_at + of[r].send[rank].at;
     };
+
     for (size_t from = 0; from < n_; ++from) {
       std::byte* const piece = mine.after.data() + mine.recv_at + mine.recv[from].at;
       const size_t bytes = mine.recv[from].bytes;

@@ -49,6 +49,7 @@ void as_threads(int count, const std::function<void(int)>& body) {
   std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
   std::vector<std::thread> threads;
   threads.reserve(errors.size());
+
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([&body, &error = errors[static_cast<size_t>(i)], i] {
       try {
@@ -58,9 +59,11 @@ void as_threads(int count, const std::function<void(int)>& body) {
       }
     });
   }
+
   for (std::thread& thread : threads) {
     thread.join();
   }
+
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
@@ -74,21 +77,25 @@ Process::Process(const std::function<std::string()>& body, bool exits) {
   pid_ = fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");
   pipe_ = ends[0];
+
   if (pid_ > 0) {
     close(ends[1]);
     return;
   }
+
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent && getppid() != 0) _exit(3);  // 0: out of sight, in another namespace
   close(ends[0]);
   pipe_to_parent = ends[1];
   int status = 0;
+
   try {
     write_to_parent(body());
   } catch (const std::exception& error) {
     say(std::string("exception: ") + error.what());
     status = 1;
   }
+
   if (testing::Test::HasFailure()) status = 1;
   std::fflush(stdout);
   if (!exits && __gcov_exit != nullptr) __gcov_exit();
@@ -137,16 +144,19 @@ bool Process::told() {
 bool Process::reap(int milliseconds) {
   if (status_ != -1) return true;
   int ended = 0;
+
   // What the process says is read meanwhile: a full pipe would hold it up.
   const auto has_ended = [&] {
     said();
     return waitpid(pid_, &ended, WNOHANG) == pid_;
   };
+
   const bool in_time = eventually(has_ended, milliseconds);
   if (!in_time) {
     ::kill(pid_, SIGKILL);
     waitpid(pid_, &ended, 0);
   }
+
   status_ = ended;
   return in_time;
 }

@@ -254,11 +254,13 @@ TEST(Thresholds, TextIsATableWithFigures) {
   expect_said(
       text, {"\n[host 3]\nll = 8\none_shot = 64\n",
                 "symm 0.1.0, 2026-01-02: 3 ranks, host back end, A Processor", "1.00*", "9.1"});
+
   // All but the section are comments.
   size_t lines = 0;
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     lines += text[at] == '#' || text[at] == '\n' ? 0 : 1;
   }
+
   EXPECT_EQ(lines, 3U) << text;
   EXPECT_EQ(text.find("Not steady"), std::string::npos);
   report.ladders[0].sizes[1].steady = false;

@@ -41,9 +41,11 @@ TEST(Info, JsonSaysWhatIsHere) {
   EXPECT_EQ(info["back_ends"][0]["name"], "host");
   EXPECT_TRUE(info["back_ends"][0]["available"]);
   EXPECT_GT(info["back_ends"][0]["devices"][0]["memory_bytes"], 0);
+
   for (const json& back_end : info["back_ends"]) {
     EXPECT_NE(back_end["available"].get<bool>(), back_end.contains("reason")) << back_end;
   }
+
   EXPECT_FALSE(info["host"]["parts"].empty());
   EXPECT_TRUE(info["kernel"]["features"]["memfd with seals"]["available"]);
   EXPECT_GT(info["limits"]["processors"], 0);
@@ -100,6 +102,7 @@ TEST(FishCompletion, KnowsCommandsAndTheirOptions) {
             std::string(SYMM_TOOL) + " --fish-completion | source; complete -C '" + words + "'"})
         .out;
   };
+
   EXPECT_TRUE(completed("symm ru").starts_with("run\t"));
   EXPECT_TRUE(completed("symm bench --gra").starts_with("--graph\t"));
   EXPECT_EQ(completed("symm run -n 2 -- ./a --gra"), "");
@@ -113,11 +116,13 @@ TEST(DoctorCommand, JsonAgreesWithItsStatus) {
   for (const json& check : report["checks"]) {
     checks.insert(check["check"].get<std::string>());
   }
+
   EXPECT_EQ(checks.size(), report["checks"].size());
   for (const char* check : {"shared memory", "open files", "runtime directory", "namespaces",
            "CUDA driver", "self test"}) {
     EXPECT_TRUE(checks.count(check)) << check;
   }
+
   for (const json& check : report["checks"]) {
     EXPECT_TRUE(check["check"] != "self test" || check["verdict"] == "OK") << check;
   }
@@ -136,12 +141,14 @@ TEST(BenchP2p, MeasuresAndChecksEachPair) {
       json::parse(out_of(bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"})));
   EXPECT_EQ(report["wrong"], 0);
   EXPECT_EQ(report["GB/s"]["bytes"], 102400);
+
   for (const char* const what : {"us", "GB/s"}) {
     for (size_t at = 0; at < 9; ++at) {
       EXPECT_EQ(report[what]["from_to"][at / 3][at % 3].get<double>() > 0, at / 3 != at % 3)
           << what << ' ' << at;
     }
   }
+
   expect_said(bench(2, {"p2p", "--csv"}).err, {"--csv: is of collectives, not of p2p"});
   expect_said(bench(2, {"sendrecv", "-e", "4K"}).out,
       {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
@@ -158,6 +165,7 @@ TEST_P(Collectives, EveryResultIsChecked) {
   EXPECT_EQ(report["wrong"], 0);
   const bool barrier = std::string(collective) == "barrier";
   EXPECT_EQ(report["results"].size(), barrier ? 1U : 2U * 4U);
+
   for (const json& one : report["results"]) {
     EXPECT_EQ(one["iterations"], 5);
     EXPECT_GT(one["time_us"]["p50"], 0);

@@ -195,6 +195,7 @@ TEST(BenchOnFakes, RowsAndGraphs) {
   const auto bench = [](const Words& options) {
     return bench_on_fakes(Words{"allreduce", "-b", "64", "-e", "64", "-n", "3"} + options);
   };
+
   // A row of 20 takes a millisecond.
   expect_said(out_of(bench({"-c", "0"})),
       {"symmetric memory, CUDA, times", " 64 ", "50.00", "not checked"});

@@ -315,6 +315,7 @@ TEST_F(Running, KilledLauncherLeavesNothing) {
   ASSERT_TRUE(std::filesystem::exists(directory));
   ::kill(launcher_.pid, SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
+
   for (const char* name : {"pid0", "pid1", "child0", "child1"}) {
     EXPECT_TRUE(eventually([&] { return gone(scratch_.path() + "/" + name); })) << name;
   }
@@ -347,6 +348,7 @@ TEST(Warden, KillsNobodyElse) {
     support::tell();
     support::sleep_for_ever();
   });
+
   ASSERT_TRUE(launcher.told());
   pid_t number = rank.pid();
   rank.kill(SIGKILL);
@@ -356,12 +358,14 @@ TEST(Warden, KillsNobodyElse) {
   like.set_tid = reinterpret_cast<uintptr_t>(&number);
   like.set_tid_size = 1;
   number = static_cast<pid_t>(::syscall(SYS_clone3, &like, sizeof like));
+
   while (number == 0) {
     ::pause();
   }
   if (number < 0) {
     GTEST_SKIP() << "nobody can have a number of one's choice: " << std::strerror(errno);
   }
+
   ::setpgid(number, number);
   launcher.kill(SIGKILL);
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory.path()); }));

@@ -96,6 +96,7 @@ TEST(JobDirectory, WhatNobodyHoldsIsStale) {
     const JobDirectory another;
     return ::access(path.c_str(), F_OK) == 0;
   };
+
   EXPECT_TRUE(still_there()) << "its owner may be about to lock it";
   const timespec long_ago[2] = {{1'000'000, 0}, {1'000'000, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), long_ago, 0), 0);
@@ -110,9 +111,11 @@ TEST(Descendants, ChildrenAreSeenUnlessExcepted) {
     ::pause();
     ::_exit(0);
   }
+
   const auto seen = [&](const std::set<pid_t>& except) {
     return living_descendants(except).contains(child);
   };
+
   EXPECT_TRUE(seen({}));
   EXPECT_FALSE(seen({child}));
   EXPECT_EQ(inherited_children().count(child), 1U);

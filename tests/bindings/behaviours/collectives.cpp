@@ -230,6 +230,7 @@ void call_with(Runner& runner, const Line& line) {
       {"reduce_scatterv", reduce_scatterv<T>},
       {"scatter", scatter<T>},
   };
+
   calls.at(line.verb)(Call<T>{runner, line});
 }
 
@@ -267,6 +268,7 @@ const Verbs& verbs_of_collectives() {
       {"reduce_scatterv", collective},
       {"scatter", collective},
   };
+
   return verbs;
 }
 }  // namespace behaviours

@@ -110,6 +110,7 @@ const Verbs& verbs_of_groups() {
       {"stream_wait", stream_wait},
       {"synchronize", synchronize},
   };
+
   return verbs;
 }
 }  // namespace behaviours

@@ -25,6 +25,7 @@ inline int32_t constant(const std::string& kind, const std::string& name) {
   static const std::map<std::string, int32_t> constants = {
 #include "constants.inc"
   };
+
   // Keys of the table are not all called as constants begin.
   const std::string prefix = "SYMM_" +
                              (kind == "POSITION"    ? "SCALE"
@@ -33,6 +34,7 @@ inline int32_t constant(const std::string& kind, const std::string& name) {
                              "_";
   const auto found = constants.find(name == "OK" ? "SYMM_OK" : prefix + name);
   if (found == constants.end()) throw std::runtime_error("no constant is called " + prefix + name);
+
   return found->second;
 }
 
@@ -47,17 +49,20 @@ class Line {
       if (status_and_rank.size() == 2) blamed = parse(status_and_rank[1]);
       words = split(parts.at(1), " & ");
     }
+
     std::istringstream stream(halves[0]);
     std::string ranks_of_line;
     stream >> ranks_of_line >> verb;
     const std::vector<std::string> named = split(ranks_of_line, ",");
     mine = ranks_of_line == "all" ||
            std::find(named.begin(), named.end(), std::to_string(rank)) != named.end();
+
     for (std::string word; stream >> word;) {
       const size_t equals = word.find('=');
       if (equals == std::string::npos) throw std::runtime_error("no key=value: " + word);
       values_[word.substr(0, equals)] = word.substr(equals + 1);
     }
+
     f_ = numbers<int64_t>("f");
   }
 

@@ -170,6 +170,7 @@ const Verbs& verbs_of_memories() {
       {"take", take},
       {"withdraw", withdraw},
   };
+
   return verbs;
 }
 }  // namespace behaviours

@@ -45,6 +45,7 @@ void run_line(Runner& runner, const Line& line) {
     }
     return;
   }
+
   if (!line.failure.empty()) throw std::runtime_error("it succeeded");
 }
 
@@ -54,6 +55,7 @@ int run_table(const char* path, int rank) {
   Runner runner(rank);
   int scenarios = 0;
   int number = 0;
+
   for (std::string text; std::getline(table, text);) {
     ++number;
     try {
@@ -74,6 +76,7 @@ int run_table(const char* path, int rank) {
       return 1;
     }
   }
+
   std::cout << "rank " << rank << ": " << scenarios << " scenarios\n";
   return scenarios > 0 ? 0 : 1;
 }

@@ -117,6 +117,7 @@ const Verbs& verbs_of_signals() {
       {"write_value32", write_value32},
       {"write_value64", write_value64},
   };
+
   return verbs;
 }
 }  // namespace behaviours

@@ -59,6 +59,7 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
       facts->step = 1;
       return;
     }
+
     const Pipe& from = rank == 1 ? first : second;
     std::vector<Import> held(100);
     for (int i = 0; i < kPieces; ++i) {
@@ -68,6 +69,7 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
       // The second process holds each import until the third has its own.
       held[static_cast<size_t>(i) % held.size()] = std::move(piece);
     }
+
     if (rank == 2) ++facts->done;
     wait_for(facts->done, 1);
     held.clear();
@@ -76,6 +78,7 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
     if (rank == 1) ++facts->done;
     wait_for(facts->step, 1);
   });
+
   for (int rank = 0; rank < 3; ++rank) {
     processes[rank].wait(120'000);
   }

@@ -30,6 +30,7 @@ class Death : public Sharing {
       EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
       EXPECT_EQ(ipc_collect().blocks_freed, 1U);
     });
+
     Process& victim = importer([&] {
       std::vector<Import> held;
       for (size_t i = 0; i < imports; ++i) {
@@ -39,6 +40,7 @@ class Death : public Sharing {
       go_on();
       sleep_for_ever();
     });
+
     wait_for(facts->step, 2);
     victim.kill(SIGKILL);
     gone(victim);
@@ -62,12 +64,14 @@ TEST_F(Death, OrBecomingAnotherProgram) {
     EXPECT_EQ(ipc_stats().written_off, 1U);
     facts->step = 9;
   });
+
   Process& other = importer([&] {
     const Import held = import(facts->token);
     go_on();
     wait_for(facts->step, 2);
     execlp("sleep", "sleep", "60", nullptr);
   });
+
   wait_for(facts->step, 9);
   other.kill(SIGKILL);
   gone(other);
@@ -85,6 +89,7 @@ TEST_F(Death, TheExportersDataStays) {
       facts->step = 1;
       sleep_for_ever();
     }
+
     if (rank == 3) {  // gets it at second hand, from a process that is not the owner
       wait_for(facts->step, 3);
       const Import again = import(facts->tokens[1]);
@@ -93,20 +98,24 @@ TEST_F(Death, TheExportersDataStays) {
       facts->done = 5;
       return;
     }
+
     wait_for(facts->step, 1);
     const Import mine = import(facts->token);
     ++facts->done;
     wait_for(facts->step, 2);
     expect_eventually("its death is noticed", [&] { return mine.info().exporter_alive == 0; });
+
     for (size_t i = 0; i < kInts; ++i) {
       ASSERT_EQ(mine.at<int>()[i], static_cast<int>(i));
     }
+
     const Outcome again = outcome_of_import(facts->token);
     EXPECT_EQ(again.status, SYMM_ERR_PEER_FAILED) << again.message;
     ++facts->done;
     if (rank != 1) return;
     wait_for(facts->done, 4);  // until both have looked
     mine.at<int>()[100] = 777;
+
     // The owner is dead, so this process serves the memory.
     facts->tokens[1] = make_token(mine.at<int>() + 100, 4);
     EXPECT_EQ(ipc_stats().exported_blocks, 1U);
@@ -114,6 +123,7 @@ TEST_F(Death, TheExportersDataStays) {
     wait_for(facts->done, 5);
     expect_eventually("its lease is over", [] { return ipc_stats().leased == 0; });
   });
+
   facts->tokens[2].size = static_cast<size_t>(processes[0].pid());
   wait_for(facts->done, 2);
   processes[0].kill(SIGKILL);

@@ -103,11 +103,13 @@ TEST_F(Edges, AListenerThatWaitsHoldsNobodyUp) {
     }
     expect_eventually("it is heard", [] { return heard == 1; });
   });
+
   victim = &importer([&] {
     const Import held = import(facts->token);
     facts->step = 100;
     sleep_for_ever();
   });
+
   wait_for(facts->step, 100);
   victim->kill(SIGKILL);
   gone(*victim);
@@ -126,6 +128,7 @@ TEST_F(Edges, ACrowdThatSaysNothingIsBounded) {
     pass();
     expect_eventually("they are gone", [&] { return open_descriptors() <= before + 2; });
   });
+
   importer([&] {
     const rlimit enough{4096, 4096};
     if (geteuid() == 0) setrlimit(RLIMIT_NOFILE, &enough);
@@ -171,6 +174,7 @@ TEST_F(Edges, ADoorThatHadToBeShutOpensByItself) {
     setrlimit(RLIMIT_NOFILE, &usual);
     pass();
   });
+
   importer([&] {
     for (int i = 0; i < 60; ++i) {
       outcome_of_import(facts->token, 20);
@@ -235,6 +239,7 @@ TEST_F(Edges, SendingFailsForAMoment) {
     }
     expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
   });
+
   importer([&] {
     for (const int error : {ENOBUFS, ETOOMANYREFS, ENOMEM}) {
       EXPECT_EQ(outcome_of_import(facts->token).message, "");
@@ -259,6 +264,7 @@ TEST_F(Edges, AnyAllocationMayFail) {
     const Owned owned = offer(4096);
     pass();
   });
+
   importer([&] {
     int failed = 0;
     bool reached = true;
@@ -325,6 +331,7 @@ TEST_F(Descriptors, TheImporterHasNone) {
         "no lease is left of the failed ones", [] { return ipc_stats().leased == 2; });
     pass();
   });
+
   importer([&] {
     int failures = 0;
     const auto until_it_works = [&](const Token& token) {
@@ -371,6 +378,7 @@ TEST_F(Descriptors, TheExporterHasNone) {
     EXPECT_GE(ipc_stats().rejected_connections, 3U);
     pass();
   });
+
   importer([&] {
     for (int room = 0; room < 3; ++room) {
       const Outcome outcome = outcome_of_import(facts->token);

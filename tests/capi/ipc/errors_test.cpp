@@ -57,6 +57,7 @@ TEST_F(Errors, EachHasItsOwnMessage) {
     EXPECT_EQ(ipc_stats().leased, 0U);
     EXPECT_GE(ipc_stats().refused, 5U);
   });
+
   importer([&] {
     const Token good = facts->token;
     // The second round has the memory mapped: then a lease is taken without asking the exporter.
@@ -102,6 +103,7 @@ TEST_F(Errors, RandomForgeries) {
     pass();
     EXPECT_EQ(ipc_stats().leased, 0U);
   });
+
   importer([&] {
     constexpr size_t kExporter = 48;  // then the secret, then the number of the block
     constexpr size_t kAfterBlock = 88;
@@ -165,6 +167,7 @@ TEST_F(Errors, AStoppedExporterIsATimeOut) {
     EXPECT_EQ(ipc_stats().leased, 1U) << "what was asked for in vain is not leased";
     go_on();
   });
+
   wait_for(facts->step, 1);
   owner.kill(SIGSTOP);
   importer([&] {

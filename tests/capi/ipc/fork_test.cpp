@@ -41,6 +41,7 @@ TEST_F(Fork, OfAnExporter) {
     EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
     pass();
   });
+
   importer([&] {
     Import mine = import(facts->token);
     pass();
@@ -57,6 +58,7 @@ TEST_F(Fork, OfAnImporter) {
     EXPECT_EQ(ipc_stats().leased, 1U) << "the child's release is not the parent's";
     pass();
   });
+
   importer([&] {
     Import mine = import(facts->token);
     in_child([&] {
@@ -84,6 +86,7 @@ TEST_F(Fork, AChildDoesNotHideItsParentsDeath) {
     pass();
     _exit(0);
   });
+
   importer([&] {
     const Import mine = import(facts->token);
     go_on();

@@ -42,6 +42,7 @@ class Namespaces : public Sharing {
     const auto run = [](bool inside, const std::function<void()>& body) {
       inside ? in_new_namespaces(body) : body();
     };
+
     exporter([&] {
       run(exporter_inside, [&] {
         const Owned owned = offer(1 << 16);
@@ -54,6 +55,7 @@ class Namespaces : public Sharing {
         EXPECT_EQ(ipc_stats().quarantined_blocks, 0U);
       });
     });
+
     importer([&] {
       run(importer_inside, [&] {
         const Import mine = import(facts->token);

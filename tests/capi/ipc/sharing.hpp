@@ -22,6 +22,7 @@ struct Owned {
         group = create({"thread://sharing", ""}, 0, 1);
       }
     }
+
     buffer = group.allocate(bytes);
     data = buffer.span().data();
   }

@@ -26,6 +26,7 @@ TEST_F(Sharing, BothSidesSeeOneMemory) {
     expect_eventually("the lease is over", [] { return ipc_stats().leased == 0; });
     EXPECT_EQ(ipc_stats().grants, 1U);
   });
+
   importer([&] {
     const Import piece = import(facts->token);
     EXPECT_EQ(piece.at<int>()[0], 41);
@@ -47,6 +48,7 @@ TEST_F(Sharing, ImportsOfOneBufferShareOneMapping) {
     facts->tokens[1] = make_token(owned.at<int>(8192), 64);
     pass();
   });
+
   importer([&] {
     const Import first = import(facts->tokens[0]);
     const Footprint one = Footprint::now();
@@ -129,6 +131,7 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       EXPECT_EQ(ipc_stats().written_off, 0U);
       return;
     }
+
     wait_for(facts->step, 1);
     const Import mine = import(facts->token);
     EXPECT_EQ(*mine.at<int>(), 77);
@@ -151,6 +154,7 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
       facts->done = 1;
       return;
     }
+
     if (rank == 1) {
       wait_for(facts->step, 1);
       {
@@ -171,6 +175,7 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
       wait_for(facts->done, 1);
       return;
     }
+
     wait_for(facts->step, 2);
     const Import piece = import(facts->tokens[1]);
     EXPECT_EQ(*piece.at<int>(), 9);
@@ -200,6 +205,7 @@ TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
         "two imports were made and released", [] { return ipc_collect().blocks_in_limbo == 0; });
     EXPECT_EQ(ipc_stats().exported_blocks, 0U);
   });
+
   importer([&] {
     EXPECT_EQ(outcome_of_import(facts->tokens[1]).status, SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(outcome_of_import(facts->tokens[2]).status, SYMM_ERR_INVALID_HANDLE);
@@ -242,6 +248,7 @@ TEST_F(Sharing, ReleasedMemoryGoesBackToTheSystem) {
     owned.buffer.reset();
     pass();
   });
+
   importer([&] {
     import(facts->token);
     EXPECT_EQ(ipc_stats().imported, 0U);
@@ -259,6 +266,7 @@ TEST_F(Sharing, CollectDropsMappingsAndIdleConnections) {
     expect_eventually("the importer has gone", [] { return ipc_stats().consumers == 0; });
     pass();
   });
+
   importer([&] {
     import(facts->token);
     EXPECT_EQ(ipc_stats().exporters, 1U);
@@ -296,6 +304,7 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
     go_on();
     expect_eventually("limbo is empty", [] { return ipc_collect().blocks_in_limbo == 0; });
   });
+
   importer([&] {
     std::vector<Import> imports;
     for (const Token& token : facts->tokens) {
@@ -331,6 +340,7 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
     check(symm_ipc_withdraw(owned.data, 4096, 20'000));
     pass();
   });
+
   importer([&] {
     import(facts->tokens[2]);
     pass();
@@ -365,6 +375,7 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
     }
     go_on();
   });
+
   importer([&] {
     for (int round = 0; round < 2; ++round) {
       std::vector<Import> held(kLeases);

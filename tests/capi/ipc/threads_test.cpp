@@ -32,6 +32,7 @@ TEST(Threads, OfTheExportingProcess) {
       if (i % 50 == 0) ipc_collect();
     }
   });
+
   EXPECT_EQ(ipc_stats().leased, 0U);
   EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
   EXPECT_EQ(ipc_stats().grants, 4U * 300 * 3);
