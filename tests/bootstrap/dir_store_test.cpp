@@ -294,7 +294,7 @@ TEST_F(ClaimTest, WithdrawnIsFreeAndLeftIsNot) {
   EXPECT_FALSE(take(1));
 }
 
-TEST_F(ClaimTest, OfADeadOwnerGoesToOneOfManyWhoWantIt) {
+TEST_F(ClaimTest, OfADeadOwnerGoesToOneOfManyContenders) {
   for (int round = 0; round < 10; ++round) {
     {
       const std::optional<RankLock> dead = take(1);

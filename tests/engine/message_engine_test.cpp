@@ -195,7 +195,7 @@ struct Three {
 
 std::byte byte_of(uint64_t value, size_t at) { return static_cast<std::byte>(value * 31 + at); }
 
-TEST(MessageEngine, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
+TEST(MessageEngine, MessagesOutOfOrderAreHeldBackAndAllArriveWhole) {
   constexpr size_t kMessages = 24;  // to each rank, of which a third asks for an answer
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Three three(seed);
@@ -239,7 +239,7 @@ TEST(MessageEngine, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
   }
 }
 
-TEST(MessageEngine, LeavesWhatComesToThoseWhoPollUntilTheySleep) {
+TEST(MessageEngine, LeavesMessagesToPollingThreadsUntilTheySleep) {
   Three three(1);
   End& end = *three.ends[1];
   const auto count = [&] {

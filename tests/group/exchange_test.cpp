@@ -191,7 +191,7 @@ TEST(Exchange, AcceptsNothingMoreOnceTheGroupHasFailed) {
 
 // Rank 2 is stopped after its vote was sent to rank 0,
 // which goes on to wait for rank 1, which waits for rank 2.
-TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
+TEST(Exchange, ALateRankIsNamedEvenByRanksThatHaveItsVote) {
   for (const uint64_t round : {0U, 1U}) {
     std::barrier<> over(kRanks);
     as_threads(kRanks, [&](int rank) {
@@ -238,7 +238,7 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
 
 // A rank that takes part in the creation of another group has left the calls of those groups that
 // it knew to have failed, but perhaps not the calls of others.
-TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
+TEST(Stragglers, HaveLeftTheCallsOfGroupsKnownToHaveFailed) {
   const TemporaryDirectory directory;
   Processes ranks(2, [&](int rank) {
     const auto make = [&](const char* name) {

@@ -132,7 +132,7 @@ TEST(Holder, OneThatIsGoneWithoutProofPutsItsBlocksInQuarantine) {
   EXPECT_EQ(held.leases, 0U);
 }
 
-TEST(Importer, WhoClaimsWithoutATokenIsTurnedOut) {
+TEST(Importer, AClaimWithoutATokenIsRefused) {
   const support::TemporaryDirectory directory;
   setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
   static auto& exporter = *new Exporter;  // the monitor's thread never lets go of it

@@ -41,7 +41,7 @@ class Machines : public TwoMachines {
   }
 };
 
-TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
+TEST_F(Machines, AllRanksTalkAndKnowWhichAreElsewhere) {
   as_processes(4, [&](int rank) {
     const auto mesh = join(rank);
     for (uint64_t tag = 1; tag < 50; ++tag) {

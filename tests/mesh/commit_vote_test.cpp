@@ -70,7 +70,7 @@ struct Votes {
 };
 
 // Rank 2 died while it voted: rank 1 had its vote, went on, failed and left; this rank had not.
-TEST(CommitVote, ADeathIsTheCauseAndNotThoseThatLeftForIt) {
+TEST(CommitVote, ADeathIsTheCauseAndNotTheRanksThatLeftForIt) {
   Votes votes;
   votes.events.on_gone(2, "died: its connection closed");
   // Rank 1 took down its lock when it left, so it looks as if it had died.
@@ -82,7 +82,7 @@ TEST(CommitVote, ADeathIsTheCauseAndNotThoseThatLeftForIt) {
 
 // Rank 2 was stopped while it voted: rank 1 had its vote, and
 // has waited in the group for this rank, which it blames.
-TEST(CommitVote, WhoIsBlamedByThoseInTheGroupNamesWhoHasNotVoted) {
+TEST(CommitVote, ABlamedRankNamesTheRankThatHasNotVoted) {
   Votes votes;
   votes.events.on_post(
       1, wire::Type::failure, kGroup, {Status::timeout, 0, 100, "rank 0 did not come"});

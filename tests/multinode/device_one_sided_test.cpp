@@ -111,7 +111,7 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
 }
 
 // A stream that waits holds up only its own calls, not those of other streams.
-TEST_F(CudaOneSided, OrderIsThatOfStreams) {
+TEST_F(CudaOneSided, CallsKeepTheOrderOfTheirStreams) {
   expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
     const Place here{group};
     const uint32_t value = 5;

@@ -360,7 +360,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, CudaMultinode, ::testing::Values("ab", "aabb",
 
 // ---- what a group is and says
 
-TEST(CudaMultinodeGroup, TellsWhoCarriesAndHowItIsAdded) {
+TEST(CudaMultinodeGroup, TellsItsEngineAndTheOrderOfSums) {
   expect_well(on_machines("aab", [](const std::shared_ptr<Group>& group) {
     EXPECT_EQ(group->transport().engine(), "nccl 2.27.3");
     const auto reason = [&](DType dtype, size_t count, Algorithm algorithm = Algorithm::automatic) {

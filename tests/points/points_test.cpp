@@ -21,7 +21,7 @@
 namespace support {
 namespace {
 // Whose call fails when the victim's fails at a point.
-enum class Hurt {
+enum class Affected {
   all,    // the calls of all ranks, for one reason
   left,   // the calls of all ranks but the last, which is through already, for one reason
   own,    // the victim's call, which can be made again
@@ -33,29 +33,29 @@ enum class Hurt {
 };
 
 struct Row {
-  Hurt on_host;
-  Hurt on_cuda;
+  Affected on_host;
+  Affected on_cuda;
   int victim;
   const char* points;
 };
 
 constexpr Row kTable[] = {
-    {Hurt::all, Hurt::all, 1,
+    {Affected::all, Affected::all, 1,
         "store.set store.linked store.get wireup.introduce wireup.listen wireup.dial wireup.admit "
         "wireup.join wireup.voted "
         "monitor.watch mesh.send group.attached exchange.prepare exchange.voted exchange.commit "
         "rendezvous.commit part.form"},
-    {Hurt::left, Hurt::left, 1, "agreement.tell"},
-    {Hurt::all, Hurt::all, 0, "directory.seal"},
-    {Hurt::lost, Hurt::lost, 1, "directory.sealed socket.read ipc.serve"},
-    {Hurt::none, Hurt::none, 1, "life.hold"},
-    {Hurt::all, Hurt::own, 1, "segment.create segment.seal segment.import"},
-    {Hurt::own, Hurt::own, 1,
+    {Affected::left, Affected::left, 1, "agreement.tell"},
+    {Affected::all, Affected::all, 0, "directory.seal"},
+    {Affected::lost, Affected::lost, 1, "directory.sealed socket.read ipc.serve"},
+    {Affected::none, Affected::none, 1, "life.hold"},
+    {Affected::all, Affected::own, 1, "segment.create segment.seal segment.import"},
+    {Affected::own, Affected::own, 1,
         "ipc.export ipc.dial ipc.welcome ipc.requested ipc.claimed ipc.withdraw"},
-    {Hurt::peer, Hurt::peer, 1, "ipc.admit"},
-    {Hurt::never, Hurt::never, 1, "split.voted shrink.agreed"},
-    {Hurt::never, Hurt::absent, 1, "call.enter call.entered"},
-    {Hurt::absent, Hurt::all, 1, "cuda.control cuda.map cuda.ready"},
+    {Affected::peer, Affected::peer, 1, "ipc.admit"},
+    {Affected::never, Affected::never, 1, "split.voted shrink.agreed"},
+    {Affected::never, Affected::absent, 1, "call.enter call.entered"},
+    {Affected::absent, Affected::all, 1, "cuda.control cuda.map cuda.ready"},
 };
 
 int met(const char* name) {
@@ -72,9 +72,9 @@ int met(const char* name) {
 }
 
 void walk(const Row& row, const std::string& point, Action action, bool on_cuda) {
-  const Hurt hurt = on_cuda ? row.on_cuda : row.on_host;
+  const Affected affected = on_cuda ? row.on_cuda : row.on_host;
   const bool fails = action == Action::fail;
-  if (hurt == Hurt::absent || (hurt == Hurt::never && fails)) return;
+  if (affected == Affected::absent || (affected == Affected::never && fails)) return;
   const char* const how[] = {"fails", "is killed", "is stopped", "is delayed"};
   SCOPED_TRACE((on_cuda ? "cuda, rank " : "host, rank ") + std::to_string(row.victim) + " " +
                how[static_cast<int>(action)]);
@@ -109,20 +109,22 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
   for (int rank = 0; rank < kSize; ++rank) {
     const auto& learnt = facts->learnt[rank];
     SCOPED_TRACE(std::to_string(rank) + " says: " + learnt.message);
-    const bool is_hurt = learnt.ms != 0;
+    const bool is_affected = learnt.ms != 0;
     // Nobody learns it by waiting for a deadline, however busy the machine is.
-    EXPECT_TRUE(!is_hurt || learnt.ms - facts->fired_ms < static_cast<int64_t>(kTimeoutMs / 2));
-    if (fails && hurt != Hurt::lost) {
-      EXPECT_EQ(is_hurt, hurt == Hurt::all || (hurt == Hurt::left && rank + 1 < kSize) ||
-                             (hurt == Hurt::own && rank == row.victim) ||
-                             (hurt == Hurt::peer && rank + 1 == row.victim));
-      EXPECT_TRUE(!is_hurt || std::strstr(learnt.message, point.c_str()) != nullptr);
-      EXPECT_TRUE(!is_hurt || learnt.blamed == row.victim || hurt != Hurt::all) << learnt.blamed;
-    } else if (action == Action::kill && is_hurt) {
+    EXPECT_TRUE(!is_affected || learnt.ms - facts->fired_ms < static_cast<int64_t>(kTimeoutMs / 2));
+    if (fails && affected != Affected::lost) {
+      EXPECT_EQ(is_affected, affected == Affected::all ||
+                                 (affected == Affected::left && rank + 1 < kSize) ||
+                                 (affected == Affected::own && rank == row.victim) ||
+                                 (affected == Affected::peer && rank + 1 == row.victim));
+      EXPECT_TRUE(!is_affected || std::strstr(learnt.message, point.c_str()) != nullptr);
+      EXPECT_TRUE(!is_affected || learnt.blamed == row.victim || affected != Affected::all)
+          << learnt.blamed;
+    } else if (action == Action::kill && is_affected) {
       EXPECT_EQ(learnt.status, SYMM_ERR_PEER_FAILED);
       EXPECT_TRUE(learnt.blamed == row.victim || learnt.blamed == -1) << learnt.blamed;
     }
-    EXPECT_TRUE(action < Action::stop || !is_hurt);
+    EXPECT_TRUE(action < Action::stop || !is_affected);
   }
 }
 

@@ -119,12 +119,12 @@ void expect_no_harm(const std::function<void()>& end) {
   });
 }
 
-TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
+TEST(Release, DoesNotHarmRanksThatDoNotNeedIt) {
   expect_no_harm([] {});
 }
 
 // The program has forgotten its handles.
-TEST(Exit, WithoutReleaseDoesNotHarmWhoDoesNotNeedTheRank) {
+TEST(Exit, WithoutReleaseDoesNotHarmRanksThatDoNotNeedIt) {
   expect_no_harm([] { std::exit(0); });
 }
 

@@ -121,7 +121,7 @@ TEST(CheckedMismatch, IsThatOfTheOddOneThoughAnotherIsLate) {
 
 // Unchecked it is found by ranks that wait for each
 // other, and then told to all; nobody hangs or crashes.
-TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
+TEST_P(Mismatch, IsFoundByAWaitingRankWhenNotChecked) {
   if (GetParam().name == "broadcast_root") {
     GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
   }

@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), operati
 // The root of a broadcast waits for the stopped rank, and another rank
 // for the root. Both must name the rank that is to blame, although the
 // deadline of the rank that only waits for the root passes first.
-TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
+TEST(SilenceOfAThird, IsNotBlamedOnARankThatWaitsForItToo) {
   constexpr int kVictim = 2;
   const auto body = [](Member& member) {
     if (member.rank == kVictim) {

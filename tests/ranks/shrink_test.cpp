@@ -66,7 +66,7 @@ TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
   as_ranks(5, body, {.die = {1, 3}});
 }
 
-TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
+TEST(Shrink, RanksThatLeftAreLeftOutAndAnAbortedGroupGoesOn) {
   const Bootstrap meeting;
   std::atomic<int> created = 0;
   as_threads(4, [&](int rank) {

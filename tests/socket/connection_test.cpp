@@ -239,7 +239,7 @@ TEST(Connection, ADeathIsHeardThoughTheSocketLivesOn) {
   EXPECT_EQ(listening->journal->words(), numbers(kMany) + "dead" + "end");
 }
 
-TEST(Connection, WhoTalksMuchLeavesOthersTheirTurns) {
+TEST(Connection, ABusyPeerLeavesOthersTheirTurns) {
   Ends much;
   Ends little;
   std::atomic<bool> go{false};
@@ -320,7 +320,7 @@ TEST(Connection, NothingIsHeardOnceItStopped) {
   EXPECT_EQ(listening->journal->words(), numbers(3) + "probe 0");
 }
 
-TEST(Connection, ATurnOfWhatItsOwnerHasStoppedIsEmpty) {
+TEST(Connection, ATurnOfAStoppedConnectionIsEmpty) {
   Ends ends;
   std::atomic<int> turns{0};
   const auto listening = std::make_shared<Listening>(std::move(ends.mine));

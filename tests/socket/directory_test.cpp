@@ -80,7 +80,7 @@ TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
   EXPECT_EQ(default_parent(), fallback);
 }
 
-TEST(SharedDirectory, GoesWithTheLastWhoIsInIt) {
+TEST(SharedDirectory, GoesWithTheLastProcessInIt) {
   const TemporaryDirectory top;
   const std::string base = top / "base";
   auto first = SharedDirectory::make(base, "g");

@@ -33,7 +33,7 @@ struct Heard final : SecureConnection::Receiver {
 using SecureListeners = WithSecret;
 
 // One that has greeted stays, and one that had no time to, and so had to go, comes again.
-TEST_F(SecureListeners, TurnAwayWhoIsSilentAndNoRankForGood) {
+TEST_F(SecureListeners, TurnAwaySilentClientsAndNoRankForGood) {
   leave_descriptors(1'000);
   const auto heard = std::make_shared<Heard>();
   const auto admit = [&](const auto&, std::span<const std::byte> first) {

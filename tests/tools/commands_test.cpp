@@ -209,7 +209,7 @@ TEST(Bench, WrongUseIsRefused) {
   expect_end(bench(2, {"broadcast", "-r", "2"}), 1, {"--root is 2, but there are only 2 ranks"});
 }
 
-TEST(Demo, ShowsWhoDidWhat) {
+TEST(Demo, ShowsWhatEachRankDid) {
   const std::string out =
       out_of(capture({SYMM_TOOL, "run", "-n", "4", "--timeout", "100", "--", SYMM_DEMO}));
   for (int rank = 0; rank < 4; ++rank) {

@@ -402,7 +402,7 @@ TEST(Launcher, HostsAreAwaitedAndTellOfProgress) {
   EXPECT_EQ(result.err.find('\0'), std::string::npos) << result.err;
 }
 
-TEST(Launcher, APartEndsWithWhoeverStartedIt) {
+TEST(Launcher, APartEndsWithTheProcessThatStartedIt) {
   const std::string part =
       std::string(SYMM_TOOL) + " run --part 0:1:0123456789abcdef:localhost:1 -n 1 -- sleep 60";
   const Captured result = capture({"sh", "-c", "head -c 32 /dev/zero | tr '\\0' a | " + part});

@@ -19,7 +19,7 @@ namespace symm::tool {
 namespace {
 using nlohmann::json;
 
-TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
+TEST(Top, ShowsWhichRanksWaitAndWhichAreStoppedOrDead) {
   const std::string job = "top-test-" + std::to_string(getpid());
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
