@@ -205,10 +205,10 @@ TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {
   EXPECT_EQ(w.wait(2), WaitEnd::peer_departed);
 }
 
-// All orders in which news may come, on the code itself: rank 0
-// aborts, rank 3 dies, which each of the others sees by its own clock,
-// perhaps after it told some of them, but not all, of a failure.
-// Whether those that live say the same when nothing is on its way.
+// All orders in which news may come, tried on the code itself. Rank 0 aborts, and rank 3 dies,
+// perhaps after it told some of the others, but not all, of a failure; each of the others sees the
+// death by its own clock. Returns whether the survivors report one failure when no news is in
+// flight.
 bool all_come_to_say_the_same(
     uint64_t clocks, bool aborts, uint64_t told_by_the_dead, bool tells_all_it_should) {
   constexpr int kLiving = 3;

@@ -67,7 +67,8 @@ TEST_P(Stores, EveryRankReadsWhatEveryRankSetRoundAfterRound) {
         return bytes_of(std::string(static_cast<size_t>(of) * 10'000, 'x') + std::to_string(round));
       };
       store->set(std::to_string(rank), value(rank), soon());
-      // One rank a round waits for nobody, and may be in the next while others are in this.
+      // In each round one rank waits for no other, and may be in the next round while others are
+      // in this one.
       for (int peer = 0; peer < (round % 4 == rank ? 0 : 4); ++peer) {
         ASSERT_EQ(store->get(std::to_string(peer), soon()), value(peer));
       }

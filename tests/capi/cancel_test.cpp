@@ -13,7 +13,7 @@
 
 namespace support {
 namespace {
-// Cancels a thread in `call`, which nobody answers, and says how the call ended.
+// Cancels a thread in `call`, which no other rank answers, and says how the call ended.
 std::string status_when_cancelled(const std::function<symm_status_t()>& call) {
   struct Thread {
     const std::function<symm_status_t()>& call;

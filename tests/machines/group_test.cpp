@@ -32,8 +32,8 @@ namespace support {
 namespace {
 double now_ms() { return static_cast<double>(now_ns()) * 1e-6; }
 
-// Calls of all kinds until one fails: when that was, whose fault, who else had failed a
-// second later, and how it was said.
+// Makes calls of all kinds until one fails. Says when that was, which rank is to blame, which
+// others had failed a second later, and the error's text.
 std::string work_until_failure(int rank, unsigned stay_us) {
   try {
     const Group group = Group::create();

@@ -67,7 +67,7 @@ inline std::string hear(Mesh& mesh, int peer, const Topic& topic, size_t size) {
   return text_of(mesh.receive(peer, topic, size, 0, nullptr, soon()).body);
 }
 
-// All to all: says to each peer who it is, and checks what each says.
+// Says to each peer which rank this is, and checks what each peer says.
 inline void greet(Mesh& mesh, uint64_t tag) {
   const Topic topic{MessageKind::control, 7, tag, 0};
   const auto words = [](int from, int to) { return format("%03d to %03d", from, to); };

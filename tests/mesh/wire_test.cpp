@@ -21,7 +21,7 @@ std::vector<Buffer> samples() {
   identity.size = 8;
   identity.pid = 4711;
   identity.host = "node7";
-  identity.address = std::string(253, 'n');  // as long as DNS has them
+  identity.address = std::string(253, 'n');  // the longest name of DNS
 
   return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}), encode(header_of(Type::leave)),
       encode(header_of(Type::bye)),

@@ -152,7 +152,8 @@ std::string live_once(
     if (!same_cause(rank, first)) wrong << "\nrank " << rank << " learnt something else";
   }
 
-  // Without a directory to meet in nobody comes by the place of the exporter that was killed.
+  // Without a directory of the bootstrap, no process comes by the directory of the exporter that
+  // was killed.
   for (const std::string& entry :
       way >= tcp ? std::vector<std::string>() : entries(directory.path())) {
     wrong << "\nleft: " << entry;

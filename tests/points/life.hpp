@@ -5,7 +5,7 @@
 
 namespace support {
 inline constexpr int kSize = 3;
-inline constexpr uint64_t kTimeoutMs = 15'000;  // of the groups
+inline constexpr uint64_t kTimeoutMs = 15'000;  // the timeout of the groups' calls
 inline int64_t now_ms() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
 }

@@ -28,7 +28,7 @@ constexpr uint64_t kMostCreationMs = 16 * kCreationMs;
 // stopped. Returns whether it made that many. A rank that lives and is blamed lacked a processor
 // beside other programs: that attempt proves nothing, and the next has four times as long.
 bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms = kCreationMs) {
-  const Bootstrap runtime;  // where sockets go
+  const Bootstrap runtime;  // the directory of sockets
   const TemporaryDirectory met;
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {

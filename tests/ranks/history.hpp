@@ -192,9 +192,9 @@ class HistoryChecker {
   std::vector<std::string> problems_;
 };
 
-// Everything that cannot be, in words. `struck`: a bit for each
-// rank that was killed, stopped or made to fail; the others blame
-// nobody else. Who takes part in an epoch has begun a call in it.
+// Returns the contradictions in a history, in words. `struck` has a bit for each rank that was
+// killed, stopped or made to fail; the others blame no other rank. A rank that takes part in an
+// epoch has begun a call in it.
 inline std::vector<std::string> check_history(
     const std::vector<std::vector<Event>>& ranks, uint64_t struck) {
   return HistoryChecker(struck).problems(ranks);

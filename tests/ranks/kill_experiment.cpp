@@ -36,7 +36,7 @@ constexpr int64_t kTimeoutMs = 10'000;
 constexpr uint64_t kMissingTimeoutMs = 1500;
 constexpr uint64_t kHangTimeoutMs = 1000;  // the timeout of calls that one rank must miss
 constexpr int kHangMs = 40'000;
-constexpr int kCalls = 150;  // where nobody fails
+constexpr int kCalls = 150;  // in a trial in which no rank fails
 // The epoch of the survivors' group, whose stamps 64 ranks can sum as floats; the epoch of
 // shrink() is one less.
 constexpr int32_t kAgain = 63;

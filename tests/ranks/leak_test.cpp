@@ -55,7 +55,7 @@ void expect_cycles_to_leave_nothing(
   expect_empty(meeting.path());
   EXPECT_LT(entries("/dev/shm").size(), shm_before + 20)
       << "other programs put files there too, but not one for each cycle";
-  constexpr size_t kSlack = size_t{64} << 20;  // of other programs
+  constexpr size_t kSlack = size_t{64} << 20;  // shared memory that other programs may use
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }));
 }
 

@@ -115,9 +115,8 @@ struct Got {
   std::atomic<uint64_t> id;
 };
 
-// Two ranks die while the others shrink, at any moment. Whoever
-// lives has the same group, made of all who live and perhaps of
-// those who died after it was agreed on, or the same failure.
+// Two ranks die while the others shrink, at any moment. All survivors have one group, made of all
+// survivors and perhaps of ranks that died after it was agreed on, or they have one failure.
 TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
   const char* asked = std::getenv("SYMM_TEST_SHRINKS");
   const int trials = asked != nullptr ? std::atoi(asked) : 30;

@@ -1,4 +1,4 @@
-// Ranks that connect while others do who say nothing.
+// Ranks that connect while silent strangers do.
 #include "core/socket/secure_connection.hpp"
 
 #include <atomic>
@@ -32,7 +32,8 @@ struct Heard final : SecureConnection::Receiver {
 
 using SecureListeners = WithSecret;
 
-// One that has greeted stays, and one that had no time to, and so had to go, comes again.
+// A client that has greeted stays. A client that was turned away before it could greet connects
+// again.
 TEST_F(SecureListeners, TurnAwaySilentClientsAndNoRankForGood) {
   leave_descriptors(1'000);
   const auto heard = std::make_shared<Heard>();

@@ -96,7 +96,7 @@ class DrawnPieces {
       stride = n_ * row + random_() % 9 * element;
     }
 
-    Counts own;  // where each rank has one length
+    Counts own;  // the lengths of collectives in which each rank has one length
     for (size_t r = 0; r < n_; ++r) {
       own.push_back(length());
     }

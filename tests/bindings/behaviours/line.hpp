@@ -115,7 +115,7 @@ class Line {
   int64_t formula(int64_t rank, int64_t i) const {
     return (f_.at(0) * rank + f_.at(1) * i) % f_.at(2) + f_.at(3);
   }
-  // A key that nobody asked for is a mistake in the table or in the runner.
+  // A key that no verb asked for is a mistake in the table or in the runner.
   void require_all_used() const {
     for (const auto& [key, value] : values_) {
       if (!used_.contains(key)) throw std::runtime_error(verb + " has no key " + key);

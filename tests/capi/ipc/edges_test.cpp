@@ -214,7 +214,7 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
   }
 }
 
-// A hold that runs out is noticed although nobody calls.
+// A hold that runs out is noticed even if no thread calls the library.
 TEST_F(Edges, AHoldEndsInTime) {
   exporter([&] {
     {

@@ -75,7 +75,8 @@ TEST_F(Fork, OfAnImporter) {
   });
 }
 
-// A child that outlives its parent must not keep importers waiting at a door that nobody opens.
+// A child that outlives its parent must not keep importers waiting at a socket on which no process
+// accepts.
 TEST_F(Fork, AChildDoesNotHideItsParentsDeath) {
   exporter([&] {
     const Owned owned = offer(4096);

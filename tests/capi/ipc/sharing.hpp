@@ -9,7 +9,7 @@ namespace support {
 using symm::ipc_collect;
 using symm::ipc_stats;
 
-// A buffer of a group of one, which it shares with others that are made in the same process.
+// A buffer of a group of one rank. All such buffers of a process belong to one group.
 struct Owned {
   explicit Owned(size_t bytes) {
     // A forked child makes its own; the parent's is left alone, as the library does.

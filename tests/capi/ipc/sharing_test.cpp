@@ -219,8 +219,8 @@ TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
   });
 }
 
-// An empty array in a list must break neither who sends
-// it nor who gets it, also when the sender is gone.
+// An empty array in a list must break neither its sender nor its receiver, even if the sender is
+// gone.
 TEST_F(Sharing, ATokenOfNothingNeedsNobody) {
   gone(exporter([&] {
     const Owned owned(4096);
@@ -315,7 +315,7 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
   });
 }
 
-// ---- before memory is written anew, nobody may hold it any more
+// ---- before memory is written anew, no lease of it may be left
 
 using Withdraw = Sharing;
 
