@@ -135,7 +135,7 @@ TEST_F(CudaOneSided, CallsKeepTheOrderOfTheirStreams) {
     here.synchronize();
     here.expect(16, 500);
 
-    // Of the calls that go to another machine, none can be captured.
+    // A put to another machine cannot be captured.
     fake_cuda::begin_capture(stream_of_number(2));
     support::expect_failure(Status::unsupported, {"put: rank", "captured graph"},
         [&] { here.memory->put(here.next, 0, &value, 4, stream_of_number(2)); });
