@@ -103,7 +103,8 @@ constexpr KernelForm kForms[] = {
      nullptr, why_multimem},
 };
 // clang-format on
-static_assert(std::size(kForms) == kKernelForms);
+static_assert(
+    std::size(kForms) == kKernelForms, "kKernelForms of plan.hpp is the number of rows above");
 }  // namespace
 
 std::span<const KernelForm> kernel_forms() { return kForms; }

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/cuda/control.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
+#include "kernels/cuda/plan_forms.hpp"
 #include "kernels/cuda/tuning.hpp"
 #include "kernels/types.hpp"
 #include "tests/support/test.hpp"
@@ -277,6 +279,34 @@ TEST(CudaPlans, WhatRootsDoThemselves) {
   EXPECT_TRUE(spares_root(3, 17));
   EXPECT_FALSE(spares_root(3, 16));
   EXPECT_FALSE(spares_root(2, 1000));
+}
+
+// Groups load the kernels of kernel_names() when they are made, and no kernel later.
+TEST(CudaPlans, EveryKernelOfTheTableIsLoaded) {
+  for (int size = 2; size <= kMaxRanks; ++size) {
+    for (const KernelForm& form : kernel_forms()) {
+      if (form.kernel.name == nullptr) continue;
+
+      const std::vector<std::string> loaded = kernel_names(size, form.kernel.multicast);
+      for (size_t number = 0; number < kCollectives; ++number) {
+        for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::i32}) {
+          const auto collective = static_cast<Collective>(number);
+          const bool normalises = collective == Collective::allreduce_rmsnorm;
+          PlanInput input = input_of(collective, dtype, 1024, size);
+          if (normalises) input.root = 1024;
+          if ((normalises && !is_norm_type(dtype)) || !form.does(input, nullptr)) continue;
+
+          Plan chosen;
+          chosen.form = &form;
+          const std::string name = kernel_name(input, chosen);
+          EXPECT_TRUE(std::find(loaded.begin(), loaded.end(), name) != loaded.end())
+              << name << " does " << collective_name(collective) << " of " << size
+              << " ranks, and is not loaded: kernel_names() of kernels/cuda/plan.cpp lacks that "
+                 "collective";
+        }
+      }
+    }
+  }
 }
 
 TEST(CudaPlans, NamesOfKernels) {
