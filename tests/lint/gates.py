@@ -16,6 +16,7 @@ root, gate = Path(sys.argv[1]), sys.argv[2]
 HEADER = "capi/include/symm/symm.h"
 LISTS = "kernels/types.hpp"
 EXCUSES = "tests/lint/gates.txt"
+MODEL = "tests/kernels/cuda/CMakeLists.txt"
 
 # The layers that users of a language see, and the files that a function may be called from.
 LAYERS = {
@@ -43,6 +44,7 @@ NAMED = {
         ("kernels/host/plan.cpp", "Algorithm::{name}"),
         ("kernels/cuda/*plan*.cpp", "Algorithm::{name}"),
         ("tests/cuda/plan_test.cpp", "Algorithm::{name}"),
+        ("tests/gpu/collectives.cpp", "SYMM_ALGORITHM_{c_name}"),
         ("docs/glossary.md docs/gpu.md docs/machines.md docs/architecture.md", "{words}"),
     ],
     "SYMM_COLLECTIVES": [
@@ -121,6 +123,15 @@ def lists():
                     yield "lists", subject, place, f"{LISTS}: {word} is not named in {where}"
 
 
+def models():
+    """Each file of kernels is compiled for the host, where a model stands for the GPU."""
+    compiled = text_of([MODEL])
+    for name in files(["kernels/cuda/*.cu"]):
+        kernel = Path(name).stem
+        if re.search(rf"^  {kernel}$", compiled, flags=re.M) is None:
+            yield "models", kernel, MODEL, f"{name}: is not in the list of kernels of {MODEL}"
+
+
 def excused(key, known):
     """Line numbers of the excuses for what was found."""
     return {
@@ -133,11 +144,11 @@ def excused(key, known):
 known = excuses()
 used = set()
 offences = []
-for *key, message in {"languages": languages, "lists": lists}[gate]():
+for *key, message in {"languages": languages, "lists": lists, "models": models}[gate]():
     lines = excused(key, known)
     used |= lines
     if not lines:
-        offences.append(f"{message}; or excuse it: {' '.join(key)}: why")
+        offences.append(f"{message}; or excuse it in {EXCUSES}: {' '.join(key)}: why")
 for number, key in known.items():
     if key[0] == gate and number not in used:
         offences.append(f"{EXCUSES}:{number}: {' '.join(key[1:])} needs no excuse")

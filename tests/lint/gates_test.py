@@ -52,6 +52,8 @@ class Languages(unittest.TestCase):
 
     def test_an_excuse_has_a_reason_and_is_needed(self):
         lacks = {"capi/include/symm/symm.hpp": ""}
+        (found,) = offences("languages", lacks)
+        self.assertIn("; or excuse it in tests/lint/gates.txt: languages symm_fly C++: why", found)
         excuse = "languages symm_* C++: C++ has wings\n"
         self.assertEqual(offences("languages", {**lacks, "tests/lint/gates.txt": excuse}), [])
         (found,) = offences("languages", {"tests/lint/gates.txt": excuse})
@@ -72,6 +74,16 @@ class Lists(unittest.TestCase):
         )
         self.assertIn("SYMM_DTYPE_U8 is not named in bindings/python", found[0])
         self.assertEqual([line for line in found if "SYMM_DTYPE_" in line], found[:1])
+
+
+class Models(unittest.TestCase):
+    def test_names_the_kernel_that_the_test_leaves_out(self):
+        kernels = {"kernels/cuda/ll.cu": "", "kernels/cuda/ll_far.cu": ""}
+        cmake = "tests/kernels/cuda/CMakeLists.txt"
+        listed = "set(\n  kernels\n  ll\n  ll_far\n)\n"
+        self.assertEqual(offences("models", {**kernels, cmake: listed}), [])
+        (found,) = offences("models", {**kernels, cmake: listed.replace("  ll\n", "")})
+        self.assertIn(f"kernels/cuda/ll.cu: is not in the list of kernels of {cmake}", found)
 
 
 if __name__ == "__main__":
