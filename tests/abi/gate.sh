@@ -5,6 +5,10 @@
 set -euo pipefail
 gate=$1 library=$2 root=$3 compiler=${4:-cc}
 here=$root/tests/abi
+if [[ ! -f $library ]]; then
+  echo "$library is not built: build the target symm first"
+  exit 1
+fi
 
 case $gate in
   exports)
@@ -15,7 +19,12 @@ case $gate in
     promised=$(python3 "$here/layout.py" "$root/capi/symm.map" | LC_ALL=C sort)
     actual=$(nm -D --defined-only --with-symbol-versions "$library" |
       awk '{ print $2, $3 }' | LC_ALL=C sort)
-    diff -u --label promised --label actual <(echo "$promised") <(echo "$actual")
+    if ! diff -u --label promised --label actual <(echo "$promised") <(echo "$actual"); then
+      echo "+ is exported and not promised: layout.txt lacks it (bindings/generator/generate.py" \
+        "write), or it is to be hidden; - is promised and not exported: capi/symm.map or the" \
+        "library lacks it"
+      exit 1
+    fi
     ;;
   layout)
     python3 "$here/layout.py" "$here/layout.txt" "$root/capi/include" "$library" "$compiler"
