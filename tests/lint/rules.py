@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 root, rule = Path(sys.argv[1]), sys.argv[2]
+# What pages name the files of.
+FOLDERS = "bench bindings capi cmake core docs kernels packaging tests tools".split()
 LIBRARY = ("capi/", "core/", "kernels/")
 CODE = (".c", ".h", ".cpp", ".hpp")
 
@@ -296,9 +298,7 @@ def places():
                 (root / name).parent / link
                 for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line)
             ]
-            named = re.findall(
-                r"`((?:capi|core|kernels|tests|tools|bench|docs|cmake)/[\w./*-]+)`", line
-            )
+            named = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./*-]+)`", line)
             for place in [place for place in linked if not place.exists()] + [
                 place for place in named if not any(root.glob(place))
             ]:

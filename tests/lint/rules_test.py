@@ -131,6 +131,12 @@ CASES = [
             "docs/promises.md:2: no test",
         ],
     ),
+    (
+        "a file that a page names is there",
+        "places",
+        {"docs/c.md": "`core/base/log.cpp`, `bindings/*/dev`\n", "core/base/log.cpp": ""},
+        ["docs/c.md:1: there is no bindings/*/dev"],
+    ),
     ("the environment is read in one place", "environment", TABLE, []),
     (
         "and nowhere else",
