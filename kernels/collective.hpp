@@ -134,7 +134,8 @@ SYMM_HOST_DEVICE constexpr bool is_delivered_to(Collective collective, int rank,
 
 // Bytes of the operands that have blocks of one size, where `unit` is count * element size.
 struct OperandBytes {
-  size_t send, recv;
+  size_t send;
+  size_t recv;
 };
 
 SYMM_HOST_DEVICE constexpr OperandBytes operand_bytes(

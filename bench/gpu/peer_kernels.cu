@@ -10,14 +10,18 @@
 
 // The kernels of FlashInfer that are measured, by the names in kernel_library.py.
 struct Fused {
-  int ranks, rank;
-  int count, hidden;
+  int ranks;
+  int rank;
+  int count;
+  int hidden;
   void** workspace;
-  void *in, *out;
+  void* in;
+  void* out;
   int one_shot;
   // The residual and RMSNorm's operands, or null. With them `out` is normalised, and the residual's
   // memory receives the sum.
-  void *residual, *weight;
+  void* residual;
+  void* weight;
 };
 
 namespace {

@@ -61,9 +61,12 @@ struct alignas(128) Line {
 
 // Ranks meet in a file of zeros that all of them map.
 struct Arena {
-  Line ready[kMostRanks], ping, pong;
-  alignas(128) uint64_t start;    // by rank 0: the moment,
-  std::atomic<uint64_t> started;  // and for which round it is
+  Line ready[kMostRanks];
+  Line ping;
+  Line pong;
+  // Rank 0 writes the moment at which a round starts, and then the number of that round.
+  alignas(128) uint64_t start;
+  std::atomic<uint64_t> started;
   alignas(128) uint64_t wrong[kMostRanks];
   uint64_t ticks[kMostRanks][kMostIterations];
 };

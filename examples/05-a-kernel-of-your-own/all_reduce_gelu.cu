@@ -18,7 +18,8 @@ __host__ __device__ float gelu(float x) { return 0.5F * x * (1 + erff(x * 0.7071
 
 __global__ void all_reduce_gelu(const __grid_constant__ symm::device::Exchange given, uint4* data,
     unsigned packs, int* report) {
-  const unsigned first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
+  const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned stride = gridDim.x * blockDim.x;
   for (unsigned q = first; q < packs; q += stride) {
     exchange::push(given, q, data[q]);
   }
@@ -41,13 +42,15 @@ float input(int rank, size_t i) {
 int main() try {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    return std::puts("skipped: no GPU"), 77;
+    std::puts("skipped: no GPU");
+    return 77;
   }
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU
   const symm::Group group = symm::Group::create(config);
-  constexpr unsigned kElements = 32768, kPacks = kElements / Type::kCount;
+  constexpr unsigned kElements = 32768;
+  constexpr unsigned kPacks = kElements / Type::kCount;
   std::vector<__nv_bfloat16> data(kElements);
   for (size_t i = 0; i < kElements; ++i) {
     data[i] = __float2bfloat16(input(group.rank(), i));
@@ -56,7 +59,8 @@ int main() try {
   cudaSetDevice(group.info().device);
   const symm::Exchange scratch(group, sizeof(uint4) * kPacks);
   uint4* message = nullptr;
-  int *report = nullptr, wrong = 0;
+  int* report = nullptr;
+  int wrong = 0;
   cudaMalloc(&message, sizeof(uint4) * kPacks);
   cudaMallocHost(&report, sizeof *report);
   *report = 0;
@@ -81,7 +85,9 @@ int main() try {
   }
   std::printf("rank %d of %d: %u elements, %d elements wrong\n", group.rank(), group.size(),
       kElements, wrong);
-  return group.finalize(), wrong == 0 ? 0 : 1;
+  group.finalize();
+  return wrong == 0 ? 0 : 1;
 } catch (const std::exception& error) {
-  return std::fprintf(stderr, "%s\n", error.what()), 1;
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }

@@ -111,13 +111,15 @@ void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words
 int main() try {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    return std::puts("skipped: no GPU"), 77;
+    std::puts("skipped: no GPU");
+    return 77;
   }
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU, where it is slow
   const symm::Group group = symm::Group::create(config);
-  const int elements = group.size() * kPart, first = group.rank() * kPart;
+  const int elements = group.size() * kPart;
+  const int first = group.rank() * kPart;
   TRY(cudaSetDevice(group.info().device));
   const symm::Memory memory =
       group.rendezvous(group.allocate(elements * sizeof(float) + sizeof(unsigned)));

@@ -15,7 +15,10 @@ void work(const symm::Group& group) {
 
 int main() try {
   symm::Group group = symm::Group::create();
-  if (group.size() < 2) return std::puts("start at least two ranks"), 2;
+  if (group.size() < 2) {
+    std::puts("start at least two ranks");
+    return 2;
+  }
   try {
     work(group);
     if (group.rank() == 1) std::raise(SIGKILL);

@@ -161,7 +161,10 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     const cuda::CUstream stream = make_stream();
     uint32_t* data = &owned.word(0);
     fake_cuda::enqueue(stream, [&] { return facts->step[2] == 1; });  // a long kernel
-    fake_cuda::enqueue(stream, [data] { return *data = 7, true; });
+    fake_cuda::enqueue(stream, [data] {
+      *data = 7;
+      return true;
+    });
     put_token(data, 4, stream);
     // what comes later is nobody's business
     fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });
@@ -178,7 +181,10 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     const cuda::CUstream stream = make_stream();
     const auto import = taken(stream);
     uint32_t seen = 0;
-    fake_cuda::enqueue(stream, [&] { return seen = word(import, 0), true; });
+    fake_cuda::enqueue(stream, [&] {
+      seen = word(import, 0);
+      return true;
+    });
     usleep(20'000);
     ASSERT_TRUE(!fake_cuda::idle(stream));
     ASSERT_TRUE(seen == 0);
@@ -227,7 +233,10 @@ TEST_F(CudaIpc, ALeaseEndsAfterUsesOnOtherStreams) {
       collect();
       ASSERT_TRUE(stats().leased == 1);
       reach(2);
-      ASSERT_TRUE(eventually([] { return collect(), stats().leased == 0; }));
+      ASSERT_TRUE(eventually([] {
+        collect();
+        return stats().leased == 0;
+      }));
       reach(3);
     };
     const auto importing = [&] {
@@ -390,7 +399,9 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
 // Memory of the host is the host's at the importer, too.
 TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
   struct {
-    bool on_host, create, import;
+    bool on_host;
+    bool create;
+    bool import;
     long by_fabric;
   } constexpr kRows[] = {{false, true, true, 1}, {false, true, false, 0}, {false, false, true, 0},
       {true, true, true, 0}};

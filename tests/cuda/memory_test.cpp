@@ -56,7 +56,8 @@ TEST(CudaWithout, WhatIsLackingIsSaid) {
 
   const struct {
     void (*lack)(fake_cuda::Settings& settings);
-    std::string of, reason;
+    std::string of;
+    std::string reason;
   } rows[] = {{[](auto& settings) { settings.hidden.insert("cuMemGetHandleForAddressRange"); },
                   dmabuf, "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7"},
       {[](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0; },
@@ -95,7 +96,9 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
 
   struct {
     const char* asked;
-    bool device, create, import;
+    bool device;
+    bool create;
+    bool import;
     long imports;
     const char* reason;
     bool logged;
@@ -334,8 +337,10 @@ TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
     EXPECT_EQ(memory->look_at_signal(1 - rank, 199).value, 1U);
     sent.arrive_and_wait();
   };
-  as_groups(
-      2, body, [](GroupConfig& config) { config.channels = 256, config.scratch_bytes = 300'000; });
+  as_groups(2, body, [](GroupConfig& config) {
+    config.channels = 256;
+    config.scratch_bytes = 300'000;
+  });
   GroupConfig config = config_of(0, 1, unique());
   config.scratch_bytes = 100;
   expect_failure(Status::invalid_argument, {"config.scratch_bytes: 100", "at least"},
@@ -400,7 +405,8 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
 
   const struct {
     const Buffer& of;
-    size_t offset, bytes;
+    size_t offset;
+    size_t bytes;
     const char* said;
   } rows[] = {{*buffer, 0, 0, "size: must be"}, {*buffer, 0, 10'001, "go beyond"},
       {*buffer, 4096, SIZE_MAX, "go beyond"}, {*buffer, 10'001, 1, "go beyond"},

@@ -11,7 +11,8 @@ struct Body : std::function<std::string(const std::shared_ptr<Group>& group)> {
   Body(Does does)  // NOLINT(google-explicit-constructor): of any function
       : function([does](const std::shared_ptr<Group>& group) -> std::string {
           if constexpr (std::is_void_v<decltype(does(group))>) {
-            return does(group), "";
+            does(group);
+            return "";
           } else {
             return does(group);
           }

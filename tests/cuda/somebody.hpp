@@ -67,7 +67,8 @@ class SomebodysMemory {
     if (result != 0) throw std::runtime_error(std::string(name) + ": " + std::to_string(result));
   }
 
-  const int handle_types_, device_;
+  const int handle_types_;
+  const int device_;
   const size_t piece_;
   CUdeviceptr address_ = 0;
   bool is_mapped_ = false;

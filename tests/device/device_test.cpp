@@ -47,8 +47,8 @@ class World {
   int size_;
   unsigned long long timeout_ns_;
   unsigned blocks_[kMaxRanks][1024] = {};
-  unsigned long long pads_[kMaxRanks][kChannels * kMaxRanks] = {},
-                                                  taken_[kMaxRanks][kChannels * kMaxRanks] = {};
+  unsigned long long pads_[kMaxRanks][kChannels * kMaxRanks] = {};
+  unsigned long long taken_[kMaxRanks][kChannels * kMaxRanks] = {};
   void* block_table_[kMaxRanks] = {};
   unsigned long long* pad_table_[kMaxRanks] = {};
 };
@@ -63,7 +63,9 @@ struct HostBlock {
   };
 
   Shared& shared;
-  int own_number, of, in_grid;
+  int own_number;
+  int of;
+  int in_grid;
 
   unsigned thread() const { return static_cast<unsigned>(own_number); }
 
@@ -136,7 +138,9 @@ TEST(Device, values_are_added_set_and_compared) {
   const struct {
     Compare compare;
     // whether the word compares so with a value that is greater, equal, less
-    bool below, same, above;
+    bool below;
+    bool same;
+    bool above;
   } rows[] = {{Compare::eq, false, true, false}, {Compare::ne, true, false, true},
       {Compare::lt, true, false, false}, {Compare::le, true, true, false},
       {Compare::gt, false, false, true}, {Compare::ge, false, true, true}};

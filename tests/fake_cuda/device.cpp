@@ -56,29 +56,36 @@ int number_of(CUdevice device) {
 
 API cuInit(unsigned) { return CUDA_SUCCESS; }
 
-API cuDriverGetVersion(int* version) { return *version = state().version, CUDA_SUCCESS; }
-
-API cuGetErrorName(CUresult result, const char** name) {
-  return *name =
-             result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE",
-         CUDA_SUCCESS;
+API cuDriverGetVersion(int* version) {
+  *version = state().version;
+  return CUDA_SUCCESS;
 }
 
-API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", CUDA_SUCCESS; }
+API cuGetErrorName(CUresult result, const char** name) {
+  *name = result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+
+API cuGetErrorString(CUresult, const char** text) {
+  *text = "made to fail";
+  return CUDA_SUCCESS;
+}
 
 API cuDeviceGetCount(int* count) {
   MAY_FAIL();
-  return *count = visible().empty() ? state().devices.count : static_cast<int>(visible().size()),
-         CUDA_SUCCESS;
+  *count = visible().empty() ? state().devices.count : static_cast<int>(visible().size());
+  return CUDA_SUCCESS;
 }
 
 API cuDeviceGet(CUdevice* device, int ordinal) {
   MAY_FAIL();
-  return *device = ordinal, CUDA_SUCCESS;
+  *device = ordinal;
+  return CUDA_SUCCESS;
 }
 
 API cuDeviceGetName(char* name, int size, CUdevice) {
-  return std::strncpy(name, "fake", static_cast<size_t>(size)), CUDA_SUCCESS;
+  std::strncpy(name, "fake", static_cast<size_t>(size));
+  return CUDA_SUCCESS;
 }
 
 API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
@@ -87,26 +94,35 @@ API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, CUDA_SUCCESS; }
+API cuDeviceTotalMem(size_t* bytes, CUdevice) {
+  *bytes = size_t{8} << 30;
+  return CUDA_SUCCESS;
+}
 
 API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   const auto set = state().attributes.find(which);
-  if (set != state().attributes.end()) return *value = set->second, CUDA_SUCCESS;
-  if (which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) return *value = device / kNodes, CUDA_SUCCESS;
+  if (set != state().attributes.end()) {
+    *value = set->second;
+    return CUDA_SUCCESS;
+  }
+  if (which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) {
+    *value = device / kNodes;
+    return CUDA_SUCCESS;
+  }
   *value = which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? multiprocessors() : 1;
   return CUDA_SUCCESS;
 }
 
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
-  return std::strncpy(
-             id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)),
-         CUDA_SUCCESS;
+  std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size));
+  return CUDA_SUCCESS;
 }
 
 API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   ENTER();
   ++state().contexts;
-  return *context = reinterpret_cast<CUcontext>(context_objects + device), CUDA_SUCCESS;
+  *context = reinterpret_cast<CUcontext>(context_objects + device);
+  return CUDA_SUCCESS;
 }
 
 API cuDevicePrimaryCtxRelease(CUdevice) {
@@ -116,20 +132,26 @@ API cuDevicePrimaryCtxRelease(CUdevice) {
 }
 
 API cuCtxGetCurrent(CUcontext* context) {
-  return *context = context_stack.empty() ? nullptr : context_stack.back(), CUDA_SUCCESS;
+  *context = context_stack.empty() ? nullptr : context_stack.back();
+  return CUDA_SUCCESS;
 }
 
-API cuCtxSetCurrent(CUcontext context) { return context_stack.assign(1, context), CUDA_SUCCESS; }
+API cuCtxSetCurrent(CUcontext context) {
+  context_stack.assign(1, context);
+  return CUDA_SUCCESS;
+}
 
 API cuCtxPushCurrent(CUcontext context) {
   MAY_FAIL();
-  return context_stack.push_back(context), CUDA_SUCCESS;
+  context_stack.push_back(context);
+  return CUDA_SUCCESS;
 }
 
 API cuCtxPopCurrent(CUcontext* context) {
   if (context_stack.empty()) return CUDA_ERROR_INVALID_VALUE;
   *context = context_stack.back();
-  return context_stack.pop_back(), CUDA_SUCCESS;
+  context_stack.pop_back();
+  return CUDA_SUCCESS;
 }
 
 namespace {
@@ -143,7 +165,8 @@ struct Entry<Call> {
   static CUresult enter(Arguments... arguments) {
     ++depth;
     const CUresult result = Call(arguments...);
-    return --depth, result;
+    --depth;
+    return result;
   }
 };
 }  // namespace
@@ -151,14 +174,16 @@ struct Entry<Call> {
 bool is_inside() { return depth != 0; }
 
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
-#define FIND(call, version, parameters)                                                    \
-  if (std::strcmp(name, #call) == 0)                                                       \
-    return *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter), *status = 0, \
-           CUDA_SUCCESS;
-  if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
-  SYMM_DRIVER_CALLS(FIND)
-  SYMM_OPTIONAL_DRIVER_CALLS(FIND)
+  *entry = nullptr;
+  if (!state().hidden.contains(name)) {
+#define FIND(call, version, parameters) \
+  if (std::strcmp(name, #call) == 0)    \
+    *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter);
+    SYMM_DRIVER_CALLS(FIND)
+    SYMM_OPTIONAL_DRIVER_CALLS(FIND)
 #undef FIND
-  return *entry = nullptr, *status = 1, kNoEntry;
+  }
+  *status = *entry != nullptr ? 0 : 1;
+  return *entry != nullptr ? CUDA_SUCCESS : kNoEntry;
 }
 }  // namespace fake_cuda

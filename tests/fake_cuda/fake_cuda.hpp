@@ -20,7 +20,8 @@ struct Settings {
   // The devices of the machine that the process sees,
   // beginning with number `first`, as by CUDA_VISIBLE_DEVICES.
   struct Visible {
-    int count = 4, first = 0;
+    int count = 4;
+    int first = 0;
   } devices;
   std::map<int, int> attributes;  // what cuDeviceGetAttribute says, for all devices
   int version = 13000;            // of the driver; 12030 is 12.3
@@ -28,7 +29,8 @@ struct Settings {
   std::set<std::string> hidden;
   // Whether memory with a fabric handle may be made, and be
   // imported by it, as on a machine that is set up for it.
-  bool fabric_create = false, fabric_import = false;
+  bool fabric_create = false;
+  bool fabric_import = false;
   // cuMemGetAddressRange() means the whole reservation, whatever was mapped there
   bool ranges_are_reservations = false;
   bool reuses_streams = false;     // handles of streams that were destroyed are given again
@@ -51,7 +53,8 @@ std::string failed_call();
 
 struct Launch {
   std::string kernel;
-  unsigned blocks, threads;
+  unsigned blocks;
+  unsigned threads;
   void* stream;
   bool early = false;       // may begin while the one before it on the stream ends
   unsigned shared = 0;      // bytes of shared memory

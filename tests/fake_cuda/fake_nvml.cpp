@@ -16,7 +16,11 @@ constexpr int kGpu = 0, kSwitch = 2, kUnknown = 255;  // what is at the far end 
 
 struct Pci {
   char legacy[16];
-  unsigned domain, bus, device, ids, subsystem;
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned ids;
+  unsigned subsystem;
   char bus_id[32];
 };
 
@@ -77,7 +81,8 @@ API nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   for (int gpu = 0; gpu < machine().gpus; ++gpu) {
     if (fake_machine::bus_of(gpu) != bus && long_bus(gpu) != bus) continue;
     if (variable("FAKE_NVML_BLIND") == std::to_string(gpu)) return kNotFound;
-    return *device = &devices()[static_cast<size_t>(gpu)], kSuccess;
+    *device = &devices()[static_cast<size_t>(gpu)];
+    return kSuccess;
   }
   return kNotFound;
 }
@@ -88,13 +93,15 @@ API nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
   const std::string a = std::to_string(static_cast<Device*>(device) - devices().data());
   const std::string b = std::to_string(*end);
   const std::string cut = variable("FAKE_NVML_CUT");
-  return *active = cut != a + "," + b && cut != b + "," + a ? 1 : 0, kSuccess;
+  *active = cut != a + "," + b && cut != b + "," + a ? 1 : 0;
+  return kSuccess;
 }
 
 API nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
   const int* const end = far_end(device, link);
   if (end == nullptr) return kInvalid;
-  return *type = *end >= 0 ? kGpu : machine().hidden_switches ? kUnknown : kSwitch, kSuccess;
+  *type = *end >= 0 ? kGpu : machine().hidden_switches ? kUnknown : kSwitch;
+  return kSuccess;
 }
 
 API nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, Pci* pci) {

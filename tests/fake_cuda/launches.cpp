@@ -29,11 +29,16 @@ std::atomic<Word>& word_at(uint64_t address) {
 Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
     if (args.word == 0) return true;  // to make it ready
-    if (args.kind == WriteKind::add) return word_at<uint64_t>(args.word) += args.value, true;
-    if (args.kind == WriteKind::store32) {
-      return word_at<uint32_t>(args.word) = static_cast<uint32_t>(args.value), true;
+    if (args.kind == WriteKind::add) {
+      word_at<uint64_t>(args.word) += args.value;
+      return true;
     }
-    return word_at<uint64_t>(args.word) = args.value, true;
+    if (args.kind == WriteKind::store32) {
+      word_at<uint32_t>(args.word) = static_cast<uint32_t>(args.value);
+      return true;
+    }
+    word_at<uint64_t>(args.word) = args.value;
+    return true;
   };
 }
 
@@ -93,7 +98,8 @@ void carry_out(
 API cuLibraryLoadData(
     CUlibrary* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
   MAY_FAIL();
-  return *library = reinterpret_cast<CUlibrary>(const_cast<void*>(image)), CUDA_SUCCESS;
+  *library = reinterpret_cast<CUlibrary>(const_cast<void*>(image));
+  return CUDA_SUCCESS;
 }
 
 API cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
@@ -101,12 +107,14 @@ API cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
   void*& known = state().kernel_of[name];
   if (known == nullptr) known = fresh();
   state().kernels[known] = name;
-  return *kernel = static_cast<CUkernel>(known), CUDA_SUCCESS;
+  *kernel = static_cast<CUkernel>(known);
+  return CUDA_SUCCESS;
 }
 
 API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   MAY_FAIL();
-  return *function = reinterpret_cast<CUfunction>(kernel), CUDA_SUCCESS;
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
 }
 
 API cuFuncSetAttribute(CUfunction function, int attribute, int value) {

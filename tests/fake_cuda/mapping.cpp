@@ -66,16 +66,21 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
   if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {
     --of;
     if (address - of->first < of->second) {
-      return *base = of->first, *bytes = of->second, CUDA_SUCCESS;
+      *base = of->first;
+      *bytes = of->second;
+      return CUDA_SUCCESS;
     }
   }
   const auto at = mapping_at(address);
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   if (state().ranges_are_reservations) {
     *base = reservation_of(at->first, at->second.bytes);
-    return *bytes = state().reservations[*base], CUDA_SUCCESS;
+    *bytes = state().reservations[*base];
+    return CUDA_SUCCESS;
   }
-  return *base = at->first, *bytes = at->second.bytes, CUDA_SUCCESS;
+  *base = at->first;
+  *bytes = at->second.bytes;
+  return CUDA_SUCCESS;
 }
 
 API cuMemAddressReserve(
@@ -91,14 +96,16 @@ API cuMemAddressReserve(
   if (alignment != ahead) munmap(reinterpret_cast<void*>(start + ahead + bytes), alignment - ahead);
   *address = reinterpret_cast<CUdeviceptr>(at);
   const std::lock_guard lock(state().mutex);
-  return state().reservations[*address] = bytes, CUDA_SUCCESS;
+  state().reservations[*address] = bytes;
+  return CUDA_SUCCESS;
 }
 
 API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   if (is_mapped(address, bytes)) return CUDA_ERROR_INVALID_VALUE;  // must be unmapped first
   if (state().reservations.erase(address) != 1) return CUDA_ERROR_INVALID_VALUE;
-  return munmap(reinterpret_cast<void*>(address), bytes), CUDA_SUCCESS;
+  munmap(reinterpret_cast<void*>(address), bytes);
+  return CUDA_SUCCESS;
 }
 
 API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle,

@@ -36,7 +36,8 @@ CUmemLocation location_of(int fd) {
 struct Fabric {
   static constexpr uint64_t kMagic = 0x66616272;
   uint64_t magic;
-  int32_t pid, fd;
+  int32_t pid;
+  int32_t fd;
   char unused[48];
 };
 
@@ -61,7 +62,8 @@ void forget_unused(unsigned long long handle) {
 
 API cuMemGetAllocationGranularity(size_t* unit, const CUmemAllocationProp*, int) {
   MAY_FAIL();
-  return *unit = kGranularity, CUDA_SUCCESS;
+  *unit = kGranularity;
+  return CUDA_SUCCESS;
 }
 
 API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop,
@@ -103,7 +105,8 @@ API cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (is_last && memory.team != nullptr && memory.mappings != 0) {
     violation("a multicast object is released while it is mapped");
   }
-  return forget_unused(handle), CUDA_SUCCESS;
+  forget_unused(handle);
+  return CUDA_SUCCESS;
 }
 
 API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
@@ -111,14 +114,16 @@ API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr
   const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   ++state().memories[at->second.handle].references;
-  return *handle = at->second.handle, CUDA_SUCCESS;
+  *handle = at->second.handle;
+  return CUDA_SUCCESS;
 }
 
 API cuMemGetAllocationPropertiesFromHandle(
     CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   ENTER();
   if (!state().memories.contains(handle)) return CUDA_ERROR_INVALID_VALUE;
-  return *prop = state().memories[handle].prop, CUDA_SUCCESS;
+  *prop = state().memories[handle].prop;
+  return CUDA_SUCCESS;
 }
 
 API cuMemExportToShareableHandle(
@@ -129,8 +134,8 @@ API cuMemExportToShareableHandle(
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-    return *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}},
-           CUDA_SUCCESS;
+    *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}};
+    return CUDA_SUCCESS;
   }
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
@@ -162,7 +167,10 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
     return import_object(*handle = ++state().next, copy);
   }
   prop.location = location_of(copy);
-  if (prop.location.type == 0) return close(copy), CUDA_ERROR_INVALID_VALUE;
+  if (prop.location.type == 0) {
+    close(copy);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
   state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1};
@@ -188,18 +196,21 @@ API cuMemHostAlloc(void** host, size_t bytes, unsigned) {
   MAY_FAIL();
   *host = ::operator new(bytes);
   const std::lock_guard lock(state().mutex);
-  return state().host.insert(*host), CUDA_SUCCESS;
+  state().host.insert(*host);
+  return CUDA_SUCCESS;
 }
 
 API cuMemHostGetDevicePointer(CUdeviceptr* address, void* host, unsigned) {
   MAY_FAIL();
-  return *address = reinterpret_cast<CUdeviceptr>(host), CUDA_SUCCESS;
+  *address = reinterpret_cast<CUdeviceptr>(host);
+  return CUDA_SUCCESS;
 }
 
 API cuMemFreeHost(void* host) {
   const std::lock_guard lock(state().mutex);
   if (state().host.erase(host) != 1) return CUDA_ERROR_INVALID_VALUE;
-  return ::operator delete(host), CUDA_SUCCESS;
+  ::operator delete(host);
+  return CUDA_SUCCESS;
 }
 
 API cuMemHostRegister(void* host, size_t bytes, unsigned) {

@@ -24,7 +24,8 @@ Team* map_team(int fd) {
 CUresult keep(unsigned long long handle, int fd, Team* team, bool created) {
   CUmemAllocationProp prop{};
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return state().memories[handle] = {fd, team->size, prop, 1, 0, team, created}, CUDA_SUCCESS;
+  state().memories[handle] = {fd, team->size, prop, 1, 0, team, created};
+  return CUDA_SUCCESS;
 }
 
 // Null if it is none.
@@ -70,9 +71,9 @@ API cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* prop, i
   if (prop->numDevices < 2 || prop->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return *unit = which == CU_MULTICAST_GRANULARITY_MINIMUM ? kMulticastGranularity
-                                                           : 256 * kMulticastGranularity,
-         CUDA_SUCCESS;
+  *unit = which == CU_MULTICAST_GRANULARITY_MINIMUM ? kMulticastGranularity
+                                                    : 256 * kMulticastGranularity;
+  return CUDA_SUCCESS;
 }
 
 API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp* prop) {
@@ -126,7 +127,8 @@ API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
   const uint32_t bit = 1U << number_of(device);
   if ((team.added & bit) == 0) return violation("memory is bound of a device that has not joined");
   if ((team.bound.fetch_or(bit) & bit) != 0) return violation("memory of a device is bound twice");
-  return object->bound[device] = {bytes, memory}, CUDA_SUCCESS;
+  object->bound[device] = {bytes, memory};
+  return CUDA_SUCCESS;
 }
 
 // Like all calls that give something back, it does not fail by order.
@@ -150,6 +152,7 @@ API cuMulticastUnbind(
     return violation("memory is unbound after its release");
   }
   object->team->bound.fetch_and(~(1U << number_of(device)));
-  return object->bound.erase(part), CUDA_SUCCESS;
+  object->bound.erase(part);
+  return CUDA_SUCCESS;
 }
 }  // namespace fake_cuda

@@ -81,7 +81,10 @@ struct State : Settings {
   };
   std::map<unsigned long long, Capture> captures;
   std::vector<std::pair<void*, void*>> waits;
-  std::set<void*> streams, events, graphs, host;
+  std::set<void*> streams;
+  std::set<void*> events;
+  std::set<void*> graphs;
+  std::set<void*> host;
   std::map<void*, std::string> kernels;
   std::map<void*, unsigned> shared;  // bytes that launches of a function may ask for
   std::map<std::string, void*> kernel_of;

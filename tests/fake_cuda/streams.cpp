@@ -80,7 +80,8 @@ CUresult invalidate_all(const char* by) {
 CUresult new_graph(auto** made) {
   const std::lock_guard lock(state().mutex);
   *made = reinterpret_cast<std::remove_pointer_t<decltype(made)>>(fresh());
-  return state().graphs.insert(*made), CUDA_SUCCESS;
+  state().graphs.insert(*made);
+  return CUDA_SUCCESS;
 }
 
 CUresult forget_graph(void* graph) {
@@ -95,7 +96,10 @@ void record(void* event, void* stream) {
   for (auto& [id, queue] : state().queues) {
     if (stream != kEveryStream && id != identity_of(stream)) continue;
     ++*left;
-    queue.push_back([left] { return --*left, true; });
+    queue.push_back([left] {
+      --*left;
+      return true;
+    });
   }
   state().recorded[event] = {left, stream, 0};
 }
@@ -144,7 +148,8 @@ std::vector<std::pair<void*, void*>> waits() {
 
 API cuStreamBeginCapture_v2(CUstream stream, int) {
   MAY_FAIL();
-  return begin_capture(stream, true), CUDA_SUCCESS;
+  begin_capture(stream, true);
+  return CUDA_SUCCESS;
 }
 
 // Graphs remember nothing, and their launches do nothing.
@@ -172,10 +177,14 @@ API cuGraphInstantiateWithFlags(CUgraphExec* ready, CUgraph, unsigned long long)
 }
 
 API cuMemAlloc_v2(CUdeviceptr* at, size_t bytes) {
-  return *at = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes)), CUDA_SUCCESS;
+  *at = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes));
+  return CUDA_SUCCESS;
 }
 
-API cuMemFree_v2(void* at) { return std::free(at), CUDA_SUCCESS; }
+API cuMemFree_v2(void* at) {
+  std::free(at);
+  return CUDA_SUCCESS;
+}
 
 API cuGraphLaunch(CUgraphExec, CUstream) { return fails(__func__).value_or(CUDA_SUCCESS); }
 
@@ -189,7 +198,10 @@ API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream strea
   return run(stream, [=] {
     auto* const target = reinterpret_cast<unsigned*>(to);
     auto* const source = reinterpret_cast<unsigned*>(from);
-    if (bytes > 8 || (to | from | bytes) % 4 != 0) return std::memmove(target, source, bytes), true;
+    if (bytes > 8 || (to | from | bytes) % 4 != 0) {
+      std::memmove(target, source, bytes);
+      return true;
+    }
     for (size_t i = 0; i < bytes / 4; ++i) {  // words that somebody polls are copied whole
       std::atomic_ref(target[i]).store(std::atomic_ref(source[i]).load());
     }
@@ -201,14 +213,18 @@ API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stre
   MAY_FAIL();
   // fresh pages are zero, and touching them all would cost memory
   if (value == 0) return CUDA_SUCCESS;
-  return run(
-      stream, [=] { return std::fill_n(reinterpret_cast<unsigned*>(to), count, value), true; });
+  return run(stream, [=] {
+    std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
+    return true;
+  });
 }
 
 API cuStreamWriteValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
   MAY_FAIL();
-  return run(stream,
-      [=] { return reinterpret_cast<std::atomic<uint64_t>*>(address)->store(value), true; });
+  return run(stream, [=] {
+    reinterpret_cast<std::atomic<uint64_t>*>(address)->store(value);
+    return true;
+  });
 }
 
 API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
@@ -222,7 +238,8 @@ API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, un
 API cuStreamGetId(CUstream stream, unsigned long long* id) {
   ENTER();
   if (State::Capture* capture = capture_of(stream)) return invalidate(*capture, "cuStreamGetId");
-  return *id = identity_of(stream), CUDA_SUCCESS;
+  *id = identity_of(stream);
+  return CUDA_SUCCESS;
 }
 
 API cuStreamCreate(CUstream* stream, unsigned) {
@@ -234,7 +251,8 @@ API cuStreamCreate(CUstream* stream, unsigned) {
   }
   state().identities[made] = ++state().next;
   state().streams.insert(made);
-  return *stream = static_cast<CUstream>(made), CUDA_SUCCESS;
+  *stream = static_cast<CUstream>(made);
+  return CUDA_SUCCESS;
 }
 
 API cuStreamDestroy(CUstream stream) {
@@ -278,7 +296,10 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
     }
     if (*left != 0 || other != 0) state().waits.emplace_back(stream, found->second.stream);
     // joins it
-    if (other != 0) return state().captures[identity_of(stream)].number = other, CUDA_SUCCESS;
+    if (other != 0) {
+      state().captures[identity_of(stream)].number = other;
+      return CUDA_SUCCESS;
+    }
   }
   return run(stream, [left] { return *left == 0; });
 }
@@ -288,7 +309,9 @@ API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id)
   *status = 0;
   *id = 0;
   if (const State::Capture* capture = capture_of(stream)) {
-    return *status = capture->invalid ? 2 : 1, *id = capture->number, CUDA_SUCCESS;
+    *status = capture->invalid ? 2 : 1;
+    *id = capture->number;
+    return CUDA_SUCCESS;
   }
   const bool blocked =
       identity_of(stream) == 1 && std::any_of(state().captures.begin(), state().captures.end(),
@@ -302,22 +325,25 @@ API cuEventCreate(CUevent* event, unsigned) {
   ENTER();
   void* made = fresh();
   state().events.insert(made);
-  return *event = static_cast<CUevent>(made), CUDA_SUCCESS;
+  *event = static_cast<CUevent>(made);
+  return CUDA_SUCCESS;
 }
 
 API cuEventRecord(CUevent event, CUstream stream) {
   ENTER();
   if (const State::Capture* capture = capture_of(stream)) {
-    return state().recorded[event] = {std::make_shared<int>(0), stream, capture->number},
-           CUDA_SUCCESS;
+    state().recorded[event] = {std::make_shared<int>(0), stream, capture->number};
+    return CUDA_SUCCESS;
   }
-  return record(event, stream), CUDA_SUCCESS;
+  record(event, stream);
+  return CUDA_SUCCESS;
 }
 
 API cuCtxRecordEvent(CUcontext, CUevent event) {
   ENTER();
   if (const CUresult result = invalidate_all("cuCtxRecordEvent")) return result;
-  return record(event, kEveryStream), CUDA_SUCCESS;
+  record(event, kEveryStream);
+  return CUDA_SUCCESS;
 }
 
 API cuCtxSynchronize() {
@@ -345,7 +371,10 @@ API cuEventQuery(CUevent event) {
 
 API cuEventElapsedTime(float* ms, CUevent begin, CUevent end) {
   const std::lock_guard lock(state().mutex);
-  if (begin != end) return *ms = 1, CUDA_SUCCESS;
+  if (begin != end) {
+    *ms = 1;
+    return CUDA_SUCCESS;
+  }
   return capture_with(end) != nullptr ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -34,10 +34,14 @@ using namespace symm::engine::nccl;
 namespace reference = symm::reference;
 
 struct symm::engine::nccl::ncclComm {
-  int rank = 0, size = 0, socket = -1, looks = 3;
+  int rank = 0;
+  int size = 0;
+  int socket = -1;
+  int looks = 3;
   std::string id;
   std::atomic<Result> error{kSuccess};
-  std::atomic<bool> gone{false}, asked{false};
+  std::atomic<bool> gone{false};
+  std::atomic<bool> asked{false};
   std::vector<std::deque<std::byte>> inbox;  // by source
 };
 
@@ -197,7 +201,8 @@ Result reduce(const void* from, void* to, size_t count, int type, int op, Comm c
 
 extern "C" {
 Result ncclGetVersion(int* version) {
-  return *version = told("old") ? 21703 : told("odd") ? 22901 : 22703, kSuccess;
+  *version = told("old") ? 21703 : told("odd") ? 22901 : 22703;
+  return kSuccess;
 }
 
 Result ncclGetUniqueId(Id* id) {
@@ -227,7 +232,8 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
 
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
   if (comm->asked.exchange(true)) {
-    std::fputs("two threads ask one communicator\n", stderr), std::abort();
+    std::fputs("two threads ask one communicator\n", stderr);
+    std::abort();
   }
   usleep(20);
   *error = comm->error;
@@ -235,10 +241,14 @@ Result ncclCommGetAsyncError(Comm comm, Result* error) {
     --comm->looks;
     *error = kInProgress;
   }
-  return comm->asked = false, kSuccess;
+  comm->asked = false;
+  return kSuccess;
 }
 
-Result ncclCommFinalize(Comm comm) { return comm->looks = 3, kInProgress; }
+Result ncclCommFinalize(Comm comm) {
+  comm->looks = 3;
+  return kInProgress;
+}
 
 Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for it
   ++ends;
@@ -248,12 +258,16 @@ Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for 
   if (told("slow")) usleep(300'000);
   close(comm->socket);
   comm->gone = true;
-  return --ends, kSuccess;
+  --ends;
+  return kSuccess;
 }
 
 Result ncclCommDestroy(Comm comm) { return ncclCommAbort(comm); }
 
-Result ncclGroupStart() { return ++group.depth, kSuccess; }
+Result ncclGroupStart() {
+  ++group.depth;
+  return kSuccess;
+}
 
 Result ncclGroupEnd() {
   if (--group.depth != 0) return kSuccess;

@@ -50,11 +50,14 @@ void tell(UcpEndpoint endpoint) {
 
 extern "C" {
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
-  *major = 1, *minor = told("old") ? 12 : 13, *release = 9;
+  *major = 1;
+  *minor = told("old") ? 12 : 13;
+  *release = 9;
 }
 
 Code ucp_config_read(const char*, const char*, Config* config) {
-  return *config = reinterpret_cast<Config>(&nothing), kOk;
+  *config = reinterpret_cast<Config>(&nothing);
+  return kOk;
 }
 
 Code ucp_config_modify(Config, const char* name, const char* value) {
@@ -65,30 +68,38 @@ Code ucp_config_modify(Config, const char* name, const char* value) {
 void ucp_config_release(Config) {}
 
 Code ucp_init_version(unsigned, unsigned, const Params*, Config, Context* context) {
-  return *context = reinterpret_cast<Context>(&nothing), kOk;
+  *context = reinterpret_cast<Context>(&nothing);
+  return kOk;
 }
 
 void ucp_cleanup(Context) {}
 
 Code ucp_worker_create(Context, const WorkerParams*, Worker* worker) {
   event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  return *worker = reinterpret_cast<Worker>(&nothing), kOk;
+  *worker = reinterpret_cast<Worker>(&nothing);
+  return kOk;
 }
 
 void ucp_worker_destroy(Worker) {}
 
 Code ucp_worker_get_address(Worker, void** address, size_t* bytes) {
-  return *address = &nothing, *bytes = 1, kOk;
+  *address = &nothing;
+  *bytes = 1;
+  return kOk;
 }
 
 void ucp_worker_release_address(Worker, void*) {}
 
-Code ucp_worker_get_efd(Worker, int* descriptor) { return *descriptor = event, kOk; }
+Code ucp_worker_get_efd(Worker, int* descriptor) {
+  *descriptor = event;
+  return kOk;
+}
 #ifndef FAKE_UCX_WITHOUT_ARM
 Code ucp_worker_arm(Worker) { return queue.empty() && errors.empty() ? kOk : -15; }
 #endif
 Code ucp_worker_set_am_recv_handler(Worker, const HandlerParams* params) {
-  return handler = *params, kOk;
+  handler = *params;
+  return kOk;
 }
 
 unsigned ucp_worker_progress(Worker) {
@@ -106,7 +117,8 @@ unsigned ucp_worker_progress(Worker) {
 }
 
 Code ucp_ep_create(Worker, const EndpointParams* params, UcpEndpoint* endpoint) {
-  return *endpoint = &endpoints.emplace_back(ucp_ep{*params}), kOk;
+  *endpoint = &endpoints.emplace_back(ucp_ep{*params});
+  return kOk;
 }
 
 Request ucp_ep_close_nbx(UcpEndpoint endpoint, const RequestParams*) {

@@ -104,7 +104,8 @@ void engines(Rank& rank, std::barrier<>& together) {
 // Everybody hands a number to the next rank, several
 // signals ahead of the waits, eagerly and from a graph.
 void signals(Rank& rank, std::barrier<>& together) {
-  const int next = rank.next(), last = rank.last();
+  const int next = rank.next();
+  const int last = rank.last();
   auto* words = reinterpret_cast<uint32_t*>(rank.block);
   const auto round = [&] {
     for (uint32_t i = 0; i < 3; ++i) {
@@ -170,7 +171,8 @@ void signals(Rank& rank, std::barrier<>& together) {
 void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
   constexpr int kRounds = 1000;
   constexpr int kReplays = 200;
-  const int next = rank.next(), last = rank.last();
+  const int next = rank.next();
+  const int last = rank.last();
   const auto round = [&](cudaStream_t stream) {
     rank.whole.barrier({}, 3, 0, stream);
     rank.memory.signal(next, 6, stream);
@@ -200,7 +202,8 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
 // and compared, one and several; words of the block.
 void values(Rank& rank, std::barrier<>& together) {
   constexpr uint64_t kHigh = uint64_t{1} << 40;
-  const int next = rank.next(), last = rank.last();
+  const int next = rank.next();
+  const int last = rank.last();
   rank.memory.fill32(rank.rank, 0, 0, 1024, rank.stream);
   rank.settle(together);
   const auto awaited = [&](int channel, symm_compare_t compare,

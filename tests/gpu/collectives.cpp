@@ -46,7 +46,8 @@ struct Case {
 
 // Operands of all ranks and what each must get.
 struct Expected {
-  std::vector<Bytes> send, recv;
+  std::vector<Bytes> send;
+  std::vector<Bytes> recv;
 };
 
 Expected expected_of(const Case& c, int n) {

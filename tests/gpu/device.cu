@@ -85,7 +85,8 @@ __global__ void wait_only(const Memory memory, int rank, int channel, Words* wor
 }
 
 void signals(Rank& rank, std::barrier<>& together, Words* words) {
-  const int next = rank.next(), last = rank.last();
+  const int next = rank.next();
+  const int last = rank.last();
   const Memory view = view_of(rank, 20000);
   const auto round = [&] {
     pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);

@@ -17,7 +17,8 @@ constexpr unsigned kMost = 16384;  // packs
 template <class Type>
 __global__ void all_reduce(const __grid_constant__ Exchange given, const uint4* in, uint4* out,
     unsigned packs, int parts, int* code) {
-  const unsigned first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
+  const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned stride = gridDim.x * blockDim.x;
   for (unsigned q = first; q < packs && (parts & kPush) != 0; q += stride) {
     exchange::push(given, q, in[q]);
   }
@@ -40,7 +41,8 @@ void compare(
     const size_t bytes = packs * sizeof(uint4);
     const std::string what = std::string(name) + ", " + std::to_string(bytes) + " bytes";
     std::mt19937 random(packs + static_cast<unsigned>(rank.rank));
-    std::vector<unsigned> words(packs * 4), right(words.size());
+    std::vector<unsigned> words(packs * 4);
+    std::vector<unsigned> right(words.size());
     for (unsigned& word : words) {  // any bits at all, most of them below 2, and reserved words
       word = random() % 4 != 0 ? random() & 0xBFFFBFFFU : random() % 4 != 0 ? random() : ~0U;
     }
@@ -85,7 +87,11 @@ void compare(
     rank.settle(together);
     rank.download(words.data(), out, bytes, rank.stream);
     expect(*code == 0 && words == right, who(rank, what + ", one kernel"));
-    replay(5, [&] { launch(kPush | kTake), launch(kPush), launch(kTake); });
+    replay(5, [&] {
+      launch(kPush | kTake);
+      launch(kPush);
+      launch(kTake);
+    });
     expect(*code == 0 && words == right, who(rank, what + ", in a graph"));
     const double ours = replay(50, ten([&] { launch(kPush | kTake); })) / 10;
     expect(*code == 0 && words == right, who(rank, what + ", again and again"));

@@ -353,7 +353,8 @@ INSTANTIATE_TEST_SUITE_P(Views, Ipc,
 }  // namespace
 
 int role(const std::vector<std::string>& words) {
-  const size_t view = std::stoul(words[0]), test = std::stoul(words[1]);
+  const size_t view = std::stoul(words[0]);
+  const size_t test = std::stoul(words[1]);
   const bool exporter = words[2] == "0";
   title = std::string(kViews[view].name) + ", " + kTests[test].name +
           (exporter ? ", exporter" : ", importer");

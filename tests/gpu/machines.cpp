@@ -20,10 +20,12 @@ struct Device : gpu::Rank {
 
   Device() {
     set_up();
-    send = ordinary, recv = ordinary + kBytes;
+    send = ordinary;
+    recv = ordinary + kBytes;
   }
 
-  void *send = nullptr, *recv = nullptr;
+  void* send = nullptr;
+  void* recv = nullptr;
 };
 
 // What a collective of so many elements leaves in recv.
@@ -44,7 +46,8 @@ Bytes result_of(const symm::Group& group, const Device& device, symm_collective_
 }
 
 struct Both {
-  const symm::Group &span, &one;
+  const symm::Group& span;
+  const symm::Group& one;
   const Device& device;
 
   void compare(symm_collective_t collective, symm::DType dtype, symm::Op op, size_t count,
@@ -80,8 +83,11 @@ struct Both {
   // Rows with a gap, and an exchange that is replayed
   // with counts that were not known when it was captured.
   void in_pieces() const {
-    constexpr size_t kRows = 20'001, kRow = 5, kMost = 300'000;
-    const auto n = static_cast<size_t>(one.size()), me = static_cast<size_t>(one.rank());
+    constexpr size_t kRows = 20'001;
+    constexpr size_t kRow = 5;
+    constexpr size_t kMost = 300'000;
+    const auto n = static_cast<size_t>(one.size());
+    const auto me = static_cast<size_t>(one.rank());
     const Bytes operand =
         symm::testing::Values(symm::DType::i32, symm::Op::sum, static_cast<unsigned>(me))
             .make(n * kMost);
@@ -170,12 +176,14 @@ void replay(const symm::Group& span, const Device& device) {
 // To the next rank, on the other machine where there are
 // two; where UCX is not there, all that is to be said.
 void one_sided(const symm::Group& span, const Device& device) {
-  constexpr size_t kBytes = size_t{30} << 20, kPart = 4096;
+  constexpr size_t kBytes = size_t{30} << 20;
+  constexpr size_t kPart = 4096;
   const symm::Buffer buffer = span.allocate(2 * kBytes);
   const symm::Memory memory = span.rendezvous(buffer, 77);
   auto* const block = static_cast<std::byte*>(buffer.span().data());
-  const int me = span.rank(), next = (me + 1) % span.size(),
-            last = (me + span.size() - 1) % span.size();
+  const int me = span.rank();
+  const int next = (me + 1) % span.size();
+  const int last = (me + span.size() - 1) % span.size();
   const auto of = [](int rank, size_t bytes) { return Bytes(bytes, std::byte(rank + 1)); };
   auto* const mine = static_cast<std::byte*>(device.send);
   const symm::Span all(mine, kBytes);
@@ -207,7 +215,8 @@ void one_sided(const symm::Group& span, const Device& device) {
     const auto number = static_cast<uint32_t>(round);
     expect(words == std::vector{0U, number << 8, number}, "words");
     for (int i = 0; i < 100; ++i) {
-      memory.signal(next, 2, device.stream), memory.wait_signal(last, 2, 0, device.stream);
+      memory.signal(next, 2, device.stream);
+      memory.wait_signal(last, 2, 0, device.stream);
     }
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
   }

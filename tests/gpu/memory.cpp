@@ -44,7 +44,8 @@ void adopted(Rank& rank, std::barrier<>& together) {
   void* const ours = buffer.span().data();
   expect(ours != theirs, who(rank, "an address of its own"));
 
-  const int next = rank.next(), last = rank.last();
+  const int next = rank.next();
+  const int last = rank.last();
   const std::vector<float> mine = values_of(rank.rank, 1000);
   rank.upload(rank.ordinary, mine);
   memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
@@ -200,7 +201,8 @@ void host_memory(Rank& rank, std::barrier<>& together) {
 
 void heap(Rank& rank, std::barrier<>& together) {
   constexpr size_t kCount = size_t{4} << 20;
-  const int next = rank.next(), last = rank.last();
+  const int next = rank.next();
+  const int last = rank.last();
   const ::symm::Heap pieces = rank.whole.heap(size_t{64} << 20);
   const ::symm::Memory memory = pieces.memory();
   for (int round = 0; round < 20; ++round) {

@@ -80,7 +80,8 @@ uint64_t length(int r, int p, int round) {
 constexpr size_t kRoom = 100'000;
 
 struct Counts {
-  uint64_t *send, *recv;  // on the device
+  uint64_t* send;
+  uint64_t* recv;  // on the device
 
   explicit Counts(const Rank& rank)
       : send(reinterpret_cast<uint64_t*>(rank.ordinary + (32 << 20))), recv(send + 16) {}

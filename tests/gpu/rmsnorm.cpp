@@ -12,7 +12,11 @@ using ::symm::testing::NormData;
 
 // Places of the operands on the device, in the order of a call's arguments.
 struct Places {
-  char *send, *residual, *norm_out, *quant_out, *weight;
+  char* send;
+  char* residual;
+  char* norm_out;
+  char* quant_out;
+  char* weight;
   float* scales;
 };
 
@@ -69,8 +73,9 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
     run();
   }
   rank.settle(together);
-  NormData::Bytes residuals(data.residual_out.size()), norms(data.norm_out.size()),
-      quants(data.quant_out.size());
+  NormData::Bytes residuals(data.residual_out.size());
+  NormData::Bytes norms(data.norm_out.size());
+  NormData::Bytes quants(data.quant_out.size());
   std::vector<float> scales(data.scales.size());
   rank.download(residuals.data(), at.residual, residuals.size(), rank.stream);
   rank.download(norms.data(), at.norm_out, norms.size(), rank.stream);

@@ -11,10 +11,12 @@ namespace symm::testing {
 struct NormCase {
   DType dtype = DType::bf16;
   DType weight_dtype = DType::bf16;
-  size_t hidden = 0, tokens = 0;
+  size_t hidden = 0;
+  size_t tokens = 0;
   QuantScale kind = QuantScale::tensor;
   bool has_residual = true;
-  float epsilon = 1e-5F, weight_offset = 0;
+  float epsilon = 1e-5F;
+  float weight_offset = 0;
   int ranks = 1;
 };
 
@@ -23,7 +25,11 @@ class NormData {
   using Bytes = reference::Bytes;
   NormCase its;
   std::vector<Bytes> send;  // by rank
-  Bytes residual, weight, residual_out, norm_out, quant_out;
+  Bytes residual;
+  Bytes weight;
+  Bytes residual_out;
+  Bytes norm_out;
+  Bytes quant_out;
   std::vector<float> scales;  // of TENSOR one, the caller's
 
   NormData(const NormCase& c, unsigned seed) : its(c), random_(seed) {

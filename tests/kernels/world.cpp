@@ -257,7 +257,8 @@ class Operands {
   const size_t element_;
   std::vector<Bytes> inputs_;
   mutable std::vector<Bytes> memory_;
-  std::vector<Bytes> before_, results_;
+  std::vector<Bytes> before_;
+  std::vector<Bytes> results_;
   std::vector<const std::byte*> sends_;
   std::vector<std::byte*> recvs_;
 };

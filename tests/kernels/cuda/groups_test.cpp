@@ -118,7 +118,8 @@ class Calls {
  private:
   struct Call {
     const Form* form;
-    std::array<std::vector<float>, kRanks> send, recv;
+    std::array<std::vector<float>, kRanks> send;
+    std::array<std::vector<float>, kRanks> recv;
   };
 
   Ranks ranks_;

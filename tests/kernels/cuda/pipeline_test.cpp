@@ -90,7 +90,8 @@ class Call {
   Ranks ranks_;
   Collective collective_;
   size_t count_;
-  std::vector<std::vector<float>> send_, recv_;
+  std::vector<std::vector<float>> send_;
+  std::vector<std::vector<float>> recv_;
   std::vector<MemoryEntry> table_;
 };
 
@@ -133,7 +134,10 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
     ASSERT_TRUE(call.run(1, [&](int rank, CollectiveArgs& args) {
       args.comm.memories = reinterpret_cast<uintptr_t>(table);
       args.comm.memory_count = 3;
-      if (rank == 1) args.recv_memory = 7, args.recv_offset = offset;
+      if (rank == 1) {
+        args.recv_memory = 7;
+        args.recv_offset = offset;
+      }
     }));
     EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(WaitError::unknown_memory))
         << offset;

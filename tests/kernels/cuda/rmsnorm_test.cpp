@@ -25,7 +25,9 @@ constexpr NormKernel kKernels[2][3] = {
     {symm_rmsnorm_f32_1, symm_rmsnorm_f32_2, symm_rmsnorm_f32_3}};
 
 struct Results {
-  NormData::Bytes residuals, norms, quants;
+  NormData::Bytes residuals;
+  NormData::Bytes norms;
+  NormData::Bytes quants;
   std::vector<float> scales;
 };
 

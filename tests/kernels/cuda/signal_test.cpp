@@ -49,7 +49,8 @@ class Barriers {
 
  private:
   Ranks ranks_;
-  std::vector<int> begun_, ended_;
+  std::vector<int> begun_;
+  std::vector<int> ended_;
   bool too_early_ = false;
 };
 
@@ -86,7 +87,9 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
 
 // Words of rank 1: signals from rank 0, and those taken.
 struct Words {
-  uint64_t signals = 0, taken = 0, other = 0;
+  uint64_t signals = 0;
+  uint64_t taken = 0;
+  uint64_t other = 0;
 };
 
 uint64_t address(const uint64_t& word) { return reinterpret_cast<uintptr_t>(&word); }
@@ -111,7 +114,13 @@ class Signals {
   void take(unsigned stream, std::function<void()> then = [] {}) {
     WaitWordArgs args{
         comm(), address(words.taken), {address(words.signals), 0, 0, kChannel, Compare::ge, 8}};
-    launch(1, [args, then] { return symm_wait_word(args), then(); }, stream);
+    launch(
+        1,
+        [args, then] {
+          symm_wait_word(args);
+          return then();
+        },
+        stream);
   }
 
   void wait(uint64_t& word, Compare compare, uint64_t value, uint32_t bytes = 8) {

@@ -23,7 +23,8 @@ Ranks* current = nullptr;
 }  // namespace
 
 struct Ranks::Thread {
-  Index block{}, thread{};
+  Index block{};
+  Index thread{};
   const Launch* launch = nullptr;
   unsigned meetings = 0;
   bool says[2] = {};  // at meetings, by turns
@@ -318,7 +319,10 @@ bool Ranks::step(Member& member) {
   const bool is_under_way = member.next_block != 0 ||
                             std::find(launched.begin(), launched.end(), &member) != launched.end();
   if (!is_under_way) {
-    if (member.next < member.queue.size()) return start(member), true;
+    if (member.next < member.queue.size()) {
+      start(member);
+      return true;
+    }
     deliver_all(member);
     member.ended = true;
     return false;

@@ -30,7 +30,8 @@ class Ranks {
     bool share_stages = false;  // the groups work in those of the first
     unsigned room = 1000;       // of a device, for blocks
     unsigned seed = 1;
-    unsigned blocks = 1, threads = 1;
+    unsigned blocks = 1;
+    unsigned threads = 1;
     // bytes of a slot of LL, and of each of the others that there are
     uint64_t slot = 1024;
     int work_groups = 0;               // of the pipeline
@@ -96,7 +97,8 @@ class Ranks {
     std::vector<Pending> pending;
     unsigned speed = 1;
     long stored = 0;
-    long held_after = -1, held_until = 0;
+    long held_after = -1;
+    long held_until = 0;
     bool ended = false;
   };
 

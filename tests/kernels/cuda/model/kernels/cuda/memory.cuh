@@ -20,10 +20,14 @@
   Type& name = *static_cast<Type*>(symm::cuda::model::shared(sizeof(Type)))
 
 struct uint4 {
-  uint32_t x, y, z, w;
+  uint32_t x;
+  uint32_t y;
+  uint32_t z;
+  uint32_t w;
 };
 struct uint2 {
-  uint32_t x, y;
+  uint32_t x;
+  uint32_t y;
 };
 struct Index {
   unsigned x;
@@ -33,7 +37,8 @@ namespace symm::cuda::model {
 inline Index block_index, thread_index, grid_size, block_size;  // of the thread that is running
 // Of so many bytes it is taken for granted that they come into view together.
 struct Pair {
-  uint32_t first, second;
+  uint32_t first;
+  uint32_t second;
 };
 uint32_t load(const uint32_t* from);
 Pair load_pair(const uint32_t* from);
