@@ -65,8 +65,8 @@ struct ControlWords {
   uint32_t pipeline_steps[kMaxWorkGroups];
   // Arrivals of each rank that a barrier waits for or has waited for.
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
-  // Calls of each block of pieces.cu so far, and its chunks that went through slots so far, to each
-  // rank and from it.
+  // Calls of each block of pieces.cu so far, and the chunks that each block has passed through
+  // slots so far, to each rank and from it.
   uint32_t calls[kPiecesBlocks];
   uint32_t pushed[kPiecesBlocks][kMaxRanks];
   uint32_t taken[kPiecesBlocks][kMaxRanks];

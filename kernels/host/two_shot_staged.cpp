@@ -3,7 +3,7 @@
 // does for all three, because a rank's announcement t says: chunk t is copied in, chunk
 // t - 1 is reduced, chunk t - 2 is copied out.
 //
-//   in(0) announce | in(1) await reduce(0)        announce | in(2) await reduce(1) out(0) announce | ...
+//   in(0) announce | in(1) await reduce(0) announce | in(2) await reduce(1) out(0) announce | ...
 //
 // in(t + 1) overwrites in(t - 2), which its readers left before announcement t - 1,
 // seen here before. reduce(t) overwrites the result t - 2, which its readers left

@@ -90,7 +90,8 @@ TEST(CudaWithout, WhatIsLackingIsSaid) {
   }
 }
 
-// Likewise: what a process has tried it does not try again. Each row is one of two ranks.
+// Each row runs in a process of its own, of two ranks, since a process that has tried fabric
+// handles once does not try again.
 TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
   static constexpr const char* kNoDevice = "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED";
 

@@ -173,7 +173,7 @@ TEST(Device, of_several_signals_any_or_all) {
   EXPECT_EQ(world.taken(0, 0, 1), 0U);
 }
 
-// Of several that take, each gets another.
+// Threads that take signals of one channel at the same time each get another signal.
 TEST(Device, no_signal_is_taken_twice) {
   constexpr int kEach = 2000;
   World world(2, 200'000'000);

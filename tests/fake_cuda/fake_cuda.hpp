@@ -80,9 +80,10 @@ long fabric_imports();
 void* ordinary_memory(size_t bytes);
 void free_ordinary(void* memory);
 
-// Of the mapping that has an address: who may touch it, as (location type, id), in the
-// order asked for; where its memory lies.
+// Who may touch the mapping that has an address, as (location type, id), in the order in which
+// access was asked for.
 std::vector<std::pair<int, int>> access(const void* address);
+// Where the memory of that mapping lies, as (location type, id).
 std::pair<int, int> location(const void* address);
 
 // Put a stream under capture, which others join that wait for it, and end it for all of

@@ -33,7 +33,8 @@ void check(bool ok, const std::string& what) {
   expect(ok, title + ": " + what + (ok ? "" : std::string(" (") + symm_last_error() + ")"));
 }
 
-// Of a group of one, which all buffers of this process share, and which nobody releases.
+// A buffer of a group of one rank. All buffers of this process share that group, and nobody
+// releases it.
 struct Owned {
   explicit Owned(size_t bytes) : buffer(group().allocate(bytes)), data(buffer.span().data()) {}
 
@@ -149,8 +150,8 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
   }
 }
 
-// Of an exporter that lives: only its death lets streams
-// go on that wait for it, those of all its importers.
+// The exporter lives when its connection is lost. The streams of all its importers that wait
+// for it go on waiting: only its death would let them go.
 void connection_lost(bool exporter, cudaStream_t stream, int device) {
   if (exporter) {
     const Owned owned(kBytes);

@@ -39,7 +39,8 @@ void any_layout(Rank& rank, std::barrier<>& together) {
   }
 }
 
-// Of blocks of one length, and as many bytes from each rank as there are patterns.
+// symm_reduce_scatterv() of blocks of one length gives the bits of symm_reduce_scatter(). The
+// operands take many patterns of bits: byte i of each rank depends on i and on the rank.
 void same_bits(Rank& rank, std::barrier<>& together) {
   const auto n = static_cast<size_t>(rank.size);
   for (const ::symm::DType type : ::symm::reference::kDTypes) {

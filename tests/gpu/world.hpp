@@ -9,10 +9,11 @@
 #include <symm/symm.hpp>
 
 namespace gpu {
-// Also in the process of a role, which has no test: what failed there is told by role_result().
+// An expectation of a test, or of a role's process, which has no test and tells by role_result()
+// whether any failed.
 inline void expect(bool ok, const std::string& what) { EXPECT_TRUE(ok) << what; }
 
-// Of the whole program, as main.cpp was told.
+// The devices and ranks of the whole program, from the arguments of main.cpp.
 struct Machine {
   int devices = 0;
   int ranks = 2;

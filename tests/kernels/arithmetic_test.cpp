@@ -48,7 +48,7 @@ class SimdTest : public ::testing::Test {
   const Simd before_ = current_simd();
 };
 
-// Of as many ranks as there are sources, to one destination if any.
+// A reduction of one source of each rank, to one destination if `to` is not null.
 Reduction reduction(
     DType dtype, Op op, size_t count, const std::vector<const std::byte*>& from, std::byte** to) {
   Reduction r{.dtype = dtype,

@@ -130,7 +130,7 @@ class Calls {
 };
 
 Ranks::Options options_of(int groups, unsigned room, unsigned seed) {
-  // Of threads the pipeline has one for each rank to wait for.
+  // The pipeline needs a thread for each rank that it waits for.
   return {.ranks = kRanks,
       .groups = groups,
       .room = room,

@@ -35,14 +35,17 @@ constexpr uint64_t kTile = 512;
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-// Of rank 0's piece for rank 1: so many bytes more than that
-// one expects; of all: where counts are, the room of send, who
-// does not come, and the size of the memory that peers know.
+// What is wrong with a call.
 struct Wrong {
+  // Bytes that rank 0 sends to rank 1 beyond those that rank 1 expects.
   uint64_t more = 0;
+  // Counts of all ranks lie on the device.
   bool by_device = false;
+  // The capacity of send, on all ranks.
   uint64_t capacity = UINT64_MAX;
+  // The rank that makes no call.
   int absent = -1;
+  // The size of recv's memory that peers know.
   uint64_t memory = UINT64_MAX;
 };
 

@@ -182,7 +182,8 @@ void Ranks::fence() {
   }
 }
 
-// Of those that the same thread has stored to the same word, the oldest.
+// Stores of one thread to one word come into view in their order, so the oldest pending store
+// to the word of the chosen one is delivered.
 void Ranks::deliver(Member& member, size_t index) {
   auto& pending = member.pending;
   const Pending chosen = pending[index];

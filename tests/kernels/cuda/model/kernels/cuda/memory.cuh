@@ -35,7 +35,7 @@ struct Index {
 
 namespace symm::cuda::model {
 inline Index block_index, thread_index, grid_size, block_size;  // of the thread that is running
-// Of so many bytes it is taken for granted that they come into view together.
+// Eight bytes, which come into view together: the kernels take that of a GPU for granted.
 struct Pair {
   uint32_t first;
   uint32_t second;
