@@ -27,8 +27,8 @@
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/token.hpp"
 #include "symm/symm.h"
+#include "tests/cuda/foreign_memory.hpp"
 #include "tests/cuda/group.hpp"
-#include "tests/cuda/somebody.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm::ipc {
@@ -304,7 +304,7 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
   exporter.expect_success("exporter");
 }
 
-using cuda::SomebodysMemory;
+using cuda::ForeignMemory;
 
 TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   const auto exporting = [&] {
@@ -328,7 +328,7 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   const auto exporting = [&] {
     Owned owned(4096, 1);
-    SomebodysMemory foreign;
+    ForeignMemory foreign;
     owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
     owned.word(10) = 8;
     put_token(&owned.word(10), 4);
@@ -351,9 +351,9 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   both(exporting, importing);
 }
 
-TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
+TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
   const auto exporting = [&] {
-    SomebodysMemory foreign;
+    ForeignMemory foreign;
     foreign.words()[256] = 5;
     for (int i = 0; i < 2; ++i) {
       put_token(foreign.words() + 256, 4);
@@ -363,20 +363,20 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     await(1);
     foreign.free();  // without telling: symm still holds the memory
     ASSERT_TRUE(fake_cuda::live()["handle"] == 1);
-    SomebodysMemory next;  // may lie at the same address
+    ForeignMemory next;  // may lie at the same address
     const auto again = export_memory(next.words(), 4, {}, nullptr);
     withdraw(next.words(), next.size, 20'000);
     next.free();
     reach(2);
     ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
-    SomebodysMemory closed(1, SomebodysMemory::kUnit, 1, 0);
+    ForeignMemory closed(1, ForeignMemory::kUnit, 1, 0);
     const auto refused = [](const void* memory, const char* why) {
       expect_failure(
           Status::invalid_argument, {why}, [&] { export_memory(memory, 4, {}, nullptr); });
     };
     refused(closed.words(), "POSIX_FILE_DESCRIPTOR");
     closed.free();
-    SomebodysMemory grown(1, 2 * SomebodysMemory::kUnit, 2);
+    ForeignMemory grown(1, 2 * ForeignMemory::kUnit, 2);
     // then nobody can say where the second piece begins
     fake_cuda::settings().ranges_are_reservations = true;
     refused(grown.words() + grown.size / 8, "several allocations");

@@ -27,8 +27,8 @@
 #include "kernels/compare.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"
+#include "tests/cuda/foreign_memory.hpp"
 #include "tests/cuda/group.hpp"
-#include "tests/cuda/somebody.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
@@ -148,7 +148,7 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
 
 TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
   as_groups(2, [](int rank, const auto& group) {
-    SomebodysMemory foreign(rank);
+    ForeignMemory foreign(rank);
     // Another place on each rank, with something in it.
     uint32_t* const theirs = foreign.words() + 1024 * (rank + 1);
     theirs[0] = 40 + static_cast<uint32_t>(rank);
@@ -187,7 +187,7 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
 }
 
 TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
-  SomebodysMemory foreign(0);
+  ForeignMemory foreign(0);
   foreign.words()[0] = 5;
   const auto before = fake_cuda::live();
   {
@@ -209,7 +209,7 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
 
 TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
   const auto group = group_of(0, 1, unique(), 0);
-  SomebodysMemory foreign(0);
+  ForeignMemory foreign(0);
   const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), 4096), 0);
   size_t offset = 0;
   EXPECT_NE(group->addresses().containing(foreign.words() + 4, 16, &offset), nullptr);
@@ -224,7 +224,7 @@ TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
 TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   ASSERT_TRUE(small_scratch);
   as_groups(2, [](int rank, const auto& group) {
-    SomebodysMemory foreign(rank);
+    ForeignMemory foreign(rank);
     const auto memory =
         Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     CollectiveCall call = call_of(Collective::allreduce, nullptr, 200'000, DType::bf16);
@@ -253,11 +253,11 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
 TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto before = fake_cuda::live();
-  SomebodysMemory good(0);
-  SomebodysMemory other(1);
-  SomebodysMemory of_host(-1);
-  SomebodysMemory closed(0, SomebodysMemory::kUnit, 1, 0);
-  SomebodysMemory grown(0, 2 * SomebodysMemory::kUnit, 2);
+  ForeignMemory good(0);
+  ForeignMemory other(1);
+  ForeignMemory of_host(-1);
+  ForeignMemory closed(0, ForeignMemory::kUnit, 1, 0);
+  ForeignMemory grown(0, 2 * ForeignMemory::kUnit, 2);
   void* const ordinary = fake_cuda::ordinary_memory(4096);
   alignas(16) uint32_t own[4] = {};
   const auto with_memory = fake_cuda::live();
@@ -297,7 +297,7 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::settings().ranges_are_reservations = false;
   fake_cuda::free_ordinary(ordinary);
-  for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown}) {
+  for (ForeignMemory* one : {&good, &other, &closed, &of_host, &grown}) {
     one->free();
   }
   EXPECT_EQ(fake_cuda::live(), before);
@@ -389,7 +389,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
 TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto buffer = Buffer::allocate(*group, 10'000);
-  SomebodysMemory foreign(0);
+  ForeignMemory foreign(0);
   const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);  // at byte 1024
   const size_t before = support::open_descriptors();
   {
@@ -428,14 +428,14 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
 
 // ---- failures
 
-using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign);
+using Make = std::shared_ptr<Buffer> (*)(Group& group, ForeignMemory& foreign);
 
 void any_call_of_it_may_fail(
     Make make, bool with_dmabuf, const std::vector<std::string>& expected) {
   ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
-    SomebodysMemory foreign(rank);
+    ForeignMemory foreign(rank);
     return outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
       step = &outcome.make;
       const auto buffer = make(*group, foreign);
@@ -450,7 +450,7 @@ void any_call_of_it_may_fail(
 
 TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
   any_call_of_it_may_fail(
-      [](Group& group, SomebodysMemory& foreign) {
+      [](Group& group, ForeignMemory& foreign) {
         return Buffer::adopt(group, foreign.words() + 1024, 8192);
       },
       true,
@@ -462,8 +462,7 @@ TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
 
 TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
   any_call_of_it_may_fail(
-      [](Group& group, SomebodysMemory&) { return Buffer::allocate(group, 5000, on_node(1)); },
-      false,
+      [](Group& group, ForeignMemory&) { return Buffer::allocate(group, 5000, on_node(1)); }, false,
       {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
           "cuMemSetAccess", "cuMemsetD32Async", "cuMemExportToShareableHandle",
           "cuMemImportFromShareableHandle"});

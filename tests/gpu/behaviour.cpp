@@ -5,7 +5,7 @@
 
 namespace gpu {
 namespace {
-// floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
+// Operands are small whole numbers, so that floats hold the sum over all ranks exactly.
 float operand(int rank, size_t i, int round) {
   return static_cast<float>(rank + 1) + static_cast<float>(i % 7) + static_cast<float>(round);
 }
@@ -38,12 +38,13 @@ symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t
       support::forced(algorithm, timeout_ms), stream);
 }
 
-constexpr size_t kSmall = 700;        // one shot
-constexpr size_t kMiddle = 200'000;   // two shots
-constexpr size_t kLarge = 6'000'000;  // pipeline
+// Counts that are reduced by one_shot, by two_shot and by the pipeline.
+constexpr size_t kSmall = 700;
+constexpr size_t kMiddle = 200'000;
+constexpr size_t kLarge = 6'000'000;
 
-// Two graphs of calls of all sizes, replayed by turns
-// and between eager calls, with new operands every time.
+// Two graphs of calls of all sizes are replayed by turns and between eager calls, with new
+// operands every time.
 void graphs(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
   auto* other = reinterpret_cast<float*>(rank.ordinary);
@@ -55,14 +56,17 @@ void graphs(Rank& rank, std::barrier<>& together) {
       rank.whole.barrier({}, 3, 0, rank.stream);
     };
   };
+
   const Graph graphs[] = {{rank, calls(kSmall, kMiddle)}, {rank, calls(kLarge, kSmall)}};
   rank.settle(together);
+
   for (int round = 0; round < 12; ++round) {
     upload(rank, block, kLarge, round, rank.stream);
     graphs[round % 2].replay();
     if (round % 3 == 0) {
       symm(allreduce(rank, block, other, kMiddle, rank.stream), "eager all-reduce");
     }
+
     const size_t check = round % 2 == 0 ? kMiddle : kLarge;
     expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
   }
@@ -73,6 +77,7 @@ void graphs(Rank& rank, std::barrier<>& together) {
 void engines(Rank& rank, std::barrier<>& together) {
   auto* send = reinterpret_cast<float*>(rank.ordinary);
   auto* recv = reinterpret_cast<float*>(rank.block);
+
   const size_t unit =
       std::min(size_t{4'000'000}, Rank::kBlock / sizeof(float) / static_cast<size_t>(rank.size));
   const auto gather = [&](cudaStream_t stream) {
@@ -80,33 +85,39 @@ void engines(Rank& rank, std::barrier<>& together) {
              support::forced(SYMM_ALGORITHM_COPY_ENGINE), stream),
         "an all-gather by engines");
   };
+
   const Graph graph(rank, [&] { gather(rank.stream); });
   rank.settle(together);
+
   std::vector<float> host(unit * static_cast<size_t>(rank.size));
   for (int round = 0; round < 6; ++round) {
     const cudaStream_t stream = round % 4 == 2 ? rank.second : rank.stream;
+
     upload(rank, send, unit, round, stream);
     if (round % 2 == 0) {
       gather(stream);
     } else {
       graph.replay();
     }
+
     rank.download(host.data(), recv, host.size() * sizeof(float), stream);
     bool ok = true;
     for (size_t i = 0; i < host.size(); ++i) {
       ok = ok && host[i] == operand(static_cast<int>(i / unit), i % unit, round);
     }
     expect(ok, who(rank, "all-gather by engines"));
+
     rank.settle(together);
   }
 }
 
-// Everybody hands a number to the next rank, several
-// signals ahead of the waits, eagerly and from a graph.
+// Every rank hands numbers to the next rank and signals several times before anybody waits,
+// eagerly and from a graph.
 void signals(Rank& rank, std::barrier<>& together) {
   const int next = rank.next();
   const int last = rank.last();
   auto* words = reinterpret_cast<uint32_t*>(rank.block);
+
   const auto round = [&] {
     for (uint32_t i = 0; i < 3; ++i) {
       rank.memory.fill32(
@@ -118,6 +129,7 @@ void signals(Rank& rank, std::barrier<>& together) {
     }
     rank.whole.barrier({}, 0, 0, rank.stream);
   };
+
   const auto check = [&](const char* what) {
     const auto got = rank.download<uint32_t>(words, 3 * 1024);
     cuda(cudaMemsetAsync(words, 0, got.size() * 4, rank.stream), "clear");
@@ -130,6 +142,7 @@ void signals(Rank& rank, std::barrier<>& together) {
     }
     expect(ok, who(rank, what));
   };
+
   round();
   check("signals");
   rank.settle(together);
@@ -145,7 +158,7 @@ void signals(Rank& rank, std::barrier<>& together) {
     rank.settle(together);
   }
 
-  // put, get, write_value32, and the device's own table of addresses.
+  // One-sided calls, and the table of addresses in the memory of the device.
   std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
   rank.upload(rank.ordinary, pattern);
   rank.memory.put_signal(next, 4, ::symm::Span(rank.ordinary, pattern.size() * 4), 9, rank.stream);
@@ -155,6 +168,7 @@ void signals(Rank& rank, std::barrier<>& together) {
   rank.memory.get(last, 0, ::symm::Span(rank.ordinary + 65536, 3112), rank.stream);
   void* const* table = nullptr;
   symm(symm_memory_pointer_table(rank.memory.get(), &table), "symm_memory_pointer_table");
+
   const auto mine = rank.download<uint32_t>(rank.block, 2);
   const auto theirs = rank.download<uint32_t>(rank.ordinary + 65536, 778);
   const int before_last = (last + rank.size - 1) % rank.size;
@@ -166,18 +180,20 @@ void signals(Rank& rank, std::barrier<>& together) {
       who(rank, "table of addresses on the device"));
 }
 
-// Barriers and signals of one channel on two streams, then one of them replayed from a
-// graph: every one counts once, none hangs.
+// Barriers and signals of one channel on two streams, then with one of the streams replayed
+// from a graph: each barrier and signal counts once, and none hangs.
 void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
   constexpr int kRounds = 1000;
   constexpr int kReplays = 200;
   const int next = rank.next();
   const int last = rank.last();
+
   const auto round = [&](cudaStream_t stream) {
     rank.whole.barrier({}, 3, 0, stream);
     rank.memory.signal(next, 6, stream);
     rank.memory.wait_signal(last, 6, 0, stream);
   };
+
   for (int i = 0; i < kRounds; ++i) {
     round(rank.stream);
     round(rank.second);
@@ -192,20 +208,22 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
     }
     rank.settle(together);
   }
+
   expect(rank.memory.test_signal(last, 6) == 0 &&
              rank.memory.test_signal_value(last, 6) == 2 * (kRounds + kReplays),
       who(rank, "signals on two streams"));
   together.arrive_and_wait();
 }
 
-// Words of 64 bits: signals that are set, added to
-// and compared, one and several; words of the block.
+// Words of 64 bits: signals that are set, added to and compared, one at a time and several
+// at once; and words of the block that are written and waited for.
 void values(Rank& rank, std::barrier<>& together) {
   constexpr uint64_t kHigh = uint64_t{1} << 40;
   const int next = rank.next();
   const int last = rank.last();
   rank.memory.fill32(rank.rank, 0, 0, 1024, rank.stream);
   rank.settle(together);
+
   const auto awaited = [&](int channel, symm_compare_t compare,
                            uint64_t value) -> symm_signal_wait_t {
     return {sizeof(symm_signal_wait_t), last, channel, compare, value};
@@ -214,38 +232,45 @@ void values(Rank& rank, std::barrier<>& together) {
       awaited(10, SYMM_COMPARE_EQ, kHigh + 3), awaited(11, SYMM_COMPARE_GT, 0)};
   const symm_signal_wait_t any[] = {
       awaited(12, SYMM_COMPARE_NE, 0), awaited(11, SYMM_COMPARE_GE, 1)};
+
   rank.memory.signal_value(next, 10, SYMM_SIGNAL_SET, kHigh, rank.stream);
   rank.memory.signal_value(next, 10, SYMM_SIGNAL_ADD, 3, rank.stream);
   rank.memory.wait_signal_value(last, 10, SYMM_COMPARE_GE, kHigh + 3, 0, rank.stream);
   rank.memory.signal(next, 11, rank.stream);
   rank.memory.wait_signals(any, true, 0, rank.stream);
   rank.memory.wait_signals(all, false, 0, rank.stream);
+
   rank.memory.put(next, 1024, ::symm::Span(rank.ordinary, 4096), rank.stream);
   rank.memory.write_value64(next, 64, kHigh + static_cast<uint64_t>(rank.rank), rank.stream);
   rank.memory.wait_value64(
       64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), 0, rank.stream);
   rank.memory.wait_value32(68, SYMM_COMPARE_EQ, 256, 0, rank.stream);
+
   rank.wait();
   expect(rank.memory.test_signal_value(last, 10) == kHigh + 3, who(rank, "a signal with a value"));
   expect(rank.memory.test_signal(last, 11) == 1, who(rank, "waits for values take nothing"));
   rank.settle(together);
 }
 
-// A group of all ranks, and one of all but the last, backwards, by turns on two
-// streams, eagerly and in a graph; beside each other, or in one scratch. The library
-// orders the calls of each, or all of them.
+// A group of all ranks and a group of all but the last, in reverse order, take turns on two
+// streams, eagerly and in a graph. Each has scratch of its own, and then the library orders
+// the calls of each group; or they share scratch, and then it orders the calls of both.
 void groups(Rank& rank, std::barrier<>& together, bool shared) {
   Rank part{.rank = rank.rank, .size = std::max(2, rank.size - 1), .pinned = rank.pinned};
+
   std::vector<int32_t> backwards;
   for (int r = part.size; r-- > 0;) {
     backwards.push_back(r);
   }
   if (rank.rank < part.size) part.whole = rank.whole.create_from_ranks(backwards);
-  together.arrive_and_wait();  // as what has the driver load kernels must not meet one that waits
+  // Forming a group has the driver load kernels, which must not meet a kernel that waits.
+  together.arrive_and_wait();
+
   part.group = part.whole.get();
   float* operands[] = {
       reinterpret_cast<float*>(rank.block), reinterpret_cast<float*>(rank.ordinary)};
   constexpr size_t kSecond = kLarge + 64;
+
   const auto calls = [&](int round) {
     symm(symm_stream_wait(rank.group, rank.second, rank.stream), "symm_stream_wait");
     cudaStream_t streams[] = {rank.stream, rank.second};
@@ -260,11 +285,13 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
     }
     symm(symm_stream_wait(rank.group, rank.stream, rank.second), "symm_stream_wait");
   };
+
   calls(0);
   rank.settle(together);
   {
     const Graph graph(rank, [&] { calls(0); });
     rank.settle(together);
+
     for (int round = 0; round < 12; ++round) {
       upload(rank, operands[round % 2], kLarge, round, rank.stream);
       if (round % 4 == 0) {
@@ -272,6 +299,7 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
       } else {
         calls(round);
       }
+
       const float* recv = operands[1 - round % 2];
       expect(right(rank, recv, kLarge, round, rank.stream),
           who(rank, "all-reduce beside that of a part"));
@@ -282,17 +310,19 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
     }
     rank.settle(together);
   }
+
   if (!shared) return;
-  // Rank 0 does not come to the part, whose scratch is then no good for the others of
-  // the whole. Other algorithms do not use it.
+  // Rank 0 does not come to a call of the part. The scratch that both groups share is then
+  // spoilt for the other ranks of the whole; only the pipeline uses it.
   if (part.group == nullptr || rank.rank == 0) return together.arrive_and_wait();
   symm(allreduce(part, operands[0], operands[1], kLarge, rank.stream, 300,
            SYMM_ALGORITHM_TWO_SHOT_STAGED),
       "an all-reduce that will fail");
   symm(allreduce(
            rank, operands[0], operands[1], kLarge, rank.stream, 0, SYMM_ALGORITHM_TWO_SHOT_STAGED),
-      "and one behind it");
+      "a call behind the all-reduce that will fail");
   rank.wait();
+
   expect(rank.whole.status().status == SYMM_ERR_ABORTED,
       who(rank, "the whole after a deadline of a part: ") + rank.whole.status().message);
   together.arrive_and_wait();
@@ -302,8 +332,8 @@ void groups_beside(Rank& rank, std::barrier<>& together) { groups(rank, together
 
 void groups_in_one_scratch(Rank& rank, std::barrier<>& together) { groups(rank, together, true); }
 
-// A rank that does not come: the others are told, their
-// stream and context stay usable, and a new group works.
+// A rank does not come to a call: the others are told, and their streams and contexts stay
+// usable. A new group works, as the tests that follow show.
 void silence(Rank& rank, std::barrier<>& together, size_t count) {
   auto* block = reinterpret_cast<float*>(rank.block);
   auto* other = reinterpret_cast<float*>(rank.ordinary);
@@ -331,12 +361,15 @@ void abort_word(Rank& rank, std::barrier<>& together) {
     }
   });
   rank.settle(together);
+
   if (rank.rank != 0) {
     symm(allreduce(rank, block, other, kMiddle, rank.stream), "an all-reduce that will be aborted");
   }
+
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   together.arrive_and_wait();
   if (rank.rank == 0) symm(symm_group_abort(rank.group, "a test"), "symm_group_abort");
+
   const auto expect_idle = [&](const std::string& when) {
     const auto start = std::chrono::steady_clock::now();
     expect(cudaStreamSynchronize(rank.stream) == cudaSuccess,
@@ -345,9 +378,11 @@ void abort_word(Rank& rank, std::barrier<>& together) {
     expect(seconds < 2, who(rank, "kernels leave " + when));
     if (rank.rank == 1) std::printf("%s, to idle stream: %.3f ms\n", when.c_str(), seconds * 1e3);
   };
+
   expect_idle("when the group is aborted");
   expect(rank.whole.status().status == SYMM_ERR_ABORTED, who(rank, "status after an abort"));
-  // A graph does not ask the library.
+
+  // A replay of a graph does not ask the library whether the group was aborted.
   for (const int replaying : {rank.size, 1}) {
     together.arrive_and_wait();
     if (rank.rank < replaying) graph.replay();
@@ -368,7 +403,9 @@ void mismatch(Rank& rank, std::barrier<>&, bool of_places) {
     symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), 64 + one, rank.stream),
         "a mismatched all-reduce");
   }
+
   rank.wait();
+
   symm_group_status_t status = rank.whole.status();
   for (int i = 0; i < 100 && status.status == SYMM_OK; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -386,8 +423,8 @@ class Behaviour : public testing::Test {
   }
 
   static void SetUpTestSuite() {
-    // First what the driver keeps for good: for graphs, and
-    // for kernels (those of the sub-groups' size among them).
+    // What the driver keeps for good is allocated first: for graphs, and for kernels, those
+    // for the size of the sub-groups among them.
     run(graphs);
     run(groups_beside);
     before_ = free_memory();

@@ -1,7 +1,7 @@
 // Every collective with every type, operation and algorithm, on symmetric and ordinary
-// memory, in place or not, at awkward sizes and addresses: bit for bit what the scalar
-// reference on the host says. SYMM_GPU_AMOUNT=small or tiny: fewer cases, for many
-// ranks on few GPUs and for slow tools.
+// memory, in place or not, at awkward sizes and addresses, gives bit for bit the result of
+// the scalar reference on the host. SYMM_GPU_AMOUNT=small or tiny chooses fewer cases, for
+// many ranks on few GPUs and for slow tools.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/options.hpp"
@@ -17,9 +17,9 @@ constexpr Place kPlaces[] = {Place::symmetric, Place::symmetric_in_place, Place:
 const char* const kPlaceNames[] = {
     "symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
 
+// The collectives other than all-reduce.
 constexpr symm_collective_t kOthers[] = {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER,
-    SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_REDUCE,
-    SYMM_COLLECTIVE_ALLTOALL};  // than all-reduce
+    SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL};
 
 struct Case {
   symm_collective_t collective;
@@ -28,7 +28,7 @@ struct Case {
   size_t count;
   int root;
   symm_scale_t position = SYMM_SCALE_NONE;
-  bool by_pointer = false;  // a factor of each rank's own
+  bool by_pointer = false;  // then each rank has a factor of its own
   bool to_f32 = false;
 
   symm::CollectiveTraits its() const {
@@ -44,7 +44,7 @@ struct Case {
   }
 };
 
-// Operands of all ranks and what each must get.
+// The operands of all ranks, and the result that each rank must get.
 struct Expected {
   std::vector<Bytes> send;
   std::vector<Bytes> recv;
@@ -100,10 +100,10 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   return support::run(rank.group, made, &options, rank.stream);
 }
 
-// One call of one rank at one place with one algorithm, if that does it. All ranks'
-// operands are there before anybody's kernel starts, and all kernels have ended before
-// anybody's result is fetched: a copy can wait in the driver behind another rank's that
-// waits for its kernel, which waits for this rank's.
+// One call of one rank at one place with one algorithm, if the algorithm takes the call. The
+// operands of all ranks are there before any rank's kernel starts, and all kernels have ended
+// before any rank fetches its result: a copy can wait in the driver behind the copy of another
+// rank that waits for its kernel, which in turn waits for the kernel of this rank.
 void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const Expected& e,
     Place place, symm_algorithm_t algorithm) {
   const auto me = static_cast<size_t>(rank.rank);
@@ -113,8 +113,8 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   const bool in_place = place == Place::symmetric_in_place || place == Place::ordinary_in_place;
   char* base =
       place == Place::symmetric || place == Place::symmetric_in_place ? rank.block : rank.ordinary;
-  // Ranks pass different offsets where they may, and every
-  // other rank an address that is not a multiple of 16.
+  // Ranks pass different offsets where they may, and every other rank passes an address that
+  // is not a multiple of 16.
   size_t offset =
       algorithm == SYMM_ALGORITHM_COPY_ENGINE ? 8 : static_cast<size_t>(rank.rank) * 256;
   if (place == Place::ordinary_odd) {
@@ -173,7 +173,8 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   const auto add = [&](symm_collective_t c, DType dtype, Op op, size_t count) {
     list.push_back({c, dtype, op, count, root});
   };
-  if (tiny) {  // under a tool that makes kernels a hundred times slower
+  // A tool that checks kernels makes them a hundred times slower.
+  if (tiny) {
     for (const DType dtype : {DType::bf16, DType::i32}) {
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
@@ -229,8 +230,8 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::bf16, Op::sum, 3000001);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 4194304);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 5000011);
-  add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);  // of 2 ranks in two launches, ...
-  // ... of more
+  // Two ranks take two launches for this reduce; more ranks take two for those that follow.
+  add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);
   for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST}) {
     add(c, DType::bf16, Op::sum, 7000011);
   }

@@ -1,6 +1,6 @@
-// Kernels of a user's own with symm/device.cuh: signals mixed with
-// host calls, eagerly and in a graph; barriers of blocks and of grids;
-// a deadline and a stop word, after which the stream still works.
+// Kernels of a user's own with symm/device.cuh: signals mixed with calls of the host, eagerly
+// and in a graph; barriers of blocks and of grids; a deadline and a stop word, after which the
+// stream still works.
 #include "tests/gpu/world.hpp"
 #include <symm/device.cuh>
 
@@ -11,7 +11,7 @@ using namespace symm::device;
 constexpr int kRounds = 50;
 constexpr size_t kGridOffset = size_t{1} << 20;  // of the Grid in the block
 
-// What kernels tell the host, and the stop word, in memory of the host.
+// What kernels tell the host, and the stop word. All lie in memory of the host.
 struct Words {
   unsigned stop;
   int code;
@@ -29,7 +29,7 @@ Memory view_of(const Rank& rank, uint64_t timeout_ms, const unsigned* stop = nul
   return view;
 }
 
-// Hand a number to the next rank, and take the last one's.
+// Hands numbers to the next rank, and takes those of the last one.
 __global__ void pass_on(const Memory memory, int channel, Words* words) {
   const int next = (memory.rank + 1) % memory.size;
   const int last = (memory.rank + memory.size - 1) % memory.size;
@@ -64,7 +64,7 @@ __global__ void blocks_meet(const Memory memory, int first_channel, Words* words
   }
 }
 
-// All blocks of all ranks: each reads what another block of another rank stored.
+// All blocks of all ranks meet. Each reads what another block of another rank stored.
 __global__ void grids_meet(const Memory memory, int channel, Words* words) {
   auto* const grid = symm::device::pointer<Grid>(memory, memory.rank, kGridOffset);
   const int next = (memory.rank + 1) % memory.size;
@@ -90,8 +90,8 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   const Memory view = view_of(rank, 20000);
   const auto round = [&] {
     pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);
-    // The host's put meets the kernel's wait of the next round
-    // but one, and the other way round: one more of each.
+    // One more signal and one more wait on the same channel, by calls of the host: a signal of
+    // the host meets a wait of a later kernel, and the other way round.
     rank.memory.signal(next, 7, rank.stream);
     rank.memory.wait_signal(last, 7, 0, rank.stream);
     rank.whole.barrier({}, 1, 0, rank.stream);
@@ -141,7 +141,7 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
   expect(outcome.trouble() == Trouble::stopped && outcome.peer() == other, who(rank, "stop word"));
   words->code = 0;
   rank.settle(together);
-  // Nothing was taken, and everything still works.
+  // The waits that failed have taken no signal, and the stream still works.
   pass_on<<<1, 256, 0, rank.stream>>>(view_of(rank, 20000), 40, words);
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals after a deadline"));
@@ -156,8 +156,8 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
              cudaHostAllocMapped | cudaHostAllocPortable),
         "cudaHostAlloc");
     std::memset(words, 0, sizeof *words);
-    // Loaded now: loading waits for the device, on which
-    // another rank's kernel may be waiting for ours.
+    // Kernels are loaded now: loading waits for the device, on which another rank's kernel may
+    // be waiting for a kernel of this rank.
     cudaFuncAttributes attributes;
     for (const void* kernel :
         {reinterpret_cast<const void*>(pass_on), reinterpret_cast<const void*>(blocks_meet),

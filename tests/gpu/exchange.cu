@@ -1,5 +1,5 @@
-// Kernels with symm/exchange.cuh beside symm_allreduce(): the
-// same bits, eagerly and in graphs, and how long both take.
+// Kernels with symm/exchange.cuh give the bits of symm_allreduce(), eagerly and in graphs. The
+// test prints how long both take.
 #include <random>
 
 #include "tests/gpu/world.hpp"
@@ -11,7 +11,10 @@ namespace exchange = symm::device::exchange;
 using symm::device::Exchange;
 using symm::device::Outcome;
 
-constexpr int kPush = 1, kTake = 2;
+// The parts of a call that a launch does, as bits.
+constexpr int kPush = 1;
+constexpr int kTake = 2;
+
 constexpr unsigned kMost = 16384;  // packs
 
 template <class Type>
@@ -43,8 +46,15 @@ void compare(
     std::mt19937 random(packs + static_cast<unsigned>(rank.rank));
     std::vector<unsigned> words(packs * 4);
     std::vector<unsigned> right(words.size());
-    for (unsigned& word : words) {  // any bits at all, most of them below 2, and reserved words
-      word = random() % 4 != 0 ? random() & 0xBFFFBFFFU : random() % 4 != 0 ? random() : ~0U;
+    // Most words are halves below 2, some are any bits at all, and some are the reserved word.
+    for (unsigned& word : words) {
+      if (random() % 4 != 0) {
+        word = random() & 0xBFFFBFFFU;
+      } else if (random() % 4 != 0) {
+        word = random();
+      } else {
+        word = ~0U;
+      }
     }
     rank.upload(in, words.data(), bytes, rank.stream);
     const auto launch = [&](int parts) {
@@ -55,7 +65,8 @@ void compare(
                rank.group, in, out, packs * Type::kCount, dtype, SYMM_OP_SUM, nullptr, rank.stream),
           "allreduce");
     };
-    // The result of so many replays of what `body` issues, and how long one takes.
+    // Replays what `body` issues `times` times, leaves the result in `words`, and returns how
+    // many microseconds a replay takes.
     const auto replay = [&](int times, const std::function<void()>& body) {
       cuda(cudaMemsetAsync(out, 0xA5, bytes, rank.stream), "poison");
       rank.settle(together);
@@ -99,7 +110,8 @@ void compare(
       std::printf("%s: %.2f us, symm_allreduce() %.2f us\n", what.c_str(), ours, theirs);
     }
   }
-  if (rank.rank == 0) {  // nobody else comes
+  // No other rank comes to this call.
+  if (rank.rank == 0) {
     all_reduce<Type>
         <<<1, 1, 0, rank.stream>>>(scratch.device(200), in, out, 1, kPush | kTake, code);
     rank.wait();
@@ -117,7 +129,9 @@ TEST(ExchangeHeader, SumsAreThoseOfTheLibrary) {
              cudaHostAllocMapped | cudaHostAllocPortable),
         "code");
     *code = 0;
-    cudaFuncAttributes attributes;  // loaded now, as in device.cu
+    // Kernels are loaded now: loading waits for the device, on which another rank's kernel may
+    // be waiting for a kernel of this rank.
+    cudaFuncAttributes attributes;
     for (const auto kernel :
         {all_reduce<exchange::bf16>, all_reduce<exchange::f16>, all_reduce<exchange::f32>}) {
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");

@@ -1,8 +1,8 @@
-// Memory of GPUs shared by tokens between two processes, on one GPU and
-// on two, under different masks of visible devices: the order of streams,
-// killed importers and exporters, lost connections, allocations that symm
-// did not make, and free memory that stays the same over cycles.
-#include "tests/cuda/somebody.hpp"
+// Memory of GPUs that two processes share by tokens, on one GPU and on two, under different
+// masks of visible devices: the order of streams, killed importers and exporters, lost
+// connections, allocations that symm did not make, and free memory that stays the same over
+// cycles of export and import.
+#include "tests/cuda/foreign_memory.hpp"
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 
@@ -53,7 +53,7 @@ void export_it(const void* data, size_t bytes, cudaStream_t stream) {
       "symm_ipc_export");
 }
 
-// Released on `stream`.
+// The import is released on `stream`.
 symm::Import import_it(cudaStream_t stream, int device) {
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.device = device;
@@ -73,7 +73,7 @@ void fill(void* data, unsigned char value, size_t bytes, cudaStream_t stream) {
   cuda(cudaMemsetAsync(data, value, bytes, stream), "cudaMemsetAsync");
 }
 
-// What follows on the stream comes `milliseconds` later.
+// Delays the work that follows on the stream by `milliseconds`.
 void delay(cudaStream_t stream, long milliseconds) {
   cuda(cudaLaunchHostFunc(
            stream,
@@ -84,7 +84,7 @@ void delay(cudaStream_t stream, long milliseconds) {
 
 constexpr size_t kBytes = size_t{8} << 20;
 
-// ---- the tests: what each of the two processes does. `device` is where the importer maps.
+// ---- the tests, as each of the two processes runs them. The importer maps for `device`.
 
 void order(bool exporter, cudaStream_t stream, int device) {
   if (exporter) {
@@ -128,7 +128,8 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
           "the dead importer's lease is written off");
       check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED,
           "its memory is not to be used again");
-      const Owned other(kBytes);  // into its own, what the dead had begun may still write
+      // This is other memory: what the dead importer had begun may still write into its own.
+      const Owned other(kBytes);
       fill(other.data, 3, kBytes, stream);
       check(first_of(other.data, stream) == 0x03030303, "the exporter's context goes on");
     }
@@ -142,7 +143,7 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
   } else {
     wait_for(0);
     const symm::Import import = import_it(stream, device);
-    // in the middle of its work
+    // The importer dies in the middle of its work.
     for (int i = 0; i < 200; ++i) {
       fill(import.span().data(), 9, kBytes, stream);
     }
@@ -189,7 +190,8 @@ void exporter_killed(bool exporter, cudaStream_t stream, int device) {
     export_it(owned.data, kBytes, stream);
     reach(0);
     wait_for(1);
-    delay(stream, 100'000);  // a point that it will never come to
+    // The stream never comes to the point at which this export is ready.
+    delay(stream, 100'000);
     export_it(owned.data, kBytes, stream);
     reach(2);
     wait_for(3);
@@ -238,7 +240,8 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
     }
     if (i == kCycles / 10) before = free_memory();
   }
-  constexpr size_t kSlack = size_t{16} << 20;  // what is in flight in the other process
+  // The other process may hold memory that is in flight.
+  constexpr size_t kSlack = size_t{16} << 20;
   check(eventually([&] {
     symm_ipc_collect(nullptr);
     const symm_ipc_stats_t now = symm::ipc_stats();
@@ -251,19 +254,19 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
   wait_for(exporter ? 3 : 2);
 }
 
-// As a framework allocates, without symm.
-void somebody_elses(bool exporter, cudaStream_t stream, int device) {
+// A framework has allocated the memory, without symm.
+void foreign_memory(bool exporter, cudaStream_t stream, int device) {
   if (!exporter) {
     wait_for(0);
     symm::Import import = import_it(stream, device);
     check(first_of(import.span().data(), stream) == 0x05050505,
-        "an interior piece of somebody else's allocation");
+        "an interior piece of a foreign allocation");
     import.reset();
     reach(1);
     wait_for(2);
     return;
   }
-  const ::symm::cuda::SomebodysMemory foreign(0, kBytes);
+  const ::symm::cuda::ForeignMemory foreign(0, kBytes);
   char* const data = foreign.data();
   fill(data + 4096, 5, 4096, stream);
   export_it(data + 4096, 4096, stream);
@@ -276,7 +279,8 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
   reach(2);
 }
 
-// Reached by both hosts and both GPUs, where it can be had.
+// Memory of the host, where the driver offers it, is reached by the CPUs and GPUs of both
+// processes.
 void host_memory(bool exporter, cudaStream_t stream, int device) {
   if (exporter) {
     symm_buffer_t* made = nullptr;
@@ -309,12 +313,13 @@ void host_memory(bool exporter, cudaStream_t stream, int device) {
 struct Test {
   const char* name;
   void (*body)(bool exporter, cudaStream_t stream, int device);
-  int dies = -1;  // 0: exporter, 1: importer
+  // Which process is killed: 0, the exporter; 1, the importer; or none.
+  int dies = -1;
 };
 
 constexpr Test kTests[] = {{"order", order}, {"importer killed", importer_killed, 1},
     {"exporter killed", exporter_killed, 0}, {"connection lost", connection_lost},
-    {"cycles", cycles}, {"somebody else's allocation", somebody_elses},
+    {"cycles", cycles}, {"foreign allocation", foreign_memory},
     {"memory of the host", host_memory}};
 
 // How two processes see the GPUs.
@@ -322,7 +327,8 @@ struct View {
   const char* name;
   const char* exporter;
   const char* importer;
-  int device;  // for which the importer maps
+  // The device for which the importer maps.
+  int device;
   int gpus;
 };
 
@@ -333,7 +339,8 @@ constexpr View kViews[] = {{"one GPU", "0", "0", SYMM_DEVICE_AUTO, 1},
 class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
 
 TEST_P(Ipc, BetweenTwoProcesses) {
-  const auto [view, test] = GetParam();
+  const size_t view = std::get<0>(GetParam());
+  const size_t test = std::get<1>(GetParam());
   if (kViews[view].gpus > machine().devices) {
     GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
   }

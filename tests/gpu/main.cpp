@@ -1,7 +1,10 @@
-// What all programs of tests/gpu begin with.
-//   <program> [--ranks=N] [--fitting] [GoogleTest's own]
-// --fitting: skip what a machine with several GPUs has
-// too few of; one GPU is shared by any number of ranks.
+// The main() of all programs of tests/gpu.
+//
+//   <program> [--ranks=N] [--fitting] [options of GoogleTest]
+//
+// With --fitting a number of ranks is skipped that does not fit: a machine with several GPUs
+// takes a GPU for each rank, and one GPU, which any number of ranks may share, takes 1, 2, 3,
+// 4 and 8 ranks.
 #include "tests/gpu/world.hpp"
 
 int main(int argc, char** argv) {
@@ -10,7 +13,9 @@ int main(int argc, char** argv) {
     gpu::or_give_up([&] { result = gpu::role({argv + 2, argv + argc}); });
     return result;
   }
+
   testing::InitGoogleTest(&argc, argv);
+
   bool fitting = false;
   gpu::Machine& machine = gpu::machine();
   for (int i = 1; i < argc; ++i) {
@@ -24,19 +29,24 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+
   if (const cudaError_t result = cudaGetDeviceCount(&machine.devices);
       result != cudaSuccess || machine.devices == 0) {
     std::printf("SKIPPED: no GPU here: %s\n", cudaGetErrorString(result));
     return 77;
   }
+
   if (machine.ranks < 1) gpu::give_up("--ranks: must be 1 or more");
+
   if (fitting && machine.devices == 1 && machine.ranks > 4 && machine.ranks < 8) {
     std::printf("SKIPPED: on one GPU, 1, 2, 3, 4 and 8 ranks stand for all\n");
     return 77;
   }
+
   if (fitting && machine.devices > 1 && (machine.ranks > machine.devices || machine.ranks == 1)) {
     std::printf("SKIPPED: %d ranks on %d GPUs\n", machine.ranks, machine.devices);
     return 77;
   }
+
   return RUN_ALL_TESTS();
 }

@@ -1,12 +1,12 @@
-// Blocks that are not device memory of symm_alloc(): adopted from another library, on a
-// NUMA node of the host; and export as DMA-BUF.
-#include "tests/cuda/somebody.hpp"
+// Blocks that are not device memory of symm_alloc(): memory that is adopted from another
+// library, memory on a NUMA node of the host, and pieces of a heap. Also export as DMA-BUF.
+#include "tests/cuda/foreign_memory.hpp"
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 
 namespace gpu {
 namespace {
-using ::symm::cuda::SomebodysMemory;
+using ::symm::cuda::ForeignMemory;
 
 std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
 
@@ -16,7 +16,7 @@ symm_device_info_t info_of(const Rank& rank) {
   return ::symm::device_info(SYMM_BACKEND_CUDA, device_of(rank));
 }
 
-// No sum is exact, so that another order would show.
+// No sum of these values is exact, so that another order of summation would show.
 std::vector<float> values_of(int rank, size_t count) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) {
@@ -32,12 +32,12 @@ void allreduce(const Rank& rank, void* operand, size_t count) {
 }
 
 constexpr size_t kAllocation = size_t{80} << 20;
-// as large as Rank::kBlock, and enough for results to come straight into recv
+// A piece is as large as Rank::kBlock, which is enough for results to come straight into recv.
 constexpr size_t kPiece = size_t{64} << 20;
 
 void adopted(Rank& rank, std::barrier<>& together) {
-  SomebodysMemory foreign(device_of(rank), kAllocation);
-  // elsewhere on each rank
+  ForeignMemory foreign(device_of(rank), kAllocation);
+  // The piece begins at another offset on each rank.
   char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);
   ::symm::Buffer buffer = rank.whole.adopt(::symm::Span(theirs, kPiece));
   ::symm::Memory memory = rank.whole.rendezvous(buffer, 1);
@@ -53,8 +53,8 @@ void adopted(Rank& rank, std::barrier<>& together) {
   expect(rank.download<float>(theirs + 8192, 1000) == values_of(last, 1000),
       who(rank, "a put lands where the owner has it"));
 
-  // The same bits as with a block of symm's own, small
-  // and large, by the owner's addresses and by ours.
+  // Calls of all sizes give the bits that they give in a block of symm's own, by the owner's
+  // addresses and by symm's.
   for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
     const std::vector<float> values = values_of(rank.rank, count);
     rank.upload(rank.block, values);
@@ -74,7 +74,7 @@ void adopted(Rank& rank, std::barrier<>& together) {
         who(rank, "found by the owner's address"));
   }
 
-  // The owner lets go first.
+  // The owner frees the memory while symm still holds it.
   rank.settle(together);
   foreign.free();
   expect(
@@ -113,8 +113,8 @@ void refused(Rank& rank, std::barrier<>&) {
                std::strstr(symm_last_error(), said) != nullptr,
         who(rank, with_error(std::string("refused: ") + said)));
   };
-  SomebodysMemory closed(device_of(rank), SomebodysMemory::kUnit, 1, 0);
-  SomebodysMemory good(device_of(rank));
+  ForeignMemory closed(device_of(rank), ForeignMemory::kUnit, 1, 0);
+  ForeignMemory good(device_of(rank));
   alignas(16) static char host[64];
   refuses(rank.ordinary, 4096, "cudaMalloc");
   refuses(host, 64, "no mapped memory of a device");
@@ -124,7 +124,7 @@ void refused(Rank& rank, std::barrier<>&) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (devices > 1) {
-    SomebodysMemory other((device_of(rank) + 1) % devices);
+    ForeignMemory other((device_of(rank) + 1) % devices);
     refuses(other.data(), 4096, "the group works on device");
   }
 }
@@ -206,8 +206,8 @@ void heap(Rank& rank, std::barrier<>& together) {
   const ::symm::Heap pieces = rank.whole.heap(size_t{64} << 20);
   const ::symm::Memory memory = pieces.memory();
   for (int round = 0; round < 20; ++round) {
-    // What is freed is taken again by the next round while its
-    // work is under way: that comes after it on the stream.
+    // A piece that is freed is taken again by the next round while work on it is still under
+    // way. The work of the next round comes after that work on the stream.
     const auto first = pieces.allocate<float>(1000);
     const auto large = pieces.allocate<float>(kCount, 4096);
     const auto inbox = pieces.allocate<float>(1000);

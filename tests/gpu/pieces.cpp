@@ -1,6 +1,6 @@
-// Collectives with counts: any layout in any memory, eagerly and in graphs; the bits of
-// those without counts; counts in device memory that change from replay to replay; what
-// goes wrong. And a factor that changes from replay to replay.
+// Collectives with counts: any layout in any memory, eagerly and in graphs; the bits of the
+// collectives without counts; counts in device memory that change from replay to replay; and
+// calls that fail. Also scaled calls whose factor changes from replay to replay.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/support/pieces_calls.hpp"
@@ -73,16 +73,17 @@ void same_bits(Rank& rank, std::barrier<>& together) {
   }
 }
 
-// Rank r sends rank p so many ints in a round.
+// The number of ints that rank r sends to rank p in a round.
 uint64_t length(int r, int p, int round) {
   return static_cast<uint64_t>((r * 7 + p * 3 + round * 1001) % 5000);
 }
 
 constexpr size_t kRoom = 100'000;
 
+// Counts of an all-to-all, in memory of the device.
 struct Counts {
   uint64_t* send;
-  uint64_t* recv;  // on the device
+  uint64_t* recv;
 
   explicit Counts(const Rank& rank)
       : send(reinterpret_cast<uint64_t*>(rank.ordinary + (32 << 20))), recv(send + 16) {}
@@ -135,8 +136,8 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
   rank.settle(together);
 }
 
-// The group fails, and says why: on the rank that noticed;
-// `spoil` changes what one rank has on the device.
+// `spoil` changes the counts that rank 0 has on the device. The group fails, and rank 0, which
+// notices, says why.
 void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64_t*)>& spoil,
     symm_status_t status, const char* why) {
   const Counts counts(rank);
@@ -149,7 +150,8 @@ void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64
   }
   rank.settle(together);
   symm(counts.exchange(rank, rank.block + (32 << 20)), "alltoallv_device");
-  rank.wait();  // the kernel leaves
+  // The kernel must leave.
+  rank.wait();
   if (rank.rank == 0) {
     const symm_group_status_t health = rank.whole.status();
     expect(health.status == status,
@@ -165,7 +167,8 @@ void aborted(Rank& rank, std::barrier<>& together) {
   counts.set(rank, 1);
   rank.settle(together);
   if (rank.rank != 0) symm(counts.exchange(rank, rank.block + (32 << 20)), "alltoallv_device");
-  together.arrive_and_wait();  // or the call is refused
+  // The abort comes after the calls, which would be refused otherwise.
+  together.arrive_and_wait();
   if (rank.rank == 0) symm(symm_group_abort(rank.group, "enough"), "abort");
   rank.wait();
   together.arrive_and_wait();

@@ -1,7 +1,6 @@
-// Ranks that are processes, each of which sees one GPU as its only
-// one (CUDA_VISIBLE_DEVICES), and what the others see when one of
-// them is killed or stopped in the middle of collectives: an error in
-// time, a context that still works, and a new group of the survivors.
+// Ranks are processes, each of which sees one GPU as its only one (CUDA_VISIBLE_DEVICES). One
+// of them is killed or stopped in the middle of collectives, and the others get an error in
+// time, keep a context that works, and form a new group of the survivors.
 #include "tests/gpu/world.hpp"
 
 namespace {
@@ -38,7 +37,8 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   if (rank == size - 1) {
     std::fflush(stdout);
     raise(how);
-    std::_Exit(0);  // a stopped rank that was woken up to end
+    // A rank that was stopped is woken up at the end of the test, to go.
+    std::_Exit(0);
   }
   const auto start = std::chrono::steady_clock::now();
   symm_status_t status = SYMM_OK;
@@ -74,8 +74,8 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   return gpu::role_result();
 }
 
-// A rank dies while the driver of the others is held up: a stream takes only so much,
-// and whoever adds to it waits there for room.
+// A rank dies while the driver of the others is held up: a stream takes a limited amount of
+// work, and a thread that adds to a full stream waits inside the driver for room.
 int held_up_main(int rank, int size, const std::string& directory) {
   const Group whole = gpu::form(rank, size, 0, "dir://" + directory, 20'000, 0, "held up");
   const Group part = whole.split(0);

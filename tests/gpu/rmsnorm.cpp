@@ -1,5 +1,5 @@
-// All-reduce with residual and RMSNorm: in one kernel, by other algorithms, in graphs,
-// on symmetric and ordinary memory, the bits of the definition.
+// All-reduce with residual and RMSNorm has the bits of its definition: in one kernel, by other
+// algorithms, in graphs, and on symmetric and ordinary memory.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
 #include "tests/support/options.hpp"

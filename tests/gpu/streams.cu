@@ -1,6 +1,5 @@
-// Streams and kernels of the user's own: memory outlives whoever
-// reads it, streams are told apart by more than their handles,
-// several groups work at once, captures are left alone.
+// Streams and kernels of the user's own: memory outlives the kernels that read it, streams are
+// told apart by more than their handles, several groups work at once, and captures stay valid.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +7,7 @@
 
 namespace gpu {
 namespace {
-// Reads memory again and again for so long.
+// Reads memory again and again for `ns` nanoseconds.
 __global__ void read_for(
     const volatile unsigned* from, size_t words, unsigned long long ns, unsigned* sum) {
   unsigned long long start = 0;
@@ -33,7 +32,7 @@ void read(const Rank& rank, const void* from, unsigned long long ns, cudaStream_
   cuda(cudaGetLastError(), "read_for");
 }
 
-// What y = x * 2; del x comes to: the kernel has just begun when its operands are let go.
+// Operands are released when their kernel has just begun, as by `y = x * 2; del x` in Python.
 void outlives_kernels(Rank& rank, std::barrier<>& together, bool recorded) {
   for (int round = 0; round < 5; ++round) {
     ::symm::Buffer buffer = rank.whole.allocate(kBytes);
@@ -66,7 +65,8 @@ float total(int size, int call) {
   return static_cast<float>(size * (size + 1) / 2 + size * (call % 13));
 }
 
-// Two threads of a rank by turns, each on its own default stream, which is one handle.
+// Two threads of a rank take turns, each on its own default stream. Both streams have one
+// handle.
 void threads_own_streams(Rank& rank, std::barrier<>& together) {
   int device = 0;
   cuda(cudaGetDevice(&device), "cudaGetDevice");
@@ -79,7 +79,7 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   support::as_threads(2, [&](int thread) {
     cuda(cudaSetDevice(device), "cudaSetDevice");
     for (int call = 0; call < 40; ++call) {
-      // Issued one after the other, with nothing else between the streams.
+      // The threads issue one after the other, with nothing else between the two streams.
       if (call % 2 == thread) {
         symm(symm_allreduce(rank.group, mine, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM,
                  nullptr, cudaStreamPerThread),
@@ -96,7 +96,8 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// Three groups of the same ranks, each on a stream of its own, in another order on each rank.
+// Three groups of the same ranks work at once, each on a stream of its own. Each rank issues
+// the calls of the groups in another order.
 void groups_at_once(Rank& rank, std::barrier<>& together) {
   constexpr int kGroups = 3;
   constexpr int kCalls = 30;
@@ -174,7 +175,8 @@ void helpers(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// Memory is let go while a stream is captured, which must stay valid; it comes back afterwards.
+// Memory is released while a stream is captured. The capture must stay valid, and the memory
+// comes back afterwards.
 void captures(Rank& rank, std::barrier<>& together) {
   ::symm::Buffer buffer = rank.whole.allocate(kBytes);
   ::symm::Memory memory = rank.whole.rendezvous(buffer);
@@ -201,8 +203,8 @@ void captures(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// Two graphs of two streams each, captured by turns:
-// what each call adds up is what the one before it left.
+// Two graphs of two streams each are captured by turns. Each call reduces the result of the
+// call before it.
 void captures_by_turns(Rank& rank, std::barrier<>& together) {
   constexpr size_t kCount = 4096;
   constexpr int kCalls = 4;
@@ -229,7 +231,8 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
     rank.whole.stream_wait(streams[g][0], ::symm::all_streams);
     cuda(cudaStreamEndCapture(streams[g][0], &graphs[g]), "end capture");
   }
-  for (int g = 0; g < 2; ++g) {  // which is not allowed while the other is captured
+  // A graph cannot be made ready while the other stream is captured.
+  for (int g = 0; g < 2; ++g) {
     cuda(cudaGraphInstantiate(&execs[g], graphs[g], 0), "instantiate");
     cuda(cudaGraphDestroy(graphs[g]), "destroy");
   }
@@ -254,8 +257,8 @@ class Streams : public testing::Test {
  protected:
   static void run(const std::function<void(Rank&, std::barrier<>&)>& body) {
     run_ranks(machine().ranks, [&](Rank& rank, std::barrier<>& together) {
-      // Loaded now: loading waits for the device, on which
-      // another rank's kernel may be waiting for ours.
+      // The kernel is loaded now: loading waits for the device, on which another rank's kernel
+      // may be waiting for a kernel of this rank.
       cudaFuncAttributes attributes;
       cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(read_for)),
           "load a kernel");
@@ -282,7 +285,7 @@ TEST_F(Streams, CapturesAreLeftAlone) { run(captures); }
 
 TEST_F(Streams, CapturesMayTakeTurns) { run(captures_by_turns); }
 
-// Last: all of it has come back.
+// The last test: all memory of the tests before it has come back.
 TEST_F(Streams, MemoryComesBack) {
   symm_ipc_collect(nullptr);
   const size_t before = free_memory();

@@ -18,19 +18,22 @@ struct Machine {
   int devices = 0;
   int ranks = 2;
 };
+
 inline Machine& machine() {
   static Machine instance;
   return instance;
 }
 
-// What processes that run_roles() has started do with their arguments. Programs that
-// start none have no such function; the first process of one that does uses no device.
+// The work of a process that run_roles() has started, by the arguments of that process.
+// Programs that start no processes do not define this function. In a program that defines
+// it, the first process uses no device.
 [[gnu::weak]] int role(const std::vector<std::string>& arguments);
+
 inline int role_result() { return testing::UnitTest::GetInstance()->Passed() ? 0 : 1; }
 
-// This program anew in so many processes, for each of which
-// `prepare` sets the environment and returns the arguments.
-// All must end well, but one that is gone by a signal.
+// Runs this program anew in `size` processes, for each of which `prepare` sets the environment
+// and returns the arguments. All must end well, except that process `gone` must be ended, or
+// stopped, by `signal`.
 inline void run_roles(int size, const std::function<std::vector<std::string>(int index)>& prepare,
     int gone = -1, int signal = SIGKILL) {
   constexpr int kLimit = 240'000;  // milliseconds
@@ -39,6 +42,7 @@ inline void run_roles(int size, const std::function<std::vector<std::string>(int
     arguments.insert(arguments.begin(), "role");
     support::run_again(arguments);
   });
+
   for (int index = 0; index < size; ++index) {
     if (index == gone && signal == SIGSTOP) continue;
     const int status = processes[index].wait(kLimit);
@@ -58,13 +62,14 @@ inline void run_roles(int size, const std::function<std::vector<std::string>(int
 inline void cuda(cudaError_t result, const char* what) {
   if (result != cudaSuccess) give_up(std::string(what) + ": " + cudaGetErrorString(result));
 }
+
 inline void symm(symm_status_t status, const char* what) {
   if (status != SYMM_OK) {
     give_up(std::string(what) + ": " + symm_status_string(status) + ": " + symm_last_error());
   }
 }
 
-// What throws ends the process.
+// Ends the process if `body` throws.
 inline void or_give_up(const std::function<void()>& body) {
   try {
     body();
@@ -77,49 +82,60 @@ struct Rank {
   int rank = 0;
   int size = 0;
   ::symm::Group whole{};
-  symm_group_t* group = nullptr;  // the same
+  symm_group_t* group = nullptr;  // the handle of `whole`
   cudaStream_t stream = nullptr;
   cudaStream_t second = nullptr;
   ::symm::Memory memory{};
-  char* block = nullptr;     // this rank's symmetric block, of kBlock bytes
-  char* ordinary = nullptr;  // ordinary device memory, as large
-  char* pinned = nullptr;    // of the host, as large
+  // kBlock bytes each: this rank's symmetric block, ordinary memory of the device, and pinned
+  // memory of the host.
+  char* block = nullptr;
+  char* ordinary = nullptr;
+  char* pinned = nullptr;
 
   static constexpr size_t kBlock = size_t{64} << 20;
-  // What it has without a group, on the device that is current.
+
+  // Makes what a rank has without a group, on the current device.
   void set_up() {
     cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
     cuda(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), "cudaStreamCreate");
     cuda(cudaMalloc(reinterpret_cast<void**>(&ordinary), kBlock), "cudaMalloc");
     cuda(cudaMallocHost(reinterpret_cast<void**>(&pinned), kBlock), "cudaMallocHost");
   }
+
   int next() const { return (rank + 1) % size; }
+
   int last() const { return (rank + size - 1) % size; }
+
   void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
-  // By pinned memory: a copy of any other waits inside the driver, and there it holds
-  // up the ranks that share its context and that its stream may be waiting for.
+
+  // Copies go through pinned memory: a copy of pageable memory waits inside the driver, and
+  // there it holds up the ranks that share its context and that its stream may be waiting for.
   void upload(void* to, const void* from, size_t bytes, cudaStream_t on) const {
     std::memcpy(pinned, from, bytes);
     cuda(cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, on), "upload");
     cuda(cudaStreamSynchronize(on), "upload");
   }
+
   void download(void* to, const void* from, size_t bytes, cudaStream_t on) const {
     cuda(cudaMemcpyAsync(pinned, from, bytes, cudaMemcpyDefault, on), "download");
     cuda(cudaStreamSynchronize(on), "download");
     std::memcpy(to, pinned, bytes);
   }
+
   template <class T>
   void upload(void* to, const std::vector<T>& values) const {
     upload(to, values.data(), values.size() * sizeof(T), stream);
   }
+
   template <class T>
   std::vector<T> download(const void* from, size_t count) const {
     std::vector<T> host(count);
     download(host.data(), from, count * sizeof(T), stream);
     return host;
   }
-  // What the driver does with the whole device (making a graph ready, say) must not
-  // meet a kernel that waits for this rank, where ranks share a device.
+
+  // Waits until all ranks are idle. Where ranks share a device, work of the driver on the whole
+  // device (making a graph ready, for example) must not meet a kernel that waits for this rank.
   void settle(std::barrier<>& together) const {
     wait();
     cuda(cudaStreamSynchronize(second), "cudaStreamSynchronize");
@@ -131,7 +147,7 @@ inline std::string who(const Rank& rank, const std::string& what) {
   return what + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
 }
 
-// What `body` puts on a rank's stream, to be replayed there.
+// A graph of the work that `body` puts on a rank's stream, to be replayed there.
 class Graph {
  public:
   Graph(const Rank& rank, const std::function<void()>& body) : stream_(rank.stream) {
@@ -143,8 +159,11 @@ class Graph {
     cuda(cudaGraphUpload(exec_, stream_), "upload of a graph");
     cudaGraphDestroy(graph);
   }
+
   ~Graph() { cudaGraphExecDestroy(exec_); }
+
   Graph(Graph&&) = delete;
+
   void replay() const { cuda(cudaGraphLaunch(exec_, stream_), "replay"); }
 
  private:
@@ -190,13 +209,16 @@ inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (size > devices) flags |= SYMM_GROUP_OVERLAPPING_DEVICES;
+
   static std::atomic<int> number{0};
   const std::string bootstrap = "thread://gpu-test-" + std::to_string(number++);
   std::barrier<> together(size);
   support::as_threads(size, [&](int r) {
     cuda(cudaSetDevice(r % devices), "cudaSetDevice");
+
     Rank rank{r, size};
     rank.set_up();
+
     or_give_up([&] {
       rank.whole = form(r, size, r % devices, bootstrap, timeout_ms, flags);
       rank.memory = rank.whole.rendezvous(rank.whole.allocate(Rank::kBlock));
@@ -206,9 +228,11 @@ inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)
       body(rank, together);
       together.arrive_and_wait();
     });
+
     rank.memory.reset();
     rank.whole.reset();
     together.arrive_and_wait();
+
     cudaFree(rank.ordinary);
     cudaFreeHost(rank.pinned);
     cudaStreamDestroy(rank.stream);

@@ -1,6 +1,6 @@
-// Memory as another library allocates it, by the driver's calls and without symm: one
-// reservation, filled with one allocation or with several. On the fake driver, or on a
-// real one where the thread has a context.
+// Memory as another library allocates it, by calls of the driver and without symm: one
+// reservation, which is filled with one allocation or with several. It works on the fake
+// driver, and on a real one where the thread has a context.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,27 +9,30 @@
 #include "tests/support/test.hpp"
 
 namespace symm::cuda {
-class SomebodysMemory {
+class ForeignMemory {
  public:
   static constexpr size_t kUnit = size_t{2} << 20;
 
-  // On a node of the host if `device` is negative.
-  explicit SomebodysMemory(int device = 1, size_t bytes = kUnit, size_t pieces = 1,
+  // The memory lies on a NUMA node of the host if `device` is negative.
+  explicit ForeignMemory(int device = 1, size_t bytes = kUnit, size_t pieces = 1,
       int handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
       : size(bytes), handle_types_(handle_types), device_(device), piece_(bytes / pieces) {
     call("cuMemAddressReserve", &address_, bytes, size_t{0}, CUdeviceptr{0}, 0ULL);
     map();
   }
-  ~SomebodysMemory() { free(); }
-  SomebodysMemory(SomebodysMemory&&) = delete;
 
-  // New memory, at the same address.
+  ~ForeignMemory() { free(); }
+
+  ForeignMemory(ForeignMemory&&) = delete;
+
+  // Maps new memory at the same address.
   void map() {
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.requestedHandleTypes = handle_types_;
     prop.location = {device_ < 0 ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
         device_ < 0 ? 0 : device_};
+
     const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     for (CUdeviceptr at = address_; at < address_ + size; at += piece_) {
       CUmemGenericAllocationHandle handle = 0;
@@ -38,8 +41,10 @@ class SomebodysMemory {
       call("cuMemSetAccess", at, piece_, &access, size_t{1});
       call("cuMemRelease", handle);
     }
+
     is_mapped_ = true;
   }
+
   void unmap() {
     if (!is_mapped_) return;
     for (CUdeviceptr at = address_; at < address_ + size; at += piece_) {
@@ -47,12 +52,15 @@ class SomebodysMemory {
     }
     is_mapped_ = false;
   }
+
   void free() {
     unmap();
     if (address_ != 0) call("cuMemAddressFree", address_, size);
     address_ = 0;
   }
+
   char* data() const { return reinterpret_cast<char*>(address_); }
+
   uint32_t* words() const { return reinterpret_cast<uint32_t*>(address_); }
 
   const size_t size;
