@@ -1,5 +1,5 @@
-// The arithmetic on every instruction set that this processor has; small floats by
-// every code, and at every place where rounding changes its mind.
+// The arithmetic on every instruction set that this processor has. Small floats are converted
+// from every code, and at every value where rounding begins to give another code.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -35,7 +35,7 @@ constexpr Simd kSimds[] = {Simd::scalar, Simd::neon};
 constexpr Simd kSimds[] = {Simd::scalar, Simd::sse4, Simd::avx2, Simd::avx512};
 #endif
 
-// A test that works with one of them, and leaves what it found.
+// A test that works with one instruction set, and afterwards restores the one before.
 class SimdTest : public ::testing::Test {
  protected:
   ~SimdTest() override { use_simd(before_); }
@@ -95,7 +95,8 @@ struct Inputs {
   std::vector<std::vector<std::byte>> data;
 };
 
-// Sources at odd addresses, one to three destinations of which one may be a source.
+// Reduces from sources at odd addresses into one to three destinations, one of which may be a
+// source.
 void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   const size_t element = size_of(dtype);
   const size_t bytes = count * element;
@@ -149,7 +150,7 @@ TEST_P(Arithmetic, EveryTypeOperationAndCount) {
       for (const size_t sources : {1U, 2U, 3U, 4U, 8U, 11U}) {
         for (const size_t count :
             {1U, 2U, 3U, 5U, 8U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 127U, 257U, 5003U}) {
-          if (count > 1000 && sources > 3) continue;  // the reference takes its time
+          if (count > 1000 && sources > 3) continue;  // the reference would take too long
           compare(dtype, op, sources, count, turn++);
           if (HasFatalFailure()) return;
         }
@@ -158,7 +159,8 @@ TEST_P(Arithmetic, EveryTypeOperationAndCount) {
   }
 }
 
-// One rank begins, others go on, the last rounds: as between machines.
+// Partial results go from rank to rank, as between machines: the first rank begins, others
+// continue, and the last one rounds.
 TEST_P(Arithmetic, ChainOfPartialResults) {
   for (const DType dtype : reference::kDTypes) {
     for (const Op op : reference::kOps) {
@@ -191,7 +193,7 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
   }
 }
 
-// A number of ranks that the type itself cannot hold.
+// The average of more ranks than the type can count.
 TEST_P(Arithmetic, AverageOverManyRanks) {
   for (const DType dtype : reference::kDTypes) {
     const size_t count = 21;
@@ -220,7 +222,9 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
   std::byte* to = reinterpret_cast<std::byte*>(without);
   const Reduction r = reduction(DType::f32, Op::sum, 2, from, &to);
   reduce(r);
-  _mm_setcsr((before & ~0x6000U) | 0x8040U | 0x4000U);  // flush, denormals are zero, round up
+
+  // Results flush to zero, denormal operands count as zero, and rounding goes up.
+  _mm_setcsr((before & ~0x6000U) | 0x8040U | 0x4000U);
   const unsigned strange = _mm_getcsr();
   to = reinterpret_cast<std::byte*>(with);
   reduce(r);
@@ -311,8 +315,8 @@ TEST_P(Conversions, RoundsToNearestEven) {
   std::vector<float> values = {std::numeric_limits<float>::infinity(),
       std::numeric_limits<float>::max(), 3e38F, std::numeric_limits<float>::denorm_min(),
       std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(), 0.0F};
-  // Each value, the middle between it and the next, and the
-  // floats around both. Beyond the last, what would come next.
+  // Each value, the middle between the value and the next one, and the floats beside both.
+  // After the largest finite value stands the value that would come next.
   for (size_t code = 0; code < codes() / 2; ++code) {
     const float value = reference::decode(dtype(), code);
     if (!std::isfinite(value)) continue;
@@ -333,10 +337,10 @@ TEST_P(Conversions, RoundsToNearestEven) {
   expect_rounded(values);
 }
 
-// A stride through all floats, odd so that no bit stays the same.
+// A stride through all floats, whose step is odd so that the lowest bits change too.
 TEST_P(Conversions, RoundsAnyFloat) {
   std::vector<float> values;
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2) {
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 49'153) {
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
   expect_rounded(values);

@@ -18,6 +18,8 @@ constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce
 constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll, Algorithm::one_shot,
     Algorithm::two_shot, Algorithm::two_shot_staged};
 
+constexpr Case::Place kPlaces[] = {Case::Place::out, Case::Place::in, Case::Place::mixed};
+
 World world_of(int size) { return {.size = size, .scratch_bytes = host::minimum_scratch(size)}; }
 
 void run_possible(const World& world, std::vector<Case> cases) {
@@ -46,9 +48,7 @@ TEST_P(Collectives, AllTypesAndOperations) {
           if (size > 8 && count > 65) continue;
           Case c{.collective = collective, .dtype = dtype, .op = op, .count = count};
           vary(c, algorithm, size, turn);
-          c.place = turn % 3 == 0   ? Case::Place::out
-                    : turn % 3 == 1 ? Case::Place::in
-                                    : Case::Place::mixed;
+          c.place = kPlaces[turn % 3];
           c.misalignment = turn % 5 < 3 ? 0 : turn % 5 - 2;
           ++turn;
           cases.push_back(c);
@@ -65,7 +65,7 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
   std::vector<Case> cases;
   unsigned turn = 0;
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
-    // Around what fits into one line, and into one chunk of every kind.
+    // Counts around what fits into one line, and into one chunk of every kind.
     std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
     const bool in_blocks = traits(collective).send_per_rank;
     const std::vector<size_t> divisors = in_blocks
@@ -86,7 +86,7 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const size_t count : counts) {
       for (const Algorithm algorithm : kAlgorithms) {
-        for (const Case::Place place : {Case::Place::out, Case::Place::in, Case::Place::mixed}) {
+        for (const Case::Place place : kPlaces) {
           if (size > 8 && (turn++ % 9 != 0 || count > 600)) continue;
           Case c{.collective = collective, .dtype = dtype, .count = count, .place = place};
           vary(c, algorithm, size, turn);
@@ -110,7 +110,8 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   for (const Algorithm algorithm : kAlgorithms) {
     for (const bool symmetric : {false, true}) {
       for (const size_t llc : {size_t{0}, size_t{1024}}) {
-        // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
+        // The operands are larger than scratch. A reduce-scatter or an all-to-all needs a share of
+        // scratch for each rank.
         const size_t count =
             traits(collective).send_per_rank ? 90011 / static_cast<size_t>(size) : 90011;
         cases.push_back({.collective = collective,
@@ -126,7 +127,7 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   run_possible(world, cases);
 }
 
-#ifdef SYMM_UNDER_TSAN  // ten times as long
+#ifdef SYMM_UNDER_TSAN  // which takes ten times as long
 constexpr int kSizes[] = {2, 3, 5, 16, 64};
 #else
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 64};

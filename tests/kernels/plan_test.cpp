@@ -59,11 +59,16 @@ TEST(Plan, FollowsItsThresholds) {
   EXPECT_NE(explain(input, plan(input)).find("4096"), std::string::npos);
   input.count = 1025;
   EXPECT_EQ(plan(input).algorithm, Algorithm::two_shot);
-  EXPECT_EQ(settle(input, plan(input), false).chunk_bytes, 256U);  // of two ranks
-  input.tuning = {1000, 0, 128};                                   // no more than fits
+  // Two ranks share the chunk.
+  EXPECT_EQ(settle(input, plan(input), false).chunk_bytes, 256U);
+
+  // The threshold of LL counts no further than what fits into a line.
+  input.tuning = {1000, 0, 128};
   input.count = 15;
   EXPECT_EQ(plan(input).algorithm, Algorithm::two_shot);
-  input.tuning.one_shot_max = 8 << 20;  // more than scratch holds: in chunks
+
+  // A message that scratch cannot hold goes in chunks.
+  input.tuning.one_shot_max = 8 << 20;
   input.count = 2 << 20;
   EXPECT_EQ(plan(input).algorithm, Algorithm::one_shot);
   EXPECT_GT(plan(input).chunk_bytes, 0U);

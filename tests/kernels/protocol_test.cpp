@@ -1,6 +1,6 @@
-// Ranks are delayed at random between any two steps, and calls of all
-// kinds follow one another with no barrier between: what one rank
-// overwrites while another still needs it shows as a wrong result.
+// Ranks are delayed at random between any two steps, and calls of all kinds follow one another
+// with no barrier between them. Memory that one rank overwrites while another still needs it
+// shows as a wrong result.
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -45,8 +45,8 @@ TEST_P(Protocol, DelayedRanksAndMixedCalls) {
   }
 }
 
-// Data flows from or to one rank: nothing but the wait
-// for the previous call keeps ranks from running away.
+// Data flows from or to one rank only, so that nothing but the wait for the previous call keeps
+// a rank from running ahead of the others.
 TEST_P(Protocol, OneDirectionOnly) {
   for (const Algorithm algorithm :
       {Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::automatic}) {

@@ -1,5 +1,5 @@
-// What the kernels are compared with: one element at a
-// time, with nothing in common with the code under test.
+// The reference that kernels are compared with. It takes one element at a time and has nothing
+// in common with the code under test.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,20 @@ inline constexpr Op kOps[] = {Op::sum, Op::avg, Op::min, Op::max, Op::prod};
 
 bool is_nan(DType dtype, uint64_t bits);
 
-// Same bits, or both NaN.
+// True if the bits are equal, or both are NaN.
 bool same(DType dtype, uint64_t a, uint64_t b);
-// "", or where they differ first.
+
+// "" if all elements are the same, else where the first difference is.
 std::string difference(DType dtype, const std::byte* got, const std::byte* expected, size_t count);
 
-// `count` elements of the operands from byte `at` on, each of all ranks by `combine`,
-// whose results are of type `result`.
+// Combines `count` elements of the operands of all ranks, from byte `at` on, by `combine`,
+// whose results have the type `result`.
 Bytes combined(DType dtype, const std::vector<Bytes>& send, size_t at, size_t count, DType result,
     const std::function<uint64_t(const std::vector<uint64_t>& bits)>& combine);
 
-// What `rank` gets of a collective whose blocks have `unit`
-// bytes; nothing where its recv does not count. `reduced(at)`
-// is a block of all operands combined, from byte `at` on.
+// The result on `rank` of a collective whose blocks have `unit` bytes. It is empty where the
+// rank's recv does not count. `reduced(at)` is a block of all operands combined, from byte
+// `at` on.
 Bytes result_of(Collective collective, const std::vector<Bytes>& send, size_t unit, int rank,
     int root, const std::function<Bytes(size_t at)>& reduced);
 }  // namespace symm::reference

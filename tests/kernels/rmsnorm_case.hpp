@@ -1,5 +1,5 @@
-// Operands of symm_allreduce_rmsnorm() on all ranks, and the results that its comment
-// in symm.h defines, one element at a time.
+// Operands of symm_allreduce_rmsnorm() on all ranks, and the results that the comment of that
+// call in symm.h defines, computed one element at a time.
 #pragma once
 
 #include <random>
@@ -30,7 +30,7 @@ class NormData {
   Bytes residual_out;
   Bytes norm_out;
   Bytes quant_out;
-  std::vector<float> scales;  // of TENSOR one, the caller's
+  std::vector<float> scales;  // for QuantScale::tensor the one of the caller
 
   NormData(const NormCase& c, unsigned seed) : its(c), random_(seed) {
     for (int rank = 0; rank < c.ranks; ++rank) {
@@ -44,7 +44,7 @@ class NormData {
     }
   }
 
-  // "" or what differs from the results; of f8 and of dtype NaN are all alike.
+  // "" if all results are right, else what differs. All NaN count as equal.
   std::string difference(const Bytes& residuals, const Bytes& norms, const Bytes& quants,
       const std::vector<float>& got) const {
     const auto compare = [&](const char* name, DType dtype, const Bytes& a,
@@ -66,15 +66,17 @@ class NormData {
     return dtype == DType::f32 ? std::bit_cast<float>(static_cast<uint32_t>(bits))
                                : reference::decode(dtype, bits);
   }
+
   static uint64_t bits(DType dtype, float value) {
     return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
   }
+
   static void append(Bytes& to, DType dtype, uint64_t word) {
     to.resize(to.size() + size_of(dtype));
     reference::store_bits(dtype, word, to.data() + to.size() - size_of(dtype));
   }
 
-  // With rows of zeros, and with NaN or an infinity.
+  // Random values, with rows of zeros and with rows that have a NaN or an infinity.
   Bytes matrix(DType dtype, size_t rows) {
     std::uniform_real_distribution<float> range(-3, 3);
     Bytes made;

@@ -1,5 +1,5 @@
-// RMSNorm of rows on the host: every type, kind of
-// scale and place of results, against the definition.
+// RMSNorm of rows on the host, with every type, kind of scale and place of results, is compared
+// with its definition.
 #include "kernels/rmsnorm.hpp"
 
 #include <cstddef>
@@ -56,10 +56,13 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
           ASSERT_EQ(data.difference(residuals, norms, quants, scales), "")
               << dtype_name(dtype) << ", weights " << dtype_name(weight_dtype) << ", hidden "
               << hidden << ", scales " << static_cast<int>(kind);
-          // One result of them only.
+
+          // Only one of the results is asked for.
           norms = data.send[0];
-          norm.residual_out = norm.quant_out = nullptr;
-          norm.scale_in = norm.scale_out = nullptr;
+          norm.residual_out = nullptr;
+          norm.quant_out = nullptr;
+          norm.scale_in = nullptr;
+          norm.scale_out = nullptr;
           if (c.has_residual) norm.residual_in = data.residual.data();
           rmsnorm(norm, norms.data(), c.tokens, dtype, *scratch);
           ASSERT_EQ(

@@ -1,4 +1,4 @@
-// Test data: ordinary values, among them the special ones of each type.
+// Test data: ordinary values, and among them the special values of each type.
 #pragma once
 
 #include <random>
@@ -19,23 +19,25 @@ class Values {
   }
 
  private:
-  // A third is any bit pattern at all; so NaN, infinities and
-  // subnormal numbers come by themselves where codes are few.
+  // A third of the values are any bit pattern at all, so that NaN, infinities and subnormal
+  // numbers come by themselves in types that have few codes.
   uint64_t one() {
     const auto dice = random_() % 12;
-    // the rest: bytes that count as true
+    // The other bools are any byte, which counts as true unless 0.
     if (dtype_ == DType::boolean && dice < 8) return dice < 5 ? 0 : 1;
     if (dice == 0) return special();
     if (dice < 4 || !is_float(dtype_)) return any();
-    // For products near 1, or everything would be 0 or infinite.
+    // Factors are near 1, or nearly every product would be 0 or infinite.
     std::uniform_real_distribution<double> range(
         op_ == Op::prod ? 0.5 : -100.0, op_ == Op::prod ? 2.0 : 100.0);
     return from_double(range(random_));
   }
+
   uint64_t any() {
     const uint64_t bits = (uint64_t{random_()} << 32) | random_();
     return size_of(dtype_) == 8 ? bits : bits & ((uint64_t{1} << (8 * size_of(dtype_))) - 1);
   }
+
   uint64_t special() {
     if (!is_float(dtype_)) {
       const int width = static_cast<int>(8 * size_of(dtype_));
@@ -53,6 +55,7 @@ class Values {
         infinity - 1, infinity, magnitudes};
     return sign | list[random_() % std::size(list)];
   }
+
   uint64_t from_double(double value) const {
     if (dtype_ == DType::f64) return reference::to_bits(value);
     const auto single = static_cast<float>(value);

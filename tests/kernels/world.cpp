@@ -90,7 +90,7 @@ class ThreadSync final : public host::Sync {
   template <class Ready>
   void wait(Ready ready) {
     for (int spins = 0; !ready(); ++spins) {
-      // a busy machine
+      // Waits must not keep the other ranks from a busy processor.
       if (spins > 300) {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
       } else if (spins > 50) {
@@ -119,19 +119,18 @@ class ThreadSync final : public host::Sync {
 };
 
 std::string describe(const Case& c, int size) {
+  constexpr const char* kPlaces[] = {"", " in place", " mixed places"};
   std::ostringstream out;
   out << collective_name(c.collective) << ' ' << dtype_name(c.dtype) << ' ' << op_name(c.op)
       << " count " << c.count << " ranks " << size << " root " << c.root << ' '
       << algorithm_name(c.algorithm) << (c.symmetric ? " symmetric" : " private")
-      << (c.place == Case::Place::out     ? ""
-             : c.place == Case::Place::in ? " in place"
-                                          : " mixed places")
-      << " misaligned " << c.misalignment << (c.llc_bytes ? " nontemporal" : "");
+      << kPlaces[static_cast<size_t>(c.place)] << " misaligned " << c.misalignment
+      << (c.llc_bytes ? " nontemporal" : "");
   return out.str();
 }
 
-// The operands of one test case on all ranks, what the
-// results must be, and whether anything else was written.
+// The operands of one test case on all ranks, their right results, and a check that nothing
+// else was written.
 class Operands {
  public:
   Operands(const Case& c, int size, unsigned seed)
@@ -163,7 +162,7 @@ class Operands {
 
   void check(int rank_number) const {
     const auto rank = static_cast<size_t>(rank_number);
-    // What was written, and then that everything else is as it was.
+    // The result is compared first, and then whether all other bytes are unchanged.
     const Bytes& result = results_[rank];
     const Bytes& memory = memory_[rank];
     Bytes expected = before_[rank];
@@ -178,8 +177,8 @@ class Operands {
         << describe(case_, size_) << " rank " << rank << " wrote beside its result";
   }
 
-  // The caller uses its memory again; a rank that writes there afterwards is noticed by
-  // check_scribbles(), one that reads it has wrong results.
+  // The caller uses its memory again. A rank that writes there afterwards is noticed by
+  // check_scribbles(), and a rank that reads there has wrong results.
   void scribble(int rank) const {
     std::memset(memory_of(rank).data(), 0x5A, memory_of(rank).size());
   }
@@ -232,12 +231,12 @@ class Operands {
   }
 
   void expect() {
-    // One rank alone copies, so f8 infinities do not saturate; but a bool is 0 or 1.
+    // A single rank copies, so that infinities of f8 do not saturate; but a bool becomes 0 or 1.
     const bool copies = size_ == 1 && case_.dtype != DType::boolean;
     const auto combine = [&](const std::vector<uint64_t>& bits) {
       return copies ? bits[0] : reference::reduce(case_.dtype, case_.op, bits);
     };
-    std::map<size_t, Bytes> made;  // by where they begin
+    std::map<size_t, Bytes> made;  // by the byte at which a block begins
     const auto reduced = [&](size_t at) {
       if (!made.contains(at)) {
         made[at] = reference::combined(case_.dtype, inputs_, at, case_.count, case_.dtype, combine);
@@ -283,7 +282,8 @@ bool Case::is_possible(int size) const {
 }
 
 void World::run(std::span<const Case> cases) const {
-  constexpr unsigned kAtOnce = 150;  // so that memory stays small
+  // A limit of the cases in one group of ranks, so that memory stays small.
+  constexpr unsigned kAtOnce = 150;
   if (cases.size() > kAtOnce) {
     World{size, scratch_bytes, delays, seed + kAtOnce}.run(cases.subspan(kAtOnce));
     cases = cases.first(kAtOnce);
@@ -329,8 +329,9 @@ void World::run(std::span<const Case> cases) const {
           {call, plan, rank, size, o.sends(), o.recvs(), nullptr, scratch[i % 2].data(), sync});
       EXPECT_EQ(sync.entries(), 1) << describe(c, size) << " rank " << rank;
       arrivals[static_cast<size_t>(rank)][i] = sync.arrivals();
-      // At once: the operands are the caller's again, and a
-      // peer that still wrote to them would be found out.
+
+      // The operands belong to the caller again at once, so that a peer that still writes to them
+      // is noticed.
       o.check(rank);
       o.scribble(rank);
     }

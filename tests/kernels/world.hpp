@@ -1,7 +1,6 @@
-// Ranks as threads, and the least implementation of Sync that keeps
-// its contract: they may be delayed at every step, and nothing
-// beyond the contract is waited for. Runs collective calls back to
-// back and compares everything that they may and may not write.
+// Ranks as threads, with the weakest implementation of Sync that keeps its contract: ranks may be
+// delayed at every step, and nothing beyond the contract is waited for. World::run() makes
+// collective calls back to back and compares everything that they may and may not write.
 #pragma once
 
 #include <span>
@@ -9,8 +8,8 @@
 #include "kernels/host/execution.hpp"
 
 namespace symm::testing {
-// Thresholds that tests count on. Those of the library are in
-// core/backend/plan_table.txt, which kernels know nothing of.
+// Thresholds that tests count on. The thresholds of the library are in
+// core/backend/plan_table.txt, which the kernels do not know.
 inline host::Tuning tuning_for(int size) {
   return {56, 2048 / static_cast<size_t>(size), 32 * 1024};
 }
@@ -23,15 +22,18 @@ struct Case {
   int root = 0;
   Algorithm algorithm = Algorithm::automatic;
   bool symmetric = false;
-  enum class Place { out, in, mixed } place = Place::out;  // mixed: some ranks in place
-  // bytes, different on every rank if not 0
+  // Mixed: some ranks call in place.
+  enum class Place { out, in, mixed } place = Place::out;
+  // Bytes, to which every rank adds its number unless they are 0.
   size_t misalignment = 0;
-  size_t llc_bytes = 0;  // small: non-temporal stores
+  // A small cache has non-temporal stores used.
+  size_t llc_bytes = 0;
 
   // Whether zero copy is possible.
   bool all_direct() const {
     return symmetric && (collective != Collective::alltoall || place == Place::out);
   }
+
   // Whether the library takes the call.
   bool is_possible(int size) const;
 };
@@ -42,8 +44,8 @@ struct World {
   bool delays = false;       // at random, up to a few hundred microseconds
   unsigned seed = 1;
 
-  // Runs all cases, many in one group of ranks each time, and adds a test failure for
-  // every rank and case that is wrong.
+  // Runs all cases, many in one group of ranks, and adds a test failure for every rank and case
+  // that is wrong.
   void run(std::span<const Case> cases) const;
 };
 }  // namespace symm::testing

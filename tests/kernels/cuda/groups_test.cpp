@@ -1,6 +1,6 @@
-// Several groups at once on devices that have room for few blocks: whatever collectives
-// they are in, and in whatever order each device gets them, all end, if each kernel
-// keeps to its part of the device. And one group where its kernels get less than that.
+// Several groups at once on devices that have room for few blocks. All their collectives end, in
+// whatever order each device gets them, if each kernel keeps to its part of the device. Also one
+// group whose kernels get less of the device than that.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -26,14 +26,15 @@ extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 namespace symm::cuda::model {
 namespace {
 constexpr int kRanks = 2;
-constexpr size_t kCount = 160;  // f32 of each rank: more tiles than there are slots of both stages
+// Elements (f32) of each rank: these are more tiles than both stages have slots.
+constexpr size_t kCount = 160;
 constexpr uint64_t kTile = 16;
 
 struct Form {
   const char* name;
   void (*kernel)(CollectiveArgs);
   Collective collective;
-  bool steps;  // blocks are in step with one of each rank
+  bool steps;  // each block keeps in step with one block of every rank
 };
 
 void gather_pieces(CollectiveArgs call) {
@@ -55,13 +56,15 @@ constexpr Form kForms[] = {
     {"two shots", symm_two_shot_any_2, Collective::allreduce, false},
     {"pipeline", symm_pipeline_any_2, Collective::allreduce, true},
     {"pipeline moving", symm_pipeline_move, Collective::allgather, true},
-    {"pieces", gather_pieces, Collective::allgather, true},  // and one block for the rank's own
+    // This kernel has one more block, for the rank's own piece.
+    {"pieces", gather_pieces, Collective::allgather, true},
 };
 
-// Calls of several groups, each group's one after the other, all launched at once.
+// Calls of several groups. The calls of a group come one after the other, and all are launched at
+// once.
 class Calls {
  public:
-  // `in_turn`: the groups' kernels run on a device one after the other.
+  // With `in_turn` the kernels of all groups run on a device one after the other.
   Calls(const Ranks::Options& options, unsigned blocks, bool in_turn = false)
       : ranks_(options), blocks_(blocks), groups_(options.groups), in_turn_(in_turn) {}
 
@@ -94,7 +97,7 @@ class Calls {
     return WaitError{ranks_.record(group * kRanks + rank).trouble};
   }
 
-  // "": all ended, and all is right.
+  // Returns "" if all calls ended and all results are right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
     for (int at = 0; at < kRanks * groups_; ++at) {
@@ -140,7 +143,7 @@ Ranks::Options options_of(int groups, unsigned room, unsigned seed) {
       .work_groups = 8};
 }
 
-// Three calls of each group: a mixture that the seed draws.
+// The outcome of three calls of each group, a mixture that the seed draws.
 std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
   Calls calls(options_of(groups, room, seed), blocks);
   std::mt19937 random(seed);
@@ -152,8 +155,8 @@ std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
   return calls.run();
 }
 
-// All but the last have room for all of their blocks, and that one for one. Of three
-// groups of two ranks, as these are, one may be kept out.
+// There is room for all blocks of all groups but the last, and for one block of the last. Of three
+// groups of two ranks, as here, at most one can be kept off its devices.
 TEST(SeveralGroups, AllEndWhereEachKeepsToItsPart) {
   for (const int groups : {2, 3}) {
     for (const unsigned blocks : {3U, 6U, 9U}) {
@@ -165,7 +168,7 @@ TEST(SeveralGroups, AllEndWhereEachKeepsToItsPart) {
   }
 }
 
-// Without that the model must notice it.
+// Where kernels do not keep to their parts, the model must notice that groups wait for each other.
 TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
   unsigned seed = 0;
   while (seed < 100 && outcome(2, 6, 6, seed) != "nothing goes on") {
@@ -177,8 +180,8 @@ TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
   EXPECT_LT(seed, 100U) << "four groups of two ranks, of which two are kept out";
 }
 
-// Three groups in the stages of one, whose kernels
-// come in one order, or each group's as they please.
+// The outcome of three groups that work in the stages of one. The kernels of all of them come in
+// one order, or those of each group in an order of their own.
 std::string outcome_of_shared_stages(bool in_turn, unsigned seed) {
   Ranks::Options options = options_of(3, 1000, seed);
   options.share_stages = true;
@@ -201,8 +204,8 @@ TEST(SeveralGroups, ShareStagesWhereTheyTakeTurns) {
   EXPECT_LT(seed, 60U) << "the model notices where they do not";
 }
 
-// Rank 1 does not come, so rank 0 gives up the first call, and at once the second; no
-// kernel goes into the stages any more, of whatever group.
+// Rank 1 does not come, so rank 0 gives up the first call after its deadline, and the second call
+// at once: the stages are spoilt, and no kernel of any group uses them any more.
 TEST(SeveralGroups, LeaveStagesThatAreSpoilt) {
   for (const Form& form : kForms) {
     for (const int group : {0, 1}) {
@@ -220,7 +223,7 @@ TEST(SeveralGroups, LeaveStagesThatAreSpoilt) {
   }
 }
 
-// As on a stream that has a part of the device only.
+// A stream may have only a part of the device.
 TEST(OneGroup, EndsWhereNotAllOfItsBlocksHaveRoom) {
   for (const Form& form : kForms) {
     for (unsigned seed = 0; seed < 12; ++seed) {
@@ -233,8 +236,9 @@ TEST(OneGroup, EndsWhereNotAllOfItsBlocksHaveRoom) {
   }
 }
 
-// The two promises on which it rests that a half of LL's slots may be used again.
-// Without either the model must notice.
+// A half of LL's slots may be used again because calls alternate between two halves, and because a
+// kernel starts only when all stores of the one before it are in view. The model must notice when
+// either does not hold.
 TEST(OneGroup, TheModelSeesAHalfThatIsUsedTooEarly) {
   const auto is_noticed = [](bool has_one_half) {
     for (unsigned seed = 0; seed < 200; ++seed) {

@@ -1,7 +1,6 @@
-// The kernels of collectives in pieces as they are: whatever the
-// lengths, places and kinds of memory, and in every order of steps
-// that is drawn, all that belongs somewhere is there and nothing
-// else is touched. And those that widen and narrow what is scaled.
+// The kernels of collectives with counts, compiled for the host: with all lengths, places and
+// kinds of memory, and in every order of steps that is drawn, all results are where they belong
+// and no other byte is touched. Also the kernel that widens and narrows operands of scaled calls.
 #include "tests/support/pieces.hpp"
 
 #include <algorithm>
@@ -49,7 +48,7 @@ struct Wrong {
   uint64_t memory = UINT64_MAX;
 };
 
-// Some calls one after the other on every rank, all launched at once.
+// Calls that every rank makes one after the other. All are launched at once.
 class Calls {
  public:
   explicit Calls(const Ranks::Options& options)
@@ -112,7 +111,7 @@ class Calls {
     }
   }
 
-  // "": all ended, and all is right.
+  // Returns "" if all calls ended and all results are right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
     for (size_t rank = 0; rank < n_; ++rank) {
@@ -137,7 +136,7 @@ class Calls {
   struct Call {
     DrawnPieces drawn;
     std::vector<Bytes> images;
-    // counts and displacements of send and recv, on the device
+    // Counts and displacements of send and recv by rank, for calls with counts on the device.
     std::vector<std::array<support::Counts, 4>> numbers;
   };
 
@@ -170,7 +169,7 @@ class Calls {
     }
   }
 
-  // In the memory of this call, of which `bytes` are known, or in private memory.
+  // The operands lie in the memory of this call, of which peers know `bytes`, or in private memory.
   void launch(Call& call, size_t rank, PiecesArgs args, void (*kernel)(PiecesArgs),
       bool is_symmetric, uint64_t bytes = UINT64_MAX) {
     constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
@@ -195,9 +194,11 @@ class Calls {
         entry.block[r] = address_of(call.images[r].data());
       }
     }
+
+    // The kernel that moves has one more block, for the rank's own piece.
     ranks_.launch(
         static_cast<int>(rank), [args, kernel](const CollectiveArgs&) { kernel(args); }, args.call,
-        kernel == symm_pieces_move ? blocks_ + 1 : blocks_);  // one for the rank's own piece
+        kernel == symm_pieces_move ? blocks_ + 1 : blocks_);
   }
 
   Ranks ranks_;
@@ -217,7 +218,7 @@ Ranks::Options options_of(int ranks, unsigned seed) {
       .work_groups = 2};
 }
 
-TEST(Pieces, BelongWhereTheyAre) {
+TEST(Pieces, GoWhereTheyBelong) {
   for (const int ranks : {1, 2, 3, 5}) {
     for (unsigned seed = 0; seed < 24; ++seed) {
       Calls calls(options_of(ranks, seed));
@@ -230,12 +231,12 @@ TEST(Pieces, BelongWhereTheyAre) {
   }
 }
 
-// Who goes wrong writes why, and nothing is stored where it does not belong.
-TEST(Pieces, ThatDoNotFitAreToldOf) {
+// A rank whose call is wrong records why, and nothing is stored where it does not belong.
+TEST(Pieces, ThatDoNotFitAreRecorded) {
   struct Case {
     Wrong wrong;
     WaitError trouble;
-    int peer;  // -1: whichever
+    int peer;  // -1: any
   };
 
   const Case cases[] = {
@@ -255,7 +256,7 @@ TEST(Pieces, ThatDoNotFitAreToldOf) {
       ASSERT_TRUE(calls.ranks().run());
       const ErrorRecord& record = calls.ranks().record(0);
       if (record.state == 0 || record.trouble != static_cast<uint32_t>(one.trouble)) {
-        continue;  // what was drawn fits, or not there
+        continue;  // the pieces that were drawn fit, or are wrong elsewhere
       }
       ++told;
       if (one.peer >= 0) {
@@ -272,7 +273,7 @@ uint64_t bits_of(DType dtype, float value) {
   return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
 }
 
-TEST(Convert, WidensAndNarrowsWhatIsScaled) {
+TEST(Convert, WidensAndNarrowsScaledOperands) {
   std::mt19937 random(1);
   for (const DType narrow : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32,
            DType::f64, DType::boolean}) {

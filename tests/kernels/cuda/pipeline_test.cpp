@@ -1,4 +1,4 @@
-// What the pipeline's kernels do where ranks disagree, announce what cannot be, or take long.
+// The kernels of the pipeline where ranks disagree, announce offsets that cannot be, or take long.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace symm::cuda::model {
 namespace {
 constexpr uint64_t kTile = 16;
 
-// One call, of floats, in private memory; `change` has the last word on a rank's arguments.
+// A call of floats in private memory. `change` may change the arguments of a rank.
 class Call {
  public:
   Call(int ranks, uint64_t timeout_ns, unsigned seed, Collective collective, size_t count)
@@ -39,7 +39,7 @@ class Call {
 
   const std::vector<float>& recv(int rank) const { return recv_[static_cast<size_t>(rank)]; }
 
-  // All operands are memories 1 and 2 of the group.
+  // Registers all operands as memories 1 and 2 of the group.
   void share() {
     const auto entry = [](uint64_t id, const std::vector<std::vector<float>>& operands) {
       MemoryEntry made{id, operands[0].size() * sizeof(float), {}};
@@ -152,7 +152,8 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
 TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
   struct Case {
     Collective collective;
-    bool otherwise = false;  // a broadcast that is not passed on, a reduce whose root owns nothing
+    // A broadcast that is not passed on, or a reduce whose root owns no slice.
+    bool otherwise = false;
   };
 
   for (const Case& what :
@@ -161,10 +162,11 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
           Case{Collective::broadcast}, Case{Collective::broadcast, true}}) {
     const bool moves = !traits(what.collective).has_op;
     for (const int ranks : {2, 3, 4}) {
-      for (unsigned seed = 0; seed < 24; ++seed) {  // each length and kind twice
+      // Each length and kind of memory comes twice.
+      for (unsigned seed = 0; seed < 24; ++seed) {
         const size_t count = std::array{1, 9, 64, 190}[seed % 4];
         const int root = 1;
-        const unsigned privates = seed / 4 % 3;  // none, one, or all of them
+        const unsigned privates = seed / 4 % 3;  // no rank's operands, rank 1's, or all
         const auto is_private = [&](int rank) {
           return privates == 2 || (privates == 1 && rank == 1);
         };
@@ -192,7 +194,8 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             args.copies_out =
                 is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
             if (what.collective == Collective::reduce && rank != root) args.recv = 0;
-            if (privates == 0) args.comm.stage[1] = 0;  // a fault where it is used
+            // Where operands are symmetric, stages are not used: to use one would be a fault.
+            if (privates == 0) args.comm.stage[1] = 0;
             if (privates == 0 && moves && args.recv_memory != 0) args.comm.stage[0] = 0;
           }));
           for (int rank = 0; rank < ranks; ++rank) {
@@ -200,7 +203,7 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             if (what.collective == Collective::reduce && rank != root) continue;
             const auto& found = in_place ? call.send(rank) : call.recv(rank);
             const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
-            // What was combined in place is what is combined next.
+            // The result of a call in place is the operand of the next call.
             const float all = round == 2 && what.collective == Collective::allreduce
                                   ? sum * static_cast<float>(ranks)
                                   : sum;
@@ -222,7 +225,7 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
   }
 }
 
-TEST(PipelineKernels, TellOfAnotherCallAndOfWhoDoesNotCome) {
+TEST(PipelineKernels, RecordAMismatchAndARankThatDoesNotCome) {
   for (const bool comes : {false, true}) {
     Call call(2, 100'000, 1, Collective::allreduce, 64);
     if (!comes) call.ranks().hold(1, 0, 400'000);
@@ -234,7 +237,7 @@ TEST(PipelineKernels, TellOfAnotherCallAndOfWhoDoesNotCome) {
   }
 }
 
-// A deadline is for each wait: who gets on has time.
+// A deadline holds for each wait: a call that makes progress may take longer.
 TEST(PipelineKernels, ALongCallIsNoLongWait) {
   constexpr uint64_t kTimeout = 50'000;
   Call call(2, kTimeout, 1, Collective::allreduce, 12'000);

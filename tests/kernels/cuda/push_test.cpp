@@ -1,6 +1,6 @@
-// The kernels that push as they are, messages of several chunks
-// among them: whatever sizes follow each other, whoever is held
-// up where, all ranks get all sums. Packs are torn into words.
+// The kernels that push, compiled for the host, with messages of several chunks among them. All
+// ranks get all sums, whatever sizes follow each other and whichever rank is held up anywhere.
+// Packs are torn into words.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,15 +23,15 @@ namespace symm::cuda::model {
 namespace {
 using Kernel = void (*)(CollectiveArgs);
 constexpr size_t kCalls = 4;
-constexpr size_t kRounds = 5;  // of a chunk of a reduce by owners
+constexpr size_t kRounds = 5;  // rounds of a chunk of a reduce by owners
 
 struct Form {
   const char* name;
   int ranks;
   uint64_t slot;  // bytes of a slice of a chunk
   Kernel two_shot;
-  Kernel one_shot;   // by turns with the other; null: not
-  size_t whole = 0;  // packs of every message; 0: any number, and a part of one
+  Kernel one_shot;   // drawn as often as the other; null: never
+  size_t whole = 0;  // packs of every message; 0: any number of elements
 };
 
 constexpr Form kForms[] = {
@@ -50,11 +50,13 @@ constexpr Form kForms[] = {
         symm_two_shot_reduce_any_4},
 };
 
-// Some calls one after the other on every rank. "": all ended, and all is right.
+// Every rank makes some calls one after the other. Returns "" if all calls ended and all results
+// are right.
 std::string outcome(const Form& form, unsigned seed) {
   std::mt19937 random(seed);
   const auto n = static_cast<size_t>(form.ranks);
-  // A work group, for the scratch.
+
+  // A work group is there so that there is scratch.
   const unsigned blocks = 1 + seed % 2;
   const unsigned threads = 1 + seed / 2 % 3;
   Ranks ranks({.ranks = form.ranks,
@@ -75,7 +77,8 @@ std::string outcome(const Form& form, unsigned seed) {
     const bool has_owners = once && form.one_shot == symm_two_shot_reduce_any_4;
     if (has_owners) kinds[call] = Collective::reduce;
     const bool scatters = kinds[call] == Collective::reduce_scatter;
-    // By owners in up to four chunks.
+
+    // A reduce by owners takes up to four chunks.
     const size_t round = blocks * threads * kPack * (n - 1);
     const size_t most = has_owners ? 4 * kRounds * round / sizeof(float)
                                    : form.slot / sizeof(float) * (once ? 1 : 3 * n);
@@ -93,8 +96,8 @@ std::string outcome(const Form& form, unsigned seed) {
       args.root = static_cast<int32_t>(call % n);
       args.tile = scatters ? args.unit : form.slot * n;
       args.tiles = (args.unit + args.tile - 1) / args.tile;
+      // A part of the unit needs more than one launch.
       const uint64_t part =
-          // in two launches
           scatters || (once && n > 2 && call % 2 == 0) ? args.unit / 32 * 16 + 16 : args.unit;
       for (uint64_t left = args.unit; left > 0;
           left -= args.unit, args.send += args.unit, args.recv += args.unit) {
@@ -104,7 +107,8 @@ std::string outcome(const Form& form, unsigned seed) {
       }
     }
   }
-  // As if its process had lost the device for a while.
+
+  // One rank is held up, as if its process had lost the device for a while.
   ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500),
       3000 + static_cast<long>(random() % 40'000));
   if (!ranks.run()) return "nothing goes on";
@@ -129,9 +133,9 @@ std::string outcome(const Form& form, unsigned seed) {
 
 TEST(PushKernels, AllRanksGetAllSums) {
   for (const Form& form : kForms) {
-    // whose calls are long
-    for (unsigned seed = 0; seed < (form.one_shot == symm_two_shot_reduce_any_4 ? 12 : 25);
-        ++seed) {
+    // Calls by owners are long.
+    const unsigned seeds = form.one_shot == symm_two_shot_reduce_any_4 ? 12 : 25;
+    for (unsigned seed = 0; seed < seeds; ++seed) {
       ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
     }
   }
@@ -144,7 +148,8 @@ TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
   for (int rank = 0; rank < 2; ++rank) {
     CollectiveArgs args = args_of(
         ranks, static_cast<size_t>(rank), Collective::reduce, send, recv[rank], send.size());
-    args.detail = static_cast<uint64_t>(args.root = rank);
+    args.root = rank;
+    args.detail = static_cast<uint64_t>(rank);
     ranks.launch(rank, symm_one_shot_ahead_any, args);
   }
   ASSERT_TRUE(ranks.run());
@@ -153,15 +158,17 @@ TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
   }
 }
 
-// Any words, those of which free cells are made among them, of private memory at any
-// address, in place where that can be.
+// Operands are any words, among them the words of free cells, in private memory at any address,
+// and in place where the call allows it.
 TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
   const Collective kinds[] = {Collective::allgather, Collective::alltoall, Collective::broadcast};
   for (unsigned seed = 0; seed < 15; ++seed) {
     std::mt19937 random(seed);
     const size_t n = 2 + seed % 5;
     const unsigned threads = kWarp * (2 + seed / 2 % 2);
-    // Three tiles, and a token in two of them; 127 packs beside flags, and a token.
+
+    // A slot has room for three tiles of cells, two of them with a token, or for 127 packs beside
+    // flags and a token.
     Ranks ranks({.ranks = static_cast<int>(n),
         .seed = seed,
         .blocks = 1 + seed % 2,
@@ -217,8 +224,8 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
   }
 }
 
-// A cell is freed when the next message is in it
-// already, and that message is waited for in vain.
+// Without tokens a cell can be freed when the next message is in it already. That message is then
+// waited for in vain, which the model must notice.
 TEST(PushKernels, TheModelSeesAThreadThatHearsNothing) {
   Form form = kForms[2];
   form.two_shot = symm_two_shot_without_tokens_4;

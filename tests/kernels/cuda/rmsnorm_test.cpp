@@ -1,6 +1,5 @@
-// All-reduce with RMSNorm in one kernel, as it is: several
-// calls of any shape, whoever is held up where, have the bits
-// of the definition on all ranks, and so has RMSNorm alone.
+// The kernels of all-reduce with RMSNorm, and of RMSNorm alone, compiled for the host: calls of any
+// shape have the bits of the definition on all ranks, whichever rank is held up anywhere.
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -36,7 +35,7 @@ uint64_t address(std::vector<T>& of) {
   return reinterpret_cast<uintptr_t>(of.data());
 }
 
-// In place, as inference has it: sums where the residual was.
+// The call is in place, as in inference: the sums replace the residual.
 RmsNormArgs arguments(NormData& data, int rank, Results& results) {
   const NormCase& c = data.its;
   results = {data.residual, data.norm_out, data.quant_out, data.scales};
@@ -63,7 +62,7 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
     std::mt19937 random(seed);
     const int n = 1 + static_cast<int>(seed % 3);
     const bool is_f32 = seed % 2 == 1;
-    // of bf16 in two warps, or in one
+    // Rows of bf16 are worked on by two warps, or by one.
     const size_t hidden = seed % 4 == 0 && seed % 3 == 1 ? 512 : 256;
     const unsigned threads = hidden == 512 && !is_f32 ? 64 : 32;
     Ranks ranks({.ranks = n,

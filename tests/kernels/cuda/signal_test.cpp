@@ -1,5 +1,5 @@
-// The kernels of barriers and signals as they are, on several streams of each rank:
-// every one counts once, none ends early, none is forgotten.
+// The kernels of barriers and signals, compiled for the host, on several streams of each rank: each
+// barrier and signal counts once, none ends early, and none is lost.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,8 +22,8 @@ namespace symm::cuda::model {
 namespace {
 constexpr uint32_t kChannel = 3;
 
-// A thread of a barrier's kernel deals with one peer. For each pair: barriers begun,
-// and ended, by the former for the latter.
+// A thread of a barrier's kernel deals with one peer. begun_ and ended_ count, for each rank and
+// peer, the barriers that the rank's thread for that peer has begun and ended.
 class Barriers {
  public:
   explicit Barriers(const Ranks::Options& options)
@@ -114,13 +114,11 @@ class Signals {
   void take(unsigned stream, std::function<void()> then = [] {}) {
     WaitWordArgs args{
         comm(), address(words.taken), {address(words.signals), 0, 0, kChannel, Compare::ge, 8}};
-    launch(
-        1,
-        [args, then] {
-          symm_wait_word(args);
-          return then();
-        },
-        stream);
+    const auto kernel = [args, then] {
+      symm_wait_word(args);
+      then();
+    };
+    launch(1, kernel, stream);
   }
 
   void wait(uint64_t& word, Compare compare, uint64_t value, uint32_t bytes = 8) {
@@ -225,8 +223,8 @@ TEST(SignalKernels, OneOfSeveralOrAllOfThem) {
   }
 }
 
-// A rank that has left writes no more; of several, one that is there is enough.
-TEST(SignalKernels, WhoHasLeftIsNamed) {
+// A rank that has left writes no more signals, so that a wait for it ends and names it.
+TEST(SignalKernels, ARankThatHasLeftIsNamed) {
   Signals signals(3, 1);
   signals.ranks().words(1).departed = 1U << 0;
   signals.wait_both(true);
@@ -235,7 +233,7 @@ TEST(SignalKernels, WhoHasLeftIsNamed) {
   EXPECT_EQ(signals.ranks().record(1).peer, 0);
 }
 
-TEST(SignalKernels, ChecksTellWhoDiffers) {
+TEST(SignalKernels, ChecksNameTheRankThatDiffers) {
   constexpr int kRanks = 3;
   constexpr int kCalls = 4;
   for (uint64_t CheckArgs::* const differs : {static_cast<uint64_t CheckArgs::*>(nullptr),

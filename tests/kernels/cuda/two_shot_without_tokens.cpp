@@ -1,4 +1,5 @@
-// The kernel, compiled for the host, as it must not be.
+// The kernel of two_shot, compiled for the host with a fault: it waits for no tokens. push_test.cpp
+// shows that the model notices.
 #include "kernels/cuda/push.cuh"
 
 #define exchange_token(...) true

@@ -17,7 +17,8 @@
 namespace symm::cuda::model {
 namespace {
 constexpr size_t kStack = size_t{64} << 10;
-constexpr long kPatience = 1'000'000;  // steps in which nothing changes: then nothing will
+// After so many steps in which nothing changes, nothing will change any more.
+constexpr long kPatience = 1'000'000;
 
 Ranks* current = nullptr;
 }  // namespace
@@ -27,8 +28,8 @@ struct Ranks::Thread {
   Index thread{};
   const Launch* launch = nullptr;
   unsigned meetings = 0;
-  bool says[2] = {};  // at meetings, by turns
-  float number = 0;   // for a neighbour
+  bool says[2] = {};  // at even and at odd meetings
+  float number = 0;   // for a neighbour, see exchange()
   bool ended = false;
   ucontext_t context{};
   std::vector<char> stack;
@@ -87,10 +88,13 @@ Ranks::Ranks(const Options& options)
     comm.record =
         reinterpret_cast<uintptr_t>(&members_[options.are_streams ? member.device : at].record);
     comm.ll = ll;
-    comm.one_shot = comm.two_shot = pushed;
+    comm.one_shot = pushed;
+    comm.two_shot = pushed;
     comm.stage[0] = staged;
     comm.stage[1] = staged + stage;
-    comm.ll_slot = comm.two_shot_slot = comm.stage_slot = options.slot;
+    comm.ll_slot = options.slot;
+    comm.two_shot_slot = options.slot;
+    comm.stage_slot = options.slot;
     comm.one_shot_slot = 2 * options.slot;
   }
   for (size_t at = 0; at < members_.size(); ++at) {
@@ -140,7 +144,7 @@ uint32_t* Ranks::place(const uint32_t* word) const {
   return at;
 }
 
-// A word is stored by itself always, or as the same half of a pair always.
+// This assumes that a word is always stored by itself, or always as the same half of a pair.
 uint32_t Ranks::load(const uint32_t* from, bool may_yield) {
   if (may_yield && random_() % 8 == 0) yield();
   const uint32_t* at = place(from);
@@ -215,8 +219,8 @@ void* Ranks::shared(size_t bytes) {
   return memory.data();
 }
 
-// Nobody comes to the next meeting but one while
-// another has still to hear what was said at this one.
+// Two entries of Thread::says are enough: a thread comes to the next meeting but one only when all
+// have left this meeting, and so have read what was said here.
 bool Ranks::meet(bool yes) {
   const unsigned target = ++thread_->meetings;
   thread_->says[target % 2] = yes;
@@ -229,7 +233,7 @@ bool Ranks::meet(bool yes) {
     yield();
   }
   return std::all_of(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
-    // < : had ended before
+    // A thread whose count is smaller had ended before this meeting.
     return other->block.x != block || other->meetings < target || other->says[target % 2];
   });
 }
@@ -244,7 +248,8 @@ float Ranks::exchange(float mine, unsigned with) {
         return other->block.x == thread_->block.x && other->thread.x == (thread_->thread.x ^ with);
       });
   const float theirs = (*neighbour)->number;
-  meet(true);  // before it has another one
+  // The neighbour must not have another number before this thread has read this one.
+  meet(true);
   return theirs;
 }
 
@@ -277,8 +282,8 @@ void Ranks::let_in(Device& device) {
   }
 }
 
-// By itself: getcontext() returns twice as far as a
-// compiler knows, and takes a loop's counter with it.
+// This is a function of its own because getcontext() returns twice as far as a compiler knows,
+// which would spoil the counter of a loop around it.
 void Ranks::let_in(Member& member, const Launch& launch, unsigned index) {
   auto thread = std::make_unique<Thread>();
   thread->block.x = member.next_block;
@@ -313,7 +318,7 @@ void Ranks::finish(Member& member) {
   last_change_ = steps_;
 }
 
-// False: the rank has nothing to do.
+// Returns false if the rank has nothing to do.
 bool Ranks::step(Member& member) {
   ++steps_;
   const auto& launched = devices_[member.device].launched;

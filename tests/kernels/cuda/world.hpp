@@ -1,14 +1,17 @@
-// Ranks that run kernels on the host, one step at a time in an order drawn at random,
-// with memory as weak as that of GPUs: what a thread stores comes into view of others
-// later, in pieces of 8 bytes and in any order, but for stores to one address, which
-// keep the order of their thread. What a kernel has stored is in view when it has
-// ended; only then does its rank start the next one. Threads are contexts of one thread
-// of the host, so a seed tells everything.
-//   A rank may be in several groups at once, with a kernel of each under way. Then it
-//   has a number in each: ranks of the first
-// come first, then those of the second, of which number n has the device of number n -
-// ranks. Blocks come onto a device in the order of the launches and of their numbers,
-// when there is room, and keep their place until they end.
+// Ranks that run kernels on the host, one step at a time in an order drawn at random, with memory
+// as weak as that of GPUs. The threads of all kernels are contexts of one thread of the host, so
+// that a seed determines everything.
+//
+// Memory: the stores of a thread come into view of other threads later, in pieces of 8 bytes and
+// in any order, except that stores to one address keep the order of their thread. All stores of a
+// kernel are in view when the kernel has ended, and only then does its rank start the next one.
+//
+// Groups: a rank may be in several groups at once, with a kernel of each under way, and has a
+// number in each. Members are numbered by group: those of the first group come first, then those
+// of the second. Member n lies on device n % ranks.
+//
+// Devices: blocks come onto a device in the order of the launches and of their numbers, when there
+// is room, and keep their place until they end.
 #pragma once
 
 #include <ucontext.h>
@@ -19,26 +22,32 @@
 
 namespace symm::cuda::model {
 template <class Args>
-using KernelOf = void(Args);  // extern "C" KernelOf<...> declares several
+using KernelOf = void(Args);  // with it, one declaration declares several kernels
 
 class Ranks {
  public:
   struct Options {
     int ranks = 8;
     int groups = 1;
-    bool are_streams = false;   // the groups are one, and its kernels run on as many streams
-    bool share_stages = false;  // the groups work in those of the first
-    unsigned room = 1000;       // of a device, for blocks
+    // The groups are streams of one group.
+    bool are_streams = false;
+    // All groups work in the stages of the first group.
+    bool share_stages = false;
+    // The number of blocks for which a device has room.
+    unsigned room = 1000;
     unsigned seed = 1;
     unsigned blocks = 1;
     unsigned threads = 1;
-    // bytes of a slot of LL, and of each of the others that there are
+    // The bytes of a slot of LL, and of the slots of the other algorithms.
     uint64_t slot = 1024;
-    int work_groups = 0;               // of the pipeline
-    uint64_t timeout_ns = UINT64_MAX;  // a step is a nanosecond
-    // What must not be, to see that it would be noticed.
-    bool has_one_half = false;  // both halves are the same memory
-    bool ends_early = false;    // the next kernel starts before what the last one stored is in view
+    // Work groups of the pipeline.
+    int work_groups = 0;
+    // A step of the model takes a nanosecond.
+    uint64_t timeout_ns = UINT64_MAX;
+    // Faults that the model must notice: both halves of LL's slots are the same memory, or a
+    // kernel starts before all stores of the kernel before it are in view.
+    bool has_one_half = false;
+    bool ends_early = false;
   };
   using Kernel = std::function<void(const CollectiveArgs&)>;
 
@@ -49,15 +58,16 @@ class Ranks {
   const DeviceComm& comm(int rank) const { return members_[static_cast<size_t>(rank)].comm; }
   ControlWords& words(int rank);
   const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
-  // 0: as options say
+  // Blocks of 0 means Options::blocks.
   void launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0);
-  // When it has stored `stores` times, a rank does nothing
-  // more until all together have taken `steps` steps.
+  // Holds a rank up: after `stores` stores the rank does nothing until the model has taken `steps`
+  // steps.
   void hold(int rank, long stores, long steps);
-  // Until all kernels have ended. False: nothing goes on any more.
+  // Runs until all kernels have ended. False if nothing goes on any more.
   bool run();
 
-  // For the kernels.
+  // ---- the kernels call these
+
   uint32_t load(const uint32_t* from, bool may_yield = true);
   void store(uint32_t* to, uint32_t first, const uint32_t* second = nullptr);
   void add(void* to, size_t words, uint64_t value);  // comes into view like a store
@@ -89,11 +99,11 @@ class Ranks {
     std::vector<Launch> queue;
     size_t next = 0;  // in the queue
     size_t device = 0;
-    // of the kernel that is under way: to come onto the device
+    // The kernel that is under way: the block that comes onto the device next, the threads that
+    // are there, shared memory by block and size, and stores that are not in view yet.
     unsigned next_block = 0;
-    std::vector<std::unique_ptr<Thread>> running;                         // of it
-    std::map<std::pair<unsigned, size_t>, std::vector<uint64_t>> shared;  // by block and size
-    // what its threads have stored
+    std::vector<std::unique_ptr<Thread>> running;
+    std::map<std::pair<unsigned, size_t>, std::vector<uint64_t>> shared;
     std::vector<Pending> pending;
     unsigned speed = 1;
     long stored = 0;
@@ -104,7 +114,8 @@ class Ranks {
 
   struct Device {
     unsigned free;
-    std::vector<Member*> launched;  // whose kernels have blocks that are not there yet
+    // Members whose kernels have blocks that are not on the device yet.
+    std::vector<Member*> launched;
   };
 
   static void enter();
@@ -129,12 +140,12 @@ class Ranks {
   Member* member_ = nullptr;
   Thread* thread_ = nullptr;
   long steps_ = 0;
-  // the step in which memory, or a thread's number, last changed or a thread ended
+  // The last step in which memory or a thread's number changed, or a thread ended.
   long last_change_ = 0;
 };
 
-// A rank's arguments of a call on private memory,
-// of which kernels that move do not ask the type.
+// The arguments of a rank for a call on private memory. The type does not matter to kernels that
+// only move.
 template <class T>
 CollectiveArgs args_of(const Ranks& ranks, size_t rank, Collective collective,
     const std::vector<T>& send, const std::vector<T>& recv, size_t count) {

@@ -1,4 +1,5 @@
-// As cuda_fp16.h beside it.
+// Stands in for CUDA's header when kernels are compiled for the host, with what arithmetic.cuh uses
+// of it.
 #pragma once
 
 #include "cuda_fp16.h"

@@ -17,7 +17,7 @@ inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __ddiv_rn(double a, double b) { return a / b; }
 
-// Not the types, only their bits.
+// Values of these types are their bits.
 inline uint16_t __ushort_as_half(uint16_t code) { return code; }
 inline float __half2float(uint16_t code) { return symm::reference::decode(symm::DType::f16, code); }
 inline float __float2half_rn(float v) { return v; }

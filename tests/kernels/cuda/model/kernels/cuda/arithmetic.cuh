@@ -1,5 +1,5 @@
-// Stands in for the kernels' arithmetic when they are
-// compiled for the host: f32 sums in the order of ranks.
+// Stands in for the kernels' arithmetic when they are compiled for the host. It has only sums of
+// f32, in the order of ranks.
 #pragma once
 
 #ifdef SYMM_REAL_ARITHMETIC

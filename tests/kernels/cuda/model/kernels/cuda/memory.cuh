@@ -1,6 +1,6 @@
-// Stands in for the kernels' memory.cuh when they are compiled for the host: the same
-// words, in which every access to memory that ranks share goes to the model (world.hpp)
-// and may be the moment at which another thread goes on.
+// Stands in for the kernels' memory.cuh when they are compiled for the host, with the same
+// functions. Every access to memory that ranks share goes to the model (world.hpp), where another
+// thread may go on.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,12 @@ struct Index {
 };
 
 namespace symm::cuda::model {
-inline Index block_index, thread_index, grid_size, block_size;  // of the thread that is running
+// Indices of the thread that is running.
+inline Index block_index;
+inline Index thread_index;
+inline Index grid_size;
+inline Index block_size;
+
 // Eight bytes, which come into view together: the kernels take that of a GPU for granted.
 struct Pair {
   uint32_t first;
@@ -49,11 +54,12 @@ void add(uint64_t* to, uint64_t value);
 uint32_t claim(uint32_t* word);
 uint64_t claim(uint64_t* word);
 void fence();
-bool meet(bool yes);  // of a block's threads: do all say so?
-// a number of this thread for that of a neighbour, whose number differs in these bits
+// All threads of a block meet. Returns whether all say yes.
+bool meet(bool yes);
+// Exchanges a number with the thread whose index differs in the bits `with`.
 float exchange(float mine, unsigned with);
 uint64_t now();
-// of the block that is running; there is one thing of a size in a kernel
+// Shared memory of the block that is running. A kernel has at most one object of each size.
 void* shared(size_t bytes);
 }  // namespace symm::cuda::model
 
@@ -64,7 +70,8 @@ void* shared(size_t bytes);
 
 inline void __syncthreads() { symm::cuda::model::meet(true); }
 inline int __syncthreads_and(bool yes) { return symm::cuda::model::meet(yes) ? 1 : 0; }
-inline void __syncwarp() { symm::cuda::model::meet(true); }  // blocks of one warp
+// Blocks of the model have one warp.
+inline void __syncwarp() { symm::cuda::model::meet(true); }
 inline int __any_sync(unsigned, bool mine) { return symm::cuda::model::meet(!mine) ? 0 : 1; }
 inline float __shfl_xor_sync(unsigned, float mine, int with) {
   return symm::cuda::model::exchange(mine, static_cast<unsigned>(with));
@@ -80,7 +87,7 @@ void __stcs(Pack* to, Pack v) {
 inline int __ffs(int word) {
   return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1;
 }
-// nobody goes on in between
+// No other thread goes on in between, so that this is atomic.
 inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {
   const uint32_t seen = *word;
   if (seen == expected) *word = wanted;
@@ -97,7 +104,7 @@ inline uint64_t load_relaxed(const uint64_t* from) {
 inline void store_relaxed(uint64_t* to, uint64_t v) {
   model::store_pair(reinterpret_cast<uint32_t*>(to), std::bit_cast<model::Pair>(v));
 }
-// Torn into its four words, in any order.
+// A pack is torn into its four words, which come into view in any order.
 inline uint4 load_relaxed(const uint4* from) {
   return {
       model::load(&from->x), model::load(&from->y), model::load(&from->z), model::load(&from->w)};
@@ -136,7 +143,8 @@ Word load_acquire(const Word* from) {
   return seen;
 }
 inline uint64_t nanoseconds() { return model::now(); }
-inline void begin() {}  // a kernel of the model starts when the one ahead has ended
+// A kernel of the model starts when the one ahead has ended.
+inline void begin() {}
 inline void let_next_launch() {}
 
 template <class Size>
