@@ -1,6 +1,6 @@
-// The control path of the CUDA back end on the fake driver: what
-// is made is given back, and when any one driver call fails on
-// one rank, all ranks say the same and nothing is left.
+// The control path of the CUDA back end on the fake driver: all
+// objects are released, and when any driver call fails on one
+// rank, all ranks report the same error and nothing is left.
 #include <atomic>
 #include <barrier>
 #include <cstddef>
@@ -45,7 +45,8 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
     run_collective(
         *group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
   });
-  std::map<std::string, int> launched;  // nothing to make kernels ready
+  // No launch only makes a kernel ready.
+  std::map<std::string, int> launched;
   for (const auto& launch : fake_cuda::launches()) {
     ++launched[launch.kernel];
   }
@@ -53,8 +54,8 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
       launched, (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
 }
 
-// Operands are made wide, combined, and made narrow again, as much at a time as there
-// is scratch for; in recv where they fit.
+// Operands are widened, combined, and narrowed again: in recv where the wide operands fit, and
+// otherwise in scratch, as much at a time as scratch holds.
 TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
   as_groups(1, [&](int, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 32 << 20), 0);
@@ -81,12 +82,13 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
     EXPECT_EQ(run(0, DType::bf16, half, 0), Seen(0, "f32, 2097152 elements at a time"));
     CollectiveCall yes = call_of(Collective::allreduce, memory->pointer(0), 1000, DType::boolean);
     run_collective(*group, yes);
-    EXPECT_EQ(fake_cuda::launches().size(), 1U);  // one rank's bools are made 0 or 1
+    // The bools of a single rank are made 0 or 1.
+    EXPECT_EQ(fake_cuda::launches().size(), 1U);
   });
 }
 
-// What peers may store into is told by the launch, and
-// that it is the kernel which reads counts on the device.
+// A launch names the memory into which peers may store. Counts on the device are read
+// by the kernel and not by the host.
 TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
   as_groups(1, [](int, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
@@ -112,7 +114,7 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     const Seen moved("symm_pieces_move", true);
     const Seen staged("symm_pieces_move", false);
     const PieceCounts both{&four, nullptr, &four, nullptr};
-    // not for the host
+    // These addresses are invalid on the host, which must not read them.
     PieceCounts on_device{
         reinterpret_cast<size_t*>(8), nullptr, reinterpret_cast<size_t*>(16), nullptr};
     on_device.capacities = Capacities{5, 6};
@@ -148,7 +150,7 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
   });
 }
 
-// A kernel is known by its row of the table: two of one algorithm are two.
+// A kernel is found by its row of the table, so that one algorithm may have two kernels.
 TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
   as_groups(2, [&](int rank, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
@@ -239,9 +241,9 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
   as_groups(3, body, [](GroupConfig& config) { config.shared_scratch = true; });
 }
 
-// Who tells of a failure, which may be the thread
-// that detects deaths, does not wait for the driver.
-TEST_F(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
+// A thread that tells of a failure does not wait for
+// the driver. It may be the thread that detects deaths.
+TEST_F(CudaControlPath, ADriverThatIsHeldUpDelaysNoFailure) {
   std::barrier<> together(2);
   as_groups(2, [&](int rank, const auto& group) {
     together.arrive_and_wait();
@@ -277,9 +279,9 @@ TEST_F(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
   }
 }
 
-// Without multicast all ranks go on, for the same reason. What fails of it when the
-// group is formed waits for the first rendezvous, and there is none in this group; what
-// fails in a rendezvous does not the next time, when nothing fails.
+// All ranks go on without multicast, for the same reason. If a call for multicast fails
+// when the group is formed, the first rendezvous says so, and no memory of that group
+// has multicast. If a call fails in a rendezvous, the next rendezvous has multicast.
 TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   ASSERT_TRUE(small_scratch);
   const auto attempt = [](bool forms, int rank, const std::string& name, int failing_call) {

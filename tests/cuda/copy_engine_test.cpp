@@ -27,7 +27,7 @@ constexpr size_t kBytes = 1 << 20;
 
 using Kernels = std::map<std::string, int>;
 
-// How a rank calls: with operands in its own block.
+// A rank and its operands, which lie in its own block.
 struct Caller {
   Caller(int own_rank, const std::shared_ptr<Group>& own_group, void* own_stream)
       : rank(own_rank),
@@ -144,7 +144,8 @@ TEST_P(CudaCopyEngineMoves, CopyBetweenTwoMeetings) {
 
     expect_launches(kernels, caller, caller.call(collective, operand, kUnit));
 
-    // A rank keeps its own part by a kernel, which the fake driver does not carry out, or in place.
+    // A rank keeps its own part by a kernel, which the
+    // fake driver does not carry out, or in place.
     for (int source = 0; source < kSize; ++source) {
       if (collective == Collective::broadcast && source != kRoot) continue;
       if (source == caller.rank && !GetParam().in_place) continue;

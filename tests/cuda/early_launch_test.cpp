@@ -1,6 +1,6 @@
-// Which kernels may begin while the one before them on the
-// stream ends, on the fake driver: small ones, where device
-// and driver can do that and no two ranks share a device.
+// Kernels that may begin while the kernel before them on the
+// stream ends, on the fake driver. These are small kernels, where
+// device and driver allow it and no two ranks share a device.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -25,8 +25,9 @@ using Launches = std::vector<fake_cuda::Launch>;
 constexpr size_t kSmall = 1000;
 constexpr size_t kLarge = 1'000'000;
 
-// One rank on each of `devices` makes a barrier and reduces `count` bf16: the only
-// launches from the groups' making to their end.
+// The launches of a group with a rank on each of `devices`. Each
+// rank makes a barrier and reduces `count` bf16, and there are
+// no other launches from the creation of the group to its end.
 Launches launches_on(
     const std::vector<int>& devices, size_t count = kSmall, bool overlapping = false) {
   fake_cuda::launches();
@@ -67,7 +68,7 @@ class EarlyLaunch : public testing::Test {
     setenv("SYMM_CUDA_TUNE", before_.c_str(), 1);
   }
 
-  // With scratch of a size that a test can do without.
+  // The scratch is small, so that tests need little memory.
   static void tune(const std::string& more) {
     setenv("SYMM_CUDA_TUNE", ("one_shot=4096,ll=1024,tile=1024,work_groups=2," + more).c_str(), 1);
   }
@@ -94,15 +95,15 @@ TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
   expect_early(false, launches_on({0, 1}));
 }
 
-// A large kernel may come while the one ahead still has its half of the device:
-// together they leave room for others'.
+// A large kernel may come while the one ahead still has its half of the device.
+// Together they leave room for the kernels of others.
 TEST_F(EarlyLaunch, TwoOfAGroupLeaveRoomOnADevice) {
   constexpr unsigned kMultiprocessors = 132;
   fake_cuda::settings().attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = kMultiprocessors;
   tune("chunk=2M,early=64K");
   for (const auto& launch : launches_on({0, 1, 2}, kLarge)) {
     EXPECT_TRUE(launch.early) << launch.kernel << " of " << launch.blocks << " blocks";
-    // of 512 threads, a multiprocessor each at worst
+    // Blocks have 512 threads and take a multiprocessor each at worst.
     EXPECT_LT(2 * launch.blocks, kMultiprocessors) << launch.kernel;
   }
 }
@@ -121,7 +122,8 @@ TEST_F(EarlyLaunch, NotBeforeDriver12_3) {
   }
 }
 
-// Nor on a device of its own, if others of the group share one. It is not the flag that counts.
+// A rank with a device of its own launches no kernel early either if other ranks of the
+// group share a device. SYMM_GROUP_OVERLAPPING_DEVICES alone does not matter.
 TEST_F(EarlyLaunch, NotWhereRanksShareADevice) {
   expect_early(false, launches_on({1, 1}, kSmall, true));
   expect_early(false, launches_on({0, 1, 1}, kSmall, true));

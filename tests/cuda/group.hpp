@@ -10,12 +10,12 @@
 #include "tests/support/core.hpp"
 
 namespace symm {
-// Scratch of a size that a test can do without.
+// The scratch is small, so that tests need little memory.
 inline const bool small_scratch =
     setenv("SYMM_CUDA_TUNE",
         "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,work_groups=2", 1) == 0;
 
-// A name that no other group has.
+// A name of a group that no other group has.
 inline std::string unique() {
   static std::atomic<int> next{0};
   return "cuda" + std::to_string(next++);
@@ -28,11 +28,12 @@ inline GroupConfig config_of(int rank, int size, const std::string& name, int de
   config.backend = BackendKind::cuda;
   config.device = device;
   config.bootstrap = "thread://" + name;
-  config.create_timeout_ms = config.timeout_ms = 20'000;
+  config.create_timeout_ms = 20'000;
+  config.timeout_ms = 20'000;
   return config;
 }
 
-// Ranks that are threads, each with its group.
+// Runs `body` on ranks that are threads, each with its group.
 inline void as_groups(int size,
     const std::function<void(int rank, std::shared_ptr<Group> group)>& body,
     const std::function<void(GroupConfig& config)>& configure = {}) {
@@ -47,14 +48,16 @@ inline void as_groups(int size,
 inline CollectiveCall call_of(Collective collective, void* operand, size_t count, DType dtype) {
   CollectiveCall call;
   call.collective = collective;
-  call.send = call.recv = operand;
+  call.send = operand;
+  call.recv = operand;
   call.count = count;
   call.dtype = dtype;
   return call;
 }
 
-// What is left on the fake driver, by kind, where nothing should be. What could not be
-// released at once is by a thread that waits for the device.
+// Objects that are left on the fake driver, by kind, at the end
+// of a test. A thread that waits for the device releases what
+// could not be released at once, so this waits for that thread.
 inline std::map<std::string, long> left_in_the_end() {
   for (int i = 0; i < 5000 && fake_cuda::live()["context"] != 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -64,16 +67,17 @@ inline std::map<std::string, long> left_in_the_end() {
   std::erase_if(live, [](const auto& kind) { return kind.second == 0; });
   return live;
 }
+
 inline const std::map<std::string, long> kNothing;
 
 struct OnFakeDriver : testing::Test {
   void TearDown() override { EXPECT_EQ(left_in_the_end(), kNothing); }
 };
 
-// How the steps of a rank ended, of which one may have failed by order.
+// How the steps of a rank ended. One of them may have been made to fail.
 struct Outcome {
   Status create = Status::ok;
-  Status make = Status::ok;  // the buffer
+  Status make = Status::ok;  // of the buffer
   Status rendezvous = Status::ok;
   Status dmabuf = Status::ok;
   std::string message;
@@ -81,8 +85,8 @@ struct Outcome {
   std::string without;  // why there is no multicast, of a group that asks for it
 };
 
-// The n-th driver call of `steps`, which says in
-// which it is, runs out of memory; none if n is 0.
+// Runs `steps`, which tells by `step` where it is. The
+// n-th driver call runs out of memory, or none if n is 0.
 inline Outcome outcome_of(
     int n, const std::function<void(Outcome& outcome, Status*& step)>& steps) {
   Outcome outcome;
@@ -96,20 +100,21 @@ inline Outcome outcome_of(
   return outcome;
 }
 
-// Each driver call of `culprit`, one of 2 ranks, in `attempt` fails in turn, the
-// `expected` ones among them ("without: " those that cost nothing but multicast): the
-// ranks agree how it ended, the call is named, and nothing is left, nor any descriptor.
+// Makes each driver call of `culprit`, one of two ranks, in `attempt` fail in turn. The
+// calls that fail must include the `expected` ones, where "without: " stands before a
+// call whose failure costs nothing but multicast. Each time the ranks agree how the
+// attempt ended, the call is named, and no object and no descriptor is left.
 inline void any_call_may_fail(
     const std::function<Outcome(int rank, const std::string& name, int failing_call)>& attempt,
     const std::vector<std::string>& expected, int culprit = 1) {
-  // What a process learns of its driver only once is learnt before: it would fail for
-  // both ranks, which are threads here.
+  // A process asks its driver for some facts only once. It asks before, since such a
+  // call would fail for both ranks, which are threads here.
   const std::string first = unique();
   support::as_threads(2, [&](int rank) { attempt(rank, first, 0); });
   const size_t descriptors = support::open_descriptors();
   std::set<std::string> calls;
-  // Which call is the n-th varies a little from one attempt to the next: a round can
-  // step over a call, which another meets.
+  // The n-th call varies a little from one attempt to the next, so that a round can
+  // miss a call that another round makes fail.
   const auto met = [&](const std::string& call) { return calls.contains(call); };
   const std::string blamed = "rank " + std::to_string(culprit);
   int rounds = 1;
@@ -124,7 +129,8 @@ inline void any_call_may_fail(
     SCOPED_TRACE("call " + std::to_string(n) + ", " + failing.failed + ": " + other.message +
                  " / " + failing.message);
     EXPECT_EQ(left_in_the_end(), kNothing);
-    if (failing.failed.empty()) {  // there are fewer calls
+    // No call failed, because there are fewer than n.
+    if (failing.failed.empty()) {
       if (std::ranges::all_of(expected, met) || rounds++ == 5) break;
       n = 0;
       continue;
@@ -142,7 +148,7 @@ inline void any_call_may_fail(
     if (failed) {
       EXPECT_NE(failing.message.find(failing.failed), std::string::npos);
     }
-    // Making a buffer is local: the other rank hears that this one has left.
+    // To make a buffer is local, and the other rank hears that this one has left.
     EXPECT_EQ(
         other.rendezvous, failing.make == Status::ok ? failing.rendezvous : Status::peer_failed);
     if (shared) {

@@ -1,4 +1,4 @@
-// Pieces of device memory, on the fake driver.
+// A heap of device memory, on the fake driver.
 #include "core/group/heap.hpp"
 
 #include <array>
@@ -37,7 +37,7 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
     memory.wait_signal(1 - rank, 3, 0, stream);
     group->synchronize(stream, 0);
     EXPECT_EQ(reinterpret_cast<uint32_t*>(second.pointer)[2047], 41U - static_cast<uint32_t>(rank));
-    // It is given out again at once: what comes after on the stream comes after.
+    // A piece is given out again at once: the work of the next owner comes later on the stream.
     heap->give(second.pointer);
     EXPECT_EQ(heap->take(1, 1 << 16).offset, second.offset);
     support::expect_failure(Status::out_of_memory,

@@ -1,5 +1,6 @@
-// Memory of GPUs shared by tokens, on the fake driver: between processes, across masks
-// of visible devices, in the order of streams, and with everything given back.
+// Memory of GPUs that is shared by tokens, on the fake driver:
+// between processes, across masks of visible devices, in the
+// order of streams, and with everything released at the end.
 #include "core/ipc/ipc.hpp"
 
 #include <signal.h>
@@ -37,7 +38,7 @@ using support::eventually;
 using support::expect_failure;
 using support::Process;
 
-// What the two processes of a test share beside the library.
+// The two processes of a test share these facts beside the library.
 struct Facts {
   std::atomic<int> step[8];
   size_t size;
@@ -58,13 +59,13 @@ class CudaIpc : public testing::Test {
     facts->size = token.size();
   }
 
-  // Memory that another process may import, and that it may do so.
+  // Offers memory for import, and tells the other process that the token is there.
   void offer(const void* memory, size_t bytes, cuda::CUstream stream = nullptr) const {
     put_token(memory, bytes, stream);
     reach(0);
   }
 
-  std::shared_ptr<HeldLease> taken(cuda::CUstream stream = nullptr, int device = -1) const {
+  std::shared_ptr<HeldLease> import_offer(cuda::CUstream stream = nullptr, int device = -1) const {
     await(0);
     return import_memory({facts->token, facts->size}, {0, "", device}, stream);
   }
@@ -113,7 +114,7 @@ cuda::CUstream make_stream() {
 
 TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
   const auto exporting = [&] {
-    const Owned owned(5'000'000, 2);  // of devices 0 .. 3
+    const Owned owned(5'000'000, 2);  // the process sees devices 0 .. 3
     owned.word(1000) = 41;
     offer(&owned.word(1000), 400);
     await(1);
@@ -121,17 +122,18 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
     ASSERT_TRUE(eventually([] { return stats().leased == 0; }));
   };
   const auto importing = [&] {
-    fake_cuda::settings().devices = {2, 1};  // sees 1 and 2 as 0 and 1
+    fake_cuda::settings().devices = {2, 1};  // devices 1 and 2 of the machine are 0 and 1 here
     {
-      const auto import = taken();
+      const auto import = import_offer();
       ASSERT_TRUE(import->info().device == 1);
       ASSERT_TRUE(import->info().backend == SYMM_BACKEND_CUDA);
       ASSERT_TRUE(import->info().offset == 4000 && import->bytes() == 400);
       ASSERT_TRUE(word(import, 0) == 41);
       word(import, 1) = 42;
-      const auto again = taken();
+      const auto again = import_offer();
       ASSERT_TRUE(again->data() == import->data());
-      const auto peer = taken(nullptr, 0);  // mapped for another device: by itself
+      // A mapping for another device is a mapping of its own.
+      const auto peer = import_offer(nullptr, 0);
       ASSERT_TRUE(peer->data() != import->data() && word(peer, 0) == 41);
     }
     reach(1);
@@ -147,9 +149,9 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
   };
   const auto importing = [&] {
     fake_cuda::settings().devices = {2, 0};
-    expect_failure(Status::unavailable, {"not visible"}, [&] { taken(); });
-    expect_failure(Status::invalid_argument, {}, [&] { taken(nullptr, 2); });
-    ASSERT_TRUE(taken(nullptr, 1)->info().device == 1);
+    expect_failure(Status::unavailable, {"not visible"}, [&] { import_offer(); });
+    expect_failure(Status::invalid_argument, {}, [&] { import_offer(nullptr, 2); });
+    ASSERT_TRUE(import_offer(nullptr, 1)->info().device == 1);
     reach(1);
   };
   both(exporting, importing);
@@ -166,7 +168,7 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
       return true;
     });
     put_token(data, 4, stream);
-    // what comes later is nobody's business
+    // Importers do not wait for work that comes after the export.
     fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });
     reach(0);
     await(2);
@@ -179,7 +181,7 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
   };
   const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
-    const auto import = taken(stream);
+    const auto import = import_offer(stream);
     uint32_t seen = 0;
     fake_cuda::enqueue(stream, [&] {
       seen = word(import, 0);
@@ -191,7 +193,8 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     reach(2);
     ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
     ASSERT_TRUE(seen == 7);
-    const auto late = taken(stream);  // the producer is past that point: nothing to wait for
+    // The producer is past that point, so that there is nothing to wait for.
+    const auto late = import_offer(stream);
     ASSERT_TRUE(fake_cuda::idle(stream));
     reach(3);
   };
@@ -203,7 +206,8 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
     const Owned owned(4096);
     offer(owned.buffer->data(), 4);
     await(1);
-    ASSERT_TRUE(stats().leased == 1);  // released by its holder, but not on its stream
+    // The holder has released the import, but its stream is not there yet.
+    ASSERT_TRUE(stats().leased == 1);
     expect_failure(Status::timeout, {}, [&] { withdraw(owned.buffer->data(), 4096, 30); });
     reach(2);
     withdraw(owned.buffer->data(), 4096, 20'000);
@@ -212,7 +216,7 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
   };
   const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
-    auto import = taken(stream);
+    auto import = import_offer(stream);
     fake_cuda::enqueue(stream, [&] { return facts->step[2] == 1; });
     import->release_after(stream);
     import.reset();
@@ -223,7 +227,8 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
   both(exporting, importing);
 }
 
-// Whoever gives an import back may not know on which streams it was used, or say it of all.
+// A holder that releases an import may have recorded uses on other streams, or may not
+// know on which streams the import was used and then names all of them.
 TEST_F(CudaIpc, ALeaseEndsAfterUsesOnOtherStreams) {
   for (const bool recorded : {false, true}) {
     const auto exporting = [&] {
@@ -242,7 +247,7 @@ TEST_F(CudaIpc, ALeaseEndsAfterUsesOnOtherStreams) {
     const auto importing = [&] {
       cuda::CUstream known = make_stream();
       cuda::CUstream other = make_stream();
-      std::shared_ptr<HeldLease> import = taken(known);
+      std::shared_ptr<HeldLease> import = import_offer(known);
       bool done = false;
       fake_cuda::enqueue(other, [&] { return done; });
       if (recorded) import->record_use(other);
@@ -264,13 +269,14 @@ TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
   Process exporter([&] {
     const Owned owned(4096);
     const cuda::CUstream stream = make_stream();
-    fake_cuda::enqueue(stream, [] { return false; });  // never comes to an end
+    // The stream never comes to the point of the export.
+    fake_cuda::enqueue(stream, [] { return false; });
     offer(owned.buffer->data(), 4, stream);
     pause();
   });
   Process importer([&] {
     const cuda::CUstream stream = make_stream();
-    const auto import = taken(stream);
+    const auto import = import_offer(stream);
     usleep(5000);
     ASSERT_TRUE(!fake_cuda::idle(stream));
     reach(1);
@@ -295,7 +301,7 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
     ASSERT_TRUE(collect().blocks_freed == 1);
   });
   Process importer([&] {
-    const auto import = taken();
+    const auto import = import_offer();
     reach(1);
     pause();
   });
@@ -313,7 +319,8 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
     await(1);
   };
   const auto importing = [&] {
-    taken();  // and let go of, but mapped for the next import
+    // The import is released at once, but stays mapped for the next one.
+    import_offer();
     fake_cuda::settings().held = true;
     reach(1);
     const bool heard = eventually([] { return stats().exporters == 0; });
@@ -323,7 +330,7 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   both(exporting, importing);
 }
 
-// A buffer that was adopted: the token is for the allocation
+// The token of an adopted buffer is for the allocation
 // that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   const auto exporting = [&] {
@@ -342,7 +349,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
     ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
   };
   const auto importing = [&] {
-    const auto import = taken();
+    const auto import = import_offer();
     ASSERT_TRUE(word(import, 0) == 8 && import->info().offset == 4096 + 40);
     reach(1);
     await(2);
@@ -361,7 +368,8 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
     ASSERT_TRUE(stats().exported_blocks == 1);
     reach(0);
     await(1);
-    foreign.free();  // without telling: symm still holds the memory
+    // The owner frees without telling symm, which still holds the memory.
+    foreign.free();
     ASSERT_TRUE(fake_cuda::live()["handle"] == 1);
     ForeignMemory next;  // may lie at the same address
     const auto again = export_memory(next.words(), 4, {}, nullptr);
@@ -377,7 +385,7 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
     refused(closed.words(), "POSIX_FILE_DESCRIPTOR");
     closed.free();
     ForeignMemory grown(1, 2 * ForeignMemory::kUnit, 2);
-    // then nobody can say where the second piece begins
+    // If the driver gives the whole reservation, nobody can say where the second piece begins.
     fake_cuda::settings().ranges_are_reservations = true;
     refused(grown.words() + grown.size / 8, "several allocations");
     grown.free();
@@ -385,7 +393,7 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
     refused(&ordinary, "");
   };
   const auto importing = [&] {
-    const auto import = taken();
+    const auto import = import_offer();
     ASSERT_TRUE(
         word(import, 0) == 5 && import->info().device == 1 && import->info().offset == 1024);
     reach(1);
@@ -395,9 +403,9 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
   both(exporting, importing);
 }
 
-// By a fabric handle where both can, else by the descriptor.
-// Memory of the host is the host's at the importer, too.
-TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
+// Memory is mapped by a fabric handle where both processes can do so, and by a
+// descriptor otherwise. Memory of the host is memory of the host at the importer, too.
+TEST_F(CudaIpc, MapsByFabricHandleOrDescriptor) {
   struct {
     bool on_host;
     bool create;
@@ -417,8 +425,9 @@ TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
       ASSERT_TRUE(owned.word(0) == 42);
     };
     const auto importing = [&] {
-      fake_cuda::settings().fabric_create = fake_cuda::settings().fabric_import = row.import;
-      const auto import = taken();
+      fake_cuda::settings().fabric_create = row.import;
+      fake_cuda::settings().fabric_import = row.import;
+      const auto import = import_offer();
       ASSERT_TRUE(fake_cuda::fabric_imports() == row.by_fabric);
       ASSERT_TRUE((import->info().host_memory != 0) == row.on_host);
       ASSERT_TRUE(fake_cuda::access(import->data()).size() == (row.on_host ? 2 : 1));
@@ -429,7 +438,7 @@ TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
   }
 }
 
-// Where there is more than one reference, the lease ends after what each was given up on.
+// Where there are several references, the lease ends after the stream of each release.
 TEST_F(CudaIpc, EachReferenceIsReleasedOnItsStream) {
   const Owned owned(4096);
   const cuda::CUstream first = make_stream();
@@ -448,10 +457,11 @@ TEST_F(CudaIpc, EachReferenceIsReleasedOnItsStream) {
 
 TEST_F(CudaIpc, CyclesGiveEverythingBack) {
   constexpr int kCycles = 200;
-  std::map<std::string, long> before;  // of each process
+  // Each process has its own copy of this.
+  std::map<std::string, long> before;
   const auto nothing_added = [&](int i) {
     if (i == 2) before = support::settled(fake_cuda::live);
-    // What is given back last is in the monitor's hands.
+    // The monitor's thread releases the last objects, so this waits for it.
     if (i > 2 && !eventually([&] { return fake_cuda::live() == before; })) {
       throw std::runtime_error("something was added in cycle " + std::to_string(i));
     }
@@ -475,7 +485,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
     for (int i = 0; i < kCycles; ++i) {
       ASSERT_TRUE(eventually([&] { return facts->step[0] == i + 1; }));
       {
-        const auto import = taken(stream);
+        const auto import = import_offer(stream);
         ASSERT_TRUE(word(import, 0) == static_cast<uint32_t>(i));
         import->release_after(stream);
       }
@@ -487,7 +497,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
   both(exporting, importing);
 }
 
-// The driver calls of `body`, each of which is made to fail in turn.
+// Makes each driver call of `body` fail in turn, and returns the names of those calls.
 std::set<std::string> each_call_fails(
     const std::function<void()>& body, const std::function<void(const std::string&)>& then = {}) {
   std::set<std::string> calls;
@@ -501,7 +511,7 @@ std::set<std::string> each_call_fails(
   throw std::runtime_error("there is no end of calls that fail");
 }
 
-// Whatever driver call fails in an export or an import, it is named and nothing stays.
+// A driver call that fails in an export or an import is named, and nothing is left.
 TEST_F(CudaIpc, AnyDriverCallMayFail) {
   const auto exporting = [&] {
     const Owned owned(4096);
@@ -513,17 +523,19 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
   };
   const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
-    taken(stream);  // what a process learns once
+    // A process asks its driver for some facts only once, and does so here.
+    import_offer(stream);
     std::map<std::string, long> before;
     const auto nothing_mapped = [&](const std::string& failed) {
-      collect();  // nor anybody connected
+      // Connections end, too.
+      collect();
       if (!failed.empty() && fake_cuda::live() != before) {
         throw std::runtime_error("something is left after " + failed);
       }
       before = fake_cuda::live();
     };
     nothing_mapped("");
-    const auto calls = each_call_fails([&] { taken(stream); }, nothing_mapped);
+    const auto calls = each_call_fails([&] { import_offer(stream); }, nothing_mapped);
     for (const char* call :
         {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
       if (!calls.contains(call)) {

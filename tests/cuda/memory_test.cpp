@@ -1,5 +1,6 @@
-// Blocks that are not device memory of symm_alloc(): adopted from another library, on a
-// NUMA node of the host; and their export as DMA-BUF. On the fake driver.
+// Blocks that are not device memory of symm_alloc(), on the fake
+// driver: memory that is adopted from another library, and memory
+// on a NUMA node of the host. Also their export as DMA-BUF.
 #include "core/group/memory.hpp"
 
 #include <fcntl.h>
@@ -48,9 +49,9 @@ using CudaAdopt = OnFakeDriver;
 using CudaHostMemory = OnFakeDriver;
 using CudaDmabuf = OnFakeDriver;
 
-// First, because a process asks the driver for its
-// calls once, and the devices for what they have.
-TEST(CudaWithout, WhatIsLackingIsSaid) {
+// This test is the first, because a process asks the driver for its calls only once,
+// and the devices for their attributes.
+TEST(CudaWithout, RefusalsNameWhatIsLacking) {
   const std::string dmabuf = "buffer: cannot be exported as DMA-BUF: ";
   const std::string host = "options.flags: no memory of the host: ";
 
@@ -92,7 +93,7 @@ TEST(CudaWithout, WhatIsLackingIsSaid) {
 
 // Each row runs in a process of its own, of two ranks, since a process that has tried fabric
 // handles once does not try again.
-TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
+TEST(CudaFabric, HandlesAreUsedWherePossibleAndDescriptorsOtherwise) {
   static constexpr const char* kNoDevice = "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED";
 
   struct {
@@ -149,7 +150,7 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
 TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
   as_groups(2, [](int rank, const auto& group) {
     ForeignMemory foreign(rank);
-    // Another place on each rank, with something in it.
+    // The piece begins at another place on each rank, and has a value in it.
     uint32_t* const theirs = foreign.words() + 1024 * (rank + 1);
     theirs[0] = 40 + static_cast<uint32_t>(rank);
     auto buffer = Buffer::adopt(*group, theirs, 5000);
@@ -165,7 +166,7 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
     EXPECT_EQ(theirs[16], 8U - static_cast<uint32_t>(rank))
         << "a peer's store is where the owner has it";
 
-    // By its owner's addresses, symm's own, and the peer's.
+    // The piece is found by its owner's addresses, by symm's own, and by the peer's.
     for (const std::byte* base :
         {reinterpret_cast<std::byte*>(theirs), buffer->data(), memory->pointer(1 - rank)}) {
       const auto found = group->addresses().find(base + 4999);
@@ -176,7 +177,7 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
     EXPECT_EQ(group->addresses().find(reinterpret_cast<std::byte*>(theirs) + 5000).memory, nullptr);
     EXPECT_EQ(group->addresses().find(reinterpret_cast<std::byte*>(theirs) - 1).memory, nullptr);
 
-    // The owner goes first.
+    // The owner frees the memory while symm still holds it.
     foreign.free();
     EXPECT_EQ(group->addresses().find(theirs).memory, nullptr);
     EXPECT_EQ(reinterpret_cast<uint32_t*>(buffer->data())[16], 8U - static_cast<uint32_t>(rank));
@@ -195,7 +196,7 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
     const auto memory =
         Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     *reinterpret_cast<uint32_t*>(memory->pointer(0)) = 6;
-    // pieces of it are buffers, too
+    // Pieces of it are buffers, too.
     for (uint32_t* const begin : {foreign.words(), foreign.words() + 1024}) {
       const auto piece = Buffer::adopt(*group, begin, 4096);
       EXPECT_EQ(Buffer::find(begin).buffer, piece);
@@ -207,7 +208,7 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
   EXPECT_EQ(foreign.words()[0], 6U);
 }
 
-TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
+TEST_F(CudaAdopt, OtherMemoryAtTheOwnersAddressIsNotSymmetric) {
   const auto group = group_of(0, 1, unique(), 0);
   ForeignMemory foreign(0);
   const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), 4096), 0);
@@ -220,7 +221,7 @@ TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
   EXPECT_NE(group->addresses().containing(memory->pointer(0) + 4, 16, &offset), nullptr);
 }
 
-// Results of other ranks come straight into recv if it is symmetric.
+// Results of other ranks come straight into recv if recv is symmetric.
 TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   ASSERT_TRUE(small_scratch);
   as_groups(2, [](int rank, const auto& group) {
@@ -250,7 +251,7 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   });
 }
 
-TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
+TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto before = fake_cuda::live();
   ForeignMemory good(0);
@@ -283,12 +284,12 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   }
   expect_failure(Status::unsupported, {"options.fd: 5", "by its address"},
       [&] { Buffer::adopt(*group, 5, 0, 64); });
-  // The second piece of memory that grew in place.
+  // The second piece of memory that grew in place can be adopted.
   EXPECT_EQ(failure_of([&] {
     Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2);
   }).status,
       Status::ok);
-  // Should the driver not tell the pieces apart, none can be adopted.
+  // If the driver does not tell the pieces apart, none of them can be adopted.
   fake_cuda::settings().ranges_are_reservations = true;
   for (const size_t piece : {size_t{0}, size_t{1}}) {
     expect_failure(Status::invalid_argument, {"several allocations"},
@@ -352,7 +353,7 @@ TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
 
 TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
   as_groups(4, [](int rank, const auto& group) {
-    // The node nearest to the device, or one that is named.
+    // Odd ranks ask for the node nearest to the device, and even ranks name another one.
     const bool named = rank % 2 == 0;
     const int node = named ? 1 - rank / 2 : rank / 2;
     const auto buffer = Buffer::allocate(*group, 5000, named ? on_node(node) : kOnHost);
@@ -377,7 +378,7 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
   });
 }
 
-TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
+TEST_F(CudaHostMemory, SaysWhyItIsUnavailable) {
   const auto group = group_of(0, 1, unique(), 0);
   EXPECT_STREQ(device_info(BackendKind::cuda, 0).host_memory_reason, "");
   EXPECT_EQ(device_info(BackendKind::cuda, 3).numa_node, 1);
@@ -390,7 +391,8 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto buffer = Buffer::allocate(*group, 10'000);
   ForeignMemory foreign(0);
-  const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);  // at byte 1024
+  // The adopted buffer begins at byte 1024.
+  const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);
   const size_t before = support::open_descriptors();
   {
     const Fd whole = buffer->export_dmabuf(0, 10'000);
@@ -418,7 +420,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     expect_failure(
         Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
   }
-  // A driver that has the call, but not for this memory.
+  // The driver has the call, but refuses it for memory of the host.
   const auto of_host = Buffer::allocate(*group, 4096, kOnHost);
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file
   expect_failure(Status::unavailable, {"cuMemGetHandleForAddressRange"},
@@ -430,8 +432,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
 
 using Make = std::shared_ptr<Buffer> (*)(Group& group, ForeignMemory& foreign);
 
-void any_call_of_it_may_fail(
-    Make make, bool with_dmabuf, const std::vector<std::string>& expected) {
+void any_call_may_fail_for(Make make, bool with_dmabuf, const std::vector<std::string>& expected) {
   ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
@@ -449,7 +450,7 @@ void any_call_of_it_may_fail(
 }
 
 TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
-  any_call_of_it_may_fail(
+  any_call_may_fail_for(
       [](Group& group, ForeignMemory& foreign) {
         return Buffer::adopt(group, foreign.words() + 1024, 8192);
       },
@@ -461,7 +462,7 @@ TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
 }
 
 TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
-  any_call_of_it_may_fail(
+  any_call_may_fail_for(
       [](Group& group, ForeignMemory&) { return Buffer::allocate(group, 5000, on_node(1)); }, false,
       {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
           "cuMemSetAccess", "cuMemsetD32Async", "cuMemExportToShareableHandle",

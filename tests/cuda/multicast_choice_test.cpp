@@ -18,14 +18,15 @@ MulticastFacts read(bool config, const Variables& variables) {
   });
 }
 
-// Ranks that all want it and could.
+// The facts of ranks that all ask for multicast and could have it.
 std::vector<MulticastFacts> able(
     size_t count, bool config = true, const Variables& variables = {}) {
   std::vector<MulticastFacts> ranks;
   for (size_t rank = 0; rank < count; ++rank) {
     MulticastFacts facts = read(config, variables);
     facts.device.fill(static_cast<std::byte>(rank));
-    facts.has_calls = facts.supported = 1;
+    facts.has_calls = 1;
+    facts.supported = 1;
     ranks.push_back(facts);
   }
   return ranks;

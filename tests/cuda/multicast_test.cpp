@@ -1,6 +1,6 @@
-// Multicast on the fake driver, with a process for each rank: off unless asked for, in
-// the right order when it is, and for a reason that all ranks know where it cannot be
-// had. control_path_test.cpp has it with calls that fail.
+// Multicast on the fake driver, with a process for each rank. It is off unless asked
+// for, its calls come in the right order, and where it is unavailable all ranks know
+// the same reason. control_path_test.cpp tests multicast calls that fail.
 #include <stdlib.h>
 
 #include <cstddef>
@@ -23,8 +23,8 @@
 
 namespace symm {
 namespace {
-// None of the variables that forbid it; what each of
-// them does is asked of multicast_choice_test.cpp.
+// No variable of the environment forbids multicast here. multicast_choice_test.cpp tests these
+// variables.
 const bool nothing_forbids = [] {
   for (const char* name : {"SYMM_MULTICAST", "NCCL_NVLS_ENABLE", "NVSHMEM_DISABLE_NVLS",
            "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
@@ -57,7 +57,9 @@ TEST(CudaMulticast, IsMadeWhereAllAskForIt) {
       EXPECT_NE(memory->multicast(), memory->pointer(rank));
     }
     EXPECT_EQ(bindings(), 1);
-    // Another of the same group, and one on a part of it, while the first lives.
+
+    // Another memory of the same group, and a memory
+    // of a part of the group, while the first lives.
     const auto second = Memory::rendezvous(group, Buffer::allocate(*group, 5'000'000), 7);
     EXPECT_NE(second->multicast(), memory->multicast());
     if (const auto part = group->split(group->rank() == 0 ? -1 : 0, 0)) {
@@ -80,7 +82,7 @@ TEST(CudaMulticast, IsMadeWhereAllAskForIt) {
     EXPECT_EQ(launched.at(0).kernel, "symm_multimem_one_shot_bf16");
     EXPECT_EQ(launched.at(1).kernel, "symm_multimem_two_shot_bf16");
     EXPECT_TRUE(launched[0].blocks == 1 && launched[0].threads == 512);
-    // Chosen only by name.
+    // These algorithms are chosen only by name.
     EXPECT_EQ(
         plan_collective(*group, sum_of(*memory, group->rank(), Algorithm::automatic)).algorithm,
         Algorithm::one_shot);
@@ -115,7 +117,8 @@ TEST(CudaMulticast, OperandsMustBeReachable) {
     refused("by reduce", [](auto& call) { call.collective = Collective::reduce; });
     refused("not in place", [](auto& call) { call.algorithm = Algorithm::multimem_one_shot; });
     CollectiveCall nothing = sum_of(*memory, group->rank(), Algorithm::multimem_two_shot, 0);
-    nothing.send = nothing.recv = nullptr;
+    nothing.send = nullptr;
+    nothing.recv = nullptr;
     run_collective(*group, nothing);
   };
   expect_well(on_machines("aa", body, kAsks));
@@ -153,7 +156,8 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     if (rank == 0) fake_cuda::settings().hidden = {"cuMulticastBindMem"};
   });
   const auto share_a_device = [](GroupConfig& config) {
-    config.multicast = config.overlapping_devices = true;
+    config.multicast = true;
+    config.overlapping_devices = true;
     config.device = 1;
   };
   expect_all(
@@ -174,11 +178,12 @@ TEST(CudaMulticast, DifferentMasksOfVisibleDevices) {
           .change = first_seen}));
 }
 
-// A block of a group without multicast is as large as it must be, and no larger.
+// A block that a group without multicast has allocated is only as large as it must be,
+// and does not fit the granularity of multicast.
 TEST(CudaMulticast, ABlockThatDoesNotFit) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     const auto alone = Group::create(config_of(0, 1, unique(), group->rank()));
-    // 2 MiB are mapped on rank 1, 4 elsewhere
+    // Rank 1 maps 2 MiB, and the other rank 4 MiB.
     const auto small = Buffer::allocate(group->rank() == 1 ? *alone : *group, 100);
     const auto memory = Memory::rendezvous(group, small, 0);
     *reinterpret_cast<int*>(memory->pointer(group->rank())) = 7;

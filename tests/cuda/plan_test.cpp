@@ -34,7 +34,8 @@ PlanInput input_of(Collective collective, DType dtype, size_t count, int size) {
   return input;
 }
 
-// Stages for fewer ranks, whose own tuning wants more.
+// A part of a group has fewer ranks, whose own
+// tuning may want larger stages than the whole has.
 TEST(CudaStages, OfAPartFitIntoThoseOfTheWhole) {
   for (int size = 1; size <= kMaxRanks; ++size) {
     const Tuning whole = default_tuning(size);
@@ -47,8 +48,8 @@ TEST(CudaStages, OfAPartFitIntoThoseOfTheWhole) {
   }
 }
 
-// Every plan fits: the launch onto the device, the message
-// into the scratch that it uses, the tiles onto the message.
+// Every plan fits: the launch fits onto the device, the message into the scratch that
+// it uses, and the tiles cover the message.
 class CudaPlan : public testing::TestWithParam<uint64_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Scratch, CudaPlan, testing::Values(UINT64_MAX, 80 << 20, 5 << 20));
@@ -73,7 +74,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                          " bytes, " + std::to_string(size) + " ranks");
             ASSERT_LE((unit - 1) / chosen.part, 7U) << "launches but the first";
             switch (chosen.algorithm) {
-              // the last cell is the token's
+              // The last cell is for the token.
               case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;
               case Algorithm::one_shot:
                 ASSERT_LE(std::min(packs * kPack, chosen.part), layout.one_shot_slot);
@@ -89,7 +90,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 break;
               }
               case Algorithm::two_shot:
-                // the last cell is the token's, and chunks have three rounds
+                // The last cell is for the token, and chunks have at least three rounds.
                 if (collective == Collective::reduce) {
                   const auto at_once =
                       static_cast<uint64_t>(chosen.blocks) * static_cast<uint64_t>(chosen.threads);
@@ -129,7 +130,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             if (chosen.algorithm != Algorithm::two_shot_staged) {
               ASSERT_GE(chosen.blocks, 1);
               const bool is_small = (chosen.algorithm == Algorithm::one_shot && size <= 4) ||
-                                    // two blocks on a multiprocessor
+                                    // Two blocks fit onto a multiprocessor.
                                     chosen.algorithm == Algorithm::marked;
               ASSERT_LE(chosen.blocks * chosen.threads,
                   std::max(max_blocks / 2, 1) * (is_small ? 1024 : 512));
@@ -258,9 +259,9 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
   }
 }
 
-// With two ranks there is nobody to pass a broadcast on to;
-// with more, what the root's link would carry more decides.
-TEST(CudaPlans, WhatRootsDoThemselves) {
+// With two ranks there is no rank to which a broadcast could be passed on. With more
+// ranks the extra load of the root's link decides.
+TEST(CudaPlans, RootsSendDirectlyOrOwnNoSlice) {
   const auto is_flat = [](Collective collective, int size, size_t bytes) {
     PlanInput input = input_of(collective, DType::u8, bytes, size);
     input.algorithm = Algorithm::two_shot_staged;
@@ -332,7 +333,7 @@ TEST(CudaPlans, NamesOfKernels) {
   for (const Algorithm algorithm : {one_shot, automatic}) {
     EXPECT_EQ(kernel_of(input(algorithm, 2, bf16, Op::avg, 8 * kMany)), "symm_one_shot_ahead_bf16");
   }
-  // in four launches
+  // This reduce takes four launches.
   const PlanInput reduce = input(automatic, 2, bf16, Op::avg, 32 * kMany, Collective::reduce);
   EXPECT_EQ(kernel_of(reduce), "symm_one_shot_ahead_bf16");
   EXPECT_EQ(plan(reduce, default_tuning(2)).part, reduce.unit() / 4);
@@ -342,7 +343,7 @@ TEST(CudaPlans, NamesOfKernels) {
   const std::string refused =
       refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
   EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
-  // which is never pushed
+  // Integers are never pushed.
   EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany)), "symm_pipeline_any_16");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)),

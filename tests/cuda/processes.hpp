@@ -1,14 +1,14 @@
-// Groups of ranks that are processes on the fake driver, on
-// one machine or several, with a NCCL that is a fake, too.
+// Groups of ranks that are processes on the fake driver,
+// on one machine or several, with the fake NCCL.
 #pragma once
 
 #include "tests/cuda/group.hpp"
 
 namespace symm {
-// What a rank does with its group; what it returns, if anything, is what it says.
+// The work of a rank with its group. It may return a text, which is the result of the rank.
 struct Body : std::function<std::string(const std::shared_ptr<Group>& group)> {
   template <class Does>
-  Body(Does does)  // NOLINT(google-explicit-constructor): of any function
+  Body(Does does)  // NOLINT(google-explicit-constructor): takes any function
       : function([does](const std::shared_ptr<Group>& group) -> std::string {
           if constexpr (std::is_void_v<decltype(does(group))>) {
             does(group);
@@ -18,6 +18,7 @@ struct Body : std::function<std::string(const std::shared_ptr<Group>& group)> {
           }
         }) {}
 };
+
 struct Setting {
   std::function<void(int rank)> before = [](int) {};
   std::function<void(GroupConfig& config)> change = [](GroupConfig&) {};
@@ -25,7 +26,7 @@ struct Setting {
   bool exits = false;
 };
 
-// Ranks on machines by their letters.
+// Starts a rank for each letter of `layout`. Ranks with the same letter are on one machine.
 inline std::unique_ptr<support::Processes> start(
     const std::string& layout, const Body& body, const Setting& with, const std::string& where) {
   const int size = static_cast<int>(layout.size());
@@ -35,7 +36,8 @@ inline std::unique_ptr<support::Processes> start(
     with.before(rank);
     bool in_order = false;
     const std::string outcome = support::outcome_of([&] {
-      GroupConfig config = config_of(rank, size, "", rank % 4);  // which the driver has
+      // The fake driver has four devices.
+      GroupConfig config = config_of(rank, size, "", rank % 4);
       config.overlapping_devices = size > 4;
       config.bootstrap = "dir://" + where;
       with.change(config);
@@ -53,6 +55,8 @@ inline std::unique_ptr<support::Processes> start(
     return ::testing::Test::HasFailure() ? "an expectation failed" : outcome;
   });
 }
+
+// Runs the ranks of `layout`, and returns their results.
 inline std::vector<std::string> on_machines(
     const std::string& layout, const Body& body, const Setting& with = {}) {
   const support::TemporaryDirectory where;
@@ -63,11 +67,13 @@ inline std::vector<std::string> on_machines(
   }
   return said;
 }
+
 inline void expect_well(const std::vector<std::string>& said) {
   for (size_t rank = 0; rank < said.size(); ++rank) {
     EXPECT_EQ(said[rank], "") << "rank " << rank;
   }
 }
+
 inline void expect_all(
     const std::vector<std::string>& said, const std::vector<std::string>& words) {
   for (const std::string& one : said) {

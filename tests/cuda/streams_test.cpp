@@ -1,5 +1,5 @@
-// Streams of the caller's on the fake driver: memory is not unmapped while anybody may
-// use it, captures are not disturbed, and streams are known by identity, not by handle.
+// Streams of the caller on the fake driver: memory is not unmapped while any kernel may use it,
+// captures are not disturbed, and streams are known by identity, not by handle.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -26,7 +26,7 @@ void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
 
 void* const kPerThread = handle(2);
 
-// One rank with a memory, and streams that nobody shows to symm.
+// One rank with a memory. symm is not told of the streams that use the memory.
 struct OneRank {
   std::shared_ptr<Group> group = Group::create(config_of(0, 1, unique(), 0));
   std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, 4096);
@@ -40,7 +40,7 @@ struct OneRank {
     buffer.reset();
   }
 
-  // Looks again, as the next allocation does.
+  // Reclaims released memory first, as the next allocation would.
   bool is_mapped() const {
     cuda::Device::reclaim();
     return mapped() == mappings;
@@ -64,7 +64,7 @@ class Kernel {
   std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-// What is released stays mapped until the kernel ends.
+// Memory that is released stays mapped until the kernel ends.
 void expect_kept_by(Kernel& kernel, OneRank& one) {
   one.release();
   EXPECT_TRUE(one.is_mapped());
@@ -84,7 +84,7 @@ class CudaStreams : public testing::Test {
   }
 };
 
-// First, because a process asks the driver for its calls once.
+// This test is the first, because a process asks the driver for its calls only once.
 TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
   support::Process process([]() -> std::string {
     for (const char* call : {"cuCtxRecordEvent", "cuEventElapsedTime"}) {
@@ -98,7 +98,8 @@ TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
     kernel.end();
     later.end();
     if (!support::eventually([&] { return !one.is_mapped(); })) return "is still mapped";
-    // One that waits for the device in vain, while a stream is captured, does no harm.
+
+    // A thread that waits for the device in vain, while a stream is captured, does no harm.
     OneRank two;
     fake_cuda::begin_capture(handle(79));
     two.group->transport().fill32(two.buffer->data(), 1, 1, handle(79));
@@ -148,7 +149,7 @@ TEST_F(CudaStreams, WhereUsesAreRecordedOnlyTheseCount) {
   }
 }
 
-// A symm call is a use, too, and so is what a graph does that nobody can see.
+// A call of symm counts as a use, too, and so does the replay of a graph, which nobody can see.
 TEST_F(CudaStreams, RecordedUsesAreNotAllThatCounts) {
   OneRank one;
   Kernel before_fill(handle(71));
@@ -175,14 +176,16 @@ TEST_F(CudaStreams, ACaptureIsNotDisturbed) {
   one.release();
   cuda::Device::reclaim();
   EXPECT_EQ(OneRank::mapped(), all);
-  other.group->barrier({}, 0, 0, nullptr);  // by the thread that captures, elsewhere
+
+  // The thread that captures also works on another stream.
+  other.group->barrier({}, 0, 0, nullptr);
   cuda::Device::reclaim();
   EXPECT_EQ(OneRank::mapped(), all);
   fake_cuda::end_capture(handle(70));
   cuda::Device::reclaim();
   EXPECT_LT(OneRank::mapped(), all);
 
-  // On a stream that symm knows nothing of.
+  // Another capture is on a stream that symm does not know.
   OneRank third;
   fake_cuda::begin_capture(handle(75), true);
   third.release();
@@ -205,7 +208,8 @@ TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
     const auto part = whole->split(0, 0);
     float operand[8] = {};
     CollectiveCall call = call_of(Collective::allreduce, operand, 8, DType::f32);
-    Kernel kernel(call.stream = handle(70));
+    call.stream = handle(70);
+    Kernel kernel(call.stream);
     run_collective(*part, call);
     call.stream = handle(71);
     run_collective(*whole, call);
@@ -257,12 +261,14 @@ TEST_F(CudaStreams, AHandleThatIsGivenAgainIsAnotherStream) {
   cuda::driver().cuStreamCreate(&former, 0);
   Kernel kernel(former);
   run_collective(*one.group, sum_of(one, former));
-  cuda::driver().cuStreamDestroy(former);  // with its work under way
+  // The stream is destroyed while its work is under way.
+  cuda::driver().cuStreamDestroy(former);
   cuda::driver().cuStreamCreate(&next, 0);
   ASSERT_EQ(next, former);
   run_collective(*one.group, sum_of(one, next));
   EXPECT_EQ(fake_cuda::waits().size(), 1U);
-  // The work of the former is not forgotten for the next one's.
+
+  // A use on the new stream does not replace the work of the former stream.
   one.memory->record_use(next);
   expect_kept_by(kernel, one);
   cuda::driver().cuStreamDestroy(next);
@@ -293,7 +299,7 @@ TEST_F(CudaStreams, OneWaitsForAnother) {
   one.group->synchronize(handle(71), 0);
   EXPECT_TRUE(transport.stream_done(handle(71)));
 
-  // All of the group's.
+  // A stream waits for all streams of the group, but not for streams that symm does not know.
   Kernel second(handle(73));
   Kernel strange(handle(74));
   one.memory->fill32(0, 0, 1, 1, handle(73));

@@ -1,6 +1,6 @@
-// The logic of symm/device.cuh with ranks and blocks as threads of the host: counting,
-// order, who waits for whom, deadlines, the stop word. The instructions of a GPU are
-// not in it; every_call.cu compiles them.
+// The logic of symm/device.cuh with ranks and blocks as threads of the host: counting, order,
+// which rank waits for which, deadlines, and the stop word. The instructions of a GPU are not
+// tested here; every_call.cu compiles them.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -17,9 +17,10 @@
 namespace {
 using namespace symm::device;
 
-constexpr int kChannels = 4, kMaxRanks = 4;
+constexpr int kChannels = 4;
+constexpr int kMaxRanks = 4;
 
-// What `size` ranks have: blocks, pads, counts of signals taken.
+// The memory of `size` ranks: their blocks, signal pads, and counts of signals taken.
 class World {
  public:
   explicit World(int size, unsigned long long timeout_ns = 20'000'000'000ULL)
@@ -53,7 +54,7 @@ class World {
   unsigned long long* pad_table_[kMaxRanks] = {};
 };
 
-// A block whose threads are threads.
+// A block whose threads are threads of the host.
 struct HostBlock {
   struct Shared {
     explicit Shared(int threads) : together(threads) {}
@@ -137,7 +138,7 @@ TEST(Device, values_are_added_set_and_compared) {
 
   const struct {
     Compare compare;
-    // whether the word compares so with a value that is greater, equal, less
+    // Whether the comparison holds of a word that is below, equal to, or above the value.
     bool below;
     bool same;
     bool above;
@@ -194,7 +195,7 @@ TEST(Device, no_signal_is_taken_twice) {
   EXPECT_FALSE(wait_signal(world.memory(1), 0, 0));
 }
 
-// Several streams of a rank at barriers of one channel.
+// Several streams of a rank are at barriers of one channel.
 TEST(Device, barriers_at_the_same_time_count_once_each) {
   constexpr int kRounds = 1000;
   World world(2);
@@ -224,7 +225,7 @@ TEST(Device, another_layout_is_refused) {
   EXPECT_EQ(world.taken(0, 0, 1), 0U);
 }
 
-// What was stored before a signal is there after the wait, whoever waits.
+// Data that were stored before a signal are there after the wait, on every rank.
 TEST(Device, signals_order_data) {
   constexpr int kRanks = 4;
   World world(kRanks);
@@ -238,7 +239,8 @@ TEST(Device, signals_order_data) {
       signal(memory, next, 0);
       ASSERT_TRUE(wait_signal(memory, last, 0));
       ASSERT_EQ(mine[i % 2], i);
-      signal(memory, last, 1);  // it may be written anew
+      // The word may be written again.
+      signal(memory, last, 1);
       ASSERT_TRUE(wait_signal(memory, next, 1));
     }
   });
@@ -269,7 +271,7 @@ TEST(Device, a_wait_ends_when_it_is_stopped) {
   });
 }
 
-// So many threads meet again and again: none is through before all have come.
+// `threads` threads meet again and again, and none is through before all have come.
 void expect_to_keep_step(
     int threads, int rounds, const std::function<Outcome(int thread)>& barrier) {
   std::vector<std::atomic<int>> at(static_cast<size_t>(threads));
@@ -309,14 +311,15 @@ TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
 
 TEST(Device, a_barrier_says_who_is_missing) {
   World world(4, 50'000'000);
-  support::as_threads(3, [&](int rank) {  // rank 3 does not come
+  // Rank 3 does not come.
+  support::as_threads(3, [&](int rank) {
     const Outcome outcome = barrier_thread(world.memory(rank), 0);
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);
     EXPECT_EQ(outcome.peer(), 3);
   });
 }
 
-// Blocks of one, two and five threads for three ranks.
+// Three ranks have blocks of one, two and five threads.
 TEST(Device, barriers_of_blocks_keep_step) {
   constexpr int kRanks = 3;
   for (const int threads : {1, 2, 5}) {
@@ -331,7 +334,7 @@ TEST(Device, barriers_of_blocks_keep_step) {
       const Memory memory = world.memory(rank);
       const HostBlock block{shared[static_cast<size_t>(rank)], thread, threads, 1};
       for (unsigned round = 1; round <= 20; ++round) {
-        // every thread stores to the next rank
+        // Every thread stores to the next rank.
         pointer<unsigned>(memory, (rank + 1) % kRanks)[thread] = round;
         ASSERT_TRUE(barrier_of(memory, 1, kEverybody, block));
         ASSERT_EQ(pointer<unsigned>(memory, rank)[(thread + 1) % threads], round)
@@ -353,7 +356,7 @@ TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
   });
 }
 
-// Two ranks with grids of different sizes, of blocks of two threads.
+// Two ranks have grids of different sizes, whose blocks have two threads.
 TEST(Device, barriers_of_grids_keep_step) {
   constexpr int kThreads = 2;
   const int blocks[] = {3, 1};
@@ -376,7 +379,7 @@ TEST(Device, barriers_of_grids_keep_step) {
   }
 }
 
-// A block of the own grid that never comes, and a rank that never comes.
+// A block of the rank's own grid never comes, or another rank never comes.
 TEST(Device, a_grid_that_is_not_complete_leaves) {
   World world(2, 20'000'000);
   for (const int blocks : {3, 2}) {

@@ -1,5 +1,5 @@
-// Every function of the installed device headers,
-// compiled for each architecture; it is never run.
+// Every function of the installed device headers. This
+// file is compiled for each architecture and never run.
 #include <symm/exchange.cuh>
 #include <symm/multimem.cuh>
 

@@ -1,5 +1,5 @@
-// The logic of symm/exchange.cuh with ranks as threads of the host: turns, order, who
-// waits for whom, what is sent for what.
+// The logic of symm/exchange.cuh with ranks as threads of the host: turns, order, which
+// rank waits for which, and which words are sent for reserved ones.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace {
 using namespace symm::device;
 
-// What each of `size` ranks is given.
+// The scratch and the exchanges that `size` ranks are given.
 struct Given {
   explicit Given(int size, unsigned long long timeout_ns = 20'000'000'000ULL) {
     for (int rank = 0; rank < size; ++rank) {
@@ -36,21 +36,23 @@ struct Given {
   unsigned stop = 0;
 };
 
-// Any bits at all, most of them below 2, and reserved words.
+// Most words are halves below 2, some are any bits at all, and some are the reserved word.
 std::vector<Pack> message(int rank, unsigned turn) {
   std::mt19937 random(static_cast<unsigned>(rank) * 31 + turn);
   std::vector<Pack> packs(turn % 3 == 1 ? 5 : 40);
   for (Pack& pack : packs) {
     for (unsigned* word : {&pack.x, &pack.y, &pack.z, &pack.w}) {
       const auto any = static_cast<unsigned>(random());
-      *word = any % 9 == 0 ? ~0U : any % 9 == 1 ? any : any & 0xBFFFBFFFU;
+      *word = any & 0xBFFFBFFFU;
+      if (any % 9 == 0) *word = ~0U;
+      if (any % 9 == 1) *word = any;
     }
   }
   return packs;
 }
 
-// Messages of several lengths one after the other,
-// between which nothing keeps the ranks together.
+// Messages of several lengths come one after the other, and nothing keeps the ranks together
+// between them.
 template <class Type>
 void sums_are_the_references(symm_dtype_t dtype, int size) {
   const Given given(size);

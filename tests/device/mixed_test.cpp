@@ -1,6 +1,6 @@
-// Kernels and host calls count signals on the same words. libsymm with its real
-// kernels, on the fake driver, which carries out the two kernels of host signals; the
-// functions of symm/device.cuh stand for a kernel of the user's.
+// Kernels and host calls count signals on the same words. libsymm runs on the fake
+// driver, which carries out the kernels of host signals. The functions of
+// symm/device.cuh stand for a kernel of the user's.
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/support/group.hpp"
 #include <symm/exchange.cuh>
@@ -11,7 +11,7 @@ extern "C" int cuStreamDestroy(void* stream);
 namespace {
 using namespace symm::device;
 
-// Scratch of a size that a test can do without.
+// The scratch is small, so that tests need little memory.
 const bool small_scratch =
     setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,work_groups=2", 1) == 0;
 
@@ -57,7 +57,7 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
   on_ranks(2, "mixed", [&](int r, Rank& rank) {
     const int peer = 1 - r;
     for (const int channel : {0, 5, 63}) {
-      // The host waits for what a kernel puts.
+      // A stream waits for a signal that a kernel puts.
       rank.memory.wait_signal(peer, channel, 0, rank.stream);
       EXPECT_FALSE(fake_cuda::idle(rank.stream)) << "nobody has put a signal yet";
       together.arrive_and_wait();
@@ -66,7 +66,8 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
       EXPECT_TRUE(fake_cuda::idle(rank.stream));
       EXPECT_EQ(test_signal(rank.view, peer, channel), 0U);
       together.arrive_and_wait();
-      // Kernels wait for what the host puts, and everything by turns.
+
+      // Kernels and streams wait by turns for signals that the host and kernels put.
       for (int i = 0; i < 2; ++i) {
         rank.memory.signal(peer, channel, rank.stream);
         signal(rank.view, peer, channel);
@@ -96,8 +97,9 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     EXPECT_EQ(pending(), 3U);
     EXPECT_TRUE(wait_signal(rank.view, peer, 1));
     EXPECT_EQ(pending(), 2U);
-    // Two streams take the two that are left; a third
-    // wait has taken the next, which is not there.
+
+    // Two streams take the two signals that are left. A third wait has a claim on the next one,
+    // which is not there yet.
     void* other = nullptr;
     ASSERT_EQ(cuStreamCreate(&other, 1), 0);
     for (void* stream : {rank.stream, other, rank.stream}) {
@@ -111,7 +113,7 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(rank.stream));
 
-    // Values, one and several; words of the block.
+    // Waits for values, one and several, and for words of the block.
     const symm_signal_wait_t waits[] = {{sizeof(symm_signal_wait_t), peer, 2, SYMM_COMPARE_GE, 7},
         {sizeof(symm_signal_wait_t), peer, 3, SYMM_COMPARE_EQ, uint64_t{1} << 40}};
     rank.memory.wait_signals(waits, true, 0, rank.stream);

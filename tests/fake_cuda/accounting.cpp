@@ -1,4 +1,5 @@
-// What exists, what was done in the wrong order, and calls that fail by order.
+// The count of objects that exist, the list of calls
+// in a wrong order, and calls that are made to fail.
 #include <algorithm>
 #include <map>
 #include <mutex>

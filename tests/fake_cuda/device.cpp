@@ -1,4 +1,4 @@
-// Devices, contexts, and where the driver is asked for its calls.
+// Devices, contexts, and cuGetProcAddress().
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -18,9 +18,10 @@ char context_objects[64];
 
 thread_local std::vector<CUcontext> context_stack;
 
-// For programs that know nothing of this driver: FAKE_CUDA_DEVICES is
-// the number of GPUs of the machine, of which CUDA_VISIBLE_DEVICES
-// may name some, in an order of its own. Empty: as settings() says.
+// The numbers of the visible GPUs, for programs that do not know this
+// driver: FAKE_CUDA_DEVICES is the number of GPUs of the machine, of
+// which CUDA_VISIBLE_DEVICES may name some, in an order of its own.
+// If the list is empty, settings() says which are visible.
 const std::vector<int>& visible() {
   static const std::vector<int> numbers = [] {
     std::vector<int> list;
@@ -40,7 +41,8 @@ const std::vector<int>& visible() {
   return numbers;
 }
 
-// FAKE_CUDA_MULTIPROCESSORS: of each GPU, where a plan for a large one is wanted.
+// The multiprocessors of each GPU. FAKE_CUDA_MULTIPROCESSORS
+// sets them where a plan for a large GPU is wanted.
 int multiprocessors() {
   const char* count = std::getenv("FAKE_CUDA_MULTIPROCESSORS");
   return count != nullptr ? std::atoi(count) : 16;

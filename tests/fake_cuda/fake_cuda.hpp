@@ -1,9 +1,9 @@
 // A CUDA driver on host memory, for the control path of the CUDA back end on
-// machines without a GPU: memory is memfds, streams do what they are asked at
-// once unless they were given something to wait for (each handle of a
-// thread's own default stream, 2, is another stream in each thread), launches
-// are written down and, but for the kernels of signals and words, not carried
-// out. A program that links it finds it under the name of the real one.
+// machines without a GPU. Memory is memfds. Streams do their work at once
+// unless they were given something to wait for. The handle of a thread's own
+// default stream, 2, is another stream in each thread. Launches are
+// recorded, and only the kernels of signals and words are carried out. A
+// program that links this driver finds it under the name of the real one.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace fake_cuda {
-// What a test may have otherwise.
+// Settings that a test may change.
 struct Settings {
   // The devices of the machine that the process sees,
   // beginning with number `first`, as by CUDA_VISIBLE_DEVICES.
@@ -23,32 +23,37 @@ struct Settings {
     int count = 4;
     int first = 0;
   } devices;
-  std::map<int, int> attributes;  // what cuDeviceGetAttribute says, for all devices
-  int version = 13000;            // of the driver; 12030 is 12.3
-  // calls that it is too old for; before anything has used the driver
+  // Results of cuDeviceGetAttribute, for all devices.
+  std::map<int, int> attributes;
+  // The version of the driver; 12030 is 12.3.
+  int version = 13000;
+  // Calls for which the driver is too old. They are set before anything has used the driver.
   std::set<std::string> hidden;
-  // Whether memory with a fabric handle may be made, and be
-  // imported by it, as on a machine that is set up for it.
+  // Whether memory with a fabric handle may be made, and be imported by that handle, as
+  // on a machine that is set up for fabric handles.
   bool fabric_create = false;
   bool fabric_import = false;
-  // cuMemGetAddressRange() means the whole reservation, whatever was mapped there
+  // cuMemGetAddressRange() gives the whole reservation, whatever was mapped there.
   bool ranges_are_reservations = false;
-  bool reuses_streams = false;     // handles of streams that were destroyed are given again
-  std::atomic<bool> held = false;  // the driver is in copies and unmaps for ever
+  // Handles of destroyed streams are given again.
+  bool reuses_streams = false;
+  // Copies and unmaps do not return.
+  std::atomic<bool> held = false;
 };
 Settings& settings();
 
-// Objects that exist, by kind: "handle", "reservation",
-// "mapping", "stream", "event", "host", "context", "pushed";
-// "binding" (of memory to a multicast object) if there is any.
+// The number of objects that exist, by kind: "handle", "reservation", "mapping",
+// "stream", "event", "graph", "host", "context", "pushed"; and "binding" (of memory to
+// a multicast object) if there is any.
 std::map<std::string, long> live();
 
-// The n-th call from now on this thread that may fail does, with `result`; 0: none
-// will. Calls that give something back never fail.
+// Makes the n-th call from now on by this thread fail with `result`, or none if n is 0.
+// Calls that release something do not count and never fail.
 void fail_call(int n, int result);
-// Is this thread in a call of the driver? What it allocates there is none of the library's.
+// Whether this thread is in a call of the driver. Memory that it allocates there is not the
+// library's.
 bool is_inside();
-// The name of the call that failed by order on this thread since fail_call(), or "".
+// The name of the call of this thread that was made to fail since fail_call(), or "".
 std::string failed_call();
 
 struct Launch {
@@ -56,21 +61,28 @@ struct Launch {
   unsigned blocks;
   unsigned threads;
   void* stream;
-  bool early = false;       // may begin while the one before it on the stream ends
-  unsigned shared = 0;      // bytes of shared memory
-  uint64_t detail = 0;      // of a check: what ranks compare
-  uint64_t memory = 0;      // of pieces and the pipeline: into which peers may store, ...
-  uint64_t stages[3] = {};  // ... and in which blocks the first ranks' stages are
+  // The kernel may begin while the one before it on the stream ends.
+  bool early = false;
+  // Bytes of shared memory.
+  unsigned shared = 0;
+  // For a check: the detail that ranks compare.
+  uint64_t detail = 0;
+  // For pieces and the pipeline: the memory into which peers may store, and the blocks
+  // that hold the stages of the first ranks.
+  uint64_t memory = 0;
+  uint64_t stages[3] = {};
 };
-std::vector<Launch> launches();  // and forget them
-// Have launches of `kernel` carried out: `make` reads their arguments, and returns what
-// is done when the stream comes to it.
+// The launches since the last call of launches(), which are forgotten.
+std::vector<Launch> launches();
+// Has launches of `kernel` carried out. `make` reads the arguments of a launch, and
+// returns the work that is done when the stream comes to it.
 void carry_out(
     const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make);
 
-long multicast_calls();  // made by this process so far, whichever and however they ended
-// What the order of multicast calls has been broken by in this process: binding before
-// all devices have joined, and the like.
+// The number of multicast calls by this process so far, however they ended.
+long multicast_calls();
+// Calls of this process in a wrong order, such as binding
+// memory to a multicast object before all devices have joined.
 std::vector<std::string> violations();
 
 // How often this process has imported by a fabric handle.
@@ -86,17 +98,18 @@ std::vector<std::pair<int, int>> access(const void* address);
 // Where the memory of that mapping lies, as (location type, id).
 std::pair<int, int> location(const void* address);
 
-// Put a stream under capture, which others join that wait for it, and end it for all of
-// them. A capture is invalidated, which violations() tells, by calls that speak of the
-// whole device, by asking a stream how far it is, and by an event of another one.
+// Begins the capture of a stream, which other streams join by waiting
+// for it, and ends the capture of all of them. A capture is invalidated,
+// which violations() tells, by calls about the whole device, by a query
+// of a captured stream, and by an event from outside of the capture.
 void begin_capture(void* stream, bool blocking = false);
 void end_capture(void* stream);
-// (stream, stream) for each time that one had to wait
-// for what was under way on another, and forget them.
+// Pairs of streams since the last call of waits(): the first
+// had to wait for work that was under way on the second.
 std::vector<std::pair<void*, void*>> waits();
 
-// Work on a stream. It is done when `work` returns true; until then, what comes after
-// it waits. The mutex of the driver is held.
+// Adds work to a stream. The work is done when `work` returns true, and until then
+// later work waits. `work` is called with the mutex of the driver held.
 void enqueue(void* stream, std::function<bool()> work);
 bool idle(void* stream);
 }  // namespace fake_cuda

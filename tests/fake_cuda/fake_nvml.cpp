@@ -1,7 +1,10 @@
-// An NVML that knows the links of one machine of machines.hpp,
-// FAKE_NVML_MACHINE, whatever GPUs the process may use. FAKE_NVML_BLIND:
-// a GPU that it does not see. FAKE_NVML_CUT=a,b: the links between these
-// two are down. FAKE_NVML_INIT: what nvmlInit returns.
+// An NVML that knows the links of one machine of machines.hpp, whatever GPUs the
+// process may use. Variables of the environment direct it:
+//
+//   FAKE_NVML_MACHINE  the name of the machine
+//   FAKE_NVML_BLIND    a GPU that it does not see
+//   FAKE_NVML_CUT=a,b  two GPUs; the links between them are down
+//   FAKE_NVML_INIT     the result of nvmlInit
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -11,8 +14,14 @@
 
 namespace {
 using Return = int;
-constexpr Return kSuccess = 0, kInvalid = 2, kNotFound = 6;
-constexpr int kGpu = 0, kSwitch = 2, kUnknown = 255;  // what is at the far end of a link
+constexpr Return kSuccess = 0;
+constexpr Return kInvalid = 2;
+constexpr Return kNotFound = 6;
+
+// Types of the device at the far end of a link.
+constexpr int kGpu = 0;
+constexpr int kSwitch = 2;
+constexpr int kUnknown = 255;
 
 struct Pci {
   char legacy[16];
@@ -35,7 +44,7 @@ const fake_machine::Machine& machine() {
   return found != nullptr ? *found : none;
 }
 
-// "00000000:1B:00.0", the form of NVML.
+// The bus of a GPU as NVML writes it: "00000000:1B:00.0".
 std::string long_bus(int gpu) {
   std::string text = "0000" + fake_machine::bus_of(gpu);
   for (char& c : text) {
@@ -44,8 +53,8 @@ std::string long_bus(int gpu) {
   return text;
 }
 
-// A device is a row of numbers, one for each of its
-// links: of the GPU at the far end, or -1 for a switch.
+// A device is a row of numbers, one for each of its links:
+// the number of the GPU at the far end, or -1 for a switch.
 using Device = std::vector<int>;
 
 std::vector<Device>& devices() {
@@ -74,7 +83,8 @@ const int* far_end(void* device, unsigned link) {
 API nvmlInit_v2() { return std::atoi(variable("FAKE_NVML_INIT").c_str()); }
 
 extern "C" __attribute__((visibility("default"))) const char* nvmlErrorString(Return result) {
-  return result == kNotFound ? "Not Found" : result == 9 ? "Driver Not Loaded" : "Some Error";
+  if (result == kNotFound) return "Not Found";
+  return result == 9 ? "Driver Not Loaded" : "Some Error";
 }
 
 API nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
@@ -100,7 +110,8 @@ API nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
 API nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
   const int* const end = far_end(device, link);
   if (end == nullptr) return kInvalid;
-  *type = *end >= 0 ? kGpu : machine().hidden_switches ? kUnknown : kSwitch;
+  const int far = machine().hidden_switches ? kUnknown : kSwitch;
+  *type = *end >= 0 ? kGpu : far;
   return kSuccess;
 }
 

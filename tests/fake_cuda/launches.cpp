@@ -1,4 +1,4 @@
-// Kernels and their launches.
+// Kernels, and launches of them.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -28,7 +28,7 @@ std::atomic<Word>& word_at(uint64_t address) {
 
 Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
-    if (args.word == 0) return true;  // to make it ready
+    if (args.word == 0) return true;  // a launch that makes the kernel ready
     if (args.kind == WriteKind::add) {
       word_at<uint64_t>(args.word) += args.value;
       return true;
@@ -66,8 +66,8 @@ Work wait_words(const void* arguments) {
   };
 }
 
-// All other launches are only written down. These
-// are carried out, so that others can wait for them.
+// The kernels whose launches are carried out, so that other work can wait for them. All other
+// launches are only recorded.
 auto& carried_out() {
   static auto& all = *new std::map<std::string, std::function<Work(const void* arguments)>>{
       {"symm_write_word", write_word}, {"symm_wait_word", wait_word},

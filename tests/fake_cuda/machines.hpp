@@ -1,5 +1,5 @@
-// Machines whose wiring is published, as `nvidia-smi topo -m` shows it: for the fake
-// driver, the fake NVML, and tests of what is made of them.
+// Machines whose wiring is published, as `nvidia-smi topo -m` shows it. The fake
+// driver, the fake NVML, and tests of the topology use them.
 #pragma once
 
 #include <cstdio>
@@ -10,15 +10,17 @@ namespace fake_machine {
 struct Machine {
   std::string name;
   int gpus = 0;
-  int switch_links = 0;  // of each GPU
-  // the far ends of those links are unknown, as in a virtual machine
+  // Links of each GPU to switches.
+  int switch_links = 0;
+  // The far ends of the links to switches are unknown, as in a virtual machine.
   bool hidden_switches = false;
-  std::vector<std::vector<int>> links;  // direct ones, between each two; empty: none
+  // Direct links between each two GPUs; empty if there are none.
+  std::vector<std::vector<int>> links;
 };
 
 inline const std::vector<Machine>& machines() {
   static const std::vector<Machine> all = {
-      // 8 V100: six NVLink2 each, one or two to a neighbour.
+      // Eight V100 have six NVLink2 each, one or two of them to a neighbour.
       {"dgx1v", 8, 0, false,
           {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
               {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
@@ -39,7 +41,7 @@ inline const Machine* find(const std::string& name) {
   return nullptr;
 }
 
-// As the driver writes it.
+// The bus of a GPU as the driver writes it.
 inline std::string bus_of(int gpu) {
   char text[32];
   std::snprintf(text, sizeof text, "0000:%02x:00.0", 6 + 13 * gpu);

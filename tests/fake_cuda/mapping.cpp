@@ -1,4 +1,4 @@
-// Addresses: reserved, mapped, who may touch them, and what the driver says of them.
+// Reserved and mapped addresses, access to them, and what the driver says of an address.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -17,7 +17,7 @@ namespace fake_cuda {
 namespace {
 constexpr size_t kPage = 4096;
 
-// The start of the reservation that has all of a range, or 0; the mutex is held.
+// The start of the reservation that has all of a range, or 0. The mutex is held.
 CUdeviceptr reservation_of(CUdeviceptr address, size_t bytes) {
   State& s = state();
   auto at = s.reservations.upper_bound(address);
@@ -148,8 +148,8 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
              : CUDA_SUCCESS;
 }
 
-// Memory of a device is the test's to look at. Memory of the host is there for the host
-// when that was asked for, and it cannot be asked for memory of a device.
+// A test may read and write memory of a device. The host may do so in memory of the
+// host when that access was asked for, which cannot be asked for memory of a device.
 API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* desc, size_t count) {
   ENTER();
   const auto at = state().mappings.find(address);
@@ -178,8 +178,8 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Hands out a descriptor of the whole memory that
-// stays open over exec, unlike what symm hands on.
+// Hands out a descriptor of the whole memory. It stays open
+// over exec, unlike the descriptor that symm hands on.
 API cuMemGetHandleForAddressRange(
     void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags) {
   ENTER();

@@ -1,5 +1,5 @@
-// Memory by handle: made, shared by file descriptors,
-// and given back; and such that nothing was mapped for.
+// Memory by handle, which is made, shared by file descriptors and released; and
+// ordinary memory, for which nothing is mapped.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,8 +15,8 @@
 
 namespace fake_cuda {
 namespace {
-// Where memory lies is written on its file, so that another
-// process that is given the descriptor knows it too.
+// The name of a memory's file says where the memory lies, so that another process that
+// is given the descriptor knows it too.
 std::string label_of(const CUmemAllocationProp& prop) {
   return "fake_cuda." + std::to_string(prop.location.type) + "." + std::to_string(prop.location.id);
 }
@@ -32,7 +32,8 @@ CUmemLocation location_of(int fd) {
              : CUmemLocation{};
 }
 
-// How another process finds memory by a fabric handle: by who has it, and as which descriptor.
+// A fabric handle, by which another process finds memory: the process that has it, and
+// the number of its descriptor there.
 struct Fabric {
   static constexpr uint64_t kMagic = 0x66616272;
   uint64_t magic;
@@ -177,7 +178,7 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   return CUDA_SUCCESS;
 }
 
-// ---- of the host, and of a device as cudaMalloc makes it
+// ---- memory of the host, and memory of a device as cudaMalloc makes it
 
 void* ordinary_memory(size_t bytes) {
   const std::lock_guard lock(state().mutex);

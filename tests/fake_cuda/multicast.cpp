@@ -12,7 +12,7 @@
 
 namespace fake_cuda {
 namespace {
-// another one, so that it must be asked for
+// This granularity differs from that of memory, so that a caller must ask for it.
 constexpr size_t kMulticastGranularity = size_t{4} << 20;
 
 Team* map_team(int fd) {
@@ -20,7 +20,7 @@ Team* map_team(int fd) {
   return at == MAP_FAILED ? nullptr : static_cast<Team*>(at);
 }
 
-// What a process has of one.
+// Keeps the handle of this process of a multicast object.
 CUresult keep(unsigned long long handle, int fd, Team* team, bool created) {
   CUmemAllocationProp prop{};
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -28,7 +28,7 @@ CUresult keep(unsigned long long handle, int fd, Team* team, bool created) {
   return CUDA_SUCCESS;
 }
 
-// Null if it is none.
+// The multicast object of a handle, or null if the handle has none.
 State::Memory* object_of(CUmemGenericAllocationHandle handle) {
   const auto found = state().memories.find(handle);
   return found == state().memories.end() || found->second.team == nullptr ? nullptr
@@ -39,8 +39,8 @@ State::Memory* object_of(CUmemGenericAllocationHandle handle) {
 CUresult import_object(unsigned long long handle, int fd) {
   Team* team = map_team(fd);
   if (team == nullptr || team->magic != Team::kMagic) return CUDA_ERROR_INVALID_VALUE;
-  // The real driver then makes a fresh one, in which
-  // the importer waits for the others for ever.
+  // The real driver would make a fresh object, in
+  // which the importer waits for the others for ever.
   if (team->creator_has_gone != 0) {
     return violation("a multicast object is imported that its creator has let go of");
   }
@@ -115,7 +115,7 @@ API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
     return CUDA_ERROR_INVALID_VALUE;
   }
   Team& team = *object->team;
-  // The real one waits for them, here or for ever.
+  // The real driver waits for the other devices, here or for ever.
   if (std::popcount(team.added.load()) != static_cast<int>(team.devices)) {
     return violation("memory is bound before all devices have joined");
   }
@@ -131,7 +131,7 @@ API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
   return CUDA_SUCCESS;
 }
 
-// Like all calls that give something back, it does not fail by order.
+// Calls that release something are never made to fail.
 API cuMulticastUnbind(
     CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t bytes) {
   const std::lock_guard lock(state().mutex);

@@ -1,5 +1,5 @@
-// What the files of the fake driver share: the objects that exist, and what one file
-// does to those of another. fake_cuda.hpp is for tests, this is not.
+// The parts of the fake driver that its files share: the objects that exist, and what
+// one file does to the objects of another. Tests include fake_cuda.hpp instead.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 namespace fake_cuda {
 using namespace symm::cuda;
 
-// So that the compiler compares what is defined here with what is called there.
+// These declarations let the compiler compare definitions here with calls in the library.
 #define DECLARE(call, version, parameters) extern "C" CUresult call parameters;
 SYMM_DRIVER_CALLS(DECLARE)
 SYMM_OPTIONAL_DRIVER_CALLS(DECLARE)
@@ -23,17 +23,19 @@ SYMM_OPTIONAL_DRIVER_CALLS(DECLARE)
 
 inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;
 inline constexpr size_t kGranularity = size_t{2} << 20;
-inline constexpr int kNodes = 2;  // of the host, two devices near to each
+// NUMA nodes of the host. Two devices are near to each.
+inline constexpr int kNodes = 2;
 
-// A multicast object, in memory that all processes
-// share: what the real one keeps in the driver.
+// The part of a multicast object that all processes share. The real driver keeps it inside.
 struct Team {
   static constexpr uint64_t kMagic = 0x7465616D;
   uint64_t magic;
   uint64_t size;
-  uint32_t devices;             // that it is for
-  std::atomic<uint32_t> added;  // a bit for each device that has joined
-  std::atomic<uint32_t> bound;  // and for each whose memory is bound
+  // The number of devices that it is for.
+  uint32_t devices;
+  // A bit for each device that has joined, and for each device whose memory is bound.
+  std::atomic<uint32_t> added;
+  std::atomic<uint32_t> bound;
   std::atomic<uint32_t> creator_has_gone;
 };
 
@@ -45,10 +47,10 @@ struct State : Settings {
     CUmemAllocationProp prop{};
     int references = 0;  // by handle
     int mappings = 0;
-    // of a multicast object, which has no bytes of its own
+    // A multicast object has a team, and no bytes of its own.
     Team* team = nullptr;
     bool created = false;  // not imported
-    // bytes and memory, by device
+    // The bytes and the memory that are bound, by device.
     std::map<CUdevice, std::pair<size_t, unsigned long long>> bound{};
   };
   struct Mapping {
@@ -59,18 +61,22 @@ struct State : Settings {
   long multicast_calls = 0;
   std::map<unsigned long long, Memory> memories;
   std::map<CUdeviceptr, size_t> reservations;
-  std::map<CUdeviceptr, size_t> ordinary;                    // as of cudaMalloc
-  std::map<CUdeviceptr, std::vector<CUmemLocation>> access;  // of mappings
+  // Memory as cudaMalloc makes it.
+  std::map<CUdeviceptr, size_t> ordinary;
+  // Who may touch a mapping.
+  std::map<CUdeviceptr, std::vector<CUmemLocation>> access;
   long fabric_imports = 0;
   std::map<CUdeviceptr, Mapping> mappings;
   std::map<void*, size_t> registered;
   struct Recorded {
-    std::shared_ptr<int> left;  // pieces of work that it comes after
-    void* stream;               // null: all of the device
+    // Pieces of work before the event that are not done yet.
+    std::shared_ptr<int> left;
+    // Null means all streams of the device.
+    void* stream;
     unsigned long long capture = 0;
   };
   std::map<void*, Recorded> recorded;  // events
-  // of streams that wait for something, by identity
+  // The work of streams that wait for something, by identity.
   std::map<unsigned long long, std::deque<std::function<bool()>>> queues;
   std::map<void*, unsigned long long> identities;  // of streams that exist
   std::vector<void*> destroyed;                    // handles of streams
@@ -86,34 +92,39 @@ struct State : Settings {
   std::set<void*> graphs;
   std::set<void*> host;
   std::map<void*, std::string> kernels;
-  std::map<void*, unsigned> shared;  // bytes that launches of a function may ask for
+  // Bytes of shared memory that launches of a function may ask for.
+  std::map<void*, unsigned> shared;
   std::map<std::string, void*> kernel_of;
   std::vector<Launch> launches;
   long contexts = 0;
   unsigned long long next = 1;
 };
 State& state();
-void* fresh();  // a handle that nothing has had; the mutex is held
+// A handle that no object has had. The mutex is held.
+void* fresh();
 
-// ---- accounting.cpp: the result that the call ends
-// with by order of fail_call(), if it is to fail
+// ---- accounting.cpp
 
+// The result of a call that fail_call() makes fail.
 std::optional<CUresult> fails(const char* name);
 #define MAY_FAIL() \
   if (const auto ordered = fails(__func__)) return *ordered
-// How most calls begin: with the mutex, which they hold until their end.
+// Most calls begin so, and hold the mutex until their end.
 #define ENTER() \
   MAY_FAIL();   \
   const std::lock_guard lock(state().mutex)
 
-CUresult violation(const std::string& what);  // the mutex is held
+// The mutex is held.
+CUresult violation(const std::string& what);
 
 // ---- device.cpp
 
-int number_of(CUdevice device);  // on the machine
-size_t contexts_pushed();        // by this thread
+// The number of a visible device on the machine.
+int number_of(CUdevice device);
+// Contexts that this thread has pushed.
+size_t contexts_pushed();
 
-// ---- memory.cpp, mapping.cpp; the mutex is held
+// ---- memory.cpp and mapping.cpp. The mutex is held.
 
 void forget_unused(unsigned long long handle);
 // The mapping that contains an address.
@@ -124,9 +135,9 @@ std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address);
 void wait_while_held();
 CUresult run(void* stream, std::function<bool()> work);
 
-// ---- multicast.cpp; the mutex is held
+// ---- multicast.cpp. The mutex is held.
 
-// Takes over `fd`.
+// Imports a multicast object, and takes over `fd`.
 CUresult import_object(unsigned long long handle, int fd);
 bool is_bound(unsigned long long memory);
 }  // namespace fake_cuda

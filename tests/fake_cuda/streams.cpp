@@ -1,4 +1,4 @@
-// Streams, events, and what is done in the order of a stream but by a kernel.
+// Streams, events, and work in the order of a stream other than kernels.
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ unsigned long long identity_of(void* stream) {
                                            : reinterpret_cast<uintptr_t>(stream) * 1'000'003;
 }
 
-// What streams are to do, each in order; a piece of work
-// that returns false is asked again. The mutex is held.
+// Does the work of all streams, each in its order, as far as it goes. A piece of work
+// that returns false is asked again later. The mutex is held.
 void progress() {
   for (bool moved = true; moved;) {
     moved = false;
@@ -89,7 +89,7 @@ CUresult forget_graph(void* graph) {
   return state().graphs.erase(graph) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The event comes after what these streams have to do. The mutex is held.
+// Records that the event comes after the work that these streams still have. The mutex is held.
 void record(void* event, void* stream) {
   progress();
   auto left = std::make_shared<int>(0);
@@ -202,7 +202,8 @@ API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream strea
       std::memmove(target, source, bytes);
       return true;
     }
-    for (size_t i = 0; i < bytes / 4; ++i) {  // words that somebody polls are copied whole
+    // Others may poll small copies, so their words are copied whole.
+    for (size_t i = 0; i < bytes / 4; ++i) {
       std::atomic_ref(target[i]).store(std::atomic_ref(source[i]).load());
     }
     return true;
@@ -211,7 +212,7 @@ API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream strea
 
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   MAY_FAIL();
-  // fresh pages are zero, and touching them all would cost memory
+  // Fresh pages are zero already, and touching all of them would cost memory.
   if (value == 0) return CUDA_SUCCESS;
   return run(stream, [=] {
     std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
@@ -295,7 +296,7 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
       return invalidate(*capture, "an event from outside of it");
     }
     if (*left != 0 || other != 0) state().waits.emplace_back(stream, found->second.stream);
-    // joins it
+    // The stream joins the capture of the event.
     if (other != 0) {
       state().captures[identity_of(stream)].number = other;
       return CUDA_SUCCESS;

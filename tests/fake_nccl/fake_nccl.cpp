@@ -1,9 +1,16 @@
-// A libnccl.so.2 over the fake driver: what is issued on a stream goes between
-// processes by datagrams, and NCCL's own sums are in the order n-1 .. 0, unlike symm's.
-// It does what $FAKE_NCCL says, in words: "old"; "odd", another version; "refuses";
-// "absent", the communicator is never made; "breaks", an error is met when something
-// has been issued; "stuck", an abort does not return; "lame", what was issued does not
-// go; "slow", an end takes 0.3 s. Each call is in progress for three looks.
+// A libnccl.so.2 over the fake driver. Calls that are issued on a
+// stream move data between processes by datagrams. Sums are in the
+// order n-1 .. 0, unlike those of symm. Each call is in progress for
+// the first three looks at its state. Words in $FAKE_NCCL direct it:
+//
+//   old      an old version
+//   odd      another version
+//   refuses  no unique id is made
+//   absent   the communicator is never made
+//   breaks   there is an error once a call has been issued
+//   stuck    an abort does not return
+//   lame     issued calls do not end
+//   slow     an abort or a destruction takes 0.3 s
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -45,7 +52,7 @@ struct symm::engine::nccl::ncclComm {
   std::vector<std::deque<std::byte>> inbox;  // by source
 };
 
-// the fake driver's
+// This call is the fake driver's.
 extern "C" int cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id);
 
 namespace {
@@ -75,7 +82,7 @@ struct Group {
 
 thread_local Group group;
 
-// NCCL's CUDA runtime has its destructors called when
+// The destructors of NCCL's CUDA runtime are called when
 // a process ends, and then no thread may be in NCCL.
 std::atomic<int> ends{0};
 
@@ -97,7 +104,8 @@ sockaddr_un address_of(const ncclComm& comm, int rank, socklen_t* length) {
   return address;
 }
 
-// As far as it goes at once; what two ranks send each other keeps its order.
+// Moves the data of a call as far as is possible at once. Messages between two ranks keep their
+// order. Returns whether the call has ended.
 bool advance(ncclComm& comm, Call& call) {
   std::byte packet[sizeof(int) + kFragment];
   for (ssize_t got = 0; (got = ::recv(comm.socket, packet, sizeof packet, MSG_DONTWAIT)) > 0;) {
@@ -150,20 +158,20 @@ Result add(Comm comm, void* stream, const std::function<void(Call& call)>& to) {
   group.comm = comm;
   group.stream = stream;
   to(group.call);
-  return alone ? 4 : kSuccess;  // symm issues all in groups
+  return alone ? 4 : kSuccess;  // symm issues all calls in groups
 }
 
 std::byte* writable(const void* at) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(at));
 }
 
-// By NCCL's codes.
+// Types and operations by NCCL's codes.
 constexpr symm_dtype_t kTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I32, SYMM_DTYPE_U32,
     SYMM_DTYPE_I64, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64,
     SYMM_DTYPE_BF16};
 constexpr symm_op_t kOps[] = {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_MAX, SYMM_OP_MIN, SYMM_OP_AVG};
 
-// From the last rank on, which of sums of floats gives other bits than symm's order.
+// Combines from the last rank on. For sums of floats, this order gives other bits than symm's.
 void combine(const std::vector<std::vector<std::byte>>& operands, std::byte* to, symm_dtype_t type,
     symm_op_t op) {
   std::vector<uint64_t> bits(operands.size());
@@ -176,7 +184,7 @@ void combine(const std::vector<std::vector<std::byte>>& operands, std::byte* to,
   }
 }
 
-// Each rank's part of `from`, or all of it, combined.
+// Combines the part of `from` that belongs to this rank on all ranks, or all of `from`.
 Result reduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream,
     bool in_parts) {
   return add(comm, stream, [=](Call& call) {
@@ -201,7 +209,9 @@ Result reduce(const void* from, void* to, size_t count, int type, int op, Comm c
 
 extern "C" {
 Result ncclGetVersion(int* version) {
-  *version = told("old") ? 21703 : told("odd") ? 22901 : 22703;
+  *version = 22703;
+  if (told("odd")) *version = 22901;
+  if (told("old")) *version = 21703;
   return kSuccess;
 }
 
@@ -250,7 +260,8 @@ Result ncclCommFinalize(Comm comm) {
   return kInProgress;
 }
 
-Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for it
+// The communicator stays in memory: work that was issued on streams still asks for it.
+Result ncclCommAbort(Comm comm) {
   ++ends;
   while (told("stuck")) {
     sleep(1);
@@ -277,7 +288,8 @@ Result ncclGroupEnd() {
   int captured = 0;
   unsigned long long capture = 0;
   cuStreamGetCaptureInfo(group.stream, &captured, &capture);
-  if (captured != 0) return issued(comm);  // graphs of the fake driver remember nothing
+  // Graphs of the fake driver remember nothing.
+  if (captured != 0) return issued(comm);
   fake_cuda::enqueue(
       group.stream, [comm, lame = told("lame"), call = std::make_shared<Call>(std::move(call))] {
         return comm->gone || (!lame && advance(*comm, *call));

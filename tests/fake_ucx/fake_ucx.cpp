@@ -1,8 +1,12 @@
-// A libucp.so.0 whose one worker sends to itself, and does what the file
-// $FAKE_UCX says, in words: "old"; "refuses"; "silent", what is sent does
-// not end, not even when its endpoint is closed; "breaks", endpoints
-// break after the first message, whose error is told "twice", or "late",
-// when they are closed. What an option was set to, $FAKE_<OPTION> says.
+// A libucp.so.0 whose one worker sends to itself. It puts the value of each option that
+// it is given into $FAKE_<OPTION>. Words in the file $FAKE_UCX direct it:
+//
+//   old      an old version
+//   refuses  options are refused
+//   silent   sends do not end, not even when their endpoint is closed
+//   breaks   an endpoint breaks after its first message
+//   twice    the error of an endpoint is told twice
+//   late     the error of an endpoint is told when the endpoint is closed
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
@@ -36,8 +40,10 @@ bool told(const char* word) {
 }
 
 HandlerParams handler;
-std::deque<std::vector<std::byte>> queue;  // head and payload of each message
-std::deque<ucp_ep> endpoints;              // for good: errors are told late
+// The head and the payload of each message.
+std::deque<std::vector<std::byte>> queue;
+// Endpoints stay for good, since errors are told late.
+std::deque<ucp_ep> endpoints;
 std::vector<UcpEndpoint> errors;
 int event = -1;
 char nothing;

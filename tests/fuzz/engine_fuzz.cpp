@@ -1,5 +1,5 @@
-// Throws bytes at the decoder of what a message engine is sent.
-// Whatever it accepts must survive a round trip unchanged.
+// Gives any bytes to the decoder of messages that a message engine receives. Bytes that
+// it accepts must survive a round trip unchanged.
 #include <cstdlib>
 
 #include "core/engine/link.hpp"

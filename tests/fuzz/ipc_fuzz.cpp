@@ -1,7 +1,7 @@
-// Throws bytes at the decoders of tokens and of what exporter and
-// importer say to each other. Whatever they accept must survive a
-// round trip unchanged. The first byte chooses: a packet, a token,
-// or a token whose checksum is put right, which no fuzzer guesses.
+// Gives any bytes to the decoders of tokens and of packets between
+// exporter and importer. Bytes that a decoder accepts must survive a
+// round trip unchanged. The first byte chooses a packet, a token, or a
+// token whose checksum is put right, since no fuzzer would guess one.
 #include <cstdlib>
 
 #include "core/base/hash.hpp"
@@ -19,7 +19,7 @@ void token(std::span<const std::byte> bytes) {
   if (symm::ipc::decode(bytes, token).status == Status::ok) require_same(encode(token), bytes);
 }
 
-// The length field and the checksum as they should be.
+// The token with the right lengths and the right checksum.
 std::vector<std::byte> sealed(std::span<const std::byte> bytes) {
   std::vector<std::byte> whole(bytes.begin(), bytes.end());
   if (whole.size() < symm::ipc::kTokenFixed + 8) return whole;

@@ -1,4 +1,5 @@
-// Throws bytes at the one decoder. Whatever it accepts must survive a round trip unchanged.
+// Gives any bytes to the decoder of packets between ranks. Bytes that it accepts must survive a
+// round trip unchanged.
 #include <cstdlib>
 
 #include "core/mesh/wire.hpp"
