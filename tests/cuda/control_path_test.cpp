@@ -45,6 +45,7 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
     run_collective(
         *group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
   });
+
   // No launch only makes a kernel ready.
   std::map<std::string, int> launched;
   for (const auto& launch : fake_cuda::launches()) {
@@ -68,6 +69,7 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
       run_collective(*group, call);
       return std::pair(fake_cuda::launches().size(), reason.substr(0, reason.find(": ")));
     };
+
     const size_t apart = 16 << 20;
     using Seen = std::pair<size_t, std::string>;
     const Scaling half{DType::bf16, DType::bf16, ScalePosition::before, Factor::value, 0.5};
@@ -80,8 +82,10 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
     EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, 2}, apart),
         Seen(1, "f64"));
     EXPECT_EQ(run(0, DType::bf16, half, 0), Seen(0, "f32, 2097152 elements at a time"));
+
     CollectiveCall yes = call_of(Collective::allreduce, memory->pointer(0), 1000, DType::boolean);
     run_collective(*group, yes);
+
     // The bools of a single rank are made 0 or 1.
     EXPECT_EQ(fake_cuda::launches().size(), 1U);
   });
@@ -155,6 +159,7 @@ TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
   as_groups(2, [&](int rank, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     if (rank != 0) return;
+
     std::byte own[4096];
     for (const auto& [collective, kernel] :
         {std::pair(Collective::allreduce, "symm_pipeline_bf16_2"),
@@ -191,6 +196,7 @@ TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
         call.algorithm = Algorithm::two_shot_staged;
         run_collective(*group, call);
       }
+
       for (const auto& launch : fake_cuda::launches()) {
         EXPECT_EQ(launch.shared,
             in_bulk && launch.kernel == "symm_pipeline_move" ? cuda::kBulkShared : 0U)
@@ -198,6 +204,7 @@ TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
       }
     });
   }
+
   attributes.clear();
 }
 
@@ -211,6 +218,7 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
     run_collective(group, call);
     return fake_cuda::launches().at(0);
   };
+
   std::barrier<> together(3);
   const auto body = [&](int rank, std::shared_ptr<Group> whole) {
     const int32_t backwards[] = {2, 1, 0};
@@ -219,25 +227,31 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
     const auto bytes = [](const Group& of) {
       return std::pair(of.transport().scratch_bytes(), of.transport().lent_bytes());
     };
+
     EXPECT_EQ(bytes(*whole), std::pair(bytes(*part).first + bytes(*part).second, uint64_t{0}));
     together.arrive_and_wait();
     if (rank == 0) {
       EXPECT_EQ(bytes(*pair).second, bytes(*part).second);
       const auto all = launch_of(*whole);
       const auto reversed = launch_of(*part);
+
       for (int r = 0; r < 3; ++r) {
         EXPECT_EQ(reversed.stages[r], all.stages[2 - r]);
       }
+
       whole.reset();
       part.reset();
       const auto two = launch_of(*pair);
       EXPECT_EQ(std::pair(two.stages[0], two.stages[1]), std::pair(all.stages[2], all.stages[0]));
+
       pair->fail({Status::aborted, 0, 0, "a test"});
       const auto& words = *reinterpret_cast<const cuda::ControlWords*>(all.stages[0]);
       EXPECT_TRUE(support::eventually([&] { return std::atomic_ref(words.spoilt).load() == 1; }));
     }
+
     together.arrive_and_wait();
   };
+
   as_groups(3, body, [](GroupConfig& config) { config.shared_scratch = true; });
 }
 
@@ -249,11 +263,13 @@ TEST_F(CudaControlPath, ADriverThatIsHeldUpDelaysNoFailure) {
     together.arrive_and_wait();
     fake_cuda::settings().held = true;
     together.arrive_and_wait();
+
     std::atomic<bool> told{rank != 0};
     std::thread aborting([&] {
       if (rank == 0) group->fail({Status::aborted, 0, 0, "a test"});
       told = true;
     });
+
     EXPECT_TRUE(support::eventually([&] { return told && group->revocation().revoked(); }, 5'000));
     together.arrive_and_wait();
     fake_cuda::settings().held = false;
@@ -275,6 +291,7 @@ TEST_F(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
             [&] { Group::create(config); });
       }
     });
+
     EXPECT_EQ(left_in_the_end(), kNothing);
   }
 }
@@ -294,6 +311,7 @@ TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
       step = &outcome.make;
       buffer = Buffer::allocate(*group, 1 << 20);
     };
+
     if (!forms) outcome_of(0, form);
     const Outcome ended = outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
       if (forms) form(outcome, step);
@@ -303,24 +321,30 @@ TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
       EXPECT_EQ(outcome.without.empty(), memory->view().multicast != nullptr);
       *reinterpret_cast<int*>(memory->pointer(1 - rank)) = 7;
     });
+
     if (!forms) {
       EXPECT_NE(Memory::rendezvous(group, buffer, 0)->multicast(), nullptr);
     }
+
     return ended;
   };
+
   any_call_may_fail(std::bind_front(attempt, true),
       {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
           "cuMemSetAccess", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle",
           "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuGraphAddKernelNode",
           "cuGraphLaunch", "without: cuMulticastGetGranularity", "without: cuGraphLaunch"});
+
   std::vector<std::string> calls = {"without: cuMemImportFromShareableHandle",
       "without: cuMulticastAddDevice", "without: cuMemRetainAllocationHandle",
       "without: cuMulticastBindMem", "without: cuMemAddressReserve", "without: cuMemMap",
       "without: cuMemSetAccess"};
+
   any_call_may_fail(std::bind_front(attempt, false), calls);
   calls.insert(
       calls.end(), {"without: cuMulticastCreate", "without: cuMemExportToShareableHandle"});
   any_call_may_fail(std::bind_front(attempt, false), calls, 0);
+
   EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
 }
 }  // namespace

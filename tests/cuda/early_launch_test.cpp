@@ -82,8 +82,10 @@ TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
   const Launches seen = launches_on({0, 1}, kLarge);
   const auto reduction = std::find_if(seen.begin(), seen.end(), is_collective);
   ASSERT_NE(reduction, seen.end());
+
   const unsigned threads = reduction->blocks * reduction->threads;
   ASSERT_GT(reduction->blocks, 1U);
+
   for (const unsigned limit : {31U, 32U, reduction->threads, threads - 1, threads}) {
     tune("chunk=64K,early=" + std::to_string(limit));
     for (const auto& launch : launches_on({0, 1}, kLarge)) {
@@ -91,6 +93,7 @@ TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
           << launch.kernel << " of " << launch.blocks << " blocks, early=" << limit;
     }
   }
+
   tune("chunk=64K,early=0");
   expect_early(false, launches_on({0, 1}));
 }

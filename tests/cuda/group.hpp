@@ -124,10 +124,12 @@ inline void any_call_may_fail(
     Outcome outcomes[2];
     support::as_threads(
         2, [&](int rank) { outcomes[rank] = attempt(rank, name, rank == culprit ? n : 0); });
+
     const Outcome& failing = outcomes[culprit];
     const Outcome& other = outcomes[1 - culprit];
     SCOPED_TRACE("call " + std::to_string(n) + ", " + failing.failed + ": " + other.message +
                  " / " + failing.message);
+
     EXPECT_EQ(left_in_the_end(), kNothing);
     // No call failed, because there are fewer than n.
     if (failing.failed.empty()) {
@@ -135,22 +137,28 @@ inline void any_call_may_fail(
       n = 0;
       continue;
     }
+
     calls.insert((failing.without.empty() ? "" : "without: ") + failing.failed);
     EXPECT_EQ(other.without, failing.without);
+
     if (!failing.without.empty()) {
       EXPECT_NE(failing.without.find(failing.failed), std::string::npos);
       EXPECT_NE(failing.without.find(blamed), std::string::npos);
     }
     EXPECT_EQ(other.create, failing.create);
+
     const bool shared = failing.create != Status::ok || failing.rendezvous != Status::ok;
     const bool failed = shared || failing.make != Status::ok || failing.dmabuf != Status::ok;
     EXPECT_EQ(failed, !failing.message.empty());
+
     if (failed) {
       EXPECT_NE(failing.message.find(failing.failed), std::string::npos);
     }
+
     // To make a buffer is local, and the other rank hears that this one has left.
     EXPECT_EQ(
         other.rendezvous, failing.make == Status::ok ? failing.rendezvous : Status::peer_failed);
+
     if (shared) {
       EXPECT_NE(other.message.find(failing.failed), std::string::npos);
       EXPECT_NE(other.message.find(blamed), std::string::npos);

@@ -29,6 +29,7 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
     EXPECT_EQ(first.offset, 0U);
     EXPECT_EQ(second.offset, 1U << 16);
     EXPECT_EQ(group->addresses().find(second.pointer + 8191).offset, second.offset + 8191);
+
     Memory& memory = *heap->memory();
     const uint32_t sent = 40 + static_cast<uint32_t>(rank);
     void* const stream = reinterpret_cast<void*>(uintptr_t{70} + static_cast<uintptr_t>(rank));
@@ -36,10 +37,12 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
     memory.send_signal(1 - rank, 3, SignalOp::add, 1, stream);
     memory.wait_signal(1 - rank, 3, 0, stream);
     group->synchronize(stream, 0);
+
     EXPECT_EQ(reinterpret_cast<uint32_t*>(second.pointer)[2047], 41U - static_cast<uint32_t>(rank));
     // A piece is given out again at once: the work of the next owner comes later on the stream.
     heap->give(second.pointer);
     EXPECT_EQ(heap->take(1, 1 << 16).offset, second.offset);
+
     support::expect_failure(Status::out_of_memory,
         {"pieces", "1048064 of 1048576", "largest free piece"}, [&] { heap->take(1 << 20, 0); });
     group->finalize(0);
@@ -59,6 +62,7 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
       said[static_cast<size_t>(rank)].push_back(call.packed());
       run_collective(*group, call);
     };
+
     ask();
     const Heap::Piece first = heap->take(4096, 0);
     const Heap::Piece second = heap->take(4096, 0);
@@ -68,16 +72,19 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
     ask();
     group->finalize(0);
   };
+
   as_groups(2, body, [](GroupConfig& config) { config.check = true; });
   EXPECT_EQ(said[0][0], said[1][0]);
   EXPECT_EQ(said[0][1], said[1][1]);
   EXPECT_NE(said[0][0], said[0][1]);
   EXPECT_NE(said[0][2], said[1][2]) << "the same pieces, given back in another order";
+
   std::multiset<uint64_t> compared;
   std::multiset<uint64_t> expected;
   for (const fake_cuda::Launch& launch : fake_cuda::launches()) {
     if (launch.kernel == "symm_check" && launch.detail != 0) compared.insert(launch.detail);
   }
+
   for (const auto& rank : said) {
     expected.insert(rank.begin(), rank.end());
   }

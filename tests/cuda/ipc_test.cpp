@@ -121,6 +121,7 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
     ASSERT_TRUE(owned.word(1001) == 42);
     ASSERT_TRUE(eventually([] { return stats().leased == 0; }));
   };
+
   const auto importing = [&] {
     fake_cuda::settings().devices = {2, 1};  // devices 1 and 2 of the machine are 0 and 1 here
     {
@@ -136,8 +137,10 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
       const auto peer = import_offer(nullptr, 0);
       ASSERT_TRUE(peer->data() != import->data() && word(peer, 0) == 41);
     }
+
     reach(1);
   };
+
   both(exporting, importing);
 }
 
@@ -147,6 +150,7 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
     offer(owned.buffer->data(), 4);
     await(1);
   };
+
   const auto importing = [&] {
     fake_cuda::settings().devices = {2, 0};
     expect_failure(Status::unavailable, {"not visible"}, [&] { import_offer(); });
@@ -154,6 +158,7 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
     ASSERT_TRUE(import_offer(nullptr, 1)->info().device == 1);
     reach(1);
   };
+
   both(exporting, importing);
 }
 
@@ -167,18 +172,22 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
       *data = 7;
       return true;
     });
+
     put_token(data, 4, stream);
     // Importers do not wait for work that comes after the export.
     fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });
     reach(0);
     await(2);
+
     while (!fake_cuda::idle(stream) && facts->step[3] == 0) {
       usleep(1000);
     }
+
     await(3);
     reach(5);
     ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
   };
+
   const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
     const auto import = import_offer(stream);
@@ -187,17 +196,21 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
       seen = word(import, 0);
       return true;
     });
+
     usleep(20'000);
     ASSERT_TRUE(!fake_cuda::idle(stream));
     ASSERT_TRUE(seen == 0);
+
     reach(2);
     ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
     ASSERT_TRUE(seen == 7);
+
     // The producer is past that point, so that there is nothing to wait for.
     const auto late = import_offer(stream);
     ASSERT_TRUE(fake_cuda::idle(stream));
     reach(3);
   };
+
   both(exporting, importing);
 }
 
@@ -214,6 +227,7 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
     ASSERT_TRUE(stats().leased == 0 && stats().quarantined_blocks == 0);
     reach(3);
   };
+
   const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
     auto import = import_offer(stream);
@@ -224,6 +238,7 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
     ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
     await(3);
   };
+
   both(exporting, importing);
 }
 
@@ -244,23 +259,28 @@ TEST_F(CudaIpc, ALeaseEndsAfterUsesOnOtherStreams) {
       }));
       reach(3);
     };
+
     const auto importing = [&] {
       cuda::CUstream known = make_stream();
       cuda::CUstream other = make_stream();
       std::shared_ptr<HeldLease> import = import_offer(known);
       bool done = false;
+
       fake_cuda::enqueue(other, [&] { return done; });
       if (recorded) import->record_use(other);
+
       import->let_wait(other);
       import->release_after(recorded ? known : kAllStreams);
       import.reset();
       reach(1);
       await(2);
+
       ASSERT_TRUE(!fake_cuda::idle(other));
       done = true;
       ASSERT_TRUE(fake_cuda::idle(other));
       await(3);
     };
+
     both(exporting, importing);
   }
 }
@@ -274,6 +294,7 @@ TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
     offer(owned.buffer->data(), 4, stream);
     pause();
   });
+
   Process importer([&] {
     const cuda::CUstream stream = make_stream();
     const auto import = import_offer(stream);
@@ -284,6 +305,7 @@ TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
     ASSERT_TRUE(import->info().exporter_alive == 0);
     word(import, 0) = 1;  // still mapped
   });
+
   await(1);
   exporter.kill(SIGKILL);
   importer.expect_success("importer");
@@ -300,11 +322,13 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
     ASSERT_TRUE(stats().quarantined_blocks == 0 && stats().limbo_blocks == 0);
     ASSERT_TRUE(collect().blocks_freed == 1);
   });
+
   Process importer([&] {
     const auto import = import_offer();
     reach(1);
     pause();
   });
+
   await(1);
   importer.kill(SIGKILL);
   exporter.expect_success("exporter");
@@ -318,6 +342,7 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
     offer(owned.buffer->data(), 4);
     await(1);
   };
+
   const auto importing = [&] {
     // The import is released at once, but stays mapped for the next one.
     import_offer();
@@ -327,6 +352,7 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
     fake_cuda::settings().held = false;
     ASSERT_TRUE(heard);
   };
+
   both(exporting, importing);
 }
 
@@ -342,12 +368,15 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
     foreign.free();
     reach(0);
     await(1);
+
     ASSERT_TRUE(stats().exported_blocks == 1);
     owned.buffer.reset();
     ASSERT_TRUE(collect().blocks_in_limbo == 1 && stats().exported_blocks == 0);
+
     reach(2);
     ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
   };
+
   const auto importing = [&] {
     const auto import = import_offer();
     ASSERT_TRUE(word(import, 0) == 8 && import->info().offset == 4096 + 40);
@@ -355,6 +384,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
     await(2);
     ASSERT_TRUE(word(import, 0) == 8);
   };
+
   both(exporting, importing);
 }
 
@@ -366,32 +396,40 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
       put_token(foreign.words() + 256, 4);
     }
     ASSERT_TRUE(stats().exported_blocks == 1);
+
     reach(0);
     await(1);
+
     // The owner frees without telling symm, which still holds the memory.
     foreign.free();
     ASSERT_TRUE(fake_cuda::live()["handle"] == 1);
+
     ForeignMemory next;  // may lie at the same address
     const auto again = export_memory(next.words(), 4, {}, nullptr);
     withdraw(next.words(), next.size, 20'000);
     next.free();
     reach(2);
     ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
+
     ForeignMemory closed(1, ForeignMemory::kUnit, 1, 0);
     const auto refused = [](const void* memory, const char* why) {
       expect_failure(
           Status::invalid_argument, {why}, [&] { export_memory(memory, 4, {}, nullptr); });
     };
+
     refused(closed.words(), "POSIX_FILE_DESCRIPTOR");
     closed.free();
+
     ForeignMemory grown(1, 2 * ForeignMemory::kUnit, 2);
     // If the driver gives the whole reservation, nobody can say where the second piece begins.
     fake_cuda::settings().ranges_are_reservations = true;
     refused(grown.words() + grown.size / 8, "several allocations");
     grown.free();
+
     uint32_t ordinary = 0;
     refused(&ordinary, "");
   };
+
   const auto importing = [&] {
     const auto import = import_offer();
     ASSERT_TRUE(
@@ -400,6 +438,7 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
     await(2);
     ASSERT_TRUE(word(import, 0) == 5);
   };
+
   both(exporting, importing);
 }
 
@@ -424,6 +463,7 @@ TEST_F(CudaIpc, MapsByFabricHandleOrDescriptor) {
       await(1);
       ASSERT_TRUE(owned.word(0) == 42);
     };
+
     const auto importing = [&] {
       fake_cuda::settings().fabric_create = row.import;
       fake_cuda::settings().fabric_import = row.import;
@@ -434,6 +474,7 @@ TEST_F(CudaIpc, MapsByFabricHandleOrDescriptor) {
       ASSERT_TRUE(std::exchange(word(import, 0), 42) == 41);
       reach(1);
     };
+
     both(exporting, importing);
   }
 }
@@ -445,10 +486,12 @@ TEST_F(CudaIpc, EachReferenceIsReleasedOnItsStream) {
   const cuda::CUstream last = make_stream();
   bool done = false;
   auto import = import_memory(export_memory(owned.buffer->data(), 4, {}, nullptr), {}, last);
+
   fake_cuda::enqueue(first, [&] { return done; });
   import->note_release(first);
   import->release_after(last);
   import.reset();
+
   EXPECT_EQ(holders(owned.buffer->data(), 4).leases, 1U);
   done = true;
   EXPECT_TRUE(fake_cuda::idle(first));
@@ -466,6 +509,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
       throw std::runtime_error("something was added in cycle " + std::to_string(i));
     }
   };
+
   const auto exporting = [&] {
     const cuda::CUstream stream = make_stream();
     for (int i = 0; i < kCycles; ++i) {
@@ -480,6 +524,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
       nothing_added(i);
     }
   };
+
   const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
     for (int i = 0; i < kCycles; ++i) {
@@ -494,6 +539,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
       nothing_added(i);
     }
   };
+
   both(exporting, importing);
 }
 
@@ -521,10 +567,12 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
     await(1);
     ASSERT_TRUE(eventually([] { return stats().leased == 0; }));
   };
+
   const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
     // A process asks its driver for some facts only once, and does so here.
     import_offer(stream);
+
     std::map<std::string, long> before;
     const auto nothing_mapped = [&](const std::string& failed) {
       // Connections end, too.
@@ -534,6 +582,7 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
       }
       before = fake_cuda::live();
     };
+
     nothing_mapped("");
     const auto calls = each_call_fails([&] { import_offer(stream); }, nothing_mapped);
     for (const char* call :
@@ -542,8 +591,10 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
         throw std::runtime_error(std::string(call) + " was not made to fail");
       }
     }
+
     reach(1);
   };
+
   both(exporting, importing);
 }
 }  // namespace

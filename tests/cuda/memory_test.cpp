@@ -82,10 +82,12 @@ TEST(CudaWithout, RefusalsNameWhatIsLacking) {
           buffer->export_dmabuf(0, 4096);
         }
       });
+
       const symm_device_info_t info = device_info(BackendKind::cuda, 0);
       return failure.message + status_text(failure.status) +
              (row.of == host ? info.host_memory_reason : info.dmabuf_reason);
     });
+
     EXPECT_EQ(
         process.result(), row.of + row.reason + status_text(Status::unavailable) + row.reason);
   }
@@ -117,12 +119,14 @@ TEST(CudaFabric, HandlesAreUsedWherePossibleAndDescriptorsOtherwise) {
           row.device ? 1 : 0;
       fake_cuda::settings().fabric_create = row.create;
       fake_cuda::settings().fabric_import = row.import;
+
       static std::atomic<bool> logged{false};
       log::add_listener(
           [](void*, int32_t, const char* text) {
             logged = logged || std::strstr(text, "fabric handles") != nullptr;
           },
           nullptr, log::Level::info);
+
       std::atomic<uint32_t> sum{0};
       as_threads(2, [&](int rank) {
         const auto group = group_of(rank, 2, "fabric");
@@ -133,14 +137,17 @@ TEST(CudaFabric, HandlesAreUsedWherePossibleAndDescriptorsOtherwise) {
         sum += *reinterpret_cast<uint32_t*>(memory->pointer(rank));
         written.arrive_and_wait();
       });
+
       const symm_device_info_t info = device_info(BackendKind::cuda, 0);
       if (sum != 41 || logged != row.logged || (info.fabric != 0) != (*row.reason == 0) ||
           left_in_the_end() != kNothing) {
         return "not as it should";
       }
+
       if (std::strstr(info.fabric_reason, row.reason) == nullptr) return info.fabric_reason;
       return "imports " + std::to_string(fake_cuda::fabric_imports());
     });
+
     EXPECT_EQ(process.result(), "imports " + std::to_string(row.imports)) << row.reason;
   }
 }
@@ -204,6 +211,7 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
     }
     EXPECT_EQ(Buffer::find(foreign.words()).buffer.get(), memory->buffer()) << "the piece is gone";
   }
+
   EXPECT_EQ(fake_cuda::live(), before);
   EXPECT_EQ(foreign.words()[0], 6U);
 }
@@ -231,12 +239,14 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
     CollectiveCall call = call_of(Collective::allreduce, nullptr, 200'000, DType::bf16);
     static std::atomic<uint64_t> memories[2];
     static std::barrier<> turn(2);
+
     for (const bool symmetric : {false, true}) {
       std::vector<std::byte> ordinary(call.count * 2);
       call.send = call.recv = symmetric ? static_cast<void*>(foreign.words()) : ordinary.data();
       turn.arrive_and_wait();
       if (rank == 0) fake_cuda::launches();
       turn.arrive_and_wait();
+
       run_collective(*group, call);
       turn.arrive_and_wait();
       if (rank == 0) {
@@ -244,8 +254,10 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
         ASSERT_EQ(launched.size(), 2U);
         memories[symmetric ? 1 : 0] = launched[0].memory;
       }
+
       turn.arrive_and_wait();
     }
+
     EXPECT_EQ(memories[0], 0U);
     EXPECT_NE(memories[1], 0U);
   });
@@ -260,6 +272,7 @@ TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
   ForeignMemory closed(0, ForeignMemory::kUnit, 1, 0);
   ForeignMemory grown(0, 2 * ForeignMemory::kUnit, 2);
   void* const ordinary = fake_cuda::ordinary_memory(4096);
+
   alignas(16) uint32_t own[4] = {};
   const auto with_memory = fake_cuda::live();
 
@@ -284,23 +297,27 @@ TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
   }
   expect_failure(Status::unsupported, {"options.fd: 5", "by its address"},
       [&] { Buffer::adopt(*group, 5, 0, 64); });
+
   // The second piece of memory that grew in place can be adopted.
   EXPECT_EQ(failure_of([&] {
     Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2);
   }).status,
       Status::ok);
+
   // If the driver does not tell the pieces apart, none of them can be adopted.
   fake_cuda::settings().ranges_are_reservations = true;
   for (const size_t piece : {size_t{0}, size_t{1}}) {
     expect_failure(Status::invalid_argument, {"several allocations"},
         [&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
   }
+
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::settings().ranges_are_reservations = false;
   fake_cuda::free_ordinary(ordinary);
   for (ForeignMemory* one : {&good, &other, &closed, &of_host, &grown}) {
     one->free();
   }
+
   EXPECT_EQ(fake_cuda::live(), before);
 }
 
@@ -317,9 +334,11 @@ TEST_F(CudaHostMemory, LiesAsAskedForOrNotAtAll) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % alignment, 0U);
       EXPECT_EQ(buffer->block()->page_bytes(), size_t{2} << 20);
     }
+
     placement.page_bytes = size_t{1} << 30;
     expect_failure(Status::unavailable, {"options.page_bytes", "2097152"},
         [&] { Buffer::allocate(*group, 5000, placement); });
+
     placement.page_bytes = 3;
     expect_failure(Status::invalid_argument, {"options.page_bytes: 3"},
         [&] { Buffer::allocate(*group, 5000, placement); });
@@ -339,10 +358,12 @@ TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
     EXPECT_EQ(memory->look_at_signal(1 - rank, 199).value, 1U);
     sent.arrive_and_wait();
   };
+
   as_groups(2, body, [](GroupConfig& config) {
     config.channels = 256;
     config.scratch_bytes = 300'000;
   });
+
   GroupConfig config = config_of(0, 1, unique());
   config.scratch_bytes = 100;
   expect_failure(Status::invalid_argument, {"config.scratch_bytes: 100", "at least"},
@@ -358,6 +379,7 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
     const int node = named ? 1 - rank / 2 : rank / 2;
     const auto buffer = Buffer::allocate(*group, 5000, named ? on_node(node) : kOnHost);
     EXPECT_EQ(fake_cuda::location(buffer->data()), std::pair(CU_MEM_LOCATION_TYPE_HOST_NUMA, node));
+
     const auto memory = Memory::rendezvous(group, buffer, 0);
     using Access = std::vector<std::pair<int, int>>;
     for (int peer = 0; peer < 4; ++peer) {
@@ -365,15 +387,19 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
           (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}}))
           << peer;
     }
+
     EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}}))
         << "pads stay on the device";
+
     auto* word = reinterpret_cast<uint32_t*>(memory->pointer((rank + 1) % 4));
     EXPECT_EQ(*word, 0U);
+
     *word = 70 + static_cast<uint32_t>(rank);
     static std::barrier<> written(4);
     written.arrive_and_wait();
     EXPECT_EQ(
         *reinterpret_cast<uint32_t*>(buffer->data()), 70U + static_cast<uint32_t>((rank + 3) % 4));
+
     written.arrive_and_wait();
   });
 }
@@ -391,6 +417,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto buffer = Buffer::allocate(*group, 10'000);
   ForeignMemory foreign(0);
+
   // The adopted buffer begins at byte 1024.
   const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);
   const size_t before = support::open_descriptors();
@@ -404,6 +431,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     EXPECT_TRUE(buffer->export_dmabuf(8192, 1808));
     EXPECT_TRUE(adopted->export_dmabuf(3072, 1));
   }
+
   EXPECT_EQ(support::open_descriptors(), before);
 
   const struct {
@@ -420,6 +448,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     expect_failure(
         Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
   }
+
   // The driver has the call, but refuses it for memory of the host.
   const auto of_host = Buffer::allocate(*group, 4096, kOnHost);
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file
@@ -446,6 +475,7 @@ void any_call_may_fail_for(Make make, bool with_dmabuf, const std::vector<std::s
       if (with_dmabuf) buffer->export_dmabuf(0, 4096);
     });
   };
+
   any_call_may_fail(attempt, expected);
 }
 

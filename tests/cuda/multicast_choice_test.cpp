@@ -75,16 +75,20 @@ TEST(MulticastChoice, ValuesOfTheVariables) {
   const auto forbids = [](const char* name, const char* value) {
     return read(true, {{name, value}}).forbidden != 0;
   };
+
   for (const char* no : {"0", "2", "yes", "off", "x"}) {
     EXPECT_TRUE(forbids("SYMM_MULTICAST", no)) << no;
   }
   EXPECT_FALSE(forbids("SYMM_MULTICAST", "1"));
+
   for (const char* no : {"0", "00", "-1", "no", "1x", " "}) {
     EXPECT_TRUE(forbids("NCCL_NVLS_ENABLE", no)) << no;
   }
+
   for (const char* yes : {"1", "2"}) {
     EXPECT_FALSE(forbids("NCCL_NVLS_ENABLE", yes)) << yes;
   }
+
   for (const char* name : {"NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
     for (const char* no : {"1", "true", "on", "yes", "2", "?"}) {
       EXPECT_TRUE(forbids(name, no)) << name << no;

@@ -105,6 +105,7 @@ TEST(CudaMulticast, OperandsMustBeReachable) {
           Status::invalid_argument, {why}, [&] { run_collective(*group, call); });
       EXPECT_EQ(support::failure_of([&] { plan_collective(*group, call); }).message, ran.message);
     };
+
     std::vector<std::byte> own(4000);
     refused("send is not in this rank's block", [&](auto& call) { call.send = own.data(); });
     refused("recv is not in this rank's block", [&](auto& call) { call.recv = own.data(); });
@@ -116,11 +117,13 @@ TEST(CudaMulticast, OperandsMustBeReachable) {
     refused("not sum of f64", [](auto& call) { call.dtype = DType::f64; });
     refused("by reduce", [](auto& call) { call.collective = Collective::reduce; });
     refused("not in place", [](auto& call) { call.algorithm = Algorithm::multimem_one_shot; });
+
     CollectiveCall nothing = sum_of(*memory, group->rank(), Algorithm::multimem_two_shot, 0);
     nothing.send = nullptr;
     nothing.recv = nullptr;
     run_collective(*group, nothing);
   };
+
   expect_well(on_machines("aa", body, kAsks));
 }
 
@@ -130,6 +133,7 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     EXPECT_EQ(memory->view().multicast, nullptr);
     EXPECT_EQ(memory->view().why_no_multicast, reason);
+
     support::expect_failure(
         Status::unavailable, {reason}, [&] { static_cast<void>(memory->multicast()); });
     const CollectiveCall forced = sum_of(*memory, group->rank(), Algorithm::multimem_two_shot);
@@ -137,12 +141,15 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
         Status::invalid_argument, {reason}, [&] { run_collective(*group, forced); });
     run_collective(*group, sum_of(*memory, group->rank(), Algorithm::automatic));
     memory->fill32(1 - group->rank(), 0, 7, 1, nullptr);
+
     EXPECT_EQ(fake_cuda::multicast_calls(), 0);
     return reason;
   };
+
   const auto expect = [&](const std::string& reason, const std::function<void(int rank)>& before) {
     expect_all(on_machines("aa", body, {.before = before, .change = kAsks.change}), {reason});
   };
+
   expect_all(
       on_machines("aa", body), {"nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)"});
   expect("rank 1: NCCL_NVLS_ENABLE=0 is set", [](int rank) {
@@ -152,14 +159,17 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED] =
         rank != 1 ? 1 : 0;
   });
+
   expect("rank 0: the CUDA driver has no multicast; that came with CUDA 12.1", [](int rank) {
     if (rank == 0) fake_cuda::settings().hidden = {"cuMulticastBindMem"};
   });
+
   const auto share_a_device = [](GroupConfig& config) {
     config.multicast = true;
     config.overlapping_devices = true;
     config.device = 1;
   };
+
   expect_all(
       on_machines("aa", body, {.change = share_a_device}), {"ranks 0 and 1 share device GPU-"});
   expect_all(on_machines("a", why_none, kAsks), {"the group has one rank"});

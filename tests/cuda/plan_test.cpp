@@ -59,6 +59,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
     const Tuning tuning = within_scratch(size, default_tuning(size), GetParam());
     const Layout layout = layout_of(size, tuning);
     ASSERT_LE(scratch_bytes(layout), GetParam());
+
     for (const int max_blocks : {1, 2, 7, 33, 264}) {
       for (const Collective collective :
           {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
@@ -87,6 +88,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                                             : static_cast<uint64_t>(size - 1);
                 ASSERT_LE(
                     (tiles + owners - 1) / owners * kMarkedCells + kPack, layout.one_shot_slot);
+
                 break;
               }
               case Algorithm::two_shot:
@@ -175,18 +177,22 @@ TEST(CudaPlans, FewBlocksSendLessAtOnce) {
   const Tuning tuning = default_tuning(2);
   PlanInput input = input_of(Collective::allgather, DType::bf16, 0, 2);
   input.same_offsets = true;
+
   const auto chosen = [&](size_t bytes, int max_blocks) {
     input.count = bytes / size_of(input.dtype);
     input.max_blocks = max_blocks;
     return plan(input, tuning).algorithm;
   };
+
   EXPECT_EQ(chosen(tuning.marked_max, 264), Algorithm::marked);
   EXPECT_EQ(chosen(tuning.marked_max, tuning.work_groups / 4), Algorithm::two_shot_staged);
   EXPECT_EQ(chosen(tuning.marked_max / 4, tuning.work_groups / 4), Algorithm::marked);
   EXPECT_EQ(chosen(tuning.engine_min / 2, 264), Algorithm::two_shot_staged);
   EXPECT_EQ(chosen(tuning.engine_min / 2, tuning.work_groups / 4), Algorithm::copy_engine);
+
   input.algorithm = Algorithm::marked;
   EXPECT_EQ(chosen(tuning.marked_max, 1), Algorithm::marked) << "forced";
+
   input.algorithm = Algorithm::automatic;
   input.collective = Collective::allreduce;
   EXPECT_EQ(chosen(tuning.one_shot_max, 264), Algorithm::one_shot);
@@ -235,25 +241,31 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
         }
       }
     }
+
     PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
     input.algorithm = algorithm;
     EXPECT_EQ(kernel_name(input, plan(input, tuning)),
         std::string("symm_") + algorithm_name(algorithm) + "_f16");
+
     input.why_not = "send is elsewhere";
     EXPECT_NE(refuse(input, tuning).find("send is elsewhere"), std::string::npos);
+
     input.why_not = "";
     for (const Op op : {Op::avg, Op::min, Op::max, Op::prod}) {
       input.op = op;
       EXPECT_NE(refuse(input, tuning), "");
     }
+
     input.op = Op::sum;
     for (const DType dtype : {DType::f64, DType::i32, DType::f8e4m3}) {
       input.dtype = dtype;
       EXPECT_NE(refuse(input, tuning), "");
     }
+
     input.dtype = DType::f32;
     input.collective = Collective::reduce_scatter;
     EXPECT_NE(refuse(input, tuning), "");
+
     input.size = 1;
     EXPECT_EQ(refuse(input, tuning), "");
   }
@@ -267,16 +279,19 @@ TEST(CudaPlans, RootsSendDirectlyOrOwnNoSlice) {
     input.algorithm = Algorithm::two_shot_staged;
     return plan(input, default_tuning(size)).direct;
   };
+
   EXPECT_TRUE(is_flat(Collective::broadcast, 2, size_t{1} << 32));
   const uint64_t most = default_tuning(4).direct_max;
   EXPECT_TRUE(is_flat(Collective::broadcast, 4, most / 2));
   EXPECT_FALSE(is_flat(Collective::broadcast, 4, most / 2 + 1));
   EXPECT_FALSE(is_flat(Collective::allgather, 2, 1));
+
   const auto spares_root = [](int size, size_t megabytes) {
     return plan(
         input_of(Collective::reduce, DType::u8, megabytes << 20, size), default_tuning(size))
         .spares_root;
   };
+
   EXPECT_TRUE(spares_root(3, 17));
   EXPECT_FALSE(spares_root(3, 16));
   EXPECT_FALSE(spares_root(2, 1000));
@@ -321,33 +336,41 @@ TEST(CudaPlans, NamesOfKernels) {
     made.algorithm = algorithm;
     return made;
   };
+
   const auto kernel_of = [](const PlanInput& made) {
     return kernel_name(made, plan(made, default_tuning(made.size)));
   };
+
   EXPECT_EQ(kernel_of(input(one_shot, 8, bf16, Op::sum)), "symm_one_shot_bf16_8");
   EXPECT_EQ(kernel_of(input(two_shot, 8, bf16, Op::max)), "symm_two_shot_any_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 5, bf16)), "symm_pipeline_bf16_5");
   EXPECT_EQ(kernel_of(input(ll, 5, bf16)), "symm_ll_reduce_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 2, bf16)), "symm_pipeline_bf16_2");
   EXPECT_EQ(kernel_of(input(one_shot, 2, bf16)), "symm_one_shot_bf16_2");
+
   for (const Algorithm algorithm : {one_shot, automatic}) {
     EXPECT_EQ(kernel_of(input(algorithm, 2, bf16, Op::avg, 8 * kMany)), "symm_one_shot_ahead_bf16");
   }
+
   // This reduce takes four launches.
   const PlanInput reduce = input(automatic, 2, bf16, Op::avg, 32 * kMany, Collective::reduce);
   EXPECT_EQ(kernel_of(reduce), "symm_one_shot_ahead_bf16");
   EXPECT_EQ(plan(reduce, default_tuning(2)).part, reduce.unit() / 4);
+
   for (int size = 2; size <= kMaxRanks; ++size) {
     EXPECT_LE(scratch_bytes(layout_of(size, default_tuning(size))), 80'000'000U) << size;
   }
+
   const std::string refused =
       refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
   EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
+
   // Integers are never pushed.
   EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany)), "symm_pipeline_any_16");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)),
       "symm_pipeline_move");
+
   for (const auto& [megabytes, kernel] :
       {std::pair<size_t, std::string>{1, "symm_ll_reduce_4"}, {16, "symm_two_shot_reduce_bf16_3"},
           {64, "symm_two_shot_reduce_bf16_3"}, {65, "symm_pipeline_bf16_3"}}) {
@@ -356,6 +379,7 @@ TEST(CudaPlans, NamesOfKernels) {
         kernel)
         << megabytes;
   }
+
   for (const auto& [kilobytes, kernel] :
       {std::pair<size_t, std::string>{256, "symm_marked"}, {257, "symm_marked_passed_on"},
           {32 << 10, "symm_marked_passed_on"}, {33 << 10, "symm_pipeline_move"}}) {

@@ -34,6 +34,7 @@ inline std::unique_ptr<support::Processes> start(
     setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
     setenv("SYMM_NCCL", FAKE_NCCL, 1);
     with.before(rank);
+
     bool in_order = false;
     const std::string outcome = support::outcome_of([&] {
       // The fake driver has four devices.
@@ -47,11 +48,13 @@ inline std::unique_ptr<support::Processes> start(
       if (in_order) group->finalize(20'000);
       return said;
     });
+
     if (with.exits) std::exit(outcome.empty() && !::testing::Test::HasFailure() ? 0 : 1);
     if (in_order) {
       EXPECT_EQ(left_in_the_end(), kNothing);
     }
     EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
+
     return ::testing::Test::HasFailure() ? "an expectation failed" : outcome;
   });
 }

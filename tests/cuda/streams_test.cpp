@@ -208,6 +208,7 @@ TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
     const auto part = whole->split(0, 0);
     float operand[8] = {};
     CollectiveCall call = call_of(Collective::allreduce, operand, 8, DType::f32);
+
     call.stream = handle(70);
     Kernel kernel(call.stream);
     run_collective(*part, call);
@@ -215,6 +216,7 @@ TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
     run_collective(*whole, call);
     call.stream = handle(72);
     run_collective(*part->split(0, 0), call);
+
     EXPECT_EQ(fake_cuda::waits(),
         shared ? (Waits{{handle(71), handle(70)}, {handle(72), handle(71)}}) : Waits{});
   }
@@ -227,20 +229,24 @@ TEST_F(CudaStreams, CapturesThatAlternateEachKeepTheirOrder) {
     fake_cuda::begin_capture(handle(first));
     transport.stream_wait(handle(first + 1), handle(first));
   }
+
   fake_cuda::waits();
   for (const uintptr_t stream : {70, 80, 71, 81, 70}) {
     run_collective(*one.group, sum_of(one, handle(stream)));
   }
   EXPECT_EQ(fake_cuda::waits(),
       (Waits{{handle(71), handle(70)}, {handle(81), handle(80)}, {handle(70), handle(71)}}));
+
   one.group->barrier({}, 0, 0, handle(71));
   run_collective(*one.group, sum_of(one, handle(80)));
   fake_cuda::waits();
   transport.stream_wait(handle(70), kAllStreams);
+
   EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(70), handle(71)}}));
   for (const uintptr_t first : {70, 80}) {
     fake_cuda::end_capture(handle(first));
   }
+
   one.group->barrier({}, 0, 0, nullptr);
 }
 

@@ -101,6 +101,7 @@ TEST(Device, signals_are_counted) {
   World world(2);
   const Memory a = world.memory(0);
   const Memory b = world.memory(1);
+
   for (int i = 0; i < 3; ++i) {
     signal(a, 1, 2);
   }
@@ -108,6 +109,7 @@ TEST(Device, signals_are_counted) {
   EXPECT_TRUE(await_signal(b, 0, 2, 3));
   EXPECT_EQ(test_signal(b, 0, 2), 3U) << "awaiting took one";
   EXPECT_TRUE(wait_signal(b, 0, 2));
+
   take_signals(b, 0, 2, 2);
   EXPECT_EQ(test_signal(b, 0, 2), 0U);
   EXPECT_EQ(world.taken(1, 2, 0), 3U);
@@ -164,11 +166,14 @@ TEST(Device, of_several_signals_any_or_all) {
   int index = -1;
   EXPECT_EQ(wait_signals(memory, waits, 2, true, &index).trouble(), Trouble::timeout);
   EXPECT_EQ(index, -1);
+
   signal_value(world.memory(2), 0, 3, SignalOp::set, 7);
   EXPECT_TRUE(wait_signals(memory, waits, 2, true, &index));
   EXPECT_EQ(index, 1);
+
   const Outcome late = wait_signals(memory, waits, 2, false);
   EXPECT_TRUE(late.trouble() == Trouble::timeout && late.peer() == 1) << late.code;
+
   signal_value(world.memory(1), 0, 0, SignalOp::add, 2);
   EXPECT_TRUE(wait_signals(memory, waits, 2, false));
   EXPECT_EQ(world.taken(0, 0, 1), 0U);
@@ -190,6 +195,7 @@ TEST(Device, no_signal_is_taken_twice) {
       }
     }
   });
+
   EXPECT_EQ(failed, 0);
   EXPECT_EQ(world.taken(1, 0, 0), 3U * kEach);
   EXPECT_FALSE(wait_signal(world.memory(1), 0, 0));
@@ -215,6 +221,7 @@ TEST(Device, another_layout_is_refused) {
   Memory other = world.memory(0);
   other.layout = kLayout + 1;
   signal(other, 1, 0);
+
   EXPECT_EQ(world.put(1, 0, 0), 0U);
   world.put(0, 0, 1) = 1;
   for (const Outcome outcome :
@@ -222,6 +229,7 @@ TEST(Device, another_layout_is_refused) {
     EXPECT_EQ(outcome.trouble(), Trouble::layout);
     EXPECT_EQ(outcome.peer(), 1);
   }
+
   EXPECT_EQ(world.taken(0, 0, 1), 0U);
 }
 
@@ -234,6 +242,7 @@ TEST(Device, signals_order_data) {
     const int next = (rank + 1) % kRanks;
     const int last = (rank + kRanks - 1) % kRanks;
     unsigned* const mine = pointer<unsigned>(memory, rank);
+
     for (unsigned i = 0; i < 1000; ++i) {
       pointer<unsigned>(memory, next)[i % 2] = i;
       signal(memory, next, 0);
@@ -254,8 +263,10 @@ TEST(Device, a_wait_ends_at_its_deadline_and_takes_nothing) {
   EXPECT_EQ(outcome.trouble(), Trouble::timeout);
   EXPECT_EQ(outcome.peer(), 2);
   EXPECT_EQ(world.taken(0, 1, 2), 0U);
+
   signal(world.memory(2), 0, 1);
   EXPECT_TRUE(wait_signal(memory, 2, 1)) << "the channel is as it was";
+
   signal(world.memory(2), 0, 1);
   EXPECT_TRUE(await_signal(memory, 2, 1));
   EXPECT_FALSE(await_signal(memory, 2, 1, 2)) << "only one is there";
@@ -328,11 +339,13 @@ TEST(Device, barriers_of_blocks_keep_step) {
     for (int rank = 0; rank < kRanks; ++rank) {
       shared.emplace_back(threads);
     }
+
     support::as_threads(kRanks * threads, [&](int i) {
       const int rank = i / threads;
       const int thread = i % threads;
       const Memory memory = world.memory(rank);
       const HostBlock block{shared[static_cast<size_t>(rank)], thread, threads, 1};
+
       for (unsigned round = 1; round <= 20; ++round) {
         // Every thread stores to the next rank.
         pointer<unsigned>(memory, (rank + 1) % kRanks)[thread] = round;
@@ -363,6 +376,7 @@ TEST(Device, barriers_of_grids_keep_step) {
   World world(2);
   Grid grids[2] = {};
   std::deque<HostBlock::Shared> shared;
+
   for (int i = 0; i < blocks[0] + blocks[1]; ++i) {
     shared.emplace_back(kThreads);
   }
@@ -373,6 +387,7 @@ TEST(Device, barriers_of_grids_keep_step) {
         shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[rank]};
     return barrier_of_grid(world.memory(rank), 0, &grids[rank], kEverybody, block);
   });
+
   for (const Grid& grid : grids) {
     EXPECT_EQ(grid.arrived, 0U);
     EXPECT_EQ(grid.round, 20U);

@@ -60,6 +60,7 @@ void sums_are_the_references(symm_dtype_t dtype, int size) {
     return symm::reference::load_bits(
         dtype, reinterpret_cast<const std::byte*>(packs.data()) + i * 16 / Type::kCount);
   };
+
   support::as_threads(size, [&](int rank) {
     const Exchange& mine = given.ranks[static_cast<size_t>(rank)];
     for (unsigned turn = 0; turn < 6; ++turn) {
@@ -67,16 +68,19 @@ void sums_are_the_references(symm_dtype_t dtype, int size) {
       for (size_t q = 0; q < packs.size() && turn != 4; ++q) {
         exchange::push(mine, q, packs[q]);
       }
+
       for (size_t q = packs.size(); q-- > 0;) {
         float sum[Type::kCount];
         ASSERT_TRUE(turn == 4 ? exchange::all_reduce_sum<Type>(mine, q, packs[q])
                               : exchange::take_sum<Type>(mine, q, packs[q], sum));
         if (turn != 4) packs[q] = exchange::round<Type>(sum);
       }
+
       std::vector<std::vector<Pack>> all;
       for (int r = 0; r < size; ++r) {
         all.push_back(message(r, turn));
       }
+
       for (size_t i = 0; i < packs.size() * Type::kCount; ++i) {
         std::vector<uint64_t> operands;
         for (const auto& of_rank : all) {
@@ -121,10 +125,12 @@ TEST(Exchange, a_rank_that_does_not_come_is_named) {
   Given given(3, 2'000'000);
   Pack pack{};
   exchange::push(given.ranks[1], 1, pack);
+
   const auto fails = [&](Trouble trouble, int peer) {
     const Outcome outcome = exchange::all_reduce_sum<exchange::f32>(given.ranks[0], 1, pack);
     EXPECT_TRUE(outcome.trouble() == trouble && outcome.peer() == peer) << outcome.code;
   };
+
   fails(Trouble::timeout, 2);
   given.ranks[0].memory.timeout_ns = ~0ULL;
   given.stop = 1;

@@ -160,6 +160,7 @@ TEST(DeviceMixed, an_exchange_is_made_for_a_message) {
       EXPECT_EQ(exchange::to_float(pack.w), 6.0F);
     }
   });
+
   const symm::Exchange of_the_host(support::create({"thread://host exchange"}, 0, 1), 16);
   EXPECT_THROW(of_the_host.device(), symm::Error);
 }
@@ -174,6 +175,7 @@ TEST(DeviceMixed, a_description_fails_cleanly) {
     EXPECT_EQ(describe(nullptr, 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(std::memcmp(&view, &untouched, sizeof view), 0);
   }
+
   on_ranks(1, "no memory", [&](int, Rank& rank) {
     EXPECT_EQ(describe(rank.memory.get(), SYMM_TIMEOUT_INFINITE, nullptr, &view), SYMM_OK);
     EXPECT_EQ(view.timeout_ns, ~0ULL);

@@ -48,6 +48,7 @@ std::map<std::string, long> live() {
       {"mapping", count(s.mappings)}, {"stream", count(s.streams)}, {"event", count(s.events)},
       {"graph", count(s.graphs)}, {"host", count(s.host) + count(s.registered)},
       {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
+
   for (const auto& [handle, object] : s.memories) {
     if (!object.bound.empty()) all["binding"] += count(object.bound);
   }

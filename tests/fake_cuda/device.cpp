@@ -29,15 +29,19 @@ const std::vector<int>& visible() {
     for (int i = 0; count != nullptr && i < std::atoi(count); ++i) {
       list.push_back(i);
     }
+
     const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
     if (list.empty() || names == nullptr) return list;
+
     list.clear();
     std::istringstream words(names);
     for (std::string word; std::getline(words, word, ',');) {
       list.push_back(std::atoi(word.c_str()));
     }
+
     return list;
   }();
+
   return numbers;
 }
 

@@ -69,6 +69,7 @@ std::vector<Device>& devices() {
     }
     return made;
   }();
+
   return all;
 }
 

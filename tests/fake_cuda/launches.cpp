@@ -132,14 +132,17 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     const std::lock_guard lock(state().mutex);
     const auto found = state().kernels.find(function);
     if (found == state().kernels.end()) return CUDA_ERROR_INVALID_VALUE;
+
     name = found->second;
     constexpr unsigned kAnyKernel = 48 << 10;
     if (config->sharedMemBytes > std::max(kAnyKernel, state().shared[function])) {
       return CUDA_ERROR_INVALID_VALUE;
     }
+
     Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config),
         config->sharedMemBytes};
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
+
     if (const bool in_pieces = name.starts_with("symm_pieces_");
         in_pieces || name.starts_with("symm_pipeline_")) {
       const CollectiveArgs& args = in_pieces ? static_cast<const PiecesArgs*>(parameters[0])->call
@@ -147,8 +150,10 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
       launch.memory = args.recv_memory;
       std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
     }
+
     state().launches.push_back(launch);
   }
+
   const auto made = carried_out().find(name);
   return made == carried_out().end() ? CUDA_SUCCESS
                                      : run(config->hStream, made->second(parameters[0]));

@@ -31,6 +31,7 @@ inline const std::vector<Machine>& machines() {
       {"pcie", 4, 0, false, {}},
       {"pcie_bridges", 4, 0, false, {{0, 12, 0, 0}, {12, 0, 0, 0}, {0, 0, 0, 12}, {0, 0, 12, 0}}},
   };
+
   return all;
 }
 

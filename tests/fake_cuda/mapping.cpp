@@ -71,13 +71,16 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
       return CUDA_SUCCESS;
     }
   }
+
   const auto at = mapping_at(address);
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+
   if (state().ranges_are_reservations) {
     *base = reservation_of(at->first, at->second.bytes);
     *bytes = state().reservations[*base];
     return CUDA_SUCCESS;
   }
+
   *base = at->first;
   *bytes = at->second.bytes;
   return CUDA_SUCCESS;
@@ -137,11 +140,13 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   const auto at = state().mappings.find(address);
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+
   const unsigned long long handle = at->second.handle;
   state().mappings.erase(at);
   state().access.erase(address);
   --state().memories[handle].mappings;
   forget_unused(handle);
+
   constexpr int kHidden = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, kHidden, -1, 0) == MAP_FAILED
              ? CUDA_ERROR_INVALID_VALUE
@@ -156,9 +161,11 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
   if (at == state().mappings.end() || at->second.bytes != bytes || count == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   const bool on_host =
       state().memories[at->second.handle].prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   bool readable = !on_host;
+
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& to = desc[i].location;
     if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
@@ -172,6 +179,7 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
     readable = readable || to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     state().access[address].push_back(to);
   }
+
   if (!readable) return CUDA_SUCCESS;
   return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0
              ? CUDA_SUCCESS

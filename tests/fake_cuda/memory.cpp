@@ -94,18 +94,23 @@ API cuMemRelease(CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(state().mutex);
   const auto found = state().memories.find(handle);
   if (found == state().memories.end()) return CUDA_ERROR_INVALID_VALUE;
+
   State::Memory& memory = found->second;
   if (memory.references == 0) {
     return memory.team == nullptr ? CUDA_ERROR_INVALID_VALUE
                                   : violation("a multicast object is released twice");
   }
+
   if (memory.created) memory.team->creator_has_gone = 1;
   if (!memory.bound.empty()) violation("a multicast object is released before it is unbound");
+
   const bool is_last = --memory.references == 0;
   if (is_last && is_bound(handle)) violation("memory is released before it is unbound");
+
   if (is_last && memory.team != nullptr && memory.mappings != 0) {
     violation("a multicast object is released while it is mapped");
   }
+
   forget_unused(handle);
   return CUDA_SUCCESS;
 }
@@ -158,8 +163,10 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   } else if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
     copy = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
   }
+
   struct stat status{};
   if (copy < 0 || fstat(copy, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
+
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.requestedHandleTypes = type;
@@ -167,11 +174,13 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
     const std::lock_guard lock(state().mutex);
     return import_object(*handle = ++state().next, copy);
   }
+
   prop.location = location_of(copy);
   if (prop.location.type == 0) {
     close(copy);
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
   state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1};

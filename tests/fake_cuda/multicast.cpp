@@ -82,10 +82,13 @@ API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObj
       prop->size == 0 || prop->size % kMulticastGranularity != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   const int fd = memfd_create("fake_multicast", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, sizeof(Team)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+
   Team* team = map_team(fd);
   if (team == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+
   team->magic = Team::kMagic;
   team->size = prop->size;
   team->devices = prop->numDevices;

@@ -288,13 +288,16 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
     const std::lock_guard lock(state().mutex);
     const auto found = state().recorded.find(event);
     if (found == state().recorded.end()) return CUDA_SUCCESS;
+
     progress();
     left = found->second.left;
     State::Capture* const capture = capture_of(stream);
     const unsigned long long other = found->second.capture;
+
     if (capture != nullptr && capture->number != other) {
       return invalidate(*capture, "an event from outside of it");
     }
+
     if (*left != 0 || other != 0) state().waits.emplace_back(stream, found->second.stream);
     // The stream joins the capture of the event.
     if (other != 0) {
@@ -302,6 +305,7 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
       return CUDA_SUCCESS;
     }
   }
+
   return run(stream, [left] { return *left == 0; });
 }
 
@@ -314,6 +318,7 @@ API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id)
     *id = capture->number;
     return CUDA_SUCCESS;
   }
+
   const bool blocked =
       identity_of(stream) == 1 && std::any_of(state().captures.begin(), state().captures.end(),
                                       [](const auto& one) { return one.second.blocking; });

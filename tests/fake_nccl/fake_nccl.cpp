@@ -114,6 +114,7 @@ bool advance(ncclComm& comm, Call& call) {
     auto& from = comm.inbox[static_cast<size_t>(source)];
     from.insert(from.end(), packet + sizeof source, packet + got);
   }
+
   std::set<std::pair<bool, int>> waits;
   for (Operation& one : call.operations) {
     if (waits.contains({one.is_send, one.peer})) continue;
@@ -135,15 +136,19 @@ bool advance(ncclComm& comm, Call& call) {
         std::copy_n(from.begin(), moved, one.at);
         from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(moved));
       }
+
       one.at += moved;
       one.left -= moved;
     }
+
     if (one.left != 0) waits.insert({one.is_send, one.peer});
   }
+
   if (!waits.empty()) return false;
   for (const auto& last : call.in_the_end) {
     last();
   }
+
   return true;
 }
 
@@ -191,6 +196,7 @@ Result reduce(const void* from, void* to, size_t count, int type, int op, Comm c
     const size_t bytes = count * reference::size_of(kTypes[type]);
     const auto operands =
         std::make_shared<std::vector<std::vector<std::byte>>>(static_cast<size_t>(comm->size));
+
     for (int rank = 0; rank < comm->size; ++rank) {
       auto& operand = (*operands)[static_cast<size_t>(rank)];
       operand.resize(bytes);
@@ -202,6 +208,7 @@ Result reduce(const void* from, void* to, size_t count, int type, int op, Comm c
       call.operations.push_back({true, part, bytes, rank});
       call.operations.push_back({false, operand.data(), bytes, rank});
     }
+
     call.in_the_end.emplace_back([=] { combine(*operands, writable(to), kTypes[type], kOps[op]); });
   });
 }
@@ -226,6 +233,7 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
       config->blocking != 0) {
     return 4;
   }
+
   static const Runtime runtime;
   Comm const made = *comm = new ncclComm;
   made->rank = rank;
@@ -233,6 +241,7 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
   made->id = id.bytes;
   made->inbox.resize(static_cast<size_t>(size));
   made->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
   socklen_t length = 0;
   const sockaddr_un address = address_of(*made, rank, &length);
   return bind(made->socket, reinterpret_cast<const sockaddr*>(&address), length) == 0
@@ -245,12 +254,14 @@ Result ncclCommGetAsyncError(Comm comm, Result* error) {
     std::fputs("two threads ask one communicator\n", stderr);
     std::abort();
   }
+
   usleep(20);
   *error = comm->error;
   if (*error == kSuccess && (told("absent") || comm->looks > 0)) {
     --comm->looks;
     *error = kInProgress;
   }
+
   comm->asked = false;
   return kSuccess;
 }
@@ -284,16 +295,19 @@ Result ncclGroupEnd() {
   if (--group.depth != 0) return kSuccess;
   Call call = std::exchange(group.call, {});
   if (call.operations.empty() && call.in_the_end.empty()) return kSuccess;
+
   Comm const comm = group.comm;
   int captured = 0;
   unsigned long long capture = 0;
   cuStreamGetCaptureInfo(group.stream, &captured, &capture);
+
   // Graphs of the fake driver remember nothing.
   if (captured != 0) return issued(comm);
   fake_cuda::enqueue(
       group.stream, [comm, lame = told("lame"), call = std::make_shared<Call>(std::move(call))] {
         return comm->gone || (!lame && advance(*comm, *call));
       });
+
   return issued(comm);
 }
 

@@ -349,6 +349,7 @@ void silence(Rank& rank, std::barrier<>& together, size_t count) {
     expect(allreduce(rank, block, other, count, rank.stream) == SYMM_ERR_TIMEOUT,
         who(rank, "calls after a deadline"));
   }
+
   together.arrive_and_wait();
 }
 

@@ -57,6 +57,7 @@ Expected expected_of(const Case& c, int n) {
         c.dtype, c.op, static_cast<unsigned>(r + 31 * static_cast<int>(c.count % 1000)))
             .make(c.count * (c.its().send_per_rank ? static_cast<size_t>(n) : 1)));
   }
+
   const bool alike = c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
                      (c.position != SYMM_SCALE_AFTER || !c.by_pointer);
   Bytes all;  // the same for every rank
@@ -67,15 +68,18 @@ Expected expected_of(const Case& c, int n) {
                                  c.dtype, c.op, bits, c.result(), c.position, factor, r)
                            : symm::reference::reduce(c.dtype, c.op, bits);
     };
+
     const auto reduced = [&](size_t at) {
       if (!alike || all.empty()) {
         all = symm::reference::combined(c.dtype, e.send, at, c.count, c.result(), combine);
       }
       return all;
     };
+
     e.recv.push_back(symm::reference::result_of(static_cast<symm::Collective>(c.collective), e.send,
         c.count * symm::size_of(c.dtype), r, c.root, reduced));
   }
+
   return e;
 }
 
@@ -173,6 +177,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   const auto add = [&](symm_collective_t c, DType dtype, Op op, size_t count) {
     list.push_back({c, dtype, op, count, root});
   };
+
   // A tool that checks kernels makes them a hundred times slower.
   if (tiny) {
     for (const DType dtype : {DType::bf16, DType::i32}) {
@@ -184,6 +189,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
     }
     return list;
   }
+
   for (const DType dtype : symm::reference::kDTypes) {
     for (const Op op : symm::reference::kOps) {
       if (dtype == DType::boolean && op == Op::avg) continue;  // is refused
@@ -192,6 +198,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       }
     }
   }
+
   for (const DType dtype : {DType::bf16, DType::f32, DType::u8, DType::f64}) {
     for (const size_t count : {size_t{1}, size_t{1023}, size_t{20011}, size_t{65536}}) {
       for (const auto c : kOthers) {
@@ -199,6 +206,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       }
     }
   }
+
   int turn = 0;
   for (const DType dtype :
       {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::f64}) {
@@ -221,20 +229,25 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       }
     }
   }
+
   if (small) return list;
+
   for (const DType dtype :
       {DType::bf16, DType::f16, DType::f32, DType::i32, DType::f64, DType::f8e4m3}) {
     add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 300007);
     add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::avg, 65536);
   }
+
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::bf16, Op::sum, 3000001);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 4194304);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 5000011);
+
   // Two ranks take two launches for this reduce; more ranks take two for those that follow.
   add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);
   for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST}) {
     add(c, DType::bf16, Op::sum, 7000011);
   }
+
   for (const size_t count : {size_t{300007}, size_t{1} << 18}) {
     for (const auto c : kOthers) {
       for (const DType dtype : {DType::bf16, DType::f32}) {
@@ -242,6 +255,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       }
     }
   }
+
   return list;
 }
 
@@ -253,12 +267,14 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
   const std::vector<Case> list = cases(n, small, amount == "tiny");
   std::vector<Expected> expected(list.size());
   std::atomic<size_t> next{0};
+
   support::as_threads(
       static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
         for (size_t i; (i = next++) < list.size();) {
           expected[i] = expected_of(list[i], n);
         }
       });
+
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {

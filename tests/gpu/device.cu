@@ -35,12 +35,15 @@ __global__ void pass_on(const Memory memory, int channel, Words* words) {
   const int last = (memory.rank + memory.size - 1) % memory.size;
   auto* const theirs = symm::device::pointer<unsigned>(memory, next);
   const auto* const mine = symm::device::pointer<unsigned>(memory, memory.rank);
+
   for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) {
     theirs[i] = static_cast<unsigned>(memory.rank) * 10000 + i;
   }
+
   symm::device::signal_block(memory, next, channel);
   const Outcome outcome = symm::device::wait_signal_block(memory, last, channel);
   if (has_failed(outcome, words)) return;
+
   for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) {
     if (mine[i] != static_cast<unsigned>(last) * 10000 + i) atomicAdd_system(&words->wrong, 1U);
   }
@@ -51,6 +54,7 @@ __global__ void blocks_meet(const Memory memory, int first_channel, Words* words
   const int channel = first_channel + static_cast<int>(blockIdx.x);
   const size_t at = blockIdx.x * 4096ULL;
   const int next = (memory.rank + 1) % memory.size;
+
   for (unsigned round = 1; round <= kRounds; ++round) {
     symm::device::pointer<unsigned>(memory, next, at)[threadIdx.x] = round * 1000 + threadIdx.x;
     Outcome outcome = symm::device::barrier_block(memory, channel);
@@ -69,6 +73,7 @@ __global__ void grids_meet(const Memory memory, int channel, Words* words) {
   auto* const grid = symm::device::pointer<Grid>(memory, memory.rank, kGridOffset);
   const int next = (memory.rank + 1) % memory.size;
   const unsigned other = (blockIdx.x + 1) % gridDim.x;
+
   for (unsigned round = 1; round <= kRounds; ++round) {
     if (threadIdx.x == 0) symm::device::pointer<unsigned>(memory, next)[blockIdx.x] = round;
     Outcome outcome = symm::device::barrier_grid(memory, channel, grid);
@@ -96,6 +101,7 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
     rank.memory.wait_signal(last, 7, 0, rank.stream);
     rank.whole.barrier({}, 1, 0, rank.stream);
   };
+
   rank.settle(together);
   const Graph graph(rank, round);
   rank.settle(together);
@@ -106,6 +112,7 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
       graph.replay();
     }
   }
+
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));
   rank.settle(together);
@@ -132,6 +139,7 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
   Outcome outcome{words->code};
   expect(outcome.trouble() == Trouble::timeout && outcome.peer() == other,
       who(rank, "deadline of a kernel"));
+
   words->code = 0;
   wait_only<<<1, 1, 0, rank.stream>>>(
       view_of(rank, SYMM_TIMEOUT_INFINITE, &words->stop), other, 40, words);
@@ -141,10 +149,12 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
   expect(outcome.trouble() == Trouble::stopped && outcome.peer() == other, who(rank, "stop word"));
   words->code = 0;
   rank.settle(together);
+
   // The waits that failed have taken no signal, and the stream still works.
   pass_on<<<1, 256, 0, rank.stream>>>(view_of(rank, 20000), 40, words);
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals after a deadline"));
+
   rank.whole.barrier({}, 0, 0, rank.stream);
   rank.wait();
 }
@@ -156,6 +166,7 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
              cudaHostAllocMapped | cudaHostAllocPortable),
         "cudaHostAlloc");
     std::memset(words, 0, sizeof *words);
+
     // Kernels are loaded now: loading waits for the device, on which another rank's kernel may
     // be waiting for a kernel of this rank.
     cudaFuncAttributes attributes;
@@ -164,6 +175,7 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
             reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)}) {
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
     }
+
     rank.settle(together);
     signals(rank, together, words);
     barriers(rank, together, words);

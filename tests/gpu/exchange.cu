@@ -46,6 +46,7 @@ void compare(
     std::mt19937 random(packs + static_cast<unsigned>(rank.rank));
     std::vector<unsigned> words(packs * 4);
     std::vector<unsigned> right(words.size());
+
     // Most words are halves below 2, some are any bits at all, and some are the reserved word.
     for (unsigned& word : words) {
       if (random() % 4 != 0) {
@@ -56,15 +57,18 @@ void compare(
         word = ~0U;
       }
     }
+
     rank.upload(in, words.data(), bytes, rank.stream);
     const auto launch = [&](int parts) {
       all_reduce<Type><<<16, 256, 0, rank.stream>>>(given, in, out, packs, parts, code);
     };
+
     const auto library = [&] {
       symm(symm_allreduce(
                rank.group, in, out, packs * Type::kCount, dtype, SYMM_OP_SUM, nullptr, rank.stream),
           "allreduce");
     };
+
     // Replays what `body` issues `times` times, leaves the result in `words`, and returns how
     // many microseconds a replay takes.
     const auto replay = [&](int times, const std::function<void()>& body) {
@@ -72,18 +76,22 @@ void compare(
       rank.settle(together);
       const Graph graph(rank, body);
       rank.settle(together);
+
       const auto start = std::chrono::steady_clock::now();
       for (int i = 0; i < times; ++i) {
         graph.replay();
       }
+
       rank.wait();
       const std::chrono::duration<double, std::micro> took =
           std::chrono::steady_clock::now() - start;
       rank.settle(together);
       rank.download(words.data(), out, bytes, rank.stream);
       rank.settle(together);
+
       return took.count() / times;
     };
+
     const auto ten = [](const auto& call) {
       return [&] {
         for (int i = 0; i < 10; ++i) {
@@ -91,21 +99,25 @@ void compare(
         }
       };
     };
+
     replay(5, ten(library));
     const double theirs = replay(50, ten(library)) / 10;
     right = words;
     launch(kPush | kTake);
     rank.settle(together);
     rank.download(words.data(), out, bytes, rank.stream);
+
     expect(*code == 0 && words == right, who(rank, what + ", one kernel"));
     replay(5, [&] {
       launch(kPush | kTake);
       launch(kPush);
       launch(kTake);
     });
+
     expect(*code == 0 && words == right, who(rank, what + ", in a graph"));
     const double ours = replay(50, ten([&] { launch(kPush | kTake); })) / 10;
     expect(*code == 0 && words == right, who(rank, what + ", again and again"));
+
     if (rank.rank == 0) {
       std::printf("%s: %.2f us, symm_allreduce() %.2f us\n", what.c_str(), ours, theirs);
     }
@@ -129,6 +141,7 @@ TEST(ExchangeHeader, SumsAreThoseOfTheLibrary) {
              cudaHostAllocMapped | cudaHostAllocPortable),
         "code");
     *code = 0;
+
     // Kernels are loaded now: loading waits for the device, on which another rank's kernel may
     // be waiting for a kernel of this rank.
     cudaFuncAttributes attributes;
@@ -136,6 +149,7 @@ TEST(ExchangeHeader, SumsAreThoseOfTheLibrary) {
         {all_reduce<exchange::bf16>, all_reduce<exchange::f16>, all_reduce<exchange::f32>}) {
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
     }
+
     rank.settle(together);
     compare<exchange::bf16>(rank, together, SYMM_DTYPE_BF16, "bf16", code);
     compare<exchange::f16>(rank, together, SYMM_DTYPE_F16, "f16", code);

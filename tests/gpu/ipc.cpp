@@ -92,14 +92,17 @@ void order(bool exporter, cudaStream_t stream, int device) {
     delay(stream, 300);
     fill(owned.data, 1, kBytes, stream);
     export_it(owned.data, kBytes, stream);
+
     check(cudaStreamQuery(stream) == cudaErrorNotReady, "the producer is not done when it exports");
     reach(0);
     wait_for(1);
+
     const symm_status_t status = symm_ipc_withdraw(owned.data, kBytes, 20000);
     check(status == SYMM_OK, std::string("withdraw: ") + symm_status_string(status));
     check(facts->over == 1, "the lease ended when the importer's stream was done, not before");
     check(first_of(owned.data, stream) == 0x02020202, "what the importer wrote is there");
     check(symm::ipc_stats().quarantined_blocks == 0, "nothing in quarantine");
+
     reach(2);
   } else {
     wait_for(0);
@@ -124,15 +127,18 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
       before = free_memory();
       export_it(owned.data, kBytes, stream);
       reach(0);
+
       check(eventually([] { return symm::ipc_stats().written_off == 1; }),
           "the dead importer's lease is written off");
       check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED,
           "its memory is not to be used again");
+
       // This is other memory: what the dead importer had begun may still write into its own.
       const Owned other(kBytes);
       fill(other.data, 3, kBytes, stream);
       check(first_of(other.data, stream) == 0x03030303, "the exporter's context goes on");
     }
+
     check(eventually([&] {
       symm_ipc_collect(nullptr);
       return free_memory() >= before + kBytes * 8;
@@ -164,6 +170,7 @@ void connection_lost(bool exporter, cudaStream_t stream, int device) {
     wait_for(1);
     return;
   }
+
   wait_for(0);
   const symm::Import import = import_it(stream, device);
   for (int fd = 0; fd < 1024; ++fd) {
@@ -173,12 +180,15 @@ void connection_lost(bool exporter, cudaStream_t stream, int device) {
       shutdown(fd, SHUT_RDWR);
     }
   }
+
   check(eventually([&] { return import.info().exporter_alive == 0; }),
       "it hears nothing of the exporter any more");
+
   usleep(100'000);
   check(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream still waits for the producer");
   check(first_of(import.span().data(), stream) == 0x08080808,
       "what the producer's stream wrote is there");
+
   reach(1);
 }
 
@@ -190,6 +200,7 @@ void exporter_killed(bool exporter, cudaStream_t stream, int device) {
     export_it(owned.data, kBytes, stream);
     reach(0);
     wait_for(1);
+
     // The stream never comes to the point at which this export is ready.
     delay(stream, 100'000);
     export_it(owned.data, kBytes, stream);
@@ -238,8 +249,10 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
       import.reset();
       facts->step[1] = i;
     }
+
     if (i == kCycles / 10) before = free_memory();
   }
+
   // The other process may hold memory that is in flight.
   constexpr size_t kSlack = size_t{16} << 20;
   check(eventually([&] {
@@ -250,6 +263,7 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
   }),
       "free memory is what it was: " + std::to_string(before) + ", now " +
           std::to_string(free_memory()));
+
   reach(exporter ? 2 : 3);
   wait_for(exporter ? 3 : 2);
 }
@@ -266,16 +280,19 @@ void foreign_memory(bool exporter, cudaStream_t stream, int device) {
     wait_for(2);
     return;
   }
+
   const ::symm::cuda::ForeignMemory foreign(0, kBytes);
   char* const data = foreign.data();
   fill(data + 4096, 5, 4096, stream);
   export_it(data + 4096, 4096, stream);
   export_it(data + 4096, 4096, stream);
+
   check(symm::ipc_stats().exported_blocks == 1, "one allocation, exported twice");
   reach(0);
   wait_for(1);
   check(symm_ipc_withdraw(data, kBytes, 20000) == SYMM_OK, "withdraw ends it");
   check(symm::ipc_stats().exported_blocks == 0, "and gives up the reference");
+
   reach(2);
 }
 
@@ -288,17 +305,20 @@ void host_memory(bool exporter, cudaStream_t stream, int device) {
         symm_alloc(Owned::group().get(), kBytes, support::placed(SYMM_ALLOC_HOST), &made) == SYMM_OK
             ? 0
             : 1;
+
     const symm::Buffer buffer(made);
     if (facts->over == 0) {
       *buffer.span<int>().data() = 11;
       export_it(buffer.span().data(), kBytes, stream);
     }
+
     reach(0);
     wait_for(1);
     check(facts->over == 1 || *buffer.span<int>().data() == 12,
         "what the importer's host wrote is there");
     return;
   }
+
   wait_for(0);
   if (facts->over == 0) {
     const symm::Import import = import_it(stream, device);
@@ -307,6 +327,7 @@ void host_memory(bool exporter, cudaStream_t stream, int device) {
     check(first_of(word, stream) == 11, "and its GPU");
     *word = 12;
   }
+
   reach(1);
 }
 
@@ -344,6 +365,7 @@ TEST_P(Ipc, BetweenTwoProcesses) {
   if (kViews[view].gpus > machine().devices) {
     GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
   }
+
   SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
   const support::TemporaryDirectory directory;
   const auto prepare = [&](int i) {
@@ -352,6 +374,7 @@ TEST_P(Ipc, BetweenTwoProcesses) {
     return std::vector<std::string>{
         std::to_string(view), std::to_string(test), std::to_string(i), directory.path()};
   };
+
   run_roles(2, prepare, kTests[test].dies);
 }
 
@@ -366,12 +389,14 @@ int role(const std::vector<std::string>& words) {
   const bool exporter = words[2] == "0";
   title = std::string(kViews[view].name) + ", " + kTests[test].name +
           (exporter ? ", exporter" : ", importer");
+
   const support::Shared<Facts> shared(words[3] + "/facts");
   facts = &*shared;
   cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO
                          ? (exporter || kViews[view].gpus == 1 ? 0 : 1)
                          : 0),
       "cudaSetDevice");
+
   cudaStream_t stream = nullptr;
   cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   if (!exporter && kViews[view].gpus == 2 && kViews[view].device != SYMM_DEVICE_AUTO &&
@@ -381,6 +406,7 @@ int role(const std::vector<std::string>& words) {
     check(symm_ipc_import(facts->token, facts->size, nullptr, &ipc, stream) == SYMM_ERR_UNAVAILABLE,
         "a GPU that is not visible is not chosen silently");
   }
+
   kTests[test].body(exporter, stream, kViews[view].device);
   cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   return role_result();

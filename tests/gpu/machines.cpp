@@ -81,6 +81,7 @@ struct Both {
         }
       }
     }
+
     // This is more than the scratch holds at once.
     compare(SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);
   }
@@ -148,6 +149,7 @@ struct Both {
           }
         }
       }
+
       for (const symm::DType dtype : {symm::DType::i16, symm::DType::bf16, symm::DType::f32}) {
         compare(
             SYMM_COLLECTIVE_ALLREDUCE, dtype, symm::Op::max, count, SYMM_ALGORITHM_HIERARCHICAL);
@@ -156,6 +158,7 @@ struct Both {
               SYMM_ALGORITHM_HIERARCHICAL);
         }
       }
+
       compare(SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, count);
       compare(SYMM_COLLECTIVE_ALLGATHER, symm::DType::i32, symm::Op::sum,
           std::min(count, size_t{1'000'000}));

@@ -50,6 +50,7 @@ void adopted(Rank& rank, std::barrier<>& together) {
   rank.upload(rank.ordinary, mine);
   memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
   memory.wait_signal(last, 3, 0, rank.stream);
+
   expect(rank.download<float>(theirs + 8192, 1000) == values_of(last, 1000),
       who(rank, "a put lands where the owner has it"));
 
@@ -68,6 +69,7 @@ void adopted(Rank& rank, std::barrier<>& together) {
                         (operand == ours ? ", symm's address" : ", owner's address")));
     }
   }
+
   {
     const auto place = rank.whole.find(theirs + 100);
     expect(place && place->memory && place->rank == rank.rank && place->offset == 100,
@@ -80,12 +82,15 @@ void adopted(Rank& rank, std::barrier<>& together) {
   expect(
       symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_NOT_FOUND,
       who(rank, "not found where the owner had it"));
+
   rank.upload(ours, mine);
   allreduce(rank, ours, mine.size());
   rank.upload(rank.block, mine);
   allreduce(rank, rank.block, mine.size());
+
   expect(rank.download<float>(ours, mine.size()) == rank.download<float>(rank.block, mine.size()),
       who(rank, "the owner is gone, the memory is not"));
+
   rank.settle(together);
   memory.reset();
   buffer.reset();
@@ -113,6 +118,7 @@ void refused(Rank& rank, std::barrier<>&) {
                std::strstr(symm_last_error(), said) != nullptr,
         who(rank, with_error(std::string("refused: ") + said)));
   };
+
   ForeignMemory closed(device_of(rank), ForeignMemory::kUnit, 1, 0);
   ForeignMemory good(device_of(rank));
   alignas(16) static char host[64];
@@ -121,6 +127,7 @@ void refused(Rank& rank, std::barrier<>&) {
   refuses(closed.data(), 4096, "POSIX");
   refuses(good.data() + 8, 16, "multiple of 16");
   refuses(good.data() + 4096, size_t{2} << 20, "beyond its allocation");
+
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (devices > 1) {
@@ -136,6 +143,7 @@ void dmabuf(Rank& rank, std::barrier<>&) {
   expect(
       symm_buffer_export_dmabuf(buffer.get(), 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
       who(rank, "an offset inside a page"));
+
   const symm_status_t status = symm_buffer_export_dmabuf(buffer.get(), 8192, 50'000, &fd);
   if (info.dmabuf == 0) {
     expect(status == SYMM_ERR_UNAVAILABLE &&
@@ -151,6 +159,7 @@ void dmabuf(Rank& rank, std::barrier<>&) {
     expect((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0, who(rank, "closed on exec"));
     close(fd);
   }
+
   if (rank.rank == 0) std::printf("DMA-BUF: %s\n", status == SYMM_OK ? "yes" : symm_last_error());
 }
 
@@ -161,38 +170,47 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   const symm_status_t status =
       symm_alloc(rank.group, kBytes, support::placed(SYMM_ALLOC_HOST), &made);
   ::symm::Buffer buffer(made);
+
   if (rank.rank == 0) {
     std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(),
         info.numa_node);
   }
+
   if (info.host_memory == 0) {
     expect(status == SYMM_ERR_UNAVAILABLE &&
                std::strstr(symm_last_error(), info.host_memory_reason) != nullptr,
         who(rank, with_error("no memory of the host, with the reason")));
     return;
   }
+
   expect(status == SYMM_OK, who(rank, with_error("memory of the host")));
   if (status != SYMM_OK) return;
+
   ::symm::Memory memory = rank.whole.rendezvous(buffer, 2);
   auto* mine = buffer.span<float>().data();
   expect(mine[0] == 0 && mine[kBytes / 4 - 1] == 0, who(rank, "zeroed, and the host can look"));
+
   const size_t count = 100'000;
   const std::vector<float> values = values_of(rank.rank, count);
   std::copy(values.begin(), values.end(), mine);  // by the host
   together.arrive_and_wait();
+
   const int neighbour = rank.next();
   const auto* there = memory.span<float>(neighbour).data();
   const std::vector<float> theirs = values_of(neighbour, count);
   expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0,
       who(rank, "the host sees a peer's block"));
+
   together.arrive_and_wait();
   rank.upload(rank.block, values);
   allreduce(rank, rank.block, count);
+
   const std::vector<float> right = rank.download<float>(rank.block, count);
   allreduce(rank, mine, count);
   rank.wait();
   expect(std::memcmp(mine, right.data(), count * sizeof(float)) == 0,
       who(rank, "all-reduce in memory of the host"));
+
   rank.settle(together);
   memory.reset();
   buffer.reset();
@@ -205,6 +223,7 @@ void heap(Rank& rank, std::barrier<>& together) {
   const int last = rank.last();
   const ::symm::Heap pieces = rank.whole.heap(size_t{64} << 20);
   const ::symm::Memory memory = pieces.memory();
+
   for (int round = 0; round < 20; ++round) {
     // A piece that is freed is taken again by the next round while work on it is still under
     // way. The work of the next round comes after that work on the stream.
@@ -213,6 +232,7 @@ void heap(Rank& rank, std::barrier<>& together) {
     const auto inbox = pieces.allocate<float>(1000);
     expect(large.offset() == 4096 && inbox.offset() == 4096 + kCount * sizeof(float),
         who(rank, "offsets"));
+
     const std::vector<float> values = values_of(rank.rank, kCount);
     for (void* operand : {static_cast<void*>(large.data()), static_cast<void*>(rank.block)}) {
       rank.upload(operand, values);
@@ -223,13 +243,16 @@ void heap(Rank& rank, std::barrier<>& together) {
     expect(rank.whole.find(large.data() + kCount - 1).value().offset ==
                4096 + (kCount - 1) * sizeof(float),
         who(rank, "found"));
+
     rank.upload(first.data(), values_of(rank.rank, 1000));
     memory.put_signal(next, inbox.offset(), first.span(), 3, rank.stream);
     memory.wait_signal(last, 3, 0, rank.stream);
     expect(rank.download<float>(inbox.data(), 1000) == values_of(last, 1000),
         who(rank, "a put into a piece"));
+
     rank.settle(together);
   }
+
   const symm_heap_info_t info = pieces.info();
   expect(info.pieces == 0 && info.free_pieces == 1, who(rank, "all pieces are back"));
   rank.settle(together);

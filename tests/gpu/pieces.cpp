@@ -18,6 +18,7 @@ void any_layout(Rank& rank, std::barrier<>& together) {
   PiecesMemory memory{reinterpret_cast<std::byte*>(rank.block),
       reinterpret_cast<std::byte*>(rank.ordinary), {}, {}, rank.stream};
   memory.copy = [&](void* to, const void* from, size_t bytes) { copy(rank, to, from, bytes); };
+
   bool captures = false;
   memory.run = [&](const auto& call) {
     symm_status_t status = SYMM_OK;
@@ -32,6 +33,7 @@ void any_layout(Rank& rank, std::barrier<>& together) {
     }
     return status;
   };
+
   for (unsigned seed = 0; seed < 24; ++seed) {
     captures = seed % 3 == 2;
     run_drawn(rank.whole, memory, seed,
@@ -54,6 +56,7 @@ void same_bits(Rank& rank, std::barrier<>& together) {
           data[i] = static_cast<unsigned char>(
               (i + 7 * i / 256) * 31 + 5 * static_cast<size_t>(rank.rank));
         }
+
         copy(rank, rank.block, data.data(), data.size());
         char* results[] = {rank.ordinary, rank.ordinary + (16 << 20)};
         const std::vector<size_t> counts(n, count);
@@ -64,6 +67,7 @@ void same_bits(Rank& rank, std::barrier<>& together) {
         symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype,
                  op, nullptr, rank.stream),
             "reduce_scatterv");
+
         const bool same =
             rank.download<char>(results[0], bytes) == rank.download<char>(results[1], bytes);
         expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " +
@@ -107,11 +111,13 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
   char* out = is_private ? rank.ordinary : rank.block + (32 << 20);
   const Counts counts(rank);
   counts.set(rank, 0);
+
   const Graph graph(rank, [&] { symm(counts.exchange(rank, out), "alltoallv_device in capture"); });
   std::vector<int> data(kRoom);
   for (size_t i = 0; i < data.size(); ++i) {
     data[i] = rank.rank * 1'000'000 + static_cast<int>(i);
   }
+
   copy(rank, rank.block, data.data(), data.size() * sizeof(int));
   rank.settle(together);
   for (int round = 0; round < 10; ++round) {
@@ -119,9 +125,11 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
     cuda(cudaMemsetAsync(out, 0xFF, kRoom * sizeof(int), rank.stream), "poison");
     rank.settle(together);
     graph.replay();
+
     const auto got = rank.download<int>(out, kRoom);
     std::vector<int> want(kRoom, -1);
     size_t at = 0;
+
     for (int r = 0; r < rank.size; ++r) {
       uint64_t from = 0;
       for (int p = 0; p < rank.rank; ++p) {
@@ -131,8 +139,10 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
         want[at++] = r * 1'000'000 + static_cast<int>(from + i);
       }
     }
+
     expect(got == want, who(rank, "counts in device memory, round " + std::to_string(round)));
   }
+
   rank.settle(together);
 }
 
@@ -182,6 +192,7 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.scale_position = SYMM_SCALE_BEFORE;
   options.scale_pointer = factor;
+
   const std::vector<float> ones(kCount, 1.0F);
   copy(rank, rank.block, ones.data(), kCount * sizeof(float));
   const Graph graph(rank, [&] {
@@ -189,6 +200,7 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
              &options, rank.stream),
         "scaled all-reduce in capture");
   });
+
   rank.settle(together);
   for (int round = 1; round < 6; ++round) {
     const auto mine = static_cast<float>(round * (rank.rank + 1));
@@ -199,6 +211,7 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
     expect(rank.download<float>(rank.ordinary, kCount) == std::vector<float>(kCount, want),
         who(rank, "a factor of the replay"));
   }
+
   rank.settle(together);
 }
 

@@ -31,33 +31,40 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   const std::string who = std::string(how == SIGKILL ? "killed" : "stopped") + ", " +
                           std::to_string(count) + " elements, rank " + std::to_string(rank) +
                           " of " + std::to_string(size) + ": ";
+
   for (int i = 0; i < 3; ++i) {
     expect(sums(group, data, count, stream), who + "sum between processes");
   }
+
   if (rank == size - 1) {
     std::fflush(stdout);
     raise(how);
     // A rank that was stopped is woken up at the end of the test, to go.
     std::_Exit(0);
   }
+
   const auto start = std::chrono::steady_clock::now();
   symm_status_t status = SYMM_OK;
   symm_group_status_t health = group.status();
+
   while (status == SYMM_OK && health.status == SYMM_OK && seconds_since(start) < 20) {
     status = symm_allreduce(
         group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, stream);
     expect(cudaStreamSynchronize(stream) == cudaSuccess, who + "the stream stays usable");
     health = group.status();
   }
+
   const double took = seconds_since(start);
   const symm_status_t wanted = how == SIGKILL ? SYMM_ERR_PEER_FAILED : SYMM_ERR_TIMEOUT;
   expect(health.status == wanted,
       who + "status " + symm_status_string(health.status) + ": " + health.message);
   expect(health.failed_rank == size - 1, who + "names the rank: " + health.message);
   expect(took < 10, who + "in time");
+
   if (rank == 0) {
     std::printf("%sevident after %.2f ms: %s\n", who.c_str(), took * 1e3, health.message);
   }
+
   memory.reset();
   group.reset();
   if (size > 2) {
@@ -71,6 +78,7 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
                cudaStreamSynchronize(stream) == cudaSuccess,
         who + "the context stays usable");
   }
+
   return gpu::role_result();
 }
 
@@ -83,15 +91,18 @@ int held_up_main(int rank, int size, const std::string& directory) {
     usleep(1'000'000);
     raise(SIGKILL);
   }
+
   cudaStream_t stream = nullptr;
   void* word = nullptr;
   cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   cuda(cudaMalloc(&word, 4), "cudaMalloc");
+
   static std::atomic<bool> over{false};
   const auto hold = [](void*) {
     usleep(4'000'000);
     over = true;
   };
+
   cuda(cudaLaunchHostFunc(stream, hold, nullptr), "cudaLaunchHostFunc");
   std::atomic<int> added{0};
   std::thread filler([&] {
@@ -99,16 +110,20 @@ int held_up_main(int rank, int size, const std::string& directory) {
       cuda(cudaMemsetAsync(word, 0, 4, stream), "cudaMemsetAsync");
     }
   });
+
   for (int before = -1; before != added; usleep(100'000)) {
     before = added;
   }
   expect(added < 1'000'000 && !over, "the driver is held up");
+
   const auto know = [&] {
     return whole.status().status == SYMM_ERR_PEER_FAILED &&
            part.status().status == SYMM_ERR_PEER_FAILED;
   };
+
   expect(support::eventually(know, 2000) && !over,
       "both groups of rank " + std::to_string(rank) + " hear of it meanwhile");
+
   filler.join();
   cuda(cudaStreamSynchronize(stream), "the stream goes on");
   return gpu::role_result();
@@ -119,6 +134,7 @@ void run_processes(std::vector<std::string> arguments, int signal) {
   if (size > gpu::machine().devices || size < 2) {
     GTEST_SKIP() << size << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
   }
+
   const support::TemporaryDirectory directory;
   arguments.push_back(directory.path());
   const auto prepare = [&](int rank) {
@@ -126,6 +142,7 @@ void run_processes(std::vector<std::string> arguments, int signal) {
     arguments.insert(arguments.begin(), {std::to_string(rank), std::to_string(size)});
     return arguments;
   };
+
   gpu::run_roles(size, prepare, size - 1, signal);
 }
 

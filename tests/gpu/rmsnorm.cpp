@@ -91,6 +91,7 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
   const int n = gpu::machine().ranks;
   std::vector<NormCase> cases;
   constexpr DType kTypes[] = {DType::bf16, DType::f16, DType::f32};
+
   for (unsigned i = 0; i < 36; ++i) {
     const DType dtype = kTypes[i % 3];
     const size_t longest = ::symm::kMostNormBytes / ::symm::size_of(dtype);
@@ -99,6 +100,7 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
     cases.push_back({dtype, kTypes[i / 3 % 3], hidden[i % 4], tokens[i / 2 % 4],
         static_cast<QuantScale>(i / 5 % 3), i % 4 != 3, 1e-5F, static_cast<float>(i % 2), n});
   }
+
   cases.push_back({DType::bf16, DType::bf16, 72, 5, QuantScale::token, true, 1e-5F, 0, n});
   std::vector<std::unique_ptr<NormData>> data(cases.size());
   std::atomic<size_t> next{0};
@@ -108,6 +110,7 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
           data[i] = std::make_unique<NormData>(cases[i], static_cast<unsigned>(i));
         }
       });
+
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < data.size(); ++i) {
       const std::string what =

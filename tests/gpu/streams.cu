@@ -39,21 +39,26 @@ void outlives_kernels(Rank& rank, std::barrier<>& together, bool recorded) {
     ::symm::Memory memory = rank.whole.rendezvous(buffer);
     rank.settle(together);
     read(rank, buffer.span().data(), 40 * kMs, rank.second);
+
     for (int peer = 0; peer < rank.size; ++peer) {
       read(rank, memory.span<char>(peer).data(), 10 * kMs, rank.second);
     }
+
     if (recorded) memory.record_use(rank.second);
     const auto start = std::chrono::steady_clock::now();
     memory.reset();
     buffer.reset();
+
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - start);
     if (rank.rank == 0 && round == 0) {
       std::printf("release took %lld ms\n", static_cast<long long>(took.count()));
     }
+
     const cudaError_t result = cudaStreamSynchronize(rank.second);
     expect(result == cudaSuccess,
         who(rank, std::string("memory outlives its kernels: ") + cudaGetErrorString(result)));
+
     if (result != cudaSuccess) give_up("the context is lost");
     rank.settle(together);
   }
@@ -73,6 +78,7 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   auto* const mine = reinterpret_cast<float*>(rank.block);
   constexpr size_t kCount = 100'000;
   const std::vector<float> operand(kCount, value(rank.rank, 0));
+
   rank.upload(mine, operand);
   rank.settle(together);
   std::barrier<> turn(2);
@@ -87,9 +93,11 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
       }
       turn.arrive_and_wait();
     }
+
     cuda(cudaStreamSynchronize(cudaStreamPerThread), "synchronize");
     turn.arrive_and_wait();
   });
+
   expect(rank.whole.status().status == SYMM_OK, who(rank, "streams of threads"));
   const auto got = rank.download<float>(rank.ordinary, kCount);
   expect(got.back() == total(rank.size, 0), who(rank, "sum on streams of threads"));
@@ -105,6 +113,7 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
   std::vector<::symm::Group> groups;
   std::vector<cudaStream_t> streams(kGroups);
   std::vector<float*> operands(kGroups);
+
   for (int g = 0; g < kGroups; ++g) {
     groups.push_back(rank.whole.split(0, rank.rank));
     cuda(cudaStreamCreateWithFlags(&streams[static_cast<size_t>(g)], cudaStreamNonBlocking),
@@ -113,6 +122,7 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
              kCalls * 4096 + kCounts[3] * 8),
         "cudaMalloc");
   }
+
   rank.settle(together);
   const auto issue = [&](size_t g, int call) {
     float* const send = operands[g];
@@ -126,16 +136,19 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
           "all-reduce");
     }
   };
+
   for (size_t g = 0; g < kGroups; ++g) {
     const std::vector<float> host(kCounts[3], value(rank.rank, static_cast<int>(g)));
     rank.upload(operands[g], host.data(), host.size() * 4, streams[g]);
   }
+
   together.arrive_and_wait();
   for (int call = 0; call < kCalls; ++call) {
     for (int g = 0; g < kGroups; ++g) {
       issue(static_cast<size_t>((g + rank.rank) % kGroups), call);
     }
   }
+
   for (size_t g = 0; g < kGroups; ++g) {
     const symm_status_t status = symm_group_synchronize(groups[g].get(), streams[g], nullptr);
     expect(status == SYMM_OK, who(rank, "group " + std::to_string(g) + " of three: " +
@@ -145,6 +158,7 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
     expect(got == total(rank.size, static_cast<int>(g)),
         who(rank, "sum of group " + std::to_string(g)));
   }
+
   rank.settle(together);
   groups.clear();
   together.arrive_and_wait();
@@ -152,6 +166,7 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
     cuda(cudaStreamDestroy(streams[g]), "cudaStreamDestroy");
     cuda(cudaFree(operands[g]), "cudaFree");
   }
+
   together.arrive_and_wait();
 }
 
@@ -160,15 +175,18 @@ void helpers(Rank& rank, std::barrier<>& together) {
   read(rank, rank.block, 300 * kMs, rank.stream);
   group.stream_wait(rank.second, rank.stream);
   expect(!group.stream_done(rank.second), who(rank, "a stream that waits is not done"));
+
   try {
     group.synchronize(rank.second, 20);
     expect(false, who(rank, "synchronize in time"));
   } catch (const ::symm::Error& error) {
     expect(error.status() == SYMM_ERR_TIMEOUT, who(rank, error.what()));
   }
+
   expect(group.status().status == SYMM_OK, who(rank, "a time-out of synchronize harms nothing"));
   group.synchronize(rank.second);
   expect(group.stream_done(rank.stream), who(rank, "done"));
+
   group.barrier({}, 0, 0, rank.stream);
   group.stream_wait(rank.second, ::symm::all_streams);
   group.synchronize(rank.second);
@@ -192,13 +210,16 @@ void captures(Rank& rank, std::barrier<>& together) {
           who(rank, "a stream under capture is not asked"));
       rank.whole.barrier({}, 1, 0, rank.stream);
     });
+
     rank.settle(together);
     for (int i = 0; i < 3; ++i) {
       graph.replay();
     }
+
     rank.whole.synchronize(rank.stream);
     rank.settle(together);
   }
+
   rank.whole.barrier({}, 1, 0, rank.stream);
   rank.settle(together);
 }
@@ -211,9 +232,11 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
   auto* const data = reinterpret_cast<float*>(rank.ordinary);
   const std::vector<float> ones(2 * kCount, 1.0F);
   std::vector<float> sums(ones.size());
+
   cuda(
       cudaMemcpy(data, ones.data(), ones.size() * sizeof(float), cudaMemcpyHostToDevice), "upload");
   cudaStream_t streams[2][2] = {{rank.stream}, {rank.second}};
+
   cudaGraph_t graphs[2];
   cudaGraphExec_t execs[2];
   for (auto& [first, forked] : streams) {
@@ -221,31 +244,38 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
     cuda(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), "begin capture");
     rank.whole.stream_wait(forked, first);
   }
+
   for (int i = 0; i < 2 * kCalls; ++i) {
     float* const mine = data + static_cast<size_t>(i % 2) * kCount;
     symm(symm_allreduce(rank.group, mine, mine, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr,
              streams[i % 2][i / 2 % 2]),
         "sum");
   }
+
   for (int g = 0; g < 2; ++g) {
     rank.whole.stream_wait(streams[g][0], ::symm::all_streams);
     cuda(cudaStreamEndCapture(streams[g][0], &graphs[g]), "end capture");
   }
+
   // A graph cannot be made ready while the other stream is captured.
   for (int g = 0; g < 2; ++g) {
     cuda(cudaGraphInstantiate(&execs[g], graphs[g], 0), "instantiate");
     cuda(cudaGraphDestroy(graphs[g]), "destroy");
   }
+
   rank.settle(together);
   for (cudaGraphExec_t exec : execs) {
     cuda(cudaGraphLaunch(exec, rank.stream), "replay");
   }
+
   rank.whole.synchronize(rank.stream);
   cuda(cudaMemcpy(sums.data(), data, sums.size() * sizeof(float), cudaMemcpyDeviceToHost),
       "download");
+
   const float wanted = std::pow(static_cast<float>(rank.size), static_cast<float>(kCalls));
   expect(std::count(sums.begin(), sums.end(), wanted) == std::ssize(sums),
       who(rank, "captures by turns"));
+
   rank.settle(together);
   for (int g = 0; g < 2; ++g) {
     cudaGraphExecDestroy(execs[g]);

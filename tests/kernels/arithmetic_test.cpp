@@ -106,20 +106,24 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   const size_t offset = turn % 5 == 0 ? 8 : 0;
   std::vector<std::vector<std::byte>> memory;
   std::vector<const std::byte*> from;
+
   for (size_t s = 0; s < sources; ++s) {
     const size_t shift = turn % 2 == 0 ? 0 : s + turn % 7;
     memory.emplace_back(bytes + shift + offset);
     std::memcpy(memory.back().data() + shift + offset, inputs.data[s].data(), bytes);
     from.push_back(memory.back().data() + shift);
   }
+
   constexpr std::byte kGuard{0xEE};
   const size_t destinations = 1 + turn % 3;
   std::vector<std::vector<std::byte>> results(
       destinations, std::vector<std::byte>(bytes + 128, kGuard));
   std::vector<std::byte*> to;
+
   for (size_t d = 0; d < destinations; ++d) {
     to.push_back(results[d].data() + 64 - (turn + d) % 9);
   }
+
   if (turn % 4 == 0) {
     to.back() = memory[turn % sources].data() +
                 (from[turn % sources] - memory[turn % sources].data()) + offset;
@@ -130,6 +134,7 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   r.destination_count = static_cast<int>(destinations);
   r.nontemporal = turn % 3 == 0;
   reduce(r);
+
   for (size_t d = 0; d < destinations; ++d) {
     ASSERT_EQ(reference::difference(dtype, to[d], right.data(), count), "")
         << dtype_name(dtype) << ' ' << op_name(op) << " of " << sources << " x " << count;
@@ -171,21 +176,25 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
         std::vector<std::byte> second(first.size());
         std::vector<std::byte> result(count * size_of(dtype));
         std::byte* to = result.data();
+
         Reduction r = reduction(dtype, op, count, from, nullptr);
         r.source_count = 3;
         r.partial_out = first.data();
         reduce(r);
+
         r.sources = from.data() + 3;
         r.source_count = 2;
         r.partial_in = first.data();
         r.partial_out = second.data();
         reduce(r);
+
         r.sources = from.data() + 5;
         r.partial_in = second.data();
         r.partial_out = nullptr;
         r.destinations = &to;
         r.destination_count = 1;
         reduce(r);
+
         ASSERT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "")
             << dtype_name(dtype) << ' ' << op_name(op);
       }
@@ -228,6 +237,7 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
   const unsigned strange = _mm_getcsr();
   to = reinterpret_cast<std::byte*>(with);
   reduce(r);
+
   const unsigned after = _mm_getcsr();
   _mm_setcsr(before);
   EXPECT_EQ(after, strange);
@@ -242,6 +252,7 @@ TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
   for (size_t i = 0; i < from.size(); ++i) {
     from[i] = static_cast<std::byte>(i * 131 + i / 256);
   }
+
   for (const bool nontemporal : {false, true}) {
     for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 1023U, 1024U, 1025U, 4096U, 8191U}) {
       for (const size_t shift : {0U, 1U, 31U, 64U}) {
@@ -298,11 +309,13 @@ TEST_P(Conversions, EveryCodeHasItsExactValue) {
   for (size_t code = 0; code < codes(); ++code) {
     reference::store_bits(dtype(), code, &in[code * size_of(dtype())]);
   }
+
   std::vector<float> values(codes());
   const std::vector<const std::byte*> from{in.data()};
   Reduction r = reduction(dtype(), Op::sum, codes(), from, nullptr);
   r.partial_out = reinterpret_cast<std::byte*>(values.data());
   reduce(r);
+
   for (size_t code = 0; code < codes(); ++code) {
     const float right = reference::decode(dtype(), code);
     ASSERT_TRUE(reference::same(
@@ -315,6 +328,7 @@ TEST_P(Conversions, RoundsToNearestEven) {
   std::vector<float> values = {std::numeric_limits<float>::infinity(),
       std::numeric_limits<float>::max(), 3e38F, std::numeric_limits<float>::denorm_min(),
       std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(), 0.0F};
+
   // Each value, the middle between the value and the next one, and the floats beside both.
   // After the largest finite value stands the value that would come next.
   for (size_t code = 0; code < codes() / 2; ++code) {
@@ -330,6 +344,7 @@ TEST_P(Conversions, RoundsToNearestEven) {
       values.push_back(std::nextafter(x, -std::numeric_limits<float>::infinity()));
     }
   }
+
   const size_t positive = values.size();
   for (size_t i = 0; i < positive; ++i) {
     values.push_back(-values[i]);

@@ -40,6 +40,7 @@ TEST_P(Collectives, AllTypesAndOperations) {
   const auto [collective, size] = GetParam();
   std::vector<Case> cases;
   unsigned turn = 0;
+
   for (const DType dtype : reference::kDTypes) {
     for (const Op op : reference::kOps) {
       if (!traits(collective).has_op && op != Op::sum) continue;
@@ -56,6 +57,7 @@ TEST_P(Collectives, AllTypesAndOperations) {
       }
     }
   }
+
   run_possible(world_of(size), cases);
 }
 
@@ -64,6 +66,7 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
   const World world = world_of(size);
   std::vector<Case> cases;
   unsigned turn = 0;
+
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     // Counts around what fits into one line, and into one chunk of every kind.
     std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
@@ -71,6 +74,7 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
     const std::vector<size_t> divisors = in_blocks
                                              ? std::vector<size_t>{3 * static_cast<size_t>(size)}
                                              : std::vector<size_t>{3, 5, 7};
+
     for (const size_t divisor : divisors) {
       const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
       if (chunk == 0) continue;  // a single rank's scratch is not used
@@ -80,10 +84,12 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
         }
       }
     }
+
     counts.push_back(
         world.scratch_bytes / size_of(dtype) / (in_blocks ? static_cast<size_t>(size) : 1));
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+
     for (const size_t count : counts) {
       for (const Algorithm algorithm : kAlgorithms) {
         for (const Case::Place place : kPlaces) {
@@ -98,15 +104,18 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
       }
     }
   }
+
   run_possible(world, cases);
 }
 
 TEST_P(Collectives, LargerThanTheCacheBlocks) {
   const auto [collective, size] = GetParam();
   if (size > 8) GTEST_SKIP() << "too much data for many ranks";
+
   World world = world_of(size);
   world.scratch_bytes = 256 * 1024;
   std::vector<Case> cases;
+
   for (const Algorithm algorithm : kAlgorithms) {
     for (const bool symmetric : {false, true}) {
       for (const size_t llc : {size_t{0}, size_t{1024}}) {
@@ -124,6 +133,7 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
       }
     }
   }
+
   run_possible(world, cases);
 }
 

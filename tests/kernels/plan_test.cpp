@@ -28,12 +28,14 @@ TEST(Plan, GrowsWithTheMessage) {
   EXPECT_EQ(plan(allreduce(1)).algorithm, Algorithm::ll);
   EXPECT_EQ(plan(allreduce(14)).algorithm, Algorithm::ll);
   EXPECT_EQ(plan(allreduce(15)).algorithm, Algorithm::one_shot);
+
   const Plan large = plan(allreduce(1 << 20));
   EXPECT_EQ(large.algorithm, Algorithm::two_shot);
   EXPECT_TRUE(large.entered);
   EXPECT_TRUE(large.zero_copy);
   EXPECT_FALSE(large.nontemporal);
   EXPECT_TRUE(plan(allreduce(8 << 20)).nontemporal);
+
   int last = 0;
   for (size_t count = 1; count < (1 << 22); count = count * 5 / 4 + 1) {
     const int now = static_cast<int>(plan(allreduce(count)).algorithm);
@@ -108,12 +110,14 @@ TEST(Plan, ChunksFitIntoScratch) {
           input.algorithm = algorithm;
           input.scratch_bytes = scratch;
           if (scratch < minimum_scratch(size) || !refuse(input, false).empty()) continue;
+
           const Plan chosen = plan(input);
           const size_t pieces = traits(collective).send_per_rank ? static_cast<size_t>(size) : 1;
           if (algorithm == Algorithm::one_shot && input.count * 4 * pieces <= scratch) {
             EXPECT_EQ(chosen.chunk_bytes, 0U) << "all at once";
             continue;
           }
+
           ASSERT_GE(chosen.chunk_bytes, 64U);
           EXPECT_EQ(chosen.chunk_bytes % 64, 0U);
           EXPECT_LE(3 * chosen.chunk_bytes * pieces, scratch);
@@ -128,9 +132,11 @@ TEST(Refuse, SaysWhatIsInTheWay) {
   input.algorithm = Algorithm::ll;
   EXPECT_NE(refuse(input, true).find("56 bytes"), std::string::npos);
   EXPECT_NE(refuse(input, true).find("60"), std::string::npos);
+
   input.algorithm = Algorithm::two_shot;
   EXPECT_EQ(refuse(input, true), "");
   EXPECT_NE(refuse(input, false).find("symmetric"), std::string::npos);
+
   for (const auto multimem : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
     for (const int size : {1, 8}) {
       input.size = size;
@@ -138,10 +144,13 @@ TEST(Refuse, SaysWhatIsInTheWay) {
       EXPECT_NE(refuse(input, true).find("multicast"), std::string::npos);
     }
   }
+
   input.algorithm = Algorithm::marked;
   EXPECT_NE(refuse(input, true).find("CUDA"), std::string::npos);
+
   input.algorithm = Algorithm::chain;
   EXPECT_NE(refuse(input, true).find("several machines"), std::string::npos);
+
   input.algorithm = static_cast<Algorithm>(77);
   EXPECT_NE(refuse(input, false).find("77"), std::string::npos);
 }
@@ -161,6 +170,7 @@ TEST(Explain, IsShortAndNamesTheReason) {
       }
     }
   }
+
   const PlanInput input = allreduce(1 << 20);
   EXPECT_NE(explain(input, settle(input, plan(input), false)).find("private"), std::string::npos);
   EXPECT_NE(explain(input, plan(input)).find("symmetric"), std::string::npos);
@@ -180,6 +190,7 @@ TEST(Slices, CoverEverythingOnceAndCutAtLines) {
       size_t end = 0;
       size_t largest = 0;
       size_t smallest = bytes + 1;
+
       for (int i = 0; i < parts; ++i) {
         const Range part = slice(bytes, i, parts);
         EXPECT_EQ(part.begin, end);
@@ -191,6 +202,7 @@ TEST(Slices, CoverEverythingOnceAndCutAtLines) {
         largest = std::max(largest, part.size());
         smallest = std::min(smallest, part.size());
       }
+
       EXPECT_EQ(end, bytes);
       EXPECT_LT(largest - smallest, 2 * kLine) << "a line, and what the last one lacks";
       EXPECT_EQ(slice(bytes, 0, parts).size(), largest)

@@ -96,9 +96,11 @@ class NormData {
     const auto at = [&](const Bytes& from, size_t i) {
       return reference::load_bits(its.dtype, &from[i * size_of(its.dtype)]);
     };
+
     std::vector<float> x;
     std::vector<float> y;
     std::vector<float> chains(1024);
+
     for (size_t i = 0; i < its.hidden; ++i) {
       std::vector<uint64_t> column;
       for (const Bytes& operand : send) {
@@ -110,6 +112,7 @@ class NormData {
       x.push_back(value(its.dtype, h));
       chains[i / 8 % 1024] += x[i] * x[i];
     }
+
     while (chains.size() > 1) {
       std::vector<float> pairs;
       for (size_t k = 0; k < chains.size(); k += 2) {
@@ -117,6 +120,7 @@ class NormData {
       }
       chains = pairs;
     }
+
     const float inverse =
         1.0F / std::sqrt(chains[0] / static_cast<float>(its.hidden) + its.epsilon);
     for (size_t i = 0; i < its.hidden; ++i) {
@@ -126,6 +130,7 @@ class NormData {
       append(norm_out, its.dtype, word);
       y.push_back(value(its.dtype, word));
     }
+
     const size_t length = its.kind == QuantScale::group ? 128 : its.hidden;
     for (size_t i = 0; i < its.hidden; ++i) {
       if (its.kind != QuantScale::tensor && i % length == 0) {

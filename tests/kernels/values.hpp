@@ -46,10 +46,12 @@ class Values {
       const uint64_t list[] = {0, 1, ones, top, top - 1, top + 1, ones - 1};
       return list[random_() % std::size(list)];
     }
+
     const uint64_t sign = random_() % 2 ? reference::sign_bit(dtype_) : 0;
     const int mantissa = reference::format_of(dtype_).mantissa_bits;
     const uint64_t magnitudes = reference::sign_bit(dtype_) - 1;
     const uint64_t infinity = magnitudes >> mantissa << mantissa;  // f8e4m3: 256
+
     // zero, smallest and largest subnormal, smallest normal, largest finite, infinity, NaN
     const uint64_t list[] = {0, 1, (uint64_t{1} << mantissa) - 1, uint64_t{1} << mantissa,
         infinity - 1, infinity, magnitudes};

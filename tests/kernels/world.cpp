@@ -166,6 +166,7 @@ class Operands {
     const Bytes& result = results_[rank];
     const Bytes& memory = memory_[rank];
     Bytes expected = before_[rank];
+
     if (!result.empty()) {
       ASSERT_EQ(
           reference::difference(case_.dtype, recvs_[rank], result.data(), result.size() / element_),
@@ -173,6 +174,7 @@ class Operands {
           << describe(case_, size_) << " rank " << rank;
       std::memcpy(expected.data() + (recvs_[rank] - memory.data()), recvs_[rank], result.size());
     }
+
     ASSERT_TRUE(expected == memory)
         << describe(case_, size_) << " rank " << rank << " wrote beside its result";
   }
@@ -214,6 +216,7 @@ class Operands {
     const size_t first = kGuard + (64 - address % 64) % 64 + shift % 64;
     std::byte* recv = memory.data() + first;
     std::byte* send = recv + (recv_bytes + kGuard + 63) / 64 * 64 + 2 * shift % 64;
+
     if (is_in_place(rank) && gives_operand(rank) && gets_result(rank)) {
       if (case_.collective == Collective::reduce_scatter) {
         send = recv;
@@ -224,6 +227,7 @@ class Operands {
         send = recv;
       }
     }
+
     if (gives_operand(rank) && send_bytes > 0) std::memcpy(send, inputs_[rank].data(), send_bytes);
     sends_.push_back(gives_operand(rank) && send_bytes > 0 ? send : nullptr);
     recvs_.push_back(gets_result(rank) && recv_bytes > 0 ? recv : nullptr);
@@ -236,6 +240,7 @@ class Operands {
     const auto combine = [&](const std::vector<uint64_t>& bits) {
       return copies ? bits[0] : reference::reduce(case_.dtype, case_.op, bits);
     };
+
     std::map<size_t, Bytes> made;  // by the byte at which a block begins
     const auto reduced = [&](size_t at) {
       if (!made.contains(at)) {
@@ -243,6 +248,7 @@ class Operands {
       }
       return made[at];
     };
+
     for (int rank = 0; rank < size_; ++rank) {
       results_.push_back(reference::result_of(
           case_.collective, inputs_, case_.count * element_, rank, case_.root, reduced));
@@ -288,11 +294,13 @@ void World::run(std::span<const Case> cases) const {
     World{size, scratch_bytes, delays, seed + kAtOnce}.run(cases.subspan(kAtOnce));
     cases = cases.first(kAtOnce);
   }
+
   const auto n = static_cast<size_t>(size);
   std::vector<RankWords> words(n);
   std::vector<std::vector<std::byte>> scratch_memory(
       n, std::vector<std::byte>(2 * scratch_bytes + 64));
   std::vector<std::byte*> scratch[2];
+
   for (int half = 0; half < 2; ++half) {
     for (auto& memory : scratch_memory) {
       const auto address = reinterpret_cast<uintptr_t>(memory.data());
@@ -300,10 +308,12 @@ void World::run(std::span<const Case> cases) const {
           memory.data() + (64 - address % 64) % 64 + static_cast<size_t>(half) * scratch_bytes);
     }
   }
+
   std::vector<std::unique_ptr<Operands>> operands;
   for (size_t i = 0; i < cases.size(); ++i) {
     operands.push_back(std::make_unique<Operands>(cases[i], size, seed + static_cast<unsigned>(i)));
   }
+
   std::vector<std::vector<uint64_t>> arrivals(n, std::vector<uint64_t>(cases.size()));
 
   const auto rank_main = [&](int rank) {
@@ -343,6 +353,7 @@ void World::run(std::span<const Case> cases) const {
           << describe(cases[i], size) << ": arrivals of rank " << rank << " and rank 0";
     }
   }
+
   for (const auto& o : operands) {
     o->check_scribbles();
   }

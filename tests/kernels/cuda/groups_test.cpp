@@ -78,6 +78,7 @@ class Calls {
       call.recv[rank].assign(
           kCount * (form.collective == Collective::allgather ? kRanks : 1), -1.0F);
     }
+
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == absent) continue;
       const auto r = static_cast<size_t>(rank);
@@ -103,6 +104,7 @@ class Calls {
     for (int at = 0; at < kRanks * groups_; ++at) {
       if (ranks_.record(at).state != 0) return "trouble";
     }
+
     for (const auto& call : calls_) {
       for (size_t rank = 0; rank < kRanks; ++rank) {
         for (size_t i = 0; i < call->recv[rank].size(); ++i) {
@@ -115,6 +117,7 @@ class Calls {
         }
       }
     }
+
     return "";
   }
 
@@ -252,6 +255,7 @@ TEST(OneGroup, TheModelSeesAHalfThatIsUsedTooEarly) {
     }
     return false;
   };
+
   EXPECT_TRUE(is_noticed(true)) << "the same half in every call";
   EXPECT_TRUE(is_noticed(false))
       << "a kernel that starts before what the last one stored is in view";
@@ -265,14 +269,17 @@ TEST(Plans, OfThreeGroupsFitOntoADevice) {
         tuning.groups = groups;
         const int blocks = max_blocks_of(multiprocessors, 4, on_one, tuning);
         EXPECT_GE(blocks, 1);
+
         if (multiprocessors >= 16) {
           EXPECT_LE(blocks * std::max(1, on_one * groups - 1) + 3, 2 * multiprocessors)
               << "no work group of the last has room";
         }
+
         const int of_two = max_blocks_of(multiprocessors, 2, on_one, tuning);
         EXPECT_EQ(of_two, on_one == 2 ? blocks
                                       : max_blocks_of(multiprocessors, 4, 1,
                                             {.groups = std::max(1, groups - 1)}));
+
         tuning.multiprocessors = 16;
         EXPECT_EQ(max_blocks_of(multiprocessors, 4, on_one, tuning),
             max_blocks_of(std::min(multiprocessors, 16), 4, on_one, tuning));

@@ -94,6 +94,7 @@ class Calls {
       const auto number = reference::encode_integer(dtype, static_cast<int>(random_() % 9));
       reference::store_bits(dtype, number, element);
     };
+
     elements.reduce = [&](const std::vector<const std::byte*>& of_all, std::byte* result) {
       std::vector<uint64_t> bits;
       for (const std::byte* element : of_all) {
@@ -101,6 +102,7 @@ class Calls {
       }
       reference::store_bits(dtype, reference::reduce(dtype, op, bits), result);
     };
+
     Call& call = begin(PiecesKind::reduce_scatterv, size_of(dtype), random_() % 3 == 0, elements);
     for (size_t rank = 0; rank < n_; ++rank) {
       PiecesArgs args{};
@@ -117,6 +119,7 @@ class Calls {
     for (size_t rank = 0; rank < n_; ++rank) {
       if (ranks_.record(static_cast<int>(rank)).state != 0) return "trouble";
     }
+
     for (size_t call = 0; call < calls_.size(); ++call) {
       for (size_t rank = 0; rank < n_; ++rank) {
         const support::PiecesOfRank& mine = calls_[call]->drawn.of[rank];
@@ -129,6 +132,7 @@ class Calls {
         }
       }
     }
+
     return "";
   }
 
@@ -155,6 +159,7 @@ class Calls {
     const support::PiecesOfRank& mine = call.drawn.of[rank];
     auto& all = call.numbers[rank] = mine.lists(1);
     if (rank == 0 && n_ > 1) all[0][1] += wrong.more;
+
     for (const size_t which : {0, 1}) {
       const support::Counts& counts = all[2 * which];
       const support::Counts& displacements = all[2 * which + 1];
@@ -246,6 +251,7 @@ TEST(Pieces, ThatDoNotFitAreRecorded) {
       {{.absent = 1}, WaitError::timeout, 1},
       {{.memory = 5}, WaitError::unknown_memory, -1},
   };
+
   for (const Case& one : cases) {
     int told = 0;
     for (unsigned seed = 0; seed < 20 && told < 3; ++seed) {
@@ -253,16 +259,19 @@ TEST(Pieces, ThatDoNotFitAreRecorded) {
       options.timeout_ns = 100'000;
       Calls calls(options);
       calls.move(PiecesKind::alltoallv, one.wrong);
+
       ASSERT_TRUE(calls.ranks().run());
       const ErrorRecord& record = calls.ranks().record(0);
       if (record.state == 0 || record.trouble != static_cast<uint32_t>(one.trouble)) {
         continue;  // the pieces that were drawn fit, or are wrong elsewhere
       }
+
       ++told;
       if (one.peer >= 0) {
         EXPECT_EQ(record.peer, one.peer);
       }
     }
+
     EXPECT_EQ(told, 3) << static_cast<uint32_t>(one.trouble);
   }
 }
@@ -289,6 +298,7 @@ TEST(Convert, WidensAndNarrowsScaledOperands) {
         Bytes in(blocks * stride + 16);
         Bytes out(blocks * count * size_of(to) + 16, support::kUntouched);
         Bytes expected = out;
+
         for (uint64_t b = 0; b < blocks; ++b) {
           for (uint64_t i = 0; i < count; ++i) {
             std::byte* element = &in[b * stride + i * size_of(from)];
@@ -300,10 +310,12 @@ TEST(Convert, WidensAndNarrowsScaledOperands) {
                 to, bits_of(to, read * factor), &expected[(b * count + i) * size_of(to)]);
           }
         }
+
         const ConvertArgs args{address_of(in.data()), address_of(out.data()), count, blocks, stride,
             by_pointer ? address_of(&factor) : 0, by_pointer ? 99 : factor,
             static_cast<int32_t>(from), static_cast<int32_t>(to)};
         Ranks ranks({.ranks = 1, .threads = 3});
+
         ranks.launch(0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);
         ASSERT_TRUE(ranks.run());
         EXPECT_EQ(out, expected) << dtype_name(from) << " to " << dtype_name(to) << ", " << count;

@@ -105,6 +105,7 @@ TEST(PipelineKernels, TwoRootsAreAMismatch) {
         args.detail = static_cast<uint64_t>(args.root);
         args.copies_out = rank != args.root ? 1 : 0;
       }));
+
       for (int rank = 0; rank < 2; ++rank) {
         const ErrorRecord& record = call.ranks().record(rank);
         EXPECT_EQ(
@@ -130,6 +131,7 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
     MemoryEntry table[3] = {};
     table[2] = {7, 64 + kAll,
         {reinterpret_cast<uintptr_t>(block.data()), reinterpret_cast<uintptr_t>(block.data())}};
+
     Call call(2, 300'000, 1, Collective::allgather, kCount);
     ASSERT_TRUE(call.run(1, [&](int rank, CollectiveArgs& args) {
       args.comm.memories = reinterpret_cast<uintptr_t>(table);
@@ -139,6 +141,7 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
         args.recv_offset = offset;
       }
     }));
+
     EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(WaitError::unknown_memory))
         << offset;
     EXPECT_EQ(block, std::vector<float>(64, -1.0F)) << offset;
@@ -184,16 +187,19 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             args.direct = is_direct ? 1 : 0;
             args.spares_root =
                 (args.spares_root != 0 && !is_direct) || (!moves && what.otherwise) ? 1 : 0;
+
             if (is_direct) {
               args.tiles = args.unit / (2 * kTile) + 1;
             } else if (what.otherwise) {
               args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
             }
+
             if (in_place) args.recv = args.send;
             args.recv_memory = is_private(rank) || (in_place && is_exchange) ? 0 : in_place ? 1 : 2;
             args.copies_out =
                 is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
             if (what.collective == Collective::reduce && rank != root) args.recv = 0;
+
             // Where operands are symmetric, stages are not used: to use one would be a fault.
             if (privates == 0) args.comm.stage[1] = 0;
             if (privates == 0 && moves && args.recv_memory != 0) args.comm.stage[0] = 0;

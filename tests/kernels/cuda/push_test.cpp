@@ -112,6 +112,7 @@ std::string outcome(const Form& form, unsigned seed) {
   ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500),
       3000 + static_cast<long>(random() % 40'000));
   if (!ranks.run()) return "nothing goes on";
+
   for (size_t call = 0; call < kCalls; ++call) {
     const size_t count = recv[call][0].size();
     for (size_t i = 0; i < send[call][0].size(); ++i) {
@@ -128,6 +129,7 @@ std::string outcome(const Form& form, unsigned seed) {
       }
     }
   }
+
   return "";
 }
 
@@ -145,6 +147,7 @@ TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
   Ranks ranks({.ranks = 2, .seed = 7, .threads = 2, .work_groups = 1});
   const std::vector<float> send(50);
   std::vector<float> recv[2] = {send, send};
+
   for (int rank = 0; rank < 2; ++rank) {
     CollectiveArgs args = args_of(
         ranks, static_cast<size_t>(rank), Collective::reduce, send, recv[rank], send.size());
@@ -152,6 +155,7 @@ TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
     args.detail = static_cast<uint64_t>(rank);
     ranks.launch(rank, symm_one_shot_ahead_any, args);
   }
+
   ASSERT_TRUE(ranks.run());
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(static_cast<WaitError>(ranks.record(rank).trouble), WaitError::mismatch);

@@ -53,6 +53,7 @@ RmsNormArgs arguments(NormData& data, int rank, Results& results) {
   args.weight_offset = c.weight_offset;
   args.weight_dtype = static_cast<int32_t>(c.weight_dtype);
   args.scale_kind = static_cast<int32_t>(c.kind);
+
   return args;
 }
 
@@ -62,6 +63,7 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
     std::mt19937 random(seed);
     const int n = 1 + static_cast<int>(seed % 3);
     const bool is_f32 = seed % 2 == 1;
+
     // Rows of bf16 are worked on by two warps, or by one.
     const size_t hidden = seed % 4 == 0 && seed % 3 == 1 ? 512 : 256;
     const unsigned threads = hidden == 512 && !is_f32 ? 64 : 32;
@@ -73,6 +75,7 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
         .work_groups = 1});
     std::vector<NormData> calls;
     std::vector<std::vector<Results>> results(3);
+
     for (unsigned call = 0; call < 3; ++call) {
       calls.emplace_back(NormCase{is_f32 ? DType::f32 : DType::bf16, kWeights[random() % 3], hidden,
                              2 + random() % 3, static_cast<QuantScale>(random() % 3),
@@ -80,6 +83,7 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
           seed * 3 + call);
       results[call].resize(static_cast<size_t>(n));
     }
+
     for (unsigned call = 0; call < 3; ++call) {
       for (int rank = 0; rank < n; ++rank) {
         RmsNormArgs args = arguments(calls[call], rank, results[call][static_cast<size_t>(rank)]);
@@ -88,9 +92,11 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
         ranks.launch(rank, [=](const CollectiveArgs&) { kernel(args); }, args.call);
       }
     }
+
     ranks.hold(static_cast<int>(random() % static_cast<unsigned>(n)),
         static_cast<long>(random() % 500), 3000);
     ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
+
     for (unsigned call = 0; call < 3; ++call) {
       for (const Results& got : results[call]) {
         ASSERT_EQ(calls[call].difference(got.residuals, got.norms, got.quants, got.scales), "")

@@ -64,6 +64,7 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
         .are_streams = true,
         .seed = seed,
         .threads = static_cast<unsigned>(size)});
+
     for (int round = 0; round < kRounds; ++round) {
       for (int rank = 0; rank < size; ++rank) {
         for (unsigned stream = 0; stream < streams; ++stream) {
@@ -71,8 +72,10 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
         }
       }
     }
+
     ASSERT_TRUE(barriers.ranks().run()) << "nothing goes on, seed " << seed;
     EXPECT_FALSE(barriers.ended_too_early()) << "seed " << seed;
+
     for (int rank = 0; rank < size; ++rank) {
       EXPECT_EQ(barriers.ranks().record(rank).state, 0U);
       const ControlWords& words = barriers.ranks().words(rank);
@@ -157,12 +160,14 @@ TEST(SignalKernels, NoTwoTakeTheSameSignal) {
     Signals signals(seed, streams);
     uint64_t ended = 0;
     bool too_early = false;
+
     for (unsigned stream = 0; stream < streams; ++stream) {
       for (int i = 0; i < kRounds; ++i) {
         signals.write(signals.words.signals, 1, WriteKind::add, stream);
         signals.take(stream, [&] { too_early = too_early || ++ended > signals.words.signals; });
       }
     }
+
     ASSERT_TRUE(signals.ranks().run()) << "seed " << seed;
     EXPECT_FALSE(too_early) << "seed " << seed;
     EXPECT_EQ(signals.words.signals, kRounds * streams);
@@ -174,11 +179,13 @@ TEST(SignalKernels, OneSignalIsForOneOfTwo) {
   Signals signals(1, 2, 1, 100'000);
   signals.write(signals.words.signals, 1, WriteKind::add);
   int ended = 0;
+
   for (unsigned stream = 0; stream < 2; ++stream) {
     signals.take(stream, [&] { ended += signals.ranks().record(1).state == 0; });
   }
   EXPECT_TRUE(signals.ranks().run());
   EXPECT_EQ(ended, 1);
+
   const ErrorRecord& record = signals.ranks().record(1);
   EXPECT_EQ(record.trouble, static_cast<uint32_t>(WaitError::timeout));
   EXPECT_EQ(record.peer, 0);
@@ -201,6 +208,7 @@ TEST(SignalKernels, WordsAreWrittenAndComparedInAllWays) {
     signals.wait(words.signals, Compare::ne, kHigh);
     signals.wait(words.other, Compare::eq, 9, 4);
     signals.wait(words.other, Compare::lt, 10);
+
     ASSERT_TRUE(signals.ranks().run()) << "seed " << seed;
     EXPECT_EQ(signals.ranks().record(1).state, 0U);
     EXPECT_EQ(words.signals, kHigh + 2);
@@ -250,11 +258,13 @@ TEST(SignalKernels, ChecksNameTheRankThatDiffers) {
           ranks.launch(rank, [args](const CollectiveArgs&) { symm_check(args); }, {});
         }
       }
+
       ASSERT_TRUE(ranks.run()) << "seed " << seed;
       const bool lies_elsewhere = differs == &CheckArgs::memory || differs == &CheckArgs::offset;
       const WaitError trouble = differs == nullptr ? WaitError::none
                                 : lies_elsewhere   ? WaitError::other_place
                                                    : WaitError::mismatch;
+
       for (const int rank : {0, 2}) {
         EXPECT_EQ(ranks.record(rank).trouble, static_cast<uint32_t>(trouble)) << "seed " << seed;
         EXPECT_EQ(ranks.record(rank).peer, differs == nullptr ? 0 : 1);

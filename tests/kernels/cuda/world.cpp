@@ -81,6 +81,7 @@ Ranks::Ranks(const Options& options)
     member.control.assign((staged + 2 * stage) / sizeof(uint32_t), 0);
     std::fill(member.control.begin() + static_cast<long>(pushed / sizeof(uint32_t)),
         member.control.begin() + static_cast<long>(staged / sizeof(uint32_t)), 0xFFFFFFFFU);
+
     DeviceComm& comm = member.comm;
     comm.rank = static_cast<int32_t>(member.device);
     comm.size = options.ranks;
@@ -195,6 +196,7 @@ void Ranks::deliver(Member& member, size_t index) {
       [&](const Pending& p) { return p.to == chosen.to && p.by == chosen.by; });
   uint64_t before = 0;
   uint64_t value = 0;
+
   std::memcpy(&value, first->value, sizeof value);
   if (first->is_added) std::memcpy(&before, first->to, first->words * sizeof(uint32_t));
   value += before;
@@ -229,9 +231,11 @@ bool Ranks::meet(bool yes) {
   const auto is_late = [&](const std::unique_ptr<Thread>& other) {
     return other->block.x == block && !other->ended && other->meetings < target;
   };
+
   while (std::any_of(all.begin(), all.end(), is_late)) {
     yield();
   }
+
   return std::all_of(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
     // A thread whose count is smaller had ended before this meeting.
     return other->block.x != block || other->meetings < target || other->says[target % 2];
@@ -324,6 +328,7 @@ bool Ranks::step(Member& member) {
   const auto& launched = devices_[member.device].launched;
   const bool is_under_way = member.next_block != 0 ||
                             std::find(launched.begin(), launched.end(), &member) != launched.end();
+
   if (!is_under_way) {
     if (member.next < member.queue.size()) {
       start(member);
@@ -333,10 +338,12 @@ bool Ranks::step(Member& member) {
     member.ended = true;
     return false;
   }
+
   if (!member.pending.empty() && random_() % 2 == 0) {
     deliver(member, random_() % member.pending.size());
   }
   if (is_held(member) || member.running.empty()) return true;
+
   Thread& chosen = *member.running[random_() % member.running.size()];
   if (!chosen.ended) {
     member_ = &member;
@@ -351,11 +358,13 @@ bool Ranks::step(Member& member) {
       leave(member, chosen.block.x);
     }
   }
+
   if (member.next_block == member.queue[member.next].blocks &&
       std::all_of(member.running.begin(), member.running.end(),
           [](const auto& one) { return one->ended; })) {
     finish(member);
   }
+
   return true;
 }
 
@@ -366,6 +375,7 @@ bool Ranks::run() {
       total += member.ended ? 0 : member.speed;
     }
     if (total == 0) return true;
+
     unsigned ticket = static_cast<unsigned>(random_()) % total;
     for (Member& member : members_) {
       const unsigned share = member.ended ? 0 : member.speed;
@@ -375,6 +385,7 @@ bool Ranks::run() {
       }
       ticket -= share;
     }
+
     if (steps_ - last_change_ > kPatience) return false;
   }
 }
