@@ -53,10 +53,12 @@ int main(int argc, char** argv) {
   bool apart = false;
   std::vector<int> sizes{2, 4, 8};
   uint64_t seed = std::random_device{}();
+
   app.add_option("--kills", trials, "number of experiments, over all sizes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--seconds", seconds, "begin none after so many seconds");
+
   const std::map<std::string, support::Attack> attacks(
       std::begin(support::kAttacks), std::end(support::kAttacks));
   app.add_option("--attack", attack, "what is done to the ranks")
@@ -86,10 +88,12 @@ int main(int argc, char** argv) {
       by_size[std::to_string(size) + " ranks"].add(report);
       calls.add(report);
     }
+
     for (const std::string& problem : report.problems) {
       std::cerr << report.what << ": " << problem << '\n';
     }
   }
+
   nlohmann::json result{{"seed", seed}, {"all", all.json()}, {"calls", calls.json()}};
   for (const auto& [name, row] : by_size) {
     result["by_size"][name] = row.json();
@@ -97,6 +101,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, row] : by_phase) {
     result["by_phase"][name] = row.json();
   }
+
   std::cout << result.dump(2) << '\n';
   return all.counts["problems"] == 0 ? 0 : 1;
 }

@@ -342,14 +342,17 @@ int main(int argc, char** argv) {
     const char* const pinned = std::getenv("BENCH_PIN");
     together = pinned != nullptr && std::string(pinned) == "1";
     if (together) pin();
+
     self = peer::start(&argc, &argv);
     map_arena();
     calibrate();
+
     const Pattern pattern(SYMM_DTYPE_F32, SYMM_OP_SUM, self.size, true);
     for (int i = 1; i < argc; ++i) {
       Case one = parse(argv[i]);
       measure(one, pattern);
     }
+
     peer::finish();
     return 0;
   } catch (const std::exception& error) {

@@ -45,10 +45,12 @@ int main() try {
     std::puts("skipped: no GPU");
     return 77;
   }
+
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU
   const symm::Group group = symm::Group::create(config);
+
   constexpr unsigned kElements = 32768;
   constexpr unsigned kPacks = kElements / Type::kCount;
   std::vector<__nv_bfloat16> data(kElements);
@@ -60,20 +62,23 @@ int main() try {
   const symm::Exchange scratch(group, sizeof(uint4) * kPacks);
   uint4* message = nullptr;
   int* report = nullptr;
-  int wrong = 0;
   cudaMalloc(&message, sizeof(uint4) * kPacks);
   cudaMallocHost(&report, sizeof *report);
   *report = 0;
   cudaMemcpy(message, data.data(), sizeof(uint4) * kPacks, cudaMemcpyHostToDevice);
   all_reduce_gelu<<<32, 128>>>(scratch.device(20000), message, kPacks, report);
   cudaMemcpy(data.data(), message, sizeof(uint4) * kPacks, cudaMemcpyDeviceToHost);
+
   if (const cudaError_t error = cudaGetLastError()) {
     throw std::runtime_error(cudaGetErrorString(error));
   }
+
   if (*report != 0) {
     throw std::runtime_error(
         "rank " + std::to_string(symm::device::Outcome{*report}.peer()) + " did not come");
   }
+
+  int wrong = 0;
   for (size_t i = 0; i < kElements; ++i) {
     float sum = 0;
     for (int r = 0; r < group.size(); ++r) {
@@ -83,6 +88,7 @@ int main() try {
                  ? 0
                  : 1;
   }
+
   std::printf("rank %d of %d: %u elements, %d elements wrong\n", group.rank(), group.size(),
       kElements, wrong);
   group.finalize();

@@ -98,9 +98,11 @@ void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words
     if (group.status().status != SYMM_OK) words->stop = 1;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
+
   TRY(state);
   const Outcome outcome{words->report};
   if (outcome) return;
+
   group.abort("a kernel waited in vain");
   const bool late = outcome.trouble() == symm::device::Trouble::timeout;
   throw std::runtime_error("the kernel waited for rank " + std::to_string(outcome.peer()) +
@@ -114,10 +116,12 @@ int main() try {
     std::puts("skipped: no GPU");
     return 77;
   }
+
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU, where it is slow
   const symm::Group group = symm::Group::create(config);
+
   const int elements = group.size() * kPart;
   const int first = group.rank() * kPart;
   TRY(cudaSetDevice(group.info().device));
@@ -129,6 +133,7 @@ int main() try {
   TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   TRY(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped));
   *words = {};
+
   Memory view = {};
   symm::check(symm::device::describe(memory.get(), 20000, &words->stop, &view), "describe");
 
@@ -136,11 +141,13 @@ int main() try {
   for (int i = 0; i < elements; ++i) {
     x[static_cast<size_t>(i)] = vector(i);
   }
+
   TRY(cudaMemcpyAsync(memory.span<float>().data() + first, &x[static_cast<size_t>(first)],
       kPart * sizeof(float), cudaMemcpyHostToDevice, stream));
   gather_and_multiply<<<kBlocks, kThreads, 0, stream>>>(view, words->y, &words->report);
   TRY(cudaGetLastError());
   finish(group, stream, words);
+
   int wrong = 0;
   for (int row = 0; row < kPart; ++row) {
     float sum = 0;
@@ -149,6 +156,7 @@ int main() try {
     }
     if (words->y[row] != sum) ++wrong;
   }
+
   std::printf("rank %d of %d: %d columns, %d elements wrong\n", group.rank(), group.size(),
       elements, wrong);
 

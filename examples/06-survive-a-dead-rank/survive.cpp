@@ -19,6 +19,7 @@ int main() try {
     std::puts("start at least two ranks");
     return 2;
   }
+
   try {
     work(group);
     if (group.rank() == 1) std::raise(SIGKILL);
@@ -30,6 +31,7 @@ int main() try {
     std::printf("rank %d lost rank %d\n", group.rank(), error.rank());
     group = group.shrink();
   }
+
   work(group);
   group.finalize();
 } catch (const symm::Error& error) {

@@ -88,7 +88,6 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                                             : static_cast<uint64_t>(size - 1);
                 ASSERT_LE(
                     (tiles + owners - 1) / owners * kMarkedCells + kPack, layout.one_shot_slot);
-
                 break;
               }
               case Algorithm::two_shot:
