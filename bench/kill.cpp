@@ -1,5 +1,6 @@
-// How soon the others know: ranks are killed, or attacked otherwise, at random moments
-// of random calls, and every survivor measures from just before kill() to its error.
+// Measures how soon other ranks know of a failure: ranks are
+// killed, or attacked otherwise, at random moments of random calls,
+// and every survivor measures from just before kill() to its error.
 // The experiment itself is that of tests/ranks/kill_test.cpp.
 #include <chrono>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The parts by themselves: what the memory gives, and
-// what a call costs when there is nobody to wait for.
+// Parts of a call by themselves: the bandwidth of memory, and the cost of a call that waits for no
+// other rank.
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -56,7 +56,7 @@ void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   state.SetLabel(stores);
 }
 
-// Guard, handle, checks, plan, turn and a copy, in a group of one.
+// A call in a group of one: guard, handle, checks, plan, turn and a copy.
 void one_rank(benchmark::State& state) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.size = 1;

@@ -1,7 +1,7 @@
 // The all-reduce kernels of FlashInfer (which are TensorRT-LLM's) and of vLLM, out of
 // the headers of FlashInfer's wheel, for ctypes. bench/gpu/peer_kernels builds this.
 // Every function returns 0 or a CUDA error.
-#define FLASHINFER_LOGGING_H_  // its own wants a library for logging
+#define FLASHINFER_LOGGING_H_  // FlashInfer's own header would need a library for logging.
 #define FLASHINFER_LOG_DEBUG(...)
 #define FLASHINFER_LOG_INFO(...)
 #define FLASHINFER_LOG_WARN(...)
@@ -18,8 +18,8 @@ struct Fused {
   void* in;
   void* out;
   int one_shot;
-  // The residual and RMSNorm's operands, or null. With them `out` is normalised, and the residual's
-  // memory receives the sum.
+  // The residual and RMSNorm's operands, or null. With them `out` is normalised, and
+  // the residual's memory receives the sum.
   void* residual;
   void* weight;
 };
@@ -37,7 +37,8 @@ cudaError_t launch(const Fused& what, cudaStream_t stream) {
   params.workspace = what.workspace;
   params.allreduce_in = what.in;
   params.allreduce_out = what.residual == nullptr ? what.out : nullptr;
-  params.residual_in = params.residual_out = what.residual;
+  params.residual_in = what.residual;
+  params.residual_out = what.residual;
   params.rms_gamma = what.weight;
   params.rms_eps = 1e-5f;
   params.norm_out = what.out;

@@ -53,7 +53,7 @@ using symm::tool::Pattern;
 constexpr int kMostRanks = 64;
 constexpr uint32_t kMostIterations = 100'000;
 
-// Each word has one writer; neighbours are two lines
+// A word with one writer. Neighbours are two lines
 // apart, since processors fetch lines in pairs.
 struct alignas(128) Line {
   std::atomic<uint64_t> word;
@@ -73,7 +73,7 @@ struct Arena {
 
 peer::Place self;
 Arena* arena;
-bool together;  // common starts
+bool together;  // with common starts
 double ticks_per_us;
 
 void await(const std::atomic<uint64_t>& word, uint64_t value) {
@@ -84,7 +84,7 @@ void await(const std::atomic<uint64_t>& word, uint64_t value) {
   }
 }
 
-// After everything before it.
+// The ticks of the clock. The clock is read after all instructions before the call.
 uint64_t ticks_now() {
 #if defined(__x86_64__)
   _mm_lfence();
@@ -95,8 +95,8 @@ uint64_t ticks_now() {
 #endif
 }
 
-// A barrier, then a moment that is the same for
-// all; returns the time at which this rank leaves.
+// Makes a barrier, and then waits for a moment that is the same for all ranks. Returns
+// the time at which this rank leaves.
 uint64_t start_together() {
   static uint64_t round = 0;
   ++round;
@@ -119,9 +119,9 @@ uint64_t start_together() {
   return now;
 }
 
-// Ticks for a line to go from rank 0 to rank 1 and another to come
-// back: how close their processors are. On a virtual machine this
-// changes from one moment to the next. Called by both; 0 elsewhere.
+// Returns the ticks in which a line goes from rank 0 to rank 1 and another comes back, which tells
+// how close their processors are. On a virtual machine this changes from one moment to the next.
+// Both ranks call it; on other ranks it returns 0.
 double round_trip() {
   constexpr int kBatches = 20;
   constexpr int kTrips = 100;
@@ -209,13 +209,13 @@ Case parse(const std::string& text) {
   one.symmetric = std::string(memory) == "symmetric";
   one.place = place;
   symm::tool::Operands& its = one.operands;
-  for (const auto* own : {&kPing, &kNothing}) {
-    if (operation == std::string(own->name)) its.traits = own;
-  }
-  if (its.traits == nullptr) its.traits = symm::tool::find_operation(operation);
+  its.traits = symm::tool::find_operation(operation);
+  if (operation == std::string(kPing.name)) its.traits = &kPing;
+  if (operation == std::string(kNothing.name)) its.traits = &kNothing;
   if (its.traits == nullptr) refuse("not an operation", text);
 
-  // The one that answers looks at what it got while the other waits for the next start.
+  // A ping needs a common start: the rank that answers compares what it got while the other rank
+  // waits for the next start.
   if (one.is(kPing) && (self.size != 2 || !together)) refuse("ping", "needs 2 pinned ranks");
   its.rank = self.rank;
   its.ranks = self.size;
@@ -227,7 +227,7 @@ Case parse(const std::string& text) {
   return one;
 }
 
-// Zeros: symmetric memory if it is wanted and the peer has such, else private memory.
+// Memory of zeros. It is symmetric if that is wanted and the peer has such memory, else private.
 class Block {
  public:
   Block(size_t bytes, bool symmetric) {
@@ -269,15 +269,17 @@ void report(const Case& one, double before, double after) {
 
   for (int r = 0; r < self.size; ++r) {
     wrong += arena->wrong[r];
-    // A rank that answers a ping waits for it first, so only the sender's time is the round trip.
+    // A rank that answers a ping waits for it first, so that only the sender's time is the round
+    // trip.
     for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i) {
       slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
     }
   }
 
   std::sort(slowest.begin(), slowest.end());
-  // The clock of some processors goes in steps of 10 ns, so
-  // the median is smoothed: the mean of the middle fifth.
+
+  // The clock of some processors goes in steps of 10 ns, so that the median is smoothed: it is the
+  // mean of the middle fifth.
   const uint32_t from = n * 2 / 5;
   const uint32_t to = n * 3 / 5 + 1;
   const double middle =

@@ -1,4 +1,4 @@
-// symm as a peer.
+// The peer that measures symm itself.
 #include <cstddef>
 #include <map>
 #include <utility>

@@ -46,7 +46,7 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
         *group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
   });
 
-  // No launch only makes a kernel ready.
+  // There are no launches beside these that only make kernels ready.
   std::map<std::string, int> launched;
   for (const auto& launch : fake_cuda::launches()) {
     ++launched[launch.kernel];

@@ -103,7 +103,7 @@ void PrintTo(const Move& move, std::ostream* out) { *out << move.name; }
 
 class CudaCopyEngineMoves : public CudaCopyEngines, public testing::WithParamInterface<Move> {
  protected:
-  // What rank `writer` has at byte i of its send operand.
+  // Byte i of the send operand of rank `writer`.
   static std::byte written_by(int writer, size_t i) {
     const auto salt = static_cast<size_t>(GetParam().collective);
     return static_cast<std::byte>((17 * static_cast<size_t>(writer) + 3 * i + salt) % 251);

@@ -74,7 +74,7 @@ struct OnFakeDriver : testing::Test {
   void TearDown() override { EXPECT_EQ(left_in_the_end(), kNothing); }
 };
 
-// How the steps of a rank ended. One of them may have been made to fail.
+// The results of the steps of a rank. One of the steps may have been made to fail.
 struct Outcome {
   Status create = Status::ok;
   Status make = Status::ok;  // of the buffer

@@ -49,7 +49,7 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
   });
 }
 
-TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
+TEST(CudaHeap, ChecksCompareHeapCallsOfTheRanks) {
   std::array<std::vector<uint64_t>, 2> said;
   const auto body = [&](int rank, const std::shared_ptr<Group>& group) {
     const auto heap = Heap::create(group, 1 << 20, {});

@@ -242,7 +242,8 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
 
     for (const bool symmetric : {false, true}) {
       std::vector<std::byte> ordinary(call.count * 2);
-      call.send = call.recv = symmetric ? static_cast<void*>(foreign.words()) : ordinary.data();
+      call.recv = symmetric ? static_cast<void*>(foreign.words()) : ordinary.data();
+      call.send = call.recv;
       turn.arrive_and_wait();
       if (rank == 0) fake_cuda::launches();
       turn.arrive_and_wait();

@@ -135,7 +135,7 @@ TEST_F(CudaStreams, WorkThatNeverCeasesDoesNotKeepMemoryForEver) {
   EXPECT_LT(OneRank::mapped(), two.mappings);
 }
 
-TEST_F(CudaStreams, WhereUsesAreRecordedOnlyTheseCount) {
+TEST_F(CudaStreams, OnlyRecordedUsesCountOnceThereAreAny) {
   for (const bool by_memory : {false, true}) {
     OneRank one;
     Kernel others(handle(70));

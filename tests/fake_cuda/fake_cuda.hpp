@@ -85,15 +85,15 @@ long multicast_calls();
 // memory to a multicast object before all devices have joined.
 std::vector<std::string> violations();
 
-// How often this process has imported by a fabric handle.
+// The number of imports by a fabric handle in this process.
 long fabric_imports();
 
 // Memory of a device as cudaMalloc makes it: known to the driver, but not made by cuMemCreate.
 void* ordinary_memory(size_t bytes);
 void free_ordinary(void* memory);
 
-// Who may touch the mapping that has an address, as (location type, id), in the order in which
-// access was asked for.
+// The locations that may touch the mapping of an address, as (location type, id), in
+// the order in which access was asked for.
 std::vector<std::pair<int, int>> access(const void* address);
 // Where the memory of that mapping lies, as (location type, id).
 std::pair<int, int> location(const void* address);

@@ -63,7 +63,7 @@ struct State : Settings {
   std::map<CUdeviceptr, size_t> reservations;
   // Memory as cudaMalloc makes it.
   std::map<CUdeviceptr, size_t> ordinary;
-  // Who may touch a mapping.
+  // The locations that may touch a mapping.
   std::map<CUdeviceptr, std::vector<CUmemLocation>> access;
   long fabric_imports = 0;
   std::map<CUdeviceptr, Mapping> mappings;

@@ -235,7 +235,8 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
   }
 
   static const Runtime runtime;
-  Comm const made = *comm = new ncclComm;
+  Comm const made = new ncclComm;
+  *comm = made;
   made->rank = rank;
   made->size = size;
   made->id = id.bytes;

@@ -1,5 +1,5 @@
-// What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches,
-// deadlines, aborts, and that memory comes back.
+// Everything but arithmetic: graphs, streams, signals, barriers, sub-groups,
+// mismatches, deadlines and aborts. Afterwards all memory must have come back.
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 

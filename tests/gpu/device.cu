@@ -11,7 +11,7 @@ using namespace symm::device;
 constexpr int kRounds = 50;
 constexpr size_t kGridOffset = size_t{1} << 20;  // of the Grid in the block
 
-// What kernels tell the host, and the stop word. All lie in memory of the host.
+// The stop word, and the words by which kernels tell of errors. They lie in memory of the host.
 struct Words {
   unsigned stop;
   int code;

@@ -334,7 +334,7 @@ void host_memory(bool exporter, cudaStream_t stream, int device) {
 struct Test {
   const char* name;
   void (*body)(bool exporter, cudaStream_t stream, int device);
-  // Which process is killed: 0, the exporter; 1, the importer; or none.
+  // The process that is killed: 0, the exporter; 1, the importer; or -1, none.
   int dies = -1;
 };
 
@@ -343,7 +343,7 @@ constexpr Test kTests[] = {{"order", order}, {"importer killed", importer_killed
     {"cycles", cycles}, {"foreign allocation", foreign_memory},
     {"memory of the host", host_memory}};
 
-// How two processes see the GPUs.
+// The GPUs that each of two processes sees.
 struct View {
   const char* name;
   const char* exporter;
@@ -392,10 +392,10 @@ int role(const std::vector<std::string>& words) {
 
   const support::Shared<Facts> shared(words[3] + "/facts");
   facts = &*shared;
-  cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO
-                         ? (exporter || kViews[view].gpus == 1 ? 0 : 1)
-                         : 0),
-      "cudaSetDevice");
+  // Where the importer does not name a device, it works on the second GPU, if there is one.
+  const bool on_second =
+      !exporter && kViews[view].device == SYMM_DEVICE_AUTO && kViews[view].gpus != 1;
+  cuda(cudaSetDevice(on_second ? 1 : 0), "cudaSetDevice");
 
   cudaStream_t stream = nullptr;
   cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");

@@ -31,7 +31,7 @@ struct Device : gpu::Rank {
   void* recv = nullptr;
 };
 
-// What a collective of so many elements leaves in recv.
+// The bytes that a collective of `count` elements leaves in recv.
 Bytes result_of(const symm::Group& group, const Device& device, symm_collective_t collective,
     symm::DType dtype, symm::Op op, size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) {
   const auto n = static_cast<size_t>(group.size());
@@ -304,9 +304,9 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
   }
 
   const symm_group_status_t health = multinode.status();
-  const symm_status_t wanted = how == "kill"   ? SYMM_ERR_PEER_FAILED
-                               : how == "stop" ? SYMM_ERR_TIMEOUT
-                                               : SYMM_ERR_ABORTED;
+  symm_status_t wanted = SYMM_ERR_ABORTED;
+  if (how == "kill") wanted = SYMM_ERR_PEER_FAILED;
+  if (how == "stop") wanted = SYMM_ERR_TIMEOUT;
   expect(health.status == wanted,
       how + ": " + symm_status_string(health.status) + ": " + health.message);
   if (how == "kill") {

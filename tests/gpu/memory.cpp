@@ -266,6 +266,6 @@ TEST(Memory, IsExportedAsDmabuf) { run_ranks(machine().ranks, dmabuf); }
 
 TEST(Memory, InPieces) { run_ranks(machine().ranks, heap); }
 
-TEST(Memory, OfTheHost) { run_ranks(machine().ranks, host_memory); }
+TEST(Memory, OnTheHost) { run_ranks(machine().ranks, host_memory); }
 }  // namespace
 }  // namespace gpu

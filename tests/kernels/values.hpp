@@ -52,7 +52,8 @@ class Values {
     const uint64_t magnitudes = reference::sign_bit(dtype_) - 1;
     const uint64_t infinity = magnitudes >> mantissa << mantissa;  // f8e4m3: 256
 
-    // zero, smallest and largest subnormal, smallest normal, largest finite, infinity, NaN
+    // The list: zero, smallest and largest subnormal,
+    // smallest normal, largest finite, infinity, NaN.
     const uint64_t list[] = {0, 1, (uint64_t{1} << mantissa) - 1, uint64_t{1} << mantissa,
         infinity - 1, infinity, magnitudes};
     return sign | list[random_() % std::size(list)];

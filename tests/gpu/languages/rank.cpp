@@ -1,23 +1,28 @@
-// One rank of a group on GPUs whose other ranks may be written in other languages: this
-// is the C++ one, beside rank.py, rank.jl and the Rust crate's example gpu_rank. Each
-// writes its part, puts some of it into its neighbour's block and signals it,
-// all-reduces, compares every bit with a computation on the host, and hands its block
-// to the next rank by a token. `run` starts all four.
+// One rank of a group on GPUs whose other ranks may be programs in other languages:
+// rank.py, rank.jl, and the Rust crate's example gpu_rank. Each rank fills the first
+// half of its block, puts a part of it into its neighbour's block with a signal, and
+// all-reduces it. It compares every bit with a computation on the host, and hands its
+// block to the next rank by a token. `run` starts all four.
 #include "tests/gpu/world.hpp"
 
 namespace {
 using gpu::expect;
 
-constexpr size_t kBlock = 1 << 20;    // bytes
-constexpr size_t kHalf = kBlock / 2;  // where the neighbour's floats arrive
-// where its token arrives: its length in 4 bytes, then its bytes
+constexpr size_t kBlock = 1 << 20;  // bytes
+// The neighbour's floats arrive here.
+constexpr size_t kHalf = kBlock / 2;
+// The neighbour's token arrives here: its length in 4 bytes, and then its bytes.
 constexpr size_t kMailbox = 768 << 10;
-constexpr size_t kPut = 4096;       // elements
-constexpr size_t kReduced = 65536;  // elements
-constexpr int32_t kData = 1;        // channels
+
+// Elements.
+constexpr size_t kPut = 4096;
+constexpr size_t kReduced = 65536;
+
+// Channels.
+constexpr int32_t kData = 1;
 constexpr int32_t kToken = 2;
 
-// What a rank writes.
+// The elements that a rank writes.
 std::vector<float> values(int32_t rank, size_t count) {
   std::vector<float> made(count);
   for (size_t i = 0; i < count; ++i) {
@@ -26,7 +31,7 @@ std::vector<float> values(int32_t rank, size_t count) {
   return made;
 }
 
-// In the order of the ranks, as the library adds.
+// The sum in the order of the ranks, which is the library's order.
 std::vector<float> sum(int32_t size, size_t count) {
   std::vector<float> total = values(0, count);
   for (int32_t rank = 1; rank < size; ++rank) {
@@ -60,7 +65,8 @@ uint32_t pass_on_by_token(const gpu::Rank& rank, const symm::Memory& memory, int
     gpu::give_up("wrong result: the length of the token");
   }
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
-  options.device = device;  // otherwise it is mapped for the GPU that has the memory
+  // By default the memory would be mapped for the GPU that has it.
+  options.device = device;
   const symm::Import import(
       rank.download<std::byte>(&block[kMailbox + sizeof came], came), options, rank.stream);
   expect(same_bits(rank.download<float>(import.span().data(), 16), values(rank.last(), 16)),
@@ -71,7 +77,8 @@ uint32_t pass_on_by_token(const gpu::Rank& rank, const symm::Memory& memory, int
 void run() {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
-  config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // where there are fewer GPUs than ranks
+  // If there are fewer GPUs than ranks, ranks share them.
+  config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;
   auto group = symm::Group::create(config);
   gpu::Rank rank{group.rank(), group.size(), std::move(group)};
   const int32_t device = rank.whole.info().device;

@@ -1,6 +1,7 @@
-// The kernels of collectives with counts, compiled for the host: with all lengths, places and
-// kinds of memory, and in every order of steps that is drawn, all results are where they belong
-// and no other byte is touched. Also the kernel that widens and narrows operands of scaled calls.
+// The kernels of collectives with counts, compiled for the host: with all
+// lengths, places and kinds of memory, and in every order of steps that is
+// drawn, all results are where they belong and no other byte is touched.
+// Also the kernel that widens and narrows operands of scaled calls.
 #include "tests/support/pieces.hpp"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ constexpr uint64_t kTile = 512;
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-// What is wrong with a call.
+// The faults of a call.
 struct Wrong {
   // Bytes that rank 0 sends to rank 1 beyond those that rank 1 expects.
   uint64_t more = 0;
@@ -157,7 +158,8 @@ class Calls {
 
   void lists(Call& call, size_t rank, PiecesArgs& args, const Wrong& wrong, bool by_device) const {
     const support::PiecesOfRank& mine = call.drawn.of[rank];
-    auto& all = call.numbers[rank] = mine.lists(1);
+    auto& all = call.numbers[rank];
+    all = mine.lists(1);
     if (rank == 0 && n_ > 1) all[0][1] += wrong.more;
 
     for (const size_t which : {0, 1}) {
@@ -174,7 +176,8 @@ class Calls {
     }
   }
 
-  // The operands lie in the memory of this call, of which peers know `bytes`, or in private memory.
+  // The operands lie in the memory of this call, of
+  // which peers know `bytes`, or in private memory.
   void launch(Call& call, size_t rank, PiecesArgs args, void (*kernel)(PiecesArgs),
       bool is_symmetric, uint64_t bytes = UINT64_MAX) {
     constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,

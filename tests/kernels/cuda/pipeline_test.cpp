@@ -1,4 +1,5 @@
-// The kernels of the pipeline where ranks disagree, announce offsets that cannot be, or take long.
+// The kernels of the pipeline where ranks disagree,
+// announce offsets that cannot be, or take long.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,7 @@ class Call {
     for (int rank = 0; rank < static_cast<int>(send_.size()); ++rank) {
       const auto r = static_cast<size_t>(rank);
       CollectiveArgs args = args_of(ranks_, r, collective_, send_[r], recv_[r], count_);
+
       args.tile = kTile;
       args.spares_root = collective_ == Collective::broadcast ? 1 : 0;
       const size_t owners = traits(collective_).cut_into_slices
@@ -68,11 +70,9 @@ class Call {
       args.comm.memories = reinterpret_cast<uintptr_t>(table_.data());
       args.comm.memory_count = static_cast<int32_t>(table_.size());
       if (change) change(rank, args);
-      ranks_.launch(rank,
-          moves               ? symm_pipeline_move
-          : send_.size() == 2 ? symm_pipeline_any_2
-                              : symm_pipeline_any_4,
-          args, blocks);
+
+      auto* const combines = send_.size() == 2 ? symm_pipeline_any_2 : symm_pipeline_any_4;
+      ranks_.launch(rank, moves ? symm_pipeline_move : combines, args, blocks);
     }
     return ranks_.run();
   }
@@ -122,7 +122,7 @@ TEST(PipelineKernels, TwoRootsAreAMismatch) {
   }
 }
 
-// Not only where recv begins has to be in its memory.
+// All of recv must lie in its memory, and not only its first byte.
 TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
   constexpr size_t kCount = 16;
   constexpr size_t kAll = 2 * kCount * sizeof(float);
@@ -195,7 +195,8 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             }
 
             if (in_place) args.recv = args.send;
-            args.recv_memory = is_private(rank) || (in_place && is_exchange) ? 0 : in_place ? 1 : 2;
+            args.recv_memory = in_place ? 1 : 2;
+            if (is_private(rank) || (in_place && is_exchange)) args.recv_memory = 0;
             args.copies_out =
                 is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
             if (what.collective == Collective::reduce && rank != root) args.recv = 0;
@@ -217,9 +218,8 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
               const auto source = static_cast<float>(i / count);
               const auto me = static_cast<float>(rank);
               const float exchanged = round == 2 ? me + 1 + 10 * source : source + 1 + 10 * me;
-              const float from = is_exchange                             ? exchanged
-                                 : traits(what.collective).recv_per_rank ? source + 1
-                                                                         : root + 1.0F;
+              float from = traits(what.collective).recv_per_rank ? source + 1 : root + 1.0F;
+              if (is_exchange) from = exchanged;
               ASSERT_EQ(found[i], moves ? from : all)
                   << collective_name(what.collective) << " of " << ranks << ", " << count
                   << ", seed " << seed << ", " << round << " " << i;

@@ -207,11 +207,9 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
         CollectiveArgs args = args_of(
             ranks, rank, calls[call], (in_place ? recv : send)[call][rank], recv[call][rank], unit);
         args.root = static_cast<int32_t>(call % n);
-        ranks.launch(static_cast<int>(rank),
-            is_passed_on ? symm_marked_passed_on
-            : by_flags   ? symm_ll_move_4
-                         : symm_marked,
-            args);
+        Kernel kernel = by_flags ? symm_ll_move_4 : symm_marked;
+        if (is_passed_on) kernel = symm_marked_passed_on;
+        ranks.launch(static_cast<int>(rank), kernel, args);
       }
     }
     ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500),

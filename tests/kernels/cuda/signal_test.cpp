@@ -261,9 +261,8 @@ TEST(SignalKernels, ChecksNameTheRankThatDiffers) {
 
       ASSERT_TRUE(ranks.run()) << "seed " << seed;
       const bool lies_elsewhere = differs == &CheckArgs::memory || differs == &CheckArgs::offset;
-      const WaitError trouble = differs == nullptr ? WaitError::none
-                                : lies_elsewhere   ? WaitError::other_place
-                                                   : WaitError::mismatch;
+      WaitError trouble = lies_elsewhere ? WaitError::other_place : WaitError::mismatch;
+      if (differs == nullptr) trouble = WaitError::none;
 
       for (const int rank : {0, 2}) {
         EXPECT_EQ(ranks.record(rank).trouble, static_cast<uint32_t>(trouble)) << "seed " << seed;
