@@ -48,8 +48,88 @@ TEST(CudaStages, OfAPartFitIntoThoseOfTheWhole) {
   }
 }
 
-// Every plan fits: the launch fits onto the device, the message into the scratch that
-// it uses, and the tiles cover the message.
+// A reduce by owners: the last cell of a slot is for the token, and where there are several chunks,
+// a chunk has at least three rounds.
+void expect_reduce_by_owners_fits(
+    const PlanInput& input, const Plan& chosen, const Layout& layout) {
+  const uint64_t packs = (input.unit() + kPack - 1) / kPack;
+  const auto owners = static_cast<uint64_t>(input.size - 1);
+  const uint64_t of_owner = (packs + owners - 1) / owners;
+  const auto at_once = static_cast<uint64_t>(chosen.blocks) * static_cast<uint64_t>(chosen.threads);
+  const uint64_t rounds = (of_owner + at_once - 1) / at_once;
+
+  ASSERT_LT((rounds + chosen.tiles - 1) / chosen.tiles * at_once, layout.one_shot_slot / kPack);
+  ASSERT_TRUE(chosen.tiles == 1 || rounds / chosen.tiles >= 3) << rounds << " in " << chosen.tiles;
+}
+
+// The chunks of the pipeline fit into the stages, and the tiles cover the message.
+void expect_pipeline_fits(
+    const PlanInput& input, const Plan& chosen, const Tuning& tuning, const Layout& layout) {
+  const auto blocks = static_cast<uint64_t>(chosen.blocks);
+  ASSERT_LE(blocks * kChunkSlots * static_cast<uint64_t>(input.size - 1) * chosen.tile,
+      layout.stage[1] - layout.stage[0]);
+  ASSERT_LE(chosen.blocks, std::max(input.max_blocks, 3));
+
+  const bool is_cut = traits(input.collective).cut_into_slices && !chosen.direct;
+  const int owners = input.size - (chosen.spares_root ? 1 : 0);
+  const auto parts = static_cast<uint64_t>(is_cut ? owners : 1);
+  ASSERT_EQ(chosen.tile % kPack, 0U);
+  ASSERT_GE(parts * blocks * chosen.tiles * chosen.tile, input.unit());
+  ASSERT_LE(chosen.blocks, tuning.work_groups);
+}
+
+// The message fits into the scratch that the algorithm uses, and the tiles cover the message.
+void expect_message_fits(
+    const PlanInput& input, const Plan& chosen, const Tuning& tuning, const Layout& layout) {
+  const uint64_t unit = input.unit();
+  const uint64_t packs = (unit + kPack - 1) / kPack;
+
+  switch (chosen.algorithm) {
+    // The last cell is for the token.
+    case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;
+    case Algorithm::one_shot:
+      ASSERT_LE(std::min(packs * kPack, chosen.part), layout.one_shot_slot);
+      break;
+    case Algorithm::marked: {
+      const uint64_t tiles = (std::min(unit, chosen.part) + kMarkedTile - 1) / kMarkedTile;
+      const bool is_passed_on = kernel_name(input, chosen) != "symm_marked";
+      const uint64_t owners = is_passed_on ? static_cast<uint64_t>(input.size - 1) : 1;
+      ASSERT_LE((tiles + owners - 1) / owners * kMarkedCells + kPack, layout.one_shot_slot);
+      break;
+    }
+    case Algorithm::two_shot:
+      if (input.collective == Collective::reduce) {
+        return expect_reduce_by_owners_fits(input, chosen, layout);
+      }
+      ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(input.size));
+      ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
+      break;
+    case Algorithm::two_shot_staged: return expect_pipeline_fits(input, chosen, tuning, layout);
+    case Algorithm::multimem_one_shot:
+    case Algorithm::multimem_two_shot:
+    case Algorithm::chain:
+    case Algorithm::bruck:
+    case Algorithm::hierarchical:
+    case Algorithm::copy_engine:
+    case Algorithm::automatic: FAIL();
+  }
+}
+
+// The launch leaves room on the device for a kernel of another rank. The pipeline, whose limit is
+// that of its work groups, is checked by expect_pipeline_fits().
+void expect_launch_fits(const PlanInput& input, const Plan& chosen) {
+  if (chosen.algorithm == Algorithm::two_shot_staged) return;
+
+  // Two blocks of these kernels fit onto a multiprocessor.
+  const bool is_small = (chosen.algorithm == Algorithm::one_shot && input.size <= 4) ||
+                        chosen.algorithm == Algorithm::marked;
+  ASSERT_GE(chosen.blocks, 1);
+  ASSERT_LE(
+      chosen.blocks * chosen.threads, std::max(input.max_blocks / 2, 1) * (is_small ? 1024 : 512));
+  ASSERT_LE(chosen.blocks, kMaxBlocks);
+}
+
+// Plans with scratch of some bytes at most.
 class CudaPlan : public testing::TestWithParam<uint64_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Scratch, CudaPlan, testing::Values(UINT64_MAX, 80 << 20, 5 << 20));
@@ -60,6 +140,15 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
     const Layout layout = layout_of(size, tuning);
     ASSERT_LE(scratch_bytes(layout), GetParam());
 
+    const auto expect_fits = [&](const PlanInput& input) {
+      const Plan chosen = plan(input, tuning);
+      SCOPED_TRACE(std::string(collective_name(input.collective)) + " " +
+                   std::to_string(input.unit()) + " bytes, " + std::to_string(size) + " ranks");
+      ASSERT_LE((input.unit() - 1) / chosen.part, 7U) << "launches but the first";
+      expect_message_fits(input, chosen, tuning, layout);
+      expect_launch_fits(input, chosen);
+    };
+
     for (const int max_blocks : {1, 2, 7, 33, 264}) {
       for (const Collective collective :
           {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
@@ -68,75 +157,8 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
           for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
             PlanInput input = input_of(collective, dtype, count, size);
             input.max_blocks = max_blocks;
-            const Plan chosen = plan(input, tuning);
-            const uint64_t unit = count * size_of(dtype);
-            const uint64_t packs = (unit + kPack - 1) / kPack;
-            SCOPED_TRACE(std::string(collective_name(collective)) + " " + std::to_string(unit) +
-                         " bytes, " + std::to_string(size) + " ranks");
-            ASSERT_LE((unit - 1) / chosen.part, 7U) << "launches but the first";
-            switch (chosen.algorithm) {
-              // The last cell is for the token.
-              case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;
-              case Algorithm::one_shot:
-                ASSERT_LE(std::min(packs * kPack, chosen.part), layout.one_shot_slot);
-                break;
-              case Algorithm::marked: {
-                const uint64_t tiles =
-                    (std::min(unit, chosen.part) + kMarkedTile - 1) / kMarkedTile;
-                const uint64_t owners = kernel_name(input, chosen) == "symm_marked"
-                                            ? 1
-                                            : static_cast<uint64_t>(size - 1);
-                ASSERT_LE(
-                    (tiles + owners - 1) / owners * kMarkedCells + kPack, layout.one_shot_slot);
-                break;
-              }
-              case Algorithm::two_shot:
-                // The last cell is for the token, and chunks have at least three rounds.
-                if (collective == Collective::reduce) {
-                  const auto at_once =
-                      static_cast<uint64_t>(chosen.blocks) * static_cast<uint64_t>(chosen.threads);
-                  const uint64_t of_owner =
-                      (packs + static_cast<uint64_t>(size) - 2) / static_cast<uint64_t>(size - 1);
-                  const uint64_t rounds = (of_owner + at_once - 1) / at_once;
-                  ASSERT_LT((rounds + chosen.tiles - 1) / chosen.tiles * at_once,
-                      layout.one_shot_slot / kPack);
-                  ASSERT_TRUE(chosen.tiles == 1 || rounds / chosen.tiles >= 3)
-                      << rounds << " in " << chosen.tiles;
-                  break;
-                }
-                ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(size));
-                ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
-                break;
-              case Algorithm::two_shot_staged: {
-                const auto blocks = static_cast<uint64_t>(chosen.blocks);
-                ASSERT_LE(blocks * kChunkSlots * static_cast<uint64_t>(size - 1) * chosen.tile,
-                    layout.stage[1] - layout.stage[0]);
-                ASSERT_LE(chosen.blocks, std::max(max_blocks, 3));
-                const bool is_cut = traits(collective).cut_into_slices && !chosen.direct;
-                const auto parts =
-                    static_cast<uint64_t>(!is_cut ? 1 : size - (chosen.spares_root ? 1 : 0));
-                ASSERT_EQ(chosen.tile % kPack, 0U);
-                ASSERT_GE(parts * blocks * chosen.tiles * chosen.tile, unit);
-                ASSERT_LE(chosen.blocks, tuning.work_groups);
-                break;
-              }
-              case Algorithm::multimem_one_shot:
-              case Algorithm::multimem_two_shot:
-              case Algorithm::chain:
-              case Algorithm::bruck:
-              case Algorithm::hierarchical:
-              case Algorithm::copy_engine:
-              case Algorithm::automatic: FAIL();
-            }
-            if (chosen.algorithm != Algorithm::two_shot_staged) {
-              ASSERT_GE(chosen.blocks, 1);
-              const bool is_small = (chosen.algorithm == Algorithm::one_shot && size <= 4) ||
-                                    // Two blocks fit onto a multiprocessor.
-                                    chosen.algorithm == Algorithm::marked;
-              ASSERT_LE(chosen.blocks * chosen.threads,
-                  std::max(max_blocks / 2, 1) * (is_small ? 1024 : 512));
-              ASSERT_LE(chosen.blocks, kMaxBlocks);
-            }
+            expect_fits(input);
+            if (HasFatalFailure()) return;
           }
         }
       }

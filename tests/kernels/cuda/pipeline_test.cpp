@@ -148,10 +148,10 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
   }
 }
 
-// Results go straight to recvs that are memory of the group: where all
-// are, the second stage, here none, is not used, nor is the first by what
-// moves. Operands end within a piece or before the last, and there are
-// more pieces than slots; calls follow each other, in place if they can.
+// Results go straight to a recv that is memory of the group. Where the recv of all ranks is such
+// memory, the second stage is not used, nor is the first stage by kernels that only move; the test
+// takes these stages away. Operands end within a piece or before the last, and there are more
+// pieces than slots. Calls follow each other, and are in place where they can be.
 TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
   struct Case {
     Collective collective;
@@ -173,11 +173,13 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
         const auto is_private = [&](int rank) {
           return privates == 2 || (privates == 1 && rank == 1);
         };
+
         const bool is_exchange = what.collective == Collective::alltoall;
         const bool may_be_in_place = what.collective == Collective::allreduce ||
                                      what.collective == Collective::broadcast || is_exchange;
         Call call(ranks, 300'000, seed, what.collective, count);
         call.share();
+
         for (int round = 0; round < 3; ++round) {
           const bool in_place = may_be_in_place && round == 1;
           ASSERT_TRUE(call.run(2, [&](int rank, CollectiveArgs& args) {
@@ -205,6 +207,7 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             if (privates == 0) args.comm.stage[1] = 0;
             if (privates == 0 && moves && args.recv_memory != 0) args.comm.stage[0] = 0;
           }));
+
           for (int rank = 0; rank < ranks; ++rank) {
             ASSERT_EQ(call.ranks().record(rank).state, 0U);
             if (what.collective == Collective::reduce && rank != root) continue;

@@ -65,9 +65,11 @@ std::string outcome(const Form& form, unsigned seed) {
       .threads = threads,
       .slot = form.slot,
       .work_groups = 1});
+
   std::vector<std::vector<std::vector<float>>> send(kCalls);
   std::vector<std::vector<std::vector<float>>> recv(kCalls);
   std::vector<Collective> kinds(kCalls, Collective::allreduce);
+
   for (size_t call = 0; call < kCalls; ++call) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
     if (once && n == 2) {
@@ -90,6 +92,7 @@ std::string outcome(const Form& form, unsigned seed) {
       }
       recv[call].emplace_back(count, -1.0F);
     }
+
     for (size_t rank = 0; rank < n; ++rank) {
       CollectiveArgs args =
           args_of(ranks, rank, kinds[call], send[call][rank], recv[call][rank], count);
@@ -184,6 +187,7 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
     std::vector<Collective> calls;
     std::vector<size_t> units;
     constexpr size_t kMost = 3 * kMarkedTile;
+
     for (size_t call = 0; call < kCalls; ++call) {
       calls.push_back(kinds[random() % 3]);
       const bool by_rank = calls[call] == Collective::alltoall;
@@ -203,6 +207,7 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
         const size_t results = calls[call] == Collective::broadcast ? unit : n * unit;
         recv[call].push_back(in_place ? operand : reference::Bytes(results, std::byte{0xA5}));
       }
+
       for (size_t rank = 0; rank < n; ++rank) {
         CollectiveArgs args = args_of(
             ranks, rank, calls[call], (in_place ? recv : send)[call][rank], recv[call][rank], unit);
@@ -212,9 +217,11 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
         ranks.launch(static_cast<int>(rank), kernel, args);
       }
     }
+
     ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500),
         3000 + static_cast<long>(random() % 40'000));
     ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
+
     for (size_t call = 0; call < kCalls; ++call) {
       for (size_t rank = 0; rank < n; ++rank) {
         const auto expected = reference::result_of(calls[call], send[call], units[call],
