@@ -100,6 +100,7 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     std::byte own[4096];
     fake_cuda::launches();
     const size_t four = 4;
+
     const auto run = [&](Collective collective, const void* send, void* recv,
                          const PieceCounts& counts, size_t count = 0) {
       CollectiveCall call = call_of(collective, recv, count, DType::bf16);
@@ -108,12 +109,14 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
       Pieces pieces;
       pieces.counts = counts;
       call.pieces = &pieces;
+
       EXPECT_NE(plan_collective(*group, call).reason, "");
       run_collective(*group, call);
       const auto launches = fake_cuda::launches();
       EXPECT_EQ(launches.size(), 1U);
       return std::pair(launches.at(0).kernel, launches.at(0).memory != 0);
     };
+
     using Seen = std::pair<std::string, bool>;
     const Seen moved("symm_pieces_move", true);
     const Seen staged("symm_pieces_move", false);
@@ -122,6 +125,7 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     PieceCounts on_device{
         reinterpret_cast<size_t*>(8), nullptr, reinterpret_cast<size_t*>(16), nullptr};
     on_device.capacities = Capacities{5, 6};
+
     EXPECT_EQ(run(Collective::alltoallv, own, block, both), moved);
     EXPECT_EQ(run(Collective::alltoallv, block, own, both), staged);
     EXPECT_EQ(run(Collective::alltoallv, block, block, both), staged) << "in place";
@@ -130,10 +134,12 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
         << "in place";
     EXPECT_EQ(run(Collective::gather, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
+
     const PieceCounts rows{.rows = 3, .row_count = 7, .recv_stride = 9};
     EXPECT_EQ(run(Collective::allgather_rows, own, block, rows, 3 * 7), moved);
     EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}),
         Seen("symm_pieces_reduce_bf16", false));
+
     const auto& counted = group->transport().stats().shown.collectives;
     EXPECT_EQ(group->transport().stats().shown.call.value() & 0xFF,
         static_cast<size_t>(Collective::reduce_scatterv) + 1);
@@ -147,7 +153,9 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     const auto why = [&] {
       return support::failure_of([&] { run_collective(*group, wrong); }).message;
     };
+
     EXPECT_NE(why().find("recv: overlaps send"), std::string::npos) << why();
+
     wrong.recv = own;
     wrong.algorithm = Algorithm::two_shot;
     EXPECT_NE(why().find("options.algorithm: algorithm two_shot does"), std::string::npos) << why();

@@ -59,12 +59,14 @@ TEST(MulticastChoice, AnyVariableOfAnyRankForbidsIt) {
     for (const char* also_asked : {"", "1"}) {
       Variables variables{{"SYMM_MULTICAST", also_asked}};
       variables[name] = value;
+
       for (size_t rank = 0; rank < 4; ++rank) {
         auto ranks = able(4);
         ranks[rank] = able(4, true, variables)[rank];
         expect_reason(
             ranks, "rank " + std::to_string(rank) + ": " + name + "=" + value + " is set");
       }
+
       EXPECT_EQ(why_no_multicast(able(1, false, variables)[0]), name + "=" + value + " is set")
           << "one device by itself";
     }

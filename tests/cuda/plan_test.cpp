@@ -166,7 +166,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
   }
 }
 
-TEST(CudaPlans, EnginesCopyWhatIsLargeWhereAllLieAlike) {
+TEST(CudaPlans, EnginesCopyLargeMessagesAtTheSameOffsets) {
   for (const int size : {2, 4}) {
     const Tuning tuning = default_tuning(size);
     for (const Collective collective : {Collective::allreduce, Collective::allgather,
@@ -174,20 +174,26 @@ TEST(CudaPlans, EnginesCopyWhatIsLargeWhereAllLieAlike) {
       const bool can = size == 2 || collective != Collective::broadcast;
       const bool sums = collective == Collective::allreduce;
       const uint64_t least = tuning.engine_min * (sums ? 4 * static_cast<uint64_t>(size) : 1);
+
       PlanInput input = input_of(collective, DType::i8, least, size);
       EXPECT_NE(plan(input, tuning).algorithm, Algorithm::copy_engine) << "without a promise";
+
       input.same_offsets = true;
       EXPECT_EQ(may_go_by_engine(input, tuning), can);
       EXPECT_EQ(plan(input, tuning).algorithm == Algorithm::copy_engine, can);
+
       --input.count;
       EXPECT_FALSE(may_go_by_engine(input, tuning) ||
                    plan(input, tuning).algorithm == Algorithm::copy_engine);
+
       input.algorithm = Algorithm::copy_engine;
       EXPECT_TRUE(may_go_by_engine(input, tuning));
       EXPECT_EQ(refuse(input, tuning).empty(), !sums) << "no multiple of the ranks";
+
       input.why_not = "recv is elsewhere";
       input.count = least;
       EXPECT_NE(refuse(input, tuning).find("recv is elsewhere"), std::string::npos);
+
       input.algorithm = Algorithm::automatic;
       EXPECT_NE(plan(input, tuning).algorithm, Algorithm::copy_engine);
     }
@@ -232,6 +238,7 @@ TEST(CudaPlans, IntegersAndDoublesAreNeverPushed) {
       EXPECT_TRUE(chosen == Algorithm::ll || chosen == Algorithm::two_shot_staged)
           << dtype_name(dtype) << " " << count;
     }
+
     PlanInput forced = input_of(Collective::allreduce, dtype, 8, 4);
     forced.algorithm = Algorithm::one_shot;
     EXPECT_NE(refuse(forced, tuning), "");

@@ -110,6 +110,7 @@ TEST(Exchange, words_arrive_as_they_are_but_for_the_reserved_one) {
     const Pack pack = {0x80000000U, 0, ~0U, static_cast<unsigned>(rank)};
     unsigned next = 0;
     exchange::push(given.ranks[static_cast<size_t>(rank)], 0, pack);
+
     ASSERT_TRUE(
         exchange::take(given.ranks[static_cast<size_t>(rank)], 0, pack, [&](int from, Pack theirs) {
           EXPECT_TRUE(theirs.x == 0x80000000U && theirs.y == 0 && theirs.z == 0x7FFF7FFFU &&

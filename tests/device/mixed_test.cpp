@@ -32,6 +32,7 @@ void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>&
     EXPECT_EQ(cuStreamCreate(&rank.stream, 1), 0);
     EXPECT_EQ(describe(rank.memory.get(), 20'000, nullptr, &rank.view), SYMM_OK)
         << symm_last_error();
+
     body(r, rank);
     rank.memory.reset();
     rank.group.reset();
@@ -91,6 +92,7 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
   on_ranks(2, "values", [&](int r, Rank& rank) {
     const int peer = 1 - r;
     const auto pending = [&] { return rank.memory.test_signal(peer, 1); };
+
     signal(rank.view, peer, 1);
     rank.memory.signal_value(peer, 1, SYMM_SIGNAL_ADD, 2, rank.stream);
     together.arrive_and_wait();
@@ -108,6 +110,7 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     EXPECT_TRUE(fake_cuda::idle(other));
     EXPECT_FALSE(fake_cuda::idle(rank.stream));
     EXPECT_EQ(pending(), 0U);
+
     together.arrive_and_wait();
     signal(rank.view, peer, 1);
     together.arrive_and_wait();
@@ -118,16 +121,19 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
         {sizeof(symm_signal_wait_t), peer, 3, SYMM_COMPARE_EQ, uint64_t{1} << 40}};
     rank.memory.wait_signals(waits, true, 0, rank.stream);
     rank.memory.wait_signals(waits, false, 0, other);
+
     together.arrive_and_wait();
     signal_value(rank.view, peer, 3, SignalOp::set, 1ULL << 40);
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(rank.stream));
     EXPECT_FALSE(fake_cuda::idle(other));
     together.arrive_and_wait();
+
     rank.memory.signal_value(peer, 2, SYMM_SIGNAL_SET, 8, rank.stream);
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(other));
     EXPECT_TRUE(wait_signal_value(rank.view, peer, 2, Compare::gt, 7));
+
     uint64_t value = rank.memory.test_signal_value(peer, 2);
     EXPECT_EQ(value, 8U);
     EXPECT_EQ(symm_wait_signal_value(
@@ -135,11 +141,13 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
         SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find("out_seen"), std::string::npos)
         << symm_last_error();
+
     rank.memory.wait_value32(64, SYMM_COMPARE_EQ, 5, 0, rank.stream);
     rank.memory.wait_value64(72, SYMM_COMPARE_NE, 0, 0, rank.stream);
     together.arrive_and_wait();
     EXPECT_FALSE(fake_cuda::idle(rank.stream));
     together.arrive_and_wait();
+
     rank.memory.write_value32(peer, 64, 5, other);
     rank.memory.write_value64(peer, 72, uint64_t{1} << 50, other);
     together.arrive_and_wait();

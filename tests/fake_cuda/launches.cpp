@@ -29,6 +29,7 @@ std::atomic<Word>& word_at(uint64_t address) {
 Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
     if (args.word == 0) return true;  // a launch that makes the kernel ready
+
     if (args.kind == WriteKind::add) {
       word_at<uint64_t>(args.word) += args.value;
       return true;

@@ -202,6 +202,7 @@ API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream strea
       std::memmove(target, source, bytes);
       return true;
     }
+
     // Others may poll small copies, so their words are copied whole.
     for (size_t i = 0; i < bytes / 4; ++i) {
       std::atomic_ref(target[i]).store(std::atomic_ref(source[i]).load());

@@ -213,14 +213,17 @@ void exporter_killed(bool exporter, cudaStream_t stream, int device) {
     check(first_of(import.span().data(), stream) == 0x04040404, "the data");
     reach(1);
     wait_for(2);
+
     symm::Import waiting = import_it(stream, device);
     usleep(20'000);
     check(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream waits for the producer");
+
     reach(3);
     check(eventually([&] { return cudaStreamQuery(stream) == cudaSuccess; }),
         "the stream is not left waiting for the dead");
     check(first_of(import.span().data(), stream) == 0x04040404, "the dead exporter's data stays");
     check(import.info().exporter_alive == 0, "its death is known");
+
     import.reset();
     waiting.reset();
     cuda(cudaStreamSynchronize(stream), "synchronise");

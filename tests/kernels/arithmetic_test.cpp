@@ -374,6 +374,7 @@ TEST(Types, EveryTypeHasANameOfItsOwnAndASize) {
   for (const DType dtype : reference::kDTypes) {
     EXPECT_TRUE(is_valid(dtype));
     EXPECT_TRUE(names.insert(dtype_name(dtype)).second) << dtype_name(dtype);
+
     const std::string name = dtype_name(dtype);
     if (dtype == DType::boolean) {
       EXPECT_EQ(name, "bool");

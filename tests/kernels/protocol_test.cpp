@@ -53,6 +53,7 @@ TEST_P(Protocol, OneDirectionOnly) {
     for (const bool rotating : {false, true}) {
       const World world{
           .size = GetParam(), .scratch_bytes = host::minimum_scratch(GetParam()), .delays = true};
+
       std::vector<Case> cases;
       for (int i = 0; i < 60; ++i) {
         cases.push_back({.collective = i / 10 % 2 == 0 ? Collective::broadcast : Collective::reduce,
@@ -61,6 +62,7 @@ TEST_P(Protocol, OneDirectionOnly) {
             .root = rotating ? i % world.size : 0,
             .algorithm = algorithm});
       }
+
       world.run(cases);
     }
   }

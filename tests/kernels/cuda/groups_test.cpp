@@ -216,9 +216,11 @@ TEST(SeveralGroups, LeaveStagesThatAreSpoilt) {
       Ranks::Options options = options_of(2, 1000, 1);
       options.share_stages = true;
       options.timeout_ns = 100'000;
+
       Calls calls(options, 6, true);
       calls.launch(1 - group, form, 1);
       calls.launch(group, form, 1);
+
       EXPECT_EQ(calls.run(), "trouble");
       EXPECT_EQ(calls.trouble(1 - group, 0), WaitError::timeout);
       EXPECT_EQ(calls.trouble(group, 0), WaitError::spoilt) << form.name;

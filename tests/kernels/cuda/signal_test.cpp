@@ -231,7 +231,8 @@ TEST(SignalKernels, OneOfSeveralOrAllOfThem) {
   }
 }
 
-// A rank that has left writes no more signals, so that a wait for it ends and names it.
+// A rank that has left writes no more signals, so that a wait for it ends and names it. A wait for
+// any of several needs only one that is there.
 TEST(SignalKernels, ARankThatHasLeftIsNamed) {
   Signals signals(3, 1);
   signals.ranks().words(1).departed = 1U << 0;
