@@ -96,7 +96,8 @@ struct Move {
   const char* name;
   Collective collective;
   bool in_place;
-  int kept_by_kernels;  // ranks that copy the part that they keep by a kernel
+  // The number of ranks that copy their own part by a kernel.
+  int kept_by_kernels;
 };
 
 void PrintTo(const Move& move, std::ostream* out) { *out << move.name; }

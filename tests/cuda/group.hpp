@@ -81,8 +81,10 @@ struct Outcome {
   Status rendezvous = Status::ok;
   Status dmabuf = Status::ok;
   std::string message;
-  std::string failed;   // the driver call
-  std::string without;  // why there is no multicast, of a group that asks for it
+  // The driver call that was made to fail.
+  std::string failed;
+  // The reason why a group that asks for multicast has none.
+  std::string without;
 };
 
 // Runs `steps`, which tells by `step` where it is. The

@@ -145,7 +145,8 @@ TEST_F(CudaStreams, OnlyRecordedUsesCountOnceThereAreAny) {
     } else {
       one.buffer->record_use(handle(71));
     }
-    expect_kept_by(mine, one);  // the block; the pads are the memory's
+    // Only the block is kept: the pads belong to the memory.
+    expect_kept_by(mine, one);
   }
 }
 

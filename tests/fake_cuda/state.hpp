@@ -78,8 +78,9 @@ struct State : Settings {
   std::map<void*, Recorded> recorded;  // events
   // The work of streams that wait for something, by identity.
   std::map<unsigned long long, std::deque<std::function<bool()>>> queues;
-  std::map<void*, unsigned long long> identities;  // of streams that exist
-  std::vector<void*> destroyed;                    // handles of streams
+  // The identities of streams that exist, and handles of streams that were destroyed.
+  std::map<void*, unsigned long long> identities;
+  std::vector<void*> destroyed;
   struct Capture {
     unsigned long long number;
     bool blocking;

@@ -9,7 +9,8 @@ namespace {
 using namespace symm::device;
 
 constexpr int kRounds = 50;
-constexpr size_t kGridOffset = size_t{1} << 20;  // of the Grid in the block
+// The Grid lies at this offset in the block.
+constexpr size_t kGridOffset = size_t{1} << 20;
 
 // The stop word, and the words by which kernels tell of errors. They lie in memory of the host.
 struct Words {

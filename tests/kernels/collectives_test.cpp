@@ -137,7 +137,8 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   run_possible(world, cases);
 }
 
-#ifdef SYMM_UNDER_TSAN  // which takes ten times as long
+// ThreadSanitizer takes ten times as long.
+#ifdef SYMM_UNDER_TSAN
 constexpr int kSizes[] = {2, 3, 5, 16, 64};
 #else
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 64};

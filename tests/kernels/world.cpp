@@ -27,8 +27,10 @@
 namespace symm::testing {
 namespace {
 struct alignas(128) RankWords {
-  std::atomic<uint64_t> entered{0};  // calls
-  std::atomic<uint64_t> arrived{0};  // calls << 32 | arrivals in the last of them
+  // The number of calls that the rank has entered.
+  std::atomic<uint64_t> entered{0};
+  // The number of calls << 32 | the number of arrivals in the last of them.
+  std::atomic<uint64_t> arrived{0};
   host::EntryPayload payload[2];
 };
 
@@ -37,7 +39,7 @@ class ThreadSync final : public host::Sync {
   ThreadSync(std::vector<RankWords>& words, int rank, bool delays, unsigned seed)
       : words_(words), rank_(rank), delays_(delays), random_(seed + static_cast<unsigned>(rank)) {}
 
-  // The executor's part, before each call.
+  // Begins a call, as the executor does before each call.
   void begin() {
     delay();
     for (RankWords& peer : words_) {
@@ -119,12 +121,12 @@ class ThreadSync final : public host::Sync {
 };
 
 std::string describe(const Case& c, int size) {
-  constexpr const char* kPlaces[] = {"", " in place", " mixed places"};
+  constexpr const char* kPlaceNames[] = {"", " in place", " mixed places"};
   std::ostringstream out;
   out << collective_name(c.collective) << ' ' << dtype_name(c.dtype) << ' ' << op_name(c.op)
       << " count " << c.count << " ranks " << size << " root " << c.root << ' '
       << algorithm_name(c.algorithm) << (c.symmetric ? " symmetric" : " private")
-      << kPlaces[static_cast<size_t>(c.place)] << " misaligned " << c.misalignment
+      << kPlaceNames[static_cast<size_t>(c.place)] << " misaligned " << c.misalignment
       << (c.llc_bytes ? " nontemporal" : "");
   return out.str();
 }

@@ -40,8 +40,10 @@ struct Case {
 
 struct World {
   int size = 1;
-  size_t scratch_bytes = 0;  // of one half
-  bool delays = false;       // at random, up to a few hundred microseconds
+  // The bytes of one half of the scratch.
+  size_t scratch_bytes = 0;
+  // Ranks are delayed at random, by up to a few hundred microseconds.
+  bool delays = false;
   unsigned seed = 1;
 
   // Runs all cases, many in one group of ranks, and adds a test failure for every rank and case

@@ -70,8 +70,10 @@ class Ranks {
 
   uint32_t load(const uint32_t* from, bool may_yield = true);
   void store(uint32_t* to, uint32_t first, const uint32_t* second = nullptr);
-  void add(void* to, size_t words, uint64_t value);  // comes into view like a store
-  uint64_t claim(void* word, size_t words);          // adds one, at once
+  // The sum comes into view like a store.
+  void add(void* to, size_t words, uint64_t value);
+  // Adds one at once, and returns the value before.
+  uint64_t claim(void* word, size_t words);
   void fence();
   bool meet(bool yes);
   float exchange(float mine, unsigned with);
