@@ -53,9 +53,8 @@ class Handles {
     const auto& owned = owned_[kind];
     const auto& released = released_[kind];
     choice %= owned.size() + released.size() + 1;
-    return choice < owned.size()    ? owned[choice]
-           : choice == owned.size() ? lent_[kind]
-                                    : released[choice - owned.size() - 1];
+    if (choice < owned.size()) return owned[choice];
+    return choice == owned.size() ? lent_[kind] : released[choice - owned.size() - 1];
   }
 
   void release_one(size_t kind, uint64_t choice) {

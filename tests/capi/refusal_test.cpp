@@ -121,7 +121,9 @@ void expect_refusal(
   // says how many bytes were not to be had. Nor is a "no".
   const bool is_size =
       expected == SYMM_ERR_OUT_OF_MEMORY && std::strspn(parameter, "0123456789") == 0;
-  const char* word = is_size ? "bytes" : expected == SYMM_ERR_NOT_FOUND ? "" : parameter;
+  const char* word = parameter;
+  if (expected == SYMM_ERR_NOT_FOUND) word = "";
+  if (is_size) word = "bytes";
   EXPECT_NE(message.find(word), std::string::npos) << "the message is: " << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_TRUE(world.outputs_untouched()) << "an output was written";

@@ -133,9 +133,9 @@ class LoopLink final : public Link {
         message.fetched != nullptr ? message.fetched->payload : message.pushed;
     if (message.at == nullptr && !payload.empty()) message.at = sink_.place(message.head);
     const bool dropped = message.at == nullptr && !payload.empty();
-    const size_t piece = dropped                      ? 0
-                         : message.fetched != nullptr ? (payload.size() - message.moved + 1) / 2
-                                                      : payload.size();
+    size_t piece = payload.size();
+    if (message.fetched != nullptr) piece = (payload.size() - message.moved + 1) / 2;
+    if (dropped) piece = 0;
     if (piece != 0) std::memcpy(message.at + message.moved, payload.data() + message.moved, piece);
     message.moved += piece;
     if (!dropped && message.moved < payload.size()) return false;

@@ -15,7 +15,8 @@ namespace {
 Packet some_packet(PacketType type) {
   Packet packet;
   packet.type = type;
-  packet.descriptors = type == PacketType::welcome ? 2 : type == PacketType::life ? 1 : 0;
+  if (type == PacketType::welcome) packet.descriptors = 2;
+  if (type == PacketType::life) packet.descriptors = 1;
   if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) {
     packet.lease = 5;
   }

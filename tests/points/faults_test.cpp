@@ -184,9 +184,8 @@ TEST_P(Faults, AreSurvivedByAll) {
   ASSERT_EQ(without, "");
   const auto calls = static_cast<double>(usual->count);
   const bool once = fault == fails || fault == allocation;
-  const double lives = asked != nullptr                     ? std::atoi(asked)
-                       : way == cuda && fault == allocation ? 40
-                                                            : 20;
+  double lives = way == cuda && fault == allocation ? 40 : 20;
+  if (asked != nullptr) lives = std::atoi(asked);
   std::mt19937_64 random(16);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   const double step = lives == 0 || !once ? 1 : std::max(1.0, calls / std::abs(lives));
   std::string wrong;

@@ -244,9 +244,9 @@ Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
 void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
   if (trial.attack == Attack::stop && end.status == SYMM_OK) return;
   const bool missed = trial.phase == Phase::create && end.status == SYMM_ERR_TIMEOUT;
-  const symm_status_t expected = trial.attack == Attack::abort  ? SYMM_ERR_ABORTED
-                                 : trial.attack == Attack::hang ? SYMM_ERR_TIMEOUT
-                                                                : SYMM_ERR_PEER_FAILED;
+  symm_status_t expected = SYMM_ERR_PEER_FAILED;
+  if (trial.attack == Attack::abort) expected = SYMM_ERR_ABORTED;
+  if (trial.attack == Attack::hang) expected = SYMM_ERR_TIMEOUT;
   bool named = false;
 
   for (int victim = 0; victim < trial.size; ++victim) {
@@ -419,7 +419,9 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     return uint64_t{1} << (spared + random() % (ranks - spared));
   };
 
-  uint64_t struck = attack == Attack::stop ? 0 : any_but(attack == Attack::leases ? 1 : 0);
+  // Rank 0 owns what the others lease, so it lives.
+  const uint64_t spared = attack == Attack::leases ? 1 : 0;
+  uint64_t struck = attack == Attack::stop ? 0 : any_but(spared);
   while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0) {
     struck |= any_but(0);
   }
@@ -447,9 +449,13 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
         throw std::runtime_error("unshare");
       }
       setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
-      attack != Attack::leases ? live(trial, config, rank)
-      : rank == 0              ? own(trial)
-                               : borrow(trial, rank);
+      if (attack != Attack::leases) {
+        live(trial, config, rank);
+      } else if (rank == 0) {
+        own(trial);
+      } else {
+        borrow(trial, rank);
+      }
     } catch (const std::exception& error) {
       complain(rank, std::string("exception: ") + error.what());
     }

@@ -51,9 +51,11 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
   for (size_t k = known.size(); k < kPeriod; ++k) {
     const double x = std::sin(static_cast<double>(k) * 12.9898 + rank) * 40;
     const auto single = static_cast<float>(x);
-    known.push_back(c.dtype == SYMM_DTYPE_F64   ? to_bits(x)
-                    : c.dtype == SYMM_DTYPE_F32 ? to_bits(single)
-                                                : encode(c.dtype, single));
+    switch (c.dtype) {
+      case SYMM_DTYPE_F64: known.push_back(to_bits(x)); break;
+      case SYMM_DTYPE_F32: known.push_back(to_bits(single)); break;
+      default: known.push_back(encode(c.dtype, single)); break;
+    }
   }
   return known[i % kPeriod];
 }

@@ -268,7 +268,9 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
     const std::string size = std::to_string(bytes);
     const json report = json::parse(
         out_of(bench(2, {"allreduce", "-d", "u8", "-b", size, "-e", size, "-n", "1", "--json"})));
-    const char* const expected = bytes <= ll ? "ll" : bytes <= one_shot ? "one-shot" : "two-shot";
+    const char* expected = "two-shot";
+    if (bytes <= one_shot) expected = "one-shot";
+    if (bytes <= ll) expected = "ll";
     for (const json& result : report["results"]) {
       EXPECT_EQ(result["algorithm"], expected) << size << " bytes with\n" << text();
     }

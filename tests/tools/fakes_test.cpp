@@ -69,11 +69,10 @@ TEST(InfoOnFakes, LinksOfMachines) {
     EXPECT_EQ(found["class"], kind) << found;
     for (size_t a = 0; a < visible.size(); ++a) {
       for (size_t b = 0; b < visible.size(); ++b) {
-        EXPECT_EQ(found["matrix"][a][b], a == b ? 0
-                                         : machine.links.empty()
-                                             ? machine.switch_links
-                                             : machine.links[visible[a]][visible[b]])
-            << name << ' ' << a << ' ' << b << ' ' << found;
+        const bool has_switch = machine.links.empty();
+        int wanted = has_switch ? machine.switch_links : machine.links[visible[a]][visible[b]];
+        if (a == b) wanted = 0;
+        EXPECT_EQ(found["matrix"][a][b], wanted) << name << ' ' << a << ' ' << b << ' ' << found;
       }
     }
   }

@@ -27,11 +27,10 @@ inline int32_t constant(const std::string& kind, const std::string& name) {
   };
 
   // Keys of the table are not all called as constants begin.
-  const std::string prefix = "SYMM_" +
-                             (kind == "POSITION"    ? "SCALE"
-                                 : kind == "STATUS" ? "ERR"
-                                                    : kind) +
-                             "_";
+  std::string beginning = kind;
+  if (kind == "POSITION") beginning = "SCALE";
+  if (kind == "STATUS") beginning = "ERR";
+  const std::string prefix = "SYMM_" + beginning + "_";
   const auto found = constants.find(name == "OK" ? "SYMM_OK" : prefix + name);
   if (found == constants.end()) throw std::runtime_error("no constant is called " + prefix + name);
 

@@ -82,8 +82,9 @@ std::string outcome(const Form& form, unsigned seed) {
 
     // A reduce by owners takes up to four chunks.
     const size_t round = blocks * threads * kPack * (n - 1);
-    const size_t most = has_owners ? 4 * kRounds * round / sizeof(float)
-                                   : form.slot / sizeof(float) * (once ? 1 : 3 * n);
+    const size_t slots = once ? 1 : 3 * n;
+    const size_t most_bytes = has_owners ? 4 * kRounds * round : form.slot * slots;
+    const size_t most = most_bytes / sizeof(float);
     const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
     for (size_t rank = 0; rank < n; ++rank) {
       std::vector<float>& operand = send[call].emplace_back(scatters ? n * count : count);
@@ -193,8 +194,9 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
       const bool by_rank = calls[call] == Collective::alltoall;
       const bool in_place = by_rank && random() % 2 == 0;
       const bool is_passed_on = calls[call] == Collective::broadcast && n > 2 && random() % 2 == 0;
-      const size_t unit =
-          1 + random() % (random() % 4 == 0 ? kMost * (is_passed_on ? n - 1 : 1) : 200);
+      const size_t longest = kMost * (is_passed_on ? n - 1 : 1);
+      const size_t limit = random() % 4 == 0 ? longest : 200;
+      const size_t unit = 1 + random() % limit;
       const bool by_flags = !is_passed_on && n <= 4 && unit <= 127 * kPack && random() % 2 == 0;
       units.push_back(unit);
       send.emplace_back();
