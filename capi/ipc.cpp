@@ -60,12 +60,13 @@ symm_status_t symm_ipc_import(const void* token, size_t token_size,
       throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
     }
 
-    ipc::ImportOptions asked;
-    asked.timeout_ms = given.timeout_ms;
-    asked.directory = given.directory == nullptr ? "" : given.directory;
-    asked.device = given.device;
+    ipc::ImportOptions import_options;
+    import_options.timeout_ms = given.timeout_ms;
+    import_options.directory = given.directory == nullptr ? "" : given.directory;
+    import_options.device = given.device;
     return make_handle<symm_ipc_t>([&] {
-      return ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream);
+      return ipc::import_memory(
+          {static_cast<const std::byte*>(token), token_size}, import_options, stream);
     });
   });
 }

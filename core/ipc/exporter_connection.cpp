@@ -230,14 +230,14 @@ bool ExporterConnection::release(
 LeasedMapping ExporterConnection::request(
     const Token& token, int device, const Provider& provider, Deadline deadline) {
   Mappings::Garbage garbage;
-  LeasedMapping asked;
+  LeasedMapping leased;
   const auto reply = std::make_shared<Reply>();
   Packet request{.type = PacketType::request, .token = token};
   {
     const std::lock_guard lock(mutex_);
-    asked.mapping = mappings_.place(token, device);
-    request.wants_memory = asked.mapping->block == nullptr;
-    request.lease = reply->lease = asked.lease = ++last_lease_;
+    leased.mapping = mappings_.place(token, device);
+    request.wants_memory = leased.mapping->block == nullptr;
+    request.lease = reply->lease = leased.lease = ++last_lease_;
     awaited_ = reply;
   }
 
@@ -279,19 +279,19 @@ LeasedMapping ExporterConnection::request(
     const std::lock_guard lock(mutex_);
     awaited_.reset();
     if (block) {
-      asked.mapping->block = std::move(block);
-      asked.mapping->on_host = answer.extent.on_host != 0;
+      leased.mapping->block = std::move(block);
+      leased.mapping->on_host = answer.extent.on_host != 0;
     }
-    mappings_.add_piece(*asked.mapping, token);
-    return asked;
+    mappings_.add_piece(*leased.mapping, token);
+    return leased;
   } catch (...) {
     const std::lock_guard lock(mutex_);
     awaited_.reset();
-    --asked.mapping->users;
+    --leased.mapping->users;
     if (may_be_granted && alive()) {
-      write_or_defer({.kind = LeaseRing::Kind::cancel, .lease = asked.lease});
+      write_or_defer({.kind = LeaseRing::Kind::cancel, .lease = leased.lease});
     }
-    mappings_.forget(*asked.mapping, garbage);
+    mappings_.forget(*leased.mapping, garbage);
     throw;
   }
 }

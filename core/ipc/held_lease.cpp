@@ -38,10 +38,10 @@ symm_ipc_info_t HeldLease::info() const noexcept {
 }
 
 void HeldLease::let_wait(void* stream) const {
-  const Provider& memory = ipc_provider(kind());
-  memory.check_stream(stream, leased_.mapping->device);
+  const Provider& provider = ipc_provider(kind());
+  provider.check_stream(stream, leased_.mapping->device);
   if (connection_) {
-    connection_->wait_for_exporter(token_, memory, stream, leased_.mapping->device);
+    connection_->wait_for_exporter(token_, provider, stream, leased_.mapping->device);
   } else {
     exporter_.wait_for_export(token_, stream, leased_.mapping->device);
   }
@@ -66,17 +66,20 @@ void HeldLease::release_after(void* stream) noexcept {
   if (kind() == BackendKind::host || is_empty()) return;
   const int device = leased_.mapping->device;
   try {
-    const Provider& memory = ipc_provider(kind());
+    const Provider& provider = ipc_provider(kind());
     const bool everything = has_unknown_uses_ || stream == kAllStreams;
     with_reserve([&] {
       void* last = stream;
       if (everything) {
-        last = memory.stream_after(kAllStreams, device);
+        last = provider.stream_after(kAllStreams, device);
       } else if (has_uses_) {
-        last = memory.stream_after(stream, device);
+        last = provider.stream_after(stream, device);
       }
-      if (everything && last == nullptr) return memory.keep_until_done(shared_from_this(), device);
-      over_ = connection_ ? connection_->mark(memory, last, device) : exporter_.mark(last, device);
+      if (everything && last == nullptr) {
+        return provider.keep_until_done(shared_from_this(), device);
+      }
+      over_ =
+          connection_ ? connection_->mark(provider, last, device) : exporter_.mark(last, device);
     });
   } catch (const std::exception& error) {
     log::write(log::Level::warning,

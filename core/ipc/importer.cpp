@@ -70,8 +70,8 @@ std::shared_ptr<ExporterConnection> Importer::reconnect(
 std::shared_ptr<HeldLease> Importer::import(
     const Token& token, const ImportOptions& options, void* stream) {
   require_same_machine(token);
-  const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
-  const int device = memory.device_for(token.gpu, options.device);
+  const Provider& provider = ipc_provider(static_cast<BackendKind>(token.backend));
+  const int device = provider.device_for(token.gpu, options.device);
 
   // This may fail, so it comes before there is a lease that could be forgotten.
   auto held = std::make_shared<HeldLease>(token, exporter_);
@@ -82,7 +82,7 @@ std::shared_ptr<HeldLease> Importer::import(
     return held;
   }
 
-  memory.check_stream(stream, device);
+  provider.check_stream(stream, device);
   if (exporter_.made(token)) {
     held->hold(exporter_.claim(token, stream));
     return held;
@@ -103,7 +103,7 @@ std::shared_ptr<HeldLease> Importer::import(
     const auto ask = [&] {
       try {
         connection = reconnect(*peer, token, options, deadline);
-        leased = connection->request(token, device, memory, deadline);
+        leased = connection->request(token, device, provider, deadline);
       } catch (const Error& error) {
         if (!is_crowded(error.failure()) || deadline.expired()) throw;
       }
@@ -113,7 +113,7 @@ std::shared_ptr<HeldLease> Importer::import(
   }
 
   held->hold(std::move(leased), connection);
-  connection->wait_for_exporter(token, memory, stream, device);
+  connection->wait_for_exporter(token, provider, stream, device);
   return held;
 }
 

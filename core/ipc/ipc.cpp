@@ -107,8 +107,8 @@ std::optional<Place> imported_at(const void* pointer, uint64_t bytes) {
   bool exporter_alive = false;
   const auto mapping = service->importer.containing(pointer, bytes, token, exporter_alive);
   if (!mapping) return std::nullopt;
-  const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
-  Place place{{mapping->block, &memory, mapping->device, token.offset}, std::nullopt};
+  const Provider& provider = ipc_provider(static_cast<BackendKind>(token.backend));
+  Place place{{mapping->block, &provider, mapping->device, token.offset}, std::nullopt};
   if (exporter_alive) place.token = std::move(token);
   return place;
 }

@@ -21,7 +21,7 @@ void buffer_gone(const Block& block) noexcept;
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream);
 std::shared_ptr<HeldLease> import_memory(
-    std::span<const std::byte> token, ImportOptions options, void* stream);
+    std::span<const std::byte> bytes, ImportOptions options, void* stream);
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms);
 symm_ipc_holders_t holders(const void* pointer, uint64_t bytes);
 symm_ipc_report_t report();
