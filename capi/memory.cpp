@@ -2,10 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "capi/guard.hpp"
@@ -133,18 +131,13 @@ symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, sym
 symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer,
     const symm_rendezvous_options_t* options, symm_memory_t** out) {
   return produce(options, out, "out", [&] {
-    const auto& owner = group_of(group);
-    const auto& block = buffer_of(buffer);
+    const std::shared_ptr<Group>& owner = group_of(group);
+    const std::shared_ptr<Buffer>& own_buffer = buffer_of(buffer);
     const symm_rendezvous_options_t given = read_options(options);
 
     return make_handle<symm_memory_t>([&] {
-      // The list has room before the ranks meet: what fails after that would fail here alone.
-      std::list<std::shared_ptr<Memory>> kept(1);
-      std::shared_ptr<Memory> memory =
-          Memory::rendezvous(owner, block, given.tag, given.timeout_ms, given.channels);
-      kept.front() = memory;
-      owner->keep(std::move(kept));
-      return memory;
+      return Memory::rendezvous_and_keep(
+          owner, own_buffer, given.tag, given.timeout_ms, given.channels);
     });
   });
 }

@@ -90,6 +90,9 @@ class Memory {
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
       const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms = 0,
       int channels = 0);
+  // [collective] A rendezvous whose memory the group keeps (Group::keep()): that of the C ABI.
+  static std::shared_ptr<Memory> rendezvous_and_keep(const std::shared_ptr<Group>& group,
+      const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels);
   // A rendezvous whose buffer is made on the way: if that fails on one rank, it fails on all.
   using MakeBuffer = std::function<std::shared_ptr<Buffer>()>;
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,

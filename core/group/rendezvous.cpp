@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <list>
 #include <memory>
 #include <span>
 #include <string>
@@ -115,10 +116,11 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     buffer = make();
     blocks[me] = buffer->block();
     pads[me] = backend.memory().allocate(pad_bytes, {});
-    const ShareableHandle block = blocks[me]->share();
-    const ShareableHandle pad = pads[me]->share();
-    Offer offer{{buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block.fd, pad.fd}}};
-    append(offer.message, Extents{block.extent, pad.extent});
+    const ShareableHandle block_handle = blocks[me]->share();
+    const ShareableHandle pad_handle = pads[me]->share();
+    Offer offer{
+        {buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block_handle.fd, pad_handle.fd}}};
+    append(offer.message, Extents{block_handle.extent, pad_handle.extent});
     return offer;
   };
   phases.agree = [&](std::span<const Vote> votes) { require_agreement(*buffer, votes); };
@@ -180,6 +182,16 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
   };
   static_assert(sizeof make <= 2 * sizeof(void*));
   return rendezvous(group, make, tag, timeout_ms, channels);
+}
+
+std::shared_ptr<Memory> Memory::rendezvous_and_keep(const std::shared_ptr<Group>& group,
+    const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels) {
+  // The list has room before the ranks meet: what fails after that would fail here alone.
+  std::list<std::shared_ptr<Memory>> kept(1);
+  std::shared_ptr<Memory> memory = rendezvous(group, buffer, tag, timeout_ms, channels);
+  kept.front() = memory;
+  group->keep(std::move(kept));
+  return memory;
 }
 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
