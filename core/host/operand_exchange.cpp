@@ -51,7 +51,7 @@ OperandExchange::OperandExchange(const MemoryDirectory* directory, int rank, int
     : directory_(directory),
       rank_(rank),
       size_(size),
-      said_(static_cast<size_t>(size)),
+      announced_(static_cast<size_t>(size)),
       peer_send_(static_cast<size_t>(size)),
       peer_recv_(static_cast<size_t>(size)),
       peer_room_(static_cast<size_t>(size)) {}
@@ -124,7 +124,7 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
   all_symmetric_ = true;
   for (int peer = 0; peer < size_; ++peer) {
     const auto index = static_cast<size_t>(peer);
-    const Operands& theirs = said_[index];
+    const Operands& theirs = announced_[index];
     std::byte* send = nullptr;
     // The reader of a piece checks its length against peer_room().
     const bool in_pieces = call.pieces != nullptr;
@@ -145,27 +145,29 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
   return -1;
 }
 
-bool OperandExchange::is_readable(const CollectiveCall& call, const Operands& said) noexcept {
-  return said.send_memory != 0 &&
-         (said.in_place == 0 || !remote_operands(call.collective).out_of_place);
+bool OperandExchange::is_readable(const CollectiveCall& call, const Operands& operands) noexcept {
+  return operands.send_memory != 0 &&
+         (operands.in_place == 0 || !remote_operands(call.collective).out_of_place);
 }
 
 // Determines where this rank's operands lie. True if the remembered addresses still hold.
-bool OperandExchange::say(const CollectiveCall& call, const Key& key) {
+bool OperandExchange::locate_own(const CollectiveCall& call, const Key& key) {
   const bool remembered = key == key_ && hold_remembered();
   key_.generation = 0;  // nothing is remembered until this call has succeeded
-  if (!remembered) said_[static_cast<size_t>(rank_)] = operands_of(call, key);
+  if (!remembered) announced_[static_cast<size_t>(rank_)] = operands_of(call, key);
   return remembered;
 }
 
-int OperandExchange::listen(
+// Enters the call with this rank's operands, and awaits those of the others. Returns what resolve()
+// returns; -1 if all ranks announced what is remembered.
+int OperandExchange::enter_and_resolve(
     const CollectiveCall& call, const Key& key, Sync& sync, bool remembered) {
-  sync.enter(&said_[static_cast<size_t>(rank_)], sizeof(Operands));
+  sync.enter(&announced_[static_cast<size_t>(rank_)], sizeof(Operands));
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     Operands theirs{};
     std::memcpy(&theirs, sync.await_entry(peer), sizeof theirs);
-    Operands& before = said_[static_cast<size_t>(peer)];
+    Operands& before = announced_[static_cast<size_t>(peer)];
     if (theirs == before) continue;
     before = theirs;
     remembered = false;

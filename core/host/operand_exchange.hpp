@@ -35,9 +35,9 @@ class OperandExchange {
   template <class BeforeEntry>
   int exchange(const CollectiveCall& call, Sync& sync, BeforeEntry&& before_entry) {
     const Key key = key_of(call);
-    const bool remembered = say(call, key);
-    before_entry(is_readable(call, said_[static_cast<size_t>(rank_)]));
-    return listen(call, key, sync, remembered);
+    const bool remembered = locate_own(call, key);
+    before_entry(is_readable(call, announced_[static_cast<size_t>(rank_)]));
+    return enter_and_resolve(call, key, sync, remembered);
   }
   bool all_symmetric() const noexcept { return all_symmetric_; }
   // Where each rank's operands are mapped here; null for private memory.
@@ -81,10 +81,10 @@ class OperandExchange {
   };
 
   Key key_of(const CollectiveCall& call) const noexcept;
-  static bool is_readable(const CollectiveCall& call, const Operands& said) noexcept;
+  static bool is_readable(const CollectiveCall& call, const Operands& operands) noexcept;
   bool hold_remembered();
-  bool say(const CollectiveCall& call, const Key& key);
-  int listen(const CollectiveCall& call, const Key& key, Sync& sync, bool remembered);
+  bool locate_own(const CollectiveCall& call, const Key& key);
+  int enter_and_resolve(const CollectiveCall& call, const Key& key, Sync& sync, bool remembered);
   Operands operands_of(const CollectiveCall& call, const Key& key);
   int resolve(const CollectiveCall& call, const Key& key);
 
@@ -93,7 +93,7 @@ class OperandExchange {
   const int size_;
 
   Key key_;
-  std::vector<Operands> said_;  // by rank, as announced for the last call
+  std::vector<Operands> announced_;  // by rank, as announced for the last call
   bool all_symmetric_ = false;
   std::vector<const std::byte*> peer_send_;
   std::vector<std::byte*> peer_recv_;
