@@ -21,8 +21,8 @@ namespace symm::engine {
 namespace {
 using namespace ucx;
 
-// The number of symm's active messages.
-constexpr unsigned kMessage = 21;
+// The identifier of symm's active messages in UCX.
+constexpr unsigned kActiveMessageId = 21;
 
 [[noreturn]] void unavailable(const std::string& what) {
   throw Error(Status::unavailable, what +
@@ -107,8 +107,9 @@ class UcxLink final : public Link {
       ended.sink->sent(ended, code == kOk ? Transfer::whole : Transfer::broken);
     };
     const RequestParams params{.callback = reinterpret_cast<void*>(sent), .argument = &envelope};
-    const Request request = ucx_.ucp_am_send_nbx(line.endpoint, kMessage, envelope.bytes.data(),
-        envelope.bytes.size(), envelope.payload.data(), envelope.payload.size(), &params);
+    const Request request =
+        ucx_.ucp_am_send_nbx(line.endpoint, kActiveMessageId, envelope.bytes.data(),
+            envelope.bytes.size(), envelope.payload.data(), envelope.payload.size(), &params);
 
     if (request == nullptr) return Transfer::whole;
     if (!is_error(request)) return Transfer::under_way;
@@ -182,7 +183,7 @@ class UcxLink final : public Link {
     worker_ = {worker, ucx_.ucp_worker_destroy};
 
     const HandlerParams handler{
-        .id = kMessage, .flags = 0, .handler = on_message, .argument = this};
+        .id = kActiveMessageId, .flags = 0, .handler = on_message, .argument = this};
     require(
         ucx_.ucp_worker_set_am_recv_handler(worker, &handler), "ucp_worker_set_am_recv_handler");
     require(ucx_.ucp_worker_get_efd(worker, &descriptor_), "ucp_worker_get_efd");

@@ -160,7 +160,7 @@ int Controls::culprit(int peer) const noexcept {
 // that have entered: the call that most ranks make is right, in a tie that of the lowest rank, and
 // the lowest rank that makes another call is to blame. Ranks that do not enter soon are left out.
 void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
-    const std::function<CallSignature(int)>& said, Deadline deadline) {
+    const std::function<CallSignature(int)>& call_of, Deadline deadline) {
   // In checked mode every rank waits for all entries in any case.
   const uint64_t soon_ms = context_.check ? 2'000 : 200;
   const auto all_entered = [&] {
@@ -180,16 +180,16 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
 
   const auto like = [&](int rank) {
     return std::count_if(ranks.begin(), ranks.end(),
-        [&](int other) { return said(other).hash() == said(rank).hash(); });
+        [&](int other) { return call_of(other).hash() == call_of(rank).hash(); });
   };
 
   const int right = *std::max_element(
       ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
   const int wrong = *std::find_if(ranks.begin(), ranks.end(),
-      [&](int rank) { return said(rank).hash() != said(right).hash(); });
+      [&](int rank) { return call_of(rank).hash() != call_of(right).hash(); });
   fail(context_.blame(wrong, Status::mismatch,
       format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right,
-          said(right).text().c_str(), wrong, said(wrong).text().c_str())));
+          call_of(right).text().c_str(), wrong, call_of(wrong).text().c_str())));
 }
 
 void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected) {

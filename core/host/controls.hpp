@@ -72,10 +72,10 @@ class Controls {
   int waits_for(int rank) const noexcept;
   void throw_if_any_rank_aborted(LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
-  // Fails with a mismatch: ranks make different calls. `said` gives the signature of each rank that
-  // has `entered` call number `call`.
+  // Fails with a mismatch: ranks make different calls. `call_of` gives the signature of each rank
+  // that has `entered` call number `call`.
   [[noreturn]] void fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
-      const std::function<CallSignature(int)>& said, Deadline deadline);
+      const std::function<CallSignature(int)>& call_of, Deadline deadline);
   // Fails with a mismatch: `peer` sent `sent` bytes, and this rank expected `expected`.
   [[noreturn]] void fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected);
 
