@@ -19,7 +19,7 @@ namespace symm {
 Failure current_failure() noexcept {
   try {
     try {
-      throw;
+      throw;  // the exception that the caller's catch block is handling
     } catch (const Error& error) {
       return error.failure();
     } catch (const std::bad_alloc&) {

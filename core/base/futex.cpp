@@ -55,6 +55,8 @@ void sleep_on(const WordSnapshot& seen, uint64_t ns) noexcept {
   syscall(SYS_futex, seen.word, FUTEX_WAIT, seen.value, &timeout, nullptr, 0);
 }
 
+// Sleeps for a slice at most: the caller asks again in any case. Where the kernel cannot sleep
+// on two words, this thread sleeps on the first alone, and so only for a short slice.
 void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen,
     Deadline deadline) noexcept {
   const uint64_t left = std::min(deadline.remaining_ns(), kSliceNs);

@@ -125,6 +125,9 @@ void write_line(int fd, const char* prefix, const char* message) {
   if (never_full && ::write(fd, line, whole.iov_len) < 0) return;
 }
 
+// Calls one listener. `running` counts the threads inside, since remove_listener() returns when
+// no other thread is inside; `inside` tells a listener that removes itself from one that would
+// wait for itself.
 void deliver(Listener& to, Level level, const char* message) {
   if (level > to.level) return;
 

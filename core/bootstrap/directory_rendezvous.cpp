@@ -149,6 +149,10 @@ void DirectoryRendezvous::await_departure_of_rival(Deadline deadline) const {
   }
 }
 
+// Rank 0 takes one look at the locks of all ranks in its attempt. True when living processes
+// hold all of them, stopped or not. Throws when a rank has been dead for longer than it may
+// take to be started again, and when a newer attempt, whose rank 0 lives, shows that there are
+// two ranks 0.
 bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
   const auto newest = newest_attempt();
   if (newest && newest->name > place_->name() && newest->leader.state == RankLockState::held) {

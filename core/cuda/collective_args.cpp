@@ -48,6 +48,8 @@ CollectiveArgs collective_args(const DeviceGroup& group, const CollectiveCall& c
   return args;
 }
 
+// The arguments of the kernels in pieces.cu. In a call without pieces of its own, an all-to-all
+// for one, the pieces are the ranks' blocks, which have one size.
 PiecesArgs pieces_args(const DeviceGroup& group, const CollectiveCall& call) {
   PiecesArgs args{};
   args.call = collective_args(group, call);

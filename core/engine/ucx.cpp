@@ -99,6 +99,9 @@ class UcxLink final : public Link {
     return line.number;
   }
 
+  // Hands a message to UCX. While it is under way, the envelope, its head and its payload stay
+  // where they are; the callback ends that. It is a C function that captures nothing, so the
+  // envelope tells it the sink, and it asks for the library anew.
   Transfer send(Envelope& envelope) noexcept override {
     const Line& line = lines_[static_cast<size_t>(envelope.line)];
     const OnSent sent = [](void* request, Code code, void* argument) {

@@ -107,6 +107,8 @@ int Group::rank_of(const Group& other, int rank_there) const {
 
 // ---- how it fails
 
+// Returns the descriptor by which an event loop hears that the group has failed: it becomes
+// readable when the group is revoked, and stays so. It is made when somebody first asks for it.
 int Group::failure_fd() {
   const std::lock_guard lock(failure_fd_mutex_);
   if (failure_fd_) return failure_fd_->get();

@@ -340,6 +340,10 @@ void Memory::require_signal(int rank, int channel) const {
   require_channel(channel);
 }
 
+// ---- calls on the memory: each is traced, checked, and handed to the group's transport
+
+// Sends a signal to `rank`: one more, or a value, in a word of its pad that this rank alone
+// writes.
 void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream) {
   const Trace traced(
       group_->page(), op == SignalOp::add && value == 1 ? "signal" : "signal_value", rank);

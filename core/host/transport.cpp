@@ -258,8 +258,10 @@ void HostTransport::send_signal(
   note_signal(memory, rank, channel, context_.rank, op, value);
 }
 
-// Only the source rank writes the word, but several of its threads may do so at a time; so the
-// addition is atomic.
+// Writes a signal of rank `source` into the pad of rank `owner`, which must be mapped here. The
+// source is this rank, or a rank of another machine whose message has arrived. Only the source
+// rank writes the word, but several of its threads may do so at a time; so the addition is
+// atomic.
 void HostTransport::note_signal(
     const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value) {
   const Pad pad = pad_of(memory, owner);

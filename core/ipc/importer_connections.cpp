@@ -60,7 +60,7 @@ fdpass::Sent ImporterConnection::send(const Packet& packet, std::span<const int>
   return connection_.send_now(with_reserve([&] { return encode(packet); }), fds);
 }
 
-// ---- what it sends
+// ---- what the importer sends
 
 void ImporterConnection::on_turn(Connection&, bool dead) noexcept {
   exporter_.take_turn(serial_, dead);
@@ -146,7 +146,7 @@ void ImporterConnection::serve(const Packet& request) {
   }
 }
 
-// ---- what it writes
+// ---- what the importer writes into its lease ring
 
 void ImporterConnection::apply(const LeaseRing::Event& event) {
   using Kind = LeaseRing::Kind;
@@ -197,7 +197,7 @@ void ImporterConnection::drain() {
   if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
 }
 
-// ---- what it is told
+// ---- what the importer is told
 
 void ImporterConnection::retire(uint64_t block) {
   if (mapped_.erase(block) != 0) with_reserve([&] { untold_.push_back(block); });
@@ -216,6 +216,8 @@ void ImporterConnection::tell_retired() noexcept {
     return;  // the connection has failed; it will be noticed
   }
 }
+
+// ---- all importers
 
 void ImporterConnections::admit(PeerFd socket, int board) {
   const int raw = socket.get();
@@ -319,6 +321,9 @@ void ImporterConnections::disconnected(BySerial::iterator at) {
   }
 }
 
+// Ends the leases of an importer that is gone, and forgets it. `surely`: the process can write
+// no more. Otherwise, and where a device may write on without its process, what it had leased
+// goes to quarantine.
 void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
   const uint64_t leases = at->second->leases().write_off(exports_, surely);
   if (leases != 0) {

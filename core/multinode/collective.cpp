@@ -75,7 +75,9 @@ struct alignas(host::kLine) MultinodeTransport::Slot {
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-// One exchange: a piece of `from` goes to each rank, and a piece of `to` comes from each.
+// One exchange: a piece of `from` goes to each rank, and a piece of `to` comes from each. They
+// are the call's send and recv; in the second half of an all-reduce in slices both are its
+// recv.
 struct MultinodeTransport::PieceExchange : Rows {
   PieceExchange(const void* source, void* target, int size)
       : from(static_cast<const std::byte*>(source)),
@@ -257,6 +259,9 @@ void MultinodeTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
 
 // ---- rounds
 
+// Sends part `index` of every piece to its rank, the next rank first, so that not all send to
+// one rank at a time. Of the head, `memory` and `offset` become the slot's `longest` and
+// `piece` where the message arrives (note()).
 void MultinodeTransport::send_round(
     const CollectiveCall& call, const PieceExchange& pieces, size_t index, LazyDeadline& deadline) {
   ++round_;

@@ -71,6 +71,10 @@ std::shared_ptr<DeviceProxy> DeviceProxy::open(
   return proxy;
 }
 
+// Makes what a process with a message engine needs: the pinned words through which streams and
+// the proxy's thread tell each other of calls (a slot a call, all free), and the endpoint,
+// which calls this object from now on. It is opened with the device current, for an engine that
+// allocates on it.
 void DeviceProxy::open_engine(const IntranodeDevice& device) {
   pinned_ = device.open_pinned_stream(kPinnedBytes);
   std::memset(pinned_->host(), 0, kSlots * sizeof(Slot));

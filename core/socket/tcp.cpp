@@ -79,6 +79,8 @@ std::string own_address(int socket, const std::string& dialled) {
   return is_loopback(address) && is_own_name(dialled) ? dialled : in_numbers(address);
 }
 
+// The address of the machine's name, which an administrator chose, comes before that of an
+// interface; among the interfaces that are up, IPv4 comes first.
 std::string outside_address() {
   // A link-local address does not serve: to dial it, a machine needs its own name of the link.
   const auto is_routable = [](const sockaddr* address) {

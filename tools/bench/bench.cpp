@@ -68,6 +68,9 @@ class Bench {
 
 constexpr size_t kPage = 4096;
 
+// Makes the group and the two operands, which are halves of one allocation: symmetric memory,
+// or private memory of the device or the host. On GPUs there is a second group, of the host, by
+// which ranks agree on times without touching a stream.
 Bench::Bench(const BenchOptions& options) : options_(options) {
   tool::progress("making the group");
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -284,6 +287,10 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
   return rank_ == from ? quantile(times, 0.5) : 0;
 }
 
+// Measures puts from each rank to each other, of the smallest and of the largest size: one pair
+// at a time, so that no transfer has to share a link. All ranks go through all pairs together,
+// since the barriers inside are of all. Returns a matrix for each size, and the bytes that
+// arrived wrong.
 nlohmann::json Bench::measure_p2p() {
   const auto ranks = static_cast<size_t>(ranks_);
   void* const stream = device_ ? Device::stream() : nullptr;

@@ -1100,6 +1100,7 @@ class Group : public Handle<symm_group_t> {
     check(function(get(), arguments..., &c, options.stream), call);
   }
 
+  // Throws unless `blocks` has a count for each rank, and as many displacements if it has any.
   template <class Any>
   void require_numbers(const char *call, const char *operand, const Any &blocks) const {
     const std::string name(operand);
