@@ -1,3 +1,5 @@
+// The C ABI of collectives: each function makes one CollectiveCall of its arguments and passes
+// it to core/group/collective.hpp. Arguments are checked there.
 #include "core/group/collective.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The C ABI of devices and of the links between them. It converts structs of symm.h;
+// core/backends.hpp does the work.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,3 +1,5 @@
+// The C ABI of groups: creation, parts, state and end. It checks and converts structs of
+// symm.h; core/group does the work.
 #include "core/group/group.hpp"
 
 #include <algorithm>

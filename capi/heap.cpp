@@ -1,3 +1,5 @@
+// The C ABI of heaps. It converts handles and structs of symm.h; core/group/heap.hpp does the
+// work.
 #include "core/group/heap.hpp"
 
 #include <cstddef>

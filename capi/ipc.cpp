@@ -1,3 +1,5 @@
+// The C ABI of sharing by tokens. It checks and converts structs of symm.h; core/ipc/ipc.hpp
+// does the work.
 #include "core/ipc/ipc.hpp"
 
 #include <cstddef>

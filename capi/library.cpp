@@ -1,3 +1,5 @@
+// The C ABI of the library itself: version, errors, listeners. It also asserts that symm.h,
+// core and kernels use the same numbers.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

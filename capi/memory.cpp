@@ -1,3 +1,5 @@
+// The C ABI of buffers and memories, with the one-sided calls on a memory. It checks and
+// converts handles and structs of symm.h; core/group/memory.hpp does the work.
 #include "core/group/memory.hpp"
 
 #include <cstddef>

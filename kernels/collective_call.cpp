@@ -1,3 +1,5 @@
+// The signature of a call as numbers and as text, by which ranks find out that their calls
+// differ.
 #include "kernels/collective_call.hpp"
 
 #include <bit>

@@ -1,3 +1,4 @@
+// The names of types, operators, collectives and algorithms, made of the lists in types.hpp.
 #include "kernels/types.hpp"
 
 #include <cstdint>

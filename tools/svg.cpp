@@ -1,3 +1,4 @@
+// Draws bars, lines and plans as SVG text.
 #include "tools/svg.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Formats sizes, tables and colours for a terminal or a file.
 #include "tools/text.hpp"
 
 #include <signal.h>

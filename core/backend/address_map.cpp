@@ -1,3 +1,5 @@
+// The map of a group's mapped blocks, by address: asked by any thread, changed when a memory
+// comes or goes.
 #include "core/backend/address_map.hpp"
 
 #include <cstddef>

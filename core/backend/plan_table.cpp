@@ -1,3 +1,5 @@
+// Reads the plan table: the text that is compiled in, a file of the user's over it, and the
+// environment over both. A value that cannot be is refused where it is read.
 #include "core/backend/plan_table.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Makes, seals, maps and adopts memfds, the shared memory of the host back end. What a peer
+// sends is checked before it is mapped.
 #include "core/backend/segment.hpp"
 
 #include <fcntl.h>

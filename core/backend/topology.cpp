@@ -1,3 +1,5 @@
+// Classifies links between devices. It computes with the table of links that a back end read
+// and asks no driver.
 #include "core/backend/topology.hpp"
 
 namespace symm {

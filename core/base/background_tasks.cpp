@@ -1,3 +1,4 @@
+// The queue of work that must not hold up a thread, and the thread that does it.
 #include "core/base/background_tasks.hpp"
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Arithmetic of deadlines: a limit that would overflow is none.
 #include "core/base/deadline.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads the environment: no other file of the library calls getenv(). Values that cannot be are
+// refused.
 #include "core/base/environment.hpp"
 
 #include <stdlib.h>

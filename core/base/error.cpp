@@ -1,3 +1,4 @@
+// Turns exceptions into failures, and failures into texts and into bytes that travel.
 #include "core/base/error.hpp"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// The system calls of futexes, and nothing of what the words mean.
 #include "core/base/futex.hpp"
 
 #include <linux/futex.h>

@@ -1,3 +1,5 @@
+// Finds and opens a shared library: one that the process has already, one that the user names,
+// one in a Python wheel, or the system's.
 #include "core/base/library.hpp"
 
 #include <dlfcn.h>

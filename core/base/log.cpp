@@ -1,3 +1,5 @@
+// The listeners of messages and the calls of them. A thread that others depend on hands its
+// messages to another thread. Nothing is written with a lock held.
 #include "core/base/log.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Marks ranges for a profiler, if there is one and the library was built with NVTX's headers.
 #include "core/base/nvtx.hpp"
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Makes, names and writes the page on which a rank shows its state. Other programs read it at
+// any moment.
 #include "core/base/page.hpp"
 
 #include <fcntl.h>

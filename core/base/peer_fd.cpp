@@ -1,3 +1,5 @@
+// The table of descriptors that a forked child closes. The handlers of fork() run here, and do
+// only what is allowed there.
 #include "core/base/peer_fd.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// Waits for descriptors, and for conditions that can only be asked again. The pauses of a retry
+// grow.
 #include "core/base/poll.hpp"
 
 #include <poll.h>

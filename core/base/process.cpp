@@ -1,3 +1,4 @@
+// What this process is and what /proc says of others; also how threads of the library start.
 #include "core/base/process.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// The first failure of a group, kept and told to everything that waits. Another takes its place
+// only if it happened earlier.
 #include "core/base/revocation.hpp"
 
 #include <algorithm>

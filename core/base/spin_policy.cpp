@@ -1,3 +1,5 @@
+// Decides how long waits look before they sleep, from the processors and the ranks that share
+// them.
 #include "core/base/spin_policy.hpp"
 
 #include <sched.h>

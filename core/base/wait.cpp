@@ -1,3 +1,5 @@
+// The loop in which every rank waits: spin, look for a failure, sleep. It is one unit so that a
+// small call's wait is compiled as one piece.
 #include "core/base/wait.hpp"
 
 #include <linux/membarrier.h>

@@ -1,3 +1,5 @@
+// Reads a bootstrap string, or what the launcher has set, and makes the store, the rank and the
+// size that a creation begins with.
 #include "core/bootstrap/bootstrap.hpp"
 
 #include <cstddef>

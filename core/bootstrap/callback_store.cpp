@@ -1,3 +1,5 @@
+// A store of two functions of the user's (symm_store_t). What they return is checked like any
+// input.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,3 +1,5 @@
+// A store in a directory that all ranks see. A value is written beside its name and renamed, so
+// a reader finds it whole or not at all.
 #include "core/bootstrap/dir_store.hpp"
 
 #include <fcntl.h>

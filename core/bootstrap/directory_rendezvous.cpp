@@ -1,3 +1,6 @@
+// Attempts in a shared directory, as rank 0 makes them and as the other ranks join them. It
+// reads and writes locks and marks of that directory only; directory_rendezvous.hpp has the
+// rules.
 #include "core/bootstrap/directory_rendezvous.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Reads from the environment of each launcher which rank this process is, and refuses sources
+// that disagree.
 #include "core/bootstrap/launch.hpp"
 
 #include <sys/socket.h>

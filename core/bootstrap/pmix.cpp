@@ -1,3 +1,5 @@
+// Speaks to a PMIx server by libpmix, loaded at run time, which is finalised only as the
+// process exits.
 #include "core/bootstrap/pmix.hpp"
 
 #include <dlfcn.h>

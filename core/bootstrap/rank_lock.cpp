@@ -1,3 +1,4 @@
+// Takes and looks at the lock file of a rank. The kernel drops the lock when its owner dies.
 #include "core/bootstrap/rank_lock.hpp"
 
 #include <fcntl.h>

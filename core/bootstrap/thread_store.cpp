@@ -1,3 +1,5 @@
+// A store for ranks that are threads of one process: a map behind a mutex, for each creation by
+// name.
 #include <unistd.h>
 
 #include <algorithm>

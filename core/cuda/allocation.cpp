@@ -1,3 +1,5 @@
+// Makes, imports, adopts and maps memory by the driver's virtual memory calls. Nothing here
+// knows of groups.
 #include "core/cuda/allocation.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Fills the structs that kernels get from the call, the plan and the places of the operands. It
+// launches nothing.
 #include "core/cuda/collective_args.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Makes one collective call: chooses the kernel, orders the stream behind the group's former
+// call, and launches.
 #include "core/cuda/collectives.hpp"
 
 #include <algorithm>

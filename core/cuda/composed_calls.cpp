@@ -1,3 +1,5 @@
+// Makes scaled calls and large all-reduces with RMSNorm as rows of plain calls and kernels
+// between them, on the caller's stream.
 #include "core/cuda/composed_calls.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads the tuning of the CUDA kernels from the plan table, and makes a rank's control block on
+// its device.
 #include "core/cuda/control.hpp"
 
 #include <cstdint>

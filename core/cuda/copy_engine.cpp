@@ -1,3 +1,5 @@
+// Issues a collective as copies, on the caller's stream and on side streams. No kernel moves
+// data here.
 #include "core/cuda/copy_engine.hpp"
 
 #include <cstddef>

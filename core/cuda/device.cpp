@@ -1,3 +1,5 @@
+// Opens a GPU's primary context, asks what the GPU can do, and makes the context current for a
+// scope.
 #include "core/cuda/device.hpp"
 
 #include <atomic>

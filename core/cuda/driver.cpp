@@ -1,3 +1,5 @@
+// Loads libcuda and turns its results into errors. All other files call the driver through the
+// table that is filled here.
 #include "core/cuda/driver.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,5 @@
+// The pinned page by which kernels report a failure to the host, and the host tells kernels
+// that wait to give up.
 #include "core/cuda/error_mailbox.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Finds the allocation of another library around an address, by what the driver says of it.
 #include "core/cuda/external_allocation.hpp"
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Loads the image that fits the GPU, and finds kernels in it by name.
 #include "core/cuda/kernels.hpp"
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Writes into the device's tables where each memory of the group is mapped, before a kernel can
+// be told its number.
 #include "core/cuda/memory_table.hpp"
 
 #include <algorithm>

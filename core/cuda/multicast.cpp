@@ -1,3 +1,5 @@
+// The steps by which all ranks make a multicast object with the driver, and drop it if one of
+// them cannot.
 #include "core/cuda/multicast.hpp"
 
 #include <cstddef>

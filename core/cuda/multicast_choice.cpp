@@ -1,3 +1,5 @@
+// Decides from all ranks' answers whether a group has multicast. It touches no driver, and
+// comes to the same on all ranks.
 #include "core/cuda/multicast_choice.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Gives memories of a group their multicast addresses, and keeps them until the memory goes.
 #include "core/cuda/multicast_memories.hpp"
 
 #include <algorithm>

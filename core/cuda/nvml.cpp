@@ -1,3 +1,4 @@
+// Asks NVML, loaded at run time, for the links between GPUs. Without it, links are unknown.
 #include "core/cuda/nvml.hpp"
 
 #include <algorithm>

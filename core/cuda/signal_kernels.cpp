@@ -1,3 +1,5 @@
+// Launches barriers, writes and waits of words on a stream. The words are in control blocks and
+// pads.
 #include "core/cuda/signal_kernels.hpp"
 
 #include <algorithm>

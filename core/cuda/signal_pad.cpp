@@ -1,3 +1,4 @@
+// Computes where a word lies in a signal pad.
 #include "core/cuda/signal_pad.hpp"
 
 #include <cstddef>

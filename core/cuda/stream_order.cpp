@@ -1,3 +1,5 @@
+// Has each collective wait, on its stream, for the former one of the same scratch, by events;
+// captures are ordered apart.
 #include "core/cuda/stream_order.hpp"
 
 #include <algorithm>

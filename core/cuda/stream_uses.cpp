@@ -1,3 +1,4 @@
+// Keeps events of the streams that may still use memory, so that a release can come after them.
 #include "core/cuda/stream_uses.hpp"
 
 #include <mutex>

@@ -1,3 +1,5 @@
+// Words of shared pages by which streams of two processes order each other, written and awaited
+// by the streams themselves.
 #include "core/cuda/stream_words.hpp"
 
 #include <atomic>

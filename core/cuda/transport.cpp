@@ -1,3 +1,5 @@
+// Forms the CUDA half of a group, and hands each call on to the object that issues it. The
+// collectives themselves are in collectives.cpp.
 #include "core/cuda/transport.hpp"
 
 #include <algorithm>

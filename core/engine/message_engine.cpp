@@ -1,3 +1,6 @@
+// The one message engine of a process: lines, peers, sequence numbers, and the thread that
+// makes progress when no other does. Everything but the waits runs with its lock held; it reads
+// no payload.
 #include "core/engine/message_engine.hpp"
 
 #include <poll.h>

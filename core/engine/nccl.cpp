@@ -1,3 +1,5 @@
+// Loads NCCL and makes its calls. A thread of the engine watches those that are under way. No
+// group and no CUDA call is known here.
 #include "core/engine/nccl.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,5 @@
+// The link over UCX: active messages on one worker. Called with the message engine's lock held,
+// and calls its Sink; it knows lines and bytes, but no ranks.
 #include <dlfcn.h>
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Every check of arguments that needs no other rank. It reads the call and the group, lays out
+// pieces, and changes nothing else.
 #include "core/group/checks.hpp"
 
 #include <algorithm>

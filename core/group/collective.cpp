@@ -1,3 +1,5 @@
+// A collective of a group: note it for traces and statistics, check it, and make it in its
+// turn.
 #include "core/group/collective.hpp"
 
 #include "core/backend/backend.hpp"

@@ -1,3 +1,5 @@
+// Votes and exchanges of messages between all ranks of a group, by the mesh. Nothing here knows
+// what the messages are for.
 #include "core/group/exchange.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// A heap: a memory and a suballocator whose calls all ranks repeat. A history of the calls
+// tells ranks that went apart.
 #include "core/group/heap.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Buffers and memories of a group, and the calls on a memory: put, get, signal, wait. Here they
+// are checked; the group's transport does them. How buffers become a memory is in
+// rendezvous.cpp.
 #include "core/group/memory.hpp"
 
 #include <unistd.h>

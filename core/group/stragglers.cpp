@@ -1,3 +1,5 @@
+// Keeps the links to ranks of a failed group that may still write, and asks whether they have
+// died.
 #include "core/group/stragglers.hpp"
 
 #include <algorithm>

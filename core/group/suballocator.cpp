@@ -1,3 +1,4 @@
+// Free lists by size over a range of numbers. The range itself is never touched.
 #include "core/group/suballocator.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// What the host back end gives the rest of core: memory, transports, and the provider of memory
+// for tokens.
 #include "core/host/backend.hpp"
 
 #include <atomic>

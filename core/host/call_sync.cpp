@@ -1,3 +1,5 @@
+// Enters a collective call and keeps step in it, by words of the control segments. Reading a
+// peer's word is all that it trusts a peer with.
 #include "core/host/call_sync.hpp"
 
 #include <algorithm>

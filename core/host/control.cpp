@@ -1,3 +1,4 @@
+// Computes where each part of a control segment lies, and how much scratch it has.
 #include "core/host/control.hpp"
 
 #include <algorithm>

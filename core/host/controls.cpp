@@ -1,3 +1,5 @@
+// Maps the control segments of all ranks, waits on their words, and finds the rank to blame for
+// a wait that fails.
 #include "core/host/controls.hpp"
 
 #include <algorithm>

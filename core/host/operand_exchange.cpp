@@ -1,3 +1,5 @@
+// Locates this rank's operands in symmetric memory, announces them, and turns what the others
+// announce into addresses here. No offset of a peer is used unchecked.
 #include "core/host/operand_exchange.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The calls of a group on the host, in the thread of the caller: barriers and signals by words,
+// copies, and collectives, which it plans and then runs by the algorithms in kernels/host.
 #include "core/host/transport.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The book of exported blocks: their tokens, leases and quarantine. Used with the exporter's
+// lock held; it sends nothing and waits for nothing.
 #include "core/ipc/export.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The owner's side of sharing by tokens: makes tokens, lets importers in, ends what was given
+// out. One lock, never held while anything waits.
 #include "core/ipc/exporter.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// An importer's connection to one exporter: claims and requests of leases in the thread that
+// imports, answers on the monitor's thread.
 #include "core/ipc/exporter_connection.hpp"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// The socket at which importers knock, in a directory that only this user may enter.
 #include "core/ipc/exporter_listener.hpp"
 
 #include <fcntl.h>

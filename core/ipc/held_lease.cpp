@@ -1,3 +1,5 @@
+// A lease in use: what symm_ipc_* asks of it, and its end, which may come after work on a
+// stream.
 #include "core/ipc/held_lease.hpp"
 
 #include <cstddef>

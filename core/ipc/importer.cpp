@@ -1,3 +1,5 @@
+// Imports: finds the connection to the token's owner, or makes one, and takes a lease by it, in
+// the thread that imports. Threads that must ask the same exporter wait for each other.
 #include "core/ipc/importer.hpp"
 
 #include <cstdint>

@@ -1,3 +1,6 @@
+// The exporter's side of each importer's connection: its requests, its lease ring, its end.
+// Called with the exporter's lock held, mostly on the monitor's thread; nothing here waits, and
+// nothing that an importer says is trusted.
 #include "core/ipc/importer_connections.hpp"
 
 #include <algorithm>

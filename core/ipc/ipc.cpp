@@ -1,3 +1,5 @@
+// The calls of symm_ipc_*: finds whose memory an address is, and asks the exporter or the
+// importer of this process.
 #include "core/ipc/ipc.hpp"
 
 #include <unistd.h>

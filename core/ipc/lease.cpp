@@ -1,3 +1,5 @@
+// Counts the leases of one importer in the exporter's book, and those that end when a stream
+// gets there.
 #include "core/ipc/lease.hpp"
 
 #include <atomic>

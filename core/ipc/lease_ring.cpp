@@ -1,3 +1,5 @@
+// Both ends of the ring in which an importer writes claims and releases. lease_ring.hpp has the
+// order of accesses on which it rests.
 #include "core/ipc/lease_ring.hpp"
 
 #include <atomic>

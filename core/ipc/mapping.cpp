@@ -1,3 +1,5 @@
+// The blocks of one exporter that are mapped here, by block and device, with the pieces that
+// are imported. Used with the connection's lock held.
 #include "core/ipc/mapping.hpp"
 
 #include <climits>

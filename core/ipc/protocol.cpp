@@ -1,3 +1,5 @@
+// Encodes and decodes the packets between exporter and importer. Decoding refuses everything
+// that is not exactly a packet.
 #include "core/ipc/protocol.hpp"
 
 #include <unistd.h>

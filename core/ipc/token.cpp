@@ -1,3 +1,4 @@
+// Encodes and decodes tokens. Decoding trusts nothing: a token may come from anywhere.
 #include "core/ipc/token.hpp"
 
 #include <cstddef>

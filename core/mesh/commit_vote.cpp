@@ -1,3 +1,4 @@
+// The vote that ends the making of a mesh, over the links that were just made.
 #include "core/mesh/commit_vote.hpp"
 
 #include <algorithm>

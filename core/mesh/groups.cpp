@@ -1,3 +1,5 @@
+// Which groups a mesh has, who left them, and why they were revoked. Called with the lock of
+// PeerEvents held; it tells nobody itself.
 #include "core/mesh/groups.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Accepts sockets and hears their first packet, on the monitor's thread. Until a hello is
+// right, nothing of it is believed.
 #include "core/mesh/hello_listener.hpp"
 
 #include <poll.h>

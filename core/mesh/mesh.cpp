@@ -1,3 +1,5 @@
+// Sends, receives and ends over the links to all ranks. Waits for messages are in
+// peer_events.cpp.
 #include "core/mesh/mesh.hpp"
 
 #include <algorithm>

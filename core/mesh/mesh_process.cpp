@@ -1,3 +1,4 @@
+// What all meshes of a process share, behind one lock.
 #include "core/mesh/mesh_process.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// The inbox of a mesh: what links report is kept here under one lock, and threads wait for it.
 #include "core/mesh/peer_events.hpp"
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Encodes and decodes the packets and records of a mesh. Decoding refuses everything that is
+// not exactly as written.
 #include "core/mesh/wire.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Makes a mesh, step by step as wireup.hpp lists them. Ranks meet by the store, then connect by
+// sockets; each wait has the creation's deadline.
 #include "core/mesh/wireup.hpp"
 
 #include <fcntl.h>

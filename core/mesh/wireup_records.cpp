@@ -1,3 +1,5 @@
+// Writes and reads the records that ranks leave in the store for each other, failures among
+// them.
 #include "core/mesh/wireup_records.hpp"
 
 #include <algorithm>

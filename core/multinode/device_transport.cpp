@@ -1,3 +1,5 @@
+// The transport of a group of GPUs on several machines: calls within a machine go to the back
+// end's transport, those between machines to NCCL or to the proxy.
 #include "core/multinode/device_transport.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// The transport of a group of processes on several machines, but for its collectives
+// (collective.cpp, allreduce.cpp): one-sided calls, barriers, and the messages by which they
+// reach ranks that share no memory.
 #include "core/multinode/transport.hpp"
 
 #include <algorithm>

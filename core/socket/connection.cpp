@@ -1,3 +1,5 @@
+// A connection to a process of this machine: sends in any thread, reads on the monitor's, and
+// watches for the peer's death.
 #include "core/socket/connection.hpp"
 
 #include <poll.h>

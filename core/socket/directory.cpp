@@ -1,3 +1,4 @@
+// Makes and opens directories that only this user may enter, and refuses any other.
 #include "core/socket/directory.hpp"
 
 #include <dirent.h>

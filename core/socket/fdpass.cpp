@@ -1,3 +1,5 @@
+// One packet with descriptors, by sendmsg() and recvmsg(). Nothing here waits, and no
+// descriptor is lost.
 #include "core/socket/fdpass.hpp"
 
 #include <sys/socket.h>

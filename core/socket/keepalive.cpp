@@ -1,3 +1,4 @@
+// Options and a timer by which a silent TCP connection is noticed.
 #include "core/socket/keepalive.hpp"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// Words in shared memory that the kernel marks when the process that holds them dies.
 #include "core/socket/life.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// The thread that sleeps on all sockets and pidfds of the library, and calls whoever watches
+// one. A watcher must not wait there.
 #include "core/socket/monitor.hpp"
 
 #include <sys/epoll.h>

@@ -1,3 +1,4 @@
+// The handshake and the encryption of a TCP connection, on bytes in memory: it calls no socket.
 #include "core/socket/secure.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// A TCP connection with frames, encrypted: sends in any thread, reads on the monitor's.
 #include "core/socket/secure_connection.hpp"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// Accepts TCP connections on the monitor's thread, and drops those that do not know the secret.
 #include "core/socket/secure_listener.hpp"
 
 #include <arpa/inet.h>

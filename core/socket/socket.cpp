@@ -1,3 +1,4 @@
+// Makes, names, dials and identifies sockets of ranks on one machine.
 #include "core/socket/socket.hpp"
 
 #include <fcntl.h>

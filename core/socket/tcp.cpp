@@ -1,3 +1,4 @@
+// Resolves names, finds the addresses of this machine, and makes TCP sockets.
 #include "core/socket/tcp.hpp"
 
 #include <arpa/inet.h>

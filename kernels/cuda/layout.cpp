@@ -1,3 +1,4 @@
+// Computes where each part of a control block lies, from numbers that are equal on all ranks.
 #include "kernels/cuda/layout.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// How many blocks a launch may have, so that all groups of a device can be on it at once.
 #include "kernels/cuda/occupancy.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Chooses a row of the plan's table for a call on GPUs. It asks no device: what it needs of one
+// is in its input.
 #include "kernels/cuda/plan.hpp"
 
 #include <algorithm>

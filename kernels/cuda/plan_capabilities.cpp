@@ -1,3 +1,4 @@
+// The functions that say whether a kernel can do a call, for the rows of plan_forms.cpp.
 #include "kernels/cuda/plan_capabilities.hpp"
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The rows of the plan's table, in the order in which they are preferred.
 #include "kernels/cuda/plan_forms.hpp"
 
 #include <iterator>

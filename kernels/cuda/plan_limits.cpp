@@ -1,3 +1,4 @@
+// The functions that say how much a kernel carries, for the rows of plan_forms.cpp.
 #include "kernels/cuda/plan_limits.hpp"
 
 #include <algorithm>

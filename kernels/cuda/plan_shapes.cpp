@@ -1,3 +1,5 @@
+// The functions that give a launch its blocks, threads and slices, for the rows of
+// plan_forms.cpp.
 #include "kernels/cuda/plan_shapes.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The table of algorithms of the host, the choice among its rows, and the call of the one
+// chosen. It asks nothing of the machine: what it needs is in its input.
 #include "kernels/host/plan.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// RMSNorm of rows on the host. Squares are summed in the chains of kernels/rmsnorm.hpp, which
+// fix the order.
 #include "kernels/rmsnorm.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The options of symm bench, and what the command does with them. The measurement is in
+// bench.cpp.
 #include <cstdint>
 #include <fstream>
 #include <functional>

@@ -1,3 +1,4 @@
+// The sizes and repetitions of symm bench, and its results as a table, CSV and JSON.
 #include "tools/bench/options.hpp"
 
 #include <algorithm>

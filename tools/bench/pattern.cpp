@@ -1,3 +1,4 @@
+// Operands of symm bench that can be computed anywhere, and the check of results against them.
 #include "tools/bench/pattern.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Fits the thresholds of a plan table to measured times. It measures nothing itself.
 #include "tools/bench/thresholds.hpp"
 
 #include <algorithm>

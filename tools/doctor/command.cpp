@@ -1,3 +1,4 @@
+// symm doctor: runs the probes of tools/host and the self-tests, and prints what was found.
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// The verdicts of symm doctor on the facts that tools/host has read, each with what to do about
+// it.
 #include "tools/doctor/finding.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Reads /proc, /sys and limits, and tries what the kernel can do. It judges nothing, and leaves
+// nothing behind.
 #include "tools/host/host.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// The options of symm run, and the command made of them. The launcher is in launcher.cpp.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

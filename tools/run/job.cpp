@@ -1,3 +1,5 @@
+// The environment of each rank, the job's private directory, and the split of a job over
+// machines.
 #include "tools/run/job.hpp"
 
 #include <fcntl.h>

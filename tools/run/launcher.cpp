@@ -1,3 +1,5 @@
+// Starts the ranks, carries their output, and ends all when one fails. Only this file decides
+// when a job is over.
 #include "tools/run/launcher.hpp"
 
 #include <fcntl.h>

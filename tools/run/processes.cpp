@@ -1,3 +1,4 @@
+// Starts and ends processes, and finds those below this one in /proc.
 #include "tools/run/processes.hpp"
 
 #include <fcntl.h>

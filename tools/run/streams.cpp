@@ -1,3 +1,5 @@
+// Carries the ranks' output and input in the turns of the launcher's loop, whole lines at a
+// time, so that a reader that does not keep up stops no other rank.
 #include "tools/run/streams.hpp"
 
 #include <fcntl.h>

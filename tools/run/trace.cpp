@@ -1,3 +1,5 @@
+// The timeline of symm run --trace, collected from the ranks' pages and written as a file that
+// trace viewers read.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>

@@ -1,3 +1,5 @@
+// Combines operands of several ranks in one pass, by the kernel for type and operator that this
+// processor runs best. It touches the operands and nothing else.
 #include "kernels/host/arithmetic/reduce.hpp"
 
 #include <algorithm>

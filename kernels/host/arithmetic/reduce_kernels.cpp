@@ -1,3 +1,5 @@
+// The table of combining kernels by type and operator. Highway compiles this file once for each
+// instruction set.
 #include <cstddef>
 #include <cstdint>
 

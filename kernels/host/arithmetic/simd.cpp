@@ -1,3 +1,4 @@
+// Chooses the instruction set of the arithmetic.
 #include "kernels/host/arithmetic/simd.hpp"
 
 #include <atomic>
