@@ -1,3 +1,4 @@
+// The subcommands of symm, each of which is in a folder of its own.
 #pragma once
 
 #include <functional>

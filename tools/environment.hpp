@@ -1,3 +1,4 @@
+// The environment, as the tools read it.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What the host back end has to know of this machine, read from sysfs and sysconf().
+// What the host back end has to know of this machine, read from sysfs, /proc and sysconf().
 #include "core/backend/hardware.hpp"
 
 #include <unistd.h>

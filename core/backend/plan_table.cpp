@@ -333,6 +333,9 @@ void PlanTable::add_values(BackendKind backend, std::string_view text, const std
   sections_.push_back(std::move(section));
 }
 
+// The values for a group of `size` ranks. A section that fits overrides those before it, and
+// what is not the built-in value is logged, since it explains why this group is faster or
+// slower than others.
 PlanValues PlanTable::values(
     BackendKind backend, int size, const std::function<std::string()>& machine) const {
   PlanValues values;

@@ -1,5 +1,5 @@
-// The table of descriptors that a forked child closes. The handlers of fork() run here, and do
-// only what is allowed there.
+// The table of descriptors that a forked child closes. That is done in a handler of fork(),
+// where little is allowed: no lock is taken, and no memory allocated.
 #include "core/base/peer_fd.hpp"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A store in a directory that all ranks see. A value is written beside its name and renamed, so
-// a reader finds it whole or not at all.
+// A store in a directory that all ranks see. A value is written to a file without the key's
+// name and then linked to it, so a reader finds all of it or nothing, and no key is set twice.
 #include "core/bootstrap/dir_store.hpp"
 
 #include <fcntl.h>

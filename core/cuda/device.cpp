@@ -1,5 +1,4 @@
-// Opens a GPU's primary context, asks what the GPU can do, and makes the context current for a
-// scope.
+// Opens a GPU's primary context, and asks what the GPU can do.
 #include "core/cuda/device.hpp"
 
 #include <atomic>

@@ -1,5 +1,4 @@
-// Writes into the device's tables where each memory of the group is mapped, before a kernel can
-// be told its number.
+// Writes where each memory of the group is mapped into tables that kernels read.
 #include "core/cuda/memory_table.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Gives memories of a group their multicast addresses, and keeps them until the memory goes.
+// Decides whether a group has multicast, gives its memories multicast addresses, and finds
+// operands by them.
 #include "core/cuda/multicast_memories.hpp"
 
 #include <algorithm>

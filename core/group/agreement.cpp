@@ -1,5 +1,5 @@
 // The rounds by which living ranks agree on who lives. agreement.hpp has the definitions and
-// the proof. It speaks through the mesh only, since the group may be revoked.
+// the proof. Messages go by the mesh, which works while the group is revoked.
 #include "core/group/agreement.hpp"
 
 #include <algorithm>

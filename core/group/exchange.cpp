@@ -1,5 +1,5 @@
-// Votes and exchanges of messages between all ranks of a group, by the mesh. Nothing here knows
-// what the messages are for.
+// Votes and exchanges of messages between all ranks of a group, by the mesh. What is exchanged
+// is the caller's (Phases).
 #include "core/group/exchange.hpp"
 
 #include <algorithm>

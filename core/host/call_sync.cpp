@@ -1,5 +1,5 @@
-// Enters a collective call and keeps step in it, by words of the control segments. Reading a
-// peer's word is all that it trusts a peer with.
+// Enters a collective call and keeps step in it, by words of the control segments, in the
+// thread of the caller.
 #include "core/host/call_sync.hpp"
 
 #include <algorithm>

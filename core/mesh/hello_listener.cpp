@@ -1,5 +1,5 @@
-// Accepts sockets and hears their first packet, on the monitor's thread. Until a hello is
-// right, nothing of it is believed.
+// Accepts sockets and hears their first packet, in the thread that makes the mesh. Until a
+// hello is right, nothing of it is believed, and nobody is waited for alone.
 #include "core/mesh/hello_listener.hpp"
 
 #include <poll.h>

@@ -407,6 +407,9 @@ void Wireup::join_machine(int rank, uint16_t port) {
   enter_machine(events_, rank_, rank, theirs, connection, mesh_->events_);
 }
 
+// Takes the socket of a process that said hello, in the thread that makes the mesh; false
+// refuses it. Of two ranks the higher one dials, so a hello of a lower one is refused, as is
+// one of another job.
 bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
   const int rank = static_cast<int>(hello.rank);
   if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ ||

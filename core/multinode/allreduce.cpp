@@ -210,6 +210,8 @@ class MultinodeTransport::Chain {
     notify_neighbours();
   }
 
+  // Gives each rank of this machine its slice of this rank's operand, through this rank's
+  // scratch, and finds this rank's slice of theirs: sources_, which are combined next.
   void publish_operands(size_t step) {
     const auto* send = static_cast<const std::byte*>(call_.send);
     for_neighbours([&](int local) {

@@ -1,6 +1,6 @@
-// Moves one-sided calls of GPUs between machines: callers' threads issue, the message engine's
-// thread receives, and a thread of the group does what both ask for. No CUDA is called but
-// through core/backend/device.hpp.
+// Moves one-sided calls of GPUs between machines: callers' threads issue them, threads that
+// make progress receive messages, and a thread of the group does what both ask for. No CUDA is
+// called but through core/backend/device.hpp.
 #include "core/multinode/device_proxy.hpp"
 
 #include <algorithm>

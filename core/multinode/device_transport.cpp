@@ -67,6 +67,9 @@ DeviceMultinodeTransport::DeviceMultinodeTransport(
 
 // ---- creation and end
 
+// What this rank tells the others when the group is formed: the share of the local transport,
+// then NCCL's name and communicator, then the message engine's address. connect() takes them
+// off in the opposite order.
 OutgoingMessage DeviceMultinodeTransport::share() const {
   OutgoingMessage share = ForwardingTransport::share();
   StreamEngineShare mine{{}, id_};

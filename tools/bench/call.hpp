@@ -1,3 +1,4 @@
+// Calls of collectives by their number, for the parts of symm bench that loop over them.
 #pragma once
 
 #include <symm/symm.h>

@@ -1,3 +1,4 @@
+// The GPU that symm bench measures on: memory, streams and times, by the driver alone.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// What symm bench was asked to measure, what it measured, and how both are written.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The operands that symm bench writes and the results that must come of them.
 #pragma once
 
 #include <cstddef>

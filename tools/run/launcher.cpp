@@ -1,5 +1,4 @@
-// Starts the ranks, carries their output, and ends all when one fails. Only this file decides
-// when a job is over.
+// Starts the ranks, carries their output, and ends all when one fails.
 #include "tools/run/launcher.hpp"
 
 #include <fcntl.h>

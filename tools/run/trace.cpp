@@ -1,5 +1,5 @@
-// The timeline of symm run --trace, collected from the ranks' pages and written as a file that
-// trace viewers read.
+// The timeline of symm run --trace: what the processes of a job noted, written as JSON for
+// trace viewers.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
