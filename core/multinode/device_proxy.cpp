@@ -473,7 +473,7 @@ void DeviceProxy::require_answer_in_time(Job& job, int rank) {
 
 bool DeviceProxy::send(const Job& job, const Head& head, std::span<const std::byte> payload) {
   LazyDeadline until(context_.timeout_ms);
-  return multinode::send(*endpoint_, context_, job.rank, head, payload, until, job.call);
+  return send_unless_left(*endpoint_, context_, job.rank, head, payload, until, job.call);
 }
 
 // One part is copied from the device while the part before is sent. At most

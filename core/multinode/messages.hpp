@@ -196,7 +196,7 @@ class WithRemoteRanks : public Local {
 
 // Sends a message to a rank of another machine. False: the rank has left, and nothing was sent.
 // Throws Error: why the group was revoked, or a sentence that begins with `call`.
-bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank,
+bool send_unless_left(engine::Endpoint& endpoint, const TransportContext& context, int rank,
     const engine::Head& head, std::span<const std::byte> payload, LazyDeadline& deadline,
     const char* call);
 }  // namespace symm::multinode

@@ -136,8 +136,9 @@ void MultinodeTransport::let_go() noexcept {
 
 // ---- messages to ranks of other machines
 
-bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank, const Head& head,
-    std::span<const std::byte> payload, LazyDeadline& deadline, const char* call) {
+bool send_unless_left(engine::Endpoint& endpoint, const TransportContext& context, int rank,
+    const Head& head, std::span<const std::byte> payload, LazyDeadline& deadline,
+    const char* call) {
   const Revocation& revocation = *context.revocation;
   // A rank that has left looks at its memory no more, so nothing is lost.
   if (revocation.departed(rank)) return false;
@@ -159,7 +160,7 @@ void MultinodeTransport::send(int rank, const Head& head, std::span<const std::b
     LazyDeadline& deadline, const char* call) {
   const bool settles_later = head.kind >= kSignal && head.kind <= kPut;
   try {
-    if (multinode::send(*endpoint_, context_, rank, head, payload, deadline, call) &&
+    if (send_unless_left(*endpoint_, context_, rank, head, payload, deadline, call) &&
         settles_later) {
       states_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
     }
