@@ -30,10 +30,20 @@ GENERATED = ("generated.jl", "generated.rs")
 # Where each entry of a list has to be named, and how it is called there.
 NAMED = {
     "SYMM_DTYPES": [
+        ("kernels/cuda/arithmetic.cuh", "DType::{name}"),
+        ("kernels/host/arithmetic/reduce_kernels.cpp", "DType::{name}"),
         ("tools/bench/pattern.cpp", "SYMM_DTYPE_{c_name}"),
+        ("tools/bench/reference.hpp", "SYMM_DTYPE_{c_name}"),
         ("bindings/python/src/symm/dtypes.py", "SYMM_DTYPE_{c_name}"),
         ("bindings/rust/symm/src/element.rs", "SYMM_DTYPE_{c_name}"),
+        ("bindings/julia/LibSymm.jl/src/*.jl", "SYMM_DTYPE_{c_name}"),
         ("tests/bindings/behaviours/*.txt", "{c_name}"),
+    ],
+    "SYMM_SMALL_FLOATS": [
+        ("kernels/cuda/combine.cu", "DType::{name}"),
+        ("kernels/cuda/convert.cu", "DType::{name}"),
+        ("bindings/python/src/symm/collectives.py", "{name}"),
+        ("bindings/julia/LibSymm.jl/src/collectives.jl", "SYMM_DTYPE_{c_name}"),
     ],
     "SYMM_OPS": [
         ("tools/bench/pattern.cpp", "SYMM_OP_{c_name}"),
@@ -73,6 +83,17 @@ def text_of(patterns):
     return "\n".join((root / name).read_text(encoding="utf-8") for name in files(patterns))
 
 
+def code_of(patterns):
+    """The text of the files that match, without comments and strings: prose calls nothing."""
+    found = []
+    for name in files(patterns):
+        comment = r"#[^\n]*" if name.endswith((".py", ".jl")) else r"/\*.*?\*/|//[^\n]*"
+        text = (root / name).read_text(encoding="utf-8")
+        prose = rf'""".*?"""|"(?:\\.|[^"\\\n])*"|{comment}'
+        found.append(re.sub(prose, " ", text, flags=re.S))
+    return "\n".join(found)
+
+
 def excuses():
     """{line number: (gate, what, where)} of gates.txt, whose rows are "gate what where: why".
 
@@ -85,6 +106,8 @@ def excuses():
         row = re.fullmatch(r"(\w+) (\S+) (\S+): (\S.*)", line)
         if row is None:
             sys.exit(f"{EXCUSES}:{number}: is not 'gate what where: why'")
+        if row[1] not in GATES:
+            sys.exit(f"{EXCUSES}:{number}: there is no gate {row[1]}")
         found[number] = row.groups()[:3]
     return found
 
@@ -99,7 +122,7 @@ def languages():
     if not declared:
         yield "languages", HEADER, "any", f"{HEADER}: no function was recognised"
     for layer, patterns in LAYERS.items():
-        text = text_of(patterns)
+        text = code_of(patterns)
         for function in declared:
             # Python's layer calls raw.symm_x(), the others symm_x().
             if not is_named(function, text):
@@ -114,9 +137,10 @@ def lists():
         if block is None:
             yield "lists", name, LISTS, f"{LISTS}: there is no {name}"
             continue
-        for here, c_name in re.findall(r"X\((\w+), (\w+), \w+\)", block[1]):
+        for here, c_name in re.findall(r"X\((\w+)(?:, (\w+), \w+)?\)", block[1]):
+            names = {"name": here, "c_name": c_name or here.upper()}
             for where, form in places:
-                word = form.format(name=here, c_name=c_name, words=here.replace("_", " "))
+                word = form.format(**names, words=here.replace("_", " "))
                 if not is_named(word, text_of(where.split())):
                     subject = f"{name.removeprefix('SYMM_').lower()}.{here}"
                     place = where.replace(" ", ",")
@@ -141,10 +165,11 @@ def excused(key, known):
     }
 
 
+GATES = {"languages": languages, "lists": lists, "models": models}
 known = excuses()
 used = set()
 offences = []
-for *key, message in {"languages": languages, "lists": lists, "models": models}[gate]():
+for *key, message in GATES[gate]():
     lines = excused(key, known)
     used |= lines
     if not lines:
