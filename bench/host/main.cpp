@@ -208,21 +208,22 @@ Case parse(const std::string& text) {
   if (one.iterations == 0 || one.iterations > kMostIterations) refuse("iterations", text);
   one.symmetric = std::string(memory) == "symmetric";
   one.place = place;
-  symm::tool::Operands& its = one.operands;
-  its.traits = symm::tool::find_operation(operation);
-  if (operation == std::string(kPing.name)) its.traits = &kPing;
-  if (operation == std::string(kNothing.name)) its.traits = &kNothing;
-  if (its.traits == nullptr) refuse("not an operation", text);
+  symm::tool::Operands& operands = one.operands;
+  operands.traits = symm::tool::find_operation(operation);
+  if (operation == std::string(kPing.name)) operands.traits = &kPing;
+  if (operation == std::string(kNothing.name)) operands.traits = &kNothing;
+  if (operands.traits == nullptr) refuse("not an operation", text);
 
   // A ping needs a common start: the rank that answers compares what it got while the other rank
   // waits for the next start.
   if (one.is(kPing) && (self.size != 2 || !together)) refuse("ping", "needs 2 pinned ranks");
-  its.rank = self.rank;
-  its.ranks = self.size;
-  its.dtype = SYMM_DTYPE_F32;
-  its.op = SYMM_OP_SUM;
-  its.count = bytes / (sizeof(float) * static_cast<size_t>(its.traits->divided ? self.size : 1));
-  its.in_place = one.place == "in" || its.traits->rooted;  // MPI broadcasts in place only
+  operands.rank = self.rank;
+  operands.ranks = self.size;
+  operands.dtype = SYMM_DTYPE_F32;
+  operands.op = SYMM_OP_SUM;
+  operands.count =
+      bytes / (sizeof(float) * static_cast<size_t>(operands.traits->divided ? self.size : 1));
+  operands.in_place = one.place == "in" || operands.traits->rooted;  // MPI broadcasts in place only
 
   return one;
 }
@@ -253,13 +254,13 @@ class Block {
 };
 
 void run(const Case& one, const symm_collective_call_t& call) {
-  const symm::tool::Operands& its = one.operands;
+  const symm::tool::Operands& operands = one.operands;
   if (one.is(kNothing)) return;
   if (call.collective != symm::tool::kBarrier) return peer::collective(call);
   if (!one.is(kPing)) return peer::barrier();
-  if (self.rank == 0) peer::send(its.first, its.second, its.bytes(), 1);
-  peer::receive(its.second, its.bytes(), 1 - self.rank);
-  if (self.rank == 1) peer::send(its.first, its.second, its.bytes(), 0);
+  if (self.rank == 0) peer::send(operands.first, operands.second, operands.bytes(), 1);
+  peer::receive(operands.second, operands.bytes(), 1 - self.rank);
+  if (self.rank == 1) peer::send(operands.first, operands.second, operands.bytes(), 0);
 }
 
 void report(const Case& one, double before, double after) {
@@ -299,15 +300,15 @@ void report(const Case& one, double before, double after) {
 void measure(Case& one, const Pattern& pattern) {
   constexpr size_t kCheckAllBytes = 1 << 20;
   constexpr size_t kStride = 1021;
-  symm::tool::Operands& its = one.operands;
+  symm::tool::Operands& operands = one.operands;
 
   // The target of a put must be symmetric memory where the peer has such; the source need not be.
-  const Block first(its.bytes(), one.symmetric);
-  const Block second(its.bytes(), one.symmetric || one.is(kPing));
+  const Block first(operands.bytes(), one.symmetric);
+  const Block second(operands.bytes(), one.symmetric || one.is(kPing));
   if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
-  its.first = first.data();
-  its.second = second.data();
-  const symm_collective_call_t call = its.record();
+  operands.first = first.data();
+  operands.second = second.data();
+  const symm_collective_call_t call = operands.record();
   const uint32_t warm_up = one.iterations / 10 + 2;
   uint64_t wrong = 0;
   uint64_t* const times = arena->ticks[self.rank];
@@ -317,18 +318,19 @@ void measure(Case& one, const Pattern& pattern) {
   for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
     // Each iteration uses another offset. There are few, so that page tables do not matter.
     const size_t shift = i % 3 * 37;
-    const size_t every = its.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
+    const size_t every = operands.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
     if (one.is(kPing)) {
-      pattern.write(its.first, self.rank, shift, its.count);
+      pattern.write(operands.first, self.rank, shift, operands.count);
     } else {
-      its.write_inputs(pattern, shift);
+      operands.write_inputs(pattern, shift);
     }
     const uint64_t begin = together ? start_together() : ticks_now();
     run(one, call);
     const uint64_t end = ticks_now();
     times[i < warm_up ? 0 : i - warm_up] = end - begin;
-    wrong += one.is(kPing) ? pattern.count_wrong(its.second, 1 - self.rank, shift, its.count, every)
-                           : its.count_wrong(pattern, shift, every);
+    wrong += one.is(kPing)
+                 ? pattern.count_wrong(operands.second, 1 - self.rank, shift, operands.count, every)
+                 : operands.count_wrong(pattern, shift, every);
   }
 
   arena->wrong[self.rank] = wrong;

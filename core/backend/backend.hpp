@@ -278,15 +278,15 @@ struct TransportContext : TransportOptions {
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;
 
-  int64_t pid_of(int of) const noexcept {
-    return of < 0 || of >= size ? 0 : pids[static_cast<size_t>(of)];
+  int64_t pid_of(int peer) const noexcept {
+    return peer < 0 || peer >= size ? 0 : pids[static_cast<size_t>(peer)];
   }
-  std::string rank_name(int of) const { return format("rank %d (pid %ld)", of, pid_of(of)); }
-  Failure blame(int of, Status status, std::string message) const {
-    return {status, of, pid_of(of), std::move(message)};
+  std::string rank_name(int peer) const { return format("rank %d (pid %ld)", peer, pid_of(peer)); }
+  Failure blame(int peer, Status status, std::string message) const {
+    return {status, peer, pid_of(peer), std::move(message)};
   }
-  Failure blame_departed(int of, const std::string& what) const {
-    return blame(of, Status::peer_failed, what + ": " + rank_name(of) + " has left the group");
+  Failure blame_departed(int peer, const std::string& what) const {
+    return blame(peer, Status::peer_failed, what + ": " + rank_name(peer) + " has left the group");
   }
 };
 

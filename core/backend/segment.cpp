@@ -38,15 +38,15 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-using Piece = Segment::Piece;
+using FilePiece = Segment::FilePiece;
 using Pages = Segment::Pages;
 
 // The pieces of files that this process has mapped, by inode.
 struct Registry {
   std::mutex mutex;  // not held while anything is mapped, which can take long
-  std::map<Piece, std::weak_ptr<Segment>> segments;
+  std::map<FilePiece, std::weak_ptr<Segment>> segments;
 
-  std::shared_ptr<Segment> find(const Piece& piece) {
+  std::shared_ptr<Segment> find(const FilePiece& piece) {
     const auto found = segments.find(piece);
     return found == segments.end() ? nullptr : found->second.lock();
   }
@@ -78,7 +78,7 @@ Pages pages_of(int fd, const struct stat& status) {
       static_cast<size_t>(status.st_size)};
 }
 
-Piece piece_of(const struct stat& status, const Pages& pages, size_t offset, size_t bytes) {
+FilePiece piece_of(const struct stat& status, const Pages& pages, size_t offset, size_t bytes) {
   const size_t start = offset / pages.bytes * pages.bytes;
   return {status.st_dev, status.st_ino, offset, start,
       round_up(offset - start + bytes, pages.bytes), bytes};
@@ -86,7 +86,7 @@ Piece piece_of(const struct stat& status, const Pages& pages, size_t offset, siz
 
 // Large segments start at a huge page boundary, so that
 // the kernel can use huge pages where it is set up to.
-std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment) {
+std::byte* map_shared(int fd, const FilePiece& piece, size_t page, size_t alignment) {
   const size_t bytes = piece.mapped;
   alignment = std::max({alignment, page, bytes >= kHugePage ? kHugePage : 1});
   const size_t slack = alignment > page_size() ? alignment : 0;
@@ -159,7 +159,7 @@ Fd make_file_of_huge_pages(const char* name, size_t page) {
 }
 
 std::shared_ptr<Segment> map_anew(
-    int fd, const Piece& piece, const Pages& pages, size_t alignment = 0) {
+    int fd, const FilePiece& piece, const Pages& pages, size_t alignment = 0) {
   std::byte* start = map_shared(fd, piece, pages.bytes, alignment);
   try {
     return std::make_shared<Segment>(piece, pages, start);
@@ -170,7 +170,7 @@ std::shared_ptr<Segment> map_anew(
 }
 
 // The segment of the piece: this one, unless another thread was faster.
-std::shared_ptr<Segment> known_as(const std::shared_ptr<Segment>& segment, const Piece& piece) {
+std::shared_ptr<Segment> known_as(const std::shared_ptr<Segment>& segment, const FilePiece& piece) {
   Registry& known = Segments::current();
   std::shared_ptr<Segment> other;  // what is dropped, is so without the lock, which ~Segment takes
   const std::lock_guard lock(known.mutex);
@@ -196,7 +196,7 @@ void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
 }
 
 // One process maps a piece once.
-std::shared_ptr<Segment> find_or_map(int fd, const Piece& piece, const Pages& pages) {
+std::shared_ptr<Segment> find_or_map(int fd, const FilePiece& piece, const Pages& pages) {
   Registry& known = Segments::current();
   std::unique_lock lock(known.mutex);
   std::shared_ptr<Segment> segment = known.find(piece);
@@ -236,7 +236,7 @@ std::shared_ptr<Segment> Segment::create(
     throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
   }
 
-  const Piece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
+  const FilePiece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
   auto segment = known_as(map_anew(fd.get(), piece, pages, placement.alignment), piece);
   segment->keep(std::move(fd));
   return segment;
@@ -272,7 +272,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
             offset, pages.all_bytes));
   }
 
-  const Piece piece = piece_of(status, pages, offset, bytes);
+  const FilePiece piece = piece_of(status, pages, offset, bytes);
   const size_t within = std::min(piece.mapped, pages.all_bytes - piece.start);
   const auto there = static_cast<size_t>(status.st_blocks) * 512;
   if (pages.bytes == page_size()) require_available(within - std::min(within, there));
@@ -305,7 +305,7 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
   }
 
-  const Piece piece = piece_of(status, pages, extent.offset, extent.bytes);
+  const FilePiece piece = piece_of(status, pages, extent.offset, extent.bytes);
   SYMM_POINT("segment.import");
   auto segment = find_or_map(fd.get(), piece, pages);
   if (descriptor == Descriptor::keep) segment->keep(std::move(fd));

@@ -35,14 +35,14 @@ class Segment final : public Block {
   // The piece of `bytes` from the start, in pages of the system's size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
 
-  struct Piece {
+  struct FilePiece {
     uint64_t device;
     uint64_t inode;
     size_t offset;  // in the file
     size_t start;   // start of the page that the piece begins in
     size_t mapped;  // from there on
     size_t bytes;
-    auto operator<=>(const Piece&) const =
+    auto operator<=>(const FilePiece&) const =
         default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   };
   struct Pages {
@@ -50,7 +50,7 @@ class Segment final : public Block {
     size_t all_bytes;  // bytes of all pages of the file
   };
 
-  Segment(const Piece& piece, const Pages& pages, std::byte* start) noexcept
+  Segment(const FilePiece& piece, const Pages& pages, std::byte* start) noexcept
       : piece_(piece), pages_(pages), start_(start) {}
   ~Segment() override;
 
@@ -68,7 +68,7 @@ class Segment final : public Block {
   void keep(Fd fd) noexcept;  // unless it has one
 
   std::atomic<int> fd_{-1};  // others may share it when it comes
-  Piece piece_;
+  FilePiece piece_;
   Pages pages_;
   std::byte* start_;
 };

@@ -61,9 +61,9 @@ struct GroupStats {
   // `goes_on`: the call may still be running on a stream.
   void add_collective(
       const CollectiveCall& call, Algorithm algorithm, bool goes_on = false) noexcept {
-    PerCollective& its = shown.collectives[static_cast<size_t>(call.collective)];
-    its.calls.add(1);
-    its.bytes.add(call.bytes());
+    PerCollective& totals = shown.collectives[static_cast<size_t>(call.collective)];
+    totals.calls.add(1);
+    totals.bytes.add(call.bytes());
     shown.algorithms[static_cast<size_t>(algorithm)].add(1);
     if (!goes_on) shown.call.set(0);
     if (Trace::on()) Trace::note(call.bytes(), static_cast<int>(algorithm));

@@ -89,7 +89,7 @@ std::string learn_fabric(const Device& device, const std::string& reason) {
   }
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
-  // Not by [], which would leave an empty reason behind if there is no memory for this one.
+  // operator[] would leave an empty reason behind if there is no memory for this one.
   return known.reason.insert_or_assign(device.ordinal(), reason).first->second;
 }
 }  // namespace

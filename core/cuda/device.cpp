@@ -170,7 +170,7 @@ bool Device::begin_to_finish(Releases& releases) noexcept {
     releases.finishing = std::move(finishing);
     return true;
   } catch (const std::exception&) {
-    // It is tried again later.
+    // Without a thread or memory nothing is finished now; the next look tries again.
     return false;
   }
 }

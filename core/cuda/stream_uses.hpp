@@ -32,7 +32,7 @@ class StreamUses {
     return !event || driver_.cuEventQuery(event.get()) != CUDA_ERROR_NOT_READY;
   }
 
-  // Not while the stream is under capture: the driver refuses that.
+  // The stream must not be under capture: the driver refuses that.
   StreamId id_of(CUstream stream) const;
   // The capture that the stream is in, 0 for none. Throws Error(invalid_argument) if it has been
   // invalidated.

@@ -132,15 +132,15 @@ void Controls::fail(Failure failure) {
 }
 
 int Controls::waits_for(int rank) const noexcept {
-  const WaitLine& its = (*this)[rank].waiting();
-  const uint32_t next = its.peer.load(std::memory_order_acquire);
+  const WaitLine& line = (*this)[rank].waiting();
+  const uint32_t next = line.peer.load(std::memory_order_acquire);
   if (next == 0 || next > static_cast<uint32_t>(context_.size)) return -1;
   const int peer = static_cast<int>(next) - 1;
   const Control& holder =
-      (*this)[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : peer];
+      (*this)[line.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : peer];
   if (!holder.is_mapped()) return peer;
-  const Word* word = holder.word_at(its.offset.load(std::memory_order_relaxed));
-  return word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed)) ? -1 : peer;
+  const Word* word = holder.word_at(line.offset.load(std::memory_order_relaxed));
+  return word == nullptr || reached(*word, line.target.load(std::memory_order_relaxed)) ? -1 : peer;
 }
 
 // The rank to blame when `peer` does not come in time: `peer` may itself be waiting for another

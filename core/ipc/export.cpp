@@ -95,29 +95,29 @@ uint64_t Exports::next_number() noexcept {
   return last_number_;
 }
 
-uint64_t Exports::number(Export& of, uint64_t hold_ms, uint64_t hold_imports) {
+uint64_t Exports::number(Export& exported, uint64_t hold_ms, uint64_t hold_imports) {
   if (hold_ms == 0) return last_number_;
-  while (!of.holds.empty() && of.holds.begin()->second.until.expired()) {
-    of.holds.erase(of.holds.begin());
+  while (!exported.holds.empty() && exported.holds.begin()->second.until.expired()) {
+    exported.holds.erase(exported.holds.begin());
   }
   const uint64_t number = next_number();
   next_number();  // no other token has the number of a held one
-  of.holds.emplace(number, Export::Hold{Deadline::after_ms(hold_ms), hold_imports});
+  exported.holds.emplace(number, Export::Hold{Deadline::after_ms(hold_ms), hold_imports});
   return number;
 }
 
 Token Exports::make_token(
-    Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
+    Export& exported, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
   Token token;
-  token.backend = static_cast<uint16_t>(of.kind);
-  token.gpu = of.gpu;
+  token.backend = static_cast<uint16_t>(exported.kind);
+  token.gpu = exported.gpu;
   token.exporter = exporter_;
-  token.secret = of.secret;
-  token.block = of.id;
-  token.number = number(of, hold_ms, hold_imports);
+  token.secret = exported.secret;
+  token.block = exported.id;
+  token.number = number(exported, hold_ms, hold_imports);
   token.offset = offset;
   token.bytes = bytes;
-  token.slot = hold_imports != 0 ? kNoSlot : of.slot;  // imports that are counted ask
+  token.slot = hold_imports != 0 ? kNoSlot : exported.slot;  // imports that are counted ask
   return token;
 }
 
@@ -126,101 +126,101 @@ Export& Exports::require_valid(const Token& token) {
     throw Error(Status::invalid_argument, "token: it is of another exporter");
   }
 
-  Export* of = find(token.block);
+  Export* exported = find(token.block);
   const char* over = "token: the memory was released by its owner";
-  if (of == nullptr) {
+  if (exported == nullptr) {
     if (token.block == 0 || token.block > last_id_) {
       throw Error(Status::invalid_argument, "token: it is forged: no such block");
     }
     throw Error(Status::invalid_handle, over);
   }
 
-  if (!same_secret(of->secret, token.secret)) {
+  if (!same_secret(exported->secret, token.secret)) {
     throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
   }
 
   if (token.number > last_number_) {
-    throw Error(Status::invalid_argument, "token: it is forged: its number is of the future");
+    throw Error(Status::invalid_argument, "token: it is forged: its number was never issued");
   }
 
-  if (token.offset + token.bytes > of->bytes) {
+  if (token.offset + token.bytes > exported->bytes) {
     throw Error(Status::invalid_argument, "token: it is forged: no such piece");
   }
 
-  const auto hold = of->holds.find(token.number);
-  if (of->released && (hold == of->holds.end() || hold->second.until.expired())) {
+  const auto hold = exported->holds.find(token.number);
+  if (exported->released && (hold == exported->holds.end() || hold->second.until.expired())) {
     throw Error(Status::invalid_handle, over);
   }
 
-  if (token.number < of->valid_from ||
-      of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number)) {
+  if (token.number < exported->valid_from ||
+      exported->withdrawn.covers({token.block, token.offset, token.bytes}, token.number)) {
     throw Error(Status::invalid_handle, "token: the memory was withdrawn by its owner");
   }
 
-  return *of;
+  return *exported;
 }
 
 void Exports::leased(const Lease& lease, uint64_t number) {
-  Export* of = find(lease.block);
-  if (of == nullptr) return;
-  ++of->leases;
-  const auto hold = of->holds.find(number);
-  if (hold == of->holds.end() || hold->second.imports == 0) return;
+  Export* exported = find(lease.block);
+  if (exported == nullptr) return;
+  ++exported->leases;
+  const auto hold = exported->holds.find(number);
+  if (hold == exported->holds.end() || hold->second.imports == 0) return;
   --hold->second.imports;
-  if (hold->second.imports == 0) of->holds.erase(hold);
+  if (hold->second.imports == 0) exported->holds.erase(hold);
 }
 
 void Exports::ended(const Lease& lease) noexcept {
-  Export* of = find(lease.block);
-  if (of != nullptr && of->leases > 0) --of->leases;
+  Export* exported = find(lease.block);
+  if (exported != nullptr && exported->leases > 0) --exported->leases;
 }
 
 void Exports::quarantine(const Lease& lease) noexcept {
-  if (Export* of = find(lease.block)) of->quarantined = true;
+  if (Export* exported = find(lease.block)) exported->quarantined = true;
 }
 
-void Exports::withdraw(Export& of, uint64_t offset, uint64_t bytes) {
+void Exports::withdraw(Export& exported, uint64_t offset, uint64_t bytes) {
   const uint64_t before = next_number();
-  if (bytes == of.bytes) {
-    of.valid_from = before;
-    of.withdrawn.clear();
-    of.holds.clear();
+  if (bytes == exported.bytes) {
+    exported.valid_from = before;
+    exported.withdrawn.clear();
+    exported.holds.clear();
   } else {
-    of.withdrawn.add(offset, bytes, before);
+    exported.withdrawn.add(offset, bytes, before);
   }
-  board_.publish(of.slot, regions_of(of.bytes, offset, bytes), before);
+  board_.publish(exported.slot, regions_of(exported.bytes, offset, bytes), before);
 }
 
-void Exports::release(Export& of) {
-  by_address_.erase(of.memory->data());
-  of.released = true;
-  board_.publish(of.slot, kWhole, kVoid);
-  unsettled_.emplace(of.id, false);
+void Exports::release(Export& exported) {
+  by_address_.erase(exported.memory->data());
+  exported.released = true;
+  board_.publish(exported.slot, kWhole, kVoid);
+  unsettled_.emplace(exported.id, false);
 }
 
 Exports::Freed Exports::settle(
     std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired) {
   Freed freed;
   for (auto at = unsettled_.begin(); at != unsettled_.end();) {
-    Export& of = exports_.at(at->first);
-    std::erase_if(of.holds, [](const auto& hold) { return hold.second.until.expired(); });
-    if (!of.holds.empty()) {
-      for (const auto& [number, hold] : of.holds) {
+    Export& exported = exports_.at(at->first);
+    std::erase_if(exported.holds, [](const auto& hold) { return hold.second.until.expired(); });
+    if (!exported.holds.empty()) {
+      for (const auto& [number, hold] : exported.holds) {
         freed.next = std::min(freed.next, hold.until);
       }
       ++at;
       continue;
     }
-    if (of.memory) garbage.push_back(std::move(of.memory));
-    if (!at->second) retired.push_back(of.id);
+    if (exported.memory) garbage.push_back(std::move(exported.memory));
+    if (!at->second) retired.push_back(exported.id);
     at->second = true;
-    if (of.leases != 0) {
+    if (exported.leases != 0) {
       ++at;
       continue;
     }
     ++freed.blocks;
-    freed.bytes += of.bytes;
-    if (of.slot != kNoSlot) free_slots_.push_back(of.slot);
+    freed.bytes += exported.bytes;
+    if (exported.slot != kNoSlot) free_slots_.push_back(exported.slot);
     exports_.erase(at->first);
     at = unsettled_.erase(at);
   }
@@ -229,15 +229,15 @@ Exports::Freed Exports::settle(
 }
 
 void Exports::add_to(symm_ipc_stats_t& stats) const noexcept {
-  for (const auto& [id, of] : exports_) {
-    const bool importable = !of.released || !of.holds.empty();
+  for (const auto& [id, exported] : exports_) {
+    const bool importable = !exported.released || !exported.holds.empty();
     stats.exported_blocks += importable ? 1 : 0;
-    stats.exported_bytes += importable ? of.bytes : 0;
-    stats.leased_blocks += of.leases != 0 ? 1 : 0;
-    stats.limbo_blocks += of.released ? 1 : 0;
-    stats.limbo_bytes += of.released ? of.bytes : 0;
-    stats.quarantined_blocks += of.quarantined ? 1 : 0;
-    stats.quarantined_bytes += of.quarantined ? of.bytes : 0;
+    stats.exported_bytes += importable ? exported.bytes : 0;
+    stats.leased_blocks += exported.leases != 0 ? 1 : 0;
+    stats.limbo_blocks += exported.released ? 1 : 0;
+    stats.limbo_bytes += exported.released ? exported.bytes : 0;
+    stats.quarantined_blocks += exported.quarantined ? 1 : 0;
+    stats.quarantined_bytes += exported.quarantined ? exported.bytes : 0;
   }
 }
 

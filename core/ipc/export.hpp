@@ -85,9 +85,9 @@ class Exports {
   // Makes a token; `hold_ms` keeps the block for it. The exporter fills in the facts that only it
   // knows.
   Token make_token(
-      Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports);
+      Export& exported, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports);
   uint64_t number(
-      Export& of, uint64_t hold_ms, uint64_t hold_imports);  // the number of a new token
+      Export& exported, uint64_t hold_ms, uint64_t hold_imports);  // the number of a new token
   // Throws what an importer shall be told if the token is not valid now.
   Export& require_valid(const Token& token);
 
@@ -96,8 +96,8 @@ class Exports {
   void quarantine(const Lease& lease) noexcept;
 
   // All tokens for this piece are void from now on. The caller then looks at the rings.
-  void withdraw(Export& of, uint64_t offset, uint64_t bytes);
-  void release(Export& of);
+  void withdraw(Export& exported, uint64_t offset, uint64_t bytes);
+  void release(Export& exported);
   // Forget holds that have run out and blocks that nobody holds. What is to be given
   // back is put in `garbage`, for the caller to drop without a lock; `retired` gets the
   // blocks that can no longer be imported.

@@ -115,20 +115,20 @@ Token Exporter::make_token(
   DeferredWork after(mutex_);
   listener_->start();
   tend(after);
-  Export* of = exports_->find(source.block->data());
+  Export* exported = exports_->find(source.block->data());
 
-  if (of != nullptr && source.adopted && !of->memory->still_at_owner()) {
-    exports_->release(*of);
-    of = nullptr;
+  if (exported != nullptr && source.adopted && !exported->memory->still_at_owner()) {
+    exports_->release(*exported);
+    exported = nullptr;
   }
 
-  if (of == nullptr) {
-    of = &exports_->add(source.block, *source.provider, source.device);
-    of->adopted = source.adopted;
+  if (exported == nullptr) {
+    exported = &exports_->add(source.block, *source.provider, source.device);
+    exported->adopted = source.adopted;
   }
 
   Token token =
-      exports_->make_token(*of, source.offset, bytes, options.hold_ms, options.hold_imports);
+      exports_->make_token(*exported, source.offset, bytes, options.hold_ms, options.hold_imports);
   ++statistics_.total.tokens;
   token.position = position;
   token.machine = machine_id();
@@ -146,9 +146,9 @@ bool Exporter::made(const Token& token) {
 void Exporter::released(const std::byte* data) noexcept {
   try {
     DeferredWork after(mutex_);
-    Export* of = exports_ ? exports_->find(data) : nullptr;
-    if (of == nullptr) return;
-    exports_->release(*of);
+    Export* exported = exports_ ? exports_->find(data) : nullptr;
+    if (exported == nullptr) return;
+    exports_->release(*exported);
     tend(after);
   } catch (const std::exception& error) {
     log::write(log::Level::error, "release of an exported buffer: %s", error.what());
@@ -161,10 +161,10 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
     DeferredWork after(mutex_);
     tend(after);
     try {
-      const Export& of = exports_->require_valid(token);
-      own.mapping->block = of.memory;
-      own.mapping->device = of.device;
-      own.mapping->on_host = of.on_host;
+      const Export& exported = exports_->require_valid(token);
+      own.mapping->block = exported.memory;
+      own.mapping->device = exported.device;
+      own.mapping->on_host = exported.on_host;
     } catch (const Error&) {
       ++statistics_.total.refused;
       throw;
@@ -256,8 +256,8 @@ std::string Exporter::holders_in_limbo() {
   const auto add = [&](const std::string& name, const Leases& held) {
     size_t leases = 0;
     for (const auto& [number, lease] : held.all()) {
-      const Export* of = exports_->find(lease.block);
-      if (of != nullptr && of->released) ++leases;
+      const Export* exported = exports_->find(lease.block);
+      if (exported != nullptr && exported->released) ++leases;
     }
     if (leases != 0 && text.size() < 300) {
       text += format("%s%s (%zu)", text.empty() ? "" : ", ", name.c_str(), leases);
@@ -291,18 +291,18 @@ symm_ipc_holders_t Exporter::holders(const std::byte* data, uint64_t offset, uin
   symm_ipc_holders_t holders{};
   DeferredWork after(mutex_);
   if (exports_) tend(after);
-  const Export* of = exports_ ? exports_->find(data) : nullptr;
-  if (of == nullptr) return holders;
+  const Export* exported = exports_ ? exports_->find(data) : nullptr;
+  if (exported == nullptr) return holders;
   uint64_t last = UINT64_MAX;
 
-  for (const Awaited& one : leases_on({of->id, offset, bytes})) {
+  for (const Awaited& one : leases_on({exported->id, offset, bytes})) {
     ++holders.leases;
     if (one.importer != std::exchange(last, one.importer)) ++holders.processes;
     holders.pid =
         one.importer == 0 ? getpid() : importers_->find(one.importer)->connection().peer().pid;
   }
 
-  holders.quarantined = of->quarantined ? 1 : 0;
+  holders.quarantined = exported->quarantined ? 1 : 0;
   return holders;
 }
 
@@ -313,24 +313,24 @@ void Exporter::withdraw(
   uint64_t id = 0;
   {
     DeferredWork after(mutex_);
-    Export* of = exports_ ? exports_->find(data) : nullptr;
-    if (of == nullptr) return;
-    id = of->id;
-    exports_->withdraw(*of, offset, bytes);
+    Export* exported = exports_ ? exports_->find(data) : nullptr;
+    if (exported == nullptr) return;
+    id = exported->id;
+    exports_->withdraw(*exported, offset, bytes);
     SYMM_POINT("ipc.withdraw");
     ++waiters_;
     importers_->want_to_hear(true);
     tend(after);
     awaited = leases_on({id, offset, bytes});
     // An adopted allocation has nobody to say that it is released: this is as good a word.
-    if (of->adopted && bytes == of->bytes) exports_->release(*of);
+    if (exported->adopted && bytes == exported->bytes) exports_->release(*exported);
   }
 
   const bool all_over = await_end(awaited, deadline);
   DeferredWork after(mutex_);
   if (--waiters_ == 0) importers_->want_to_hear(false);
-  const Export* of = exports_->find(id);
-  const bool quarantined = of != nullptr && of->quarantined;
+  const Export* exported = exports_->find(id);
+  const bool quarantined = exported != nullptr && exported->quarantined;
   settle(after);
 
   if (!all_over) {

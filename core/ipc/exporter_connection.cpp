@@ -369,8 +369,8 @@ void ExporterConnection::wait_for_exporter(
     words = exporters_words_.get();
   }
   if (words != nullptr) words->wait(stream, device, token.position);
-  // It died in between: nobody but us would let the stream go on. One that is only lost
-  // still does, for all who import from it.
+  // An exporter that died in between passes no positions, so this process lets the stream go on.
+  // An exporter that is alive but out of contact still passes them, for all its importers.
   if (is_gone_.load(std::memory_order_acquire)) pass_all_positions();
 }
 

@@ -50,8 +50,11 @@ void HeldLease::let_wait(void* stream) const {
 }
 
 void HeldLease::record_use(void* stream) {
-  (ipc_provider(kind()).record_use(stream, leased_.mapping->device) ? has_uses_
-                                                                    : has_unknown_uses_) = true;
+  if (ipc_provider(kind()).record_use(stream, leased_.mapping->device)) {
+    has_uses_ = true;
+  } else {
+    has_unknown_uses_ = true;
+  }
 }
 
 void HeldLease::note_release(void* stream) noexcept {
@@ -59,7 +62,7 @@ void HeldLease::note_release(void* stream) noexcept {
   try {
     if (stream != kAllStreams) return record_use(stream);
   } catch (const std::exception&) {
-    // Then it is one of all streams.
+    // A use that cannot be recorded counts as one of any stream.
   }
   has_unknown_uses_ = true;
 }

@@ -112,10 +112,10 @@ void ImporterConnection::serve(const Packet& request) {
   Packet reply{.type = PacketType::grant, .lease = request.lease};
   int fd = -1;
   try {
-    const Export& of = exports_.require_valid(token);
-    reply.extent = {of.bytes, of.mapped_bytes, 0, of.on_host ? 1U : 0U};
+    const Export& exported = exports_.require_valid(token);
+    reply.extent = {exported.bytes, exported.mapped_bytes, 0, exported.on_host ? 1U : 0U};
     if (request.wants_memory) {
-      const ShareableHandle handle = of.memory->share();
+      const ShareableHandle handle = exported.memory->share();
       fd = handle.fd;
       reply.extent.fabric = handle.extent.fabric;
     }
@@ -155,18 +155,18 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
   using Kind = LeaseRing::Kind;
   switch (event.kind) {
     case Kind::claim: {
-      const Export* of = exports_.find(event.block);
-      if (of == nullptr) return;  // it has seen that too, and gives the claim up
-      // Whose token it has not shown, it does not know either.
-      if (!of->released && !mapped_.contains(event.block)) {
+      const Export* exported = exports_.find(event.block);
+      if (exported == nullptr) return;  // the importer sees the release too, and gives up
+      // An importer maps only blocks whose token it has shown. A released block is not listed.
+      if (!exported->released && !mapped_.contains(event.block)) {
         throw Error(Status::peer_failed, "it claimed what it does not map");
       }
       if (leases_.all().size() >= kMostLeases) {
         throw Error(Status::peer_failed, "it claimed more than anybody can use");
       }
-      if (event.bytes == 0 || event.offset > of->bytes || event.bytes > of->bytes - event.offset ||
-          leases_.has(event.lease)) {
-        throw Error(Status::peer_failed, "it claimed what there is not");
+      if (event.bytes == 0 || event.offset > exported->bytes ||
+          event.bytes > exported->bytes - event.offset || leases_.has(event.lease)) {
+        throw Error(Status::peer_failed, "it claimed memory that does not exist");
       }
       leases_.grant(exports_, event.lease, {event.block, event.offset, event.bytes}, event.number);
       ++statistics_.total.grants;

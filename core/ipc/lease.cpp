@@ -46,8 +46,8 @@ uint64_t Leases::drain(Exports& exports, std::span<const std::atomic<uint64_t>> 
 uint64_t Leases::write_off(Exports& exports, bool surely) {
   const uint64_t count = leases_.size();
   for (const auto& [number, lease] : leases_) {
-    const Export* of = exports.find(lease.block);
-    if (!surely || (of != nullptr && ipc_provider(of->kind).outlives_its_writer())) {
+    const Export* exported = exports.find(lease.block);
+    if (!surely || (exported != nullptr && ipc_provider(exported->kind).outlives_its_writer())) {
       exports.quarantine(lease);
     }
     exports.ended(lease);

@@ -42,8 +42,7 @@ constexpr uint64_t kGraceMs = 1'000;
 constexpr uint32_t kIdleRounds = 1'000;
 // The time that the device has to end what was issued when the group has failed.
 constexpr uint64_t kPatienceMs = 5'000;
-// While the thread waits for other ranks it looks for losses every so often; and
-// without any job every so often all the same.
+// The time between two looks for lost ranks: while the thread waits for ranks, and without a job.
 constexpr uint64_t kLookMs = 20;
 constexpr uint64_t kIdleMs = 1'000;
 }  // namespace

@@ -15,9 +15,11 @@ namespace symm::tool {
 double bus_factor(symm_collective_t collective, int ranks);
 
 struct Call : Operands {
-  Call(const Group& of, const OperationTraits* what, symm_dtype_t type, symm_op_t reduction,
+  Call(const Group& owner, const OperationTraits* what, symm_dtype_t type, symm_op_t reduction,
       void* on_stream)
-      : Operands{what, of.rank(), of.size(), type, reduction}, group(of.get()), stream(on_stream) {}
+      : Operands{what, owner.rank(), owner.size(), type, reduction},
+        group(owner.get()),
+        stream(on_stream) {}
   symm_group_t* group;
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   void* stream;  // a CUDA stream, or nullptr

@@ -94,9 +94,9 @@ Look read_page(const std::string& path, pid_t pid) {
       copy_wait(&look.words[at / sizeof *words], &words[at / sizeof *words]);
     }
     const symm_page_t& page = look.page();
-    for (const auto& its : page.counts.collectives) {
-      look.calls += its.calls;
-      look.bytes += its.bytes;
+    for (const auto& counts : page.counts.collectives) {
+      look.calls += counts.calls;
+      look.bytes += counts.bytes;
     }
     const size_t room = (bytes - offsetof(symm_page_t, pids)) / sizeof page.pids[0];
     if (page.rank < 0 || page.rank >= page.size || static_cast<size_t>(page.size) > room) {
@@ -302,9 +302,9 @@ std::string group_text(const json& group, bool colour) {
   }
 
   for (const json& rank : group["waited_for"]) {
-    const json& its = group["ranks"][rank.get<size_t>()];
-    say("waited for: rank " + text_of(rank) + " (pid " + text_of(its["pid"]) + "), " +
-            text_of(its["state"]),
+    const json& blocker = group["ranks"][rank.get<size_t>()];
+    say("waited for: rank " + text_of(rank) + " (pid " + text_of(blocker["pid"]) + "), " +
+            text_of(blocker["state"]),
         Colour::yellow);
   }
 

@@ -78,8 +78,8 @@ TEST_F(Errors, EachHasItsOwnMessage) {
           changed(good, 16), SYMM_ERR_UNAVAILABLE, "another machine", "of another machine");
       expect_error(changed(good, 64), SYMM_ERR_INVALID_ARGUMENT, "forged", "another secret");
       expect_error(changed(good, 80 + 7), SYMM_ERR_INVALID_ARGUMENT, "forged", "another block");
-      expect_error(
-          changed(good, 88 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged", "a number of the future");
+      expect_error(changed(good, 88 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged",
+          "a number that was never issued");
       expect_error(changed(good, 104 + 2), SYMM_ERR_INVALID_ARGUMENT, "forged", "a larger piece");
       expect_error(changed(good, 48), SYMM_ERR_PEER_FAILED, "is gone", "another exporter");
       const Outcome stale =
