@@ -160,7 +160,7 @@ TEST(Environment, MalformedNumbersAreNamed) {
   expect_refusal(
       {{"RANK", "0"}, {"WORLD_SIZE", "0"}}, Status::invalid_argument, {"WORLD_SIZE", "'0'"});
 
-  // Also in a source that would not be used.
+  // A wrong value is refused in a source that would not be used, too.
   expect_refusal(both(by_hand(0, 2), {{"RANK", "zero"}, {"WORLD_SIZE", "2"}}),
       Status::invalid_argument, {"RANK", "zero"});
 }

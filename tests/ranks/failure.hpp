@@ -62,7 +62,8 @@ inline void expect_named(symm_status_t got, symm_status_t expected, int culprit,
   EXPECT_EQ(last_failure().rank, culprit) << message;
   EXPECT_EQ(last_failure().pid, pid) << message;
 }
-// And the group says so too.
+
+// Expects that the group blames `culprit` as well, and that later calls fail alike.
 inline void expect_blame(
     const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   expect_named(got, expected, culprit, pid);
@@ -76,7 +77,7 @@ inline void expect_blame(
   EXPECT_EQ(status.failed_pid, pid) << status.message;
   EXPECT_STRNE(status.message, "");
 
-  // It stays so.
+  // A revoked group stays revoked.
   EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), expected);
 }
 

@@ -177,7 +177,7 @@ SYMM_HOST_DEVICE bool holds(unsigned long long word, Compare compare, unsigned l
 
 /** Why a wait failed. */
 enum class Trouble : int {
-  /** It did not fail. */
+  /** The wait did not fail. */
   none = 0,
   /** Memory::timeout_ns have passed. */
   timeout = 1,

@@ -214,7 +214,7 @@
         GC.gc()
         @test B == [2, 3]
 
-        # So does the bare array, which may be all that is left, as in a loop.
+        # The bare array, which may be all that is left in a loop, keeps the memory too.
         data = make().data
         collect_and_make()
         @test data == [1, 2, 3]
