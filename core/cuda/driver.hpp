@@ -239,8 +239,8 @@ struct Driver {
   std::string without(const char* call) const;
 
   // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE (invalid
-  // argument): 2097152 bytes". After a call that has succeeded nothing is allocated, so that what
-  // the call has made is not lost; so `what` may be a function that makes the words.
+  // argument): 2097152 bytes". Words that need memory are made by a function, `what`, which runs
+  // only if the call has failed: an allocation that fails after a success would lose what it made.
   void require(CUresult result, const char* call, std::string_view what = {}) const {
     if (result != CUDA_SUCCESS) fail(result, call, what);
   }

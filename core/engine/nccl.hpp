@@ -37,7 +37,8 @@ class StreamEngine {
 
   // Throws Error(unavailable), which says what was looked for, where, and what to install.
   explicit StreamEngine(const Owner& owner);
-  // Never waits. Another thread waits for the end of what was issued, and of the communicator.
+  // The destructor never waits. Another thread waits until the issued work and the communicator
+  // have ended.
   ~StreamEngine();
   StreamEngine(StreamEngine&&) = delete;
 

@@ -90,7 +90,7 @@ class Control {
     return at<SignatureLine>(kSignatures)[op & 1U].signature;
   }
   Word& step() const { return at<WordLine>(kStep)->word; }
-  // Not 0 once the owner has left a call with an error: its caller may then reuse the operands.
+  // Set to non-zero when the owner leaves a call with an error: its caller may then reuse operands.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
   WaitLine& waiting() const { return *at<WaitLine>(kWaiting); }
   // The number of barriers of all ranks that the owner has entered on a channel, as published for

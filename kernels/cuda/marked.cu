@@ -218,8 +218,8 @@ extern "C" __global__ void __launch_bounds__(512, 2)
   bool ok = !broadcast ||
             exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
 
-  // A warp sends 1 + others / warps turns ahead: the turns in which two ranks have the items between
-  // them differ by no more.
+  // A warp sends 1 + others / warps turns ahead: the turns in which two ranks have the items
+  // between them differ by no more.
   const uint32_t ahead = warps * (1 + others / warps);
   for (uint32_t item = warp; works && ok; item += warps) {
     if (const uint32_t tile = tile_of(item); sends && tile < tiles) {

@@ -188,7 +188,8 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       }
 #pragma unroll
       for (int r = 0; r < kRanks; ++r) {
-        // Sendable, for the same NaN here as on the other ranks.
+        // The rank's own words go through sendable() as well, so that a NaN has the bits here that
+        // it has on the other ranks.
         if (r == me || kRanks == 1) v[r] = sendable(mine);
       }
 

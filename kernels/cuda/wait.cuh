@@ -44,8 +44,8 @@ static __device__ __noinline__ void report(const DeviceComm& comm, WaitError tro
   store_relaxed(&stages_words(comm).spoilt, 1U);
 }
 
-// May this kernel work in the stages (ControlWords::spoilt)? Asked after the other ranks have
-// been told that this kernel is there, since their answers take longer than this one.
+// Returns whether this kernel may work in the stages (ControlWords::spoilt). A kernel asks after it
+// has told the other ranks that it is there, since their answers take longer than this one.
 static __device__ __noinline__ bool may_use_stages(const DeviceComm& comm, uint32_t channel) {
   if (load_relaxed(&stages_words(comm).spoilt) == 0) return true;
   report(comm, WaitError::spoilt, comm.rank, channel, 0, 0);

@@ -52,7 +52,7 @@ struct symm::engine::nccl::ncclComm {
   std::vector<std::deque<std::byte>> inbox;  // by source
 };
 
-// This call is the fake driver's.
+// The fake driver defines this call.
 extern "C" int cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id);
 
 namespace {

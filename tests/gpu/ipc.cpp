@@ -133,7 +133,8 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
       check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED,
           "its memory is not to be used again");
 
-      // This is other memory: what the dead importer had begun may still write into its own.
+      // Work that the dead importer had begun may still write into the memory that it imported, so
+      // other memory is used here.
       const Owned other(kBytes);
       fill(other.data, 3, kBytes, stream);
       check(first_of(other.data, stream) == 0x03030303, "the exporter's context goes on");

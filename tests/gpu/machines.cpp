@@ -299,7 +299,7 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
   const auto seconds = [&] { return gpu::seconds_since(start); };
   while (multinode.status().status == SYMM_OK && seconds() < 60) {
     static_cast<void>(sum(multinode, device, 100'000));
-    // The kernel of NCCL is gone when NCCL has let go.
+    // The stream runs empty once NCCL has aborted the communicator, which ends its kernel.
     cudaStreamSynchronize(device.stream);
   }
 

@@ -23,7 +23,7 @@ class Values {
   // numbers come by themselves in types that have few codes.
   uint64_t one() {
     const auto dice = random_() % 12;
-    // The other bools are any byte, which counts as true unless 0.
+    // A third of the bools are any byte: one that is not 0 counts as true.
     if (dtype_ == DType::boolean && dice < 8) return dice < 5 ? 0 : 1;
     if (dice == 0) return special();
     if (dice < 4 || !is_float(dtype_)) return any();

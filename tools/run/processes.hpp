@@ -57,7 +57,7 @@ struct Process {
   char state = '?';  // its letter
   std::string name;
 };
-std::optional<Process> find_process(int64_t pid);  // none of that number: nothing
+std::optional<Process> find_process(int64_t pid);  // nullopt: no process has that number
 using Processes = std::map<pid_t, Process>;
 
 // Living descendants of this process, zombies left out. Complete

@@ -2209,7 +2209,7 @@ typedef struct {
  * Wait for several signals.
  * [local] [stream] [capturable] Since 0.2.
  *
- * Takes nothing.
+ * The words stay as they are: no signal is consumed.
  *
  * @param memory          memory whose signals are meant.
  * @param waits           `count` of them, with equal struct_size.

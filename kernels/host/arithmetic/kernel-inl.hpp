@@ -166,8 +166,8 @@ class Reducer {
     }
   }
 
-  // Less than a vector, without a call: for a few
-  // words that would cost more than the arithmetic.
+  // Copies less than a vector without calling memcpy(), which for a few words would cost more than
+  // the arithmetic.
   static HWY_INLINE void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
     if constexpr (HWY_MAX_BYTES > 32) {
       if (bytes >= 32) return copy_ends<32>(to, from, bytes);

@@ -34,8 +34,8 @@ void fence() noexcept {
 #endif
 }
 
-// Whole lines, past the cache. Stores of 64 bytes were no
-// faster than those of 32, which were, than those of 16.
+// Stores whole cache lines past the cache. Stores of 32 bytes were faster than stores of 16, and
+// stores of 64 no faster than stores of 32.
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void stream_wide(
     std::byte* to, const std::byte* from, size_t bytes) noexcept {

@@ -88,7 +88,7 @@ impl Group {
         })
     }
 
-    /// The struct of C for rows with `all` elements in sum.
+    /// The C struct of a call whose rows have `all` elements together.
     fn norm_to_c<T: Element, W: Element>(
         &self,
         norm: RmsNorm<'_, T, W>,

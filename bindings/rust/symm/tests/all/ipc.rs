@@ -28,7 +28,7 @@ fn an_import_is_the_memory_of_the_exporter() {
     assert_eq!(info.exporter_pid, i64::from(std::process::id()));
 
     drop(shared);
-    // SAFETY: nobody writes to it.
+    // SAFETY: nobody writes to the piece.
     let elements = unsafe { piece.local() }.expect("on the host");
     assert_eq!(elements[0], 1.5, "imports outlive the block's owner");
 }
