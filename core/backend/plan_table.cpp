@@ -311,6 +311,7 @@ void PlanTable::add(std::string_view text, const std::string& name, PlanOrigin o
     const std::string where = name + ":" + std::to_string(number);
     line = trim(take(line, '#'));
     if (line.empty()) continue;
+
     if (line.front() == '[') {
       if (line.back() != ']') refuse(where, in_quotes(line) + " has no ']'");
       sections_.push_back(section_of(line.substr(1, line.size() - 2), where));

@@ -368,6 +368,7 @@ bool Exporter::await_end(std::vector<Awaited>& awaited, Deadline deadline) {
       if (awaited.empty()) return true;
       on_streams = own_leases_.on_streams() || importers_->on_streams();
     }
+
     if (deadline.expired()) return false;
     sleep_while(
         events_, seen, nullptr, 0, on_streams ? Deadline::after_ms(kStreamSliceMs) : deadline);

@@ -52,7 +52,11 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
   const std::string name = hexadecimal(token.exporter);
   try {
     // Nothing is there to be waited for while the exporter's queue is full.
-    if (!retry_until([&] { return static_cast<bool>(socket = dial(directory, name)); }, deadline)) {
+    const auto dials = [&] {
+      socket = dial(directory, name);
+      return static_cast<bool>(socket);
+    };
+    if (!retry_until(dials, deadline)) {
       throw error_of(token.pid, Status::timeout, "lets nobody in");
     }
   } catch (const Error& error) {
@@ -229,6 +233,7 @@ bool ExporterConnection::release(
 
 // ---- asking
 
+// Long, since a failure at any step gives back what the steps before it took.
 LeasedMapping ExporterConnection::request(
     const Token& token, int device, const Provider& provider, Deadline deadline) {
   Mappings::Garbage garbage;
@@ -239,7 +244,10 @@ LeasedMapping ExporterConnection::request(
     const std::lock_guard lock(mutex_);
     leased.mapping = mappings_.place(token, device);
     request.wants_memory = leased.mapping->block == nullptr;
-    request.lease = reply->lease = leased.lease = ++last_lease_;
+    ++last_lease_;
+    request.lease = last_lease_;
+    reply->lease = last_lease_;
+    leased.lease = last_lease_;
     awaited_ = reply;
   }
 
@@ -253,6 +261,7 @@ LeasedMapping ExporterConnection::request(
     if (sent != fdpass::Sent::done) {
       throw error_of(pid_, Status::timeout, "does not read what it is sent");
     }
+
     may_be_granted = true;
     SYMM_POINT("ipc.requested");
     if (!await_change(reply->done, deadline,
@@ -261,6 +270,7 @@ LeasedMapping ExporterConnection::request(
       throw error_of(pid_, Status::timeout,
           stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");
     }
+
     if (!reply->fault.empty()) throw error_of(pid_, Status::peer_failed, reply->fault);
     const Packet& answer = reply->packet;
     if (answer.type == PacketType::refusal) {
@@ -270,6 +280,7 @@ LeasedMapping ExporterConnection::request(
     if (token.bytes > answer.extent.bytes || token.offset > answer.extent.bytes - token.bytes) {
       throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");
     }
+
     std::shared_ptr<Block> block;
     if (request.wants_memory) {
       if (!reply->fd) {
@@ -278,6 +289,7 @@ LeasedMapping ExporterConnection::request(
       }
       block = provider.memory(device)->import(std::move(reply->fd), answer.extent);
     }
+
     const std::lock_guard lock(mutex_);
     awaited_.reset();
     if (block) {

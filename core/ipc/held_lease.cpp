@@ -69,10 +69,12 @@ void HeldLease::note_release(void* stream) noexcept {
 
 void HeldLease::release_after(void* stream) noexcept {
   if (kind() == BackendKind::host || is_empty()) return;
+
   const int device = leased_.mapping->device;
   try {
     const Provider& provider = ipc_provider(kind());
     const bool everything = has_unknown_uses_ || stream == kAllStreams;
+
     with_reserve([&] {
       void* last = stream;
       if (everything) {

@@ -230,9 +230,11 @@ void ImporterConnections::admit(PeerFd socket, int board) {
     PeerProcess process = identify(raw);
     importer = std::make_shared<ImporterConnection>(exporter_, exports_, statistics_,
         ++last_serial_, std::move(socket), std::move(process), LeaseRingReader());
+
     BySerial one;  // before it is welcome, after which it cannot be refused
     one.emplace(last_serial_, importer);
     silent_.push_back(last_serial_);
+
     importer->start(importer, board);
     importer->want_to_hear(want_to_hear_);
     all_.merge(one);

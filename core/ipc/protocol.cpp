@@ -44,6 +44,7 @@ const char* decode_body(Reader in, Packet& packet) {
       const TokenFault fault = decode(in.rest(), packet.token);
       return fault.status == Status::ok ? nullptr : fault.why;
     }
+
     case PacketType::grant:
       if (in.left() != 3 * sizeof(uint64_t) + sizeof(FabricHandle)) {
         return "a grant of wrong length";
@@ -51,9 +52,11 @@ const char* decode_body(Reader in, Packet& packet) {
       in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host);
       packet.extent.fabric = in.bytes<FabricHandle>();
       return packet.extent.is_possible() ? nullptr : "a grant of an impossible block";
+
     case PacketType::refusal:
       if (const char* fault = decode(in, packet.failure)) return fault;
       return packet.failure.status == Status::ok ? "a refusal without a reason" : nullptr;
+
     case PacketType::life:
     case PacketType::retired:
       if (in.left() != sizeof(uint64_t)) return "a number of wrong length";

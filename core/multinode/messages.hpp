@@ -66,8 +66,8 @@ constexpr size_t widening(DType dtype) {
 constexpr size_t kMessage = size_t{1} << 20;
 constexpr size_t kMostAddressBytes = 2048;
 
-// What a rank tells the others of its message engine, in the bytes that follow its back end's share.
-// All zero: the process has no engine.
+// What a rank tells the others of its message engine, in the bytes that follow its back end's
+// share. All zero: the process has no engine.
 struct EngineShare {
   char name[64] = "";
   uint32_t address_bytes = 0;

@@ -93,10 +93,11 @@ struct Words {
 // Waits for the stream; meanwhile, should the group be
 // revoked (a rank died, say), tells the kernel to leave.
 void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words) {
-  cudaError_t state;
-  while ((state = cudaStreamQuery(stream)) == cudaErrorNotReady) {
+  cudaError_t state = cudaStreamQuery(stream);
+  while (state == cudaErrorNotReady) {
     if (group.status().status != SYMM_OK) words->stop = 1;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
+    state = cudaStreamQuery(stream);
   }
 
   TRY(state);

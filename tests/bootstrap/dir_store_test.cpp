@@ -270,8 +270,11 @@ class ClaimTest : public ::testing::Test {
   // Retries as a rank does: another process may hold the right to lock for a moment.
   std::optional<RankLock> take(int rank) {
     std::optional<RankLock> rank_lock;
-    retry_until([&] { return (rank_lock = RankLock::take(directory_.get(), rank, 4)).has_value(); },
-        Deadline::after_ms(100));
+    const auto takes = [&] {
+      rank_lock = RankLock::take(directory_.get(), rank, 4);
+      return rank_lock.has_value();
+    };
+    retry_until(takes, Deadline::after_ms(100));
     return rank_lock;
   }
 

@@ -19,7 +19,8 @@ TEST(Controls, FenceAlikeOnAllRanksAlsoIfTheirProcessorsChangeMeanwhile) {
     const auto of_rank = [](int rank) {
       TransportContext context;
       context.rank = rank;
-      context.machines.of.resize(static_cast<size_t>(context.size = 2));
+      context.size = 2;
+      context.machines.of.resize(2);
       return host::Controls(std::move(context), {}, nullptr);
     };
     const auto received = [](const OutgoingMessage& shared) {

@@ -144,8 +144,8 @@ TEST(Importer, AClaimWithoutATokenIsRefused) {
   fdpass::Received welcome;
   ASSERT_TRUE(retry_until(
       [&] {
-        return (welcome = fdpass::receive(socket.get(), buffer)).what ==
-               fdpass::Received::What::packet;
+        welcome = fdpass::receive(socket.get(), buffer);
+        return welcome.what == fdpass::Received::What::packet;
       },
       support::soon()));
   LeaseRingWriter ring(host::Segment::import(std::move(welcome.fds.at(0)), sizeof(LeaseRing)));

@@ -167,7 +167,11 @@ struct Peer : Ends {
       : body([&] {
           mine = {};
           pid_t child = 0;
-          if (with_holder && (child = fork()) == 0) support::sleep_for_ever();
+          if (with_holder) {
+            child = fork();
+            if (child == 0) support::sleep_for_ever();
+          }
+
           for (int number = 0; number < count; ++number) {
             fdpass::send(theirs.get(), packet_of(number), {});
           }

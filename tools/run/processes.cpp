@@ -51,22 +51,26 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(128 + SIGKILL);  // it died before the line above
+
   const int input = request.standard_input >= 0 ? request.standard_input
                                                 : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(input, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   if (request.processors) ::sched_setaffinity(0, sizeof(cpu_set_t), &*request.processors);
+
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGTTIN, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+
   const auto arguments = pointers(request.command);
   const auto environment = pointers(request.environment);
   if (request.announce) request.announce(::getpid(), true);
   ::execvpe(
       arguments[0], arguments.data(), request.environment.empty() ? environ : environment.data());
+
   const int error = errno;
   if (request.announce) request.announce(::getpid(), false);
   [[maybe_unused]] const ssize_t sent = ::write(report, &error, sizeof error);
@@ -150,8 +154,8 @@ void detach(int pipe) {
   detach(pipe);
   std::vector<Group> groups;
   Frame frame{};
-  ssize_t size = 0;
-  while ((size = ::read(3, &frame, sizeof frame)) != 0) {
+  for (;;) {
+    const ssize_t size = ::read(3, &frame, sizeof frame);
     if (size < 0 && errno == EINTR) continue;
     if (size != static_cast<ssize_t>(sizeof frame)) break;
     if (frame[0] == leave) ::_exit(0);
@@ -162,6 +166,7 @@ void detach(int pipe) {
           groups.end());
     }
   }
+
   for (const Group& group : groups) {
     group.kill();
   }
@@ -201,9 +206,9 @@ Spawned spawn(const SpawnRequest& request) {
   report.write_end.reset();
   int error = 0;
   ssize_t size = 0;
-
-  while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {
-  }
+  do {
+    size = ::read(report.read_end.get(), &error, sizeof error);
+  } while (size < 0 && errno == EINTR);
 
   if (size == static_cast<ssize_t>(sizeof error)) {
     wait_for(pid);

@@ -37,7 +37,9 @@ void LineAssembler::feed(std::string_view bytes, std::string& out) {
       }
       return;
     }
+
     partial_ += bytes.substr(0, end);
+
     const bool windows =
         terminal_ && bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
     if (bytes[end] == '\n' || windows) {
@@ -45,6 +47,7 @@ void LineAssembler::feed(std::string_view bytes, std::string& out) {
     } else if (!partial_.empty()) {
       emit(partial_, '\r', out);
     }
+
     partial_.clear();
     bytes.remove_prefix(end + (windows ? 2 : 1));
   }

@@ -318,12 +318,14 @@ int top(const std::string& job, bool as_json) {
     std::this_thread::sleep_for(pause);
     Looks now = look_at_ranks();
     const json groups = report_of(job, before, now);
+
     if (groups.empty() && !job.empty()) {
       std::fprintf(stderr,
           "symm top: no job or group '%s' of this user here; without --job all are shown\n",
           job.c_str());
       return 1;
     }
+
     std::string text = again ? "\033[H\033[J" : "";
     for (const json& group : groups) {
       text += group_text(group, wants_colour(STDOUT_FILENO));
@@ -332,6 +334,7 @@ int top(const std::string& job, bool as_json) {
     if (as_json) {
       text = json{{"groups", groups}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
     }
+
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return 1;
     if (!again) return 0;
     before = std::move(now);

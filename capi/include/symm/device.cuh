@@ -479,6 +479,7 @@ SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, 
   Patience patience;
   Outcome outcome = {0};
   int at = 0;
+
   const auto is_there = [&] {
     const SignalWait &wait = waits[at];
     return holds(load_relaxed(signal_word(memory, memory.rank, wait.channel, wait.rank)),
@@ -490,6 +491,7 @@ SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, 
     }
     return false;
   };
+
   if (any) {
     outcome = await(memory, waits[0].rank, patience, one_is_there);
   } else {
@@ -497,6 +499,7 @@ SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, 
       outcome = await(memory, waits[at].rank, patience, is_there);
     }
   }
+
   fence_system();
   if (any && outcome && index != nullptr) *index = at;
   return outcome;
@@ -613,9 +616,11 @@ SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks
   const auto takes_part = [&](int peer) {
     return peer != memory.rank && (ranks >> peer & 1U) != 0;
   };
+
   for (int peer = first; peer < memory.size; peer += step) {
     if (takes_part(peer)) signal(memory, peer, channel);
   }
+
   Patience patience;
   Outcome mine = {0};
   for (int peer = first; peer < memory.size; peer += step) {
@@ -627,6 +632,7 @@ SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks
         await(memory, peer, patience, [&] { return load_relaxed(word) >= target; });
     if (mine) mine = outcome;
   }
+
   fence_system();
   return block.agree(mine);
 }
@@ -646,6 +652,7 @@ SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *gri
     before = add_on_device(&grid->arrived);
     fence_system();
   }
+
   Outcome outcome = {0};
   if (block.any(leader && before + 1 == block.blocks())) {
     outcome = barrier_of(memory, channel, ranks, block);

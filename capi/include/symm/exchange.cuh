@@ -277,11 +277,14 @@ SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mi
   const Memory &memory = exchange.memory;
   const unsigned turn = device::load_relaxed(turn_word(exchange, q));
   Patience patience;
+
   for (int first = 0; first < memory.size; first += kAtOnce) {
     Pack packs[kAtOnce];
     int missing = memory.rank;
+
     const auto from = [&](int i) { return cell(exchange, memory.rank, turn, first + i, q); };
     const auto comes = [&](int i) { return first + i < memory.size && first + i != memory.rank; };
+
     const Outcome outcome = await(memory, memory.rank, patience, [&] {
       missing = -1;
       for (int i = 0; i < kAtOnce; ++i) {
@@ -293,6 +296,7 @@ SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mi
       return missing < 0;
     });
     if (!outcome) return {missing << 8 | (outcome.code & 0xFF)};
+
     for (int i = 0; i < kAtOnce; ++i) {
       if (first + i < memory.size) {
         each(first + i, comes(i) ? complement(packs[i]) : sendable(mine));
@@ -302,6 +306,7 @@ SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mi
       if (comes(i)) store_relaxed(from(i), Pack{0, 0, 0, 0});
     }
   }
+
   device::store_relaxed(turn_word(exchange, q), turn + 1);
   return {0};
 }
