@@ -74,6 +74,7 @@ __device__ uint32_t bit_of(const WordWait& wait) { return wait.peer < 0 ? 0 : 1U
 __device__ bool await_word(
     const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint64_t value) {
   uint64_t seen;
+  // The condition assigns: to load before the loop and at its end takes a register more on sm_90.
   while (!holds(seen = load_word(wait), wait.compare, value)) {
     if (!keep_waiting_for(comm, spin, wait, bit_of(wait), value, seen)) return false;
   }

@@ -55,8 +55,10 @@ class TcpStores : public WithSecret {
     (void)!::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
     std::string heard;
     char buffer[4096];
-    for (ssize_t size = 0; (size = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;) {
+    ssize_t size = ::recv(fd.get(), buffer, sizeof buffer, 0);
+    while (size > 0) {
       heard.append(buffer, static_cast<size_t>(size));
+      size = ::recv(fd.get(), buffer, sizeof buffer, 0);
     }
     return heard;
   }

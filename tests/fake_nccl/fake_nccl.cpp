@@ -108,7 +108,9 @@ sockaddr_un address_of(const ncclComm& comm, int rank, socklen_t* length) {
 // order. Returns whether the call has ended.
 bool advance(ncclComm& comm, Call& call) {
   std::byte packet[sizeof(int) + kFragment];
-  for (ssize_t got = 0; (got = ::recv(comm.socket, packet, sizeof packet, MSG_DONTWAIT)) > 0;) {
+  for (;;) {
+    const ssize_t got = ::recv(comm.socket, packet, sizeof packet, MSG_DONTWAIT);
+    if (got <= 0) break;
     int source = 0;
     std::memcpy(&source, packet, sizeof source);
     auto& from = comm.inbox[static_cast<size_t>(source)];

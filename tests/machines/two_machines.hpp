@@ -25,9 +25,12 @@ class TwoMachines : public testing::Test {
   ~TwoMachines() override { run(MACHINES " down @; rm -rf " + shared_); }
   // Runs a command in a shell; returns what the shell says if it fails, "" if not.
   std::string run(std::string script) const {
-    for (size_t at = 0; (at = script.find('@', at)) != std::string::npos;) {
+    size_t at = script.find('@');
+    while (at != std::string::npos) {
       script.replace(at, 1, name_);
+      at = script.find('@', at);
     }
+
     const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
         popen(script.c_str(), "r"), [](FILE*) { return 0; });
     std::string said;

@@ -33,6 +33,11 @@ static int is_stream(long fd) {
   return type == SOCK_STREAM;
 }
 
+static long fails_with(int error, long answer) {
+  errno = error;
+  return answer;
+}
+
 #define CALL(name, before)                                                   \
   long call_##name(long, long, long, long, long, long, long) __asm__(#name); \
   long call_##name(long a, long b, long c, long d, long e, long f, long g) { \
@@ -42,7 +47,7 @@ static int is_stream(long fd) {
     return next(a, b, c, d, e, f, g);                                        \
   }
 #define MEETS(fault, name, error, answer) \
-  if (symm_strikes(fault, name)) return errno = error, answer
+  if (symm_strikes(fault, name)) return fails_with(error, answer)
 #define FAILS(name, error) CALL(name, MEETS(SYMM_FAILS, #name, error, -1))
 #define FAIL(error, a, b, c) FAILS(a, error) FAILS(b, error) FAILS(c, error)
 #define FAILS_WITH(name, answer, error) CALL(name, MEETS(SYMM_FAILS, #name, error, answer))

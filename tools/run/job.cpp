@@ -209,8 +209,10 @@ std::vector<std::string> command_on(
   std::vector<std::string> command;
   std::istringstream words(launcher);
   for (std::string word; words >> word;) {
-    for (size_t at = 0; (at = word.find("%h", at)) != std::string::npos; at += host.size()) {
+    size_t at = word.find("%h");
+    while (at != std::string::npos) {
       word.replace(at, 2, host);
+      at = word.find("%h", at + host.size());
     }
     command.push_back(word);
   }

@@ -2163,7 +2163,7 @@ SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int
  * Wait until the word from `rank` on `channel` compares with `value` as `compare` says.
  * [local] [stream] [capturable] Since 0.2.
  *
- * Takes nothing.
+ * The word stays as it is: no signal is consumed.
  *
  * @param memory         memory whose signals are meant.
  * @param rank           source, 0 .. size-1.

@@ -11,9 +11,11 @@ inline const int kRanks =
 inline std::vector<std::string> split(const std::string& text, const std::string& separator) {
   std::vector<std::string> parts;
   size_t begin = 0;
-  for (size_t end; (end = text.find(separator, begin)) != std::string::npos;
-      begin = end + separator.size()) {
+  size_t end = text.find(separator);
+  while (end != std::string::npos) {
     parts.push_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+    end = text.find(separator, begin);
   }
   parts.push_back(text.substr(begin));
   return parts;
