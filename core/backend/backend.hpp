@@ -205,7 +205,7 @@ class MemoryDirectory {
   virtual std::shared_ptr<const MemoryView> containing(
       const void* address, size_t bytes, size_t* offset) const = 0;
   virtual std::shared_ptr<const MemoryView> numbered(uint64_t id) const = 0;
-  // Another number, never 0, after every memory that came or went.
+  // A number, never 0, that changes with every memory that comes or goes.
   uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
 
  protected:

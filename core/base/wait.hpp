@@ -34,7 +34,7 @@ enum class WaitEnd { reached, timed_out, peer_departed, revoked };
 // store one word and then read the other's, and one of them must see the other's store. For that
 // both need a full barrier.
 enum class Fencing {
-  // Both have a barrier.
+  // Writer and waiter each have a barrier.
   symmetric,
   // The waiter, which is about to sleep anyway, has the kernel put a barrier into all processes
   // (membarrier). The writer, which publishes in every call, has none, and need not wait until its

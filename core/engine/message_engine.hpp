@@ -76,7 +76,7 @@ class Endpoint {
 
 class MessageEngine {
  public:
-  // Only when there are no endpoints, and no thread is in serve().
+  // The engine may go only when there are no endpoints, and no thread is in serve().
   virtual ~MessageEngine() = default;
   virtual std::unique_ptr<Endpoint> open_endpoint(
       uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) = 0;

@@ -58,7 +58,8 @@ uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexc
     }
   }
 
-  // Else a piece of the class of `units`, or of one above, may happen to start well.
+  // A piece of a smaller class, from that of `units` on, may happen to start at a multiple of
+  // `alignment`.
   for (unsigned c = class_of(units); c < kClasses; ++c) {
     for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) {
       if (uint64_t{round_up(at, alignment)} + units <= uint64_t{at} + entries_[at].units) return at;

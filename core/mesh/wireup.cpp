@@ -215,7 +215,7 @@ void Wireup::enter_directory() {
     return;
   }
 
-  // The other ranks enter it.
+  // Ranks but the first put their sockets into the directory that the first has made.
   directory_ =
       records_.fetch(Kind::address, first, [this] { look_for_failures(); }).address.directory;
   const size_t slash = directory_.rfind('/');

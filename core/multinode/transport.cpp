@@ -42,7 +42,7 @@ using engine::Head;
 // The time that the mesh needs, at most, to say why a line broke.
 constexpr uint64_t kReasonMs = 100;
 
-// One channel more than callers have: that of rounds.
+// Adds the channel of the transport's own rounds to those that callers have.
 TransportContext with_rounds(TransportContext context) {
   ++context.channels;
   return context;

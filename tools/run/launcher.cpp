@@ -82,7 +82,7 @@ Launcher::Launcher(const RunOptions& options)
   }
 
   if (options_.part) keep_secret(job_.directory + "/secret");
-  // One of those that the kernel does not give to others, if nobody says which.
+  // The default port is below those that the kernel gives to connections by itself.
   if (!options_.hosts.empty() && options_.port == 0) {
     options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
   }
