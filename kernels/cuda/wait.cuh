@@ -125,10 +125,10 @@ __device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& 
 __device__ __forceinline__ bool await_count(
     const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer, uint32_t channel) {
   SpinState spin;
-  uint32_t seen = load_acquire(word);
-  while (static_cast<int32_t>(seen - target) < 0) {
+  uint32_t seen;
+  // The condition assigns: to load before the loop and at its end compiles to other instructions.
+  while (static_cast<int32_t>((seen = load_acquire(word)) - target) < 0) {
     if (!keep_waiting(comm, spin, peer, channel, target, seen)) return false;
-    seen = load_acquire(word);
   }
   return true;
 }
