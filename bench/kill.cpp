@@ -44,6 +44,7 @@ struct Row {
 };
 }  // namespace
 
+// Reads the options, attacks, and prints. Long for its list of options.
 int main(int argc, char** argv) {
   CLI::App app{
       "Attack ranks at random moments; print as JSON how soon the others get their error, and what "

@@ -101,6 +101,7 @@ std::map<std::string, Points> curves_of(const json& report) {
 }
 }  // namespace
 
+// Draws axes, then curves, then the legend. Long, since all of them share the scales.
 std::string bench_svg(const json& report, const json& baseline) {
   constexpr double kLeft = 60;
   constexpr double kTop = 40;

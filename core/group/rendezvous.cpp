@@ -98,6 +98,7 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
+// A rendezvous from its first step to its last. Long, since all steps share what they make.
 std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make,
     uint64_t tag, int channels, Deadline deadline) {
   Backend& backend = group->backend();

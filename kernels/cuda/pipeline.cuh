@@ -183,7 +183,8 @@ __device__ __forceinline__ void announce_call(const WorkGroup& s, uint32_t call)
 }
 
 // Reads what the peers have announced. They must make the same call as this rank, and all of a
-// recv that will be stored into must lie in the memory that its rank names.
+// recv that will be stored into must lie in the memory that its rank names. Long, since a kernel is
+// not divided: that can change what stays in registers.
 __device__ __forceinline__ bool read_announcements(
     const WorkGroup& s, Operands& at, uint32_t call) {
   const CollectiveArgs& a = s.args;

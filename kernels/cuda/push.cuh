@@ -95,10 +95,10 @@ static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, u
   for (int p = from; p < comm.size; p += step) {
     if (p == comm.rank) continue;
     SpinState spin;
-    uint4 theirs = load_relaxed(cell(comm.rank, p));
-    while (!is_there(theirs)) {
+    uint4 theirs;
+    // The condition assigns: to load before the loop and at its end changes registers of kernels.
+    while (!is_there(theirs = load_relaxed(cell(comm.rank, p)))) {
       if (!keep_waiting(comm, spin, p, blockIdx.x, epoch, 0)) return false;
-      theirs = load_relaxed(cell(comm.rank, p));
     }
     free_cell(cell(comm.rank, p));
     if (!check_token(comm, p, theirs, token)) return false;

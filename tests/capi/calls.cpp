@@ -23,6 +23,7 @@ constexpr int32_t kSelf[] = {0};
 void ignore(void*, symm_log_level_t, const char*) {}
 }  // namespace
 
+// A table with a row for each function of the C ABI.
 const std::vector<Call>& calls() {
   using support::within;
   static const std::vector<Call> rows = {

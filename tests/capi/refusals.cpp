@@ -97,6 +97,7 @@ const symm_store_t kWithoutGet{sizeof(symm_store_t), nullptr, unused_set, nullpt
 const symm_store_t kShortStore{8, nullptr, unused_set, unused_get};
 }  // namespace
 
+// A table with a row for each struct and parameter, so it is as long as the C ABI.
 const std::vector<Refusal>& refusals() {
   using support::normed;
   using support::placed;
@@ -298,6 +299,7 @@ const std::vector<Struct>& structs() {
   return rows;
 }
 
+// A table with a row for each wrong call.
 const std::vector<WrongCall>& wrong_calls() {
   using support::scaled;
   static const int32_t kTwice[] = {0, 0};

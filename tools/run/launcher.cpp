@@ -222,6 +222,8 @@ int Launcher::poll_timeout() const {
   return static_cast<int>(std::clamp<long long>(left + 1, 0, longest));
 }
 
+// Waits for the next event and handles what came. Long, since the descriptors that are polled and
+// what is done for each go together.
 bool Launcher::turn() {
   std::vector<pollfd> polled;
   std::vector<std::pair<int, Stream*>> streams;  // and whose they are
