@@ -67,7 +67,7 @@ symm::Error failure_of(const Call& call) {
 }
 
 // The table of behaviours tests the rest of collectives and memory through this header, too.
-TEST(Cpp, only_the_root_needs_what_the_root_alone_uses) {
+TEST(Cpp, OnlyTheRootNeedsWhatTheRootAloneUses) {
   together(2, [](const symm::Group& group) {
     const std::vector<float> send =
         group.rank() == 0 ? std::vector<float>{0, 1, 2, 3} : std::vector<float>{10, 11, 12, 13};
@@ -81,7 +81,7 @@ TEST(Cpp, only_the_root_needs_what_the_root_alone_uses) {
 }
 
 // Types of fixed widths are in the table of behaviours.
-TEST(Cpp, other_types_are_reduced_in_place) {
+TEST(Cpp, OtherTypesAreReducedInPlace) {
   EXPECT_EQ(symm::Dtype<unsigned long long>::value, SYMM_DTYPE_U64);
   EXPECT_EQ(symm::Dtype<std::byte>::value, SYMM_DTYPE_U8);
   together(2, [](const symm::Group& group) {
@@ -94,7 +94,7 @@ TEST(Cpp, other_types_are_reduced_in_place) {
   });
 }
 
-TEST(Cpp, options_force_an_algorithm_and_a_plan_names_it) {
+TEST(Cpp, OptionsForceAnAlgorithmAndAPlanNamesIt) {
   together(2, [](const symm::Group& group) {
     std::vector<double> values(1000, 1);
     std::vector<double> sums(1000);
@@ -107,7 +107,7 @@ TEST(Cpp, options_force_an_algorithm_and_a_plan_names_it) {
   });
 }
 
-TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
+TEST(Cpp, OperandsThatDoNotFitAreRefusedBeforeAnythingIsDone) {
   const symm::Group group = join(0, 1);
   std::vector<int32_t> three(3);
   std::vector<int32_t> four(4);
@@ -129,7 +129,7 @@ TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
   group.allreduce(four, four, SYMM_OP_SUM);
 }
 
-TEST(Cpp, memory_is_seen_as_a_type) {
+TEST(Cpp, MemoryIsSeenAsAType) {
   together(2, [](const symm::Group& group) {
     const symm::Memory memory = group.rendezvous(group.allocate(4096));
     const int32_t other = 1 - group.rank();
@@ -150,7 +150,7 @@ TEST(Cpp, memory_is_seen_as_a_type) {
   });
 }
 
-TEST(Cpp, handles_copy_by_a_reference_and_an_empty_one_is_refused) {
+TEST(Cpp, HandlesCopyByAReferenceAndAnEmptyOneIsRefused) {
   symm::Group group = join(0, 1);
   symm::Buffer buffer = group.allocate(4096);
   symm::Memory memory = group.rendezvous(buffer);
@@ -178,7 +178,7 @@ TEST(Cpp, handles_copy_by_a_reference_and_an_empty_one_is_refused) {
   copy.barrier();
 }
 
-TEST(Cpp, memory_passes_by_token) {
+TEST(Cpp, MemoryPassesByToken) {
   const symm::Group group = join(0, 1);
   const symm::Buffer buffer = group.allocate(8192);
   const symm::Span<int> block = buffer.span<int>();
@@ -197,7 +197,7 @@ TEST(Cpp, memory_passes_by_token) {
   EXPECT_EQ(symm::ipc_stats().leased, 0u);
 }
 
-TEST(Cpp, devices_and_what_the_host_cannot_do) {
+TEST(Cpp, DevicesAndWhatTheHostCannotDo) {
   EXPECT_EQ(symm::device_count(SYMM_BACKEND_HOST), 1);
   EXPECT_GT(symm::device_info(SYMM_BACKEND_HOST, 0).memory_bytes, 0u);
   EXPECT_EQ(symm::topology(SYMM_BACKEND_HOST).devices, 1u);

@@ -15,7 +15,7 @@ namespace support {
 namespace {
 Group single_rank_group() { return create({"thread://fork", ""}, 0, 1); }
 
-TEST(Fork, the_childs_calls_fail_and_the_parent_goes_on) {
+TEST(Fork, TheChildsCallsFailAndTheParentGoesOn) {
   const Group group = single_rank_group();
   const Block block = allocate(group, 4096);
   Process child([&] {
@@ -44,7 +44,7 @@ TEST(Fork, the_childs_calls_fail_and_the_parent_goes_on) {
 }
 
 // Whatever another thread is doing at that moment.
-TEST(Fork, the_child_can_make_a_group_of_its_own) {
+TEST(Fork, TheChildCanMakeAGroupOfItsOwn) {
   const Group group = single_rank_group();
   std::atomic<bool> over{false};
   std::thread busy([&] {
@@ -69,7 +69,7 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
 }
 }  // namespace
 
-TEST(Fork, a_child_has_no_listeners_of_the_log) {
+TEST(Fork, AChildHasNoListenersOfTheLog) {
   static std::atomic<int> heard;
   const auto listen = [](void*, symm_log_level_t, const char*) { ++heard; };
   const symm::LogListener listener(+listen, nullptr, SYMM_LOG_DEBUG);

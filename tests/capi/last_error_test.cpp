@@ -23,7 +23,7 @@ std::string fail_with_device(int32_t device) {
   return symm_last_error();
 }
 
-TEST(LastError, belongs_to_its_thread) {
+TEST(LastError, BelongsToItsThread) {
   const std::string mine = fail_with_device(77);
   EXPECT_NE(mine.find("77"), std::string::npos) << mine;
   std::string theirs;
@@ -37,7 +37,7 @@ TEST(LastError, belongs_to_its_thread) {
   EXPECT_EQ(failure.pid, 0);
 }
 
-TEST(LastError, success_leaves_it_alone) {
+TEST(LastError, SuccessLeavesItAlone) {
   const std::string before = fail_with_device(77);
   size_t bytes = 0;
   int32_t devices = 0;
@@ -56,7 +56,7 @@ TEST(LastError, success_leaves_it_alone) {
   EXPECT_EQ(symm_last_error(), before);
 }
 
-TEST(LastError, is_one_line_and_cut_not_overrun) {
+TEST(LastError, IsOneLineAndCutNotOverrun) {
   std::string url = "pigeon://\nsecond line ";
   for (int i = 0; i < 2500; ++i) {
     url += "\u00e9";
@@ -69,7 +69,7 @@ TEST(LastError, is_one_line_and_cut_not_overrun) {
       << "not in the middle of a character";
 }
 
-TEST(LastFailure, is_nothing_before_the_first_failure) {
+TEST(LastFailure, IsNothingBeforeTheFirstFailure) {
   symm_failure_t failure{};
   std::string message = "unset";
   std::thread other([&] {
@@ -86,7 +86,7 @@ TEST(LastFailure, is_nothing_before_the_first_failure) {
 }
 
 // All ranks learn the error number that the rank to blame got.
-TEST(LastFailure, has_the_error_number_of_the_system_call) {
+TEST(LastFailure, HasTheErrorNumberOfTheSystemCall) {
   SYMM_NOT_UNDER_ASAN(
       "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure "
       "for a bad object");
@@ -117,7 +117,7 @@ TEST(LastFailure, has_the_error_number_of_the_system_call) {
   });
 }
 
-TEST(StatusString, every_status_has_a_name_of_its_own) {
+TEST(StatusString, EveryStatusHasANameOfItsOwn) {
   std::set<std::string> names;
   constexpr symm_status_t kNone = -12;
   for (symm_status_t status = SYMM_ERR_NOT_FOUND; status <= SYMM_OK; ++status) {
@@ -134,7 +134,7 @@ TEST(StatusString, every_status_has_a_name_of_its_own) {
   }
 }
 
-TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {
+TEST(Backend, AutomaticIsTheHostUnlessTheEnvironmentAsks) {
   const auto automatic = [](const char* variable) {
     int32_t count = 0;
     variable == nullptr ? unsetenv("SYMM_BACKEND") : setenv("SYMM_BACKEND", variable, 1);
@@ -153,7 +153,7 @@ TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {
       << symm_last_error();
 }
 
-TEST(Backend, a_device_says_why_not) {
+TEST(Backend, ADeviceSaysWhyNot) {
   symm_device_info_t info{};
   info.struct_size = sizeof info;
   ASSERT_EQ(symm_device_info(SYMM_BACKEND_HOST, 0, &info), SYMM_OK);
@@ -162,7 +162,7 @@ TEST(Backend, a_device_says_why_not) {
   EXPECT_STRNE(info.name, "");
 }
 
-TEST(Version, header_and_library_agree) {
+TEST(Version, HeaderAndLibraryAgree) {
   EXPECT_EQ(symm_version(), static_cast<uint32_t>(SYMM_VERSION));
   const std::string info = symm_build_info();
   const std::string version = std::to_string(SYMM_VERSION_MAJOR) + "." +

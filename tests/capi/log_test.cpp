@@ -52,7 +52,7 @@ struct Pipe {
   int ends[2] = {-1, -1};
 };
 
-TEST(Log, each_listener_hears_its_levels_until_it_ends) {
+TEST(Log, EachListenerHearsItsLevelsUntilItEnds) {
   Heard all;
   Heard warnings;
   const symm::LogListener of_warnings(Heard::listen, &warnings, SYMM_LOG_WARNING);
@@ -73,7 +73,7 @@ TEST(Log, each_listener_hears_its_levels_until_it_ends) {
   EXPECT_NE(warnings.last.find("for the log"), std::string::npos) << warnings.last;
 }
 
-TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
+TEST(Log, ADescriptorTakesWholeLinesWithTheirLevel) {
   Pipe pipe;
   uint64_t id = 0;
   ASSERT_EQ(symm_log_to_fd(pipe.ends[1], SYMM_LOG_INFO, &id), SYMM_OK);
@@ -97,7 +97,7 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
 
 // A reader that does not read loses lines, even if the descriptor would block or the reader is
 // gone.
-TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
+TEST(Log, AReaderThatDoesNotReadHoldsNobodyUp) {
   for (const bool blocking : {true, false}) {
     Pipe full;
     Pipe broken;
@@ -115,7 +115,7 @@ TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
 }
 
 // Ranks share standard error with its reader, and it has not been made non-blocking.
-TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
+TEST(Log, AnAbortDoesNotWaitForTheReaderOfStandardError) {
   setenv("SYMM_LOG", "warning", 1);
   support::Process rank([] {
     Pipe full;
@@ -132,7 +132,7 @@ TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
   unsetenv("SYMM_LOG");
 }
 
-TEST(Log, a_listener_may_end_itself_and_who_ends_it_waits_until_it_has_returned) {
+TEST(Log, AListenerMayEndItselfAndWhoEndsItWaitsUntilItHasReturned) {
   static std::atomic<uint64_t> id;
   static std::atomic<int> calls;
   static std::atomic<int> inside;

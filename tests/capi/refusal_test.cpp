@@ -153,7 +153,7 @@ bool applies(const Refusal& row, const Parameter& to) {
 
 namespace {
 // A program without a launcher is a group of one, on which every call works, or says why not.
-TEST(Call, right_arguments) {
+TEST(Call, RightArguments) {
   for (const Call& call : calls()) {
     World world;
     SCOPED_TRACE(call.function);
@@ -171,7 +171,7 @@ TEST(Call, right_arguments) {
 
 // The fields of a newer header's struct do not matter if they are unused; in outputs, the fields
 // that this library does not fill come back as zero.
-TEST(Call, longer_structs) {
+TEST(Call, LongerStructs) {
   for_each_struct([](const Call& call, size_t index, const Struct& one) {
     World world;
     const symm_status_t status = call.call(world, index, world.bits(one.unused));
@@ -197,7 +197,7 @@ TEST(Call, longer_structs) {
 
 // A runtime that moves a task to another thread between
 // the call and the question has the failure all the same.
-TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
+TEST(LastFailure, IsDeliveredIntoTheOptionsOfTheCall) {
   for_each_struct([](const Call& call, size_t index, const Struct& one) {
     if (one.failure == nullptr) return;
     World world;
@@ -221,7 +221,7 @@ TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
   });
 }
 
-TEST(Refusal, wrong_arguments) {
+TEST(Refusal, WrongArguments) {
   World world;
   const auto check = [&](const char* function, const char* named, const char* how,
                          symm_status_t expected, const auto& call) {
@@ -260,7 +260,7 @@ TEST(Refusal, wrong_arguments) {
   }
 }
 
-TEST(Refusal, wrong_handles) {
+TEST(Refusal, WrongHandles) {
   World world;
   alignas(64) static std::byte garbage[4096];
   std::fill(std::begin(garbage), std::end(garbage), std::byte{0xA5});
@@ -305,7 +305,7 @@ TEST(Refusal, wrong_handles) {
 }
 
 // A back end that cannot be used is no wrong argument.
-TEST(Refusal, unavailable_back_end) {
+TEST(Refusal, UnavailableBackEnd) {
   int32_t count = 0;
   if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK) {
     GTEST_SKIP() << "this machine has " << count << " CUDA devices";
@@ -328,9 +328,9 @@ TEST(Refusal, unavailable_back_end) {
       symm_group_create(&config, world.out<symm_group_t*>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
 }
 
-TEST(Refusal, no_parameter_is_forgotten) {
+TEST(Refusal, NoParameterIsForgotten) {
   for (const Parameter& parameter : kParameters) {
-    // A release never fails; the test wrong_handles has it.
+    // A release never fails; the test WrongHandles has it.
     if (std::string(parameter.function).ends_with("_release")) continue;
     const auto is_here = [&](const auto& row) {
       return row.function == std::string(parameter.function);
@@ -355,7 +355,7 @@ TEST(Refusal, no_parameter_is_forgotten) {
 
 // The other way round: a row or an exemption for
 // something that the header does not have checks nothing.
-TEST(Refusal, no_row_is_stale) {
+TEST(Refusal, NoRowIsStale) {
   const auto expect_all = [](const auto& row, const char* what) {
     for (const std::string& of : row.parameters) {
       const auto is_it = [&](const Parameter& one) {

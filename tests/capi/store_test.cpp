@@ -12,7 +12,7 @@ using namespace support;
 
 // Which store is meant is not seen by where it lies: here the second of one rank lies
 // where its first lay, the other's does not.
-TEST(Store, another_may_lie_in_its_place) {
+TEST(Store, AnotherMayLieInItsPlace) {
   const TemporaryDirectory directories[2];
   as_threads(2, [&](int rank) {
     std::optional<FileStore> stores[2];
@@ -26,7 +26,7 @@ TEST(Store, another_may_lie_in_its_place) {
   });
 }
 
-TEST(Store, its_failure_is_the_creations_failure) {
+TEST(Store, ItsFailureIsTheCreationsFailure) {
   const symm_store_t broken{sizeof broken, nullptr,
       [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
       [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_SYSTEM + 0; }};

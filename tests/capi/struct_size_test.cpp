@@ -1,5 +1,5 @@
 // Structs of older and newer headers, where they are
-// not arguments: for those see Call.longer_structs.
+// not arguments: for those see Call.LongerStructs.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +16,7 @@ struct Newer {
   uint64_t appended;
 };
 
-TEST(StructSize, newer_store_is_accepted_while_its_tail_is_zero) {
+TEST(StructSize, NewerStoreIsAcceptedWhileItsTailIsZero) {
   Newer<symm_store_t> longer{
       {sizeof longer, nullptr,
           [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_OK + 0; },
@@ -31,7 +31,7 @@ TEST(StructSize, newer_store_is_accepted_while_its_tail_is_zero) {
 }
 
 // Callers of before there was multicast know shorter structs.
-TEST(StructSize, outputs_of_an_older_header) {
+TEST(StructSize, OutputsOfAnOlderHeader) {
   const symm::Group group = support::create({"thread://struct-size"}, 0, 1);
   symm_group_info_t info;
   std::memset(&info, 0xA5, sizeof info);
@@ -46,7 +46,7 @@ TEST(StructSize, outputs_of_an_older_header) {
   EXPECT_NE(info.multicast_reason[0], '\0');
 }
 
-TEST(StructSize, init_functions_agree_with_the_macros) {
+TEST(StructSize, InitFunctionsAgreeWithTheMacros) {
   Newer<symm_group_config_t> config;
   std::memset(&config, 0xA5, sizeof config);
   ASSERT_EQ(symm_group_config_init(&config.known, sizeof config), SYMM_OK);

@@ -89,7 +89,7 @@ struct HostBlock {
   }
 };
 
-TEST(Device, pointers_and_words) {
+TEST(Device, PointersAndWords) {
   World world(3);
   const Memory memory = world.memory(1);
   EXPECT_EQ(pointer<char>(memory, 2, 8), static_cast<char*>(memory.blocks[2]) + 8);
@@ -97,7 +97,7 @@ TEST(Device, pointers_and_words) {
   EXPECT_EQ(taken_word(memory, 3, 2), &world.taken(1, 3, 2));
 }
 
-TEST(Device, signals_are_counted) {
+TEST(Device, SignalsAreCounted) {
   World world(2);
   const Memory a = world.memory(0);
   const Memory b = world.memory(1);
@@ -116,7 +116,7 @@ TEST(Device, signals_are_counted) {
   EXPECT_EQ(world.taken(0, 2, 1), 0U);
 }
 
-TEST(Device, words_have_64_bits) {
+TEST(Device, WordsHave64Bits) {
   World world(2);
   world.put(1, 0, 0) = world.taken(1, 0, 0) = UINT_MAX - 1;
   const Memory a = world.memory(0);
@@ -129,7 +129,7 @@ TEST(Device, words_have_64_bits) {
   EXPECT_EQ(world.taken(1, 0, 0), UINT_MAX + 3ULL);
 }
 
-TEST(Device, values_are_added_set_and_compared) {
+TEST(Device, ValuesAreAddedSetAndCompared) {
   constexpr unsigned long long kHigh = 1ULL << 40;
   World world(2, 2'000'000);
   const Memory a = world.memory(0);
@@ -159,7 +159,7 @@ TEST(Device, values_are_added_set_and_compared) {
   EXPECT_EQ(world.taken(1, 0, 0), 0U);
 }
 
-TEST(Device, of_several_signals_any_or_all) {
+TEST(Device, OfSeveralSignalsAnyOrAll) {
   World world(3, 2'000'000);
   const Memory memory = world.memory(0);
   const SignalWait waits[] = {{1, 0, Compare::ge, 2}, {2, 3, Compare::eq, 7}};
@@ -180,7 +180,7 @@ TEST(Device, of_several_signals_any_or_all) {
 }
 
 // Threads that take signals of one channel at the same time each get another signal.
-TEST(Device, no_signal_is_taken_twice) {
+TEST(Device, NoSignalIsTakenTwice) {
   constexpr int kEach = 2000;
   World world(2, 200'000'000);
   std::atomic<int> failed{0};
@@ -202,7 +202,7 @@ TEST(Device, no_signal_is_taken_twice) {
 }
 
 // Several streams of a rank are at barriers of one channel.
-TEST(Device, barriers_at_the_same_time_count_once_each) {
+TEST(Device, BarriersAtTheSameTimeCountOnceEach) {
   constexpr int kRounds = 1000;
   World world(2);
   support::as_threads(4, [&](int thread) {
@@ -216,7 +216,7 @@ TEST(Device, barriers_at_the_same_time_count_once_each) {
   }
 }
 
-TEST(Device, another_layout_is_refused) {
+TEST(Device, AnotherLayoutIsRefused) {
   World world(2);
   Memory other = world.memory(0);
   other.layout = kLayout + 1;
@@ -234,7 +234,7 @@ TEST(Device, another_layout_is_refused) {
 }
 
 // Data that were stored before a signal are there after the wait, on every rank.
-TEST(Device, signals_order_data) {
+TEST(Device, SignalsOrderData) {
   constexpr int kRanks = 4;
   World world(kRanks);
   support::as_threads(kRanks, [&](int rank) {
@@ -255,7 +255,7 @@ TEST(Device, signals_order_data) {
   });
 }
 
-TEST(Device, a_wait_ends_at_its_deadline_and_takes_nothing) {
+TEST(Device, AWaitEndsAtItsDeadlineAndTakesNothing) {
   World world(3, 2'000'000);
   const Memory memory = world.memory(0);
   const Outcome outcome = wait_signal(memory, 2, 1);
@@ -272,7 +272,7 @@ TEST(Device, a_wait_ends_at_its_deadline_and_takes_nothing) {
   EXPECT_FALSE(await_signal(memory, 2, 1, 2)) << "only one is there";
 }
 
-TEST(Device, a_wait_ends_when_it_is_stopped) {
+TEST(Device, AWaitEndsWhenItIsStopped) {
   World world(2, ~0ULL);
   support::as_threads(2, [&](int rank) {
     if (rank == 1) return store_relaxed(&world.stop, 1);
@@ -298,7 +298,7 @@ void expect_to_keep_step(
   });
 }
 
-TEST(Device, barriers_of_threads_keep_step) {
+TEST(Device, BarriersOfThreadsKeepStep) {
   constexpr int kRanks = 4;
   World world(kRanks);
   expect_to_keep_step(kRanks, 500, [&](int rank) { return barrier_thread(world.memory(rank), 3); });
@@ -307,7 +307,7 @@ TEST(Device, barriers_of_threads_keep_step) {
   }
 }
 
-TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
+TEST(Device, BarriersOfSomeRanksLeaveTheOthersAlone) {
   World world(4);
   support::as_threads(2,
       [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
@@ -320,7 +320,7 @@ TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
   }
 }
 
-TEST(Device, a_barrier_says_who_is_missing) {
+TEST(Device, ABarrierSaysWhoIsMissing) {
   World world(4, 50'000'000);
   // Rank 3 does not come.
   support::as_threads(3, [&](int rank) {
@@ -331,7 +331,7 @@ TEST(Device, a_barrier_says_who_is_missing) {
 }
 
 // Three ranks have blocks of one, two and five threads.
-TEST(Device, barriers_of_blocks_keep_step) {
+TEST(Device, BarriersOfBlocksKeepStep) {
   constexpr int kRanks = 3;
   for (const int threads : {1, 2, 5}) {
     World world(kRanks);
@@ -358,7 +358,7 @@ TEST(Device, barriers_of_blocks_keep_step) {
   }
 }
 
-TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
+TEST(Device, AFailedBarrierIsFailedForAllThreadsOfABlock) {
   World world(3, 20'000'000);
   HostBlock::Shared shared(4);
   support::as_threads(4, [&](int thread) {
@@ -370,7 +370,7 @@ TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
 }
 
 // Two ranks have grids of different sizes, whose blocks have two threads.
-TEST(Device, barriers_of_grids_keep_step) {
+TEST(Device, BarriersOfGridsKeepStep) {
   constexpr int kThreads = 2;
   const int blocks[] = {3, 1};
   World world(2);
@@ -395,7 +395,7 @@ TEST(Device, barriers_of_grids_keep_step) {
 }
 
 // A block of the rank's own grid never comes, or another rank never comes.
-TEST(Device, a_grid_that_is_not_complete_leaves) {
+TEST(Device, AGridThatIsNotCompleteLeaves) {
   World world(2, 20'000'000);
   for (const int blocks : {3, 2}) {
     Grid grid{};

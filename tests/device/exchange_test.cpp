@@ -97,14 +97,14 @@ void sums_are_the_references(symm_dtype_t dtype, int size) {
   });
 }
 
-TEST(Exchange, sums_are_those_of_the_reference) {
+TEST(Exchange, SumsAreThoseOfTheReference) {
   for (const int size : {1, 2, 3, 10, Exchange::kMaxRanks}) {
     sums_are_the_references<exchange::bf16>(SYMM_DTYPE_BF16, size);
     sums_are_the_references<exchange::f32>(SYMM_DTYPE_F32, size);
   }
 }
 
-TEST(Exchange, words_arrive_as_they_are_but_for_the_reserved_one) {
+TEST(Exchange, WordsArriveAsTheyAreButForTheReservedOne) {
   const Given given(3);
   support::as_threads(3, [&](int rank) {
     const Pack pack = {0x80000000U, 0, ~0U, static_cast<unsigned>(rank)};
@@ -122,7 +122,7 @@ TEST(Exchange, words_arrive_as_they_are_but_for_the_reserved_one) {
   });
 }
 
-TEST(Exchange, a_rank_that_does_not_come_is_named) {
+TEST(Exchange, ARankThatDoesNotComeIsNamed) {
   Given given(3, 2'000'000);
   Pack pack{};
   exchange::push(given.ranks[1], 1, pack);

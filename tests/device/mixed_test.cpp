@@ -40,7 +40,7 @@ void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>&
   });
 }
 
-TEST(DeviceMixed, a_view_is_what_the_host_calls_say) {
+TEST(DeviceMixed, AViewIsWhatTheHostCallsSay) {
   on_ranks(3, "view", [](int r, Rank& rank) {
     EXPECT_EQ(rank.view.rank, r);
     EXPECT_EQ(rank.view.size, 3);
@@ -53,7 +53,7 @@ TEST(DeviceMixed, a_view_is_what_the_host_calls_say) {
   });
 }
 
-TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
+TEST(DeviceMixed, PutsAndWaitsOfKernelsAndHostGoTogether) {
   std::barrier<> together(2);
   on_ranks(2, "mixed", [&](int r, Rank& rank) {
     const int peer = 1 - r;
@@ -87,7 +87,7 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
   });
 }
 
-TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
+TEST(DeviceMixed, ValuesAndTestsOfKernelsAndHostGoTogether) {
   std::barrier<> together(2);
   on_ranks(2, "values", [&](int r, Rank& rank) {
     const int peer = 1 - r;
@@ -156,7 +156,7 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
   });
 }
 
-TEST(DeviceMixed, an_exchange_is_made_for_a_message) {
+TEST(DeviceMixed, AnExchangeIsMadeForAMessage) {
   on_ranks(3, "exchange", [](int r, Rank& rank) {
     const symm::Exchange scratch(rank.group, 100);
     const Exchange given = scratch.device(5'000);
@@ -173,7 +173,7 @@ TEST(DeviceMixed, an_exchange_is_made_for_a_message) {
   EXPECT_THROW(of_the_host.device(), symm::Error);
 }
 
-TEST(DeviceMixed, a_description_fails_cleanly) {
+TEST(DeviceMixed, ADescriptionFailsCleanly) {
   const Memory untouched = {7, 7, 7, 7, 7, nullptr, nullptr, nullptr, 7, nullptr};
   Memory view = untouched;
   {

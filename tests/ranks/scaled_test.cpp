@@ -164,7 +164,7 @@ void run_scaled(const Group& group) {
   EXPECT_GT(done, 1000);
 }
 
-TEST(ScaledReductions, bits_are_those_of_the_reference) {
+TEST(ScaledReductions, BitsAreThoseOfTheReference) {
   for (const int size : {1, 3}) {
     as_threads(size, [](int, const Group& group) { run_scaled(group); });
   }
