@@ -76,6 +76,7 @@ TEST(PlanTable, LaterSectionsReplaceEarlierOnes) {
       "tile = 16\n"
       "[cuda on NVIDIA H1]\n"
       "tile = 32";
+
   EXPECT_EQ(with(text, BackendKind::host, 2).of(BackendKind::host, "one_shot"), 3072U);
   EXPECT_EQ(with(text, BackendKind::host, 2).of(BackendKind::host, "ll"), 56U);
   EXPECT_EQ(with(text, BackendKind::host, 4).of(BackendKind::host, "one_shot"), 262144U);
@@ -84,10 +85,12 @@ TEST(PlanTable, LaterSectionsReplaceEarlierOnes) {
   EXPECT_EQ(with(text, BackendKind::host, 9).of(BackendKind::host, "step"), 64U);
   EXPECT_EQ(with(text, BackendKind::host, 500).of(BackendKind::host, "step"), 64U);
   EXPECT_EQ(with(text, BackendKind::host, 8).of(BackendKind::host, "step"), 32768U);
+
   EXPECT_EQ(with(text, BackendKind::cuda, 4, "NVIDIA H200").of(BackendKind::cuda, "tile"), 16U);
   EXPECT_EQ(with(text, BackendKind::cuda, 8, "NVIDIA H200").of(BackendKind::cuda, "tile"), 6144U);
   EXPECT_EQ(
       with(text, BackendKind::cuda, 4, "NVIDIA H100 80GB HBM3").of(BackendKind::cuda, "tile"), 32U);
+
   const PlanValues mixed = with(text, BackendKind::host, 4);
   EXPECT_EQ(mixed.origin[0], PlanOrigin::file);
   EXPECT_EQ(mixed.origin[2], PlanOrigin::built_in);

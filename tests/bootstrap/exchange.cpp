@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
     if (support::variables_and_handlers() != before) {
       throw symm::Error(symm::Status::internal, "other variables or handlers of signals");
     }
+
     if (argc > 3) {
       void* const mpi = dlopen(argv[3], RTLD_NOW | RTLD_GLOBAL);
       if (mpi == nullptr) throw symm::Error(symm::Status::unavailable, dlerror());
@@ -67,6 +68,7 @@ int main(int argc, char** argv) {
       meeting = {};
       meeting = exchange(url, rounds);
     }
+
     std::printf("rank %d of %d by %s\n", meeting.rank, meeting.size, meeting.description.c_str());
     return 0;
   } catch (const symm::Error& error) {

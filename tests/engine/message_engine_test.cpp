@@ -299,6 +299,7 @@ TEST(MessageEngine, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
         EXPECT_EQ(error.status(), symm::Status::peer_failed) << error.what();
       }
     });
+
     EXPECT_EQ(std::count(three.ends[0]->memory.begin() + kBytes,
                   three.ends[0]->memory.begin() + 2 * kBytes, std::byte{1}),
         kBytes);

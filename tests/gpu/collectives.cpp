@@ -117,6 +117,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   const bool in_place = place == Place::symmetric_in_place || place == Place::ordinary_in_place;
   char* base =
       place == Place::symmetric || place == Place::symmetric_in_place ? rank.block : rank.ordinary;
+
   // Ranks pass different offsets where they may, and every other rank passes an address that
   // is not a multiple of 16.
   size_t offset =
@@ -124,10 +125,12 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   if (place == Place::ordinary_odd) {
     offset += symm::size_of(c.dtype) * static_cast<size_t>(1 + rank.rank % 2);
   }
+
   char* in = base + offset;
   const size_t recv_bytes = c.count * symm::size_of(c.result()) *
                             (c.its().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
   if (in_place && c.to_f32) return;
+
   char* out = base + gpu::Rank::kBlock / 2 + offset;
   if (in_place) {
     out = in;
@@ -136,10 +139,12 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   } else {
     gpu::cuda(cudaMemsetAsync(out, 0xA5, recv_bytes + 16, rank.stream), "poison");
   }
+
   const bool reads = !c.its().from_root || rank.rank == c.root;
   if (reads) rank.upload(in, send);
   rank.wait();
   together.arrive_and_wait();
+
   const symm_status_t status = call(rank, c, in, out, algorithm);
   const bool must = algorithm == SYMM_ALGORITHM_AUTO ||
                     (algorithm == SYMM_ALGORITHM_COPY_ENGINE && place == Place::symmetric &&
@@ -147,6 +152,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
                             (c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
                                 c.count % static_cast<size_t>(rank.size) == 0 && !c.is_scaled())));
   if (status == SYMM_ERR_INVALID_ARGUMENT && !must) return;
+
   const std::string what =
       "collective " + std::to_string(c.collective) + " " + symm::dtype_name(c.dtype) + " " +
       symm::op_name(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
@@ -154,12 +160,15 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
       kPlaceNames[static_cast<size_t>(place)] + " " +
       symm::algorithm_name(static_cast<symm::Algorithm>(algorithm)) + " rank " +
       std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+
   if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
   rank.wait();
   together.arrive_and_wait();
+
   const auto got = rank.download<std::byte>(out, want.size() + (in_place ? 0 : 16));
   const symm_group_status_t health = rank.whole.status();
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
+
   const size_t elements = want.size() / symm::size_of(c.result());
   std::string wrong = std::memcmp(got.data(), want.data(), want.size()) == 0 ? "" : "bytes";
   if (c.its().has_op) {

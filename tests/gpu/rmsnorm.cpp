@@ -59,11 +59,13 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
     rank.upload(at.scales, data.scales.data(), sizeof(float), rank.stream);
   }
   rank.settle(together);
+
   const auto run = [&] {
     if (call(rank, data.its, at, algorithm) != SYMM_OK) {
       gpu::give_up(what + ": " + symm_last_error());
     }
   };
+
   if (in_graph) {
     const gpu::Graph graph(rank, run);
     rank.settle(together);
@@ -73,6 +75,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
     run();
   }
   rank.settle(together);
+
   NormData::Bytes residuals(data.residual_out.size());
   NormData::Bytes norms(data.norm_out.size());
   NormData::Bytes quants(data.quant_out.size());
@@ -81,6 +84,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
   rank.download(norms.data(), at.norm_out, norms.size(), rank.stream);
   rank.download(quants.data(), at.quant_out, quants.size(), rank.stream);
   rank.download(scales.data(), at.scales, scales.size() * sizeof(float), rank.stream);
+
   const symm_group_status_t health = rank.whole.status();
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
   const std::string difference = data.difference(residuals, norms, quants, scales);

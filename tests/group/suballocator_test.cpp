@@ -63,6 +63,7 @@ TEST(Suballocator, IsAsItsReference) {
     Reference reference{Suballocator::kUnit * (1 + random() % 9000), {}};
     Suballocator one(reference.bytes);
     Suballocator other(reference.bytes);
+
     for (int call = 0; call < 1500; ++call) {
       if (reference.used.empty() || random() % 100 < 55) {
         const size_t size = 1 + random() % (random() % 4 == 0 ? 300'000 : 6000);
@@ -71,9 +72,11 @@ TEST(Suballocator, IsAsItsReference) {
         ASSERT_EQ(other.take(size, alignment), offset) << "the same calls, another answer";
         ASSERT_EQ(offset != Suballocator::kNone, reference.fits(size, alignment))
             << size << " at " << alignment;
+
         if (offset == Suballocator::kNone) continue;
         ASSERT_EQ(offset % std::max(alignment, Suballocator::kUnit), 0U);
         ASSERT_LE(offset + size, reference.bytes);
+
         const auto after = reference.used.lower_bound(offset);
         ASSERT_TRUE(after == reference.used.end() || offset + size <= after->first);
         ASSERT_TRUE(after == reference.used.begin() ||
@@ -93,6 +96,7 @@ TEST(Suballocator, IsAsItsReference) {
       }
       expect_as(one, reference);
     }
+
     while (!reference.used.empty()) {
       one.give(one.at(reference.used.begin()->first));
       reference.used.erase(reference.used.begin());

@@ -139,6 +139,7 @@ TEST(Importer, AClaimWithoutATokenIsRefused) {
   const Exporter::Source source{
       host::Segment::create(4096, "test"), &ipc_provider(BackendKind::host), 0, 0};
   const Token token = exporter.make_token(source, 64, {}, nullptr);
+
   const PeerFd socket = dial(token.directory, hexadecimal(token.exporter));
   std::array<std::byte, kMaxPacket> buffer;
   fdpass::Received welcome;
@@ -148,6 +149,7 @@ TEST(Importer, AClaimWithoutATokenIsRefused) {
         return welcome.what == fdpass::Received::What::packet;
       },
       support::soon()));
+
   LeaseRingWriter ring(host::Segment::import(std::move(welcome.fds.at(0)), sizeof(LeaseRing)));
   ring.write({.kind = LeaseRing::Kind::claim,
       .lease = 1,
@@ -158,6 +160,7 @@ TEST(Importer, AClaimWithoutATokenIsRefused) {
   EXPECT_TRUE(retry_until(
       [&] { return fdpass::receive(socket.get(), buffer).what == fdpass::Received::What::closed; },
       support::soon()));
+
   symm_ipc_stats_t stats{};
   exporter.fill(stats);
   EXPECT_EQ(stats.leased, 0U);

@@ -41,6 +41,7 @@ std::string work_until_failure(int rank, unsigned stay_us) {
     std::vector<float> data(1 << 17);
     group.barrier();
     tell();
+
     std::mt19937 random(7);  // all ranks make equal calls
     try {
       for (;;) {

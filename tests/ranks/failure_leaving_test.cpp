@@ -34,10 +34,12 @@ TEST(Release, InAnyOrder) {
       Block block = allocate(part, 10'000);
       int* const own = block.at<int>(rank);
       int* const others = block.at<int>(1 - rank);
+
       *own = rank;
       part.barrier();
       EXPECT_EQ(*others, 1 - rank);
       part.barrier();
+
       for (const int step : order) {
         if (step == 0) group.reset();
         if (step == 1) part.reset();

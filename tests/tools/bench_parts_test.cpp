@@ -98,6 +98,7 @@ TEST(Pattern, ReductionsMatchElementByElement) {
       for (int rank = 0; rank < 4; ++rank) {
         inputs.push_back(data(pattern, dtype, rank, 9, count));
       }
+
       std::vector<std::byte> out(count * element);
       for (size_t i = 0; i < count; ++i) {
         std::vector<uint64_t> one;
@@ -106,6 +107,7 @@ TEST(Pattern, ReductionsMatchElementByElement) {
         }
         reference::store_bits(dtype, reference::reduce(dtype, op, one), &out[i * element]);
       }
+
       EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 0U) << type << ' ' << name;
       out[0] ^= std::byte{1};
       EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 1U) << type << ' ' << name;
@@ -125,6 +127,7 @@ TEST(Pattern, HasElementsForAnyOrder) {
         of[rank].resize(Pattern::period);
         pattern.write(reinterpret_cast<std::byte*>(of[rank].data()), rank, 0, Pattern::period);
       }
+
       for (size_t i = 0; i < Pattern::period; ++i) {
         if (op == SYMM_OP_PROD) {
           out.push_back((of[0][i] * of[1][i]) * (of[2][i] * of[3][i]));
@@ -133,9 +136,11 @@ TEST(Pattern, HasElementsForAnyOrder) {
               ((of[0][i] + of[1][i]) + (of[2][i] + of[3][i])) / (op == SYMM_OP_AVG ? 4 : 1));
         }
       }
+
       return pattern.count_wrong_reduced(
           reinterpret_cast<std::byte*>(out.data()), 0, Pattern::period);
     };
+
     EXPECT_EQ(wrong(true), 0U) << op;
     EXPECT_GT(wrong(false), Pattern::period / 16) << op << ": another order must show";
   }
@@ -172,10 +177,12 @@ TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
   row.out_of_place = {.measured = true, .p50_us = 4, .algorithm = "ll"};
   row.in_place = {.measured = true, .p50_us = 5, .algorithm = "ll"};
   options.baseline = bench_json(options, {row}, 2);
+
   row.in_place.p50_us = 2;
   EXPECT_EQ(speedup(options, row, row.out_of_place), 1);
   EXPECT_EQ(speedup(options, row, row.in_place), 2.5);
   expect_said(table_row(options, row, 2), {"   2.50"});
+
   const nlohmann::json report = bench_json(options, {row}, 2);
   EXPECT_EQ(report["results"][1]["speedup"], 2.5);
   const std::string csv = bench_csv(report);
@@ -185,11 +192,13 @@ TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
                 0),
       0U);
   expect_said(csv, {"\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"});
+
   const std::string picture = bench_svg(report, options.baseline);
   EXPECT_EQ(
       picture.rfind(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 400")", 0), 0U);
   expect_said(picture, {">f32 sum, in place</text>",
                            "stroke-dasharray=\"6 4\" points=\"60.0,67.6 \"/>", ">1 KiB</text>"});
+
   row.bytes = 2048;
   EXPECT_EQ(speedup(options, row, row.in_place), 0) << "the baseline has no such call";
 }

@@ -422,16 +422,19 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
   setrlimit(RLIMIT_FSIZE, &small);
   EXPECT_THROW(support::create({"nowhere://"}, 0, 0), support::Error);
   setrlimit(RLIMIT_FSIZE, &limit);
+
   const support::Group group = support::create({.name = "\"traced\""}, 0, 0);
   const support::Block block = support::allocate(group, 64);
   float sum = 1;
   for (int i = 0; i < 20; ++i) {
     support::check(support::allreduce(group, &sum, &sum, 1, SYMM_ALGORITHM_LL));
   }
+
   for (int rank = 0; rank < 2 && group.rank() == 2; ++rank) {
     block.memory.wait_signal(rank, 0);
   }
   if (group.rank() == 2) raise(SIGKILL);
+
   support::check(symm_put_signal(block.memory.get(), 2, 0, &sum, sizeof sum, 0, nullptr));
   EXPECT_NE(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_OK);
 }
@@ -441,17 +444,20 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
   const support::TemporaryDirectory folder;
   const std::string path = folder.path() + "/t.json";
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+
   for (const Words& where :
       {Words{"-n", "3"}, Words{"--hosts", "127.0.0.1:2,localhost:1", "--launcher", "sh -c"}}) {
     expect_end(capture(Words{"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--trace", path} +
                        where + Words{"--", self, "--gtest_filter=Launcher.ATimeline*"}),
         128 + SIGKILL,
         {"rank 0: the first ", " calls are left out", "trace: rank 2, process ", " of 3\r"});
+
     const auto trace = nlohmann::json::parse(std::ifstream(path));
     expect_said(trace.dump(),
         {R"("name":"rank 0: the first )", R"("name":"rank 2")",
             R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3"})",
             R"({"bytes":4,"group":"\"traced\"","peer":2,"rank":"1 of 3"})"});
+
     std::map<int, Words> names;
     double begin = 0;
     double end = 0;
@@ -469,6 +475,7 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
       EXPECT_LE(its_end, end + 0.01) << event;
       EXPECT_TRUE(event["name"] != "barrier" || event["args"].contains("failed")) << event;
     }
+
     Words calls{"group_create", "group_create", "rendezvous"};
     calls.resize(23, "allreduce");
     EXPECT_EQ(names[1], (calls + Words{"put", "signal", "barrier"}));

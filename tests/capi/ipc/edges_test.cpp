@@ -202,6 +202,7 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
       usleep(static_cast<useconds_t>(1000 + trial * 37));
       exit(0);
     });
+
     ASSERT_TRUE(owner.told());
     const std::string path = socket_path();
     facts->step = trial + 1;
@@ -210,6 +211,7 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
         close(knock(path));
       }
     });
+
     owner.expect_success("the exporter");
   }
 }
