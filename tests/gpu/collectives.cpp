@@ -279,7 +279,7 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
 
   support::as_threads(
       static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
-        for (size_t i; (i = next++) < list.size();) {
+        for (size_t i = next++; i < list.size(); i = next++) {
           expected[i] = expected_of(list[i], n);
         }
       });

@@ -110,7 +110,7 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
   std::atomic<size_t> next{0};
   support::as_threads(
       static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
-        for (size_t i; (i = next++) < cases.size();) {
+        for (size_t i = next++; i < cases.size(); i = next++) {
           data[i] = std::make_unique<NormData>(cases[i], static_cast<unsigned>(i));
         }
       });

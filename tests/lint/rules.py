@@ -478,13 +478,27 @@ BEFORE_NAMES = re.compile(r"\benum\b[^()=]*$")
 BEFORE_A_ROOM = re.compile(r"\b(?:namespace|extern)\b[^()=]*$")
 
 
+ASSIGNS_IN_CONDITION = re.compile(
+    r"\b(?:if|while) \(.*\(\w+ = [^=]|\bfor \([^;]*;[^;]*\(\w+ = [^=]"
+)
+# What the comment above a condition of a kernel says that assigns for the sake of registers.
+ASSIGNS_FOR_A_REASON = "// The condition assigns: "
+
+
 def statements():
-    """One statement a line, and no comma operator, in C, C++ and CUDA. Clauses of `for`, a
-    short `case` with its `break`, and lists are no offence.
+    """One statement a line, no comma operator and no assignment within a condition, in C, C++
+    and CUDA. Clauses of `for`, a short `case` with its `break`, and lists are no offence.
     """
     for name in files():
-        if name.endswith(C_FAMILY):
-            yield from packed_statements(name)
+        if not name.endswith(C_FAMILY):
+            continue
+        yield from packed_statements(name)
+
+        above = ["", *lines(name)]
+        for number, line in code_lines(name):
+            reason = ASSIGNS_FOR_A_REASON in above[number - 1]
+            if ASSIGNS_IN_CONDITION.search(line) and not reason:
+                yield f"{name}:{number}: an assignment within a condition: {line.strip()[:60]}"
 
 
 def without_templates(text):

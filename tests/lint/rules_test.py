@@ -232,6 +232,19 @@ CASES = [
     ),
     ("one statement a line", "statements", {"core/fine.cpp": ONE_A_LINE}, []),
     (
+        "no assignment within a condition, unless the line above says why",
+        "statements",
+        {
+            "core/a.cpp": "while ((n = read()) > 0) {\n}\nwhile (n == 0) {\n}\n",
+            "core/b.cpp": "for (int n; (n = read()) > 0;) {\n}\n",
+            "core/c.cu": "// The condition assigns: registers.\nwhile ((n = read()) > 0) {\n}\n",
+        },
+        [
+            "core/a.cpp:1: an assignment within a condition: while ((n = read()) > 0) {",
+            "core/b.cpp:1: an assignment within a condition: for (int n; (n = read()) > 0;) {",
+        ],
+    ),
+    (
         "and no two",
         "statements",
         {"core/packed.cpp": PACKED},
