@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernels/collective.hpp"
@@ -148,91 +151,126 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
   }
 }
 
+// One collective among some ranks, from one seed.
+struct Drawn {
+  Collective collective;
+  // A broadcast that is not passed on, or a reduce whose root owns no slice.
+  bool otherwise;
+  int ranks;
+  unsigned seed;
+
+  // Each length and each kind of memory comes twice among 24 seeds.
+  size_t count() const { return std::array{1, 9, 64, 190}[seed % 4]; }
+
+  // The ranks whose operands are private: none, rank 1, or all.
+  unsigned privates() const { return seed / 4 % 3; }
+  bool is_private(int rank) const { return privates() == 2 || (privates() == 1 && rank == 1); }
+
+  bool moves() const { return !traits(collective).has_op; }
+  bool is_exchange() const { return collective == Collective::alltoall; }
+  bool may_be_in_place() const {
+    return collective == Collective::allreduce || collective == Collective::broadcast ||
+           is_exchange();
+  }
+};
+
+using Parameters = std::tuple<std::pair<Collective, bool>, int>;
+
+std::string name_of(const Parameters& parameters) {
+  const auto& [what, ranks] = parameters;
+  std::string name = collective_name(what.first);
+  std::erase(name, '_');
+  return name + (what.second ? "Otherwise" : "") + "Of" + std::to_string(ranks);
+}
+
+class PipelineResults : public testing::TestWithParam<Parameters> {
+ protected:
+  static constexpr int kRoot = 1;
+
+  static Drawn drawn(unsigned seed) {
+    const auto& [what, ranks] = GetParam();
+    return {what.first, what.second, ranks, seed};
+  }
+
+  static void change(const Drawn& d, int rank, bool in_place, CollectiveArgs& args) {
+    args.root = kRoot;
+    const bool is_direct = d.collective == Collective::broadcast && (d.otherwise || d.ranks == 2);
+    args.direct = is_direct ? 1 : 0;
+    args.spares_root = (args.spares_root != 0 && !is_direct) || (!d.moves() && d.otherwise) ? 1 : 0;
+
+    if (is_direct) {
+      args.tiles = args.unit / (2 * kTile) + 1;
+    } else if (d.otherwise) {
+      args.tiles = args.unit / (2 * (static_cast<uint64_t>(d.ranks) - 1) * kTile) + 1;
+    }
+
+    if (in_place) args.recv = args.send;
+    args.recv_memory = in_place ? 1 : 2;
+    if (d.is_private(rank) || (in_place && d.is_exchange())) args.recv_memory = 0;
+    args.copies_out = is_delivered_to(d.collective, rank, kRoot) && d.is_private(rank) ? 1 : 0;
+    if (d.collective == Collective::reduce && rank != kRoot) args.recv = 0;
+
+    // Where operands are symmetric, stages are not used: to use one would be a fault.
+    if (d.privates() == 0) args.comm.stage[1] = 0;
+    if (d.privates() == 0 && d.moves() && args.recv_memory != 0) args.comm.stage[0] = 0;
+  }
+
+  // Element i of the result of a rank. `again` says that the operand is the result of a call in
+  // place.
+  static float expected(const Drawn& d, int rank, size_t i, bool again) {
+    const auto source = static_cast<float>(i / d.count());
+    const auto me = static_cast<float>(rank);
+    if (d.is_exchange()) return again ? me + 1 + 10 * source : source + 1 + 10 * me;
+    if (d.moves()) return traits(d.collective).recv_per_rank ? source + 1 : kRoot + 1.0F;
+
+    const auto sum = static_cast<float>(d.ranks * (d.ranks + 1) / 2);
+    const bool twice = again && d.collective == Collective::allreduce;
+    return twice ? sum * static_cast<float>(d.ranks) : sum;
+  }
+
+  static void expect_results(const Drawn& d, Call& call, int round, bool in_place) {
+    for (int rank = 0; rank < d.ranks; ++rank) {
+      ASSERT_EQ(call.ranks().record(rank).state, 0U);
+      if (d.collective == Collective::reduce && rank != kRoot) continue;
+      const auto& found = in_place ? call.send(rank) : call.recv(rank);
+      const size_t elements = operand_bytes(d.collective, d.count(), d.ranks).recv;
+      for (size_t i = 0; i < elements; ++i) {
+        ASSERT_EQ(found[i], expected(d, rank, i, round == 2))
+            << "rank " << rank << ", " << d.count() << " elements, seed " << d.seed << ", round "
+            << round << ", element " << i;
+      }
+    }
+  }
+};
+
 // Results go straight to a recv that is memory of the group. Where the recv of all ranks is such
 // memory, the second stage is not used, nor is the first stage by kernels that only move; the test
 // takes these stages away. Operands end within a piece or before the last, and there are more
 // pieces than slots. Calls follow each other, and are in place where they can be.
-TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
-  struct Case {
-    Collective collective;
-    // A broadcast that is not passed on, or a reduce whose root owns no slice.
-    bool otherwise = false;
-  };
+TEST_P(PipelineResults, AreStoredWhereTheyBelong) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    const Drawn d = drawn(seed);
+    Call call(d.ranks, 300'000, seed, d.collective, d.count());
+    call.share();
 
-  for (const Case& what :
-      {Case{Collective::allreduce}, Case{Collective::reduce_scatter}, Case{Collective::reduce},
-          Case{Collective::reduce, true}, Case{Collective::allgather}, Case{Collective::alltoall},
-          Case{Collective::broadcast}, Case{Collective::broadcast, true}}) {
-    const bool moves = !traits(what.collective).has_op;
-    for (const int ranks : {2, 3, 4}) {
-      // Each length and kind of memory comes twice.
-      for (unsigned seed = 0; seed < 24; ++seed) {
-        const size_t count = std::array{1, 9, 64, 190}[seed % 4];
-        const int root = 1;
-        const unsigned privates = seed / 4 % 3;  // no rank's operands, rank 1's, or all
-        const auto is_private = [&](int rank) {
-          return privates == 2 || (privates == 1 && rank == 1);
-        };
-
-        const bool is_exchange = what.collective == Collective::alltoall;
-        const bool may_be_in_place = what.collective == Collective::allreduce ||
-                                     what.collective == Collective::broadcast || is_exchange;
-        Call call(ranks, 300'000, seed, what.collective, count);
-        call.share();
-
-        for (int round = 0; round < 3; ++round) {
-          const bool in_place = may_be_in_place && round == 1;
-          ASSERT_TRUE(call.run(2, [&](int rank, CollectiveArgs& args) {
-            args.root = root;
-            const bool is_direct =
-                what.collective == Collective::broadcast && (what.otherwise || ranks == 2);
-            args.direct = is_direct ? 1 : 0;
-            args.spares_root =
-                (args.spares_root != 0 && !is_direct) || (!moves && what.otherwise) ? 1 : 0;
-
-            if (is_direct) {
-              args.tiles = args.unit / (2 * kTile) + 1;
-            } else if (what.otherwise) {
-              args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
-            }
-
-            if (in_place) args.recv = args.send;
-            args.recv_memory = in_place ? 1 : 2;
-            if (is_private(rank) || (in_place && is_exchange)) args.recv_memory = 0;
-            args.copies_out =
-                is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
-            if (what.collective == Collective::reduce && rank != root) args.recv = 0;
-
-            // Where operands are symmetric, stages are not used: to use one would be a fault.
-            if (privates == 0) args.comm.stage[1] = 0;
-            if (privates == 0 && moves && args.recv_memory != 0) args.comm.stage[0] = 0;
-          }));
-
-          for (int rank = 0; rank < ranks; ++rank) {
-            ASSERT_EQ(call.ranks().record(rank).state, 0U);
-            if (what.collective == Collective::reduce && rank != root) continue;
-            const auto& found = in_place ? call.send(rank) : call.recv(rank);
-            const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
-            // The result of a call in place is the operand of the next call.
-            const float all = round == 2 && what.collective == Collective::allreduce
-                                  ? sum * static_cast<float>(ranks)
-                                  : sum;
-            for (size_t i = 0; i < operand_bytes(what.collective, count, ranks).recv; ++i) {
-              const auto source = static_cast<float>(i / count);
-              const auto me = static_cast<float>(rank);
-              const float exchanged = round == 2 ? me + 1 + 10 * source : source + 1 + 10 * me;
-              float from = traits(what.collective).recv_per_rank ? source + 1 : root + 1.0F;
-              if (is_exchange) from = exchanged;
-              ASSERT_EQ(found[i], moves ? from : all)
-                  << collective_name(what.collective) << " of " << ranks << ", " << count
-                  << ", seed " << seed << ", " << round << " " << i;
-            }
-          }
-        }
-      }
+    for (int round = 0; round < 3; ++round) {
+      const bool in_place = d.may_be_in_place() && round == 1;
+      ASSERT_TRUE(
+          call.run(2, [&](int rank, CollectiveArgs& args) { change(d, rank, in_place, args); }));
+      ASSERT_NO_FATAL_FAILURE(expect_results(d, call, round, in_place));
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Each, PipelineResults,
+    testing::Combine(
+        testing::Values(std::pair(Collective::allreduce, false),
+            std::pair(Collective::reduce_scatter, false), std::pair(Collective::reduce, false),
+            std::pair(Collective::reduce, true), std::pair(Collective::allgather, false),
+            std::pair(Collective::alltoall, false), std::pair(Collective::broadcast, false),
+            std::pair(Collective::broadcast, true)),
+        testing::Values(2, 3, 4)),
+    [](const auto& each) { return name_of(each.param); });
 
 TEST(PipelineKernels, RecordAMismatchAndARankThatDoesNotCome) {
   for (const bool comes : {false, true}) {
