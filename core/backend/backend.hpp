@@ -96,11 +96,17 @@ class Block {
     uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed);
   }
 
+  // The owner has released the block. Whoever found it before must not make it known to others any
+  // more.
+  void retire() noexcept { is_retired_.store(true); }
+  bool is_retired() const noexcept { return is_retired_.load(); }
+
  protected:
   bool all_uses_recorded() const noexcept { return uses_.load(std::memory_order_relaxed) == 1U; }
 
  private:
   std::atomic<uint8_t> uses_{0};
+  std::atomic<bool> is_retired_{false};
 };
 
 // The placement that a user asks for.

@@ -113,6 +113,11 @@ Token Exporter::make_token(
   SYMM_POINT("ipc.export");
   const Position position = words != nullptr ? words->mark(stream, source.device) : Position{};
   DeferredWork after(mutex_);
+  if (source.block->is_retired()) {
+    throw Error(Status::invalid_argument,
+        "pointer: the buffer there was released while it was being exported");
+  }
+
   listener_->start();
   tend(after);
   Export* exported = exports_->find(source.block->data());

@@ -168,7 +168,10 @@ void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind 
   buffers.by_address[number(block->data())] = {block, bytes, kind, device};
 }
 
-void buffer_gone(const Block& block) noexcept {
+// Another thread may have found the block for a token. If it makes the token before released(), the
+// token ends there; if after, it finds the block retired.
+void buffer_gone(Block& block) noexcept {
+  block.retire();
   Buffers* buffers = AllBuffers::existing();
   if (buffers == nullptr) return;  // made before a fork
   {
@@ -191,11 +194,13 @@ std::vector<std::byte> export_memory(
   }
 
   if (bytes == 0) return encode(token_of_nothing(pointer));
+  // The service is there before the memory is found, so that the release of what was found sees it.
+  Service& service = Services::current();
   const auto [source, token] = require_place(pointer, bytes);
   source.provider->check_stream(stream, source.device);
 
   if (!token) {
-    return encode(Services::current().exporter.make_token(source, bytes, options, stream));
+    return encode(service.exporter.make_token(source, bytes, options, stream));
   }
 
   if (is_hold_asked_for) {

@@ -16,7 +16,7 @@
 namespace symm::ipc {
 // A buffer of this process; its pointers can be exported until it is gone.
 void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device);
-void buffer_gone(const Block& block) noexcept;
+void buffer_gone(Block& block) noexcept;
 
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream);

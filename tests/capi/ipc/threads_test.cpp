@@ -1,7 +1,10 @@
 // Threads of one process export, import, withdraw and release at once.
 #include <stdlib.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <thread>
 
 #include "symm/symm.h"
 #include "tests/capi/ipc/sharing.hpp"
@@ -36,6 +39,43 @@ TEST(Threads, OfTheExportingProcess) {
   EXPECT_EQ(ipc_stats().leased, 0U);
   EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
   EXPECT_EQ(ipc_stats().grants, 4U * 300 * 3);
+}
+
+// Half of the threads allocate and release, the others export whatever they see. A token that is
+// made at the moment of the release must not keep the block: nobody would release it any more.
+TEST(Threads, AnExportAgainstTheReleaseLeavesNothing) {
+  const Bootstrap meeting;
+  setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
+  constexpr size_t kBytes = size_t{1} << 16;
+  const uint64_t exported_before = ipc_stats().exported_blocks;
+  std::atomic<std::byte*> shown{nullptr};
+  std::atomic<int> owners{2};
+  std::atomic<uint64_t> refused{0};
+
+  as_threads(4, [&](int rank) {
+    if (rank < 2) {
+      for (int i = 0; i < 1000; ++i) {
+        const Owned owned(kBytes);
+        shown = owned.data;
+        std::this_thread::yield();
+      }
+      --owners;
+      return;
+    }
+    while (owners != 0) {
+      std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+      size_t size = 0;
+      const symm_status_t status =
+          symm_ipc_export(shown, 64, nullptr, token, sizeof token, &size, nullptr);
+      if (status == SYMM_OK) continue;
+      EXPECT_EQ(status, SYMM_ERR_INVALID_ARGUMENT) << symm_last_error();
+      ++refused;
+    }
+  });
+
+  EXPECT_GT(refused, 0U) << "no export met a buffer that was gone";
+  EXPECT_EQ(ipc_stats().exported_blocks, exported_before);
+  EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
 }
 }  // namespace
 }  // namespace support
