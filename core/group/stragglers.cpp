@@ -3,6 +3,7 @@
 #include "core/group/stragglers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -19,10 +20,29 @@
 
 namespace symm {
 namespace {
+// A group that a rank of this process has left. Its id outlives its Stragglers, which go with the
+// last buffer that met on the group.
+struct LeftGroup {
+  uint64_t id = 0;  // 0: none
+  bool was_revoked = false;
+};
+
 struct AllStragglers {
   std::mutex mutex;
   std::vector<std::weak_ptr<Stragglers>> of_groups;
+  // The latest groups that were left; `left_count` of them so far.
+  std::array<LeftGroup, 64> left;
+  size_t left_count = 0;
 };
+
+// Calls `each` with the groups that were left, the latest first, as long as it returns true.
+template <class Each>
+void for_left(const AllStragglers& list, const Each& each) {
+  const size_t known = std::min(list.left_count, list.left.size());
+  for (size_t i = 1; i <= known; ++i) {
+    if (!each(list.left[(list.left_count - i) % list.left.size()])) return;
+  }
+}
 }  // namespace
 
 std::shared_ptr<Stragglers> Stragglers::of(Group& group) {
@@ -66,23 +86,33 @@ void Stragglers::name_revoked(std::span<uint64_t> ids) noexcept {
   AllStragglers& list = PerProcess<AllStragglers>::current();
   const std::lock_guard lock(list.mutex);
 
-  // First come the groups that some rank here knows to be revoked. Then those are struck out that
-  // another rank here does not know to be.
-  for (const bool is_revoked : {true, false}) {
-    size_t count = 0;
-    for (auto at = list.of_groups.rbegin(); at != list.of_groups.rend() && count < ids.size();
-        ++at) {
+  // First come the groups that some rank here knows to be revoked, then those that some rank here
+  // has left, the failed ones before the others. Whoever left a group makes no call in it any more,
+  // whether it knew of the failure or not.
+  size_t count = 0;
+  const auto add = [&](uint64_t id) {
+    if (count < ids.size()) ids[count++] = id;
+  };
+  const auto for_living = [&](bool is_revoked, const auto& each) {
+    for (auto at = list.of_groups.rbegin(); at != list.of_groups.rend(); ++at) {
       const auto one = at->lock();
       if (!one) continue;
       const std::lock_guard held(one->mutex_);
       if (one->group_ == nullptr || one->group_->revocation().revoked() != is_revoked) continue;
-      if (is_revoked) {
-        ids[count++] = one->id_;
-      } else {
-        std::replace(ids.begin(), ids.end(), one->id_, uint64_t{0});
-      }
+      each(one->id_);
     }
+  };
+
+  for_living(true, add);
+  for (const bool was_revoked : {true, false}) {
+    for_left(list, [&](const LeftGroup& group) {
+      if (group.was_revoked == was_revoked) add(group.id);
+      return count < ids.size();
+    });
   }
+
+  // Struck out are the groups that another rank here is in without knowing of a failure.
+  for_living(false, [&](uint64_t id) { std::replace(ids.begin(), ids.end(), id, uint64_t{0}); });
 }
 
 std::vector<Straggler> Stragglers::all() {
@@ -101,6 +131,13 @@ bool Stragglers::over() noexcept {
 }
 
 void Stragglers::group_goes() noexcept {
+  {
+    AllStragglers& list = PerProcess<AllStragglers>::current();
+    const std::lock_guard lock(list.mutex);
+    list.left[list.left_count % list.left.size()] = {id_, group_->revocation().revoked()};
+    ++list.left_count;
+  }
+
   const std::lock_guard lock(mutex_);
   try {
     known_ = group_->stragglers();

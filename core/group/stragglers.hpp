@@ -31,7 +31,8 @@ class Stragglers {
   // To be called when a group is formed. A rank of it is no straggler any more of the groups that
   // it named as revoked.
   static void met(const Group& group) noexcept;
-  // Writes the ids of the latest groups that all ranks of this process know to be revoked.
+  // Writes the ids of the latest groups in which no rank of this process makes a call any more: all
+  // of its ranks there know the group to be revoked, or have left it.
   static void name_revoked(std::span<uint64_t> ids) noexcept;
 
   std::vector<Straggler> all();

@@ -2,6 +2,7 @@
 // waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
 
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <latch>
 #include <memory>
 #include <new>
+#include <ostream>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -265,6 +267,52 @@ TEST(Stragglers, HaveLeftTheCallsOfGroupsKnownToHaveFailed) {
 
 // From a point on, each allocation of rank 1 fails in turn, until all succeed. The other rank must
 // hear of each failure.
+// The usual recovery: memory and group are released, a new group is made, and the old buffer meets
+// on it. A rank that leaves first hears no more when the others leave: the new group tells it.
+struct Recovery {
+  const char* name;
+  bool is_known_to_all;
+  int first_to_leave;
+  friend void PrintTo(const Recovery& one, std::ostream* out) { *out << one.name; }
+};
+
+class Recoveries : public testing::TestWithParam<Recovery> {};
+
+TEST_P(Recoveries, LetAnOldBufferMeetOnANewGroup) {
+  const Recovery recovery = GetParam();
+  const TemporaryDirectory directory;
+  const Shared<std::atomic<bool>> one_has_left;
+  Processes ranks(2, [&](int rank) {
+    const auto make = [&](const char* name) {
+      return create(rank, 2, "dir://" + directory.path(), name);
+    };
+
+    auto group = make("first");
+    const auto buffer = Buffer::allocate(*group, 4096);
+    auto memory = Memory::rendezvous(group, buffer, 0);
+    if (rank == 0 || recovery.is_known_to_all) {
+      group->revocation().revoke({Status::peer_failed, 0, 0, "a test"});
+    }
+    memory.reset();
+
+    if (rank != recovery.first_to_leave) {
+      ASSERT_TRUE(eventually([&] { return one_has_left->load(); }));
+    }
+    group.reset();
+    *one_has_left = true;
+
+    group = make("second");
+    EXPECT_NE(Memory::rendezvous(group, buffer, 0), nullptr);
+  });
+
+  ranks.expect_success();
+}
+
+INSTANTIATE_TEST_SUITE_P(Stragglers, Recoveries,
+    testing::Values(Recovery{"known_0_first", true, 0}, Recovery{"known_1_first", true, 1},
+        Recovery{"unknown_0_first", false, 0}, Recovery{"unknown_1_first", false, 1}),
+    [](const auto& one) { return one.param.name; });
+
 using Body = std::function<std::shared_ptr<Group>(
     int rank, const std::function<void(size_t from)>& run_short)>;
 
