@@ -16,12 +16,15 @@
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/futex.hpp"
+#include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/revocation.hpp"
+#include "core/base/wait.hpp"
 #include "core/mesh/groups.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_link.hpp"
 #include "core/mesh/wire.hpp"
+#include "core/socket/monitor.hpp"
 
 namespace symm {
 struct Arrival {
@@ -104,11 +107,17 @@ class PeerEvents {
   void change(Change change) {
     tell(with_reserve([&] { return look(std::ref(change)); }));
   }
-  // Waits until look(State&) is true; false when the deadline passes first. Throws the failure of
-  // `revocation` (may be null).
+  // Waits until look(State&) is true; false when the deadline passes first, and what had come by
+  // then does not make it true either. Throws the failure of `revocation` (may be null).
   template <class Look>
   bool await(const Revocation* revocation, Deadline deadline, Look until) {
-    return await_change(changes_, deadline, [&] { return look(until); }, revocation);
+    const auto is_so = [&] { return look(until); };
+    if (await_change(changes_, deadline, is_so, revocation)) return true;
+
+    Monitor* monitor = PerProcess<Monitor>::existing();
+    if (monitor == nullptr) return false;
+    monitor->catch_up();
+    return await_change(changes_, Deadline::after_ms(Deadline::kNow), is_so, revocation);
   }
   // Needs no lock: identities are written only while the mesh is made.
   const PeerIdentity& identity(int peer) const { return state_.peers.identity(peer); }

@@ -18,6 +18,7 @@
 
 #include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/wait.hpp"
 
 namespace symm {
 class Watched {
@@ -38,6 +39,10 @@ class Monitor {
   void want_writable(uint64_t number, bool wanted) noexcept;
   // No call begins after this. One that is under way keeps `watched` alive.
   void forget(uint64_t number) noexcept;
+  // Waits until the thread has read what had come when the call began, for at most a second. A
+  // deadline that has passed is no proof that nothing came: after a stop of the process, or under
+  // load, the waiting thread may run before this one.
+  void catch_up() noexcept;
   // Forgets the number once, and sets it to 0, which means that nothing is watched.
   static void forget(std::atomic<uint64_t>& watching) noexcept {
     if (const uint64_t number = watching.exchange(0)) current().forget(number);
@@ -51,9 +56,17 @@ class Monitor {
     std::weak_ptr<Watched> watched;
   };
   void run() noexcept;
+  int read_once(int timeout_ms) noexcept;
+  void answer() noexcept;
   void call(uint64_t number);
 
   PeerFd epoll_;
+  // An event of this descriptor asks the thread to catch up. The words count what was asked and
+  // what was answered; the second wakes those that asked.
+  PeerFd question_;
+  std::atomic<uint32_t> asked_ = 0;
+  Word answered_ = 0;
+  bool is_asked_ = false;  // the thread's own
   std::mutex mutex_;
   std::atomic<uint64_t> last_ = 0;
   std::map<uint64_t, Watch> watches_;

@@ -6,16 +6,21 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +28,7 @@
 #include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/socket/monitor.hpp"
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
@@ -113,9 +119,9 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
     const size_t before = open_descriptors();
     const pid_t child = fork();
     if (child == 0) {
-      // Closed at the fork: socket, pidfd, epoll, life and its bell. What the child
+      // Closed at the fork: socket, pidfd, epoll and its question, life and its bell. What the child
       // does with the mesh it inherited must not reach anybody.
-      const bool closed = open_descriptors() + 5 == before;
+      const bool closed = open_descriptors() + 6 == before;
       const Failure failure = failure_of([&] { say(*mesh, 0, kTopic, "no"); });
       mesh->detach(kTopic.group);
       mesh.reset();
@@ -143,6 +149,52 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
 }
 
 // There it began at another time than others see.
+// The monitor's thread is kept from reading, as a stop of the process does that ends when a deadline
+// has passed: the waiting thread may run first then.
+TEST_F(MeshProcess, AMessageThatHadComeIsDeliveredAfterTheDeadline) {
+  struct Keeper final : Watched {
+    void ready(int fd) noexcept override {
+      uint64_t count = 0;
+      ASSERT_EQ(read(fd, &count, sizeof count), static_cast<ssize_t>(sizeof count));
+      is_kept = true;
+      (void)eventually([&] { return is_free.load(); });
+    }
+    std::atomic<bool> is_kept{false};
+    std::atomic<bool> is_free{false};
+  };
+
+  const Shared<std::atomic<bool>> may_send;
+  const Shared<std::atomic<bool>> has_sent;
+  as_processes(2, [&](int rank) {
+    const auto mesh = connect(directory.path(), rank, 2);
+    if (rank == 1) {
+      ASSERT_TRUE(eventually([&] { return may_send->load(); }));
+      say(*mesh, 0, kTopic, "late");
+      *has_sent = true;
+      greet(*mesh, 1);
+      return;
+    }
+
+    const auto keeper = std::make_shared<Keeper>();
+    const Fd bell(eventfd(1, EFD_CLOEXEC));
+    const uint64_t number = Monitor::current().watch(bell.get(), keeper);
+    ASSERT_TRUE(eventually([&] { return keeper->is_kept.load(); }));
+    *may_send = true;
+    ASSERT_TRUE(eventually([&] { return has_sent->load(); }));
+
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      keeper->is_free = true;
+    });
+    const Message message =
+        mesh->receive(1, kTopic, 4, 0, nullptr, Deadline::after_ms(Deadline::kNow));
+    EXPECT_EQ(message.body.size(), 4U);
+    later.join();
+    Monitor::current().forget(number);
+    greet(*mesh, 1);
+  });
+}
+
 TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
   const auto body_of = [&](int rank) {
     const auto files = open_store(directory.path(), rank, 2);
