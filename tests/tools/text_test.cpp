@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/test.hpp"
 #include "tools/host/host.hpp"
 
