@@ -15,6 +15,7 @@
 #include "core/group/group.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
@@ -40,11 +41,12 @@ void complete(CollectiveCall& call, const Group& group, const symm_collective_op
 
   const auto result = static_cast<DType>(given.result_dtype);
   const bool is_wider = given.result_dtype != 0 && result != call.dtype;
-  if (given.scale_position != SYMM_SCALE_NONE || is_wider || given.scale != 0 ||
+  const Number factor(given.scale);
+  if (given.scale_position != SYMM_SCALE_NONE || is_wider || !factor.is_zero() ||
       given.scale_pointer != nullptr) {
     call.scaling = {call.dtype, is_wider ? result : call.dtype,
         static_cast<ScalePosition>(given.scale_position),
-        given.scale_pointer != nullptr ? Factor::pointer : Factor::value, given.scale};
+        given.scale_pointer != nullptr ? Factor::pointer : Factor::value, factor};
     call.scale_pointer = given.scale_pointer;
   }
 }
@@ -194,7 +196,7 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
     const RmsNorm wanted{input(given.residual_in), output(given.residual_out),
         output(given.norm_out), input(given.weight),
         static_cast<DType>(given.weight_dtype != 0 ? given.weight_dtype : dtype),
-        static_cast<float>(given.epsilon), static_cast<float>(given.weight_offset),
+        Number(given.epsilon).f32(), Number(given.weight_offset).f32(),
         static_cast<QuantScale>(given.scale_kind), output(given.quant_out),
         static_cast<const float*>(given.scale_in), static_cast<float*>(given.scale_out), hidden};
 

@@ -2,12 +2,12 @@
 // differ.
 #include "kernels/collective_call.hpp"
 
-#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include "kernels/collective.hpp"
+#include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/text.hpp"
 #include "kernels/types.hpp"
@@ -15,9 +15,7 @@
 namespace symm {
 namespace {
 // 12 bits that tell factors apart; 0 for 0.
-uint64_t mixed(double factor) {
-  return std::bit_cast<uint64_t>(factor) * 0xD6E8FEB86659FD93U >> 52;
-}
+uint64_t mixed(Number factor) { return factor.bits() * 0xD6E8FEB86659FD93U >> 52; }
 }  // namespace
 
 uint64_t CallSignature::packed() const noexcept {
@@ -40,7 +38,7 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
     signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype,
         static_cast<ScalePosition>(scaled & 3),
         (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
-        static_cast<double>((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
+        Number::of_bits((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
   }
 
   signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
@@ -55,8 +53,7 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
 // fields only, which is what a mistake looks like, always have different hashes.
 uint32_t CallSignature::hash() const noexcept {
   uint64_t all =
-      (packed() ^ std::bit_cast<uint64_t>(scaling.factor) ^ (count * 0x9E3779B97F4A7C15U)) *
-      0xD6E8FEB86659FD93U;
+      (packed() ^ scaling.factor.bits() ^ (count * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
   all ^= all >> 32;
   return static_cast<uint32_t>(all);
 }
@@ -72,9 +69,10 @@ std::string CallSignature::text() const {
 
   if (scaling.position != ScalePosition::none) {
     char factor[40] = "a pointer";
-    if (scaling.kind != Factor::pointer) {
-      std::snprintf(factor, sizeof factor, scaling.kind == Factor::value ? "%.17g" : "factor #%.0f",
-          scaling.factor);
+    if (scaling.kind == Factor::value) {
+      std::snprintf(factor, sizeof factor, "%.17g", scaling.factor.f64());
+    } else if (scaling.kind == Factor::mixed) {
+      std::snprintf(factor, sizeof factor, "factor #%lu", scaling.factor.bits());
     }
     all += symm::text(", scaled ", scale_position_name(scaling.position), " by ", factor);
   }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/collective.hpp"
+#include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
@@ -26,7 +27,7 @@ struct Scaling {
   DType result{};  // the type of the caller's results
   ScalePosition position{};
   Factor kind{};
-  double factor = 0;
+  Number factor;  // if it is `mixed`, these 12 bits
 
   explicit operator bool() const noexcept { return dtype != DType{}; }
   // The rest is zero if there is no scaling, as in most calls.

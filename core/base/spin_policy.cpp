@@ -19,10 +19,10 @@ namespace {
 // group sets no limit.
 int processor_quota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0;
-  double period = 0;
+  int64_t quota = 0;
+  int64_t period = 0;
   if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
-  return std::max(static_cast<int>(quota / period), 1);
+  return static_cast<int>(std::clamp<int64_t>(quota / period, 1, CPU_SETSIZE));
 }
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/plan_shapes.hpp"
+#include "kernels/number.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/scaled_call.hpp"
 #include "kernels/types.hpp"
@@ -73,7 +74,9 @@ void launch_conversion(
   if (conversion.scaled && call.scaling.kind == Factor::pointer) {
     args.pointer = address_of(call.scale_pointer);
   } else if (conversion.scaled) {
-    args.factor = call.scaling.factor;
+    // Rounded here, so that the kernel has nothing left to round.
+    const Number factor = call.scaling.factor;
+    args.factor = (call.dtype == DType::f64 ? factor : factor.rounded_to_f32()).f64();
   }
 
   const size_t narrower = std::min(size_of(conversion.from_dtype), size_of(conversion.to_dtype));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +18,7 @@
 #include "core/group/group.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
@@ -442,11 +442,13 @@ void check_norm_values(const CollectiveCall& call, const RmsNorm& norm) {
   if (!is_norm_type(norm.weight_dtype)) {
     refuse_argument(call, "norm.weight_dtype", "$weight_dtype is not f32, f16 or bf16");
   }
-  if (!std::isfinite(norm.epsilon) || norm.epsilon < 0) {
-    refuse_argument("norm.epsilon", format("%g is not finite, or negative", norm.epsilon));
+  const Number epsilon(norm.epsilon);
+  const Number offset(norm.weight_offset);
+  if (!epsilon.is_finite() || epsilon.is_negative()) {
+    refuse_argument("norm.epsilon", format("%g is not finite, or negative", epsilon.f64()));
   }
-  if (!std::isfinite(norm.weight_offset)) {
-    refuse_argument("norm.weight_offset", format("%g is not finite", norm.weight_offset));
+  if (!offset.is_finite()) {
+    refuse_argument("norm.weight_offset", format("%g is not finite", offset.f64()));
   }
   if (!is_valid(norm.scale_kind)) {
     refuse_unknown("norm.scale_kind", static_cast<int>(norm.scale_kind));
@@ -523,20 +525,19 @@ void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
   }
 
   if (scaling.position == ScalePosition::none) {
-    if (scaling.factor == 0 && call.scale_pointer == nullptr) return;
+    if (scaling.factor.is_zero() && call.scale_pointer == nullptr) return;
     refuse_argument("options.scale_position", "NONE, but there is a factor");
   }
   if (!is_of_float) refuse_argument(call, "options.scale_position", "$dtype is no float");
-  if ((scaling.factor != 0) == (call.scale_pointer != nullptr)) {
+  if (scaling.factor.is_zero() == (call.scale_pointer == nullptr)) {
     refuse_argument(
         "options.scale, scale_pointer", "one of them, and not both, must be other than 0");
   }
   const bool is_double = call.dtype == DType::f64;
-  const bool is_finite =
-      is_double ? std::isfinite(scaling.factor) : std::isfinite(static_cast<float>(scaling.factor));
-  if (!is_finite) {
-    refuse_argument(
-        "options.scale", format("%g is no finite %s", scaling.factor, is_double ? "f64" : "f32"));
+  const Number used = is_double ? scaling.factor : scaling.factor.rounded_to_f32();
+  if (!used.is_finite()) {
+    refuse_argument("options.scale",
+        format("%g is no finite %s", scaling.factor.f64(), is_double ? "f64" : "f32"));
   }
 }
 

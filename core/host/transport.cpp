@@ -31,6 +31,7 @@
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/plan.hpp"
+#include "kernels/number.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/scaled_call.hpp"
 #include "kernels/text.hpp"
@@ -472,12 +473,12 @@ Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
 
   const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), wide_.size());
   if (call.algorithm != Algorithm::automatic) require_possible(scaled.plain_call());
-  double factor = call.scaling.factor;
+  Number factor = call.scaling.factor;
 
   if (call.scaling.kind == Factor::pointer) {
-    float read = 0;
-    std::memcpy(&read, call.scale_pointer, sizeof read);
-    factor = double{read};
+    uint32_t bits = 0;
+    std::memcpy(&bits, call.scale_pointer, sizeof bits);
+    factor = Number::of_f32(bits);
   }
 
   scaled.run([&](const Conversion& conversion) { convert(conversion, factor); }, make);

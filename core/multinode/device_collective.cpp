@@ -135,18 +135,23 @@ std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) c
 // machines, and results. A chain: sums of a slice, and results, which between two
 // machines go the other way; in as many chunks as take the least time (bench/scale).
 bool DeviceMultinodeTransport::chain_is_faster(const CollectiveCall& call) const {
-  const auto bytes = static_cast<double>(call.unit());
-  const auto machines = static_cast<double>(rail_.size());
-  const auto each = static_cast<double>(local_.size());
-  const auto hop = static_cast<double>(device_.hop_bytes());
-  const auto wide = static_cast<double>(widening(call.dtype) + (machines > 2 ? 1 : 0));
+  // The bytes are bounded so that products fit: at a terabyte begins no longer count.
+  __extension__ using Wide = unsigned __int128;
+  const Wide bytes = std::min(call.unit(), size_t{1} << 40);
+  const Wide machines = rail_.size();
+  const Wide each = local_.size();
+  const Wide wide = widening(call.dtype) + (machines > 2 ? 1 : 0);
 
-  const double slices = bytes * (machines - 1) / machines * (each + 1) / each;
-  const double sums = bytes / each * wide;
-  const double begins = (2 * machines - 3) * hop;
+  // All three are multiplied by machines * each, so that nothing is rounded, by whatever direction
+  // a rank's thread rounds: ranks that chose differently would wait for each other.
+  const Wide slices = bytes * (machines - 1) * (each + 1);
+  const Wide sums = bytes * wide * machines;
+  const Wide begins = (2 * machines - 3) * device_.hop_bytes() * machines * each;
+  if (slices <= sums + begins) return false;
+
   // The condition is sqrt(slices) > sqrt(sums) + sqrt(begins), squared twice.
-  const double more = slices - sums - begins;
-  return more > 0 && more * more > 4 * sums * begins;
+  const Wide more = slices - sums - begins;
+  return more * more > 4 * sums * begins;
 }
 
 void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) const {

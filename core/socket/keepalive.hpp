@@ -14,7 +14,7 @@ class Keepalive {
   explicit Keepalive(uint64_t silence_ms) : silence_ms_(silence_ms) {}  // 0: no limit
 
   bool enabled() const noexcept { return silence_ms_ != 0; }
-  double silence_s() const noexcept { return static_cast<double>(silence_ms_) / 1e3; }
+  uint64_t silence_ms() const noexcept { return silence_ms_; }
 
   // Makes the timer. Throws Error(system).
   void start();

@@ -120,8 +120,9 @@ void SecureConnection::end(int error) {
   if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) {
     return end("died: its connection closed", true);
   }
-  end(format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
-      keepalive_.silence_s()));
+  const uint64_t tenths = keepalive_.silence_ms() / 100;
+  end(format("is cut off: %s has not answered %s for %lu.%lu s", host_.c_str(), host_name().c_str(),
+      tenths / 10, tenths % 10));
 }
 
 void SecureConnection::end(const std::string& how, bool closed) {

@@ -9,6 +9,7 @@
 
 #include "kernels/host/arithmetic/float_environment.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/number.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::host {
@@ -16,7 +17,7 @@ namespace {
 void convert_row(const void* from, DType from_dtype, void* to, DType to_dtype, size_t count) {
   convert({static_cast<const std::byte*>(from), static_cast<std::byte*>(to), from_dtype, to_dtype,
               count},
-      1);
+      Number());
 }
 
 float sum_of_squares(const float* x, size_t hidden) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <ios>
 #include <limits>
+#include <random>
 #include <set>
 #include <string>
 #include <tuple>
@@ -15,6 +16,7 @@
 
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
+#include "kernels/number.hpp"
 #include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
@@ -368,6 +370,51 @@ INSTANTIATE_TEST_SUITE_P(Types, Conversions,
       return std::string(simd_name(std::get<0>(test.param))) + "_" +
              dtype_name(std::get<1>(test.param));
     });
+
+// The conversions of a compiler, which are those of the processor in its default mode.
+static_assert(Number(0.1).f32() == 0.1F && Number(-1e-40).f32() == -1e-40F);
+static_assert(Number(1e-40F).f64() == double{1e-40F} && Number(0x1p-149F).f64() == 0x1p-149);
+
+// The bits of floats as numbers and back, and of doubles to the nearest float: around every power
+// of two, where the cut bits are just below, on and above the middle of two floats, and at random.
+TEST(NumberBits, AreConvertedAsByTheProcessor) {
+  for (uint64_t word = 0; word < uint64_t{1} << 32; word += 4093) {
+    const auto bits = static_cast<uint32_t>(word);
+    const Number number = Number::of_f32(bits);
+    ASSERT_TRUE(reference::same(
+        DType::f64, number.bits(), std::bit_cast<uint64_t>(double{std::bit_cast<float>(bits)})))
+        << bits;
+    ASSERT_TRUE(reference::same(DType::f32, number.f32_bits(), bits)) << bits;
+  }
+
+  std::mt19937_64 random(1);
+  std::vector<uint64_t> words = {0, 1, uint64_t{0x7FF} << 52, (uint64_t{0x7FF} << 52) + 1};
+  for (uint64_t exponent = 1023 - 155; exponent <= 1023 + 129; ++exponent) {
+    for (unsigned cut = 27; cut <= 52; ++cut) {
+      const uint64_t half = uint64_t{1} << cut;
+      const uint64_t fraction = random() % (uint64_t{1} << 52) & ~(2 * half - 1);
+      for (const uint64_t rest : {half - 1, half, half + 1, 2 * half - 1, 3 * half}) {
+        words.push_back(exponent << 52 | ((fraction + rest) & ((uint64_t{1} << 52) - 1)));
+      }
+    }
+  }
+  for (int i = 0; i < 100'000; ++i) {
+    words.push_back(random());
+  }
+
+  for (const uint64_t word : words) {
+    for (const uint64_t bits : {word, word ^ uint64_t{1} << 63}) {
+      const auto value = std::bit_cast<double>(bits);
+      const Number number(value);
+      const uint32_t right = std::bit_cast<uint32_t>(static_cast<float>(value));
+      ASSERT_TRUE(reference::same(DType::f32, number.f32_bits(), right)) << std::hexfloat << value;
+      ASSERT_EQ(number.is_zero(), value == 0) << value;
+      ASSERT_EQ(number.is_nan(), std::isnan(value)) << value;
+      ASSERT_EQ(number.is_finite(), std::isfinite(value)) << value;
+      ASSERT_EQ(number.is_negative(), value < 0) << value;
+    }
+  }
+}
 
 TEST(Types, EveryTypeHasANameOfItsOwnAndASize) {
   std::set<std::string> names;

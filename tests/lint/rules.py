@@ -124,6 +124,33 @@ def waits():
     yield from found_in_library(forbidden, allowed)
 
 
+def floats():
+    """What arithmetic with floats does depends on how the caller's thread rounds, flushes and
+    traps. So floats are computed with in a few files, within FloatEnvironment, and numbers of
+    the caller are of type Number everywhere else.
+    """
+    forbidden = re.compile(
+        r"(?<!sizeof\()\b(?:float|double)\b(?!\s*\*)|"
+        r"(?<![\w.'])\d[\d']*(?:\.\d|[eE][-+]?\d)|\b0x[\da-fA-F.]+p[-+]?\d|"
+        r"\bstd::(?:is(?:finite|nan|inf|normal)|signbit|f?abs|ceil|floor|l?l?round|sqrt|pow|log\d*)\b"
+    )
+    arithmetic = r"^"
+    allowed = {
+        "kernels/number.hpp": arithmetic,
+        "kernels/rmsnorm.hpp": arithmetic,
+        "kernels/host/rmsnorm.cpp": arithmetic,
+        "kernels/host/arithmetic/formats-inl.hpp": arithmetic,
+        "kernels/host/arithmetic/kernel-inl.hpp": arithmetic,
+        "kernels/host/arithmetic/reduce.cpp": arithmetic,
+        "kernels/host/arithmetic/reduce_kernels.cpp": arithmetic,
+        "kernels/cuda/args.hpp": r"^(?:float|double)$",  # which kernels compute with
+        "core/cuda/stream_uses.cpp": r"^float$",  # the driver's result, which nobody reads
+        "capi/include/symm/symm.h": r"^(?:double|1e-6)$",
+        "capi/include/symm/symm.hpp": r"^(?:float|double)$",
+    }
+    yield from found_in_library(forbidden, allowed)
+
+
 def guards():
     """Every function of the C ABI that can fail runs inside guard() or a helper that is
     nothing else, and every release inside release(), which is noexcept.
@@ -598,6 +625,7 @@ RULES = (
     machine_paths,
     manners,
     waits,
+    floats,
     guards,
     layers,
     environment,

@@ -230,6 +230,25 @@ CASES = [
             'dev:2: begins with "Of": Of a word.',
         ],
     ),
+    (
+        "floats in the mode of the caller's thread",
+        "floats",
+        {
+            "core/a.cpp": "auto a = static_cast<float>(b);\nsize_t c = sizeof(float);\n"
+            'const float* d;\nauto e = f * 1.5;\nint g = 0x1e5;\nconst char* h = "1.5";\n'
+            "bool i = std::isfinite(j);\nauto k = 0x1p-3;\n",
+            "kernels/cuda/args.hpp": "float a;\nauto b = 0.5;\n",
+            "kernels/host/rmsnorm.cpp": "float a = 1.5F;\n",
+            "tools/a.cpp": "double a = 1e3;\n",
+        },
+        [
+            "core/a.cpp:1: auto a = static_cast<float>(b);",
+            "core/a.cpp:4: auto e = f * 1.5;",
+            "core/a.cpp:7: bool i = std::isfinite(j);",
+            "core/a.cpp:8: auto k = 0x1p-3;",
+            "kernels/cuda/args.hpp:2: auto b = 0.5;",
+        ],
+    ),
     ("one statement a line", "statements", {"core/fine.cpp": ONE_A_LINE}, []),
     (
         "no assignment within a condition, unless the line above says why",

@@ -25,6 +25,7 @@
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"
@@ -34,6 +35,7 @@
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/float_mode.hpp"
 #include "tests/support/pieces.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -58,6 +60,8 @@ void carry_out(const char* name, void (*kernel)(Args)) {
   fake_cuda::carry_out(name, [kernel](const void* arguments) {
     return [kernel, args = *static_cast<const Args*>(arguments)] {
       cuda::model::grid_size = cuda::model::block_size = {1};
+      // Whoever runs it, a device has a mode of its own.
+      const support::InMode of_device(support::kDefaultMode);
       kernel(args);
       return true;
     };
@@ -113,6 +117,8 @@ struct Case {
   Algorithm algorithm = Algorithm::automatic;
   bool in_place = false;
   bool scaled = false;
+  double factor = 0.5;
+  support::FloatMode mode = support::kDefaultMode;  // of the thread that makes the call
 };
 
 Bytes operand_of(const Case& c, size_t rank, size_t n) {
@@ -130,7 +136,7 @@ Bytes expected_of(const Case& c, size_t me, size_t n) {
 
   const DType result = c.scaled ? DType::f32 : c.dtype;
   const auto combine = [&](const std::vector<uint64_t>& bits) {
-    const auto factor = [](int) { return 0.5; };
+    const auto factor = [&](int) { return c.factor; };
     return c.scaled
                ? reference::reduce_scaled(c.dtype, c.op, bits, result, SYMM_SCALE_AFTER, factor, 0)
                : reference::reduce(c.dtype, c.op, bits);
@@ -168,8 +174,12 @@ void compare(Group& group, const Case& c) {
   call.op = c.op;
   call.root = traits(c.collective).has_root() ? 1 : 0;
   call.algorithm = c.algorithm;
-  if (c.scaled) call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, 0.5};
-  finish(group, call);
+  if (c.scaled)
+    call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, Number(c.factor)};
+  {
+    const support::InMode strange(c.mode);
+    finish(group, call);
+  }
 
   recv.resize(expected.size());
   EXPECT_EQ(reference::difference(
@@ -244,6 +254,25 @@ std::vector<std::pair<DType, Op>> all_reductions() {
     }
   }
   return all;
+}
+
+// Ranks whose threads round, flush or trap, each in its own way, choose the same algorithm and get
+// the same bits.
+TEST(CudaFloatMode, OfTheCallerDoesNotMatter) {
+  expect_well(on_machines("aabb", [](const std::shared_ptr<Group>& group) {
+    const auto modes = support::strange_modes();
+    for (size_t turn = 0; turn < modes.size(); ++turn) {
+      for (const size_t count : {size_t{333}, size_t{20'000}}) {
+        for (const double factor : {0.1, 1 / 3.0, 1e-40}) {
+          Case c{Collective::allreduce, DType::f32, Op::sum, count};
+          c.scaled = true;
+          c.factor = factor;
+          c.mode = modes[(turn + static_cast<size_t>(group->rank())) % modes.size()];
+          compare(*group, c);
+        }
+      }
+    }
+  }));
 }
 
 class CudaMultinode : public ::testing::TestWithParam<const char*> {};

@@ -1,6 +1,8 @@
 // The caller may have set another rounding, flush-to-zero or traps (fast-math programs,
 // machine-learning frameworks). For the time of a reduction the IEEE defaults hold, or
-// ranks that differ in this would differ in their results.
+// ranks that differ in this would differ in their results. Compilers do not know that arithmetic
+// depends on the register; so that no operation leaves the scope, memory is read and written
+// inside of it.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +20,14 @@ class FloatEnvironment {
     saved_ = _mm_getcsr();
     // Writing the register is slow and hardly ever needed.
     changed_ = (saved_ & kControl) != kDefault;
-    if (changed_) _mm_setcsr(kDefault);
+    if (!changed_) return;
+    _mm_setcsr(kDefault);
+    asm volatile("" : : : "memory");
   }
   ~FloatEnvironment() {
-    if (changed_) _mm_setcsr(saved_);
+    if (!changed_) return;
+    asm volatile("" : : : "memory");
+    _mm_setcsr(saved_);
   }
 
  private:
@@ -35,10 +41,10 @@ class FloatEnvironment {
     if (!wanted) return;
     asm volatile("mrs %0, fpcr" : "=r"(saved_));
     changed_ = saved_ != 0;
-    if (changed_) asm volatile("msr fpcr, %0" : : "r"(uint64_t{0}));
+    if (changed_) asm volatile("msr fpcr, %0" : : "r"(uint64_t{0}) : "memory");
   }
   ~FloatEnvironment() {
-    if (changed_) asm volatile("msr fpcr, %0" : : "r"(saved_));
+    if (changed_) asm volatile("msr fpcr, %0" : : "r"(saved_) : "memory");
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "kernels/host/arithmetic/simd.hpp"
 #include "kernels/host/arithmetic/table.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/number.hpp"
 #include "kernels/scaled_call.hpp"
 #include "kernels/types.hpp"
 
@@ -128,10 +129,10 @@ Kernel find_for_few(const Reduction& r) noexcept {
 
 template <class T>
 void multiply(
-    DType dtype, const std::byte* from, std::byte* to, size_t count, double factor) noexcept {
+    DType dtype, const std::byte* from, std::byte* to, size_t count, Number factor) noexcept {
   constexpr size_t kAtOnce = 256;
   T factors[kAtOnce];
-  std::fill_n(factors, std::min(count, kAtOnce), static_cast<T>(factor));
+  std::fill_n(factors, std::min(count, kAtOnce), factor.as<T>());
   Reduction product{.dtype = dtype, .op = Op::prod, .source_count = 2, .destination_count = 1};
 
   for (size_t at = 0; at < count; at += kAtOnce) {
@@ -161,7 +162,7 @@ void reduce(const Reduction& reduction) noexcept {
   }
 }
 
-void convert(const Conversion& c, double factor) noexcept {
+void convert(const Conversion& c, Number factor) noexcept {
   const bool widens = is_small_float(c.from_dtype);
   const bool narrows = is_small_float(c.to_dtype);
   const DType wide_dtype = narrows ? c.from_dtype : c.to_dtype;

@@ -13,6 +13,7 @@
 #include <cstddef>
 
 #include "kernels/collective_call.hpp"
+#include "kernels/number.hpp"
 #include "kernels/scaled_call.hpp"
 #include "kernels/types.hpp"
 
@@ -56,7 +57,7 @@ void reduce(const Reduction& reduction) noexcept;
 
 // Converts operands before or after a plain call, and scales them by `factor` if the conversion
 // asks for it. A narrowing conversion scales in place in `from`, which is scratch.
-void convert(const Conversion& conversion, double factor) noexcept;
+void convert(const Conversion& conversion, Number factor) noexcept;
 
 // Copy; `to` may be equal to `from`. Non-temporal
 // stores are used if asked for and the size allows.
