@@ -377,12 +377,14 @@ class MultinodeTransport::Hierarchical {
       sources_[machine] = scratch_ + sum_at(machine, step);
     }
     if (is_small_float(call_.dtype)) reduction.dtype = DType::f32;
+    reduction.saturates = is_small_float(call_.dtype) && size_of(call_.dtype) == 1;
     reduction.source_count = machines_;
     reduction.partial_out = scratch_ + sum_at(machines_, step);
     host::reduce(reduction);
 
     std::byte* const to = result(step);
     reduction.dtype = call_.dtype;
+    reduction.saturates = false;
     reduction.source_count = 0;
     reduction.partial_in = std::exchange(reduction.partial_out, nullptr);
     reduction.destinations = &to;

@@ -43,13 +43,17 @@ struct F16 {
   }
 };
 
-// Floats of 8 bits, which saturate at kTop. They are converted in integers, so that every
-// architecture gives the same bits.
+// Floats of 8 bits. Finite numbers saturate at kTop; infinity is kSpecial, which is NaN where there
+// is no infinity. They are converted in integers, so that every architecture gives the same bits.
 template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
 struct F8 {
   using Element = uint8_t;
   using Wide = float;
   static constexpr int kShift = 23 - kMantissa;
+  static constexpr bool kHasInfinity = kNan != kSpecial;
+  // The least magnitude that becomes NaN.
+  static constexpr uint32_t kFirstNan = kHasInfinity ? 0x7F800001U : 0x7F800000U;
+
   static __device__ __forceinline__ float read(uint8_t code) {
     const uint32_t magnitude = code & 0x7FU;
     const uint32_t sign = static_cast<uint32_t>(code & 0x80U) << 24;
@@ -65,7 +69,7 @@ struct F8 {
     const uint32_t magnitude = bits & 0x7FFFFFFFU;
 
     uint32_t code;
-    if (magnitude > 0x7F800000U) {
+    if (magnitude >= kFirstNan) {
       code = kNan;
     } else {
       if (magnitude < static_cast<uint32_t>(128 - kBias) << 23) {
@@ -78,7 +82,11 @@ struct F8 {
         code = ((magnitude + odd + ((1U << (kShift - 1)) - 1)) >> kShift) -
                (static_cast<uint32_t>(127 - kBias) << kMantissa);
       }
-      code = code < kTop ? code : kTop;
+      // Infinity has the code behind the largest number. It is the magnitude whose sum reaches
+      // bit 31.
+      static_assert(kSpecial == kTop + 1);
+      const uint32_t top = kHasInfinity ? kTop + ((magnitude + 0x00800000U) >> 31) : kTop;
+      code = code < top ? code : top;
     }
 
     return static_cast<uint8_t>(code | (bits >> 24 & 0x80U));
@@ -114,6 +122,31 @@ struct Product {
   }
   static __device__ __forceinline__ float combine(float a, float x) { return __fmul_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dmul_rn(a, x); }
+};
+
+// For f8: finite numbers whose product f32 cannot hold stay finite on the way, too, so that the
+// result saturates and a factor of 0 still gives 0.
+struct SaturatingProduct {
+  static __device__ __forceinline__ float combine(float a, float x) {
+    constexpr uint32_t kInfinity = 0x7F800000U;
+    const float product = __fmul_rn(a, x);
+    const uint32_t first = __float_as_uint(fabsf(a));
+    const uint32_t second = __float_as_uint(fabsf(x));
+    const bool are_finite = (first > second ? first : second) < kInfinity;
+    // One less than infinity is the largest finite number.
+    const uint32_t back = are_finite && fabsf(product) == __uint_as_float(kInfinity) ? 1 : 0;
+    return __uint_as_float(__float_as_uint(product) - back);
+  }
+};
+template <class Type>
+struct ProductOf {
+  using Is = Product;
+  static constexpr bool kSaturates = false;
+};
+template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
+struct ProductOf<F8<kMantissa, kBias, kTop, kSpecial, kNan>> {
+  using Is = SaturatingProduct;
+  static constexpr bool kSaturates = true;
 };
 
 // `x` replaces the accumulator only if it is strictly better, or NaN: the first of equals stays,
@@ -213,6 +246,30 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
   return out.pack;
 }
 
+// The product of f8, one element at a time: it is rare, and other operations need the registers.
+template <class Type>
+__device__ uint4 product_of_f8(const uint4* operands, int ranks) {
+  const auto word = [&](int w) {
+    const auto element = [&](int rank, int shift) {
+      const uint32_t bits = reinterpret_cast<const uint32_t*>(operands + rank)[w];
+      return Type::read(static_cast<uint8_t>(bits >> shift));
+    };
+
+    uint32_t all = 0;
+#pragma unroll 1
+    for (int shift = 0; shift < 32; shift += 8) {
+      float product = element(0, shift);
+#pragma unroll 1
+      for (int r = 1; r < ranks; ++r) {
+        product = SaturatingProduct::combine(product, element(r, shift));
+      }
+      all |= static_cast<uint32_t>(Type::write(product)) << shift;
+    }
+    return all;
+  };
+  return {word(0), word(1), word(2), word(3)};
+}
+
 template <class Type>
 __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
   switch (op) {
@@ -220,7 +277,12 @@ __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
     case Op::avg: return combine<Type, Sum, 0>(operands, ranks, true);
     case Op::min: return combine<Type, Best<true>, 0>(operands, ranks, false);
     case Op::max: return combine<Type, Best<false>, 0>(operands, ranks, false);
-    case Op::prod: return combine<Type, Product, 0>(operands, ranks, false);
+    case Op::prod:
+      if constexpr (ProductOf<Type>::kSaturates) {
+        return product_of_f8<Type>(operands, ranks);
+      } else {
+        return combine<Type, Product, 0>(operands, ranks, false);
+      }
   }
   return operands[0];
 }

@@ -87,7 +87,7 @@ __device__ void part(const CombineArgs& args) {
 template <class Type>
 __device__ __forceinline__ void part(const CombineArgs& args) {
   if (static_cast<Op>(args.call.op) == Op::prod) {
-    part<Type, Product>(args);
+    part<Type, typename ProductOf<Type>::Is>(args);
   } else {
     part<Type, Sum>(args);
   }

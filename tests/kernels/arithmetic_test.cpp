@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernels/host/arithmetic/reduce.hpp"
@@ -247,6 +248,83 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
   EXPECT_NE(without[0], 0.0F);
 }
 #endif
+
+// Only what is finite saturates; an infinity stays one. So it is at each place of a vector, and
+// where one rank begins and another ends.
+TEST_P(Arithmetic, InfinityStaysAndFiniteF8Saturates) {
+  constexpr uint8_t kInf = 0x7C;
+  constexpr uint8_t kMinus = 0x80;
+  constexpr uint8_t kMost = 0x7B;
+  constexpr uint8_t kMostE4m3 = 0x7E;
+  constexpr uint8_t kOne = 0x3C;
+  constexpr uint8_t kNan = 0x7E;
+  const auto times = [](size_t ranks, uint8_t code, std::vector<uint8_t> then = {}) {
+    std::vector<uint8_t> all(ranks, code);
+    all.insert(all.end(), then.begin(), then.end());
+    return all;
+  };
+
+  struct Row {
+    DType dtype;
+    Op op;
+    std::vector<uint8_t> operands;
+    uint8_t result;
+  };
+  const std::vector<Row> rows = {
+      {DType::f8e5m2, Op::sum, {kInf}, kInf},
+      {DType::f8e5m2, Op::sum, {kOne, kInf | kMinus, kOne}, kInf | kMinus},
+      {DType::f8e5m2, Op::sum, {kInf, kInf | kMinus}, kNan},
+      {DType::f8e5m2, Op::sum, {kMost, kMost}, kMost},
+      {DType::f8e5m2, Op::sum, {kMost | kMinus, kMost | kMinus}, kMost | kMinus},
+      {DType::f8e5m2, Op::avg, {kMost, kInf}, kInf},
+      {DType::f8e5m2, Op::avg, {kMost, kMost}, kMost},
+      {DType::f8e5m2, Op::min, {kInf, kInf}, kInf},
+      {DType::f8e5m2, Op::min, {kInf, kOne, kInf | kMinus}, kInf | kMinus},
+      {DType::f8e5m2, Op::max, {kOne, kInf}, kInf},
+      {DType::f8e5m2, Op::max, {kInf | kMinus, kInf | kMinus}, kInf | kMinus},
+      {DType::f8e5m2, Op::prod, {kInf, kOne | kMinus}, kInf | kMinus},
+      {DType::f8e5m2, Op::prod, {kInf, 0}, kNan},
+      {DType::f8e5m2, Op::prod, times(12, kMost), kMost},
+      {DType::f8e5m2, Op::prod, times(11, kMost | kMinus), kMost | kMinus},
+      {DType::f8e5m2, Op::prod, times(12, kMost, {0}), 0},
+      {DType::f8e5m2, Op::prod, times(12, kMost, {kInf}), kInf},
+      {DType::f8e4m3, Op::sum, {kMostE4m3, kMostE4m3}, kMostE4m3},
+      {DType::f8e4m3, Op::prod, times(20, kMostE4m3), kMostE4m3},
+      {DType::f8e4m3, Op::prod, times(20, kMostE4m3, {0}), 0},
+  };
+
+  for (const Row& row : rows) {
+    for (const size_t count : {1U, 7U, 64U, 67U}) {
+      std::vector<std::vector<std::byte>> operands;
+      for (const uint8_t code : row.operands) {
+        operands.emplace_back(count, std::byte{code});
+      }
+      std::vector<const std::byte*> from;
+      for (const auto& operand : operands) {
+        from.push_back(operand.data());
+      }
+      std::vector<std::byte> result(count);
+      const std::vector<std::byte> right(count, std::byte{row.result});
+      std::byte* to = result.data();
+      Reduction r = reduction(row.dtype, row.op, count, from, &to);
+      reduce(r);
+      EXPECT_EQ(reference::difference(row.dtype, to, right.data(), count), "")
+          << op_name(row.op) << " of " << from.size() << ", expected " << int{row.result};
+
+      std::vector<std::byte> partial(count * size_of_partial(row.dtype));
+      r.source_count = 1;
+      r.partial_out = partial.data();
+      reduce(r);
+      r.sources = from.data() + 1;
+      r.source_count = static_cast<int>(from.size()) - 1;
+      r.partial_in = std::exchange(r.partial_out, nullptr);
+      std::fill(result.begin(), result.end(), std::byte{0x55});
+      reduce(r);
+      EXPECT_EQ(reference::difference(row.dtype, to, right.data(), count), "")
+          << op_name(row.op) << " of " << from.size() << " in two steps";
+    }
+  }
+}
 
 TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
   std::vector<std::byte> from(9000);

@@ -237,10 +237,8 @@ class Operands {
   }
 
   void expect() {
-    // A single rank copies, so that infinities of f8 do not saturate; but a bool becomes 0 or 1.
-    const bool copies = size_ == 1 && case_.dtype != DType::boolean;
     const auto combine = [&](const std::vector<uint64_t>& bits) {
-      return copies ? bits[0] : reference::reduce(case_.dtype, case_.op, bits);
+      return reference::reduce(case_.dtype, case_.op, bits);
     };
 
     std::map<size_t, Bytes> made;  // by the byte at which a block begins

@@ -275,6 +275,31 @@ TEST(CudaFloatMode, OfTheCallerDoesNotMatter) {
   }));
 }
 
+// Nine ranks and more have products that f32 cannot hold.
+TEST(CudaF8, ProductsOfFiniteNumbersSaturate) {
+  expect_well(on_machines("aaaaabbbbb", [](const std::shared_ptr<Group>& group) {
+    const bool is_last = group->rank() == group->size() - 1;
+    for (const auto& [dtype, most] :
+        {std::pair{DType::f8e4m3, std::byte{0x7E}}, std::pair{DType::f8e5m2, std::byte{0x7B}}}) {
+      for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::one_shot,
+               Algorithm::two_shot, Algorithm::chain, Algorithm::hierarchical}) {
+        Bytes send(200, most);
+        if (is_last) std::fill(send.begin() + 100, send.end(), std::byte{0});
+        Bytes expected(200, most);
+        std::fill(expected.begin() + 100, expected.end(), std::byte{0});
+        Bytes recv(200);
+
+        CollectiveCall call = call_of(Collective::allreduce, recv.data(), recv.size(), dtype);
+        call.send = send.data();
+        call.op = Op::prod;
+        call.algorithm = algorithm;
+        finish(*group, call);
+        EXPECT_TRUE(recv == expected) << dtype_name(dtype) << ' ' << algorithm_name(algorithm);
+      }
+    }
+  }));
+}
+
 class CudaMultinode : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CudaMultinode, SumsAreThoseOfOneMachine) {

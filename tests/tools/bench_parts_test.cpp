@@ -30,8 +30,9 @@ TEST(SmallFloat, KnownNumbers) {
       {SYMM_DTYPE_F16, kInfinity, 0x7C00}, {SYMM_DTYPE_BF16, 1.0F, 0x3F80},
       {SYMM_DTYPE_BF16, kLargest, 0x7F80}, {SYMM_DTYPE_BF16, 3e38F, 0x7F62},
       {SYMM_DTYPE_BF16, kInfinity, 0x7F80}, {SYMM_DTYPE_F8E4M3, 448.0F, 0x7E},
-      {SYMM_DTYPE_F8E4M3, 1e9F, 0x7E}, {SYMM_DTYPE_F8E4M3, kInfinity, 0x7E},
-      {SYMM_DTYPE_F8E5M2, -1e9F, 0xFB}, {SYMM_DTYPE_F8E5M2, kInfinity, 0x7B}};
+      {SYMM_DTYPE_F8E4M3, 1e9F, 0x7E}, {SYMM_DTYPE_F8E4M3, kInfinity, 0x7F},
+      {SYMM_DTYPE_F8E5M2, -1e9F, 0xFB}, {SYMM_DTYPE_F8E5M2, -kLargest, 0xFB},
+      {SYMM_DTYPE_F8E5M2, kInfinity, 0x7C}, {SYMM_DTYPE_F8E5M2, -kInfinity, 0xFC}};
 
   for (const auto& row : rows) {
     EXPECT_EQ(encode(row.dtype, row.value), row.code) << row.dtype << ", " << row.value;

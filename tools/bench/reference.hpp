@@ -120,9 +120,11 @@ inline const std::vector<double>& values_of(Code dtype) {
   }
 }
 
-// The code nearest to a value: ties to even; those of 8 bits saturate.
+// The code nearest to a value: ties to even. Finite values saturate at 8 bits, where infinity is
+// NaN if there is no other code for it.
 inline uint64_t encode(Code dtype, float value) {
   const uint64_t sign = std::signbit(value) ? sign_bit(dtype) : 0;
+  if (std::isinf(value)) return sign | beyond(dtype);
   if (std::isnan(value)) {
     const FloatFormat format = format_of(dtype);
     return sign | beyond(dtype) |
@@ -168,13 +170,22 @@ inline uint64_t encode_integer(Code dtype, int64_t value) {
          static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
 }
 
+// If products saturate, those of finite numbers stay finite.
 template <class T, class Read>
-T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read) {
+T reduce_floats(
+    Code op, const std::vector<uint64_t>& operands, const Read& read, bool saturates = false) {
   T result = read(operands[0]);
   for (size_t i = 1; i < operands.size(); ++i) {
     const T x = read(operands[i]);
     switch (op) {
-      case SYMM_OP_PROD: result = result * x; break;
+      case SYMM_OP_PROD: {
+        const bool stays_finite = saturates && std::isfinite(result) && std::isfinite(x);
+        result = result * x;
+        if (stays_finite && std::isinf(result)) {
+          result = std::copysign(std::numeric_limits<T>::max(), result);
+        }
+        break;
+      }
       case SYMM_OP_MIN:
       case SYMM_OP_MAX:
         if (std::isnan(result) || std::isnan(x)) {
@@ -237,8 +248,9 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
     case SYMM_DTYPE_F64: return to_bits(reduce_floats<double>(op, operands, from_bits<double>));
     case SYMM_DTYPE_F32: return to_bits(reduce_floats<float>(op, operands, from_bits<float>));
     default:
-      return encode(dtype,
-          reduce_floats<float>(op, operands, [&](uint64_t bits) { return decode(dtype, bits); }));
+      return encode(dtype, reduce_floats<float>(
+                               op, operands, [&](uint64_t bits) { return decode(dtype, bits); },
+                               size_of(dtype) == 1));
   }
 }
 

@@ -228,9 +228,9 @@ enum symm_dtype_values {
   SYMM_DTYPE_BF16 = 0x0410,
   /** A byte: 0 is false, all else is true; results are 0 or 1. */
   SYMM_DTYPE_BOOL = 0x0608,
-  /** The finite-only variant (float8_e4m3fn of DLPack); results saturate at +-448. */
+  /** The finite-only variant (float8_e4m3fn of DLPack); finite results saturate at +-448. */
   SYMM_DTYPE_F8E4M3 = 0x0A08,
-  /** Results saturate at +-57344. */
+  /** Finite results saturate at +-57344; infinite ones stay infinite. */
   SYMM_DTYPE_F8E5M2 = 0x0C08
 };
 
@@ -239,8 +239,10 @@ enum symm_dtype_values {
  * every algorithm, so the result has the same bits everywhere; symm_algorithm_t names the
  * exceptions.
  *
- * F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. MIN and MAX return
- * NaN if any operand is NaN. The payload of a NaN result is unspecified.
+ * F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. An infinite operand
+ * gives what it gives in f32, infinity or NaN, in groups of every size; F8 saturates where all
+ * operands are finite, and only there. MIN and MAX return the bits of an operand, and NaN if
+ * any operand is NaN. The payload of a NaN result is unspecified.
  *
  * Integers wrap. AVG is the sum divided by the number of ranks, for integers truncated towards
  * zero.
@@ -2497,7 +2499,8 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * 6. and rounded once to the type of the result.
  *
  * The factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives
- * the same bits; its limits on bytes count f32 (F64: f64).
+ * the same bits; its limits on bytes count f32 (F64: f64). What f32 cannot hold on the way is
+ * infinite, and F8E4M3, which has no infinity, gets NaN for it.
  * - With a scale_position one of scale and scale_pointer, and not both, is other than 0.
  *   Without one, both are 0.
  * - All of this must agree on all ranks, except what scale_pointer points to: each rank's
@@ -3003,7 +3006,7 @@ typedef struct {
  *
  *     h = round(s + residual_in)
  *     y = round((h * (1 / sqrt(mean(h^2) + epsilon))) * (weight_offset + weight))
- *     q = f8e4m3(y / scale)                                               saturating
+ *     q = f8e4m3(y / scale)         saturating; NaN where the quotient is infinite
  *
  * residual_out gets h, norm_out gets y, and quant_out gets q. scale is *scale_in for TENSOR.
  * For TOKEN and GROUP it is what scale_out gets:

@@ -111,9 +111,9 @@ struct CodeBf16 {
   }
 };
 
-// An IEEE-like type of 1 + kWidth - 1 - kMantissa + kMantissa bits. kTop is the largest
-// result: infinity or, where results saturate, the largest finite value. kSpecial is
-// the first code that is infinity or NaN.
+// An IEEE-like type of 1 + kWidth - 1 - kMantissa + kMantissa bits. kTop is what finite numbers
+// become that are too large: infinity or, where they saturate, the largest finite value. kSpecial
+// is the code of infinity, or of NaN where there is no infinity.
 template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
 struct CodeIeee {
   static constexpr int kShift = 23 - kMantissa;
@@ -156,7 +156,13 @@ struct CodeIeee {
     const auto is_tiny = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, (128 - kBias) << 23));
     VU code = hn::IfThenElse(hn::RebindMask(d, is_tiny), tiny, normal);
     code = hn::Min(code, hn::Set(d, kTop));
-    code = hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(v)), hn::Set(d, kNan), code);
+    if constexpr (kTop != kSpecial) {
+      const auto is_beyond = hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, 0x7F7FFFFF));
+      code = hn::IfThenElse(hn::RebindMask(d, is_beyond), hn::Set(d, kSpecial), code);
+    }
+    if constexpr (kNan != kSpecial) {
+      code = hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(v)), hn::Set(d, kNan), code);
+    }
 
     return hn::Or(sign, code);
   }

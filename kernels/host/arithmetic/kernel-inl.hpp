@@ -12,6 +12,7 @@
 #define SYMM_KERNEL_INL
 #endif
 
+#include <limits>
 #include <type_traits>
 
 #include "kernels/host/arithmetic/formats-inl.hpp"
@@ -74,6 +75,17 @@ struct Product {
     } else {
       return lanewise(d, a, x, Times<T>());
     }
+  }
+};
+
+// For numbers that saturate when they are rounded: finite ones whose product f32 cannot hold stay
+// finite on the way, too, so that the result saturates and a factor of 0 still gives 0.
+struct SaturatingProduct {
+  static HWY_INLINE VF combine(DF d, VF a, VF x) {
+    const VF product = hn::Mul(a, x);
+    const auto overflows = hn::And(hn::IsInf(product), hn::And(hn::IsFinite(a), hn::IsFinite(x)));
+    const VF most = hn::CopySign(hn::Set(d, std::numeric_limits<float>::max()), product);
+    return hn::IfThenElse(overflows, most, product);
   }
 };
 

@@ -25,8 +25,8 @@ constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the
 // The results of one block stay in L1 until they are streamed out.
 constexpr size_t kBlock = 4096;
 
-Kernel find(DType dtype, Op op) noexcept {
-  return kernel_table()[static_cast<size_t>(current_simd())](dtype, op);
+Kernel find(const Reduction& r) noexcept {
+  return kernel_table()[static_cast<size_t>(current_simd())](r.dtype, r.op, r.saturates);
 }
 
 void fence() noexcept {
@@ -153,7 +153,7 @@ void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;
   const FloatEnvironment plain(is_float(reduction.dtype));
   if (const Kernel few = find_for_few(reduction)) return few(reduction);
-  const Kernel kernel = find(reduction.dtype, reduction.op);
+  const Kernel kernel = find(reduction);
   if (reduction.nontemporal && !reduction.partial_out &&
       reduction.count * size_of(reduction.dtype) >= kStreamAtLeast) {
     reduce_and_stream(reduction, kernel);

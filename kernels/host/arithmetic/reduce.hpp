@@ -2,7 +2,8 @@
 // of several ranks, in rank order, in one pass over memory.
 //
 // Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest
-// even; f8 saturates at its largest finite value. Bytes of a bool other than 0
+// even. Finite results of f8 saturate at its largest finite value; an infinity
+// stays one, or is NaN in f8e4m3, which has none. Bytes of a bool other than 0
 // are true, results 0 or 1: sum and max are "or", min and prod "and". Integers
 // wrap, and their average truncates towards zero. Min and max give NaN if any
 // operand is NaN, and the first of equals (so of -0.0 and +0.0). The bits do
@@ -31,6 +32,9 @@ struct Reduction {
   size_t destination_offset = 0;  // bytes, added to every destination
   int ranks = 1;                  // what an average divides by
   bool nontemporal = false;       // write past the cache
+  // The sources are partial results of f8, and dtype is their type, f32: a product of finite ones
+  // saturates.
+  bool saturates = false;
   // Accumulators of size_of_partial(dtype) bytes each, for a reduction that one rank
   // begins and another ends. With partial_in the sources are combined into it; with
   // partial_out the result goes there, unrounded, and there are no destinations.

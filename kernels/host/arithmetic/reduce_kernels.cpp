@@ -17,7 +17,13 @@
 HWY_BEFORE_NAMESPACE();
 
 namespace symm::host::HWY_NAMESPACE {
-Kernel find_kernel(DType dtype, Op op) {
+template <class Format>
+Kernel find_saturating(Op op) {
+  return op == Op::prod ? &Reducer<Format, SaturatingProduct>::run : find_operation<Format>(op);
+}
+
+Kernel find_kernel(DType dtype, Op op, bool saturates) {
+  if (saturates) return find_saturating<NativeElement<float>>(op);
   switch (dtype) {
     case DType::i8: return find_operation<NativeElement<int8_t>>(op);
     case DType::u8: return find_operation<NativeElement<uint8_t>>(op);
@@ -33,8 +39,8 @@ Kernel find_kernel(DType dtype, Op op) {
     case DType::f64: return find_operation<NativeElement<double>>(op);
     case DType::f16: return find_operation<F16>(op);
     case DType::bf16: return find_operation<Bf16>(op);
-    case DType::f8e4m3: return find_operation<F8e4m3>(op);
-    case DType::f8e5m2: return find_operation<F8e5m2>(op);
+    case DType::f8e4m3: return find_saturating<F8e4m3>(op);
+    case DType::f8e5m2: return find_saturating<F8e5m2>(op);
     default: return nullptr;
   }
 }

@@ -10,7 +10,8 @@
 
 namespace symm::host {
 using Kernel = void (*)(const Reduction& reduction);
-using FindKernel = Kernel (*)(DType dtype, Op op);
+// `saturates`: the operands are partial results of f8, which are f32.
+using FindKernel = Kernel (*)(DType dtype, Op op, bool saturates);
 
 // One entry per Simd; null where the instruction set was not compiled.
 using KernelTable = std::array<FindKernel, kSimdCount>;

@@ -6,12 +6,12 @@ primitive type BFloat16 <: AbstractFloat 16 end
 
 """
 Storage for an 8-bit float of 4 exponent and 3 mantissa bits without infinities (e4m3fn).
-Conversions saturate at 448.
+Finite numbers saturate at 448, and infinities are NaN.
 """
 primitive type Float8E4M3 <: AbstractFloat 8 end
 
 """
-Storage for an 8-bit float of 5 exponent and 2 mantissa bits. Conversions saturate at 57344.
+Storage for an 8-bit float of 5 exponent and 2 mantissa bits. Finite numbers saturate at 57344.
 """
 primitive type Float8E5M2 <: AbstractFloat 8 end
 
@@ -56,9 +56,13 @@ function abs_of(x::Float8)
     return isinf(x) ? Inf32 : NaN32
 end
 
-"""The code of the finite number that is nearest to `x >= 0`; of two, the even one."""
+"""
+The code of the finite number that is nearest to `x >= 0`; of two, the even one. The code behind the
+largest is infinity, or NaN where there is no infinity.
+"""
 function nearest_code(values, x::Float32)
     above = searchsortedfirst(values, x)  # index of the first value that is not less
+    isinf(x) && return length(values)
     above > length(values) && return length(values) - 1  # saturated
     (above == 1 || values[above] == x) && return above - 1
 

@@ -74,19 +74,21 @@ enums! {
         Bf16 = SYMM_DTYPE_BF16 = 1040,
         /// A byte: 0 is false, all else is true; results are 0 or 1.
         Bool = SYMM_DTYPE_BOOL = 1544,
-        /// The finite-only variant (float8_e4m3fn of DLPack); results saturate at +-448.
+        /// The finite-only variant (float8_e4m3fn of DLPack); finite results saturate at +-448.
         F8e4m3 = SYMM_DTYPE_F8E4M3 = 2568,
-        /// Results saturate at +-57344.
+        /// Finite results saturate at +-57344; infinite ones stay infinite.
         F8e5m2 = SYMM_DTYPE_F8E5M2 = 3080,
     }
 
     /// Reduction operation. Ranks are combined in the order 0, 1, ..., size-1, on every rank
     /// and by every algorithm, so the result has the same bits everywhere; symm_algorithm_t
     /// names the exceptions. F16, BF16 and F8 are combined in f32 and rounded once, to nearest
-    /// even. MIN and MAX return NaN if any operand is NaN. The payload of a NaN result is
-    /// unspecified. Integers wrap. AVG is the sum divided by the number of ranks, for integers
-    /// truncated towards zero. For BOOL, SUM and MAX are "or", MIN and PROD are "and", and AVG
-    /// is INVALID_ARGUMENT.
+    /// even. An infinite operand gives what it gives in f32, infinity or NaN, in groups of
+    /// every size; F8 saturates where all operands are finite, and only there. MIN and MAX
+    /// return the bits of an operand, and NaN if any operand is NaN. The payload of a NaN
+    /// result is unspecified. Integers wrap. AVG is the sum divided by the number of ranks, for
+    /// integers truncated towards zero. For BOOL, SUM and MAX are "or", MIN and PROD are "and",
+    /// and AVG is INVALID_ARGUMENT.
     pub enum Op: symm_op_t {
         Sum = SYMM_OP_SUM = 0,
         Avg = SYMM_OP_AVG = 1,

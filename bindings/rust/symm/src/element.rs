@@ -128,12 +128,12 @@ macro_rules! fp8 {
 }
 
 fp8! {
-    /// 1 sign, 4 exponent and 3 mantissa bits, no infinity (`float8_e4m3fn`). Results of
-    /// reductions saturate at 448.
+    /// 1 sign, 4 exponent and 3 mantissa bits, no infinity (`float8_e4m3fn`). Finite
+    /// results of reductions saturate at 448.
     F8E4M3, exponent 4, mantissa 3, bias 7, finite true
 }
 fp8! {
-    /// 1 sign, 5 exponent and 2 mantissa bits. Results of reductions saturate at 57344.
+    /// 1 sign, 5 exponent and 2 mantissa bits. Finite results of reductions saturate at 57344.
     F8E5M2, exponent 5, mantissa 2, bias 15, finite false
 }
 
