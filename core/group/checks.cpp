@@ -349,6 +349,25 @@ bool is_in_place(const CollectiveCall& call, const CollectiveRow& row, size_t ra
          block(call.send, pieces.send[rank]) == block(call.recv, pieces.recv[rank]);
 }
 
+// With every back end an operand is as long as its capacity, whatever the counts of this call say.
+// So a capacity that is too large is found in the first call, and not in one that makes use of it.
+struct CapacityBytes {
+  size_t send;
+  size_t recv;
+};
+
+CapacityBytes bytes_of_capacities(const CollectiveCall& call) {
+  const Capacities& capacities = *call.pieces->counts.capacities;
+  const auto bytes_of = [&](const char* argument, size_t capacity) {
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(capacity, size_of(call.dtype), &bytes)) {
+      refuse_count(argument, capacity);
+    }
+    return bytes;
+  };
+  return {bytes_of("send_capacity", capacities.send), bytes_of("recv_capacity", capacities.recv)};
+}
+
 void check_pieces(const Group& group, const CollectiveCall& call, const CollectiveRow& row) {
   const auto size = static_cast<size_t>(group.size());
   const auto rank = static_cast<size_t>(group.rank());
@@ -375,32 +394,29 @@ void check_pieces(const Group& group, const CollectiveCall& call, const Collecti
   if (counts.recv_displacements != nullptr) require_distinct(pieces.recv, "recv_displacements");
 
   const bool in_place = is_in_place(call, row, rank);
-  const Operand send = operand_of("send", call.send, pieces.send_bytes);
-  const Operand recv = operand_of("recv", call.recv, pieces.recv_bytes);
+  const auto [send_bytes, recv_bytes] = counts.capacities
+                                            ? bytes_of_capacities(call)
+                                            : CapacityBytes{pieces.send_bytes, pieces.recv_bytes};
+  const Operand send = operand_of("send", call.send, send_bytes);
+  const Operand recv = operand_of("recv", call.recv, recv_bytes);
   require_apart(send, recv, in_place, call);
   if (in_place && overlap(send, recv) && counts.send_displacements != nullptr) {
     require_distinct(pieces.send, "send_displacements");
   }
 }
 
-// The counts are in memory of the device, so the pieces are laid out when the call runs. Until then
-// each operand is as long as its capacity.
+// The counts are in memory of the device, so the pieces are laid out when the call runs.
 void check_pieces_on_device(const CollectiveCall& call) {
   Pieces& pieces = *call.pieces;
   const PieceCounts& counts = pieces.counts;
-  const auto bytes_of = [&](const char* operand, const size_t* numbers, size_t capacity) {
-    if (numbers == nullptr) refuse_argument(counts_of(operand), "is NULL");
-    size_t bytes = 0;
-    if (__builtin_mul_overflow(capacity, size_of(call.dtype), &bytes)) {
-      refuse_count(std::string(operand) + "_capacity", capacity);
-    }
-    return bytes;
-  };
+  if (counts.send_counts == nullptr) refuse_argument(counts_of("send"), "is NULL");
+  if (counts.recv_counts == nullptr) refuse_argument(counts_of("recv"), "is NULL");
 
+  const CapacityBytes bytes = bytes_of_capacities(call);
   pieces.device_send = {counts.send_counts, counts.send_displacements};
   pieces.device_recv = {counts.recv_counts, counts.recv_displacements};
-  pieces.send_bytes = bytes_of("send", counts.send_counts, counts.capacities->send);
-  pieces.recv_bytes = bytes_of("recv", counts.recv_counts, counts.capacities->recv);
+  pieces.send_bytes = bytes.send;
+  pieces.recv_bytes = bytes.recv;
   require_apart(operand_of("send", call.send, pieces.send_bytes),
       operand_of("recv", call.recv, pieces.recv_bytes), false, call);
 }

@@ -117,6 +117,34 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
   });
 }
 
+// What the counts say in this call does not matter: a later call may use all of the capacity.
+TEST(Pieces, OperandsAreAsLongAsTheirCapacities) {
+  as_threads(2, [](int, const Group& group) {
+    std::vector<int32_t> data(64);
+    const uint64_t counts[] = {2, 2};
+    const uint64_t none[] = {0, 0};
+    const auto exchange = [&](const int32_t* send, size_t send_capacity, int32_t* recv,
+                              size_t recv_capacity, const uint64_t* by) {
+      return symm_alltoallv_device(group.get(), send, send_capacity, by, nullptr, recv,
+          recv_capacity, by, nullptr, SYMM_DTYPE_I32, nullptr, nullptr);
+    };
+
+    int32_t* const recv = data.data() + 8;
+    expect_failed(exchange(data.data(), SIZE_MAX, recv, 4, counts), SYMM_ERR_INVALID_ARGUMENT,
+        {"send_capacity", "more than memory holds"});
+    expect_failed(exchange(data.data(), 4, recv, SIZE_MAX / 2, counts), SYMM_ERR_INVALID_ARGUMENT,
+        {"recv_capacity", "more than memory holds"});
+    expect_failed(exchange(data.data(), 9, recv, 4, counts), SYMM_ERR_INVALID_ARGUMENT,
+        {"recv", "overlaps send"});
+    expect_failed(exchange(nullptr, 4, recv, 4, none), SYMM_ERR_INVALID_ARGUMENT, {"send", "NULL"});
+    expect_failed(
+        exchange(data.data(), 3, recv, 4, counts), SYMM_ERR_INVALID_ARGUMENT, {"send_counts[1]"});
+
+    EXPECT_EQ(exchange(data.data(), 8, recv, 4, counts), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(exchange(nullptr, 0, nullptr, 0, none), SYMM_OK) << symm_last_error();
+  });
+}
+
 TEST(Pieces, AlgorithmsThatCannot) {
   as_threads(2, [](int rank, const Group& group) {
     std::vector<int32_t> data(64);
