@@ -62,6 +62,12 @@ struct Footprint {
   }
   static Footprint settled() { return support::settled(now); }
   bool operator==(const Footprint&) const = default;
+  // For what a thread gives back that no call waits for: on a busy machine `before` may count some
+  // of that still.
+  bool has_no_more_than(const Footprint& before) const {
+    return descriptors <= before.descriptors && mappings <= before.mappings &&
+           threads <= before.threads;
+  }
 };
 inline std::ostream& operator<<(std::ostream& out, const Footprint& f) {
   return out << f.descriptors << " descriptors, " << f.mappings << " mappings, " << f.threads
