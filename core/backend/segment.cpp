@@ -277,7 +277,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   const auto there = static_cast<size_t>(status.st_blocks) * 512;
   if (pages.bytes == page_size()) require_available(within - std::min(within, there));
   allocate_pages(fd, piece.start, within, FALLOC_FL_KEEP_SIZE);
-  Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  Fd own(fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!own) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "options.fd");
   auto segment = map_anew(fd, piece, pages);  // two buffers at one address could not be told apart
   segment->keep(std::move(own));

@@ -62,7 +62,9 @@ class Segment final : public Block {
   ShareableHandle share() const override {
     return {{piece_.bytes, pages_.all_bytes, piece_.offset}, fd()};
   }
-  void will_not_be_shared() noexcept override { const Fd closed(fd_.exchange(-1)); }
+  void will_not_be_shared() noexcept override {
+    const Fd closed(fd_.exchange(-1), {piece_.device, piece_.inode, false, 0});
+  }
   int fd() const noexcept { return fd_.load(); }  // -1 if it was closed
  private:
   void keep(Fd fd) noexcept;  // unless it has one

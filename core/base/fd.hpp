@@ -1,35 +1,64 @@
-// A file descriptor that closes itself.
+// A file descriptor that closes itself. Every descriptor of the library is one from the call on
+// that makes it: the lint rule `descriptors` finds those that are not.
 #pragma once
 
 #include <fcntl.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace symm {
+// What a number leads to. By this the library knows whether a number is its own still: a program
+// may close descriptors that it did not open (closefrom()), and then gets the same numbers for its
+// own files.
+struct OpenFile {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  // eventfd, timerfd, epoll and the like have one inode for all, which has no type. What tells the
+  // library's files of this kind from the program's is a mark on the open file.
+  bool shares_inode = false;
+  int mark = 0;
+
+  // All zero if the kernel does not say, or `fd` is not open.
+  static OpenFile behind(int fd) noexcept;
+  bool operator==(const OpenFile&) const = default;
+};
+
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) noexcept : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  // Takes what a call that makes a descriptor has returned; -1 leaves this empty, and errno as it
+  // is. A program may have closed its standard streams, and then the kernel gives out their
+  // numbers, which the program and its libraries take for the streams. So a descriptor from 0 to 2
+  // is replaced by a higher one. This is empty if there is none; errno says why.
+  explicit Fd(int made) noexcept;
+  // Takes back what release() gave away, when it was `file`.
+  Fd(int released, const OpenFile& file) noexcept : fd_(released), file_(file) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), file_(other.file_) {}
   Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+      file_ = other.file_;
+    }
     return *this;
   }
   ~Fd() { reset(); }
 
   int get() const noexcept { return fd_; }
+  const OpenFile& file() const noexcept { return file_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
   int release() noexcept { return std::exchange(fd_, -1); }
-  void reset(int fd = -1) noexcept {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
-  }
+  // Closes the descriptor, unless the number leads to another file by now.
+  void reset() noexcept;
 
  private:
   int fd_ = -1;
+  OpenFile file_;
 };
 
 // A descriptor to be given up when the process has no other left: then a connection can at least be

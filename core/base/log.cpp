@@ -198,7 +198,7 @@ uint64_t add_listener(Callback callback, void* user, Level level) {
 uint64_t add_descriptor(int fd, Level level) {
   const auto listener = std::make_shared<Listener>();
 
-  Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!copy && errno == EBADF) {
     throw Error(Status::invalid_argument, format("fd: %d is not open", fd));
   }

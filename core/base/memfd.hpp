@@ -20,9 +20,9 @@ namespace symm {
 // Makes such a file. Empty if that fails; errno says why.
 inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
   flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  int raw = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-  if (raw < 0 && errno == EINVAL) raw = memfd_create(name, flags);  // Linux < 6.3
-  return Fd(raw);
+  Fd made(memfd_create(name, flags | MFD_NOEXEC_SEAL));
+  if (!made && errno == EINVAL) return Fd(memfd_create(name, flags));  // Linux < 6.3
+  return made;
 }
 
 // The largest file that this process may make. Beyond this limit the kernel would not only refuse

@@ -17,17 +17,27 @@
 namespace symm {
 namespace {
 // The table grows by blocks that are never freed, so that the child can walk it whatever another
-// thread was doing at fork(). An entry is the descriptor + 1; 0 is free.
+// thread was doing at fork().
 constexpr size_t kBlockSize = 1024;
 constexpr size_t kMaxBlocks = 1024;
-using Slots = std::array<std::atomic<int>, kBlockSize>;
+constexpr int kFree = 0;
+constexpr int kTaken = -1;  // by a thread that writes `file`
+
+struct Slot {
+  std::atomic<int> entry{kFree};  // the descriptor + 1
+  OpenFile file;
+};
+
+using Slots = std::array<Slot, kBlockSize>;
 std::array<std::atomic<Slots*>, kMaxBlocks> table;
 
-bool enter_in(Slots& block, int fd, uint32_t base, uint32_t& slot) {
+bool enter_in(Slots& block, const Fd& fd, uint32_t base, uint32_t& slot) {
   for (uint32_t i = 0; i < kBlockSize; ++i) {
-    int free = 0;
-    if (block[i].load(std::memory_order_relaxed) == 0 &&
-        block[i].compare_exchange_strong(free, fd + 1)) {
+    int free = kFree;
+    if (block[i].entry.load(std::memory_order_relaxed) == kFree &&
+        block[i].entry.compare_exchange_strong(free, kTaken)) {
+      block[i].file = fd.file();
+      block[i].entry.store(fd.get() + 1);
       slot = base + i;
       return true;
     }
@@ -35,7 +45,7 @@ bool enter_in(Slots& block, int fd, uint32_t base, uint32_t& slot) {
   return false;
 }
 
-uint32_t enter(int fd) {
+uint32_t enter(const Fd& fd) {
   for (uint32_t b = 0; b < kMaxBlocks; ++b) {
     Slots* block = table[b].load();
     if (block == nullptr) {
@@ -54,24 +64,21 @@ uint32_t enter(int fd) {
 }
 
 std::atomic<int>& entry(uint32_t slot) {
-  return (*table[slot / kBlockSize].load())[slot % kBlockSize];
+  return (*table[slot / kBlockSize].load())[slot % kBlockSize].entry;
 }
 }  // namespace
 
 PeerFd::PeerFd(Fd fd) {
   if (!fd) return;
-  slot_ = enter(fd.get());
+  slot_ = enter(fd);
   generation_ = process::fork_generation();
-  fd_ = fd.release();
+  fd_ = std::move(fd);
 }
-
-PeerFd::PeerFd(PeerFd&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), slot_(other.slot_), generation_(other.generation_) {}
 
 PeerFd& PeerFd::operator=(PeerFd&& other) noexcept {
   if (this != &other) {
     reset();
-    fd_ = std::exchange(other.fd_, -1);
+    fd_ = std::move(other.fd_);
     slot_ = other.slot_;
     generation_ = other.generation_;
   }
@@ -79,22 +86,25 @@ PeerFd& PeerFd::operator=(PeerFd&& other) noexcept {
 }
 
 void PeerFd::reset() noexcept {
-  const int fd = std::exchange(fd_, -1);
-  if (fd < 0 || generation_ != process::fork_generation()) return;
+  if (!fd_) return;
+  if (generation_ != process::fork_generation()) {
+    fd_.release();  // NOLINT(bugprone-unused-return-value): the child has closed it
+    return;
+  }
 
   // The entry goes first: if the number became free while it is in the table, a child forked at
   // that moment would close a descriptor that another thread had just got.
-  entry(slot_).store(0);
-  ::close(fd);
+  entry(slot_).store(kFree);
+  fd_.reset();
 }
 
 void PeerFd::close_all_in_child() noexcept {
-  for (auto& slot : table) {
-    Slots* block = slot.load();
+  for (auto& entry : table) {
+    Slots* block = entry.load();
     if (block == nullptr) return;
-    for (auto& number : *block) {
-      const int fd = number.exchange(0) - 1;
-      if (fd >= 0) ::close(fd);
+    for (Slot& slot : *block) {
+      const int fd = slot.entry.exchange(kFree) - 1;
+      const Fd closed(fd, slot.file);
     }
   }
 }

@@ -16,19 +16,19 @@ class PeerFd {
  public:
   PeerFd() = default;
   explicit PeerFd(Fd fd);
-  PeerFd(PeerFd&& other) noexcept;
+  PeerFd(PeerFd&& other) noexcept = default;
   PeerFd& operator=(PeerFd&& other) noexcept;
   ~PeerFd() { reset(); }
 
-  int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
+  int get() const noexcept { return fd_.get(); }
+  explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
   // Closes the descriptor, except in a child forked since: the child closed all that the table
   // had, and may have opened another descriptor with the same number.
   void reset() noexcept;
 
   static void close_all_in_child() noexcept;  // async-signal-safe
  private:
-  int fd_ = -1;
+  Fd fd_;
   uint32_t slot_ = 0;
   uint32_t generation_ = 0;
 };

@@ -84,7 +84,7 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
   Fd file;
   const auto look = [&] {
     const auto open_key = [&] {
-      file.reset(openat(rendezvous_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+      file = Fd(openat(rendezvous_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
       if (!file && errno != ENOENT) {
         throw system_error(errno, "open", rendezvous_.path() + "/" + name);
       }

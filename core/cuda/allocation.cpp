@@ -299,7 +299,9 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   driver.require(result, "cuMemGetHandleForAddressRange", what);
 
   Fd fd(raw);
-  if (fcntl(raw, F_SETFD, FD_CLOEXEC) != 0) throw system_error(errno, "fcntl(F_SETFD)", "DMA-BUF");
+  if (!fd || fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
+    throw system_error(errno, "fcntl(F_SETFD)", "DMA-BUF");
+  }
   return fd;
 }
 
@@ -311,7 +313,8 @@ int Allocation::fd() const {
     driver.require(driver.cuMemExportToShareableHandle(
                        &raw, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle");
-    fd_.reset(raw);
+    fd_ = Fd(raw);
+    if (!fd_) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
   }
   return fd_.get();
 }

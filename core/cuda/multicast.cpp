@@ -51,7 +51,9 @@ Fd Multicast::create() {
   driver().require(driver().cuMemExportToShareableHandle(
                        &raw, created_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
       "cuMemExportToShareableHandle", "a multicast object");
-  return Fd(raw);
+  Fd object(raw);
+  if (!object) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
+  return object;
 }
 
 // Rank 0 does not use what it created itself: the driver takes copies to such an address for local

@@ -94,7 +94,7 @@ struct Line {
 class EngineImpl final : public MessageEngine, public Sink {
  public:
   explicit EngineImpl(const std::function<std::unique_ptr<Link>(Sink&)>& open)
-      : waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      : waker(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
         link(open(*this)),
         own_name(link->name()),
         where(link->where()) {

@@ -135,10 +135,9 @@ namespace {
 void note_for_launcher(const Failure& failure) noexcept {
   const char* const path = environment("SYMM_FIRST_FAILURE");
   if (*path == '\0') return;
-  const int file = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return;
-  if (::write(file, failure.message.data(), failure.message.size()) < 0) ::unlink(path);
-  ::close(file);
+  const Fd file(::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return;
+  if (!write_whole(file.get(), failure.message.data(), failure.message.size())) ::unlink(path);
 }
 }  // namespace
 

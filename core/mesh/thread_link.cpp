@@ -1,6 +1,7 @@
 // The link to a rank that is a thread of this process. What is sent becomes an event of that rank,
 // on the sending thread.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -34,7 +35,7 @@ class ThreadLink final : public PeerLink {
     Arrival arrival;
     arrival.message.body.assign(body.begin(), body.end());
     for (const int fd : fds) {
-      Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+      Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
       if (!copy) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
       arrival.message.fds.push_back(std::move(copy));
     }

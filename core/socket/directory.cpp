@@ -130,7 +130,7 @@ Fd open_private_directory(const std::string& path, bool create) {
     if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       throw system_error(errno, "mkdir", path);
     }
-    directory.reset(open(path.c_str(), kOpenDirectory));
+    directory = Fd(open(path.c_str(), kOpenDirectory));
     error = errno;
   }
 

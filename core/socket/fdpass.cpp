@@ -23,8 +23,9 @@ union Control {
 };
 
 // Takes the descriptors of all control messages: the buffer's padding has room for one more
-// descriptor than kMaxFds, and a descriptor that is overlooked would leak.
-void take_fds(msghdr& message, std::vector<Fd>& fds) {
+// descriptor than kMaxFds, and a descriptor that is overlooked would leak. Returns false if one was
+// lost, because this process can open no more.
+bool take_fds(msghdr& message, std::vector<Fd>& fds) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -34,6 +35,7 @@ void take_fds(msghdr& message, std::vector<Fd>& fds) {
       fds.emplace_back(fd);
     }
   }
+  return std::erase_if(fds, [](const Fd& fd) { return !fd; }) == 0;
 }
 }  // namespace
 
@@ -96,10 +98,10 @@ Received receive(int socket, std::span<std::byte> buffer) {
     throw system_error(errno, "recvmsg");
   }
 
-  take_fds(message, result.fds);
+  const bool whole = take_fds(message, result.fds);
   result.fds_arrived = result.fds.size();
   result.too_long = (message.msg_flags & MSG_TRUNC) != 0;
-  result.fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  result.fds_cut = !whole || (message.msg_flags & MSG_CTRUNC) != 0;
   result.size = static_cast<size_t>(size);
 
   // A packet of no bytes looks like the end of the connection, and no rank sends one.

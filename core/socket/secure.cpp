@@ -215,7 +215,7 @@ Secret read_secret() {
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && errno == ENOENT) {
     make_secret(path);
-    file.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    file = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   }
   if (!file) throw system_error(errno, "open", path);
 

@@ -170,6 +170,7 @@ PeerProcess identify(int socket) {
   size = sizeof fd;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) {
     peer.pidfd = PeerFd(Fd(fd));
+    if (!peer.pidfd) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
   } else if (errno == EMFILE || errno == ENFILE) {
     throw system_error(errno, "getsockopt(SO_PEERPIDFD)");
   } else if (errno == ENOPROTOOPT && peer.pid > 0) {

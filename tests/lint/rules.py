@@ -151,6 +151,43 @@ def floats():
     yield from found_in_library(forbidden, allowed)
 
 
+def descriptors():
+    """A call that makes a descriptor stands in an Fd, which keeps the numbers of the standard
+    streams free and alone closes. Where the kernel or a driver stores the number, the file is
+    named here.
+    """
+    forms = {
+        r"(?:open|openat|openat2)": r"\([^;]*?\b(?:O_\w+|kOpenDirectory)",
+        r"(?:socket|socketpair)": r"\(\s*(?:[AP]F_|family)",
+        r"(?:memfd_create|accept4|epoll_create1?|timerfd_create|eventfd|signalfd|dup[23]?|pipe2?|"
+        r"inotify_init1?|creat|mkstemp|mkostemp|shm_open|fopen|popen|userfaultfd)": r"\(",
+    }
+    calls = "|".join(f"{name}\\s*{rest}" for name, rest in forms.items())
+    makes = re.compile(
+        rf"(?<![\w.>:])(?:::)?(?:{calls})|(?<![\w>])::(?:accept|close)\s*\(|\bF_DUPFD\w*|"
+        r"\bSYS_(?:pidfd_\w+|memfd_create|open\w*)|\bstd::(?:basic_)?o?fstream|\bSO_PEERPIDFD,|"
+        r"\bSCM_RIGHTS|\bcuMem(?:ExportToShareableHandle|GetHandleForAddressRange)\s*\("
+    )
+    held = re.compile(r"\bFd(?: \w+)?\((?:static_cast<int>\()?(?:fcntl\([^;]*?|syscall\()?\s*$")
+    allowed = {
+        "core/base/fd.cpp": r"^(?:::close\(|F_DUPFD)",
+        "core/cuda/allocation.cpp": r"^cuMem",
+        "core/cuda/multicast.cpp": r"^cuMem",
+        "core/socket/fdpass.cpp": r"^SCM_RIGHTS",
+        "core/socket/socket.cpp": r"^SO_PEERPIDFD",
+    }
+    for name in files():
+        if not (name.startswith(LIBRARY) and name.endswith(CODE)):
+            continue
+        code = "\n".join(line for _, line in code_lines(name))
+        code = re.sub(r"(?m)^#.*", lambda line: " " * len(line[0]), code)
+        for found in makes.finditer(code):
+            known = re.search(allowed.get(name, r"(?!)"), found[0])
+            if not known and not held.search(code[max(0, found.start() - 200) : found.start()]):
+                line = code.count("\n", 0, found.start())
+                yield f"{name}:{line + 1}: {lines(name)[line].strip()}"
+
+
 def guards():
     """Every function of the C ABI that can fail runs inside guard() or a helper that is
     nothing else, and every release inside release(), which is noexcept.
@@ -623,6 +660,7 @@ def pins():
 RULES = (
     spdx,
     machine_paths,
+    descriptors,
     manners,
     waits,
     floats,

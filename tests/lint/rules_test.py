@@ -156,6 +156,37 @@ CASES = [
         TABLE | {"core/base/log.cpp": ""},
         ["docs/environment.md:1: nobody reads SYMM_LOG"],
     ),
+    (
+        "descriptors have one owner from the call on that makes them",
+        "descriptors",
+        {
+            "core/host/a.cpp": "Fd a(memfd_create(name, 0));\na = Fd(::open(path, O_RDONLY));\n"
+            "A::A() : timer_(Fd(\n      timerfd_create(clock, 0))) {}\n"
+            "Fd b(fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));\n"
+            "#ifdef SYS_pidfd_open\nFd c(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));\n"
+            "open();\nlink.close(line);\nstd::ifstream file(path);\n",
+            "tests/a.cpp": "int a = dup(1);\n",
+        },
+        [],
+    ),
+    (
+        "and no other, however they are made",
+        "descriptors",
+        {
+            "core/host/a.cpp": "int a = memfd_create(name, 0);\nint b = ::open(path, O_RDONLY);\n"
+            "timer_(timerfd_create(clock, 0));\nint c = fcntl(fd, F_DUPFD_CLOEXEC, 3);\n"
+            "FILE* d = fopen(path, mode);\n::close(b);\nstd::ofstream e(path);\n"
+        },
+        [
+            "core/host/a.cpp:1: int a = memfd_create(name, 0);",
+            "core/host/a.cpp:2: int b = ::open(path, O_RDONLY);",
+            "core/host/a.cpp:3: timer_(timerfd_create(clock, 0));",
+            "core/host/a.cpp:4: int c = fcntl(fd, F_DUPFD_CLOEXEC, 3);",
+            "core/host/a.cpp:5: FILE* d = fopen(path, mode);",
+            "core/host/a.cpp:6: ::close(b);",
+            "core/host/a.cpp:7: std::ofstream e(path);",
+        ],
+    ),
     ("decision records in a row", "records", ACCEPTED, []),
     (
         "a superseded record names a later one",

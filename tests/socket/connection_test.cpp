@@ -134,7 +134,7 @@ struct Ends {
       throw system_error(errno, "socketpair");
     }
     mine = PeerFd(Fd(both[0]));
-    theirs.reset(both[1]);
+    theirs = Fd(both[1]);
   }
 
   PeerFd mine;

@@ -22,8 +22,8 @@ struct FdPass : testing::Test {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
       throw Error(Status::system, "socketpair");
     }
-    a.reset(ends[0]);
-    b.reset(ends[1]);
+    a = Fd(ends[0]);
+    b = Fd(ends[1]);
     before = support::open_descriptors();
   }
 

@@ -1,0 +1,58 @@
+// The only file that moves, marks and closes descriptors, and that writes to plain files. It may be
+// called in a handler of fork(): it takes no lock and allocates nothing.
+#include "core/base/fd.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace symm {
+namespace {
+// Marks files that share an inode. The signal of a file for which nobody asked for signals
+// (F_SETSIG without O_ASYNC) has no effect; it is 0 unless somebody sets it.
+constexpr int kMark = SIGURG;
+}  // namespace
+
+OpenFile OpenFile::behind(int fd) noexcept {
+  struct stat status{};
+  if (fstat(fd, &status) != 0) return {};
+
+  const bool shares_inode = (status.st_mode & S_IFMT) == 0;
+  const int mark = shares_inode ? fcntl(fd, F_GETSIG) : 0;
+  if (mark < 0) return {};
+  return {status.st_dev, status.st_ino, shares_inode, mark};
+}
+
+Fd::Fd(int made) noexcept {
+  if (made < 0) return;
+
+  fd_ = made;
+  if (made <= STDERR_FILENO) {
+    fd_ = fcntl(made, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno == EINVAL ? EMFILE : errno;  // EINVAL: the limit is 3 or less
+    ::close(made);
+    errno = error;
+  }
+  if (fd_ < 0) return;
+
+  file_ = OpenFile::behind(fd_);
+  if (file_.shares_inode && file_.mark == 0 && fcntl(fd_, F_SETSIG, kMark) == 0) file_.mark = kMark;
+}
+
+void Fd::reset() noexcept {
+  const int fd = std::exchange(fd_, -1);
+  if (fd < 0) return;
+
+  // A file of which the kernel says nothing counts as the library's own.
+  const int error = errno;
+  const OpenFile unknown;
+  const OpenFile now = OpenFile::behind(fd);
+  const bool is_gone = now == unknown && errno == EBADF;
+  if (!is_gone && (now == file_ || now == unknown || file_ == unknown)) ::close(fd);
+  errno = error;
+}
+}  // namespace symm
