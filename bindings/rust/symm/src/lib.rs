@@ -46,6 +46,7 @@ mod memory;
 mod operand;
 mod store;
 mod stream;
+mod unwind;
 
 #[cfg(feature = "allocator-api2")]
 pub use allocator::HeapAllocator;

@@ -3,9 +3,9 @@
 use crate::LogLevel;
 use crate::convert::given;
 use crate::error::{Result, call};
+use crate::unwind::contained;
 use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{AsFd, AsRawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 type Callback = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
@@ -86,8 +86,10 @@ unsafe extern "C" fn forward(user: *mut c_void, level: i32, message: *const c_ch
         (Arc::from_raw(callback), CStr::from_ptr(message))
     };
 
-    // A panic must not unwind into C, and there is nobody to tell.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        callback(LogLevel::from_raw(level), &message.to_string_lossy())
-    }));
+    // There is nobody to tell of a panic. The callback is dropped inside, because what it has
+    // captured may panic then.
+    let _ = contained(move || {
+        callback(LogLevel::from_raw(level), &message.to_string_lossy());
+        drop(callback);
+    });
 }

@@ -1,10 +1,10 @@
 //! Stores by which ranks find each other, implemented by the caller.
 
 use crate::Status;
+use crate::unwind::contained;
 use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use symm_sys::{symm_status_t, symm_store_t};
 
@@ -57,13 +57,13 @@ impl Adapter {
             .map(|text| format!(" (the store says: {text})"))
     }
 
-    /// Runs a call of the store and keeps the text of its error. A panic becomes an error, because
-    /// it must not unwind into C.
+    /// Runs a call of the store and keeps the text of its error. A panic becomes an error, also one
+    /// of the error's own code.
     fn guarded(&self, action: impl FnOnce() -> Result<Status, StoreError>) -> symm_status_t {
-        let result =
-            catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| Err("it panicked".into()));
-        let status = result.unwrap_or_else(|error| {
-            *self.complaint.borrow_mut() = Some(error.to_string());
+        let result = contained(|| action().map_err(|error| error.to_string()));
+        let result = result.unwrap_or_else(|| Err("it panicked".to_owned()));
+        let status = result.unwrap_or_else(|text| {
+            *self.complaint.borrow_mut() = Some(text);
             Status::System
         });
         status.as_raw()

@@ -116,6 +116,54 @@ fn a_store_that_fails_fails_the_creation() {
     );
 }
 
+/// Panics wherever it can, also while it is dropped.
+#[derive(Debug)]
+struct Explosive;
+
+impl std::fmt::Display for Explosive {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::panic::panic_any(Explosive)
+    }
+}
+
+impl std::error::Error for Explosive {}
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        // A second panic during the first would end the process by Rust's own rules.
+        if !std::thread::panicking() {
+            panic!("Drop of an Explosive");
+        }
+    }
+}
+
+impl Store for Explosive {
+    fn set(&self, _: &str, _: &[u8], _: Duration) -> Result<(), StoreError> {
+        Err(Box::new(Explosive))
+    }
+
+    fn get(&self, _: &str, _: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+        std::panic::panic_any(Explosive)
+    }
+}
+
+#[test]
+fn a_store_that_panics_in_display_and_drop_fails_the_creation() {
+    // The store itself would panic when the call drops it, which is the caller's to bear.
+    struct Kept(std::mem::ManuallyDrop<Explosive>);
+    impl Store for Kept {
+        fn set(&self, key: &str, value: &[u8], timeout: Duration) -> Result<(), StoreError> {
+            self.0.set(key, value, timeout)
+        }
+        fn get(&self, key: &str, timeout: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+            self.0.get(key, timeout)
+        }
+    }
+    let store = Kept(std::mem::ManuallyDrop::new(Explosive));
+    let error = with_store(0, store).expect_err("nothing can be set");
+    assert!(error.message.contains("it panicked"), "{error}");
+}
+
 #[test]
 fn everything_may_cross_threads() {
     fn crosses<T: Send + Sync>() {}
