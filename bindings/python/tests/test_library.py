@@ -130,6 +130,41 @@ def test_messages_reach_the_logger_until_they_are_stopped(caplog, address):
     assert len(caplog.records) == count
 
 
+WITHOUT_STREAMS = """
+import os
+
+import symm
+
+report = os.dup(1)
+for stream in range(3):
+    os.close(stream)
+symm.log_to("symm", 10)
+group = symm.Group.join(0, 1, "thread://x", backend="host")
+array = group.empty(16)
+
+
+def is_open(descriptor):
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+taken = [stream for stream in range(3) if is_open(stream)]
+symm.log_to(None)
+os.write(report, repr(taken).encode())
+os._exit(0)
+"""
+
+
+def test_closed_standard_streams_stay_closed():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_STREAMS], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "[]")
+
+
 def test_messages_below_the_level_are_left_out(caplog, address):
     caplog.set_level(logging.DEBUG, "symm")
     with logged_to("symm", logging.ERROR):

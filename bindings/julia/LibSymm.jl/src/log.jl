@@ -14,6 +14,7 @@ const LOG_PIPE = Ref{Union{Nothing,LogPipe}}(nothing)
 # Flags of Linux.
 const O_NONBLOCK = 0o4000
 const O_CLOEXEC = 0o2000000
+const F_DUPFD_CLOEXEC = 1030
 
 """
     on_log(f, level=:info)
@@ -58,7 +59,7 @@ function open_log_pipe(f, finest)
     ends = Ref{NTuple{2,Int32}}((-1, -1))
     made = ccall(:pipe2, Cint, (Ptr{Cvoid}, Cint), ends, O_NONBLOCK | O_CLOEXEC)
     made == 0 || throw(SystemError("pipe2"))
-    read_end, write_end = ends[]
+    read_end, write_end = above_streams.(ends[])
     try
         listener = given(UInt64, symm_log_to_fd, write_end, finest)
         return LogPipe(f, read_end, listener, UInt8[])
@@ -68,6 +69,15 @@ function open_log_pipe(f, finest)
     finally
         close_descriptor(write_end)  # the library has its own
     end
+end
+
+# Replaces a descriptor that has the number of a standard stream which is closed.
+function above_streams(fd)
+    fd > 2 && return fd
+    above = ccall(:fcntl, Cint, (Cint, Cint, Cint...), fd, F_DUPFD_CLOEXEC, 3)
+    close_descriptor(fd)
+    above >= 0 || throw(SystemError("fcntl"))
+    return above
 end
 
 function read_log(pipe)

@@ -7,6 +7,7 @@ Python code runs on threads of the library.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import logging
 import os
 import threading
@@ -47,12 +48,22 @@ def log_to(logger: logging.Logger | str | None = "symm", level: int = logging.WA
 def _start(logger: logging.Logger, level: int) -> int:
     wanted = [symm_level for python_level, symm_level in _levels.values() if python_level >= level]
     finest = max(wanted, default=raw.SYMM_LOG_ERROR)
-    read_end, write_end = os.pipe()
+    read_end, write_end = _pipe()
     threading.Thread(target=_read, args=(read_end, logger), name="symm-log", daemon=True).start()
     try:
         return raw.symm_log_to_fd(write_end, finest)
     finally:
         os.close(write_end)  # the library has a duplicate; the reader ends when that is closed
+
+
+def _pipe() -> list[int]:
+    """The ends of a pipe, none with the number of a standard stream that is closed."""
+    ends = list(os.pipe())
+    for i, end in enumerate(ends):
+        if end <= 2:
+            ends[i] = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)
+            os.close(end)
+    return ends
 
 
 def _read(read_end: int, logger: logging.Logger) -> None:
