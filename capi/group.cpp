@@ -260,8 +260,8 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
     Group& self = *group_of(group);
     const char* separator = reason != nullptr && *reason != '\0' ? ": " : "";
     self.fail({Status::aborted, self.rank(), self.identity(self.rank()).pid,
-        format("rank %d aborted the group%s%s", self.rank(), separator,
-            reason == nullptr ? "" : reason)});
+        printable(format("rank %d aborted the group%s%s", self.rank(), separator,
+            reason == nullptr ? "" : reason))});
   });
 }
 

@@ -7,7 +7,6 @@
 
 #include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,7 +16,9 @@
 
 namespace symm {
 const char* environment(Variable variable) noexcept {
-  const char* value = std::getenv(variable.name());
+  // A program that has privileges which its caller lacks (set-user-ID, file capabilities) must not
+  // load libraries and write files at its caller's word: to such a program all are unset.
+  const char* value = secure_getenv(variable.name());
   return value != nullptr && *value != '\0' ? value : variable.fallback();
 }
 

@@ -39,7 +39,8 @@ class Variable {
   const EnvironmentRow* row_;
 };
 
-// The value, or the default of a variable that is unset or empty; never null.
+// The value, or the default of a variable that is unset or empty; never null. All are unset in a
+// program with privileges that its caller lacks.
 const char* environment(Variable variable) noexcept;
 // The value as a number of milliseconds. Throws Error(invalid_argument) unless it is a number above
 // 0.

@@ -88,8 +88,8 @@ Error system_error(int error_number, const char* call, const std::string& what) 
 }
 
 void encode(Writer& out, const Failure& failure, size_t most_text) {
-  std::string text = failure.message.substr(0, length_within(most_text, failure.message));
-  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  const std::string text =
+      printable(failure.message.substr(0, length_within(most_text, failure.message)));
   out.numbers(failure.status, failure.rank, std::max<int64_t>(failure.pid, 0),
       std::max(failure.os_error, 0), std::max(failure.cuda_result, 0));
   out.text(text);

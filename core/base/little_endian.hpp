@@ -97,4 +97,10 @@ inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || 
 inline bool is_clean(const std::string& text) {
   return std::none_of(text.begin(), text.end(), is_control);
 }
+
+// The text with a space for each control character.
+inline std::string printable(std::string text) {
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  return text;
+}
 }  // namespace symm

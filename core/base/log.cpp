@@ -30,6 +30,7 @@
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/futex.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/poll.hpp"
@@ -251,7 +252,7 @@ void write(Level level, const char* pattern, ...) noexcept {
   va_start(arguments, pattern);
   std::vsnprintf(message, sizeof message, pattern, arguments);
   va_end(arguments);
-  std::replace(message, message + std::strlen(message), '\n', ' ');
+  std::replace_if(message, message + std::strlen(message), is_control, ' ');
 
   if (!elsewhere) return deliver(level, message);
   try {

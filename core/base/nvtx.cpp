@@ -16,7 +16,8 @@ nvtxDomainHandle_t domain() noexcept {
 }
 }  // namespace
 
-// NVTX itself finds the profiler's library by this variable.
+// NVTX itself finds the profiler's library by this variable, also in a program with privileges that
+// its caller lacks, in which it must not be asked.
 bool is_there() noexcept { return *environment("NVTX_INJECTION64_PATH") != '\0'; }
 
 void push(const char* text, uint64_t bytes) noexcept {

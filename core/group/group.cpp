@@ -16,6 +16,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/page.hpp"
 #include "core/base/peer_fd.hpp"
@@ -132,12 +134,16 @@ Failure Group::blamed(Failure failure) const {
 namespace {
 // Leaves the failure where symm run finds it: the command says what failed first, and a rank that
 // only heard of the failure may be the first to end.
-void note_for_launcher(const Failure& failure) noexcept {
+void note_for_launcher(const Failure& failure) noexcept try {
   const char* const path = environment("SYMM_FIRST_FAILURE");
   if (*path == '\0') return;
+
+  const std::string line = printable(failure.message);
   const Fd file(::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return;
-  if (!write_whole(file.get(), failure.message.data(), failure.message.size())) ::unlink(path);
+  if (!write_whole(file.get(), line.data(), line.size())) ::unlink(path);
+} catch (const std::bad_alloc&) {
+  return;  // the launcher then says how the rank ended
 }
 }  // namespace
 

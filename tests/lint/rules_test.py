@@ -12,7 +12,7 @@ IT = {"tests/it_test.cpp": "TEST(It, Works) {\n"}
 TABLE = {
     "docs/environment.md": "| `SYMM_LOG` | | Level. |\n",
     "core/base/log.cpp": 'environment("SYMM_LOG");\n',
-    "core/base/environment.cpp": "std::getenv(name);\n",
+    "core/base/environment.cpp": "secure_getenv(name);\n",
     "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n",
 }
 DECISIONS = "docs/decisions/"
@@ -143,6 +143,12 @@ CASES = [
         "environment",
         TABLE | {"core/host/a.cpp": '// getenv()\nstd::getenv("SYMM_LOG");\n'},
         ["core/host/a.cpp:2: std::getenv(          );"],
+    ),
+    (
+        "there not for who has privileges that the caller lacks",
+        "environment",
+        TABLE | {"core/base/environment.cpp": "std::getenv(name);\n"},
+        ["core/base/environment.cpp:1: std::getenv(name);"],
     ),
     (
         "by the names of its table",

@@ -22,15 +22,37 @@ fn find() -> Result<Api, LoadError> {
 
 #[cfg(not(feature = "link"))]
 fn find() -> Result<Api, LoadError> {
-    if let Some(path) = std::env::var_os("SYMM_LIB").filter(|value| !value.is_empty()) {
+    if let Some(path) = named_by_the_user() {
         // SAFETY: the user who set SYMM_LIB vouches for that library, as with LD_PRELOAD.
-        return unsafe { Api::open(Path::new(&path)) };
+        return unsafe { Api::open(&path) };
     }
 
     let beside = beside_executable().into_iter().find(|path| path.is_file());
     // SAFETY: a library of this name beside the program, or among the system's libraries, is
     // trusted like those that the program was linked with.
     unsafe { Api::open(&beside.unwrap_or_else(|| PathBuf::from("libsymm.so.0"))) }
+}
+
+/// What SYMM_LIB says. It counts as unset in a program with privileges that its caller lacks, as in
+/// the library itself.
+#[cfg(not(feature = "link"))]
+fn named_by_the_user() -> Option<PathBuf> {
+    use std::ffi::{CStr, OsStr, c_char};
+    use std::os::unix::ffi::OsStrExt;
+
+    unsafe extern "C" {
+        fn secure_getenv(name: *const c_char) -> *const c_char;
+    }
+
+    // SAFETY: the name is a C string.
+    let value = unsafe { secure_getenv(c"SYMM_LIB".as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: a value that is there is a C string. Nobody changes the environment meanwhile, which
+    // every caller of std::env::set_var() has to see to.
+    let value = unsafe { CStr::from_ptr(value) };
+    (!value.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(value.to_bytes())))
 }
 
 #[cfg(not(feature = "link"))]
