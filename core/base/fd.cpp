@@ -4,10 +4,14 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace symm {
@@ -54,5 +58,36 @@ void Fd::reset() noexcept {
   const bool is_gone = now == unknown && errno == EBADF;
   if (!is_gone && (now == file_ || now == unknown || file_ == unknown)) ::close(fd);
   errno = error;
+}
+
+uint64_t file_size_limit() noexcept {
+  rlimit limit{};
+  const bool is_limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_limited ? limit.rlim_cur : UINT64_MAX;
+}
+
+bool has_room(int fd, size_t size) noexcept {
+  const uint64_t limit = file_size_limit();
+  struct stat status{};
+  if (limit == UINT64_MAX || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return true;
+
+  const bool at_end = (fcntl(fd, F_GETFL) & O_APPEND) != 0;
+  const off_t start = at_end ? status.st_size : lseek(fd, 0, SEEK_CUR);
+  if (start < 0 || static_cast<uint64_t>(start) + size <= limit) return true;
+  errno = EFBIG;
+  return false;
+}
+
+bool write_whole(int fd, const void* from, size_t size) noexcept {
+  if (!has_room(fd, size)) return false;
+
+  for (size_t done = 0; done < size;) {
+    const ssize_t written = ::write(fd, static_cast<const char*>(from) + done, size - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) return false;
+    done += static_cast<size_t>(written);
+  }
+  return true;
 }
 }  // namespace symm

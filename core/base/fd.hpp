@@ -81,15 +81,14 @@ inline ssize_t read_whole(int fd, void* to, size_t size) noexcept {
   return static_cast<ssize_t>(done);
 }
 
-// Writes all bytes, whatever interrupts or shortens a call. False if it fails; errno says why.
-inline bool write_whole(int fd, const void* from, size_t size) noexcept {
-  for (size_t done = 0; done < size;) {
-    const ssize_t written = ::write(fd, static_cast<const char*>(from) + done, size - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written == 0) errno = ENOSPC;
-    if (written <= 0) return false;
-    done += static_cast<size_t>(written);
-  }
-  return true;
-}
+// The largest file that this process may make (RLIMIT_FSIZE). Beyond this limit the kernel would
+// not only refuse to write but also end the process by SIGXFSZ.
+uint64_t file_size_limit() noexcept;
+// Whether the next `size` bytes that are written end within that limit. Only plain files have one.
+// If not, errno is EFBIG.
+bool has_room(int fd, size_t size) noexcept;
+
+// Writes all bytes, whatever interrupts or shortens a call, or none if the limit on file sizes
+// forbids that. False if it fails; errno says why.
+bool write_whole(int fd, const void* from, size_t size) noexcept;
 }  // namespace symm

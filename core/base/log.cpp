@@ -120,6 +120,7 @@ void write_line(int fd, const char* prefix, const char* message) {
   const int length = std::snprintf(line, sizeof line, "%s: %s\n", prefix, message);
   if (length <= 0) return;
   const iovec whole{line, static_cast<size_t>(length)};
+  if (!has_room(fd, whole.iov_len)) return;
 
   // Other writers may have filled the pipe since poll().
   if (pwritev2(fd, &whole, 1, -1, RWF_NOWAIT) >= 0) return;

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <cerrno>
-#include <cstdint>
 
 #include "core/base/fd.hpp"
 
@@ -23,13 +21,5 @@ inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
   Fd made(memfd_create(name, flags | MFD_NOEXEC_SEAL));
   if (!made && errno == EINVAL) return Fd(memfd_create(name, flags));  // Linux < 6.3
   return made;
-}
-
-// The largest file that this process may make. Beyond this limit the kernel would not only refuse
-// to write but also end the process by SIGXFSZ.
-inline uint64_t file_size_limit() noexcept {
-  rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur
-                                                                                 : UINT64_MAX;
 }
 }  // namespace symm

@@ -213,7 +213,6 @@ TEST_F(DirStoreTest, ARankThatFailsOnTheWayInIsNotAwaited) {
   Process zero = waiting_process(0, 3);
   ASSERT_TRUE(came(0));
   Process one = process([&] {
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit nothing{0, 0};
     setrlimit(RLIMIT_FSIZE, &nothing);
     open(1, 3);

@@ -188,6 +188,25 @@ def descriptors():
                 yield f"{name}:{line + 1}: {lines(name)[line].strip()}"
 
 
+def file_sizes():
+    """A write to a file, or a file that grows, asks for the limit on file sizes first, or the
+    kernel ends the process by SIGXFSZ: core/base/fd.cpp writes, and the files named here ask.
+    """
+    forbidden = re.compile(
+        r"(?<!\w)::write\(|\bp?writev2?\(|\bpwrite\(|\bftruncate\(|\b(?:posix_)?fallocate\(|"
+        r"\bf(?:write|puts|printf)\("
+    )
+    allowed = {
+        "core/backend/segment.cpp": r"ftruncate|fallocate",
+        "core/base/fd.cpp": r"::write",
+        "core/base/log.cpp": r"::write|pwritev2",
+        "core/base/page.cpp": r"fallocate",
+        "core/group/group.cpp": r"::write",  # an eventfd
+        "core/socket/life.cpp": r"fallocate|::write",  # an eventfd
+    }
+    yield from found_in_library(forbidden, allowed)
+
+
 def guards():
     """Every function of the C ABI that can fail runs inside guard() or a helper that is
     nothing else, and every release inside release(), which is noexcept.
@@ -661,6 +680,7 @@ RULES = (
     spdx,
     machine_paths,
     descriptors,
+    file_sizes,
     manners,
     waits,
     floats,

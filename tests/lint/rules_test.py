@@ -193,6 +193,16 @@ CASES = [
             "core/host/a.cpp:7: std::ofstream e(path);",
         ],
     ),
+    (
+        "files grow only where the limit is asked for",
+        "file_sizes",
+        {
+            "core/base/fd.cpp": "::write(fd, at, size);\n",
+            "core/host/a.cpp": "log::write(level, text);\nwrite_whole(fd, at, size);\n"
+            "::write(fd, at, size);\nftruncate(fd, size);\n",
+        },
+        ["core/host/a.cpp:3: ::write(fd, at, size);", "core/host/a.cpp:4: ftruncate(fd, size);"],
+    ),
     ("decision records in a row", "records", ACCEPTED, []),
     (
         "a superseded record names a later one",
