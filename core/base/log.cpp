@@ -67,13 +67,25 @@ struct Listeners {
 
 using ListenersOfProcess = PerProcess<Listeners>;
 
+void write_line(int fd, const char* prefix, const char* message);
+
+// Who asks for a log in words that are not known gets one, and is told.
+Level level_named(const char* name) {
+  for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i) {
+    if (std::strcmp(name, kNames[i]) == 0) return static_cast<Level>(i + 1);
+  }
+
+  const std::string told =
+      format("SYMM_LOG: '%s' is none of error, warning, info and debug; it counts as info",
+          printable(name).c_str());
+  write_line(STDERR_FILENO, "symm", told.c_str());
+  return Level::info;
+}
+
 int level_of_environment() {
   static const int level = [] {
-    const auto* found = std::find_if(
-        std::begin(kNames), std::end(kNames), [name = environment("SYMM_LOG")](const char* known) {
-          return std::strcmp(name, known) == 0;
-        });
-    return found == std::end(kNames) ? 0 : static_cast<int>(found - kNames) + 1;
+    const char* const name = environment("SYMM_LOG");
+    return *name == '\0' ? 0 : static_cast<int>(level_named(name));
   }();
   return level;
 }

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -68,6 +70,23 @@ TEST(Fork, TheChildCanMakeAGroupOfItsOwn) {
   busy.join();
 }
 }  // namespace
+
+TEST(LogOfTheEnvironment, AnUnknownLevelIsSaidOnceAndCountsAsInfo) {
+  const TemporaryDirectory there;
+  Process child([&]() -> std::string {
+    const int file = open((there / "log").c_str(), O_WRONLY | O_CREAT, 0600);
+    dup2(file, STDERR_FILENO);
+    setenv("SYMM_LOG", "lo\nud", 1);
+    run_again({"--gtest_filter=FirstFailure.IsOneLine"});
+  });
+  EXPECT_EQ(child.wait(), 0);
+  std::ifstream file(there / "log");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string told = "symm: SYMM_LOG: 'lo ud' is none of error, warning, info and debug";
+  EXPECT_EQ(text.find(told), 0U) << text;
+  EXPECT_EQ(text.rfind(told), 0U) << text;
+  EXPECT_NE(text.find("rank 0 of 1"), std::string::npos) << text;  // a message of level info
+}
 
 TEST(Fork, AChildHasNoListenersOfTheLog) {
   static std::atomic<int> heard;
