@@ -2,6 +2,7 @@
 #include "core/socket/secure.hpp"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -26,9 +27,35 @@
 #endif
 
 namespace symm {
+namespace {
+// The home directory in the system's records of this user; "" if there is none.
+std::string home_in_records() {
+  std::array<char, 16384> text{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const int error = getpwuid_r(geteuid(), &entry, text.data(), text.size(), &found);
+  return error == 0 && found != nullptr && found->pw_dir != nullptr ? found->pw_dir : "";
+}
+
+// The root of the file system is nobody's home: it is where daemons and containers start.
+bool is_home(const std::string& path) {
+  return path[0] == '/' && path.find_first_not_of('/') != std::string::npos;
+}
+}  // namespace
+
 std::string secret_file() {
   const std::string named = environment("SYMM_SECRET_FILE");
-  return named.empty() ? std::string(environment("HOME")) + "/.config/symm/secret" : named;
+  if (!named.empty()) return named;
+
+  std::string home = environment("HOME");
+  if (!is_home(home)) home = home_in_records();
+  if (!is_home(home)) {
+    throw Error(Status::unavailable,
+        format("HOME names no home directory, and user %u has none: set HOME or SYMM_SECRET_FILE, "
+               "for the secret by which ranks on several machines authenticate",
+            geteuid()));
+  }
+  return home + "/.config/symm/secret";
 }
 
 #if SYMM_SODIUM

@@ -1,7 +1,10 @@
 // Two ends of an encrypted stream, and an attacker between them.
 #include "core/socket/secure.hpp"
 
+#include <pwd.h>
+
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "core/bootstrap/store.hpp"
@@ -12,6 +15,32 @@ using namespace symm;
 using namespace support;
 
 using SecureEnds = WithSecret;
+
+// The root of the file system is no home, though many a container says so.
+TEST(SecretFile, IsInNoDirectoryThatIsNoHome) {
+  for (const char* const home : {"", "/", "//", "relative"}) {
+    Process child([home] {
+      unsetenv("SYMM_SECRET_FILE");
+      setenv("HOME", home, 1);
+      const passwd* const record = getpwuid(geteuid());
+      return secret_file() == std::string(record->pw_dir) + "/.config/symm/secret" ? ""
+                                                                                   : secret_file();
+    });
+    EXPECT_EQ(child.result(), "") << home;
+  }
+}
+
+TEST(SecretFile, OfAUserWithoutHomeIsNamedInAnError) {
+  constexpr uid_t kNobodyAtAll = 54'321;
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become a user without a record";
+  Process child([] {
+    unsetenv("SYMM_SECRET_FILE");
+    unsetenv("HOME");
+    if (setuid(kNobodyAtAll) != 0) return std::string("setuid");
+    return failure_of([] { static_cast<void>(secret_file()); }).message;
+  });
+  EXPECT_NE(child.result().find("set HOME or SYMM_SECRET_FILE"), std::string::npos);
+}
 
 TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
   SecureStream dials(secret_);
