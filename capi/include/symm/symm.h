@@ -81,6 +81,9 @@
  *   - Cancellation: a thread that is cancelled by pthread_cancel() during a call ends when the
  *     call has returned, so symm_group_abort() or a deadline ends such a call. A thread that
  *     may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
+ *   - Descriptors: all threads that call must share one table of descriptors, since the library
+ *     uses its descriptors on threads of its own, too. A thread that has left the table by
+ *     unshare(CLONE_FILES) or close_range(CLOSE_RANGE_UNSHARE) must not call.
  *
  * Streams
  *   With the host back end `stream` must be NULL, anything else is INVALID_ARGUMENT, and a
