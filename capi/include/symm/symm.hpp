@@ -347,7 +347,7 @@ class Handle {
 };
 
 // All streams, where a parameter accepts them.
-inline void *const all_streams = reinterpret_cast<void *>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
+inline void *const all_streams = reinterpret_cast<void *>(uintptr_t{SYMM_ALL_STREAMS});
 
 // ---- buffers and memories ----------------------------------------------------------------
 
@@ -417,7 +417,8 @@ class Memory : public Handle<symm_memory_t> {
   template <class T = std::byte>
   Span<T> span(int32_t rank) const {
     void *const pointer = detail::given("symm_memory_pointer", symm_memory_pointer, get(), rank);
-    return {static_cast<T *>(pointer), static_cast<size_t>(info().bytes) / sizeof(T)};
+    const size_t bytes = info().bytes;
+    return {static_cast<T *>(pointer), bytes / sizeof(T)};
   }
 
   // This rank's own block. [local]
