@@ -82,6 +82,7 @@ Error system_error(int error_number, const char* call, const std::string& what) 
   const char* text = strerror_r(error_number, buffer, sizeof buffer);
   const bool memory = error_number == ENOMEM || error_number == ENOSPC || error_number == EDQUOT;
   std::string message = format("%s: %s (errno %d)", call, text, error_number);
+  if (error_number == EMFILE) message += "; ulimit -n 4096 allows more";
   if (error_number == EFBIG) message += ", by the limit on file sizes (RLIMIT_FSIZE)";
   if (!what.empty()) message += ": " + what;
   return Error({memory ? Status::out_of_memory : Status::system, -1, 0, std::move(message),

@@ -110,8 +110,8 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
   }
 
   if (received.fds.size() != packet.descriptors) {
-    throw Error(
-        Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
+    throw Error(Status::system,
+        "a descriptor could not be received: Too many open files (EMFILE)? Try ulimit -n 4096");
   }
 
   return std::move(received.fds);
@@ -285,7 +285,8 @@ LeasedMapping ExporterConnection::request(
     if (request.wants_memory) {
       if (!reply->fd) {
         throw Error(Status::system,
-            "the memory's descriptor could not be received: Too many open files (EMFILE)?");
+            "the memory's descriptor could not be received: Too many open files (EMFILE)? Try "
+            "ulimit -n 4096");
       }
       block = provider.memory(device)->import(std::move(reply->fd), answer.extent);
     }

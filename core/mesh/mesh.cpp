@@ -186,8 +186,8 @@ Message Mesh::checked(
   if (fits && !arrival.fds_lost) return std::move(message);
 
   if (arrival.fds_lost) {
-    const Failure lost =
-        blame(Status::system, peer, topic, "were lost: this process may open no more (EMFILE)");
+    const Failure lost = blame(Status::system, peer, topic,
+        "were lost: this process may open no more (EMFILE); ulimit -n 4096 allows more");
     throw Error({Status::system, -1, 0, "recvmsg: descriptors from " + lost.message, EMFILE, 0});
   }
 

@@ -98,7 +98,7 @@ TEST(LastFailure, HasTheErrorNumberOfTheSystemCall) {
       ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
       symm_buffer_t* another = nullptr;
       support::expect_failed(symm_alloc(group.get(), 64, nullptr, &another), SYMM_ERR_SYSTEM,
-          {"memfd_create", "errno 24"});
+          {"memfd_create", "errno 24", "ulimit -n"});
     }
 
     symm_memory_t* memory = nullptr;
