@@ -136,6 +136,32 @@ TEST(DoctorCommand, FailsWhereSymmCannotWork) {
   expect_said(result.out, {"FAIL  open files", "symm does not work here"});
 }
 
+// In a mount namespace of its own. False if this machine gives none.
+bool run_where(const std::string& mounts, const std::string& command, Captured& result) {
+  if (capture({"unshare", "-m", "sh", "-c", mounts}).status != 0) return false;
+  result = capture({"unshare", "-m", "sh", "-c", mounts + " && exec " + SYMM_TOOL + command});
+  return true;
+}
+
+TEST(DoctorCommand, SaysWhatIsMissingWithoutProc) {
+  Captured result;
+  if (!run_where("mount -t tmpfs none /proc", " doctor", result)) GTEST_SKIP() << "no unshare -m";
+  EXPECT_EQ(result.status, 1);
+  expect_said(result.out, {"FAIL  process files", "mount -t proc"});
+}
+
+TEST(DoctorCommand, SaysWhatToSetWhereTheTemporaryDirectoryIsReadOnly) {
+  const std::string mounts =
+      "unset XDG_RUNTIME_DIR TMPDIR && mount -t tmpfs none /tmp && mkdir -m 700 /tmp/symm-$(id -u) "
+      "&& mount -o remount,ro /tmp";
+  Captured result;
+  if (!run_where(mounts, " doctor", result)) GTEST_SKIP() << "no unshare -m";
+  EXPECT_EQ(result.status, 1);
+  expect_said(result.out, {"FAIL  runtime directory", "FAIL  directory of a job", "TMPDIR"});
+  ASSERT_TRUE(run_where(mounts + " && export XDG_RUNTIME_DIR=/dev/shm", " run -n 1 true", result));
+  expect_said(result.err, {"XDG_RUNTIME_DIR=/dev/shm is not taken", "TMPDIR", "0700"});
+}
+
 TEST(BenchP2p, MeasuresAndChecksEachPair) {
   const json report =
       json::parse(out_of(bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"})));

@@ -88,6 +88,15 @@ TEST(Doctor, RuntimeDirectory) {
   if (::geteuid() != 0) expect(check_runtime_directory("/etc"), Verdict::failure);
 }
 
+TEST(Doctor, ProcessFilesAndTheDirectoryOfAJob) {
+  expect(check_proc("/proc"), Verdict::ok);
+  expect(check_proc("/nonexistent"), Verdict::failure, "mount -t proc");
+  const JobDirectory base;
+  expect(check_job_directory(base.path()), Verdict::ok);
+  expect(check_job_directory("/nonexistent"), Verdict::failure, "XDG_RUNTIME_DIR");
+  expect(check_job_directory("/nonexistent"), Verdict::failure, "TMPDIR");
+}
+
 TEST(Doctor, SocketPaths) {
   expect(judge_socket_path("/tmp/x", false), Verdict::ok);
   expect(judge_socket_path(std::string(100, 'x'), true), Verdict::ok);

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +28,7 @@ Finding self_test(const char* check, const char* backend, int ranks, Verdict oth
   progress(check);
   ::setenv("SYMM_CREATE_TIMEOUT_MS", "20000", 1);
   ::setenv("SYMM_TIMEOUT_MS", "10000", 1);
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string self = own_executable();
 
   for (const char* what : {"p2p", "allreduce"}) {
     const Captured result =
@@ -77,6 +76,10 @@ std::vector<Finding> examine() {
       judge_ucx(find_ucx()),
       self_test("self test", "host", 2, Verdict::failure),
   };
+
+  for (const Finding& finding : {check_proc("/proc"), check_job_directory(runtime_parent())}) {
+    if (finding.verdict != Verdict::ok) findings.insert(findings.begin(), finding);
+  }
 
   constexpr int32_t most = 8;  // GPUs of a group
   if (library_can && devices > 0) {

@@ -282,6 +282,21 @@ std::string library_parent() {
   return "/tmp/symm-" + std::to_string(::geteuid());
 }
 
+Finding check_proc(const std::string& mount) {
+  const std::string check = "process files";
+  if (::access((mount + "/self/exe").c_str(), F_OK) == 0) return {check, Verdict::ok, mount, ""};
+  return {check, Verdict::failure, mount + " shows no processes",
+      "symm run looks there for the processes of a job. Mount it: mount -t proc proc " + mount};
+}
+
+Finding check_job_directory(const std::string& parent) {
+  const std::string check = "directory of a job";
+  if (::access(parent.c_str(), W_OK | X_OK) == 0) return {check, Verdict::ok, parent, ""};
+  return {check, Verdict::failure,
+      "symm run cannot make its directory in " + parent + ": " + std::strerror(errno),
+      "To mend it, " + remedy_for_runtime_parent() + "."};
+}
+
 Finding check_runtime_directory(const std::string& path) {
   const std::string check = "runtime directory";
   const auto fails = [&](const std::string& how, const std::string& remedy) {
@@ -316,6 +331,11 @@ Finding check_runtime_directory(const std::string& path) {
   if ((info.st_mode & 077) != 0) {
     return fails(
         " has mode " + octal(info.st_mode) + " and so is open to others", "chmod 0700 " + path);
+  }
+
+  // On a file system that is mounted to be read only, the mode says nothing.
+  if (::access(path.c_str(), W_OK | X_OK) != 0) {
+    return fails(std::string(" cannot be written: ") + std::strerror(errno), "Make it writable");
   }
 
   return {check, Verdict::ok, path, ""};

@@ -37,6 +37,8 @@ Finding judge_processors(int usable, const std::optional<double>& quota);
 // Directories and namespaces.
 // where libsymm makes its directories if the launcher names none
 std::string library_parent();
+Finding check_proc(const std::string& mount);
+Finding check_job_directory(const std::string& parent);    // where symm run makes its own
 Finding check_runtime_directory(const std::string& path);  // which need not exist yet
 Finding judge_socket_path(const std::string& directory, bool proc_mounted);
 Finding check_leftovers(const std::string& run_parent, const std::string& library_parent);

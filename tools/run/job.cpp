@@ -3,6 +3,7 @@
 #include "tools/run/job.hpp"
 
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <functional>
@@ -117,6 +119,28 @@ std::string runtime_parent() {
   return *temporary == '/' ? temporary : "/tmp";
 }
 
+std::string remedy_for_runtime_parent() {
+  const std::string runtime = environment("XDG_RUNTIME_DIR");
+  std::string remedy =
+      "set XDG_RUNTIME_DIR to a directory of your own that nobody else may write "
+      "to (mode 0700), or TMPDIR to one that you may write to";
+  if (!runtime.empty() && runtime != runtime_parent()) {
+    remedy += "; XDG_RUNTIME_DIR=" + runtime + " is not taken, since it is not such a directory";
+  }
+  return remedy;
+}
+
+std::string own_executable() {
+  std::error_code failed;
+  const std::filesystem::path file = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (!failed) return file;
+
+  // The name by which the kernel was told to execute this program.
+  const auto* const name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (name == nullptr) throw std::runtime_error("/proc/self/exe: " + failed.message());
+  return std::filesystem::absolute(name);
+}
+
 JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& before) {
   // The directory of a launcher that was killed together with its warden. A directory that was made
   // just now is not locked yet.
@@ -129,8 +153,8 @@ JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& b
   path_ = runtime_parent() + "/" + prefix + random_job_id();
   if (before) before(path_);
   if (::mkdir(path_.c_str(), 0700) != 0) {
-    throw std::system_error(
-        errno, std::generic_category(), "cannot make the private directory " + path_);
+    throw std::runtime_error("cannot make the private directory " + path_ + ": " +
+                             std::strerror(errno) + "; " + remedy_for_runtime_parent());
   }
 
   lock_ = open_directory(path_);
@@ -222,7 +246,7 @@ std::vector<std::string> command_on(
 
 std::string line_for_shell(const std::vector<std::string>& arguments) {
   std::string line = "cd " + for_shell(std::filesystem::current_path()) + " && exec";
-  line += " " + for_shell(std::filesystem::read_symlink("/proc/self/exe"));
+  line += " " + for_shell(own_executable());
   for (const std::string& argument : arguments) {
     line += " " + for_shell(argument);
   }

@@ -37,6 +37,11 @@ std::vector<std::string> rank_environment(const Job& job, int rank);
 
 // $XDG_RUNTIME_DIR if it is a private directory of this user, else $TMPDIR, else /tmp.
 std::string runtime_parent();
+// What to set if nothing can be made in runtime_parent(), and why $XDG_RUNTIME_DIR is not taken.
+std::string remedy_for_runtime_parent();
+
+// The path of this program, whether or not /proc is mounted.
+std::string own_executable();
 
 // Mode 0700, removed with the object. A lock is held on it
 // for as long as its owner lives, so that `symm doctor` can
