@@ -46,6 +46,7 @@ cudaError_t launch(const Fused& what, cudaStream_t stream) {
   params.trigger_completion_at_end = false;
   params.stream = stream;
   params.pattern = kPattern;
+
   return fused::allreduce_fusion_kernel_launcher<kPattern, T, kRanks, false>(params, true);
 }
 
@@ -73,6 +74,7 @@ int reduce(vllm::RankData* operands, const vllm::RankSignals& signals, int rank,
   const int blocks = std::min(vllm::kMaxBlocks, (packs + kThreads - 1) / kThreads);
   const size_t bytes = size_t(count) * sizeof(T);
   const bool at_once = kRanks == 2 || bytes < (kRanks <= 4 ? 512u : 256u) * 1024;
+
   if (at_once) {
     vllm::cross_device_reduce_1stage<T, kRanks><<<blocks, kThreads, 0, stream>>>(
         operands, signals, signals.signals[rank], out, rank, packs);
@@ -80,6 +82,7 @@ int reduce(vllm::RankData* operands, const vllm::RankSignals& signals, int rank,
     vllm::cross_device_reduce_2stage<T, kRanks><<<blocks, kThreads, 0, stream>>>(
         operands, signals, signals.signals[rank], out, rank, packs);
   }
+
   return cudaGetLastError();
 }
 

@@ -53,6 +53,7 @@ Fd Multicast::create() {
       "cuMemExportToShareableHandle", "a multicast object");
   Fd object(raw);
   if (!object) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
+
   return object;
 }
 

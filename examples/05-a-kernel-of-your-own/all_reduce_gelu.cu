@@ -23,6 +23,7 @@ __global__ void all_reduce_gelu(const __grid_constant__ symm::device::Exchange g
   for (unsigned q = first; q < packs; q += stride) {
     exchange::push(given, q, data[q]);
   }
+
   for (unsigned q = first; q < packs; q += stride) {
     float sum[Type::kCount];
     if (const auto outcome = exchange::take_sum<Type>(given, q, data[q], sum); !outcome) {

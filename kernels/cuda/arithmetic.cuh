@@ -284,6 +284,7 @@ __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
         return combine<Type, Product, 0>(operands, ranks, false);
       }
   }
+
   return operands[0];
 }
 

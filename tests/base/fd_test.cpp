@@ -111,6 +111,7 @@ TEST(Descriptors, ThatTheProgramReplacedAreLeftToItsChildren) {
     if (is_open(own.get())) return "its own is open";
     return is_open(fd.get()) ? "" : "the program's is closed";
   });
+
   EXPECT_EQ(child.result(), "");
   const int number = fd.get();
   fd.reset();

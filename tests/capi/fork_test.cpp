@@ -79,6 +79,7 @@ TEST(LogOfTheEnvironment, AnUnknownLevelIsSaidOnceAndCountsAsInfo) {
     setenv("SYMM_LOG", "lo\nud", 1);
     run_again({"--gtest_filter=FirstFailure.IsOneLine"});
   });
+
   EXPECT_EQ(child.wait(), 0);
   std::ifstream file(there / "log");
   const std::string text{std::istreambuf_iterator<char>(file), {}};

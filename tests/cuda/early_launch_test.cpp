@@ -37,15 +37,18 @@ Launches launches_on(
     run_collective(
         *group, call_of(Collective::allreduce, memory->pointer(rank), count, DType::bf16));
   };
+
   as_groups(static_cast<int>(devices.size()), body, [&](GroupConfig& config) {
     config.device = devices[static_cast<size_t>(config.rank)];
     config.overlapping_devices = overlapping;
   });
+
   const Launches launches = fake_cuda::launches();
   EXPECT_EQ(launches.size(), 2 * devices.size());
   EXPECT_EQ(std::count_if(launches.begin(), launches.end(),
                 [](const auto& launch) { return launch.kernel == "symm_barrier"; }),
       static_cast<long>(devices.size()));
+
   return launches;
 }
 

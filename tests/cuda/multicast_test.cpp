@@ -201,6 +201,7 @@ TEST(CudaMulticast, ABlockThatDoesNotFit) {
     EXPECT_NE(Memory::rendezvous(group, Buffer::allocate(*group, 100), 0)->multicast(), nullptr);
     return memory->view().why_no_multicast;
   };
+
   expect_all(on_machines("aa", body, kAsks),
       {"rank 1: its block of 2097152 bytes is not a multiple of 4194304"});
 }

@@ -100,6 +100,7 @@ API cuMemAddressReserve(
   *address = reinterpret_cast<CUdeviceptr>(at);
   const std::lock_guard lock(state().mutex);
   state().reservations[*address] = bytes;
+
   return CUDA_SUCCESS;
 }
 
@@ -119,6 +120,7 @@ API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
       is_mapped(address, bytes) || bytes % kGranularity != 0 || bytes > found->second.bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   if (const Team* const team = found->second.team) {
     if (state().reservations[address] != bytes || bytes != team->size) {
       return CUDA_ERROR_INVALID_VALUE;
@@ -130,6 +132,7 @@ API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
                  found->second.fd, 0) == MAP_FAILED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   ++found->second.mappings;
   state().mappings[address] = {bytes, handle};
   return CUDA_SUCCESS;
@@ -196,13 +199,16 @@ API cuMemGetHandleForAddressRange(
       bytes == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   if (address % kPage != 0 || bytes % kPage != 0 ||
       bytes > at->second.bytes - (address - at->first)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   if (state().memories[at->second.handle].prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
+
   *static_cast<int*>(out) = fcntl(state().memories[at->second.handle].fd, F_DUPFD, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }

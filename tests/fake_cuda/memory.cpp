@@ -77,16 +77,19 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
       prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   if (prop->location.id < 0 || prop->location.id >= places) return CUDA_ERROR_INVALID_VALUE;
   if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !state().fabric_create) {
     return kNotPermitted;
   }
+
   const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
   state().memories[*handle] = {fd, bytes, *prop, 1};
+
   return CUDA_SUCCESS;
 }
 
@@ -139,10 +142,12 @@ API cuMemExportToShareableHandle(
   if (found == state().memories.end() || (found->second.prop.requestedHandleTypes & type) == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
     *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}};
     return CUDA_SUCCESS;
   }
+
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;

@@ -117,20 +117,24 @@ API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
   if (object == nullptr || part == state().memories.end() || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   Team& team = *object->team;
   // The real driver waits for the other devices, here or for ever.
   if (std::popcount(team.added.load()) != static_cast<int>(team.devices)) {
     return violation("memory is bound before all devices have joined");
   }
+
   if (offset != 0 || from != 0 || bytes != team.size || bytes > part->second.bytes ||
       bytes % kMulticastGranularity != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+
   const CUdevice device = part->second.prop.location.id;
   const uint32_t bit = 1U << number_of(device);
   if ((team.added & bit) == 0) return violation("memory is bound of a device that has not joined");
   if ((team.bound.fetch_or(bit) & bit) != 0) return violation("memory of a device is bound twice");
   object->bound[device] = {bytes, memory};
+
   return CUDA_SUCCESS;
 }
 
@@ -140,20 +144,25 @@ API cuMulticastUnbind(
   const std::lock_guard lock(state().mutex);
   ++state().multicast_calls;
   State::Memory* const object = object_of(handle);
+
   if (object == nullptr || object->references == 0) {
     return violation("memory is unbound after the multicast object was released");
   }
+
   const auto part = object->bound.find(device);
   if (part == object->bound.end() || offset != 0 || bytes != part->second.first) {
     return violation("what is unbound is not what was bound");
   }
+
   if (object->mappings != 0) {
     return violation("memory is unbound before the multicast object is unmapped");
   }
+
   const auto memory = state().memories.find(part->second.second);
   if (memory == state().memories.end() || memory->second.references == 0) {
     return violation("memory is unbound after its release");
   }
+
   object->team->bound.fetch_and(~(1U << number_of(device)));
   object->bound.erase(part);
   return CUDA_SUCCESS;

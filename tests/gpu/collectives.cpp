@@ -90,6 +90,7 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   options.scale_position = c.position;
   if (c.to_f32) options.result_dtype = SYMM_DTYPE_F32;
   char* const factor_at = rank.ordinary + gpu::Rank::kBlock - 256;
+
   if (c.by_pointer) {
     const auto factor = static_cast<float>(c.factor(rank.rank));
     gpu::cuda(
@@ -99,6 +100,7 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   } else if (c.position != SYMM_SCALE_NONE) {
     options.scale = c.factor(rank.rank);
   }
+
   const auto made = support::call_of(c.collective, send, recv, c.count,
       static_cast<symm_dtype_t>(c.dtype), static_cast<symm_op_t>(c.op), c.root);
   return support::run(rank.group, made, &options, rank.stream);

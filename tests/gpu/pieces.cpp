@@ -153,13 +153,16 @@ void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64
   const Counts counts(rank);
   counts.set(rank, 1);
   cuda(cudaMemsetAsync(rank.block + (32 << 20), 0x5A, kRoom * sizeof(int), rank.stream), "poison");
+
   if (rank.rank == 0) {
     auto numbers = rank.download<uint64_t>(counts.send, 32);
     spoil(numbers.data());
     copy(rank, counts.send, numbers.data(), numbers.size() * sizeof(uint64_t));
   }
+
   rank.settle(together);
   symm(counts.exchange(rank, rank.block + (32 << 20)), "alltoallv_device");
+
   // The kernel must leave.
   rank.wait();
   if (rank.rank == 0) {
@@ -168,6 +171,7 @@ void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64
         who(rank, std::string("the status of what is wrong: ") + health.message));
     expect(std::string(health.message).find(why) != std::string::npos, health.message);
   }
+
   together.arrive_and_wait();
   expect(rank.whole.status().status != SYMM_OK, who(rank, "hears of it"));
 }

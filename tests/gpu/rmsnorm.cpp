@@ -39,11 +39,13 @@ symm_status_t call(
   norm.residual_out = at.residual;
   norm.weight_offset = c.weight_offset;
   norm.quant_out = at.quant_out;
+
   if (c.kind == QuantScale::tensor) {
     norm.scale_in = at.scales;
   } else {
     norm.scale_out = at.scales;
   }
+
   return symm_allreduce_rmsnorm(rank.group, at.send, c.tokens, c.hidden,
       static_cast<symm_dtype_t>(c.dtype), &norm, support::forced(algorithm), rank.stream);
 }

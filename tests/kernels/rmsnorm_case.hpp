@@ -54,10 +54,12 @@ class NormData {
           reference::difference(dtype, a.data(), b.data(), b.size() / size_of(dtype));
       return found.empty() ? "" : name + (": " + found);
     };
+
     if (got != scales) return "scales differ";
     std::string all = compare("residual_out", its.dtype, residuals, residual_out);
     if (all.empty()) all = compare("norm_out", its.dtype, norms, norm_out);
     if (all.empty()) all = compare("quant_out", DType::f8e4m3, quants, quant_out);
+
     return all;
   }
 

@@ -141,14 +141,17 @@ class Operands {
     Values values(c.dtype, c.op, seed);
     const size_t send_count = its_.send_per_rank ? c.count * n : c.count;
     const size_t recv_count = its_.recv_per_rank ? c.count * n : c.count;
+
     for (size_t rank = 0; rank < n; ++rank) {
       inputs_.push_back(values.make(send_count));
       memory_.emplace_back(
           2 * (kGuard + 8 * n + 64) + (send_count + recv_count) * element_ + 256, kFill);
     }
+
     for (size_t rank = 0; rank < n; ++rank) {
       place(rank, send_count * element_, recv_count * element_);
     }
+
     expect();
   }
 

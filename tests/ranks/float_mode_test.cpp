@@ -75,6 +75,7 @@ class Calls {
       status = call();
       after = current_mode();
     }
+
     EXPECT_EQ(after, mode_.control) << mode_.name << ": the call left another mode";
     results_.push_back(static_cast<std::byte>(status));
     for (const Bytes* one : recv) {

@@ -47,6 +47,7 @@ std::string by_hand(symm_dtype_t dtype, symm_op_t op, int size, size_t i) {
   const bool is_f8 = dtype == SYMM_DTYPE_F8E5M2;
   const bool is_average_of_few =
       op == SYMM_OP_AVG && size_of(dtype) < 4 && dtype != SYMM_DTYPE_BF16;
+
   switch (i % 5) {
     case 0: return is_min && !is_alone ? "one" : "inf";
     case 1: return is_max && !is_alone ? "one" : "-inf";
@@ -109,6 +110,7 @@ void expect_stays(const Group& group) {
       }
     }
   }
+
   EXPECT_GT(done, 100);
 }
 
@@ -131,6 +133,7 @@ void expect_products(const Group& group, symm_algorithm_t algorithm) {
     symm_dtype_t dtype;
     uint8_t most;
   };
+
   for (const Row& row : {Row{SYMM_DTYPE_F8E4M3, 0x7E}, Row{SYMM_DTYPE_F8E5M2, 0x7B}}) {
     const bool is_last = group.rank() == group.size() - 1;
     const uint8_t send[] = {row.most, is_last ? uint8_t{0} : row.most};

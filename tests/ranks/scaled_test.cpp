@@ -57,6 +57,7 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
       default: known.push_back(encode(c.dtype, single)); break;
     }
   }
+
   return known[i % kPeriod];
 }
 

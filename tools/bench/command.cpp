@@ -117,6 +117,7 @@ void add_call_options(CLI::App* bench, BenchOptions& options) {
   parsed(bench, "-a,--algorithm", "auto", "Force an algorithm", [&](const std::string& name) {
     options.algorithm = pick("--algorithm", algorithms(), name, false).front();
   });
+
   bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")
       ->check(CLI::NonNegativeNumber);
 }

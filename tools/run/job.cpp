@@ -240,6 +240,7 @@ std::vector<std::string> command_on(
     }
     command.push_back(word);
   }
+
   command.push_back(line);
   return command;
 }

@@ -150,6 +150,7 @@ inline symm_status_t describe(symm_memory_t *memory, uint64_t timeout_ms, const 
           reinterpret_cast<unsigned long long *>(view.taken),
           view.timeout_ns,
           view.stop};
+
   return SYMM_OK;
 }
 #endif

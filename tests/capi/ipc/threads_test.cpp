@@ -62,6 +62,7 @@ TEST(Threads, AnExportAgainstTheReleaseLeavesNothing) {
       --owners;
       return;
     }
+
     while (owners != 0) {
       std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
       size_t size = 0;

@@ -76,6 +76,7 @@ class Calls {
     const bool exchanges = kind == PiecesKind::alltoallv;
     const bool by_device = wrong.by_device || (exchanges && random_() % 3 == 0);
     Call& call = begin(kind, 1, !by_device && random_() % 3 == 0);
+
     for (size_t rank = 0; rank < n_; ++rank) {
       PiecesArgs args{};
       args.row_bytes = call.drawn.row;

@@ -252,6 +252,7 @@ float Ranks::exchange(float mine, unsigned with) {
         return other->block.x == thread_->block.x && other->thread.x == (thread_->thread.x ^ with);
       });
   const float theirs = (*neighbour)->number;
+
   // The neighbour must not have another number before this thread has read this one.
   meet(true);
   return theirs;
