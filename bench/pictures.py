@@ -38,6 +38,7 @@ def gpu_allreduce(world):
     )
     if not section:
         raise ValueError(f"{page}: no section of {world} GPUs")
+
     columns = table(section[3], f"{page}, {world} GPUs")
     libraries = list(columns)[: list(columns).index("best peer / symm")]
     return chart.chart(
@@ -76,6 +77,7 @@ def main(check):
             stale.append(
                 f"docs/{name} is not what its table says: bench/pictures.py draws it again"
             )
+
     print("\n".join(stale) or f"{', '.join(PICTURES)}: as their tables say")
     return bool(stale)
 

@@ -80,14 +80,17 @@ def report(options, device, peer, times):
     where = f"{os.cpu_count()} processors"
     if device.type == "cuda":
         where = torch.cuda.get_device_name()
+
     print(
         f"{dist.get_world_size()} ranks, {where}, PyTorch {torch.__version__}, {options.dtype}, "
         f"{date.today()}; us\n"
     )
     rows = []
+
     for size, us in times.items():
         ratio = us[peer] / us["symm"]
         rows.append([size_label(size), f"{us['symm']:.1f}", f"{us[peer]:.1f}", f"{ratio:.2f}"])
+
     print(table(["size", "symm", peer, f"{peer} / symm"], rows, right=True))
 
 

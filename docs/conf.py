@@ -116,6 +116,7 @@ def declared(text):
     code = re.sub(r"/\*.*?\*/", lambda comment: re.sub(r"[^\n]", " ", comment[0]), text, flags=re.S)
     for pattern, kind in kinds:
         found += [(match.start(), kind, match[1]) for match in re.finditer(pattern, code, re.M)]
+
     for _, kind, name in sorted(found):
         members = ":members:\n:undoc-members:\n" if kind == "struct" else ""
         yield f"```{{doxygen{kind}}} {name}\n{members}```\n\n"
@@ -135,6 +136,7 @@ def pages_of_c(folder):
     texts = {name: (headers / name).read_text() for name in ("symm.h", "page.h")}
     for name, text in texts.items():
         (made / name).write_text(readable(text))
+
     first, *chapters = SECTION.split(texts["symm.h"])
     links = ""
     for title, body in zip(chapters[::2], chapters[1::2]):
@@ -146,6 +148,7 @@ def pages_of_c(folder):
             + "".join(declared(body))
         )
         links += f"{folder.name}/{slug}\n"
+
     (folder / "page.md").write_text(
         "# What monitors see\n\n" + opening(texts["page.h"]) + "".join(declared(texts["page.h"]))
     )
@@ -165,6 +168,7 @@ def pages_of_cpp(name, folder):
     text = text.replace("inline namespace v0 {\n", "").replace("}  // namespace v0\n", "")
     if not SECTION.search(text):
         text = re.sub(r"^namespace (.+) \{$", r"\g<0>\n// ---- in namespace \1 -", text, flags=re.M)
+
     text, *sections = SECTION.split(text)
     for number, (title, body) in enumerate(zip(sections[::2], sections[1::2])):
         group = f"{slug}-{number}"
@@ -180,6 +184,7 @@ def pages_of_cpp(name, folder):
             below += f"{part}\n"
         else:
             page += f"\n## {said}"
+
     (made / name).write_text(re.sub(r"^( *)// ", r"\1/// ", text, flags=re.M))
     (folder / f"{slug}.md").write_text(page + (f"\n```{{toctree}}\n{below}```\n" if below else ""))
     return f"{folder.name}/{slug}\n"
@@ -218,6 +223,7 @@ def import_python():
     ]
     subprocess.run(generate, cwd=root, check=True)
     raw = sys.modules["symm._raw"] = type(sys)("symm._raw")
+
     raw.symm_version, raw.SYMM_VERSION, raw.__getattr__ = (
         lambda: 0,
         0,
@@ -249,6 +255,7 @@ def complete(app, name, source):
                 + "\n".join(lines)
                 + "\n```\n"
             )
+
     if name == "docs/decisions/README":
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n0*\n```\n"
     text = re.sub(

@@ -65,6 +65,7 @@ def includes():
     listing = subprocess.run(
         ["git", "-C", root, "ls-files"], check=True, capture_output=True, text=True
     ).stdout
+
     for name in listing.splitlines():
         if not name.startswith(("capi/", "core/", "kernels/")) or not name.endswith(CODE):
             continue

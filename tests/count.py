@@ -54,6 +54,7 @@ def counts(root):
         text=True,
     ).stdout
     found = {}
+
     for language, (files, test, assertion) in LANGUAGES.items():
         texts = [
             (root / name).read_text(encoding="utf-8", errors="replace")
@@ -64,6 +65,7 @@ def counts(root):
             sum(len(re.findall(pattern, text, flags=re.M)) for text in texts)
             for pattern in (test, assertion)
         )
+
     return found
 
 
@@ -93,6 +95,7 @@ def report(root):
         for what, was, is_now in zip(("tests", "assertions"), numbers, now.get(language, (0, 0))):
             if is_now < was:
                 yield f"FEWER    {language}: {is_now} {what}, {was - is_now} fewer than {RECORD}"
+
     risen = [
         is_now > was for name in now for is_now, was in zip(now[name], before.get(name, (0, 0)))
     ]

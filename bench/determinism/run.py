@@ -70,12 +70,14 @@ def measure(way, options):
     environment = os.environ | NO_MULTICAST
     if way == "pinned":
         environment |= PINNED
+
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=options.patience
         )
     except subprocess.TimeoutExpired:
         return {"error": f"did not end within {options.patience} s"}
+
     if not results.exists():
         return {"error": common.reason(done.stderr or done.stdout)}
     return json.loads(results.read_text())
@@ -134,6 +136,7 @@ def parse():
     parser.add_argument(
         "--quick", action="store_true", help="few sizes, a small model: to see whether it works"
     )
+
     return parser.parse_args()
 
 

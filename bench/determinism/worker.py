@@ -92,6 +92,7 @@ class FlashInfer(Nccl):
         super().__init__(device)
         rank = dist.get_rank()
         world = dist.get_world_size()
+
         # The class Kernels raises for numbers of ranks that are not in the table.
         self.one_shot_largest = self.ONE_SHOT_MB.get(world, 0) << 20
         self.kernels = Kernels(
@@ -152,6 +153,7 @@ def _attend(qkv, out, heads: tl.constexpr, length: tl.constexpr, head: tl.conste
     d = tl.arange(0, head)
     at = (sequence * length + t[:, None]) * (3 * heads * head) + which * head + d[None, :]
     q = tl.load(qkv + at)
+
     k = tl.load(qkv + at + heads * head)
     v = tl.load(qkv + at + 2 * heads * head)
     scores = tl.dot(q, tl.trans(k)) * (head**-0.5)
@@ -237,6 +239,7 @@ class Transformer:
             matmul(self._normalised(x), up, self.up)
             activated = torch.nn.functional.silu(self.up)
             x = x + self.way.all_reduce(matmul(activated, down, self.partial))
+
         matmul(self._normalised(x), self.last, self.logits)
         _log_probability[(batch * LENGTH,)](self.logits, tokens, self.result, WORDS)
         return self.result.view(batch, LENGTH)
@@ -280,6 +283,7 @@ def transformer(way, device, clock, layers):
     tokens = torch.randint(WORDS, (64, LENGTH), device=device, generator=seeded)
     found = {}
     first_sequences = []
+
     for batch in (1, 64):
         net = Transformer(dist.get_rank(), dist.get_world_size(), device, way, batch, layers)
         sequences = tokens[:batch].contiguous()
@@ -289,6 +293,7 @@ def transformer(way, device, clock, layers):
             clock, lambda net=net, sequences=sequences: net.log_probabilities(sequences)
         )
         found[str(batch)] = batch * LENGTH / time * 1e6
+
     found["same"] = torch.equal(*first_sequences)
     found["finite"] = bool(first_sequences[0].isfinite().all())
     return found

@@ -101,6 +101,7 @@ class Kernels:
         )
         function = self.library.peer_flashinfer
         is_f32 = ctypes.c_int(dtype == "f32")
+
         return self.checked(lambda: function(ctypes.byref(arguments), is_f32, self.stream))
 
     def vllm(self, count, dtype):
@@ -116,6 +117,7 @@ class Kernels:
             self.stream,
         ]
         function = self.library.peer_vllm
+
         return self.checked(lambda: function(*arguments))
 
     @staticmethod

@@ -114,6 +114,7 @@ class Nccl:
         ]
         if collective in ("allreduce", "reduce_scatter", "reduce"):
             arguments.append(ctypes.c_int32(SUM))
+
         if collective in ("broadcast", "reduce"):
             arguments.append(ctypes.c_int32(root))
         arguments += [self.communicator, self.stream]

@@ -113,11 +113,13 @@ class Run:
             tables = os.path.join(self.options.out, self.options.name + ".md")
             with open(tables, "w", encoding="utf-8") as file:
                 file.write(report.markdown(self.found))
+
         self.show(
             f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s: "
             f"{len(self.found['errors'])} errors"
         )
         self.clock.line_up()
+
         return 1 if self.found["errors"] else 0
 
 
@@ -127,6 +129,7 @@ def main():
     options = sizes.parse(sys.argv[1:], world)
     if world < 2:
         raise SystemExit("run.py: two ranks or more, started by torchrun")
+
     gc.disable()  # or a collection would be in some of the times
     run = Run(options, rank, world)
     run.table()

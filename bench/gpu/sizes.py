@@ -143,6 +143,7 @@ def parse(arguments, world):
     options = parser.parse_args(arguments)
     if options.smallest > options.largest:
         parser.error("--smallest is above --largest")
+
     if min(options.step, options.step_others) < 2 or options.repeats < 3:
         parser.error("--step and --step-others are 2 or more, and --repeats 3 or more")
     options.name = options.name or f"gpu-{world}-{options.date}"

@@ -76,14 +76,17 @@ class Way:
         recv = self.recv
         if self.collective == "barrier":
             return True
+
         if self.collective == "reduce":
             return pattern.rank != sizes.ROOT % pattern.world or pattern.is_sum(recv)
         if self.collective == "allreduce":
             return pattern.is_sum(recv)
+
         if self.collective == "reduce_scatter":
             return pattern.is_sum(recv, pattern.rank * recv.numel())
         if self.collective == "broadcast":
             return pattern.is_from(recv, sizes.ROOT % pattern.world)
+
         parts = recv.chunk(pattern.world)
         first = pattern.rank * parts[0].numel() if self.collective == "alltoall" else 0
         return all(pattern.is_from(part, rank, first) for rank, part in enumerate(parts))
@@ -143,6 +146,7 @@ class SymmPeer:
                 timeout=10,
                 name=f"bench{len(ways.peers)}",
             )
+
         self.block = self.group.empty(size, "u8").torch()
 
     def columns(self, collective):
@@ -153,6 +157,7 @@ class SymmPeer:
             return Way(name, self.group.barrier, collective, None, None, None)
         send, recv = self.ways.operands(self.block, collective, size, dtype)
         pattern = self.ways.pattern_of(dtype)
+
         if collective == "rmsnorm":
             norm = Norm(name, pattern, send, torch.empty_like(send))
             # The sum of send and residual takes the residual's place.
@@ -165,10 +170,12 @@ class SymmPeer:
                 epsilon=1e-5,
             )
             return norm
+
         call = getattr(self.group, collective)
         options = {}
         if collective in ("broadcast", "reduce"):
             options["root"] = sizes.ROOT % self.ways.world
+
         return Way(name, lambda: call(send, recv, **options), collective, pattern, send, recv)
 
 
@@ -299,9 +306,11 @@ class Ways:
         self.block_size = options.largest + self.second_operand_bytes()
         for tune in ["", *options.tune]:
             self.peers.append(SymmPeer(self, f"symm {tune}".strip(), tune, self.block_size))
+
         self.plain = ordinary(self.block_size)
         for spec in ["", *options.nccl]:
             self.add("nccl " + spec if spec else "nccl", lambda spec=spec: NcclPeer(self, spec))
+
         if "allreduce" in options.collectives or "barrier" in options.collectives:
             self.add("torch", lambda: TorchPeer(self))
         if {"allreduce", "rmsnorm"} & set(options.collectives) and options.kernels:
@@ -329,12 +338,14 @@ class Ways:
             peer = make()
         except (AttributeError, OSError, RuntimeError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
+
         reasons = [
             f"rank {rank}: {text}" for rank, text in enumerate(self.clock.everyone(reason)) if text
         ]
         if not reasons:
             self.peers.append(peer)
             return
+
         self.unavailable[name] = reasons[0]
         self.say(f"without {name}: {reasons[0]}")
 

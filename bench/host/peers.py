@@ -94,6 +94,7 @@ def wheel(name, build):
         ).strip()
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"pip took more than {error.timeout:.0f} s") from error
+
     return venv, version
 
 
@@ -159,6 +160,7 @@ def intel_mpi_wheel(build):
     program = compile_mpi(
         "intel-mpi-wheel", ["cc", f"-I{headers / 'include'}"], build, linked(venv)
     )
+
     return [
         Peer(
             f"Intel MPI {version}",
@@ -195,4 +197,5 @@ def find_all(cmake_build, build):
         except (Unavailable, OSError) as error:
             text = str(error).replace(str(build), "")
             skipped[title] = text.replace(os.path.expanduser("~"), "~")
+
     return peers, skipped

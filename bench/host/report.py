@@ -118,6 +118,7 @@ def compared(table, operation, place, size):
     private = table.of("symm", operation, "private", place, size)
     best, name = table.best(operation, place, size)
     other, _ = table.best(operation, place, size, names=table.others)
+
     return [
         us(symmetric),
         us(private),
@@ -190,6 +191,7 @@ def kills(kill):
     named.append(("calls, all", kill["calls"]))
     if "create" in kill["by_phase"]:
         named.append(("during create", kill["by_phase"]["create"]))
+
     named.append(("all", kill["all"]))
     for name, row in named:
         yield [
@@ -233,6 +235,7 @@ def sections(results):
         *by_library(crowd, ("p50", "p99", "max")),
     )
     time = table.of("symm", "allreduce", "symmetric", "out", 64 << 20)
+
     if time is not None:
         yield (
             "Memory bandwidth",
@@ -240,6 +243,7 @@ def sections(results):
             ["what", "GB/s", "all-reduce reaches"],
             list(bandwidth(time, results["copy"])),
         )
+
     if "all" in results["kill"]:
         yield (
             "From SIGKILL to the others' error",
@@ -280,6 +284,7 @@ def head_lines(results):
     )
     for title, reason in results["skipped"].items():
         yield f"Skipped: {title}: {reason}"
+
     if "skipped" in results["kill"]:
         yield f"Skipped: kills: {results['kill']['skipped']}"
 

@@ -90,6 +90,7 @@ def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
             except Failed as error:
                 failed[peer.name] = str(error)
                 samples.pop(peer.name, None)
+
     return samples, failed
 
 

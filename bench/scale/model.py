@@ -104,6 +104,7 @@ class Rail:
         begin = [0.0] * len(self.tasks)
         end = 0.0
         ready = [(0.0, number) for number, task in enumerate(self.tasks) if task.waits_for == 0]
+
         while ready:
             at, number = heapq.heappop(ready)
             task = self.tasks[number]
@@ -116,6 +117,7 @@ class Rail:
                 self.tasks[follower].waits_for -= 1
                 if self.tasks[follower].waits_for == 0:
                     heapq.heappush(ready, (begin[follower], follower))
+
         return end
 
 
@@ -233,6 +235,7 @@ def chain(cluster, operand, widening=1):
         2 * last - 1,
         cluster.call + RING[2][3] + cluster.kernel,
     )
+
     for turn in range(pieces + 2 * last - 1):
         adders = [m + 1 for m in range(last) if 0 <= turn - m < pieces]
         results = [m for m in range(last) if 0 <= turn - (2 * last - 1 - m) < pieces]
@@ -241,6 +244,7 @@ def chain(cluster, operand, widening=1):
         rail.calls(messages)
         for machine in adders:
             rail.last[machine] = [rail.add(rail.last[machine], cluster.combining(operand / pieces))]
+
     return 2 * cluster.local(operand) + rail.time()
 
 

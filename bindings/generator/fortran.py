@@ -60,6 +60,7 @@ def render(header):
     ]
     text = TITLE + "\n\n".join(parts) + "\n" + TEXT
     check_names(text)
+
     return text
 
 
@@ -72,6 +73,7 @@ def check_names(text):
         text,
         flags=re.M,
     )
+
     names = ["".join(row).lower() for row in found]
     wrong = {
         name for name in names if len(name) > 63 or name.startswith("_") or names.count(name) > 1

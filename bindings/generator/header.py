@@ -212,9 +212,11 @@ def type_of(type_):
     canonical = type_.get_canonical()
     if canonical.kind == TypeKind.VOID:
         return Type("void")
+
     if canonical.kind in INTEGERS:
         name = type_.spelling.replace("const ", "")
         return Type("integer", name, canonical.get_size(), canonical.kind not in UNSIGNED)
+
     if canonical.kind == TypeKind.DOUBLE:
         return Type("double", "double", 8, True)
     if canonical.kind == TypeKind.POINTER:
@@ -229,6 +231,7 @@ def type_of(type_):
             of=type_of(named),
             const=named.is_const_qualified(),
         )
+
     if canonical.kind == TypeKind.CONSTANTARRAY:
         return Type(
             "array",
@@ -236,9 +239,11 @@ def type_of(type_):
             of=type_of(type_.element_type),
             count=canonical.element_count,
         )
+
     if canonical.kind == TypeKind.RECORD:
         kind = "struct" if any(True for _ in canonical.get_fields()) else "handle"
         return Type(kind, type_.spelling.replace("const ", ""), max(canonical.get_size(), 0))
+
     raise SystemExit(f"type {type_.spelling} is not understood")
 
 
@@ -256,9 +261,11 @@ def evaluate(path, names):
         f"{part}_{name} = {how.format(name)}" for name in names for part, how in parts.items()
     )
     found = {}
+
     for cursor in parse(path, f"enum evaluated {{ {enumerators} }};").cursor.get_children():
         if cursor.kind == CursorKind.ENUM_DECL and cursor.spelling == "evaluated":
             found = {c.spelling: c.enum_value for c in cursor.get_children()}
+
     macros = []
     for name in names:
         value = (found[f"HIGH_{name}"] & 0xFFFFFFFF) << 32 | found[f"LOW_{name}"] & 0xFFFFFFFF
@@ -267,6 +274,7 @@ def evaluate(path, names):
         if signed and value >> 63:
             value -= 1 << 64
         macros.append(Macro(name, value, width, signed))
+
     return macros
 
 

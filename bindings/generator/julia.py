@@ -34,6 +34,7 @@ def render(header):
     parts.append("\n".join(["const STRUCTS = (", *(f"{INDENT}{name}," for name in known), ")"]))
     for function in header.functions:
         parts += wrappers(function, known)
+
     return "\n\n".join(parts) + "\n"
 
 
@@ -76,14 +77,17 @@ def julia_type(type_):
         if type_.name.startswith("symm_"):
             return type_.name
         return PLAIN.get(type_.name) or integer(type_)
+
     if type_.kind == "double":
         return "Cdouble"
     if type_.kind == "callback":
         return "Ptr{Cvoid}"
+
     if type_.kind == "pointer":
         return "Cstring" if type_.of.name == "char" else f"Ptr{{{julia_type(type_.of)}}}"
     if type_.kind == "array":
         return f"NTuple{{{type_.count},{julia_type(type_.of)}}}"
+
     return type_.name
 
 

@@ -269,6 +269,7 @@ def stub(header):
         for function in header.functions
         if not function.name.endswith("_init") and function.name != "symm_log_add_listener"
     )
+
     return (
         TITLE.format("What native/raw.i makes of the header.")
         + STUB_START

@@ -98,6 +98,7 @@ def flat_gradients(parameters, device):
         for values, gradient in zip(members, gradients.split(counts), strict=True):
             values.grad = gradient.view_as(values)
         flat.append(gradients)
+
     return flat
 
 

@@ -58,6 +58,7 @@ def a_run(world=4):
             {"symm": 4000.0, "symm work_groups=8": 5000.0, "nccl": 4200.0, "nccl window": 6000.0},
         ),
     ]
+
     return found
 
 
@@ -315,6 +316,7 @@ class Reported(unittest.TestCase):
             unavailable={"nccl window": "old"},
         )
         text = report.markdown(run)
+
         for line in (
             "Without nccl window: old",
             "FAILED: allreduce: nccl: wrong result",

@@ -39,6 +39,7 @@ def lost():
         path: {"", *map(html.unescape, re.findall(r'\b(?:id|name)="([^"]+)"', text))}
         for path, text in pages.items()
     }
+
     for path, text in pages.items():
         for link in map(
             urlsplit, map(html.unescape, re.findall(r'\b(?:href|src)="([^"]+)"', text))
@@ -71,17 +72,20 @@ def unseen():
         ).stderr
         if "CONSOLE" in said or picture.stat().st_size < 30_000:  # of an empty page: 5,000
             yield f"{picture}: empty, or with errors: {said}"
+
     if (
         "reference/c/memories.html#c.symm_rendezvous"
         not in browse("--dump-dom", f"file://{site}/search.html?q=symm_rendezvous").stdout
     ):
         yield "the search does not find symm_rendezvous()"
+
     chapters = sorted((site / "docs/reference/c").glob("*.html"))
     calls = "".join(chapter.read_text() for chapter in chapters)
     statuses = (site / "docs/reference/statuses.html").read_text()
     for chapter in chapters:
         if chapter.stat().st_size > 150_000:
             yield f"{chapter}: a chapter of {chapter.stat().st_size} bytes is to be divided"
+
     yield from (
         f"{name} is in no chapter of C" for name in functions() if f'id="c.{name}"' not in calls
     )

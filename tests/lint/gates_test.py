@@ -98,6 +98,7 @@ class Lists(unittest.TestCase):
         )
         missing = [line.partition("; or")[0] for line in found if "SYMM_DTYPE_" in line]
         kept = "kernels/types.hpp: SYMM_DTYPE_U8 is not named in bindings/python/src/symm/dtypes.py"
+
         # Julia's list of small floats is asked for by a list of its own.
         self.assertEqual([line for line in missing if "16" not in line], [kept])
 

@@ -47,13 +47,16 @@ def find(tool):
     ours = TOOLS / "bin" / tool
     if is_complete() and ours.exists():
         return str(ours)
+
     other = shutil.which(tool)
     if other is None:
         raise Missing(f"{tool} {wanted} is not installed; ./dev setup fetches it")
+
     version = version_of(other)
     # The packages of some programs add a number of their own at the end.
     if f"{wanted}.".startswith(f"{version}."):
         return other
+
     raise Missing(
         f"{tool} {wanted} is not installed ({other} is {version}); ./dev setup fetches it"
     )
@@ -70,6 +73,7 @@ def setup():
     environment = [sys.executable, "-m", "venv", TOOLS]
     install = [TOOLS / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     install += ["--retries", "2", "--only-binary=:all:", "-r", REQUIREMENTS]
+
     if subprocess.run(environment).returncode != 0:
         print("tools: Python cannot make an environment (Debian: python3-venv)")
     elif subprocess.run(install).returncode != 0:
@@ -77,6 +81,7 @@ def setup():
     else:
         COMPLETE.write_text(REQUIREMENTS.read_text())
         return
+
     print("tools: ./dev format cannot run, and the lints that use them are skipped")
 
 

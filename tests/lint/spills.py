@@ -29,6 +29,7 @@ def main():
     kernels = {}
     for report in sorted(Path(sys.argv[1]).glob("*.ptxas")):
         kernels |= spills(report.read_text())
+
     allowed = {
         kernel: max(
             [most for name, most in ALLOWED.items() if re.fullmatch(name, kernel)], default=0
@@ -43,6 +44,7 @@ def main():
     print(
         "\n".join([*bad, f"{len(kernels)} kernels for {ARCHITECTURE}, {len(bad)} spill registers"])
     )
+
     return 1 if bad or not kernels else 0
 
 

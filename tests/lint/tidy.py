@@ -104,10 +104,12 @@ class File:
             capture_output=True,
             text=True,
         )
+
         if result.returncode == 0:
             if not fix:
                 self.stamp.touch()
             return None
+
         return result.stdout + result.stderr
 
 
@@ -134,6 +136,7 @@ def translation_units():
         text=True,
     ).stdout.split("\n")
     rooms = tuple(f"{room}/" for room in ROOMS)
+
     for name in sorted(filter(None, listed)):
         path = root / name
         if not name.startswith(rooms) or not name.startswith(places or "") or not path.is_file():
@@ -163,12 +166,14 @@ def main():
         known = pool.map(File.find_stamp, files)
         new = [file for file, passed in zip(files, known) if not passed]
         complaints = [text for text in pool.map(File.complaint, new) if text is not None]
+
     throw_stale_stamps_away(files)
     print("\n".join(complaints))
     print(
         f"clang-tidy: {len(files)} files, {len(new)} of them new, "
         f"{len(complaints)} with complaints, {time.monotonic() - begun:.0f} s"
     )
+
     return bool(complaints) or not files
 
 

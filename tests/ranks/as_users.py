@@ -115,6 +115,7 @@ def start_job(bin_dir, directory, name, timeout="20000"):
         "SYMM_TIMEOUT_MS": timeout,
     }
     command = [bin_dir / "symm", "bench", "allreduce", "-b", "8", "-e", "64K", "-n", "20"]
+
     return [
         subprocess.Popen(command, env={**common, "SYMM_RANK": str(rank)}, stdout=subprocess.DEVNULL)
         for rank in range(3)
@@ -148,6 +149,7 @@ def full_disk(bin_dir, scratch):
                 bad.append(f"{option}: statuses {statuses}, left {list(scratch.rglob('*'))}")
         finally:
             subprocess.run(["umount", scratch], check=True)
+
     return bad
 
 

@@ -124,6 +124,7 @@ def run(group, rows, k_size, columns):
         nonlocal step
         step += 1
         group.barrier()  # all ranks have read the tiles that are about to be overwritten
+
         gather_matmul[grid](
             view,
             w,

@@ -513,6 +513,7 @@ class Runner:
             "scale_in": (1, symm.f32),
             "scale_out": (elements // 128 if is_by_group else tokens, symm.f32),
         }
+
         operands = {
             name: self.operand(name, *kind) for name, kind in kinds.items() if self.has(name)
         }
@@ -617,6 +618,7 @@ def main() -> int:
         except Exception as error:
             print(f"table.txt:{number}: rank {rank}: {type(error).__name__}: {error}", flush=True)
             return 1
+
     print(f"rank {rank}: {scenarios} scenarios")
     return 0 if scenarios else 1
 

@@ -93,11 +93,13 @@ def launch(tmp_path):
                     text=True,
                 )
             )
+
         try:
             outputs = [program.communicate(timeout=patience)[0] for program in programs]
         finally:
             for program in programs:
                 program.kill()
+
         return [
             (program.returncode, output) for program, output in zip(programs, outputs, strict=True)
         ]

@@ -428,6 +428,7 @@ def test_jax_sees_and_gives_memory(alone, dtype):
         (8, 16),
         array.dtype.long_name,
     )
+
     given = jnp.ones((8, 16), array.dtype.long_name)
     alone.allreduce(given, array)
     assert (array.numpy().astype(np.float32) == 1).all()
@@ -482,6 +483,7 @@ def test_every_view_keeps_the_memory(keeper):
     pointer = array.pointer
     kept = keeper(array)
     del array
+
     group.close()
     del group
     gc.collect()

@@ -290,6 +290,7 @@ def test_rmsnorm_divides_by_a_scale_without_axes(alone):
         scale_in=scale,
         epsilon=0,
     )
+
     # Equal elements are normalised to 1, and a half is 0x30 in f8e4m3.
     assert set(quantised.view("u8").numpy().tolist()) == {0x30}
 

@@ -84,6 +84,7 @@ def rank_torch_views(group):
         peer = array.peer(1 - group.rank).torch()
         assert (peer.float() == 2.0 - group.rank).all().item()
         meet(group)
+
     interface = group.empty(4).__cuda_array_interface__
     assert interface["version"] == 3
     assert torch.as_tensor(group.empty((2, 2)), device=device).shape == (2, 2)
@@ -103,11 +104,13 @@ def rank_torch_operands(group):
         assert (recv.float() == 3).all().item()
         assert (everything[:1000].float() == 1).all().item()
         assert (everything[1000:].float() == 2).all().item()
+
     array = group.empty(1000, "bf16")
     array.torch().fill_(group.rank + 1)
     group.allreduce(array, array.torch())
     torch.cuda.synchronize()
     assert (array.torch() == 3).all().item()
+
     for wrong in (torch.ones(4), torch.ones(8, device=device)[::2]):
         with pytest.raises(symm.InvalidArgumentError):
             group.allreduce(wrong)
@@ -135,6 +138,7 @@ def rank_torch_pool(group):
             assert (peer == 3).all().item()
             meet(group)
         del tensors, tensor, peer
+
     del pool
     torch.cuda.empty_cache()
     assert heap.info().pieces == 0, heap.info()

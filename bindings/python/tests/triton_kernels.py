@@ -19,9 +19,11 @@ def hand_on(view, rounds, got, trouble):
     code = st.wait_signal(view, peer, 0)
     if code == 0:
         tl.store(got + at, tl.load(st.pointer(view, st.rank(view), tl.float32) + at))
+
     code = code | st.barrier(view, 1)
     if code != 0:
         tl.store(trouble, code)
+
     tl.store(rounds, done + 1)
 
 

@@ -47,9 +47,11 @@ def handle_of(stream: Any) -> int:
         handle = getattr(stream, attribute, None)
         if isinstance(handle, int):
             return handle
+
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int(protocol()[1])
+
     raise TypeError(
         f"stream: {stream!r} is neither an integer nor a stream of PyTorch or CuPy, "
         "nor has it __cuda_stream__()"

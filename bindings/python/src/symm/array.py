@@ -37,6 +37,7 @@ def element_bytes(value: float, dtype: DType) -> bytes:
             return struct.pack("<H", bits >> 16 & 0xFFFF)
     except (struct.error, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"value: {value} is none of {dtype!r}") from error
+
     raise UnsupportedError(f"fill with {value} for {dtype!r}; view('u8').fill() sets bytes")
 
 

@@ -91,10 +91,12 @@ def dtype_of(given: DTypeLike) -> DType:
         # PyTorch have neither, and are printed as torch.float32.
         name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
         found = _by_name.get(str(name).rpartition(".")[2])
+
     if found is None:
         raise InvalidArgumentError(
             f"unknown dtype {given!r}; expected one of {', '.join(dtype.name for dtype in ALL)}"
         )
+
     return found
 
 

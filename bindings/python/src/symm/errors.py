@@ -97,11 +97,13 @@ def error_of(failure: Failure) -> SymmError:
     message = failure.message.removeprefix("config.").removeprefix("options.")
     if failure.status == Status.INVALID_HANDLE:
         message = message.replace(": is NULL", ": it was closed")
+
     if failure.status in _classes:
         error = _classes[failure.status](message or name)
     else:
         error = SymmError(f"{name} ({failure.status:d}): {message}")
         error.status = failure.status
+
     error.rank = failure.rank if failure.rank >= 0 else None
     error.pid = failure.pid or None
     error.os_error = failure.os_error or None

@@ -169,6 +169,7 @@ def _await(view, peer, word, value, compare: tl.constexpr, taken):
     code = tl.full((), 0, tl.int32)
     looks = tl.full((), 0, tl.int32)
     there = tl.full((), 0, tl.int1)
+
     while (there == 0) & (code == 0):
         now = tl.atomic_add(word, 0, sem="acquire", scope="sys")
         if compare == "take":
@@ -184,6 +185,7 @@ def _await(view, peer, word, value, compare: tl.constexpr, taken):
             clock = _nanoseconds()
             since = tl.where(since == 0, clock, since)
             code = _trouble(view, clock - since)
+
     return tl.where(there, 0, peer << 8 | code)
 
 
@@ -220,6 +222,7 @@ def barrier(view, channel):
     for peer in range(size(view)):
         if peer != me:
             signal(view, peer, channel)
+
     outcome = tl.full((), 0, tl.int32)
     for peer in range(size(view)):
         if peer != me:
@@ -227,4 +230,5 @@ def barrier(view, channel):
             target = tl.atomic_add(taken, 1, sem="relaxed", scope="gpu") + 1
             code = _await(view, peer, _signal_word(view, me, channel, peer), target, "ge", taken)
             outcome = tl.where(outcome == 0, code, outcome)
+
     return outcome
