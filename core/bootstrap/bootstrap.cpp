@@ -56,6 +56,10 @@ void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapRe
 // ranks there are, or where ranks on several machines meet (`for_place`).
 Launch launch_of_process(const BootstrapConfig& config, bool for_place, Deadline deadline) {
   Launch launch = parse_environment(current_environment());
+  if (config.size == 0 && !launch.refusal.empty()) {
+    throw Error(Status::unavailable, launch.refusal);
+  }
+
   const bool whole_job =
       config.size == 0 || (config.size == launch.size && config.rank == launch.rank);
   const bool lacks_place =

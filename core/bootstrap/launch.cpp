@@ -209,6 +209,49 @@ void look_for_several_machines(const Parser& parser, Launch& launch, bool by_slu
   }
 }
 
+// A launcher whose ranks would be taken for single processes, because symm reads no size of it.
+struct UnreadLauncher {
+  const char* title;
+  Variable rank;
+  std::optional<Variable> size;
+};
+
+constexpr UnreadLauncher kUnread[] = {
+    {"MVAPICH2", "MV2_COMM_WORLD_RANK", Variable("MV2_COMM_WORLD_SIZE")},
+    {"MVAPICH", "MPIRUN_RANK", Variable("MPIRUN_NPROCS")},
+    {"Flux", "FLUX_TASK_RANK", Variable("FLUX_JOB_SIZE")},
+    {"jsrun", "JSM_NAMESPACE_RANK", Variable("JSM_NAMESPACE_SIZE")},
+    {"horovodrun", "HOROVOD_RANK", Variable("HOROVOD_SIZE")},
+    {"Platform MPI", "MPI_RANKID", Variable("MPI_NRANKS")},
+    {"IBM poe", "MP_CHILD", Variable("MP_PROCS")},
+    {"aprun", "ALPS_APP_PE", std::nullopt},
+    {"Cray PALS", "PALS_RANKID", std::nullopt},
+    // A launcher that is known and does not say how many ranks there are.
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", Variable("OMPI_COMM_WORLD_SIZE")},
+    {"PMI", "PMI_RANK", Variable("PMI_SIZE")},
+    {"PMI", "PMI_ID", std::nullopt},
+    {"PMIx without PMIX_NAMESPACE", "PMIX_RANK", std::nullopt},
+};
+
+// Why this process, whose sources tell of no other rank, is no single process; "" if it is one.
+// A source with one rank (`has_source`) may be the job around a launcher that is not read, but only
+// a size says so: some launchers also set what is read.
+std::string refusal_of(const Parser& parser, bool has_source) {
+  for (const UnreadLauncher& launcher : kUnread) {
+    const std::string size = launcher.size ? parser.text(*launcher.size) : "";
+    const bool single = size == "1" || (has_source && size.empty());
+    if (!parser.has(launcher.rank) || single) continue;
+
+    return format(
+        "%s is '%s': this process is a rank of a launcher (%s) of which symm does not "
+        "read how many ranks there are; start the ranks by symm run, or set SYMM_RANK, "
+        "SYMM_SIZE and SYMM_JOB (or SYMM_BOOTSTRAP), or unset %s for a group of one",
+        launcher.rank.name(), parser.text(launcher.rank).c_str(), launcher.title,
+        launcher.rank.name());
+  }
+  return "";
+}
+
 void compare(const Source& used, const Source& other) {
   const bool same_rank = used.launch.rank == other.launch.rank;
   if (same_rank && used.launch.size == other.launch.size) return;
@@ -262,6 +305,9 @@ Launch parse_environment(const Environment& environment) {
     launch.rank = static_cast<int>(parser.number("PMIX_RANK", 0, kMostRanks - 1));
     launch.size = 0;
     launch.job = "pmix-" + parser.text("PMIX_NAMESPACE");
+  }
+  if (launch.size == 1 && launch.source != "SYMM_*") {
+    launch.refusal = refusal_of(parser, !sources.empty());
   }
   launch.directory = parser.text("SYMM_DIR");
   launch.pmix = pmix;

@@ -13,6 +13,8 @@
 //     does not count;
 //   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a
 //     torchrun with one worker) if another source has more ranks.
+// A process that some other launcher started, or one that says its rank but not how many ranks
+// there are, is not taken for a single process: `refusal` says what to do.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +40,8 @@ struct Launch {
   std::string place;
   bool pmix = false;  // there is a PMIx server that may be asked
   int pmi_fd = -1;    // the socket to the process manager
+  // Why rank and size cannot be taken from the launcher; "" if they can.
+  std::string refusal;
   bool single() const noexcept { return source == "single process"; }
 };
 

@@ -194,6 +194,34 @@ TEST_F(MeetByVariables, WhichRanksGivenExplicitlyOverrule) {
   EXPECT_EQ(processes[1].result(), "env:// (SYMM_*) 1/2 saw 01");
 }
 
+// A rank of a launcher that symm does not read forms no group of one, by whichever way; but it may
+// be told its rank and size.
+TEST_F(MeetByVariables, NotOfALauncherThatIsNotRead) {
+  const Variables rank_of_mvapich{
+      {"XDG_RUNTIME_DIR", top_.path()}, {"MV2_COMM_WORLD_RANK", "1"}, {"MV2_COMM_WORLD_SIZE", "2"}};
+
+  for (const std::string url : {"env://", "", "thread://a", "tcp://127.0.0.1:1"}) {
+    Process process = with_environment(rank_of_mvapich, [=] {
+      const Failure failure = failure_of([&] { exchange({url, nullptr, 0, 0, ""}); });
+      return std::to_string(static_cast<int>(failure.status)) + " " + failure.message;
+    });
+    const std::string result = process.result();
+    EXPECT_TRUE(result.starts_with(std::to_string(static_cast<int>(Status::unavailable))))
+        << result;
+    EXPECT_NE(result.find("MV2_COMM_WORLD_RANK is '1'"), std::string::npos) << result;
+  }
+
+  Variables in_directory = rank_of_mvapich;
+  in_directory.emplace_back("SYMM_DIR", top_ / "job");
+  std::vector<Process> processes;
+  for (int rank = 0; rank < 2; ++rank) {
+    processes.push_back(
+        with_environment(in_directory, [=] { return exchange({"env://", nullptr, rank, 2, ""}); }));
+  }
+  EXPECT_EQ(processes[0].result(), "env:// (single process) 0/2 saw 01");
+  EXPECT_EQ(processes[1].result(), "env:// (single process) 1/2 saw 01");
+}
+
 TEST(PmiJob, IsNamedAfterTheProcessAtTheOtherEnd) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);

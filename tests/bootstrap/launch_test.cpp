@@ -146,6 +146,40 @@ TEST(Environment, ALauncherInsideAnotherJobIsTheOneThatCounts) {
   expect_ranks(both(torchrun(0, 1), open_mpi(3, 4)), 3, 4, "Open MPI");
 }
 
+TEST(Environment, ARankOfALauncherThatIsNotReadIsNoSingleProcess) {
+  const std::pair<const char*, const char*> launchers[] = {
+      {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"}, {"MPIRUN_RANK", "MPIRUN_NPROCS"},
+      {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"}, {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+      {"HOROVOD_RANK", "HOROVOD_SIZE"}, {"MPI_RANKID", "MPI_NRANKS"}, {"MP_CHILD", "MP_PROCS"},
+      {"ALPS_APP_PE", nullptr}, {"PALS_RANKID", nullptr}, {"PMI_ID", nullptr},
+      {"PMIX_RANK", nullptr}, {"PMI_RANK", nullptr}, {"OMPI_COMM_WORLD_RANK", nullptr}};
+
+  for (const auto& [rank, size] : launchers) {
+    const Environment one{{rank, "0"}};
+    const std::string refusal = parse_environment(one).refusal;
+    for (const std::string& word :
+        {rank + std::string(" is '0'"), std::string("symm run"), std::string("SYMM_RANK")}) {
+      EXPECT_NE(refusal.find(word), std::string::npos) << refusal;
+    }
+
+    // Rank and size from elsewhere.
+    expect_ranks(both(one, by_hand(2, 4)), 2, 4, "SYMM_*");
+    expect_ranks(both(one, torchrun(2, 4)), 2, 4, "torchrun");
+    EXPECT_EQ(parse_environment(both(one, torchrun(2, 4))).refusal, "");
+
+    if (size != nullptr) {
+      EXPECT_NE(parse_environment(both(one, {{size, "2"}})).refusal, "") << size;
+      EXPECT_NE(parse_environment(both(slurm(0, 1), both(one, {{size, "2"}}))).refusal, "") << size;
+      EXPECT_EQ(parse_environment(both(slurm(0, 1), one)).refusal, "") << size;
+      EXPECT_EQ(parse_environment(both(one, {{size, "1"}})).refusal, "") << size;
+    }
+  }
+
+  for (const Environment& single : {Environment{}, batch_script(8), Environment{{"RANK", "3"}}}) {
+    EXPECT_EQ(parse_environment(single).refusal, "");
+  }
+}
+
 TEST(Environment, MalformedNumbersAreNamed) {
   for (const char* bad : {"x", "-1", "1x", " 1", "1.5", "99999999999999999999", "0x1"}) {
     expect_refusal(

@@ -141,7 +141,8 @@ class Group(Collectives):
             **options: the options of `join()`.
 
         Raises:
-            UnavailableError: there is no launcher. `join()` lists the other errors.
+            UnavailableError: a launcher that symm does not read started this process. `join()`
+                lists the other errors.
         """
         return cls.join(0, 0, address, **options)
 
