@@ -28,6 +28,7 @@ struct Source {
   Launch launch;
   std::string rank_name;
   std::string size_name;
+  int agents = 0;  // torchrun: how many processes started the ranks; 0: not known
 };
 
 class Parser {
@@ -127,6 +128,9 @@ std::optional<Source> from_torchrun(const Parser& parser) {
 
   Source found = parser.source("torchrun", "RANK", "WORLD_SIZE");
   found.launch.local_size = parser.local_size("LOCAL_WORLD_SIZE");
+  if (parser.has("TORCHELASTIC_RUN_ID") && parser.has("GROUP_WORLD_SIZE")) {
+    found.agents = static_cast<int>(parser.number("GROUP_WORLD_SIZE", 1, found.launch.size));
+  }
 
   // A restart is a new job: workers of the former attempt may still be running.
   found.launch.job = "torchrun";
@@ -252,6 +256,20 @@ std::string refusal_of(const Parser& parser, bool has_source) {
   return "";
 }
 
+// Removes the launchers that started torchrun's agents. Returns whether there were any. GROUP_RANK
+// need not be the rank of the agent: the agents' rendezvous gives it.
+bool leave_out_launchers_of_agents(std::vector<Source>& sources) {
+  const auto torchrun = std::find_if(sources.begin(), sources.end(),
+      [](const Source& source) { return source.launch.source == "torchrun"; });
+  if (torchrun == sources.end() || torchrun->agents == 0) return false;
+
+  const int agents = torchrun->agents;
+  return std::erase_if(sources, [agents](const Source& source) {
+    const bool other = source.launch.source != "torchrun" && source.launch.source != "SYMM_*";
+    return other && source.launch.size == agents;
+  }) > 0;
+}
+
 void compare(const Source& used, const Source& other) {
   const bool same_rank = used.launch.rank == other.launch.rank;
   if (same_rank && used.launch.size == other.launch.size) return;
@@ -281,6 +299,8 @@ Launch parse_environment(const Environment& environment) {
     if (auto found = parse(parser)) sources.push_back(std::move(*found));
   }
 
+  const bool in_agent = leave_out_launchers_of_agents(sources);
+
   // A source with one rank is the job around the launcher if another source has more.
   bool any_has_more = false;
   for (const Source& source : sources) {
@@ -294,7 +314,8 @@ Launch parse_environment(const Environment& environment) {
 
   Launch launch;
   launch.source = "single process";
-  const bool pmix = parser.has("PMIX_NAMESPACE") && parser.has("PMIX_RANK");
+  // The PMIx server around torchrun's agents knows the agents only.
+  const bool pmix = !in_agent && parser.has("PMIX_NAMESPACE") && parser.has("PMIX_RANK");
   if (!sources.empty()) {
     for (const Source& other : sources) {
       compare(sources.front(), other);

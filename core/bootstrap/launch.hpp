@@ -12,7 +12,9 @@
 //   - SLURM_* of a batch script or an allocation (salloc, sbatch) is not a step with tasks, and
 //     does not count;
 //   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a
-//     torchrun with one worker) if another source has more ranks.
+//     torchrun with one worker) if another source has more ranks;
+//   - a source with as many ranks as torchrun has agents (GROUP_WORLD_SIZE) started the agents
+//     (srun --ntasks-per-node=1 torchrun), whose workers are torchrun's ranks.
 // A process that some other launcher started, or one that says its rank but not how many ranks
 // there are, is not taken for a single process: `refusal` says what to do.
 #pragma once

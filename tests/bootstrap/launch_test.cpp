@@ -146,6 +146,49 @@ TEST(Environment, ALauncherInsideAnotherJobIsTheOneThatCounts) {
   expect_ranks(both(torchrun(0, 1), open_mpi(3, 4)), 3, 4, "Open MPI");
 }
 
+// A worker of torchrun, of which each of `agents` agents was started by another launcher.
+Environment in_agent(int rank, int size, int agents) {
+  return both(torchrun(rank, size), {{"LOCAL_WORLD_SIZE", std::to_string(size / agents)},
+                                        {"GROUP_WORLD_SIZE", std::to_string(agents)},
+                                        {"GROUP_RANK", std::to_string(rank * agents / size)}});
+}
+
+TEST(Environment, TorchrunInsideOfALauncherOfItsAgentsIsTheOneThatCounts) {
+  const Environment srun_pmi{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
+  const Environment pmix{{"PMIX_NAMESPACE", "slurm.pmix.1"}, {"PMIX_RANK", "1"}};
+  const Environment master{{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
+  const Environment two_nodes{{"SLURM_NNODES", "2"}, {"SLURM_STEP_NODELIST", "a,b"}};
+
+  for (const Environment& outer : {slurm(1, 2), both(slurm(1, 2), srun_pmi), open_mpi(1, 2),
+           hydra(1, 2), both(slurm(1, 2), pmix), both(both(slurm(1, 2), two_nodes), pmix),
+           both(batch_script(2), open_mpi(1, 2))}) {
+    const Environment inner = both(outer, both(in_agent(3, 4, 2), master));
+    expect_ranks(inner, 3, 4, "torchrun");
+    // The agents' rendezvous may number the agents in another order than their launcher.
+    expect_ranks(both(inner, {{"RANK", "0"}, {"GROUP_RANK", "0"}}), 0, 4, "torchrun");
+
+    const Launch launch = parse_environment(inner);
+    EXPECT_EQ(launch.place, "node7:29501");
+    EXPECT_EQ(launch.job, parse_environment(both(in_agent(0, 4, 2), master)).job);
+    EXPECT_EQ(launch.local_size, 2);
+    EXPECT_EQ(launch.pmi_fd, -1);
+    EXPECT_FALSE(launch.pmix);
+  }
+
+  // One worker for each agent, in another order.
+  expect_ranks(both(slurm(1, 2), in_agent(0, 2, 2)), 0, 2, "torchrun");
+  // An agent on one machine.
+  expect_ranks(both(slurm(0, 1), in_agent(3, 4, 1)), 3, 4, "torchrun");
+  // SYMM_* is never around another launcher.
+  expect_refusal(both(by_hand(1, 2), in_agent(3, 4, 2)), Status::mismatch, {"SYMM_RANK is 1"});
+  // Neither the agents' number nor that of the workers; or the variables of nobody's agent.
+  expect_refusal(both(slurm(1, 3), in_agent(3, 4, 2)), Status::mismatch, {"RANK is 3"});
+  expect_refusal(both(slurm(1, 2), both(in_agent(3, 4, 2), {{"TORCHELASTIC_RUN_ID", ""}})),
+      Status::mismatch, {"RANK is 3"});
+  expect_refusal(both(in_agent(3, 4, 2), {{"GROUP_WORLD_SIZE", "5"}}), Status::invalid_argument,
+      {"GROUP_WORLD_SIZE", "'5'"});
+}
+
 TEST(Environment, ARankOfALauncherThatIsNotReadIsNoSingleProcess) {
   const std::pair<const char*, const char*> launchers[] = {
       {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"}, {"MPIRUN_RANK", "MPIRUN_NPROCS"},
