@@ -409,13 +409,18 @@ def promises():
     for number, line in enumerate(lines(page) if (root / page).is_file() else [], 1):
         if not line.startswith("| ") or line.startswith("| promise |"):
             continue
-        tests = re.findall(r"`(tests/[^` ]+)(?: (\w+)\.(\w+))?`", line)
+        tests = re.findall(
+            r"`((?:bindings/\w+/)?tests/[^` ]+)(?: (?:(\w+)\.(\w+)|(test_\w+)))?`", line
+        )
         if not tests:
             yield f"{page}:{number}: no test"
-        for path, suite, case in tests:
+        for path, suite, case, function in tests:
             text = "\n".join(lines(path)) if (root / path).is_file() else None
-            if text is None or (case and not re.search(rf"\(\s*{suite},\s*{case}\)", text)):
-                yield f"{page}:{number}: there is no {path} {suite} {case}"
+            wanted = rf"^def {function}\(" if function else rf"\(\s*{suite},\s*{case}\)"
+            is_named = bool(case or function)
+            if text is None or (is_named and not re.search(wanted, text, flags=re.M)):
+                name = function or f"{suite} {case}"
+                yield f"{page}:{number}: there is no {path} {name}"
 
 
 def listed_records(index):

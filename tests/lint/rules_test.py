@@ -132,6 +132,16 @@ CASES = [
         ],
     ),
     (
+        "also one of a binding",
+        "promises",
+        {
+            "docs/promises.md": "| it works | `bindings/python/tests/test_it.py test_works` |\n"
+            "| it flies | `bindings/python/tests/test_it.py test_flies` |\n",
+            "bindings/python/tests/test_it.py": "def test_works():\n",
+        },
+        ["docs/promises.md:2: there is no bindings/python/tests/test_it.py test_flies"],
+    ),
+    (
         "a file that a page names is there",
         "places",
         {"docs/c.md": "`core/base/log.cpp`, `bindings/*/dev`\n", "core/base/log.cpp": ""},

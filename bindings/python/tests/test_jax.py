@@ -181,7 +181,7 @@ def check(group):
 
 def test_collectives_work_in_programs_of_jax_on_the_host(launch, monkeypatch):
     # JAX is not imported here, because other tests fork this process.
-    importlib.util.find_spec("jax") or pytest.skip("no JAX here")
+    importlib.util.find_spec("jax") or pytest.skip("no JAX here: bindings/python/dev setup")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
     for status, output in launch(SIZE, sys.executable, str(Path(__file__)), patience=300):

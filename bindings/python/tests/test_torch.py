@@ -21,7 +21,8 @@ import symm
 
 SIZE = 2
 RANK = int(os.environ.get("SYMM_RANK", "0"))
-CHAPTERS = ("operators", "collectives", "training")
+NO_TORCH = "no PyTorch here: build/bindings/python/venv/bin/pip install torch"
+CHAPTERS = ("operators", "collectives", "operands", "training")
 
 
 # ---- the chapter "operators"
@@ -334,6 +335,78 @@ def check_other_collectives(dist, rank, tensors):
         dist.all_gather_into_tensor(full(0, 3), full(0, 2), async_op=True).wait()
 
 
+def negated(rank, device):
+    """The numbers (-5, -5) on rank 0 and (-6, -6) on rank 1, negated by a bit."""
+    import torch
+
+    # As conj().imag of complex numbers is, and contiguous also with several elements.
+    view = torch._neg_view(torch.full((2,), 5.0 + rank, device=device))
+    assert view.is_neg()
+    assert view.is_contiguous()
+    return view
+
+
+def check_movement_of_lazy_bits(dist, rank, tensors):
+    """Collectives that move elements."""
+    import torch
+
+    one = negated(rank, tensors.device)
+    of_both = [-5, -5, -6, -6]
+
+    def blank():
+        return negated(7, tensors.device)
+
+    for call, recv, expected in (
+        (lambda x: dist.broadcast(x, 1), negated(rank, tensors.device), [-6, -6]),
+        (lambda x: dist.all_gather(x, one), [blank(), blank()], of_both),
+        (lambda x: dist.all_gather_into_tensor(x, one), torch.cat([blank(), blank()]), of_both),
+        (lambda x: dist.all_to_all(x, [one, one]), [blank(), blank()], of_both),
+        (lambda x: dist.all_to_all_single(x, one), blank(), [-5, -6]),
+        (lambda x: dist.scatter(x, [one, one] if rank else None, 1), blank(), [-6, -6]),
+    ):
+        call(recv)
+        tensors.expect(torch.cat(recv) if isinstance(recv, list) else recv, *expected)
+
+    parts = [blank(), blank()] if rank == 0 else None
+    dist.gather(one, parts, 0)
+    if rank == 0:
+        tensors.expect(torch.cat(parts), *of_both)
+
+    received = blank()
+    for source in range(SIZE):
+        if rank == source:
+            dist.send(one, 1 - rank)
+        else:
+            dist.recv(received, source)
+    tensors.expect(received, *[rank - 6] * 2)
+
+
+def check_lazy_bits(dist, rank, tensors):
+    """Views whose memory has other elements than they have, as operands of each collective.
+
+    PyTorch itself refuses conjugated views.
+    """
+    import torch
+
+    check_movement_of_lazy_bits(dist, rank, tensors)
+    ops = dist.ReduceOp
+    for op, expected in ((ops.SUM, -11), (ops.MAX, -5), (ops.MIN, -6), (ops.PRODUCT, 30)):
+        reduced = negated(rank, tensors.device)
+        dist.all_reduce(reduced, op)
+        tensors.expect(reduced, expected, expected)
+        reduced = negated(rank, tensors.device)
+        dist.reduce(reduced, 1, op)
+        tensors.expect(reduced, *[expected if rank else -5] * 2)
+        parts = [negated(rank, tensors.device)] * 2
+        for call in (
+            lambda x: dist.reduce_scatter(x, parts, op),  # noqa: B023 - called at once
+            lambda x: dist.reduce_scatter_tensor(x, torch.cat(parts), op),  # noqa: B023
+        ):
+            reduced = negated(7, tensors.device)
+            call(reduced)
+            tensors.expect(reduced, expected, expected)
+
+
 def check_several_at_a_time(dist, rank, tensors):
     """Coalesced collectives, barriers, and asynchronous collectives before a blocking one."""
     full = tensors.full
@@ -448,6 +521,16 @@ def collectives(rank, device):
     check_destruction(dist, rank, tensors)
 
 
+# ---- the chapter "operands"
+
+
+def operands(rank, device):
+    dist = init_process_group(rank)
+    tensors = Tensors(device)
+    check_lazy_bits(dist, rank, tensors)
+    dist.destroy_process_group()
+
+
 # ---- the chapter "training"
 
 
@@ -511,7 +594,7 @@ def training(rank, device):
 @pytest.mark.parametrize("kind", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_two_ranks_of_pytorch_use_symm(chapter, kind, launch, monkeypatch, tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
     if kind == "cuda" and torch.cuda.device_count() < SIZE:
         pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
@@ -519,6 +602,27 @@ def test_two_ranks_of_pytorch_use_symm(chapter, kind, launch, monkeypatch, tmp_p
     command = (sys.executable, str(Path(__file__)), chapter, kind)
     for status, output in launch(SIZE, *command, patience=300):
         assert status == 0, output
+
+
+def test_tensors_whose_memory_has_other_elements_are_refused(alone):
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
+    negated = torch.tensor([1 + 2j], dtype=torch.complex64).conj().imag
+    array = alone.empty(1, "f32")
+    out = torch.zeros(1)
+
+    assert negated.is_contiguous()
+    for call in (
+        lambda x: alone.allreduce(x, out),
+        lambda x: alone.allreduce(out, x),
+        lambda x: alone.broadcast(x),
+        lambda x: array.put(x, 0),
+        lambda x: array.get(0, x),
+    ):
+        with pytest.raises(symm.InvalidArgumentError, match="resolve_neg"):
+            call(negated)
+        call(negated.resolve_neg())
+    with pytest.raises(symm.InvalidArgumentError, match="resolve_conj"):
+        alone.broadcast(torch.zeros(1, dtype=torch.complex64).conj())
 
 
 # ---- several machines
@@ -532,7 +636,7 @@ def free_port():
 @pytest.mark.parametrize("kind", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_the_program_of_part_7_of_the_tutorial_trains_on_two_machines(kind, tmp_path):
     """The machines are pretended. With one GPU, all ranks are on it."""
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
     ranks = 2 if kind == "host" else min(2, torch.cuda.device_count())
     if ranks == 0:
         pytest.skip("PyTorch sees no GPU")

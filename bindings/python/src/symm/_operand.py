@@ -67,7 +67,8 @@ def operand(
 
     Raises:
         InvalidArgumentError: the array is not contiguous, cannot be written, has an unknown
-            element type, or lies on another device than the group's.
+            element type, lies on another device than the group's, or is a tensor whose memory
+            has its elements negated or conjugated.
         TypeError: `array` is not an array.
     """
     found: Operand | View
@@ -107,7 +108,7 @@ def _require_device(device: Device, name: str, group: OnDevice) -> None:
 
 def _read(array: Any, name: str, stream: int) -> Found:
     if hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
-        return _read_tensor(array)
+        return _read_tensor(array, name)
     struct = getattr(array, "__array_struct__", None)
     if struct is not None:
         return _read_array_struct(array, struct, name)
@@ -116,9 +117,10 @@ def _read(array: Any, name: str, stream: int) -> Found:
     return _read_buffer(array, name)
 
 
-def _read_tensor(tensor: Any) -> Found:
+def _read_tensor(tensor: Any, name: str) -> Found:
     # PyTorch's own attributes are quicker than a capsule, and every version has them for all
     # element types.
+    _require_resolved(tensor, name)
     kind = tensor.device.type
     if kind == "cuda":
         device = (CUDA, tensor.device.index)
@@ -128,6 +130,20 @@ def _read_tensor(tensor: Any) -> Found:
         device = (_UNKNOWN_DEVICE_TYPE, 0)
     read = Operand(tensor.data_ptr(), tensor.numel(), dtype_of(tensor.dtype), tensor)
     return read, device, tensor.is_contiguous(), True
+
+
+def _require_resolved(tensor: Any, name: str) -> None:
+    # Other packages whose tensors have a data_ptr() have no such bits.
+    if getattr(tensor, "is_neg", bool)():
+        raise InvalidArgumentError(
+            f"{name}: its memory has the elements with the other sign (is_neg()); "
+            "resolve_neg() makes a tensor of the elements"
+        )
+    if getattr(tensor, "is_conj", bool)():
+        raise InvalidArgumentError(
+            f"{name}: its memory has the conjugated elements (is_conj()); "
+            "resolve_conj() makes a tensor of the elements"
+        )
 
 
 def _read_array_struct(array: Any, struct: object, name: str) -> Found:

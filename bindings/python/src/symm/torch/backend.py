@@ -84,22 +84,30 @@ def _plain(dense: Tensor) -> Tensor:
     return torch.view_as_real(dense) if dense.is_complex() else dense.view(-1).view(torch.uint8)
 
 
+def _dense(tensor: Tensor) -> Tensor:
+    """The tensor itself if its memory has its elements in their order, else such a copy.
+
+    A view may be negated or conjugated by a bit that is not in its memory.
+    """
+    return tensor.contiguous().resolve_neg().resolve_conj()
+
+
 def _read(tensor: Tensor) -> Tensor:
-    """A plain tensor to read: the memory of `tensor` itself, or a copy if it is not contiguous."""
-    return _plain(tensor.contiguous())
+    """A plain tensor to read: the memory of `tensor` itself, or a copy."""
+    return _plain(_dense(tensor))
 
 
 def _read_all(tensors: Sequence[Tensor]) -> Tensor:
     """A plain tensor to read, the concatenation of `tensors`."""
     if len(tensors) == 1:
         return _read(tensors[0])
-    return _plain(torch.cat([tensor.reshape(-1) for tensor in tensors]))
+    return _read(torch.cat([tensor.reshape(-1) for tensor in tensors]))
 
 
 @contextlib.contextmanager
 def _written(tensor: Tensor) -> Iterator[Tensor]:
     """A plain tensor to read and write: the memory itself, or a copy that is copied back."""
-    dense = tensor.contiguous()
+    dense = _dense(tensor)
     yield _plain(dense)
     if dense is not tensor:
         tensor.copy_(dense)
