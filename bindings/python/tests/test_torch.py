@@ -524,9 +524,50 @@ def collectives(rank, device):
 # ---- the chapter "operands"
 
 
+def check_splits(dist, tensors):
+    """Splits, and lists of tensors, that leave out rows or ranks, or name more than there are."""
+    import torch
+
+    full = tensors.full
+
+    def exchange(out_splits, in_splits, rows=6):
+        out, rows_in = full(9, rows, 2), full(1, rows, 2)
+        dist.all_to_all_single(out, rows_in, out_splits, in_splits)
+        return out
+
+    for wrong in ([2, 2], [4, 4], [7, -1], [6], [3, 3, 0], [2, 2, 2]):
+        for splits, name in (((wrong, [3, 3]), "output"), (([3, 3], wrong), "input")):
+            with pytest.raises(symm.InvalidArgumentError, match=f"{name}_split_sizes"):
+                exchange(*splits)
+        with pytest.raises(symm.InvalidArgumentError, match="send_rows"):
+            torch.ops.symm.all_to_all(full(1, 6, 2), "", wrong, [3, 3])
+    with pytest.raises(symm.InvalidArgumentError, match="recv_rows"):
+        torch.ops.symm.all_to_all(full(1, 6, 2), "", [3, 3], [6])
+    with pytest.raises(symm.InvalidArgumentError, match="split_sizes"):
+        exchange([1, 1], [1, 1], rows=0)
+    tensors.expect(exchange([3, 3], [3, 3]), *[1] * 12)
+    assert exchange([0, 0], [0, 0], rows=0).numel() == 0
+
+    one, two, three = ([full(9) for _ in range(count)] for count in (1, 2, 3))
+    for call, name in (
+        (lambda x: dist.all_gather(x, full(1)), "tensor_list"),
+        (lambda x: dist.reduce_scatter(full(1), x), "input_list"),
+        (lambda x: dist.all_to_all(x, two), "output_tensor_list"),
+        (lambda x: dist.all_to_all(two, x), "input_tensor_list"),
+        (lambda x: dist.gather(full(1), x if dist.get_rank() == 0 else None), "gather_list"),
+        (lambda x: dist.scatter(full(1), x if dist.get_rank() == 0 else None), "scatter_list"),
+    ):
+        for wrong in (one, three):
+            if name in ("gather_list", "scatter_list") and dist.get_rank():
+                continue
+            with pytest.raises(symm.InvalidArgumentError, match=name):
+                call(wrong)
+
+
 def operands(rank, device):
     dist = init_process_group(rank)
     tensors = Tensors(device)
+    check_splits(dist, tensors)
     check_lazy_bits(dist, rank, tensors)
     dist.destroy_process_group()
 

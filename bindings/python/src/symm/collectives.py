@@ -92,6 +92,17 @@ def first_dimension(shape: Sequence[int], ranks: int = 1) -> int:
     return shape[0]
 
 
+def require_rows(name: str, rows_by_rank: Sequence[int], rows: int, ranks: int) -> None:
+    """Raise InvalidArgumentError unless `rows_by_rank` divides `rows` among all ranks."""
+    if len(rows_by_rank) != ranks:
+        raise InvalidArgumentError(f"{name}: {len(rows_by_rank)} numbers for {ranks} ranks")
+    if min(rows_by_rank) < 0 or sum(rows_by_rank) != rows:
+        raise InvalidArgumentError(
+            f"{name}: {list(rows_by_rank)} is a sum of {sum(rows_by_rank)}, "
+            f"and the tensor has {rows} rows"
+        )
+
+
 class Collectives(Owned):
     """The collectives of a `Group`.
 

@@ -35,6 +35,7 @@ import torch
 import torch.distributed as dist
 from torch.futures import Future
 
+from symm.collectives import require_rows
 from symm.dtypes import ALL
 from symm.enums import Op
 from symm.errors import AbortedError, InvalidArgumentError, UnsupportedError
@@ -427,6 +428,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             executor.run(body)
         return _DONE
 
+    def _require_one_for_each_rank(self, name: str, parts: Sequence[Tensor]) -> None:
+        if len(parts) != self._size:
+            raise InvalidArgumentError(f"{name}: {len(parts)} tensors for {self._size} ranks")
+
     # ---- collectives
 
     def _each(
@@ -469,6 +474,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def allgather(
         self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any = None
     ) -> Any:
+        for parts in outputs:
+            self._require_one_for_each_rank("tensor_list", parts)
+
         def body(group: Group) -> None:
             for parts, tensor in zip(outputs, tensors, strict=True):
                 with _all_written(parts) as recv:
@@ -497,6 +505,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         output = _one(outputs)
         parts = _one(tensors)
         how = _reduction_options(output.dtype, opts.reduceOp)
+        self._require_one_for_each_rank("input_list", parts)
 
         def body(group: Group) -> None:
             counts = [_count(part) for part in parts]
@@ -513,9 +522,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         input_splits: list[int],
         opts: Any = None,
     ) -> Any:
-        def counts(tensor: Tensor, splits: list[int]) -> list[int]:
+        def counts(name: str, tensor: Tensor, splits: list[int]) -> list[int]:
             rows = tensor.shape[0]
-            if not splits and rows % self._size:
+            if splits:
+                require_rows(name, splits, rows, self._size)
+            elif rows % self._size:
                 raise InvalidArgumentError(
                     f"{rows} rows cannot be divided among {self._size} ranks"
                 )
@@ -528,11 +539,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             opts,
             [output],
             [tensor],
-            send_counts=counts(tensor, input_splits),
-            recv_counts=counts(output, output_splits),
+            send_counts=counts("input_split_sizes", tensor, input_splits),
+            recv_counts=counts("output_split_sizes", output, output_splits),
         )
 
     def alltoall(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
+        self._require_one_for_each_rank("input_tensor_list", tensors)
+        self._require_one_for_each_rank("output_tensor_list", outputs)
+
         def body(group: Group) -> None:
             send_counts = [_count(tensor) for tensor in tensors]
             recv_counts = [_count(output) for output in outputs]
@@ -545,6 +559,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         tensor = _one(tensors)
         is_root = self._rank == opts.rootRank
         parts = _one(outputs) if is_root else []
+        if is_root:
+            self._require_one_for_each_rank("gather_list", parts)
 
         def body(group: Group) -> None:
             if is_root:
@@ -558,6 +574,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def scatter(self, outputs: list[Tensor], tensors: list[list[Tensor]], opts: Any) -> Any:
         output = _one(outputs)
         parts = _one(tensors) if self._rank == opts.rootRank else []
+        if self._rank == opts.rootRank:
+            self._require_one_for_each_rank("scatter_list", parts)
 
         def body(group: Group) -> None:
             send = _read_all(parts) if parts else None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from symm.collectives import first_dimension
+from symm.collectives import first_dimension, require_rows
 from symm.enums import Op, member
 from symm.errors import InvalidArgumentError
 
@@ -178,13 +178,15 @@ def all_to_all(
 ) -> None:
     """Part r of the result is rank r's part for this rank, along the first dimension.
 
-    `send_rows` and `recv_rows` have the number of rows of each part; without them all parts are
-    equal.
+    `send_rows` and `recv_rows` have the number of rows of each part, and their sums are all rows;
+    without them all parts are equal.
     """
     member_group = group_of(group, x.device)
     if send_rows is None or recv_rows is None:
         member_group.alltoall(x, out)
         return
+    require_rows("send_rows", send_rows, x.shape[0], member_group.size)
+    require_rows("recv_rows", recv_rows, out.shape[0], member_group.size)
     row = x[:1].numel() or out[:1].numel()
     send_counts = [rows * row for rows in send_rows]
     recv_counts = [rows * row for rows in recv_rows]
