@@ -7,9 +7,11 @@ On the CPU, and on GPUs if there are two. Each chapter runs on two ranks that ar
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from ctypes.util import find_library
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +24,7 @@ import symm
 SIZE = 2
 RANK = int(os.environ.get("SYMM_RANK", "0"))
 NO_TORCH = "no PyTorch here: build/bindings/python/venv/bin/pip install torch"
-CHAPTERS = ("operators", "collectives", "operands", "training")
+CHAPTERS = ("operators", "collectives", "operands", "callbacks", "training")
 
 
 # ---- the chapter "operators"
@@ -572,6 +574,140 @@ def operands(rank, device):
     dist.destroy_process_group()
 
 
+# ---- the chapter "callbacks"
+
+
+def held_up(dist, device):
+    """Hold up the asynchronous collectives until the result is set."""
+    gate = threading.Event()
+    executor = dist.group.WORLD._executor(device)
+    executor.submit(lambda _: gate.wait(30), [], [])
+    return gate
+
+
+def check_collectives_in_callbacks(dist, rank, tensors):
+    """Callbacks of futures run between their collective and the next one, and may make others."""
+    full = tensors.full
+
+    blocking = full(rank + 1)
+    future = dist.all_reduce(full(rank), async_op=True).get_future()
+    future.then(lambda _: dist.all_reduce(blocking)).wait()
+    tensors.expect(blocking, *[3] * 6)
+
+    def nested(ended):
+        (x,) = ended.value()
+        work = dist.all_reduce(x, async_op=True)
+        work.wait()
+        inner = work.get_future().then(lambda f: f.value()[0] + 1)
+        return inner.value()
+
+    # The callbacks take part in the order of the collectives, also if later ones wait already.
+    # Otherwise the different counts would be a mismatch.
+    gate = held_up(dist, tensors.device)
+    works = [dist.all_reduce(full(rank + 1, 10 + i), async_op=True) for i in range(20)]
+    futures = [work.get_future().then(nested) for work in works]
+    gate.set()
+    late = full(rank + 1, 50)
+    dist.all_reduce(late)
+    tensors.expect(late, *[3] * 50)
+    for i, future in enumerate(futures):
+        tensors.expect(future.wait(), *[7] * (10 + i))
+
+    # A callback waits for a collective that comes later.
+    gate = held_up(dist, tensors.device)
+    first, second = full(rank), full(rank + 4)
+    works = [dist.all_reduce(x, async_op=True) for x in (first, second)]
+    future = works[0].get_future().then(lambda _: works[1].wait())
+    gate.set()
+    assert future.wait()
+    tensors.expect(second, *[9] * 6)
+
+
+def check_futures(dist, rank, tensors):
+    """Futures of works that stand for others, and of works that failed."""
+    full = tensors.full
+    works = [
+        dist.all_gather_into_tensor(full(0, 3 + wrong), full(0, 2), async_op=True)
+        for wrong in range(2)
+    ]
+    right, wrong = dist.all_reduce(full(rank), async_op=True), works[0]
+    assert right.wait()
+    assert right.is_success()
+    assert right.exception() is None
+    with pytest.raises(symm.InvalidArgumentError, match="recv"):
+        wrong.wait()
+    assert wrong.is_completed()
+    assert not wrong.is_success()
+    assert isinstance(wrong.exception(), symm.InvalidArgumentError)
+
+    # Also in C++, where DDP reads futures: the error is not a value of the future.
+    future = wrong.get_future()
+    for read in (future.wait, future.value, future.then(lambda f: f.value()).wait):
+        with pytest.raises(RuntimeError, match=r"InvalidArgumentError: recv"):
+            read()
+
+    together = type(right)(parts=[right, works[1]])
+    tensors.expect(together.get_future().wait()[0], *[1] * 6)
+    assert together.is_success()
+    assert type(right)(parts=[right, wrong]).exception() is wrong.exception()
+    assert type(right)().get_future().wait() == []
+
+
+def check_hooks_of_ddp(dist, rank, device):
+    """Hooks whose callbacks make collectives: PowerSGD's exact form is that of an average."""
+    import torch
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    full_rank = powerSGD_hook.PowerSGDState(
+        None, matrix_approximation_rank=8, start_powerSGD_iter=2, min_compression_rate=0
+    )
+    for state, hook in (
+        (full_rank, powerSGD_hook.powerSGD_hook),
+        (None, default_hooks.fp16_compress_hook),
+        (None, default_hooks.allreduce_hook),
+    ):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)).to(device)
+        ddp = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0002)
+        ddp.register_comm_hook(state, hook)
+        for step in range(6):
+            ddp.zero_grad()
+            ddp(torch.full((2, 8), 1.0 + rank + step, device=device)).sum().backward()
+        gradient = torch.cat([p.grad.flatten() for p in net.parameters()])
+        of_all = [torch.empty_like(gradient) for _ in range(SIZE)]
+        dist.all_gather(of_all, gradient)
+        assert torch.equal(*of_all), hook
+
+
+def check_a_callback_that_never_ends(dist, rank, tensors):
+    """Other calls of its process group end with an error at their deadline."""
+    full = tensors.full
+    late = dist.new_group([0, 1], timeout=timedelta(seconds=2))
+    dist.all_reduce(full(rank), group=late)
+    blocked = threading.Event()
+    work = dist.all_reduce(full(rank), group=late, async_op=True)
+    work.get_future().then(lambda _: blocked.wait(60))
+    assert work.wait()
+    next_one = dist.all_reduce(full(rank), group=late, async_op=True)
+    for call in (lambda: dist.all_reduce(full(rank), group=late), next_one.wait):
+        with pytest.raises(symm.DeadlineError, match="callback of its future"):
+            call()
+    blocked.set()
+    assert next_one.wait()
+
+
+def callbacks(rank, device):
+    """On the CPU: on CUDA, collectives run where they are called, and errors are raised there."""
+    dist = init_process_group(rank)
+    tensors = Tensors(device)
+    check_collectives_in_callbacks(dist, rank, tensors)
+    check_futures(dist, rank, tensors)
+    check_hooks_of_ddp(dist, rank, device)
+    check_a_callback_that_never_ends(dist, rank, tensors)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 # ---- the chapter "training"
 
 
@@ -632,12 +768,144 @@ def training(rank, device):
     dist.destroy_process_group()
 
 
+# ---- the chapter "death"
+
+
+def steps_of_ddp(dist, device):
+    import torch
+
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).to(device))
+    return lambda: net(torch.ones(2, 8)).sum().backward()
+
+
+def steps_of_a_hook_of_ddp(dist, device):
+    import torch
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).to(device))
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2, min_compression_rate=0)
+    net.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return lambda: net(torch.ones(2, 8)).sum().backward()
+
+
+def steps_of_fsdp(dist, device):
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).to(device)
+    for layer in (*net, net):
+        fully_shard(layer, mesh=init_device_mesh(device.type, (SIZE,)))
+    return lambda: net(torch.ones(2, 8)).sum().backward()
+
+
+def steps_of_an_autograd_hook(dist, device):
+    import torch
+
+    net = torch.nn.Linear(8, 8).to(device)
+    for parameter in net.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: dist.all_reduce(p.grad))
+    return lambda: net(torch.ones(2, 8)).sum().backward()
+
+
+def steps_of_futures(dist, device):
+    import torch
+
+    def step():
+        works = [dist.all_reduce(torch.ones(8), async_op=True) for _ in range(3)]
+        chained = [work.get_future().then(lambda f: f.value()[0] * 2) for work in works]
+        for future in torch.futures.wait_all(chained):
+            assert future.tolist() == [4] * 8
+
+    return step
+
+
+def steps_of_functional_collectives(dist, device):
+    import torch
+    from torch.distributed import _functional_collectives as functional
+
+    def step():
+        x = functional.all_reduce(torch.ones(8), "sum", dist.group.WORLD)
+        assert (x * 2).tolist() == [4] * 8
+
+    return step
+
+
+def steps_of_coalesced_collectives(dist, device):
+    import torch
+
+    def step():
+        with dist._coalescing_manager(device=device, async_ops=True) as manager:
+            for _ in range(3):
+                dist.all_reduce(torch.ones(8))
+        manager.wait()
+
+    return step
+
+
+def raise_an_error():
+    raise ValueError("of this rank alone")
+
+
+MANNERS = {
+    "raise": raise_an_error,
+    "exit": lambda: os._exit(3),
+    "sys.exit": lambda: sys.exit(3),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+}
+DEATHS = [("ddp", manner) for manner in MANNERS] + [
+    (name, "kill")
+    for name in (
+        "a_hook_of_ddp",
+        "fsdp",
+        "an_autograd_hook",
+        "futures",
+        "functional_collectives",
+        "coalesced_collectives",
+    )
+]
+
+
+def death(rank, device, way, manner):
+    dist = init_process_group(rank)
+    step = globals()[f"steps_of_{way}"](dist, device)
+    step()
+    step()
+    step()
+    if rank == 1:
+        MANNERS[manner]()
+
+    def go_on():
+        while True:
+            step()
+
+    # Through PyTorch's C++, the error is a RuntimeError with the name and the text of symm's.
+    with pytest.raises((RuntimeError, symm.PeerFailedError), match="rank 1") as raised:
+        go_on()
+    assert raised.type is symm.PeerFailedError or "PeerFailedError: " in str(raised.value)
+    print("rank 0 heard of it")
+
+
+@pytest.mark.parametrize(("way", "manner"), DEATHS)
+def test_a_rank_that_ends_is_named_by_the_other_one(way, manner, launch, monkeypatch, tmp_path):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    command = (sys.executable, str(Path(__file__)), "death", "cpu", way, manner)
+    (status, output), (other_status, other_output) = launch(SIZE, *command, patience=100)
+    assert status == 0, output
+    assert "rank 0 heard of it" in output
+    assert other_status == {"raise": 1, "exit": 3, "sys.exit": 3, "kill": -9}[manner], other_output
+
+
 @pytest.mark.parametrize("kind", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_two_ranks_of_pytorch_use_symm(chapter, kind, launch, monkeypatch, tmp_path):
     torch = pytest.importorskip("torch", reason=NO_TORCH)
     if kind == "cuda" and torch.cuda.device_count() < SIZE:
         pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
+    if kind == "cuda" and chapter == "callbacks":
+        pytest.skip("on CUDA there is no thread that runs callbacks")
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     command = (sys.executable, str(Path(__file__)), chapter, kind)
@@ -727,14 +995,14 @@ def test_the_program_of_part_7_of_the_tutorial_trains_on_two_machines(kind, tmp_
     assert output.count(f"2 machines of {ranks} ranks") == 2 * ranks, output
 
 
-def main(chapter, kind):
+def main(chapter, kind, *arguments):
     import torch
 
     device = torch.device(kind, RANK if kind == "cuda" else None)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    globals()[chapter](RANK, device)
+    globals()[chapter](RANK, device, *arguments)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])

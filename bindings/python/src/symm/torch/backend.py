@@ -7,6 +7,10 @@ The first collective that needs a group makes it. Sums have the same bits on eve
 every size. Blocking collectives run on the calling thread, or on the current stream.
 Asynchronous ones run in their order on a thread or a stream that the process group owns.
 
+A callback of a future may make collectives. On the CPU they run before the next asynchronous one.
+A collective that fails raises symm's error, also from ``wait()``. A future raises RuntimeError with
+the name and the text of that error, and so does ``backward()`` of DistributedDataParallel.
+
 ``pg_options`` may be a dict of options of `symm.Group.join()`: scratch_bytes, multicast,
 overlapping_devices, channels, check.
 
@@ -38,7 +42,7 @@ from torch.futures import Future
 from symm.collectives import require_rows
 from symm.dtypes import ALL
 from symm.enums import Op
-from symm.errors import AbortedError, InvalidArgumentError, UnsupportedError
+from symm.errors import AbortedError, DeadlineError, InvalidArgumentError, UnsupportedError
 from symm.group import Group
 
 if TYPE_CHECKING:
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
     Tensor: TypeAlias = torch.Tensor
     Body: TypeAlias = Callable[[Group], None]
 
+_DESTROYED = "torch.distributed: the process group was destroyed"
+_TIMEOUTS = ("timeout", "create_timeout")
 _KNOWN = frozenset(getattr(torch, kind.long_name) for kind in ALL if hasattr(torch, kind.long_name))
 _REDUCE = dist.ReduceOp.RedOpType
 _OPS = {
@@ -138,38 +144,60 @@ def _one(tensors: Sequence[Any]) -> Any:
 class _Work(dist.Work):  # type: ignore[misc]
     """The handle of a collective.
 
-    With an executor, it stands for a task of that executor whose result `future` will have. It
-    also stands for all of `parts`. With neither, it stands for work that is over, or that is
-    ordered on the caller's current stream.
+    With an executor, it stands for a task of that executor. It also stands for all of `parts`.
+    With neither, it stands for work that is over, or that is ordered on the caller's current
+    stream.
     """
 
     def __init__(
-        self, executor: _Executor | None = None, future: Any = None, parts: Sequence[_Work] = ()
+        self, executor: _Executor | None = None, device: Any = None, parts: Sequence[_Work] = ()
     ) -> None:
         super().__init__()
         self._executor = executor
-        self._future = future
         self._parts = parts
-        self.over = threading.Event()
+        self.over = threading.Event()  # the task ended
+        self.settled = threading.Event()  # and all callbacks of its future
+        self.error: Exception | None = None
         self.event: Any = None  # the end of the task on the executor's stream
         self.awaited = executor is None
+        self._ended: Any = None
+        self._future: Any = None
         if executor is None:
             self.over.set()
+            self.settled.set()
+        else:
+            self._ended = Future(devices=device and [device])
+            self._future = self._ended.then(self._result) if executor.threaded else self._ended
+
+    def _result(self, ended: Any) -> Any:
+        # PyTorch's C++ takes the value of a future after set_exception() for tensors: that error
+        # is known to Python only. One that a callback raises is an error of the future itself.
+        if self.error is not None:
+            raise self.error
+        return ended.value()
+
+    def end(self, result: Any) -> None:
+        """Say that the task ended, and run all callbacks of the future on this thread."""
+        self.over.set()
+        try:
+            self._ended.set_result(result)  # the future remembers the current stream
+        finally:
+            self.settled.set()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         for part in self._parts:
             part.wait(timeout)
         if self._executor is not None:
             seconds = timeout.total_seconds() if timeout else None
-            if not self.over.wait(seconds):
-                raise TimeoutError(f"the collective is not over after {seconds} s")
-            # value() raises the exception of the task. wait() does not, since it is in C++.
-            self._future.value()
-            if seconds and self._executor.stream:
+            self._executor.wait_for(self.over, seconds)
+            if self.error is None and seconds and self._executor.stream:
                 self._executor.group.synchronize(self._executor.stream, timeout=seconds)
-            # wait() orders the current stream after the task. So it comes last: not if the
-            # task was late.
-            self._future.wait()
+            try:
+                # This orders the current stream after the task. So it comes last: not if the
+                # task was late.
+                self._future.wait()
+            except RuntimeError as error:
+                raise (self.error or error) from None
             self.awaited = True
         return True
 
@@ -177,8 +205,22 @@ class _Work(dist.Work):  # type: ignore[misc]
         is_over = self.over.is_set() and (self.event is None or self.event.query())
         return is_over and all(part.is_completed() for part in self._parts)
 
+    def exception(self) -> Exception | None:
+        errors = (part.exception() for part in self._parts)
+        return self.error or next(filter(None, errors), None)
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
     def get_future(self) -> Any:
+        if self._future is None:
+            parts = [part.get_future() for part in self._parts]
+            self._future = torch.futures.collect_all(parts).then(_values)
         return self._future
+
+
+def _values(futures: Any) -> list[Any]:
+    return [value for future in futures.value() for value in future.value()]
 
 
 _DONE = _Work()
@@ -200,10 +242,19 @@ class _Executor:
     Asynchronous collectives run in their order: on a thread if `threaded`, else on a stream.
     """
 
-    def __init__(self, device: torch.device, make: Callable[[], Group], *, threaded: bool) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        make: Callable[[], Group],
+        *,
+        threaded: bool,
+        patience: float,
+    ) -> None:
         self.device = device
         self._make = make
-        self._threaded = threaded
+        self.threaded = threaded
+        self._patience = min(patience, threading.TIMEOUT_MAX)
+        self._count = 0  # of the tasks that ended
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
@@ -217,21 +268,62 @@ class _Executor:
     def group(self) -> Group:
         with self._lock:
             if self._closed:
-                raise AbortedError("torch.distributed: the process group was destroyed")
+                raise AbortedError(_DESTROYED)
             if self._group is None:
                 self._group = self._make()
             return self._group
 
     def run(self, body: Body) -> None:
-        """Run `body` on this thread or the current stream, after the tasks that were submitted."""
-        self._last.over.wait()
+        """Run `body` on this thread or the current stream, after the tasks that were submitted.
+
+        In a callback of a task's future, it runs between that task and the next one. So it does
+        on all ranks.
+        """
+        if not self._is_own_thread():
+            self.wait_for(self._last.settled)
         body(self.group)
+
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() is self.thread
+
+    def wait_for(self, event: threading.Event, seconds: float | None = None) -> None:
+        """Wait for an event of a task.
+
+        Args:
+            event: the event.
+            seconds: the deadline; None: as long as other tasks end, each of which has its own.
+        """
+        if self._is_own_thread():
+            self._run_until(event)
+        while not event.is_set():
+            count = self._count
+            limit = self._patience if seconds is None else min(seconds, threading.TIMEOUT_MAX)
+            if event.wait(limit):
+                return
+            if seconds is not None:
+                raise TimeoutError(f"the collective is not over after {seconds} s")
+            if count == self._count:
+                raise DeadlineError(
+                    "torch.distributed: an asynchronous collective, or a callback of its future, "
+                    f"is not over after {limit} s"
+                )
+
+    def _run_until(self, event: threading.Event) -> None:
+        """Run tasks until an event of one of them, in a callback that waits for that event."""
+        while not event.is_set():
+            task = self._tasks.get_nowait()
+            if task is None:
+                self._tasks.put(None)
+                raise AbortedError(_DESTROYED)
+            self._run_task(*task)
 
     def submit(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
         """Begin to run `body`. On CUDA it runs after the work on the current stream."""
+        if self._closed:
+            raise AbortedError(_DESTROYED)
         ready = None
         if self.device.type == "cuda":
-            if self._threaded and torch.cuda.is_current_stream_capturing():
+            if self.threaded and torch.cuda.is_current_stream_capturing():
                 raise UnsupportedError(
                     "messages between two ranks cannot be captured into a CUDA graph"
                 )
@@ -241,10 +333,13 @@ class _Executor:
             for tensor in tensors:
                 tensor.record_stream(self.stream)
 
-        work = _Work(self, Future(devices=ready and [self.device]))
+        work = _Work(self, ready and self.device)
         task = (work, ready, body, result)
+        if self._is_own_thread():  # as in run()
+            self._run_task(*task)
+            return work
         self._last = work
-        if self._threaded:
+        if self.threaded:
             if self.thread is None:
                 self.thread = threading.Thread(
                     target=self._run_tasks, name="symm.torch", daemon=True
@@ -257,7 +352,6 @@ class _Executor:
 
     def _run_task(self, work: _Work, ready: Any, body: Body, result: Any) -> None:
         """Run one task. `ready` is the event that it waits for on CUDA; None on the CPU."""
-        future = work.get_future()
         on_stream = torch.cuda.stream(self.stream) if ready else contextlib.nullcontext()
         with torch.no_grad(), on_stream:
             try:
@@ -266,13 +360,14 @@ class _Executor:
                 body(self.group)
                 if ready and not torch.cuda.is_current_stream_capturing():
                     work.event = self.stream.record_event()
-                future.set_result(result)  # the future remembers the current stream
             except Exception as error:
-                if not self._threaded:
+                if not self.threaded:
+                    work.over.set()
+                    work.settled.set()
                     raise
-                future.set_exception(error)
-            finally:
-                work.over.set()
+                work.error = error
+            work.end(result)
+        self._count += 1
 
     def _run_tasks(self) -> None:
         task = self._tasks.get()
@@ -295,7 +390,7 @@ class _Executor:
         self._closed = True
         is_pending = not (self._last.awaited or self._last.is_completed())
         if self._group is not None and (reason or is_pending):
-            self._group.abort(reason or "torch.distributed: the process group was destroyed")
+            self._group.abort(reason or _DESTROYED)
         if self.thread is None:
             self._release()
         else:
@@ -331,6 +426,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             "name": "torch",
             **(options or {}),
         }
+        # The longest that a task may take; the first one also makes the group.
+        self._patience = sum(self._options[name] or seconds for name in _TIMEOUTS)
         # By device for collectives, by (source, target, tag, device) for messages.
         self._executors: dict[Any, _Executor] = {}
         self._coalesced: list[Any] | None = None
@@ -411,7 +508,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             )
 
         make = functools.partial(self._new_group, device, self._rank, self._size, device.type)
-        executor = _Executor(device, make, threaded=device.type == "cpu")
+        executor = _Executor(device, make, threaded=device.type == "cpu", patience=self._patience)
         self._executors[device] = executor
         return executor
 
@@ -617,7 +714,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             rank_of_pair = int(self._rank == target)
             name = f"{source}-{target} {tag}"
             make = functools.partial(self._new_group, tensor.device, rank_of_pair, 2, name)
-            executor = _Executor(tensor.device, make, threaded=True)
+            executor = _Executor(tensor.device, make, threaded=True, patience=self._patience)
             self._executors[key] = executor
 
         def body(group: Group) -> None:
