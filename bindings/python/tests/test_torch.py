@@ -566,10 +566,74 @@ def check_splits(dist, tensors):
                 call(wrong)
 
 
+def check_strides(dist, rank, tensors):
+    """Written tensors whose elements share memory are refused before the collective."""
+    import torch
+
+    full = tensors.full
+
+    def expanded(value=9):
+        return full(value, 1).expand(2)
+
+    def windows():
+        return full(9, 3).as_strided((2, 2), (1, 1))
+
+    other = 1 - rank
+    one, two = full(1, 2), full(1, 4)
+    in_place = torch.ops.symm.all_reduce_
+    for bad in (expanded(), windows()[0].expand(2, 2)[:, 0], windows()):
+        ok = full(1, bad.numel())
+        for call in (
+            lambda: dist.all_reduce(bad),  # noqa: B023 - all are called at once
+            lambda: dist.all_reduce(bad, async_op=True),  # noqa: B023
+            lambda: in_place(bad),  # noqa: B023
+            lambda: dist.all_gather([ok, bad], ok),  # noqa: B023
+            lambda: dist.reduce_scatter(bad, [ok, ok]),  # noqa: B023
+            lambda: dist.all_to_all([ok, bad], [ok, ok]),  # noqa: B023
+            lambda: dist.broadcast(bad, other),  # noqa: B023
+            lambda: dist.reduce(bad, rank),  # noqa: B023
+            lambda: dist.gather(ok, [ok, bad], rank),  # noqa: B023
+            lambda: dist.scatter(bad, None, other),  # noqa: B023
+            lambda: dist.recv(bad, other),  # noqa: B023
+        ):
+            with pytest.raises(symm.InvalidArgumentError, match="share memory"):
+                call()
+    for call in (
+        lambda: dist.all_gather_into_tensor(full(9, 1).expand(4), one),
+        lambda: dist.reduce_scatter_tensor(expanded(), two),
+        lambda: dist.all_to_all_single(expanded(), one),
+    ):
+        with pytest.raises(symm.InvalidArgumentError, match="share memory"):
+            call()
+
+    # Operands that are only read may be so, and other strides are copied.
+    gathered = full(9, 4)
+    dist.all_gather_into_tensor(gathered, expanded(rank))
+    tensors.expect(gathered, 0, 0, 1, 1)
+    for root in range(SIZE):
+        moved = expanded(rank + 3) if rank == root else full(9, 4)[::2]
+        dist.broadcast(moved, root)
+        tensors.expect(moved, root + 3, root + 3)
+        summed = full(rank, 4)[::2] if rank == root else expanded(rank)
+        dist.reduce(summed, root)
+        if rank == root:
+            tensors.expect(summed, 1, 1)
+        if rank == root:
+            dist.send(expanded(7), other)
+        else:
+            received = full(9, 2, 2).T[0]
+            dist.recv(received, root)
+            tensors.expect(received, 7, 7)
+    flipped = full(rank, 2, 3, 4).permute(2, 0, 1)
+    dist.all_reduce(flipped)
+    tensors.expect(flipped, *[1] * 24)
+
+
 def operands(rank, device):
     dist = init_process_group(rank)
     tensors = Tensors(device)
     check_splits(dist, tensors)
+    check_strides(dist, rank, tensors)
     check_lazy_bits(dist, rank, tensors)
     dist.destroy_process_group()
 

@@ -44,6 +44,7 @@ from symm.dtypes import ALL
 from symm.enums import Op
 from symm.errors import AbortedError, DeadlineError, InvalidArgumentError, UnsupportedError
 from symm.group import Group
+from symm.torch.operators import require_distinct_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -512,14 +513,27 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._executors[device] = executor
         return executor
 
-    def _run(self, opts: Any, tensors: Sequence[Tensor], body: Body, result: Any = None) -> Any:
-        if tensors[0].layout != torch.strided:
-            raise UnsupportedError(
-                f"symm has no collectives of tensors with the layout {tensors[0].layout}"
-            )
+    def _run(
+        self,
+        opts: Any,
+        written: Sequence[Tensor],
+        read: Sequence[Tensor],
+        body: Body,
+        result: Any = None,
+    ) -> Any:
+        """Run a collective that writes and reads these tensors; `result` is its future's value."""
+        tensors = [*written, *read]
+        for tensor in tensors:
+            if tensor.layout != torch.strided:
+                raise UnsupportedError(
+                    f"symm has no collectives of tensors with the layout {tensor.layout}"
+                )
+        for tensor in written:
+            require_distinct_elements(tensor)
+
         executor = self._executor(tensors[0].device)
         if getattr(opts, "asyncOp", True):
-            work = executor.submit(body, tensors, tensors if result is None else result)
+            work = executor.submit(body, tensors, written if result is None else result)
             return self._submitted(work)
         with torch.no_grad():
             executor.run(body)
@@ -546,19 +560,30 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                     send = recv if tensor is output else _read(tensor)
                     collective(send=send, recv=recv, **how)
 
-        return self._run(opts, [*outputs, *tensors], body, outputs)
+        return self._run(opts, outputs, tensors, body)
+
+    def _rooted(self, name: str, opts: Any, tensor: Tensor, *, writes: bool, **how: Any) -> Any:
+        """Run a collective in place that writes the tensor on some ranks, reads it on others."""
+
+        def body(group: Group) -> None:
+            with _written(tensor) if writes else contextlib.nullcontext(_read(tensor)) as x:
+                getattr(group, name)(x, root=opts.rootRank, **how)
+
+        written, read = ([tensor], []) if writes else ([], [tensor])
+        return self._run(opts, written, read, body, [tensor])
 
     def allreduce(self, tensors: list[Tensor], opts: Any = dist.AllreduceOptions()) -> Any:
         how = _reduction_options(tensors[0].dtype, opts.reduceOp)
         return self._each("allreduce", opts, tensors, tensors, **how)
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
-        _one(tensors)
-        return self._each("broadcast", opts, tensors, tensors, root=opts.rootRank)
+        is_root = self._rank == opts.rootRank
+        return self._rooted("broadcast", opts, _one(tensors), writes=not is_root)
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
         how = _reduction_options(_one(tensors).dtype, opts.reduceOp)
-        return self._each("reduce", opts, tensors, tensors, root=opts.rootRank, **how)
+        is_root = self._rank == opts.rootRank
+        return self._rooted("reduce", opts, tensors[0], writes=is_root, **how)
 
     def allgather_into_tensor_coalesced(
         self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None
@@ -580,7 +605,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                     group.allgatherv(_read(tensor), recv, [_count(part) for part in parts])
 
         all_parts = [part for parts in outputs for part in parts]
-        return self._run(opts, [*tensors, *all_parts], body, outputs)
+        return self._run(opts, all_parts, tensors, body, outputs)
 
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any = None
@@ -609,7 +634,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             with _written(output) as recv:
                 group.reduce_scatterv(_read_all(parts), counts, recv, **how)
 
-        return self._run(opts, [output, *parts], body, outputs)
+        return self._run(opts, outputs, parts, body)
 
     def alltoall_base(
         self,
@@ -650,7 +675,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             with _all_written(outputs) as recv:
                 group.alltoallv(_read_all(tensors), send_counts, recv, recv_counts)
 
-        return self._run(opts, [*outputs, *tensors], body, outputs)
+        return self._run(opts, outputs, tensors, body)
 
     def gather(self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any) -> Any:
         tensor = _one(tensors)
@@ -666,7 +691,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             else:
                 group.gather(_read(tensor), None, opts.rootRank)
 
-        return self._run(opts, [tensor, *parts], body, outputs)
+        return self._run(opts, parts, [tensor], body, outputs)
 
     def scatter(self, outputs: list[Tensor], tensors: list[list[Tensor]], opts: Any) -> Any:
         output = _one(outputs)
@@ -679,7 +704,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             with _written(output) as recv:
                 group.scatter(send, recv, opts.rootRank)
 
-        return self._run(opts, [output, *parts], body, outputs)
+        return self._run(opts, outputs, parts, body)
 
     def barrier(self, opts: Any = None) -> Any:
         cuda_devices = self._cuda_devices()
@@ -717,8 +742,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             executor = _Executor(tensor.device, make, threaded=True, patience=self._patience)
             self._executors[key] = executor
 
+        sends = self._rank == source
+        if not sends:
+            require_distinct_elements(tensor)
+
         def body(group: Group) -> None:
-            with _written(tensor) as x:
+            with contextlib.nullcontext(_read(tensor)) if sends else _written(tensor) as x:
                 group.broadcast(x)
 
         return self._submitted(executor.submit(body, tensors, tensors))

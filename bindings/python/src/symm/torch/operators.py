@@ -77,6 +77,24 @@ def group_of(name: str, device: torch.device) -> Group:
     )
 
 
+def require_distinct_elements(x: torch.Tensor) -> None:
+    """Raise InvalidArgumentError if elements of `x`, which is written, may share memory.
+
+    PyTorch would refuse to copy a result into such a tensor, but only after the collective.
+    """
+    if x.is_contiguous():
+        return
+    end = 0
+    strides_and_extents = zip(x.stride(), x.shape, strict=True)
+    for stride, extent in sorted(both for both in strides_and_extents if both[1] > 1):
+        if stride <= end:
+            raise InvalidArgumentError(
+                f"a tensor of shape {tuple(x.shape)} and strides {x.stride()} cannot be written: "
+                "several of its elements share memory; pass its clone()"
+            )
+        end += stride * (extent - 1)
+
+
 # ---- the operators
 
 library: Any = torch.library.Library("symm", "DEF")
@@ -105,6 +123,7 @@ def operator(
 
             if x.requires_grad and torch.is_grad_enabled():
                 raise NotImplementedError(f"symm::{name} has no gradient")
+            require_distinct_elements(x)
             dense = x.contiguous()
             body(dense, dense, *arguments)
             if dense is not x:
