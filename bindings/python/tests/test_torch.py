@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from ctypes.util import find_library
 from datetime import timedelta
 from pathlib import Path
@@ -996,6 +997,33 @@ def test_tensors_whose_memory_has_other_elements_are_refused(alone):
         call(negated.resolve_neg())
     with pytest.raises(symm.InvalidArgumentError, match="resolve_conj"):
         alone.broadcast(torch.zeros(1, dtype=torch.complex64).conj())
+
+
+def late(rank, device):
+    import torch
+    import torch.distributed as dist
+
+    __import__("symm.torch")  # registers the back end
+
+    dist.init_process_group(
+        "cpu:symm",
+        init_method=f"tcp://127.0.0.1:{os.environ['SYMM_TEST_PORT']}",
+        rank=rank,
+        world_size=SIZE,
+    )
+    time.sleep(rank)
+    dist.all_reduce(torch.ones(1, device=device))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def test_a_rank_that_comes_late_costs_no_warnings(launch, monkeypatch):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    monkeypatch.setenv("SYMM_TEST_PORT", free_port())
+    for status, output in launch(SIZE, sys.executable, str(Path(__file__)), "late", "cpu"):
+        assert status == 0, output
+        assert "timed out" not in output
+        assert "waitForInput" not in output
 
 
 # ---- several machines

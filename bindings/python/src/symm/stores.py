@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from datetime import timedelta
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class TorchStore:
     Its keys are ``symm/<name>/<number of the creation>/...``.
     """
 
-    _longest = timedelta(days=365)
+    _shortest_pause = 0.0005  # seconds
+    _longest_pause = 0.05
 
     def __init__(self, store: Any, rank: int, name: str = "") -> None:
         self._store = store
@@ -47,17 +48,16 @@ class TorchStore:
 
     def get(self, key: str, timeout: float) -> bytes:
         """See `Store`."""
-        limit = self._longest
-        if timeout <= limit.total_seconds():
-            limit = timedelta(seconds=timeout)
-        try:
-            self._store.wait([self._prefix + key], limit)
-        except Exception as error:
-            # The type of a time-out depends on the version of PyTorch: DistStoreError,
-            # RuntimeError or LookupError.
-            if "timeout" in str(error).lower() or "timed out" in str(error).lower():
-                raise TimeoutError(f"{key} did not appear within {timeout} s") from error
-            raise
+        # The store is asked, since PyTorch logs a warning for each wait() that times out, and
+        # the library waits in short pieces.
+        end = time.monotonic() + timeout
+        pause = self._shortest_pause
+        while not self._store.check([self._prefix + key]):
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{key} did not appear within {timeout} s")
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, self._longest_pause)
         return bytes(self._store.get(self._prefix + key))
 
 
