@@ -47,6 +47,41 @@ def test_a_context_closes_the_group(threads):
     threads(2, body)
 
 
+@pytest.mark.parametrize("code", [None, 0])
+def test_a_regular_exit_in_a_context_is_its_regular_end(address, code):
+    ended = []
+
+    def leave(rank):
+        with symm.Group.join(rank, 2, address, **OPTIONS):
+            if rank == 0:
+                time.sleep(0.3)  # the other rank waits meanwhile
+                ended.append(rank)
+            sys.exit(code)
+
+    def run(rank):
+        with pytest.raises(SystemExit):
+            leave(rank)
+        assert ended == [0]
+
+    on_threads(2, run)
+
+
+@pytest.mark.parametrize("code", [3, "text"])
+def test_another_exit_in_a_context_aborts_the_group(address, code):
+    def leave(rank):
+        with symm.Group.join(rank, 2, address, **OPTIONS) as group:
+            if rank:
+                sys.exit(code)
+            group.barrier()
+
+    def run(rank):
+        raised = SystemExit if rank else symm.AbortedError
+        with pytest.raises(raised, match=str(code) if rank else f"SystemExit: {code}"):
+            leave(rank)
+
+    on_threads(2, run)
+
+
 def test_an_exception_in_a_context_aborts_the_group(threads):
     # Names of files may have surrogates, which are no UTF-8.
     def body(group):

@@ -417,7 +417,9 @@ class Group(Collectives):
         try:
             if self.closed:
                 return
-            if kind is not None:
+            # sys.exit(0) is a regular end, as it is for the interpreter.
+            is_regular = isinstance(error, SystemExit) and error.code in (None, 0)
+            if kind is not None and not is_regular:
                 self.abort(f"{kind.__name__}: {error}")
             elif not self._finalized:
                 self.finalize()
