@@ -58,6 +58,32 @@ def run_python(program, **environment):
     )
 
 
+# The interpreter sets the globals of modules to None at its end, in an order that depends on much.
+FINALIZED_LATE = """
+import os, sys, symm
+group = symm.Group.join(0, 1, "thread://x", backend="host")
+buffer = group.alloc(4096)
+memory = group.rendezvous(buffer)
+array = group.empty(8, "f32")
+heap = group.heap(4096)
+piece = heap.empty(8, "f32")
+imported = symm.import_token(array.export_token())
+sys.unraisablehook = lambda what: print(what.exc_value, what.object)
+for name in [name for name in sys.modules if name.startswith("symm") and name != "symm._raw"]:
+    for key in list(vars(sys.modules[name])):
+        vars(sys.modules[name])[key] = None
+del memory, buffer, array, heap, piece, imported, group
+print("ended", flush=True)
+os._exit(0)  # what atexit runs comes before that
+"""
+
+
+def test_finalizers_need_no_globals():
+    done = run_python(FINALIZED_LATE)
+    assert done.stdout == "ended\n", done.stdout + done.stderr
+    assert done.stderr == ""
+
+
 PRINT_LIBRARIES = """
 import symm
 

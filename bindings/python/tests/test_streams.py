@@ -67,6 +67,9 @@ def test_arrays_are_ordered_and_released_by_calls_of_the_library(alone, monkeypa
 
     for name in NOTED:
         monkeypatch.setattr(symm._raw, f"symm_{name}", note(name))
+    bound = symm.memory._end.__kwdefaults__  # what finalizers call
+    monkeypatch.setitem(bound, "release_memory", note("memory_release"))
+    monkeypatch.setitem(bound, "release_group", note("group_release"))
     monkeypatch.setattr("symm.memory.current_on", lambda device: 70 + device)
 
     array._order(5)

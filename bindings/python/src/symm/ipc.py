@@ -7,7 +7,7 @@ which ends with the last array of the import, or with the process that holds it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symm._generated import ImportInfo, IpcReport, IpcStats
 from symm._library import Closing, Owned, raw
@@ -16,6 +16,9 @@ from symm._view import CPU, CUDA, View, extents_of
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.enums import Backend
 from symm.errors import InvalidArgumentError, InvalidHandleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class _Lease(Owned):
@@ -29,8 +32,14 @@ class _Lease(Owned):
         super().__init__(handle, _release)
 
 
-def _release(handle: int) -> None:
-    raw.symm_ipc_release(handle, ALL_STREAMS)
+def _release(
+    handle: int,
+    *,
+    # At the end of the interpreter, finalizers run when the globals of modules are gone.
+    release: Callable[[int, int], None] = raw.symm_ipc_release,
+    streams: int = ALL_STREAMS,
+) -> None:
+    release(handle, streams)
 
 
 class ImportedArray(View, Closing):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import sys
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ from symm.enums import Compare, SignalOp
 from symm.errors import InvalidArgumentError, NotFoundError, SymmError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from symm._operand import AnyOperand
 
@@ -122,15 +123,29 @@ class Mapping(Owned):
         self.group = group
 
 
-def _end(group: int, device: int | None, memory: int) -> None:
+def _end(
+    group: int,
+    device: int | None,
+    memory: int,
+    *,
+    # At the end of the interpreter, finalizers run when the globals of modules are gone.
+    is_finalizing: Callable[[], bool] = sys.is_finalizing,
+    release_memory: Callable[[int], None] = raw.symm_memory_release,
+    release_group: Callable[[int], None] = raw.symm_group_release,
+) -> None:
+    if device is not None and not is_finalizing():
+        _see_capture(group, device)
+    release_memory(memory)
+    release_group(group)
+
+
+def _see_capture(group: int, device: int) -> None:
     # Memory cannot be released while a stream is captured. Most captures are on the current
     # stream of a framework. The query lets the library see whether that stream is captured.
-    stream = None if device is None else current_on(device)
+    stream = current_on(device)
     if stream is not None:
         with contextlib.suppress(SymmError):
             raw.symm_stream_query(group, stream)
-    raw.symm_memory_release(memory)
-    raw.symm_group_release(group)
 
 
 class Memory(Closing):
@@ -170,12 +185,12 @@ class Memory(Closing):
 
         Arrays that were made before keep the blocks mapped as long as they live.
         """
-        self._mapping = Memory._closed
+        self._mapping = self._closed
 
     @property
     def closed(self) -> bool:
         """Whether the memory was closed."""
-        return self._mapping is Memory._closed
+        return self._mapping is self._closed
 
     def info(self) -> MemoryInfo:
         """Describe the memory. [local]"""
