@@ -2,10 +2,21 @@
 
 #include "native.h"
 
+/* The state of this extension, and that of SWIG's part, is C's, and one for all interpreters of a
+ * process. So it serves one of them. */
 static PyObject* error_factory = NULL;
+static int64_t owner = -1; /* the id of that interpreter */
 
 PyObject* set_error_factory(PyObject* factory) {
   PyObject* former = error_factory;
+  const int64_t interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
+
+  if (owner >= 0 && owner != interpreter) {
+    PyErr_SetString(
+        PyExc_ImportError, "symm serves one interpreter of a process, and another one has it");
+    return NULL;
+  }
+  owner = interpreter;
   error_factory = Py_NewRef(factory);
   Py_XDECREF(former);
   return Py_NewRef(Py_None);

@@ -46,16 +46,61 @@ def test_the_host_has_a_topology_without_links():
 # ---- loading
 
 
-def run_python(program, **environment):
+def run_python(program, *arguments, **environment):
     """Run a program in a process whose environment names no library but that of `environment`."""
     clean = {key: value for key, value in os.environ.items() if key != "SYMM_LIB"}
     return subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         env=clean | environment,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+# A program whose first argument says which of its two interpreters imports symm first.
+TWO_INTERPRETERS = """
+import sys
+try:
+    import _interpreters
+    other = _interpreters.create("legacy")
+    run = _interpreters.exec
+    destroy = _interpreters.destroy
+except ImportError:
+    import _xxsubinterpreters
+    other = _xxsubinterpreters.create(isolated=False)
+    run = _xxsubinterpreters.run_string
+    destroy = _xxsubinterpreters.destroy
+
+refused = '''
+try:
+    import symm
+except ImportError as error:
+    print("refused:", error)
+'''
+if sys.argv[1] == "other":
+    run(other, "import symm")
+    destroy(other)
+    exec(refused)
+else:
+    import symm
+    run(other, refused)
+    destroy(other)
+    try:
+        symm.Group.join(0, 1, "nonsense")
+    except symm.InvalidArgumentError as error:
+        print("error:", error)
+"""
+
+
+@pytest.mark.parametrize("first", ["main", "other"])
+def test_a_second_interpreter_of_the_process_is_refused(first):
+    done = run_python(TWO_INTERPRETERS, first)
+    if "ModuleNotFoundError" in done.stderr:
+        pytest.skip("this Python has no module for interpreters")
+    assert done.returncode == 0, done.stderr
+    assert "refused: symm serves one interpreter" in done.stdout
+    assert ("error: bootstrap is 'nonsense'" in done.stdout) == (first == "main")
 
 
 # The interpreter sets the globals of modules to None at its end, in an order that depends on much.
