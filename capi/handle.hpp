@@ -1,6 +1,10 @@
-// A handle of the C ABI points to a slot in an arena that is never unmapped. So any pointer,
-// however wrong, can be checked without touching memory that may not exist: it must lie in the
-// arena, on a slot, and the slot must be in use by this process.
+// A handle of the C ABI names a slot in an arena that is never unmapped, and which of the objects
+// that the slot had one after another is meant: the low 48 bits are the slot's address, the 15 bits
+// above are the slot's generation. So any pointer, however wrong, can be checked without touching
+// memory that may not exist: it must lie in the arena, on a slot, and the slot must be in use by
+// this process, in the same generation. No number is given out twice: a handle that was released
+// stays invalid, also where a compiled program or another language kept its number. The highest bit
+// is 0, for languages whose integers have a sign.
 #pragma once
 
 #include <sys/mman.h>
@@ -23,6 +27,7 @@ namespace symm::capi {
 template <class Object>
 struct Slot {
   std::atomic<uint32_t> references{0};  // 0: free
+  std::atomic<uint32_t> generation{0};  // how many handles of this slot were released
   std::shared_ptr<Object> object;
   Slot* next_free = nullptr;
 };
@@ -32,6 +37,7 @@ class Arena {
  public:
   using Entry = Slot<Object>;
   static constexpr size_t kSlots = size_t{1} << 20;
+  static constexpr uint32_t kGenerations = uint32_t{1} << 15;
 
   // A forked child has an arena of its own elsewhere, so it knows none of its parent's handles.
   static Arena& instance() { return PerProcess<Arena>::current(); }
@@ -91,36 +97,57 @@ class Arena {
     const std::lock_guard lock(mutex_);
     const auto known = of_object_.find(object.get());
     if (known != of_object_.end() && known->second == entry) of_object_.erase(known);
+
+    const uint32_t generation = entry->generation.load(std::memory_order_relaxed) + 1;
+    entry->generation.store(generation, std::memory_order_release);
+    if (generation == kGenerations) return;  // all numbers of this slot were given out
     entry->next_free = free_;
     free_ = entry;
   }
 
+  // Returns the number of the handle of a slot in use.
+  static uintptr_t number_of(const Entry& entry) noexcept {
+    const uintptr_t generation = entry.generation.load(std::memory_order_relaxed);
+    return generation << kAddressBits | reinterpret_cast<uintptr_t>(&entry);
+  }
+
   // Returns the slot behind a handle; null if there is none.
   Entry* find(const void* handle) const noexcept {
-    const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
+    const auto number = reinterpret_cast<uintptr_t>(handle);
+    const auto offset = (number & kAddressMask) - reinterpret_cast<uintptr_t>(slots_);
     if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) ||
         offset % sizeof(Entry) != 0) {
       return nullptr;
     }
     Entry* entry = &slots_[offset / sizeof(Entry)];
-    return entry->references.load(std::memory_order_acquire) != 0 ? entry : nullptr;
+    if (entry->references.load(std::memory_order_acquire) == 0) return nullptr;
+    return number_of(*entry) == number ? entry : nullptr;
   }
 
  private:
   friend PerProcess<Arena>;
+  static constexpr unsigned kAddressBits = 48;
+  static constexpr uintptr_t kAddressMask = (uintptr_t{1} << kAddressBits) - 1;
 
   Arena() {
     void* memory = mmap(nullptr, kSlots * sizeof(Entry), PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw system_error(errno, "mmap", "table of handles");
     slots_ = static_cast<Entry*>(memory);
+
+    const uintptr_t last = reinterpret_cast<uintptr_t>(slots_ + kSlots);
+    if (last > kAddressMask) {
+      throw Error(Status::internal,
+          format("table of handles: %p has more than %u bits", memory, kAddressBits));
+    }
   }
 
   Entry* unused() {
     if (free_ != nullptr) return std::exchange(free_, free_->next_free);
     const size_t used = used_.load(std::memory_order_relaxed);
     if (used == kSlots) {
-      throw Error(Status::out_of_memory, format("all %zu handles of one kind are in use", kSlots));
+      throw Error(
+          Status::out_of_memory, format("all %zu handles of one kind are in use, or were", kSlots));
     }
     Entry* const entry = new (slots_ + used) Entry;
     used_.store(used + 1, std::memory_order_release);
@@ -140,7 +167,8 @@ Handle* make_handle(const Make& make) {
   using Object = typename decltype(make())::element_type;
   typename Arena<Object>::Room room(Arena<Object>::instance());
   std::shared_ptr<Object> object = make();
-  return object ? reinterpret_cast<Handle*>(room.take(std::move(object))) : nullptr;
+  if (!object) return nullptr;
+  return reinterpret_cast<Handle*>(Arena<Object>::number_of(*room.take(std::move(object))));
 }
 
 template <class Object>

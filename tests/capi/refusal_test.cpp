@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "symm/symm.h"
@@ -278,6 +279,12 @@ TEST(Refusal, WrongHandles) {
       {"garbage", garbage, ""},
       {"an address that is not mapped", reinterpret_cast<void*>(uintptr_t{0x10}), ""},
       {"the middle of a group", reinterpret_cast<std::byte*>(world.group) + 8, ""},
+      {"a group's slot in another generation",
+          reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(world.group) ^ uintptr_t{1} << 48),
+          ""},
+      {"a number above all generations",
+          reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(world.group) | uintptr_t{1} << 63),
+          ""},
   };
   for (size_t kind = 0; kind < std::size(kHandles); ++kind) {
     wrongs.push_back({std::string("a released ") + kHandles[kind], released[kind], ""});
@@ -351,6 +358,42 @@ TEST(Refusal, NoParameterIsForgotten) {
         << "tests/capi/refusals.cpp has no row for " << parameter.type << " " << parameter.name
         << " of " << parameter.function << ": what is refused, or why nothing is";
   }
+}
+
+// More handles than one slot has numbers. Each buffer would have the slot of the one before.
+TEST(Refusal, AReleasedNumberIsNotGivenOutAgain) {
+  constexpr int kHandlesOfASlot = 1 << 15;
+  World world;
+  std::set<symm_buffer_t*> numbers;
+
+  for (int i = 0; i < kHandlesOfASlot + 100; ++i) {
+    symm_buffer_t* buffer = nullptr;
+    ASSERT_EQ(symm_alloc(world.group, 1, nullptr, &buffer), SYMM_OK) << symm_last_error();
+    ASSERT_GT(reinterpret_cast<intptr_t>(buffer), 0);
+    ASSERT_TRUE(numbers.insert(buffer).second) << "after " << i;
+    symm_buffer_release(buffer);
+  }
+
+  size_t size = 0;
+  for (symm_buffer_t* const buffer : numbers) {
+    ASSERT_EQ(symm_buffer_size(buffer, &size), SYMM_ERR_INVALID_HANDLE);
+    symm_buffer_release(buffer);
+  }
+  EXPECT_EQ(symm_buffer_size(world.buffer, &size), SYMM_OK);
+}
+
+TEST(Refusal, AGroupDoesNotStandForAnEarlierOne) {
+  symm_group_t* const first = support::create({.bootstrap = "thread://first"}, 0, 1).detach();
+  symm_group_release(first);
+  const auto second = support::create({.bootstrap = "thread://second"}, 0, 1);
+  EXPECT_NE(second.get(), first);
+
+  float x = 1;
+  EXPECT_EQ(symm_allreduce(first, &x, &x, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr),
+      SYMM_ERR_INVALID_HANDLE);
+  symm_group_release(first);
+  EXPECT_EQ(symm_allreduce(second.get(), &x, &x, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr),
+      SYMM_OK);
 }
 
 // The other way round: a row or an exemption for

@@ -188,6 +188,38 @@ def test_collectives_work_in_programs_of_jax_on_the_host(launch, monkeypatch):
         assert status == 0, output
 
 
+def stale():
+    """Programs that were compiled for a group that was closed, while there are other groups."""
+    import jax
+
+    group = symm.Group.from_env(backend="host", timeout=60)
+    x = jax.numpy.full(1 << 16, 1.0 + group.rank)
+    alone = group.split(group.rank)
+    on_alone = on_group(alone)
+    gather = jax.jit(on_alone.all_gather)
+    assert (gather(x) == x).all()
+    alone.close()
+    both = group.split(0)  # may have the place of `alone`, and a result of twice the size
+    with pytest.raises(jax.errors.JaxRuntimeError, match="group: "):
+        gather(x)
+
+    reduce = jax.jit(on_group(both).all_reduce)
+    assert (reduce(x) == sum(range(1, group.size + 1))).all()
+    both.close()
+    alone = group.split(group.rank)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="group: "):
+        reduce(x)
+    assert (jax.jit(on_group(alone).all_reduce)(x) == x).all()
+    group.finalize()
+
+
+def test_a_compiled_program_knows_its_own_group_only(launch, monkeypatch):
+    importlib.util.find_spec("jax") or pytest.skip("no JAX here: bindings/python/dev setup")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    for status, output in launch(2, sys.executable, str(Path(__file__)), "stale", patience=120):
+        assert status == 0, output
+
+
 def main():
     import jax
 
@@ -201,4 +233,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    stale() if sys.argv[1:] == ["stale"] else main()

@@ -45,7 +45,7 @@
  *     was never set, or a number is out of range.
  *   - UNSUPPORTED: a constant, a flag or a struct field belongs to a newer version of symm.
  *   - INVALID_HANDLE: a handle is not valid (see Handles), or its group was finalized.
- *   - OUT_OF_MEMORY: host memory has run out, or all handles of one kind are in use.
+ *   - OUT_OF_MEMORY: host memory has run out, or all handles of one kind are in use or were.
  *   - CUDA: a call of the CUDA driver failed, or work that was issued before did.
  *   - INTERNAL: a defect of symm.
  *   - The failure of the group: where a call works on a group, or on memory of one, that has
@@ -66,8 +66,7 @@
  *   memory keeps its buffer and its group alive, so handles may be released in any order.
  *   - Release: *_release() accepts NULL, is local, never waits and never fails.
  *   - Stale handles: a handle that was released, or that belongs to the parent of a fork, is
- *     refused with INVALID_HANDLE. This is best effort, since its slot may have been given out
- *     again.
+ *     refused with INVALID_HANDLE. No number of a handle is given out twice.
  *   - Calls under way: do not drop the last reference to a handle during a call on it. To end
  *     such a call from elsewhere, use symm_group_abort().
  *
@@ -134,7 +133,8 @@
  *
  * Limits
  *   A host group has at most 32767 ranks. A CUDA group has at most 16 ranks and 256 memories. A
- *   group or a memory has at most 256 channels. A process has at most 2^20 handles of a kind.
+ *   group or a memory has at most 256 channels. A process has at most 2^20 handles of a kind at
+ *   once, and 2^35 in its life.
  *   Names are cut to 63 bytes, messages and reasons to what their struct holds.
  *   symm_group_info() has these numbers.
  *
@@ -766,7 +766,8 @@ typedef struct {
   /**
    * Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
    * - "env://": rank and size come from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH,
-   *   torchrun, Slurm, or a single process). Sources that disagree are an error.
+   *   torchrun, Slurm, or a single process). Sources that disagree are an error. torchrun may run
+   *   inside another launcher. A rank of a launcher that is not read is UNAVAILABLE.
    * - "tcp://host:port": rank 0 listens on that port of `host`, its machine. Ranks may be on
    *   several machines, whose user has the same secret file: see docs/machines.md. UNAVAILABLE
    *   without libsodium.

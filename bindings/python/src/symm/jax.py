@@ -6,7 +6,8 @@ They work on the host and on CUDA, under jit, grad, vmap and shard_map. All of t
 `x` is an array or a tracer on this process's device, of any type that symm knows. All ranks
 give the same shape and type. The first dimension is gathered, scattered or exchanged.
 
-`group` is a constant of a traced program. In such a program a process has one device; a mesh of
+`group` is a constant of a traced program. A program that was compiled for a group raises after the
+group was closed, also if there is a new one. In such a program a process has one device; a mesh of
 several devices is refused.
 
 Calls run in the order of the program on every rank, also if XLA sees no dependency between
