@@ -118,6 +118,7 @@ void expect_refusal(
     symm_status_t got, symm_status_t expected, const char* parameter, World& world) {
   EXPECT_EQ(got, expected) << symm_status_string(got) << ": " << symm_last_error();
   const std::string message = symm_last_error();
+
   // Out of memory is nobody's wrong argument; the message
   // says how many bytes were not to be had. Nor is a "no".
   const bool is_size =

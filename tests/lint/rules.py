@@ -93,6 +93,7 @@ def manners():
         rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(|"
         r"\braise\s*\(\s*SIG"
     )
+
     allowed = {
         "core/base/log.cpp": r"fputs|fwrite",  # SYMM_LOG
         "core/base/process.hpp": r"sigaction",  # SignalsKept
@@ -113,6 +114,7 @@ def waits():
         r"_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
         r"\bSYS_futex\w*|\bFUTEX_\w+|std::condition_variable|\.wait\("
     )
+
     allowed = {
         "core/socket/monitor.cpp": r"^epoll_wait\(",
         "core/socket/life.cpp": r"^FUTEX_(?:OWNER_DIED|WAITERS)$",
@@ -135,6 +137,7 @@ def floats():
         r"\bstd::(?:is(?:finite|nan|inf|normal)|signbit|f?abs|ceil|floor|l?l?round|sqrt|pow|log\d*)\b"
     )
     arithmetic = r"^"
+
     allowed = {
         "kernels/number.hpp": arithmetic,
         "kernels/rmsnorm.hpp": arithmetic,
@@ -176,6 +179,7 @@ def descriptors():
         "core/socket/fdpass.cpp": r"^SCM_RIGHTS",
         "core/socket/socket.cpp": r"^SO_PEERPIDFD",
     }
+
     for name in files():
         if not (name.startswith(LIBRARY) and name.endswith(CODE)):
             continue
@@ -196,6 +200,7 @@ def file_sizes():
         r"(?<!\w)::write\(|\bp?writev2?\(|\bpwrite\(|\bftruncate\(|\b(?:posix_)?fallocate\(|"
         r"\bf(?:write|puts|printf)\("
     )
+
     allowed = {
         "core/backend/segment.cpp": r"ftruncate|fallocate",
         "core/base/fd.cpp": r"::write",
@@ -335,6 +340,7 @@ def environment():
         if (found := re.match(r"\| `(\w+)` \|", line))
     }
     listed = set(unread)
+
     for name in files():
         if not name.startswith(LIBRARY + ("tools/", "bindings/")):
             continue
@@ -351,6 +357,7 @@ def environment():
         for number, line in enumerate(lines(name), 1):
             for variable in set(re.findall(r'\benvironment\("(\w+)"\)', line)) - listed:
                 yield f"{name}:{number}: {variable} is not in {table}"
+
     for variable, number in unread.items():
         yield f"{table}:{number}: nobody reads {variable}"
 
@@ -529,6 +536,7 @@ def comments_of(name):
         if name.endswith(".py"):
             literals += r"|'(?:\\.|[^'\\\n])*'"
         found = re.compile(rf"(?P<no>{literals}|\$#|\$\{{#)|(?<!\S)#(?!!)(?P<line>[^\n]*)", re.S)
+
     before = -1  # the line of the last comment that stood alone
     for match in found.finditer(text):
         number = text.count("\n", 0, match.start()) + 1
@@ -624,6 +632,7 @@ def packed_statements(name):
     statement = ""
     continued = False
     text = without_templates("\n".join(line for _, line in code_lines(name)))
+
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip()
         directive = continued or line.lstrip().startswith("#")

@@ -119,8 +119,8 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
     const size_t before = open_descriptors();
     const pid_t child = fork();
     if (child == 0) {
-      // Closed at the fork: socket, pidfd, epoll and its question, life and its bell. What the child
-      // does with the mesh it inherited must not reach anybody.
+      // Closed at the fork: socket, pidfd, epoll and its question, life and its bell. What the
+      // child does with the mesh it inherited must not reach anybody.
       const bool closed = open_descriptors() + 6 == before;
       const Failure failure = failure_of([&] { say(*mesh, 0, kTopic, "no"); });
       mesh->detach(kTopic.group);
@@ -148,9 +148,8 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
   EXPECT_EQ(access((directory / "well").c_str(), F_OK), 0);
 }
 
-// There it began at another time than others see.
-// The monitor's thread is kept from reading, as a stop of the process does that ends when a deadline
-// has passed: the waiting thread may run first then.
+// The monitor's thread is kept from reading, as a stop of the process does that ends when a
+// deadline has passed: the waiting thread may run first then.
 TEST_F(MeshProcess, AMessageThatHadComeIsDeliveredAfterTheDeadline) {
   struct Keeper final : Watched {
     void ready(int fd) noexcept override {
@@ -195,6 +194,7 @@ TEST_F(MeshProcess, AMessageThatHadComeIsDeliveredAfterTheDeadline) {
   });
 }
 
+// There it began at another time than others see.
 TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
   const auto body_of = [&](int rank) {
     const auto files = open_store(directory.path(), rank, 2);

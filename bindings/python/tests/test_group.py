@@ -501,6 +501,7 @@ def test_an_abort_is_seen_by_the_descriptor_and_has_no_failed_ranks(threads):
             group.abort("enough")
         else:
             is_readable(group.failure_fd(), 20)
+
         with pytest.raises(symm.AbortedError):
             group.barrier(channel=1)
         assert is_readable(group.failure_fd())

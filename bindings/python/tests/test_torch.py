@@ -754,9 +754,11 @@ def check_a_callback_that_never_ends(dist, rank, tensors):
     work.get_future().then(lambda _: blocked.wait(60))
     assert work.wait()
     next_one = dist.all_reduce(full(rank), group=late, async_op=True)
+
     for call in (lambda: dist.all_reduce(full(rank), group=late), next_one.wait):
         with pytest.raises(symm.DeadlineError, match="callback of its future"):
             call()
+
     blocked.set()
     assert next_one.wait()
 

@@ -359,6 +359,7 @@ class Collectives(Owned):
         pointer, count = self._part_at(target, source, self.rank)
         if target is not source:
             _require(target, source, divisor=self.size, wider=True)
+
         raw.symm_reduce_scatter(
             self._handle,
             source.pointer,
@@ -615,6 +616,7 @@ class Collectives(Owned):
         source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
         self._require_blocks("recv", target, recv_counts, recv_displacements)
         pointer = self._own_block("send", source, target, recv_counts, recv_displacements)
+
         raw.symm_allgatherv(
             self._handle,
             pointer,
@@ -652,6 +654,7 @@ class Collectives(Owned):
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
         pointer = self._own_block("recv", target, source, send_counts, send_displacements)
+
         raw.symm_reduce_scatterv(
             self._handle,
             source.pointer,
@@ -693,6 +696,7 @@ class Collectives(Owned):
         self._require_blocks("recv", target, recv_counts, recv_displacements)
         if target.dtype is not source.dtype:
             raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
+
         raw.symm_alltoallv(
             self._handle,
             source.pointer,

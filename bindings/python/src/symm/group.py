@@ -236,6 +236,7 @@ class Group(Collectives):
             scratch_bytes,
             channels,
         )
+
         return cls(raw.symm_group_create(config))
 
     @classmethod

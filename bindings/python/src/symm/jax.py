@@ -143,6 +143,7 @@ def _transposed(
         Collective.BROADCAST: lambda: reduce(cotangent, group, root=root),
         Collective.REDUCE: lambda: broadcast(share, group, root),
     }
+
     return [transposed[collective]()]
 
 

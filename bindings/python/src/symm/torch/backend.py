@@ -163,6 +163,7 @@ class _Work(dist.Work):  # type: ignore[misc]
         self.awaited = executor is None
         self._ended: Any = None
         self._future: Any = None
+
         if executor is None:
             self.over.set()
             self.settled.set()
@@ -200,6 +201,7 @@ class _Work(dist.Work):  # type: ignore[misc]
             except RuntimeError as error:
                 raise (self.error or error) from None
             self.awaited = True
+
         return True
 
     def is_completed(self) -> bool:
@@ -257,6 +259,7 @@ class _Executor:
         self._patience = min(patience, threading.TIMEOUT_MAX)
         self._count = 0  # of the tasks that ended
         self._lock = threading.Lock()
+
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
         self._last = _DONE
@@ -368,6 +371,7 @@ class _Executor:
                     raise
                 work.error = error
             work.end(result)
+
         self._count += 1
 
     def _run_tasks(self) -> None:
@@ -417,6 +421,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, size)
         if options is not None and not isinstance(options, dict):
             raise InvalidArgumentError("pg_options: is not a dict of what symm.Group.join() takes")
+
         self._store = store
         self._rank = rank
         self._size = size
@@ -427,6 +432,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             "name": "torch",
             **(options or {}),
         }
+
         # The longest that a task may take; the first one also makes the group.
         self._patience = sum(self._options[name] or seconds for name in _TIMEOUTS)
         # By device for collectives, by (source, target, tag, device) for messages.
