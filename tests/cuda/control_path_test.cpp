@@ -21,6 +21,7 @@
 #include "core/group/memory.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/types.hpp"
 #include "tests/cuda/group.hpp"
@@ -72,14 +73,15 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
 
     const size_t apart = 16 << 20;
     using Seen = std::pair<size_t, std::string>;
-    const Scaling half{DType::bf16, DType::bf16, ScalePosition::before, Factor::value, 0.5};
+    const Scaling half{DType::bf16, DType::bf16, ScalePosition::before, Factor::value, Number(0.5)};
     EXPECT_EQ(run(3'000'000, DType::bf16, half, 0), Seen(4, "f32, 2097152 elements at a time"));
-    EXPECT_EQ(
-        run(3'000'000, DType::bf16, {DType::bf16, DType::f32, {}, {}, 0}, apart), Seen(1, "f32"));
-    EXPECT_EQ(
-        run(3'000'000, DType::bf16, {DType::bf16, DType::f32, ScalePosition::after, {}, 2}, apart),
+    EXPECT_EQ(run(3'000'000, DType::bf16, {DType::bf16, DType::f32, {}, {}, Number()}, apart),
+        Seen(1, "f32"));
+    EXPECT_EQ(run(3'000'000, DType::bf16,
+                  {DType::bf16, DType::f32, ScalePosition::after, {}, Number(2.0)}, apart),
         Seen(2, "f32"));
-    EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, 2}, apart),
+    EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, Number(2.0)},
+                  apart),
         Seen(1, "f64"));
     EXPECT_EQ(run(0, DType::bf16, half, 0), Seen(0, "f32, 2097152 elements at a time"));
 
