@@ -252,7 +252,7 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
 // Only what is finite saturates; an infinity stays one. So it is at each place of a vector, and
 // where one rank begins and another ends.
 TEST_P(Arithmetic, InfinityStaysAndFiniteF8Saturates) {
-  constexpr uint8_t kInf = 0x7C;
+  constexpr uint8_t kInfinite = 0x7C;
   constexpr uint8_t kMinus = 0x80;
   constexpr uint8_t kMost = 0x7B;
   constexpr uint8_t kMostE4m3 = 0x7E;
@@ -271,23 +271,23 @@ TEST_P(Arithmetic, InfinityStaysAndFiniteF8Saturates) {
     uint8_t result;
   };
   const std::vector<Row> rows = {
-      {DType::f8e5m2, Op::sum, {kInf}, kInf},
-      {DType::f8e5m2, Op::sum, {kOne, kInf | kMinus, kOne}, kInf | kMinus},
-      {DType::f8e5m2, Op::sum, {kInf, kInf | kMinus}, kNan},
+      {DType::f8e5m2, Op::sum, {kInfinite}, kInfinite},
+      {DType::f8e5m2, Op::sum, {kOne, kInfinite | kMinus, kOne}, kInfinite | kMinus},
+      {DType::f8e5m2, Op::sum, {kInfinite, kInfinite | kMinus}, kNan},
       {DType::f8e5m2, Op::sum, {kMost, kMost}, kMost},
       {DType::f8e5m2, Op::sum, {kMost | kMinus, kMost | kMinus}, kMost | kMinus},
-      {DType::f8e5m2, Op::avg, {kMost, kInf}, kInf},
+      {DType::f8e5m2, Op::avg, {kMost, kInfinite}, kInfinite},
       {DType::f8e5m2, Op::avg, {kMost, kMost}, kMost},
-      {DType::f8e5m2, Op::min, {kInf, kInf}, kInf},
-      {DType::f8e5m2, Op::min, {kInf, kOne, kInf | kMinus}, kInf | kMinus},
-      {DType::f8e5m2, Op::max, {kOne, kInf}, kInf},
-      {DType::f8e5m2, Op::max, {kInf | kMinus, kInf | kMinus}, kInf | kMinus},
-      {DType::f8e5m2, Op::prod, {kInf, kOne | kMinus}, kInf | kMinus},
-      {DType::f8e5m2, Op::prod, {kInf, 0}, kNan},
+      {DType::f8e5m2, Op::min, {kInfinite, kInfinite}, kInfinite},
+      {DType::f8e5m2, Op::min, {kInfinite, kOne, kInfinite | kMinus}, kInfinite | kMinus},
+      {DType::f8e5m2, Op::max, {kOne, kInfinite}, kInfinite},
+      {DType::f8e5m2, Op::max, {kInfinite | kMinus, kInfinite | kMinus}, kInfinite | kMinus},
+      {DType::f8e5m2, Op::prod, {kInfinite, kOne | kMinus}, kInfinite | kMinus},
+      {DType::f8e5m2, Op::prod, {kInfinite, 0}, kNan},
       {DType::f8e5m2, Op::prod, times(12, kMost), kMost},
       {DType::f8e5m2, Op::prod, times(11, kMost | kMinus), kMost | kMinus},
       {DType::f8e5m2, Op::prod, times(12, kMost, {0}), 0},
-      {DType::f8e5m2, Op::prod, times(12, kMost, {kInf}), kInf},
+      {DType::f8e5m2, Op::prod, times(12, kMost, {kInfinite}), kInfinite},
       {DType::f8e4m3, Op::sum, {kMostE4m3, kMostE4m3}, kMostE4m3},
       {DType::f8e4m3, Op::prod, times(20, kMostE4m3), kMostE4m3},
       {DType::f8e4m3, Op::prod, times(20, kMostE4m3, {0}), 0},

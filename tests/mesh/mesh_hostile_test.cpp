@@ -80,10 +80,10 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
     greet(*mesh, 1);
     // A mesh of two has six descriptors: socket, pidfd, epoll with its question, and its life with
     // the bell.
-    constexpr size_t kOwn = 6;
-    return open_descriptors() <= before + kOwn
+    constexpr size_t kDescriptors = 6;
+    return open_descriptors() <= before + kDescriptors
                ? format("%lu", mesh->rejected_connections())
-               : format("leak of %zu", open_descriptors() - before - kOwn);
+               : format("leak of %zu", open_descriptors() - before - kDescriptors);
   });
 
   // Rank 1 introduces itself, so that rank 0 opens its socket, and connects after the strangers.
