@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>

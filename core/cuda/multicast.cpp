@@ -2,6 +2,7 @@
 // them cannot.
 #include "core/cuda/multicast.hpp"
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

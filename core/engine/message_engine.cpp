@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/process.hpp"

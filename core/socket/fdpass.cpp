@@ -3,6 +3,7 @@
 #include "core/socket/fdpass.hpp"
 
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
