@@ -405,9 +405,11 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
   require_no_stream(stream);
   const auto is_there = [&] { return holds(load(word, bytes), compare, value); };
   if (is_there()) return;
+
   const auto never = [] { return false; };
   std::vector<int> ranks(static_cast<size_t>(context_.size));
   std::iota(ranks.begin(), ranks.end(), 0);
+
   LazyDeadline deadline(timeout_ms);
   await(memory,
       {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"},

@@ -35,6 +35,7 @@ __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands
       const uint32_t here = q + u * blockDim.x;
       if (here >= end) continue;
       const uint4 result = Arithmetic::run(v[u], s.n, s.args);
+
 #pragma unroll 1
       for (int d = 0; d < s.n; ++d) {
         char* const to = at.to[d];

@@ -84,6 +84,7 @@ void publish_blocks(const Execution& x, Take take) {
   const Chunks chunks = planned_chunks(x, block);
   const size_t piece = chunks[0].size();
   const size_t slot_bytes = piece * static_cast<size_t>(x.size);
+
   publish(
       x, chunks.count(), Part{},
       [&](size_t round) {

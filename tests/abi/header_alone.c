@@ -16,9 +16,11 @@ int header_alone(void) {
   symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
   symm_ipc_export_options_t to_export = SYMM_IPC_EXPORT_OPTIONS_INIT;
   symm_ipc_import_options_t to_import = SYMM_IPC_IMPORT_OPTIONS_INIT;
+
   const size_t sizes = wait.struct_size + shrink.struct_size + alloc.struct_size +
                        adopt.struct_size + rendezvous.struct_size + heap.struct_size +
                        call.struct_size + to_export.struct_size + to_import.struct_size;
+
   options.timeout_ms = SYMM_TIMEOUT_INFINITE;
   return SYMM_VERSION > 0 && config.struct_size > options.struct_size &&
          options.timeout_ms > config.timeout_ms && sizes > 0;

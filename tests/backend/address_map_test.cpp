@@ -31,14 +31,17 @@ struct Map : testing::Test {
 
 TEST_F(Map, FindsOwnRangesOnly) {
   map.insert(view(7, 100, {0x1000, 0x9000}), {});
+
   EXPECT_EQ(map.containing(address(0x9000), 100, &offset)->id, 7U);
   EXPECT_EQ(offset, 0U);
   EXPECT_EQ(map.containing(address(0x9010), 84, &offset)->id, 7U);
   EXPECT_EQ(offset, 16U);
+
   EXPECT_EQ(map.containing(address(0x9010), 85, &offset), nullptr) << "one byte too far";
   EXPECT_EQ(map.containing(address(0x1000), 1, &offset), nullptr) << "another rank's block";
   EXPECT_EQ(map.containing(address(0x8FFF), 1, &offset), nullptr);
   EXPECT_EQ(map.containing(address(0x9064), 0, &offset), nullptr) << "one past the end";
+
   EXPECT_EQ(map.find(address(0x1063)).rank, 0);
   EXPECT_EQ(map.find(address(0x1063)).offset, 0x63U);
   EXPECT_EQ(map.find(address(0x9063)).rank, 1);
@@ -48,10 +51,12 @@ TEST_F(Map, FindsOwnRangesOnly) {
 TEST_F(Map, TheNewestMemoryOfABufferIsFoundUntilItGoes) {
   const auto older = view(7, 100, {0x1000, 0x9000});
   const auto newer = view(8, 100, {0x1000, 0x9000});
+
   map.insert(older, {});
   map.insert(newer, {});
   EXPECT_EQ(map.containing(address(0x9000), 1, &offset)->id, 8U);
   EXPECT_EQ(map.numbered(7), older);
+
   map.erase(*newer);
   EXPECT_EQ(map.containing(address(0x9000), 1, &offset)->id, 7U);
   map.erase(*older);

@@ -45,18 +45,22 @@ TEST(Page, ItsUserReadsItAndNobodyElseWritesIt) {
   auto page = std::make_unique<Page>(1, kGroup, 1, "a name", kPids);
   const std::string path = path_of_page();
   Fd fd(open(path.c_str(), (geteuid() == 0 ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+
   struct stat status{};
   ASSERT_EQ(fstat(fd.get(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0400U);
+
   const auto bytes = static_cast<size_t>(status.st_size);
   EXPECT_EQ(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0), MAP_FAILED);
   EXPECT_LT(pwrite(fd.get(), "x", 1, 0), 0);
   EXPECT_NE(ftruncate(fd.get(), 0), 0);
+
   symm_page_t seen{};
   ASSERT_EQ(read_whole(fd.get(), &seen, sizeof seen), static_cast<ssize_t>(sizeof seen));
   EXPECT_EQ(seen.magic, SYMM_PAGE_MAGIC);
   EXPECT_EQ(seen.rank, 1);
   EXPECT_STREQ(seen.name, "a name");
+
   fd.reset();
   page.reset();
   EXPECT_EQ(path_of_page(), "") << "it goes with its owner";

@@ -135,15 +135,18 @@ TEST(Cpp, MemoryIsSeenAsAType) {
     const int32_t other = 1 - group.rank();
     const auto mine = memory.span<uint32_t>();
     ASSERT_EQ(mine.size(), 1024u);
+
     const std::array<uint32_t, 2> words{static_cast<uint32_t>(group.rank()), 7};
     memory.put(other, 8, words);
     group.barrier();
     EXPECT_EQ(mine[2], static_cast<uint32_t>(other));
     EXPECT_EQ(mine[3], 7u);
+
     EXPECT_EQ(memory.signal_pad(other).size(), static_cast<size_t>(memory.info().channels) * 2);
     EXPECT_EQ(memory.pointer_table()[other], memory.span<std::byte>(other).data());
     EXPECT_EQ(memory.signal_pad_table()[other], memory.signal_pad(other).data());
     EXPECT_EQ(failure_of([&] { memory.multicast_pointer(); }).status(), SYMM_ERR_UNAVAILABLE);
+
     const symm::Error far = failure_of([&] { memory.put(other, 4090, words); });
     EXPECT_EQ(std::string(far.what()).find("symm_put: invalid argument: "), 0u) << far.what();
     group.barrier();
@@ -154,12 +157,15 @@ TEST(Cpp, HandlesCopyByAReferenceAndAnEmptyOneIsRefused) {
   symm::Group group = join(0, 1);
   symm::Buffer buffer = group.allocate(4096);
   symm::Memory memory = group.rendezvous(buffer);
+
   const symm::Memory found = group.find(memory.span().data() + 4095).value().memory;
   const symm::Group copy = group;
   EXPECT_EQ(copy.get(), group.get());
+
   const symm::Group moved = std::move(group);
   EXPECT_FALSE(group);  // NOLINT(bugprone-use-after-move): what is left is promised
   EXPECT_EQ(failure_of([&] { group.barrier(); }).status(), SYMM_ERR_INVALID_HANDLE);
+
   symm::Buffer kept = buffer;
   buffer.reset();
   EXPECT_EQ(failure_of([&] { buffer.span(); }).status(), SYMM_ERR_INVALID_HANDLE);
@@ -167,9 +173,11 @@ TEST(Cpp, HandlesCopyByAReferenceAndAnEmptyOneIsRefused) {
   kept.reset();
   memory.reset();
   found.span<int>()[0] = 1;  // what was found is a reference, too, and the memory keeps its block
+
   EXPECT_EQ(failure_of([] { symm::Memory().info(); }).status(), SYMM_ERR_INVALID_HANDLE);
   EXPECT_EQ(failure_of([&] { symm::Group().allgatherv(found.span(), found.span(), {}); }).status(),
       SYMM_ERR_INVALID_HANDLE);
+
   symm::Group last = copy;
   last = moved;
   symm_group_t* owned = last.detach();
@@ -182,16 +190,20 @@ TEST(Cpp, MemoryPassesByToken) {
   const symm::Group group = join(0, 1);
   const symm::Buffer buffer = group.allocate(8192);
   const symm::Span<int> block = buffer.span<int>();
+
   block[1024] = 42;
   symm::Import import(symm::ipc_export(block.subspan(1024, 16)));
   EXPECT_EQ(import.span<int>().size(), 16u);
   EXPECT_EQ(import.span<int>()[0], 42);
+
   import.stream_wait(nullptr);
   import.record_use(nullptr);
+
   symm::Import moved = std::move(import);
   EXPECT_FALSE(import);  // NOLINT(bugprone-use-after-move)
   symm::Import& same = moved;
   moved = std::move(same);
+
   EXPECT_EQ(symm::ipc_stats().leased, 1u);
   moved = symm::Import();
   EXPECT_EQ(symm::ipc_stats().leased, 0u);
@@ -204,6 +216,7 @@ TEST(Cpp, DevicesAndWhatTheHostCannotDo) {
   EXPECT_EQ(symm::topology(SYMM_BACKEND_HOST).links, std::vector<int32_t>{0});
   EXPECT_EQ(failure_of([] { symm::device_info(SYMM_BACKEND_HOST, 1); }).status(),
       SYMM_ERR_INVALID_ARGUMENT);
+
   const symm::Group group = join(0, 1);
   std::vector<float> own(1024);
   EXPECT_EQ(failure_of([&] { group.adopt(own); }).status(), SYMM_ERR_UNSUPPORTED);

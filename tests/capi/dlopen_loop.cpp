@@ -14,21 +14,25 @@ namespace {
 void load_use_and_close() {
   void* const library = dlopen(SYMM_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
+
   SYMM_LOOK_UP(symm_group_create);
   SYMM_LOOK_UP(symm_allreduce);
   SYMM_LOOK_UP(symm_group_release);
   SYMM_LOOK_UP(symm_last_error);
+
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   config.bootstrap = "thread://dlopen";
   config.size = 1;
   symm_group_t* group = nullptr;
   ASSERT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
+
   float value = 5;
   EXPECT_EQ(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr),
       SYMM_OK)
       << symm_last_error();
   EXPECT_EQ(value, 5);
+
   symm_group_release(group);
   EXPECT_EQ(dlclose(library), 0) << dlerror();
 }

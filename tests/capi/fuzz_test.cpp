@@ -108,14 +108,18 @@ class Caller {
     const Call& call = calls()[random_() % calls().size()];
     const auto& parameters = parameters_of(call.function);
     if (other_ != nullptr && parameters[0]->name == std::string("group")) return;
+
     world_.forget_outputs();
     use({any(0), any(1), any(2), any(3), any(4)});
+
     const size_t chosen = random_() % (parameters.size() + 1);
     uint64_t bits = 0;
     const bool changes = chosen < parameters.size() && value_for(*parameters[chosen], bits);
+
     const symm_status_t status = call.call(world_, changes ? chosen : SIZE_MAX, bits);
     judge(call.function, changes ? parameters[chosen]->name : "nothing", bits, status);
     keep(call.function, parameters, status == SYMM_OK);
+
     if (random_() % 4 == 0) own_.release_one(random_() % std::size(kHandles), random_());
   }
 
@@ -232,17 +236,21 @@ void live(const std::string& bootstrap, int rank, int size, bool alone, uint64_t
 void fuzz(bool processes) {
   // The timeout of withdrawals and imports, which belong to no group.
   setenv("SYMM_TIMEOUT_MS", "1000", 1);
+
   const char* asked = std::getenv("SYMM_TEST_FUZZ_SECONDS");
   const uint64_t first = asked != nullptr ? std::random_device{}() : 1;
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::seconds(asked != nullptr ? std::atoi(asked) : 5);
+
   for (uint64_t seed = first;
       !testing::Test::HasFailure() && std::chrono::steady_clock::now() < until; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const int size = 1 + static_cast<int>(seed % 3);
+
     const support::Bootstrap meeting;
     const std::string bootstrap = (processes ? meeting.processes() : meeting.threads()).bootstrap;
     const support::Shared<std::atomic<int>> ready;
+
     const auto body = [&](int rank) {
       live(bootstrap, rank, size, processes || size == 1, seed, *ready);
     };

@@ -202,20 +202,24 @@ TEST(Call, LongerStructs) {
 TEST(LastFailure, IsDeliveredIntoTheOptionsOfTheCall) {
   for_each_struct([](const Call& call, size_t index, const Struct& one) {
     if (one.failure == nullptr) return;
+
     World world;
     symm_failure_t& told = *one.failure;
     told.status = 4711;
     const symm_status_t status = call.call(world, index, world.bits(one.unused));
     EXPECT_EQ(told.status, status == SYMM_OK ? 4711 : status);
+
     EXPECT_EQ(call.call(world, index, world.bits(one.newer)), SYMM_ERR_UNSUPPORTED);
     EXPECT_EQ(told.status, SYMM_ERR_UNSUPPORTED);
     EXPECT_STREQ(told.message, symm_last_error());
+
     const symm_failure_t before = std::exchange(told, {});
     EXPECT_EQ(call.call(world, index, world.bits(one.unused)), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find(".failure: "), std::string::npos)
         << symm_last_error();
     EXPECT_STREQ(told.message, "");
     told = before;
+
     static const std::vector<uint64_t> never_set(64, UINT64_MAX - 1);
     EXPECT_EQ(call.call(world, index, world.bits(never_set.data())), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find("was not set"), std::string::npos)

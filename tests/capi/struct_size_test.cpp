@@ -33,13 +33,16 @@ TEST(StructSize, NewerStoreIsAcceptedWhileItsTailIsZero) {
 // Callers of before there was multicast know shorter structs.
 TEST(StructSize, OutputsOfAnOlderHeader) {
   const symm::Group group = support::create({"thread://struct-size"}, 0, 1);
+
   symm_group_info_t info;
   std::memset(&info, 0xA5, sizeof info);
   const symm_group_info_t poison = info;
+
   info.struct_size = offsetof(symm_group_info_t, multicast);
   EXPECT_EQ(symm_group_info(group.get(), &info), SYMM_OK) << symm_last_error();
   EXPECT_EQ(info.size, 1);
   EXPECT_EQ(info.multicast, poison.multicast);
+
   info.struct_size = sizeof info;
   EXPECT_EQ(symm_group_info(group.get(), &info), SYMM_OK) << symm_last_error();
   EXPECT_EQ(info.multicast, 0);

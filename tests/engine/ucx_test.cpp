@@ -183,10 +183,12 @@ TEST_F(Ucx, AStoppedPeerIsLeftWhileItSendsAMessage) {
   ASSERT_NO_FATAL_FAILURE(start());
   ends[0]->send(1, {.kind = 1});
   ASSERT_TRUE(ends[0]->await(3));
+
   peer->kill(SIGSTOP);
   ends[0]->endpoint->cut(1);
   std::fill(ends[0]->memory.begin(), ends[0]->memory.end(), std::byte{1});
   peer->kill(SIGCONT);
+
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_EQ(
       static_cast<size_t>(std::count(ends[0]->memory.begin(), ends[0]->memory.end(), std::byte{1})),

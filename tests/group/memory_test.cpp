@@ -75,8 +75,10 @@ TEST(Memory, InfoOfABuffer) {
   as_threads(2, [](int, const Group& group) {
     symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
     options.name = "weights";
+
     const symm::Buffer buffer = group.allocate(5000, options);
     const symm_buffer_info_t info = buffer.info();
+
     EXPECT_EQ(info.backend, SYMM_BACKEND_HOST);
     EXPECT_EQ(info.bytes, 5000U);
     EXPECT_EQ(info.mapped_bytes, 8192U);
@@ -85,6 +87,7 @@ TEST(Memory, InfoOfABuffer) {
     EXPECT_EQ(info.memories, 0);
     EXPECT_EQ(info.pointer, buffer.span().data());
     EXPECT_STREQ(info.name, "weights");
+
     EXPECT_FALSE(group.memory_of(buffer));
     group.barrier();
   });
@@ -272,18 +275,22 @@ TEST(Heap, PiecesAreSymmetricMemory) {
     if (rank == 1) wrong.alignment = 3;
     expect_failure(SYMM_ERR_INVALID_ARGUMENT, {"rank 1: options.alignment"},
         [&] { group.heap(1 << 20, wrong); });
+
     const symm::Heap heap = group.heap(1 << 20);
     const auto before = heap.allocate<uint32_t>(1000);
     const auto piece = heap.allocate<uint32_t>(20000, 4096);
+
     const auto call = support::call_of(
         SYMM_COLLECTIVE_ALLREDUCE, piece.data(), piece.data(), 20000, SYMM_DTYPE_U32);
     symm_plan_info_t plan;
     check(plan_of(group.get(), call, nullptr, plan));
     EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_TWO_SHOT) << plan.reason;
+
     piece.span()[5] = 77;
     const symm::Import import(symm::ipc_export(piece.span()));
     EXPECT_EQ(import.span<uint32_t>().size(), 20000U);
     EXPECT_EQ(import.span<uint32_t>()[5], 77U);
+
     group.barrier();
   });
 }
@@ -294,6 +301,7 @@ TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
   as_threads(1, [](int, const Group& group) {
     const symm::Heap heap = group.heap(64 << 20);
     std::atomic<int> made{0};
+
     std::thread([&] {
       void* first = nullptr;
       check(symm_heap_alloc(heap.get(), 4096, 0, &first, nullptr));
@@ -308,6 +316,7 @@ TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
       }
       syscall(SYS_exit, 0);
     }).join();
+
     if (made < 0) GTEST_SKIP() << "no seccomp here";
     EXPECT_EQ(made, 9'999);
     const symm_heap_info_t info = heap.info();

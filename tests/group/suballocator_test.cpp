@@ -111,13 +111,16 @@ TEST(Suballocator, OfATerabyte) {
   SYMM_NOT_UNDER_TSAN("one thread");
   Suballocator pieces(size_t{1} << 36);
   const size_t half = size_t{1} << 35;
+
   EXPECT_EQ(pieces.take(half + 1, 1), 0U);
   EXPECT_EQ(pieces.take(half, 1), Suballocator::kNone);
   EXPECT_EQ(pieces.take(half - 256, 1), half + 256);
   EXPECT_EQ(pieces.at((size_t{1} << 36) - 1).offset, half + 256);
+
   pieces.give(pieces.at(half));
   EXPECT_EQ(pieces.take(4096, size_t{1} << 34), 0U);
   EXPECT_EQ(pieces.take(4096, size_t{1} << 34), size_t{1} << 34);
+
   EXPECT_EQ(pieces.free_pieces(), 2U);
   EXPECT_EQ(pieces.peak(), size_t{1} << 36);
 }

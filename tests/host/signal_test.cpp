@@ -194,6 +194,7 @@ TEST(Barrier, SetsInAnotherOrderAreAMismatch) {
 TEST(Stats, WaitsOfAllKindsAreCounted) {
   as_threads(1, [](int, const Group& group) {
     const Block block = allocate(group, 64);
+
     block.memory.wait_value32(0, SYMM_COMPARE_EQ, 0);
     block.memory.wait_value64(8, SYMM_COMPARE_LT, 1);
     block.memory.wait_signal_value(0, 0, SYMM_COMPARE_EQ, 0);
@@ -201,6 +202,7 @@ TEST(Stats, WaitsOfAllKindsAreCounted) {
     block.memory.wait_signals(symm::Span(&one, 1), true);
     EXPECT_EQ(group.stats().waits, 4U);
     EXPECT_EQ(group.stats().failures, 0U);
+
     EXPECT_NE(
         outcome_of([&] { block.memory.wait_value32(1, SYMM_COMPARE_EQ, 0); }).status, SYMM_OK);
     EXPECT_NE(
@@ -208,6 +210,7 @@ TEST(Stats, WaitsOfAllKindsAreCounted) {
     EXPECT_NE(
         outcome_of([&] { block.memory.wait_signal_value(0, 0, SYMM_COMPARE_EQ, 1, 1); }).status,
         SYMM_OK);
+
     EXPECT_EQ(group.stats().waits, 4U);
     EXPECT_EQ(group.stats().failures, 3U);
   });

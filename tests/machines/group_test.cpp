@@ -228,6 +228,7 @@ TEST_F(MachinesGroup, ALossyAndSlowLinkHarmsNothing) {
   const std::string none =
       run("exec 2>&1; tc -n @m1 qdisc add dev v1 root netem loss 2% delay 20ms");
   if (!none.empty()) GTEST_SKIP() << "no loss and delay here: " << none;
+
   setenv("SYMM_PEER_TIMEOUT_MS", "10000", 1);
   as_processes(4, [&](int rank) {
     enter(rank);

@@ -33,19 +33,24 @@ std::vector<Buffer> samples() {
 TEST(Wire, RoundTrip) {
   Packet packet;
   const auto all = samples();
+
   ASSERT_EQ(decode(all[0], packet), nullptr);
   EXPECT_EQ(packet.hello.cookie, 3U);
   EXPECT_EQ(packet.hello.rank, 3U);
+
   ASSERT_EQ(decode(all[3], packet), nullptr);
   EXPECT_EQ(packet.failure.status, Status::aborted);
   EXPECT_EQ(packet.failure.pid, 99);
   EXPECT_EQ(packet.failure.message, "enough");
+
   ASSERT_EQ(decode(all[5], packet), nullptr);
   EXPECT_EQ(packet.identity.pid, 4711);
   EXPECT_EQ(packet.identity.host + " " + packet.identity.address, "node7 " + std::string(253, 'n'));
+
   ASSERT_EQ(decode(all[6], packet), nullptr);
   EXPECT_EQ(packet.address.name, "r1-0a");
   EXPECT_EQ(packet.address.directory, "/run/x");
+
   ASSERT_EQ(decode(all[7], packet), nullptr);
   EXPECT_EQ(packet.header.group, 0x0123456789ABCDEFU);
   EXPECT_EQ(packet.header.nfds, 4);

@@ -85,10 +85,12 @@ TEST(AbortAlone, ByAllAtOnce) {
   std::barrier all(4);
   std::mutex mutex;
   std::string reasons[4];
+
   as_threads(4, [&](int rank, const Group& group) {
     all.arrive_and_wait();
     group.abort(("reason " + std::to_string(rank)).c_str());
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_ABORTED);
+
     EXPECT_TRUE(eventually([&] {
       const std::lock_guard lock(mutex);
       reasons[rank] = group.status().message;

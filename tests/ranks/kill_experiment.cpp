@@ -295,15 +295,19 @@ void live_again(const Trial& trial, Config config, int rank) {
 void live(const Trial& trial, const Config& config, int rank) {
   // What the first use allocates for the whole process is no leak.
   expect_working(config, rank, trial.size, 1);
+
   trial.stage.facts.pids[rank] = getpid();
   const Footprint before = Footprint::settled();
+
   const Outcome end = trial.phase == Phase::create ? create_until_failure(trial, config, rank)
                                                    : call_until_failure(trial, config, rank);
   if (trial.stage.failed_ns[rank] == 0) trial.stage.failed_ns[rank] = now_ns();
   trial.stage.status[rank] = end.status;
+
   const bool returns = trial.is_struck(rank) && trial.goes_on_without();
   if (!returns) expect_documented_end(trial, rank, end);
   compare_footprint(trial, rank, before, "after the attack");
+
   if (returns) return;
   live_again(trial, config, rank);
   compare_footprint(trial, rank, before, "after the group made afterwards");

@@ -75,12 +75,15 @@ TEST(Shrink, RanksThatLeftAreLeftOutAndAnAbortedGroupGoesOn) {
     // has not left it yet.
     ++created;
     ASSERT_TRUE(eventually([&] { return created == 4; }));
+
     if (rank == 2) return group.reset();
     if (rank == 0) group.abort("enough");
     EXPECT_NE(until_failure([&] { group.barrier({}, 1); }), SYMM_OK);
+
     const Group rest = group.shrink();
     EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 1, 3}));
     expect_sum(rest);
+
     rest.finalize();
   });
 }

@@ -454,14 +454,17 @@ TEST(Life, AWordIsMappedOnlyFromWhatIsSealed) {
   uint64_t index = 0;
   ASSERT_TRUE(Life::current().hold(index));
   const Fd mine(dup(Life::current().fd()));
+
   EXPECT_TRUE(map_life_word(mine, index));
   EXPECT_FALSE(map_life_word(mine, 2048));
+
   const Fd other = make_memfd("other");
   ASSERT_EQ(ftruncate(other.get(), 16'384), 0);
   EXPECT_FALSE(map_life_word(other, 0));
   EXPECT_FALSE(map_life_word(Fd(), 0));
   EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, mine.get(), 0), MAP_FAILED)
       << "peers may only read";
+
   Life::current().let_go(index);
   uint64_t again = 1;
   ASSERT_TRUE(Life::current().hold(again));

@@ -83,15 +83,19 @@ TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
 TEST(SharedDirectory, GoesWithTheLastProcessInIt) {
   const TemporaryDirectory top;
   const std::string base = top / "base";
+
   auto first = SharedDirectory::make(base, "g");
   const std::string name = first->name();
   std::ofstream(first->path() + "/content") << "x";
+
   auto second = SharedDirectory::enter(base, name);
   ASSERT_TRUE(second);
+
   first.reset();
   EXPECT_EQ(entries(base), std::vector{name});
   sweep(base);
   EXPECT_EQ(entries(base), std::vector{name});
+
   second.reset();
   EXPECT_TRUE(entries(base).empty());
   EXPECT_FALSE(SharedDirectory::enter(base, name));

@@ -134,6 +134,7 @@ inline void as_threads(int size, const GroupBody& body, uint64_t flags = 0) {
   static std::atomic<int> count{0};
   Config config{"thread://test-" + std::to_string(getpid()) + "-" + std::to_string(count++), ""};
   config.flags = flags;
+
   as_threads(size, [&](int rank) {
     const Group group = create(config, rank, size);
     try {

@@ -73,17 +73,22 @@ TEST(Doctor, Limits) {
 TEST(Doctor, RuntimeDirectory) {
   const JobDirectory base;
   const std::string path = base.path() + "/symm";
+
   expect(check_runtime_directory(path), Verdict::ok);
   ::mkdir(path.c_str(), 0700);
   expect(check_runtime_directory(path), Verdict::ok);
+
   ::chmod(path.c_str(), 0755);
   expect(check_runtime_directory(path), Verdict::failure, "chmod 0700");
+
   std::filesystem::remove(path);
   std::filesystem::create_symlink("/tmp", path);
   expect(check_runtime_directory(path), Verdict::failure, "Remove it");
+
   std::filesystem::remove(path);
   std::ofstream(path) << "a file";
   expect(check_runtime_directory(path), Verdict::failure, "Remove it");
+
   expect(check_runtime_directory("/nonexistent/symm"), Verdict::failure, "SYMM_DIR");
   if (::geteuid() != 0) expect(check_runtime_directory("/etc"), Verdict::failure);
 }

@@ -211,11 +211,13 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
 void Bench::finish(Result& result, std::vector<double>& times, uint64_t wrong) {
   control().allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
   result.wrong = wrong;
+
   const double median = quantile(times, 0.5);
   std::vector<double> medians(static_cast<size_t>(ranks_));
   control().allgather(Span(&median, 1), medians);
   result.slowest_rank =
       static_cast<int>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+
   control().allreduce(times, times, SYMM_OP_MAX);
   result.p50_us = quantile(times, 0.5);
   result.min_us = quantile(times, 0);

@@ -96,6 +96,7 @@ void add_doctor(CLI::App& app, Action& action) {
   CLI::App* doctor = app.add_subcommand("doctor",
       "Check what usually breaks, and say what to do about it (status 1 if something fails)");
   doctor->add_flag("--json", *as_json, "Write JSON");
+
   doctor->callback([&action, as_json] {
     action = [as_json] {
       const std::vector<Finding> findings = examine();

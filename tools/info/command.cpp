@@ -348,6 +348,7 @@ std::string text_of(const Is& is) {
 void add_info(CLI::App& app, Action& action) {
   CLI::App* info =
       app.add_subcommand("info", "Show the library, its back ends, the devices and this machine");
+
   info->add_flag("--json")->description("Write JSON");
   info->add_flag("--env")->description(
       "Show the environment variables that are read, with their values here (or defaults)");
@@ -355,6 +356,7 @@ void add_info(CLI::App& app, Action& action) {
   info->add_flag("--plan")->description(
       "Draw which algorithm an all-reduce takes, by ranks and bytes (SVG)");
   info->require_option(0, 1);
+
   info->callback([&action, info] {
     action = [is = [info](const char* flag) { return info->count(flag) > 0; }] {
       const std::string text = text_of(is);

@@ -100,18 +100,22 @@ void add_job_options(CLI::App* run, Arguments& arguments) {
 void add_watch_options(CLI::App* run, Arguments& arguments) {
   run->add_option("--timeout", arguments.timeout, "End the job after so many seconds (status 124)")
       ->check(CLI::PositiveNumber);
+
   run->add_option("--grace", arguments.grace,
          "Seconds that the other ranks have to end by themselves after a failure, and again after "
          "SIGTERM before SIGKILL")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+
   run->add_option("--log-dir", arguments.options.log_directory,
       "Write what each rank writes to rank.N.out and rank.N.err there, too; the folder is made");
   run->add_option("--trace", arguments.options.trace,
       "Write a timeline of all ranks' calls there, which ui.perfetto.dev opens");
+
   run->add_flag("--no-prefix", arguments.no_prefix, "Do not write [rank] before each line");
   run->add_option(
       "--tag", arguments.options.tag, "Write [TAG rank] before each line instead of [rank]");
+
   run->add_option(
          "--bind", arguments.options.bind, "Bind each rank to a core of its own: none, core")
       ->check(CLI::IsMember({"none", "core"}).description(""));
