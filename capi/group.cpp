@@ -170,7 +170,7 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
 
     const Machines& machines = self.machines();
     filled.machines = machines.count;
-    filled.machine = machines.of[static_cast<size_t>(self.rank())];
+    filled.machine = machines.machine_of[static_cast<size_t>(self.rank())];
     filled.local_rank = machines.local_rank(self.rank());
     filled.local_size = machines.local_size(self.rank());
     write_text(filled.engine, self.transport().engine());
@@ -224,7 +224,7 @@ symm_status_t symm_peer_info(symm_group_t* group, int32_t rank, symm_peer_info_t
     write_text(filled.host, facts.host);
     write_text(filled.machine, facts.machine);
     write_text(filled.uuid, facts.uuid);
-    filled.machine_index = self.machines().of[static_cast<size_t>(rank)];
+    filled.machine_index = self.machines().machine_of[static_cast<size_t>(rank)];
     filled.mapped = self.maps(rank) ? 1 : 0;
     return filled;
   });

@@ -229,27 +229,28 @@ class Transport;
 // Which ranks of a group can map each other's memory.
 struct Machines {
   int count = 1;
-  std::vector<int> of;  // by rank; counted in the order of their lowest ranks
+  std::vector<int> machine_of;  // by rank; counted in the order of their lowest ranks
   int local_size(int rank) const noexcept {
-    return static_cast<int>(std::count(of.begin(), of.end(), of[at(rank)]));
+    return static_cast<int>(std::count(machine_of.begin(), machine_of.end(), machine_of[at(rank)]));
   }
   int local_rank(int rank) const noexcept {
-    return static_cast<int>(std::count(of.begin(), of.begin() + rank, of[at(rank)]));
+    return static_cast<int>(
+        std::count(machine_of.begin(), machine_of.begin() + rank, machine_of[at(rank)]));
   }
   int most_together() const noexcept {
     int most = 0;
-    for (size_t rank = 0; rank < of.size(); ++rank) {
+    for (size_t rank = 0; rank < machine_of.size(); ++rank) {
       most = std::max(most, local_size(static_cast<int>(rank)));
     }
     return most;
   }
-  bool together(int a, int b) const noexcept { return of[at(a)] == of[at(b)]; }
+  bool together(int a, int b) const noexcept { return machine_of[at(a)] == machine_of[at(b)]; }
   // Each has equally many ranks, which are consecutive.
   bool in_line() const noexcept {
-    const size_t each = of.size() / static_cast<size_t>(count);
-    bool is = of.size() == each * static_cast<size_t>(count);
-    for (size_t rank = 0; is && rank < of.size(); ++rank) {
-      is = of[rank] == static_cast<int>(rank / each);
+    const size_t each = machine_of.size() / static_cast<size_t>(count);
+    bool is = machine_of.size() == each * static_cast<size_t>(count);
+    for (size_t rank = 0; is && rank < machine_of.size(); ++rank) {
+      is = machine_of[rank] == static_cast<int>(rank / each);
     }
     return is;
   }

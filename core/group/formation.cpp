@@ -103,7 +103,7 @@ void number_machines(Machines& machines, std::span<const Vote> votes) {
     while (votes[first].value[Fact::machine] != votes[rank].value[Fact::machine]) {
       ++first;
     }
-    machines.of[rank] = first == rank ? machines.count++ : machines.of[first];
+    machines.machine_of[rank] = first == rank ? machines.count++ : machines.machine_of[first];
   }
 }
 
@@ -141,7 +141,7 @@ Group::Group(
     std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name)
     : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
   size_ = static_cast<int>(members_.size());
-  machines_.of.resize(members_.size());
+  machines_.machine_of.resize(members_.size());
   rank_ = static_cast<int>(
       std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
 

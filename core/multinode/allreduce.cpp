@@ -131,7 +131,7 @@ class MultinodeTransport::Chain {
         deadline_(deadline),
         locals_(transport.local_size_),
         rank_(transport.context_.rank),
-        machine_(transport.context_.machines.of[static_cast<size_t>(rank_)]),
+        machine_(transport.context_.machines.machine_of[static_cast<size_t>(rank_)]),
         first_(machine_ * locals_),
         me_(rank_ - first_),
         before_(machine_ == 0 ? -1 : rank_ - locals_),
@@ -301,7 +301,8 @@ class MultinodeTransport::Hierarchical {
         deadline_(deadline),
         locals_(transport.local_size_),
         machines_(transport.context_.machines.count),
-        machine_(transport.context_.machines.of[static_cast<size_t>(transport.context_.rank)]),
+        machine_(
+            transport.context_.machines.machine_of[static_cast<size_t>(transport.context_.rank)]),
         first_(machine_ * locals_),
         me_(transport.context_.rank - first_),
         longest_(host::slice(call.unit(), 0, locals_).size()),

@@ -56,7 +56,7 @@ DeviceMultinodeTransport::DeviceMultinodeTransport(
   if (me_ == 0) id_ = engine_.draw_id();
 
   const Machines& machines = context_.machines;
-  machine_ = static_cast<size_t>(machines.of[me_]);
+  machine_ = static_cast<size_t>(machines.machine_of[me_]);
   const int place = machines.local_rank(context_.rank);
   for (int rank = 0; rank < context_.size; ++rank) {
     all_ranks_.push_back(rank);

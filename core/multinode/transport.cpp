@@ -427,7 +427,7 @@ bool MultinodeTransport::has_come(int peer, int channel, uint32_t count) {
 
 void MultinodeTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
   const int machines = context_.machines.count;
-  const int machine = context_.machines.of[static_cast<size_t>(context_.rank)];
+  const int machine = context_.machines.machine_of[static_cast<size_t>(context_.rank)];
   const int32_t first = firsts_[static_cast<size_t>(machine)];
   if (first != context_.rank) return meet(channel, kAll, {}, {&first, 1}, deadline);
 

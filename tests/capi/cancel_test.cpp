@@ -18,7 +18,7 @@ std::string status_when_cancelled(const std::function<symm_status_t()>& call) {
   struct Thread {
     const std::function<symm_status_t()>& call;
     std::atomic<int> status{1};
-  } its{call};
+  } arguments{call};
 
   const auto run = [](void* of) -> void* {
     auto& thread = *static_cast<Thread*>(of);
@@ -27,12 +27,12 @@ std::string status_when_cancelled(const std::function<symm_status_t()>& call) {
     return nullptr;
   };
   pthread_t thread{};
-  EXPECT_EQ(pthread_create(&thread, nullptr, run, &its), 0);
+  EXPECT_EQ(pthread_create(&thread, nullptr, run, &arguments), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   pthread_cancel(thread);
   void* end = nullptr;
   pthread_join(thread, &end);
-  return end == PTHREAD_CANCELED ? symm_status_string(its.status) : "it was not cancelled";
+  return end == PTHREAD_CANCELED ? symm_status_string(arguments.status) : "it was not cancelled";
 }
 
 TEST(Cancelled, AThreadEndsWhenItsCallHasReturned) {

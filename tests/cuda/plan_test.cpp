@@ -1,9 +1,11 @@
 #include "kernels/cuda/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,10 +17,13 @@
 #include "kernels/cuda/plan_forms.hpp"
 #include "kernels/cuda/tuning.hpp"
 #include "kernels/types.hpp"
+#include "tests/support/combinations.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::cuda {
 namespace {
+using support::for_each_combination;
+
 Tuning default_tuning(int size) {
   return tuning_of(
       PlanTable::built_in().values(BackendKind::cuda, size, [] { return std::string(); }));
@@ -129,6 +134,17 @@ void expect_launch_fits(const PlanInput& input, const Plan& chosen) {
   ASSERT_LE(chosen.blocks, kMaxBlocks);
 }
 
+// The most blocks that a device lets a kernel have.
+constexpr std::array kBlocks = {1, 2, 7, 33, 264};
+
+// Counts from one to some thousand million, each three times the one before and one more.
+std::vector<size_t> rising_counts() {
+  std::vector<size_t> counts;
+  for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1)
+    counts.push_back(count);
+  return counts;
+}
+
 // Plans with scratch of some bytes at most.
 class CudaPlan : public testing::TestWithParam<uint64_t> {};
 
@@ -149,20 +165,17 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
       expect_launch_fits(input, chosen);
     };
 
-    for (const int max_blocks : {1, 2, 7, 33, 264}) {
-      for (const Collective collective :
-          {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-              Collective::broadcast, Collective::reduce, Collective::alltoall}) {
-        for (const DType dtype : {DType::bf16, DType::i8, DType::f64}) {
-          for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
-            PlanInput input = input_of(collective, dtype, count, size);
-            input.max_blocks = max_blocks;
-            expect_fits(input);
-            if (HasFatalFailure()) return;
-          }
-        }
-      }
-    }
+    for_each_combination(
+        std::tuple(kBlocks,
+            std::array{Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                Collective::broadcast, Collective::reduce, Collective::alltoall},
+            std::array{DType::bf16, DType::i8, DType::f64}, rising_counts()),
+        [&](int max_blocks, Collective collective, DType dtype, size_t count) {
+          PlanInput input = input_of(collective, dtype, count, size);
+          input.max_blocks = max_blocks;
+          expect_fits(input);
+        });
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -252,23 +265,26 @@ TEST(CudaPlans, IntegersAndDoublesAreNeverPushed) {
 TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
   const Tuning tuning = default_tuning(4);
   for (const Algorithm algorithm : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
-    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
-      for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
-        for (const int max_blocks : {1, 2, 7, 33, 264}) {
-          PlanInput input = input_of(Collective::allreduce, dtype, count, 4);
-          input.max_blocks = max_blocks;
-          ASSERT_FALSE(is_multimem(plan(input, tuning).algorithm));
-          input.algorithm = algorithm;
-          ASSERT_EQ(refuse(input, tuning), "");
-          const Plan chosen = plan(input, tuning);
-          ASSERT_EQ(chosen.algorithm, algorithm);
-          ASSERT_EQ(chosen.threads, 512);
-          ASSERT_GE(chosen.blocks, 1);
-          ASSERT_LE(chosen.blocks, std::min(std::max(max_blocks / 2, 1), kMultimemBlocks));
-          ASSERT_LT(explain(input, chosen, tuning).size(), 192U);
-        }
-      }
-    }
+    const auto expect_multimem = [&](DType dtype, size_t count, int max_blocks) {
+      PlanInput input = input_of(Collective::allreduce, dtype, count, 4);
+      input.max_blocks = max_blocks;
+      ASSERT_FALSE(is_multimem(plan(input, tuning).algorithm));
+
+      input.algorithm = algorithm;
+      ASSERT_EQ(refuse(input, tuning), "");
+
+      const Plan chosen = plan(input, tuning);
+      ASSERT_EQ(chosen.algorithm, algorithm);
+      ASSERT_EQ(chosen.threads, 512);
+      ASSERT_GE(chosen.blocks, 1);
+      ASSERT_LE(chosen.blocks, std::min(std::max(max_blocks / 2, 1), kMultimemBlocks));
+      ASSERT_LT(explain(input, chosen, tuning).size(), 192U);
+    };
+
+    for_each_combination(
+        std::tuple(std::array{DType::bf16, DType::f16, DType::f32}, rising_counts(), kBlocks),
+        expect_multimem);
+    if (HasFatalFailure()) return;
 
     PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
     input.algorithm = algorithm;

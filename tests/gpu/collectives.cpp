@@ -31,7 +31,7 @@ struct Case {
   bool by_pointer = false;  // then each rank has a factor of its own
   bool to_f32 = false;
 
-  symm::CollectiveTraits its() const {
+  symm::CollectiveTraits kind() const {
     return symm::traits(static_cast<symm::Collective>(collective));
   }
 
@@ -55,7 +55,7 @@ Expected expected_of(const Case& c, int n) {
   for (int r = 0; r < n; ++r) {
     e.send.push_back(symm::testing::Values(
         c.dtype, c.op, static_cast<unsigned>(r + 31 * static_cast<int>(c.count % 1000)))
-            .make(c.count * (c.its().send_per_rank ? static_cast<size_t>(n) : 1)));
+            .make(c.count * (c.kind().send_per_rank ? static_cast<size_t>(n) : 1)));
   }
 
   const bool alike = c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
@@ -130,7 +130,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
 
   char* in = base + offset;
   const size_t recv_bytes = c.count * symm::size_of(c.result()) *
-                            (c.its().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
+                            (c.kind().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
   if (in_place && c.to_f32) return;
 
   char* out = base + gpu::Rank::kBlock / 2 + offset;
@@ -142,7 +142,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
     gpu::cuda(cudaMemsetAsync(out, 0xA5, recv_bytes + 16, rank.stream), "poison");
   }
 
-  const bool reads = !c.its().from_root || rank.rank == c.root;
+  const bool reads = !c.kind().from_root || rank.rank == c.root;
   if (reads) rank.upload(in, send);
   rank.wait();
   together.arrive_and_wait();
@@ -150,7 +150,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   const symm_status_t status = call(rank, c, in, out, algorithm);
   const bool must = algorithm == SYMM_ALGORITHM_AUTO ||
                     (algorithm == SYMM_ALGORITHM_COPY_ENGINE && place == Place::symmetric &&
-                        (!c.its().has_op ||
+                        (!c.kind().has_op ||
                             (c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
                                 c.count % static_cast<size_t>(rank.size) == 0 && !c.is_scaled())));
   if (status == SYMM_ERR_INVALID_ARGUMENT && !must) return;
@@ -173,7 +173,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
 
   const size_t elements = want.size() / symm::size_of(c.result());
   std::string wrong = std::memcmp(got.data(), want.data(), want.size()) == 0 ? "" : "bytes";
-  if (c.its().has_op) {
+  if (c.kind().has_op) {
     wrong = symm::reference::difference(c.result(), got.data(), want.data(), elements);
   }
   for (size_t i = want.size(); i < got.size() && !want.empty(); ++i) {

@@ -35,9 +35,9 @@ struct Device : gpu::Rank {
 Bytes result_of(const symm::Group& group, const Device& device, symm_collective_t collective,
     symm::DType dtype, symm::Op op, size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) {
   const auto n = static_cast<size_t>(group.size());
-  const symm::CollectiveTraits its = symm::traits(static_cast<symm::Collective>(collective));
+  const symm::CollectiveTraits kind = symm::traits(static_cast<symm::Collective>(collective));
   const Bytes operand = symm::testing::Values(dtype, op, static_cast<unsigned>(group.rank()))
-                            .make(count * (its.send_per_rank ? n : 1));
+                            .make(count * (kind.send_per_rank ? n : 1));
   device.upload(device.send, operand);
   cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
 
@@ -47,7 +47,7 @@ Bytes result_of(const symm::Group& group, const Device& device, symm_collective_
       support::run(group.get(), call, support::forced(algorithm), device.stream), "collective");
 
   return device.download<std::byte>(
-      device.recv, count * symm::size_of(dtype) * (its.recv_per_rank ? n : 1));
+      device.recv, count * symm::size_of(dtype) * (kind.recv_per_rank ? n : 1));
 }
 
 // One group of two machines and one of a single machine, of the same processes.

@@ -57,13 +57,13 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
       at.send, data.send[static_cast<size_t>(rank.rank)].data(), data.norm_out.size(), rank.stream);
   rank.upload(at.residual, data.residual.data(), data.residual.size(), rank.stream);
   rank.upload(at.weight, data.weight.data(), data.weight.size(), rank.stream);
-  if (data.its.kind == QuantScale::tensor) {
+  if (data.given.kind == QuantScale::tensor) {
     rank.upload(at.scales, data.scales.data(), sizeof(float), rank.stream);
   }
   rank.settle(together);
 
   const auto run = [&] {
-    if (call(rank, data.its, at, algorithm) != SYMM_OK) {
+    if (call(rank, data.given, at, algorithm) != SYMM_OK) {
       gpu::give_up(what + ": " + symm_last_error());
     }
   };

@@ -20,7 +20,7 @@ TEST(Controls, FenceAlikeOnAllRanksAlsoIfTheirProcessorsChangeMeanwhile) {
       TransportContext context;
       context.rank = rank;
       context.size = 2;
-      context.machines.of.resize(2);
+      context.machines.machine_of.resize(2);
       return host::Controls(std::move(context), {}, nullptr);
     };
     const auto received = [](const OutgoingMessage& shared) {

@@ -1,6 +1,7 @@
 // The arithmetic on every instruction set that this processor has. Small floats are converted
 // from every code, and at every value where rounding begins to give another code.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,6 +23,7 @@
 #include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/combinations.hpp"
 #include "tests/support/test.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -30,6 +33,7 @@
 
 namespace symm::host {
 namespace {
+using support::for_each_combination;
 using testing::Values;
 
 #if defined(__aarch64__)
@@ -153,18 +157,14 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
 
 TEST_P(Arithmetic, EveryTypeOperationAndCount) {
   unsigned turn = 0;
-  for (const DType dtype : reference::kDTypes) {
-    for (const Op op : reference::kOps) {
-      for (const size_t sources : {1U, 2U, 3U, 4U, 8U, 11U}) {
-        for (const size_t count :
-            {1U, 2U, 3U, 5U, 8U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 127U, 257U, 5003U}) {
-          if (count > 1000 && sources > 3) continue;  // the reference would take too long
-          compare(dtype, op, sources, count, turn++);
-          if (HasFatalFailure()) return;
-        }
-      }
-    }
-  }
+  for_each_combination(
+      std::tuple(std::span(reference::kDTypes), std::span(reference::kOps),
+          std::array<size_t, 6>{1, 2, 3, 4, 8, 11},
+          std::array<size_t, 16>{1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 257, 5003}),
+      [&](DType dtype, Op op, size_t sources, size_t count) {
+        if (count > 1000 && sources > 3) return;  // the reference would take too long
+        compare(dtype, op, sources, count, turn++);
+      });
 }
 
 // Partial results go from rank to rank, as between machines: the first rank begins, others

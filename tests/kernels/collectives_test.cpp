@@ -1,6 +1,8 @@
 // Every collective, algorithm, type and operation against the reference, in many shapes.
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -9,10 +11,13 @@
 #include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
+#include "tests/support/combinations.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::testing {
 namespace {
+using support::for_each_combination;
+
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter,
     Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall};
 constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll, Algorithm::one_shot,
@@ -41,22 +46,20 @@ TEST_P(Collectives, AllTypesAndOperations) {
   std::vector<Case> cases;
   unsigned turn = 0;
 
-  for (const DType dtype : reference::kDTypes) {
-    for (const Op op : reference::kOps) {
-      if (!traits(collective).has_op && op != Op::sum) continue;
-      for (const Algorithm algorithm : kAlgorithms) {
-        for (const size_t count : {1U, 7U, 65U, 333U}) {
-          if (size > 8 && count > 65) continue;
-          Case c{.collective = collective, .dtype = dtype, .op = op, .count = count};
-          vary(c, algorithm, size, turn);
-          c.place = kPlaces[turn % 3];
-          c.misalignment = turn % 5 < 3 ? 0 : turn % 5 - 2;
-          ++turn;
-          cases.push_back(c);
-        }
-      }
-    }
-  }
+  const auto add = [&](DType dtype, Op op, Algorithm algorithm, size_t count) {
+    if (!traits(collective).has_op && op != Op::sum) return;
+    if (size > 8 && count > 65) return;
+
+    Case c{.collective = collective, .dtype = dtype, .op = op, .count = count};
+    vary(c, algorithm, size, turn);
+    c.place = kPlaces[turn % 3];
+    c.misalignment = turn % 5 < 3 ? 0 : turn % 5 - 2;
+    ++turn;
+    cases.push_back(c);
+  };
+  for_each_combination(std::tuple(std::span(reference::kDTypes), std::span(reference::kOps),
+                           std::span(kAlgorithms), std::array<size_t, 4>{1, 7, 65, 333}),
+      add);
 
   run_possible(world_of(size), cases);
 }

@@ -1,16 +1,21 @@
 #include "kernels/host/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <tuple>
 
 #include "kernels/collective.hpp"
 #include "kernels/host/slices.hpp"
 #include "kernels/types.hpp"
 #include "tests/kernels/world.hpp"
+#include "tests/support/combinations.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::host {
 namespace {
+using support::for_each_combination;
+
 PlanInput allreduce(size_t count, int size = 2) {
   PlanInput input;
   input.collective = Collective::allreduce;
@@ -98,32 +103,32 @@ TEST(Settle, PrivateMemoryIsStaged) {
 }
 
 TEST(Plan, ChunksFitIntoScratch) {
+  const std::array collectives = {Collective::allreduce, Collective::reduce_scatter,
+      Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall};
   for (const int size : {2, 3, 8, 64, 1000}) {
-    for (const size_t scratch :
-        {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20}) {
-      for (const auto collective :
-          {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-              Collective::broadcast, Collective::reduce, Collective::alltoall}) {
-        for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged}) {
+    const std::array scratches = {
+        minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20};
+    for_each_combination(std::tuple(scratches, collectives,
+                             std::array{Algorithm::one_shot, Algorithm::two_shot_staged}),
+        [&](size_t scratch, Collective collective, Algorithm algorithm) {
           PlanInput input = allreduce(1 << 24, size);
           input.collective = collective;
           input.algorithm = algorithm;
           input.scratch_bytes = scratch;
-          if (scratch < minimum_scratch(size) || !refuse(input, false).empty()) continue;
+          if (scratch < minimum_scratch(size) || !refuse(input, false).empty()) return;
 
           const Plan chosen = plan(input);
           const size_t pieces = traits(collective).send_per_rank ? static_cast<size_t>(size) : 1;
           if (algorithm == Algorithm::one_shot && input.count * 4 * pieces <= scratch) {
             EXPECT_EQ(chosen.chunk_bytes, 0U) << "all at once";
-            continue;
+            return;
           }
 
           ASSERT_GE(chosen.chunk_bytes, 64U);
           EXPECT_EQ(chosen.chunk_bytes % 64, 0U);
           EXPECT_LE(3 * chosen.chunk_bytes * pieces, scratch);
-        }
-      }
-    }
+        });
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -156,20 +161,18 @@ TEST(Refuse, SaysWhatIsInTheWay) {
 }
 
 TEST(Explain, IsShortAndNamesTheReason) {
-  for (const size_t count : {0UL, 1UL, 100UL, 1UL << 20, 1UL << 40}) {
-    for (const int size : {1, 2, 8}) {
-      for (const auto forced : {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot,
-               Algorithm::two_shot_staged}) {
-        for (const bool symmetric : {false, true}) {
-          PlanInput input = allreduce(count, size);
-          input.algorithm = forced;
-          const std::string why = explain(input, settle(input, plan(input), symmetric));
-          EXPECT_FALSE(why.empty());
-          EXPECT_LT(why.size(), 192U) << why;
-        }
-      }
-    }
-  }
+  for_each_combination(
+      std::tuple(std::array{0UL, 1UL, 100UL, 1UL << 20, 1UL << 40}, std::array{1, 2, 8},
+          std::array{Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot,
+              Algorithm::two_shot_staged},
+          std::array{false, true}),
+      [](size_t count, int size, Algorithm forced, bool symmetric) {
+        PlanInput input = allreduce(count, size);
+        input.algorithm = forced;
+        const std::string why = explain(input, settle(input, plan(input), symmetric));
+        EXPECT_FALSE(why.empty());
+        EXPECT_LT(why.size(), 192U) << why;
+      });
 
   const PlanInput input = allreduce(1 << 20);
   EXPECT_NE(explain(input, settle(input, plan(input), false)).find("private"), std::string::npos);

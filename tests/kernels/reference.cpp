@@ -55,11 +55,11 @@ Bytes combined(DType dtype, const std::vector<Bytes>& send, size_t at, size_t co
 
 Bytes result_of(Collective collective, const std::vector<Bytes>& send, size_t unit, int rank,
     int root, const std::function<Bytes(size_t at)>& reduced) {
-  const CollectiveTraits its = traits(collective);
-  const size_t at = its.send_per_rank ? static_cast<size_t>(rank) * unit : 0;
-  if (its.to_root && rank != root) return {};
-  if (its.has_op) return reduced(at);
-  if (its.from_root) return send[static_cast<size_t>(root)];
+  const CollectiveTraits kind = traits(collective);
+  const size_t at = kind.send_per_rank ? static_cast<size_t>(rank) * unit : 0;
+  if (kind.to_root && rank != root) return {};
+  if (kind.has_op) return reduced(at);
+  if (kind.from_root) return send[static_cast<size_t>(root)];
   Bytes all;
   for (const Bytes& one : send) {
     const auto first = one.begin() + static_cast<ptrdiff_t>(at);

@@ -23,7 +23,7 @@ struct NormCase {
 class NormData {
  public:
   using Bytes = reference::Bytes;
-  NormCase its;
+  NormCase given;
   std::vector<Bytes> send;  // by rank
   Bytes residual;
   Bytes weight;
@@ -32,7 +32,7 @@ class NormData {
   Bytes quant_out;
   std::vector<float> scales;  // for QuantScale::tensor the one of the caller
 
-  NormData(const NormCase& c, unsigned seed) : its(c), random_(seed) {
+  NormData(const NormCase& c, unsigned seed) : given(c), random_(seed) {
     for (int rank = 0; rank < c.ranks; ++rank) {
       send.push_back(matrix(c.dtype, c.tokens));
     }
@@ -56,8 +56,8 @@ class NormData {
     };
 
     if (got != scales) return "scales differ";
-    std::string all = compare("residual_out", its.dtype, residuals, residual_out);
-    if (all.empty()) all = compare("norm_out", its.dtype, norms, norm_out);
+    std::string all = compare("residual_out", given.dtype, residuals, residual_out);
+    if (all.empty()) all = compare("norm_out", given.dtype, norms, norm_out);
     if (all.empty()) all = compare("quant_out", DType::f8e4m3, quants, quant_out);
 
     return all;
@@ -83,10 +83,10 @@ class NormData {
     std::uniform_real_distribution<float> range(-3, 3);
     Bytes made;
     for (size_t row = 0; row < rows; ++row) {
-      for (size_t i = 0; i < its.hidden; ++i) {
+      for (size_t i = 0; i < given.hidden; ++i) {
         float x = range(random_);
         if (row % 5 == 1) x = 0;
-        if (row % 5 == 2 && i == row % its.hidden) x = row % 2 == 0 ? std::nanf("") : INFINITY;
+        if (row % 5 == 2 && i == row % given.hidden) x = row % 2 == 0 ? std::nanf("") : INFINITY;
         append(made, dtype, bits(dtype, x));
       }
     }
@@ -94,24 +94,25 @@ class NormData {
   }
 
   void normalise(size_t row) {
-    const size_t first = row * its.hidden;
+    const size_t first = row * given.hidden;
     const auto at = [&](const Bytes& from, size_t i) {
-      return reference::load_bits(its.dtype, &from[i * size_of(its.dtype)]);
+      return reference::load_bits(given.dtype, &from[i * size_of(given.dtype)]);
     };
 
     std::vector<float> x;
     std::vector<float> y;
     std::vector<float> chains(1024);
 
-    for (size_t i = 0; i < its.hidden; ++i) {
+    for (size_t i = 0; i < given.hidden; ++i) {
       std::vector<uint64_t> column;
       for (const Bytes& operand : send) {
         column.push_back(at(operand, first + i));
       }
-      uint64_t h = column.size() == 1 ? column[0] : reference::reduce(its.dtype, Op::sum, column);
-      if (its.has_residual) h = reference::reduce(its.dtype, Op::sum, {h, at(residual, first + i)});
-      append(residual_out, its.dtype, h);
-      x.push_back(value(its.dtype, h));
+      uint64_t h = column.size() == 1 ? column[0] : reference::reduce(given.dtype, Op::sum, column);
+      if (given.has_residual)
+        h = reference::reduce(given.dtype, Op::sum, {h, at(residual, first + i)});
+      append(residual_out, given.dtype, h);
+      x.push_back(value(given.dtype, h));
       chains[i / 8 % 1024] += x[i] * x[i];
     }
 
@@ -124,18 +125,18 @@ class NormData {
     }
 
     const float inverse =
-        1.0F / std::sqrt(chains[0] / static_cast<float>(its.hidden) + its.epsilon);
-    for (size_t i = 0; i < its.hidden; ++i) {
-      const float g = value(its.weight_dtype,
-          reference::load_bits(its.weight_dtype, &weight[i * size_of(its.weight_dtype)]));
-      const uint64_t word = bits(its.dtype, x[i] * inverse * (its.weight_offset + g));
-      append(norm_out, its.dtype, word);
-      y.push_back(value(its.dtype, word));
+        1.0F / std::sqrt(chains[0] / static_cast<float>(given.hidden) + given.epsilon);
+    for (size_t i = 0; i < given.hidden; ++i) {
+      const float g = value(given.weight_dtype,
+          reference::load_bits(given.weight_dtype, &weight[i * size_of(given.weight_dtype)]));
+      const uint64_t word = bits(given.dtype, x[i] * inverse * (given.weight_offset + g));
+      append(norm_out, given.dtype, word);
+      y.push_back(value(given.dtype, word));
     }
 
-    const size_t length = its.kind == QuantScale::group ? 128 : its.hidden;
-    for (size_t i = 0; i < its.hidden; ++i) {
-      if (its.kind != QuantScale::tensor && i % length == 0) {
+    const size_t length = given.kind == QuantScale::group ? 128 : given.hidden;
+    for (size_t i = 0; i < given.hidden; ++i) {
+      if (given.kind != QuantScale::tensor && i % length == 0) {
         float most = 0;
         for (size_t k = i; k < i + length; ++k) {
           most = std::fmax(most, std::fabs(y[k]));

@@ -2,17 +2,22 @@
 // with its definition.
 #include "kernels/rmsnorm.hpp"
 
+#include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
+#include "tests/support/combinations.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::host {
 namespace {
+using support::for_each_combination;
 using testing::NormCase;
 using testing::NormData;
 
@@ -20,7 +25,7 @@ constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
 constexpr QuantScale kKinds[] = {QuantScale::tensor, QuantScale::token, QuantScale::group};
 
 void expect_bits_of_definition(const NormData& data, bool in_place, NormScratch& scratch) {
-  const NormCase& c = data.its;
+  const NormCase& c = data.given;
   const bool by_caller = c.kind == QuantScale::tensor;
 
   NormData::Bytes residuals = in_place ? data.residual : data.residual_out;
@@ -65,19 +70,17 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
   unsigned seed = 0;
 
   for (const DType dtype : kTypes) {
-    for (const DType weight_dtype : kTypes) {
-      for (const QuantScale kind : kKinds) {
-        for (const size_t hidden :
-            {size_t{8}, size_t{72}, size_t{2048}, kMostNormBytes / size_of(dtype)}) {
-          if (kind == QuantScale::group && hidden % kNormGroup != 0) continue;
+    const std::array<size_t, 4> widths = {8, 72, 2048, kMostNormBytes / size_of(dtype)};
+    for_each_combination(std::tuple(std::span(kTypes), std::span(kKinds), widths),
+        [&](DType weight_dtype, QuantScale kind, size_t hidden) {
+          if (kind == QuantScale::group && hidden % kNormGroup != 0) return;
+
           const NormCase c{dtype, weight_dtype, hidden, 6, kind, seed % 3 != 0, 1e-5F,
               seed % 2 == 0 ? 0.0F : 1.0F};
           const NormData data(c, ++seed);
           expect_bits_of_definition(data, seed % 2 == 0, *scratch);
-          if (HasFatalFailure()) return;
-        }
-      }
-    }
+        });
+    if (HasFatalFailure()) return;
   }
 }
 }  // namespace

@@ -12,7 +12,7 @@ using namespace symm;
 // caller uses it.
 struct WatchedStore final : Store {
   using Watch = std::function<void(const std::string& key, const Bytes& value)>;
-  WatchedStore(Store& its, Watch its_watch) : store(its), watch(std::move(its_watch)) {}
+  WatchedStore(Store& watched, Watch watcher) : store(watched), watch(std::move(watcher)) {}
   void set(const std::string& key, const Bytes& value, Deadline deadline) override {
     watch(key, value);
     store.set(key, value, deadline);

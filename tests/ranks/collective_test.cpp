@@ -3,13 +3,16 @@
 // operands in any mixture, offsets, in place, forced algorithms, plans, disagreement.
 #include <stdlib.h>
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "symm/symm.h"
+#include "tests/support/combinations.hpp"
 #include "tests/support/machines.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/reference.hpp"
@@ -21,17 +24,18 @@ symm::tool::Pattern pattern_of(int ranks) { return {SYMM_DTYPE_F32, SYMM_OP_SUM,
 
 // One call, which must give the bits of the reference.
 void compare(const Group& group, const symm::tool::Pattern& pattern,
-    const symm::tool::Operands& its, symm_algorithm_t algorithm, size_t shift) {
-  its.write_inputs(pattern, shift);
-  const symm_collective_call_t call = its.record();
+    const symm::tool::Operands& operands, symm_algorithm_t algorithm, size_t shift) {
+  operands.write_inputs(pattern, shift);
+  const symm_collective_call_t call = operands.record();
   check(run(group.get(), &call, forced(algorithm)));
-  ASSERT_EQ(its.count_wrong(pattern, shift), 0U)
-      << its.traits->name << " on rank " << its.rank << " of " << its.ranks << ", root " << its.root
-      << ", dtype " << its.dtype << ", op " << its.op << ", count " << its.count << ", algorithm "
-      << algorithm << (its.in_place ? ", in place" : "");
+  ASSERT_EQ(operands.count_wrong(pattern, shift), 0U)
+      << operands.traits->name << " on rank " << operands.rank << " of " << operands.ranks
+      << ", root " << operands.root << ", dtype " << operands.dtype << ", op " << operands.op
+      << ", count " << operands.count << ", algorithm " << algorithm
+      << (operands.in_place ? ", in place" : "");
 }
 
-symm::tool::Operands operands(const Group& group, const char* name, size_t count, bool in_place,
+symm::tool::Operands operands_of(const Group& group, const char* name, size_t count, bool in_place,
     float* first, float* second, int root = 0) {
   return {symm::tool::find_operation(name), group.rank(), group.size(), SYMM_DTYPE_F32, SYMM_OP_SUM,
       root, count, in_place, reinterpret_cast<std::byte*>(first),
@@ -55,7 +59,7 @@ void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block
       {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall"}) {
     const int roots = symm::tool::find_operation(name)->rooted ? size : 1;
     for (int root = 0; root < roots; root += 1 + size / 8) {  // with other operands each time
-      compare(group, pattern, operands(group, name, count, in_place, first, second, root),
+      compare(group, pattern, operands_of(group, name, count, in_place, first, second, root),
           algorithm, shift += 37);
     }
   }
@@ -95,58 +99,84 @@ TEST(Collective, BetweenProcesses) {
   });
 }
 
-// Runs every collective of every type and operation, of more bytes than go at once, by every
-// algorithm that there is.
-void run_all_types(const Group& group) {
-  const std::pair<const char*, std::vector<symm_algorithm_t>> ways[] = {
+// Runs all collectives of one type and operation of some bytes, by every algorithm that there is,
+// with the operands in one place and another.
+class AllCollectives {
+ public:
+  explicit AllCollectives(const Group& group) : group_(group) {}
+
+  void run(symm_dtype_t dtype, symm_op_t op, size_t bytes) {
+    if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) return;
+    const size_t element = symm::tool::size_of(dtype);
+    if (bytes > 200'000 && element != 4) return;
+
+    const symm::tool::Pattern pattern(dtype, op, group_.size());
+    symm::tool::Operands operands{nullptr, group_.rank(), group_.size(), dtype, op, 0,
+        bytes / element, false, first_.data(), second_.data()};
+    for (const auto& [name, algorithms] : kWays) {
+      operands.traits = symm::tool::find_operation(name);
+      for (const symm_algorithm_t algorithm : algorithms) {
+        if (!has_these_bits(operands, algorithm)) continue;
+        operands.root = static_cast<int>(shift_) % group_.size();
+        operands.in_place = std::popcount(shift_) % 2 != 0;  // half, whatever else they are
+        compare(group_, pattern, operands, algorithm, shift_ += 37);
+      }
+    }
+
+    expect_equal_pieces(pattern, operands);
+  }
+
+ private:
+  using Ways = std::vector<std::pair<const char*, std::vector<symm_algorithm_t>>>;
+  static inline const Ways kWays = {
       {"allreduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
                         SYMM_ALGORITHM_CHAIN, SYMM_ALGORITHM_BRUCK, SYMM_ALGORITHM_HIERARCHICAL}},
       {"reduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_CHAIN}},
       {"reduce_scatter", {SYMM_ALGORITHM_AUTO}}, {"allgather", {SYMM_ALGORITHM_AUTO}},
       {"broadcast", {SYMM_ALGORITHM_AUTO}}, {"alltoall", {SYMM_ALGORITHM_AUTO}}};
-  const auto machine = [&](int rank) { return group.peer_info(rank).machine_index; };
-  const bool in_line = group.info().machines == 4 || (machine(1) == 0 && machine(2) == 1);
-  std::vector<std::byte> first(2'500'000);
-  std::vector<std::byte> second(first.size());
-  size_t shift = 0;
 
-  for (const auto& [type, dtype] : symm::tool::dtypes()) {
-    const size_t element = symm::tool::size_of(dtype);
-    for (const auto& [operation, op] : symm::tool::ops()) {
-      if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
-      const bool any_order =
-          symm::reference::format_of(dtype).bias == 0 || op == SYMM_OP_MAX || op == SYMM_OP_MIN;
-      const symm::tool::Pattern pattern(dtype, op, group.size());
-      for (const size_t bytes : {0, 8, 64, 16'384, 16'448, 140'000, 600'000}) {
-        if (bytes > 200'000 && element != 4) continue;
-        symm::tool::Operands its{nullptr, group.rank(), group.size(), dtype, op, 0, bytes / element,
-            false, first.data(), second.data()};
-        for (const auto& [name, algorithms] : ways) {
-          its.traits = symm::tool::find_operation(name);
-          for (const symm_algorithm_t algorithm : algorithms) {
-            const bool orderly =
-                algorithm != SYMM_ALGORITHM_HIERARCHICAL && algorithm != SYMM_ALGORITHM_CHAIN;
-            if ((!its.traits->reduces && op != SYMM_OP_SUM) || (!in_line && !orderly)) continue;
-            if (!any_order && algorithm == SYMM_ALGORITHM_HIERARCHICAL) continue;
-            its.root = static_cast<int>(shift) % group.size();
-            its.in_place = std::popcount(shift) % 2 != 0;  // half of them, whatever else they are
-            compare(group, pattern, its, algorithm, shift += 37);
-          }
-        }
-        const std::vector<size_t> equal(static_cast<size_t>(group.size()), its.count);
-        its.traits = symm::tool::find_operation("reduce_scatter");
-        its.write_inputs(pattern, shift += 37);
-        check(symm_reduce_scatterv(group.get(), its.send(), equal.data(), nullptr, its.recv(),
-            dtype, op, nullptr, nullptr));
-        ASSERT_EQ(its.count_wrong(pattern, shift), 0U)
-            << "reduce_scatterv, dtype " << dtype << ", op " << op;
-      }
-    }
+  // Whether the algorithm adds in the order of ranks here, or the order does not matter.
+  bool has_these_bits(const symm::tool::Operands& operands, symm_algorithm_t algorithm) const {
+    const bool hierarchical = algorithm == SYMM_ALGORITHM_HIERARCHICAL;
+    const bool any_layout = !hierarchical && algorithm != SYMM_ALGORITHM_CHAIN;
+    const bool any_order = symm::reference::format_of(operands.dtype).bias == 0 ||
+                           operands.op == SYMM_OP_MAX || operands.op == SYMM_OP_MIN;
+    if (!operands.traits->reduces && operands.op != SYMM_OP_SUM) return false;
+    return (in_line_ || any_layout) && (any_order || !hierarchical);
   }
+
+  // A reduce-scatter with counts, all of which are equal.
+  void expect_equal_pieces(const symm::tool::Pattern& pattern, symm::tool::Operands& operands) {
+    const std::vector<size_t> equal(static_cast<size_t>(group_.size()), operands.count);
+    operands.traits = symm::tool::find_operation("reduce_scatter");
+    operands.write_inputs(pattern, shift_ += 37);
+    check(symm_reduce_scatterv(group_.get(), operands.send(), equal.data(), nullptr,
+        operands.recv(), operands.dtype, operands.op, nullptr, nullptr));
+    ASSERT_EQ(operands.count_wrong(pattern, shift_), 0U)
+        << "reduce_scatterv, dtype " << operands.dtype << ", op " << operands.op;
+  }
+
+  int machine_of(int rank) const { return group_.peer_info(rank).machine_index; }
+
+  const Group& group_;
+  const bool in_line_ = group_.info().machines == 4 || (machine_of(1) == 0 && machine_of(2) == 1);
+  std::vector<std::byte> first_ = std::vector<std::byte>(2'500'000);
+  std::vector<std::byte> second_ = std::vector<std::byte>(2'500'000);
+  size_t shift_ = 0;
+};
+
+// Among the sizes are some of more bytes than go at once.
+void run_all_types(const Group& group) {
+  AllCollectives collectives(group);
+  const std::array<size_t, 7> sizes = {0, 8, 64, 16'384, 16'448, 140'000, 600'000};
+  for_each_combination(std::tuple(symm::tool::dtypes(), symm::tool::ops(), sizes),
+      [&](const auto& dtype, const auto& op, size_t bytes) {
+        collectives.run(dtype.value, op.value, bytes);
+      });
 }
 
 TEST_F(Multinode, HasTheBitsOfTheReference) {
-  SYMM_NOT_UNDER_TSAN("a minute; Span.MoveLargeBlocks goes the same ways");
+  SYMM_NOT_UNDER_TSAN("a minute; Multinode.MoveLargeBlocks goes the same ways");
   setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   expect_on_all_layouts([](int, const Group& group) { run_all_types(group); });
 }
@@ -191,7 +221,7 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
     std::vector<float> priv(kCount);
     size_t shift = 0;
     const auto in_place = [&](const char* name, float* operand, int root = 0) {
-      compare(group, pattern, operands(group, name, kCount, true, operand, nullptr, root),
+      compare(group, pattern, operands_of(group, name, kCount, true, operand, nullptr, root),
           SYMM_ALGORITHM_AUTO, shift += 37);
     };
 

@@ -90,50 +90,50 @@ class HistoryChecker {
   }
 
  private:
-  struct Of {
+  struct RankEvent {
     size_t rank;
     Event event;
   };
-  using List = std::vector<Of>;
+  using List = std::vector<RankEvent>;
 
   static std::string name(size_t rank) { return "rank " + std::to_string(rank); }
   bool is_struck(size_t rank) const { return rank < kMost && (struck_ >> rank & 1) != 0; }
-  void complain(const Of& of, const std::string& text) {
-    const std::string where = ", epoch " + std::to_string(of.event.epoch) + ", number " +
-                              std::to_string(of.event.number) + ": ";
-    problems_.push_back(name(of.rank) + where + text);
+  void complain(const RankEvent& one, const std::string& text) {
+    const std::string where = ", epoch " + std::to_string(one.event.epoch) + ", number " +
+                              std::to_string(one.event.number) + ": ";
+    problems_.push_back(name(one.rank) + where + text);
   }
 
-  void sort(const Of& of) {
-    const auto& [rank, event] = of;
+  void sort(const RankEvent& one) {
+    const auto& [rank, event] = one;
     if (event.kind == Event::call) {
       const auto where = std::pair(event.epoch, rank);
       if (failed_.count(where) != 0) {
-        complain(of, "called, or succeeded, after a failure of its own");
+        complain(one, "called, or succeeded, after a failure of its own");
       }
       last_[where] = event.number;
-      calls_[{event.epoch, event.number}].push_back(of);
+      calls_[{event.epoch, event.number}].push_back(one);
       if (event.ended_ns != 0 && event.status != 0) {
         failed_.insert(where);
         if (!is_struck(rank) && !is_struck(static_cast<size_t>(event.blamed))) {
-          complain(of, "fails by status " + std::to_string(event.status) + " and blames rank " +
-                           std::to_string(event.blamed));
+          complain(one, "fails by status " + std::to_string(event.status) + " and blames rank " +
+                            std::to_string(event.blamed));
         }
       }
     } else {
-      tokens_[event.number].push_back(of);
+      tokens_[event.number].push_back(one);
     }
 
     const uint64_t stamp = stamp_of(event.epoch, event.number);
     if (event.ended_ns != 0 && event.status == 0 && event.newest != 0 &&
         (event.oldest != stamp || event.newest != stamp)) {
-      complain(of, "received stamps " + std::to_string(event.oldest) + " to " +
-                       std::to_string(event.newest));
+      complain(one, "received stamps " + std::to_string(event.oldest) + " to " +
+                        std::to_string(event.newest));
     }
   }
 
   void compare(const List& calls) {
-    for (const Of& one : calls) {
+    for (const RankEvent& one : calls) {
       const Event& event = one.event;
       if (event.arguments != calls[0].event.arguments) {
         complain(one, "other arguments than the others");
@@ -145,7 +145,7 @@ class HistoryChecker {
           complain(one, "succeeded without " + name(last->first.second) + ", which never began it");
         }
       }
-      for (const Of& other : calls) {
+      for (const RankEvent& other : calls) {
         if (other.event.begun_ns > event.ended_ns) {
           complain(one, "was through before " + name(other.rank) + " had begun");
         }
@@ -156,25 +156,25 @@ class HistoryChecker {
   // Tokens end at some moment of the withdrawal: after every import that succeeded
   // began, and before any that was refused ended.
   void linearize(const List& token) {
-    const auto end = std::find_if(
-        token.begin(), token.end(), [](const Of& of) { return of.event.kind == Event::withdraw; });
+    const auto end = std::find_if(token.begin(), token.end(),
+        [](const RankEvent& one) { return one.event.kind == Event::withdraw; });
     const bool withdrawn = end != token.end() && end->event.ended_ns != 0;
     int64_t earliest = withdrawn ? end->event.begun_ns : 0;
     int64_t latest = withdrawn ? end->event.ended_ns : INT64_MAX;
 
-    for (const Of& of : token) {
-      const Event& event = of.event;
+    for (const RankEvent& one : token) {
+      const Event& event = one.event;
       const bool over = event.ended_ns != 0;
       const bool is_import = event.kind == Event::import && over;
       if (is_import && event.status == 0) earliest = std::max(earliest, event.begun_ns);
       if (is_import && event.status != 0) latest = std::min(latest, event.ended_ns);
       if (is_import && event.status != 0 && end == token.end()) {
-        complain(of, "refused, though nobody withdrew it");
+        complain(one, "refused, though nobody withdrew it");
       }
       const bool held =
-          event.kind == Event::use && !is_struck(of.rank) && withdrawn && end->event.status == 0;
+          event.kind == Event::use && !is_struck(one.rank) && withdrawn && end->event.status == 0;
       if (held && (!over || event.ended_ns > end->event.ended_ns)) {
-        complain(of, "still held a lease after the withdrawal");
+        complain(one, "still held a lease after the withdrawal");
       }
     }
 

@@ -1,14 +1,18 @@
 // An infinite operand gives an infinite result, in groups of every size and by every algorithm, and
 // only finite operands of f8 saturate. So who looks for an overflow finds it.
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "symm/symm.h"
+#include "tests/support/combinations.hpp"
 #include "tests/support/machines.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -98,18 +102,15 @@ void expect_stays(const Group& group, symm_algorithm_t algorithm, symm_dtype_t d
 
 void expect_stays(const Group& group) {
   int done = 0;
-  for (const symm_algorithm_t algorithm :
-      {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT,
-          SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_CHAIN}) {
-    for (const symm_dtype_t dtype : kInfinite) {
-      for (const symm_op_t op : kOps) {
-        for (const size_t count : {5, 4099}) {
-          expect_stays(group, algorithm, dtype, op, count, done);
-          if (testing::Test::HasFatalFailure()) return;
-        }
-      }
-    }
-  }
+  const std::array<symm_algorithm_t, 6> algorithms = {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL,
+      SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
+      SYMM_ALGORITHM_CHAIN};
+  for_each_combination(
+      std::tuple(algorithms, std::span(kInfinite), std::span(kOps), std::array<size_t, 2>{5, 4099}),
+      [&](symm_algorithm_t algorithm, symm_dtype_t dtype, symm_op_t op, size_t count) {
+        expect_stays(group, algorithm, dtype, op, count, done);
+      });
+  if (testing::Test::HasFatalFailure()) return;
 
   EXPECT_GT(done, 100);
 }

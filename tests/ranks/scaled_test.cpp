@@ -1,15 +1,18 @@
 // Reductions with a factor, and of narrow floats into f32: every algorithm has the bits
 // of a reference that takes one element at a time.
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <ostream>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "symm/symm.h"
+#include "tests/support/combinations.hpp"
 #include "tests/support/machines.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -135,32 +138,29 @@ void run_scaled(const Group& group) {
   const Block block = allocate(group, size_t{16} << 20);
   int done = 0;
   unsigned turn = 0;
-  for (const symm_collective_t what :
-      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
-    for (const symm_dtype_t dtype : {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3,
-             SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64}) {
-      for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}) {
-        for (const bool to_f32 : {false, true}) {
-          for (const size_t count : {0, 1, 7, 13, 1021}) {
-            const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
-            if (to_f32 && size_of(dtype) >= 4) continue;
-            ++turn;
-            done += compare(group, block,
-                {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
-          }
-        }
-      }
-    }
-  }
+  const std::array<symm_collective_t, 3> reductions = {
+      SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE};
+  const std::array<symm_dtype_t, 6> floats = {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3,
+      SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64};
+  const std::array<symm_scale_t, 3> scales = {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER};
+  for_each_combination(std::tuple(reductions, floats, scales, std::array{false, true},
+                           std::array<size_t, 5>{0, 1, 7, 13, 1021}),
+      [&](symm_collective_t what, symm_dtype_t dtype, symm_scale_t position, bool to_f32,
+          size_t count) {
+        if (to_f32 && size_of(dtype) >= 4) return;
+
+        const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
+        ++turn;
+        done += compare(group, block,
+            {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
+      });
 
   // More than what is wide at a time.
-  for (const symm_collective_t what :
-      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
-    for (const bool to_f32 : {false, true}) {
-      done += compare(group, block,
-          {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
-    }
-  }
+  for_each_combination(
+      std::tuple(reductions, std::array{false, true}), [&](symm_collective_t what, bool to_f32) {
+        done += compare(group, block,
+            {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
+      });
 
   EXPECT_GT(done, 1000);
 }

@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "kernels/types.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/reference.hpp"
+#include "tests/support/combinations.hpp"
 #include "tests/support/test.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -286,46 +289,62 @@ uint64_t bits_of(DType dtype, float value) {
   return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
 }
 
-TEST(Convert, WidensAndNarrowsScaledOperands) {
-  std::mt19937 random(1);
-  for (const DType narrow : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32,
-           DType::f64, DType::boolean}) {
-    for (const bool narrows : {false, true}) {
-      for (const uint64_t count : {uint64_t{1}, uint64_t{37}, uint64_t{500}}) {
-        const DType wide = narrow == DType::f64 || narrow == DType::boolean ? narrow : DType::f32;
-        const DType from = narrows ? wide : narrow;
-        const DType to = narrows ? narrow : wide;
-        const bool by_pointer = narrow != DType::f64 && random() % 2 == 0;
-        const float factor = narrow == DType::boolean ? 1.0F : 0.375F;
-        const uint64_t blocks = 1 + random() % 3;
-        const uint64_t stride = (count + random() % 5) * size_of(from);
-        Bytes in(blocks * stride + 16);
-        Bytes out(blocks * count * size_of(to) + 16, support::kUntouched);
-        Bytes expected = out;
+// The operand of a conversion, and what it becomes with a factor.
+struct Conversion {
+  Bytes in;
+  Bytes out;
+};
 
-        for (uint64_t b = 0; b < blocks; ++b) {
-          for (uint64_t i = 0; i < count; ++i) {
-            std::byte* element = &in[b * stride + i * size_of(from)];
-            const float drawn = std::ldexp(static_cast<float>(random() % 200) - 100, -3);
-            const uint64_t bits = bits_of(from, drawn);
-            const float read = is_small_float(from) ? reference::decode(from, bits) : drawn;
-            reference::store_bits(from, bits, element);
-            reference::store_bits(
-                to, bits_of(to, read * factor), &expected[(b * count + i) * size_of(to)]);
-          }
-        }
-
-        const ConvertArgs args{address_of(in.data()), address_of(out.data()), count, blocks, stride,
-            by_pointer ? address_of(&factor) : 0, by_pointer ? 99 : factor,
-            static_cast<int32_t>(from), static_cast<int32_t>(to)};
-        Ranks ranks({.ranks = 1, .threads = 3});
-
-        ranks.launch(0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);
-        ASSERT_TRUE(ranks.run());
-        EXPECT_EQ(out, expected) << dtype_name(from) << " to " << dtype_name(to) << ", " << count;
-      }
+// Draws `blocks` blocks of `count` elements, which begin `stride` bytes after each other in the
+// operand and follow each other in the result.
+Conversion draw_conversion(DType from, DType to, uint64_t count, uint64_t blocks, uint64_t stride,
+    float factor, std::mt19937& random) {
+  Conversion drawn{
+      Bytes(blocks * stride + 16), Bytes(blocks * count * size_of(to) + 16, support::kUntouched)};
+  for (uint64_t b = 0; b < blocks; ++b) {
+    for (uint64_t i = 0; i < count; ++i) {
+      std::byte* element = &drawn.in[b * stride + i * size_of(from)];
+      const float value = std::ldexp(static_cast<float>(random() % 200) - 100, -3);
+      const uint64_t bits = bits_of(from, value);
+      const float read = is_small_float(from) ? reference::decode(from, bits) : value;
+      reference::store_bits(from, bits, element);
+      reference::store_bits(
+          to, bits_of(to, read * factor), &drawn.out[(b * count + i) * size_of(to)]);
     }
   }
+  return drawn;
+}
+
+void expect_conversion(DType narrow, bool narrows, uint64_t count, std::mt19937& random) {
+  const DType wide = narrow == DType::f64 || narrow == DType::boolean ? narrow : DType::f32;
+  const DType from = narrows ? wide : narrow;
+  const DType to = narrows ? narrow : wide;
+  const bool by_pointer = narrow != DType::f64 && random() % 2 == 0;
+  const float factor = narrow == DType::boolean ? 1.0F : 0.375F;
+  const uint64_t blocks = 1 + random() % 3;
+  const uint64_t stride = (count + random() % 5) * size_of(from);
+  const Conversion expected = draw_conversion(from, to, count, blocks, stride, factor, random);
+  Bytes out(expected.out.size(), support::kUntouched);
+
+  const ConvertArgs args{address_of(expected.in.data()), address_of(out.data()), count, blocks,
+      stride, by_pointer ? address_of(&factor) : 0, by_pointer ? 99 : factor,
+      static_cast<int32_t>(from), static_cast<int32_t>(to)};
+  Ranks ranks({.ranks = 1, .threads = 3});
+  ranks.launch(0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);
+
+  ASSERT_TRUE(ranks.run());
+  EXPECT_EQ(out, expected.out) << dtype_name(from) << " to " << dtype_name(to) << ", " << count;
+}
+
+TEST(Convert, WidensAndNarrowsScaledOperands) {
+  std::mt19937 random(1);
+  support::for_each_combination(
+      std::tuple(std::array{DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32,
+                     DType::f64, DType::boolean},
+          std::array{false, true}, std::array<uint64_t, 3>{1, 37, 500}),
+      [&](DType narrow, bool narrows, uint64_t count) {
+        expect_conversion(narrow, narrows, count, random);
+      });
 }
 }  // namespace
 }  // namespace symm::cuda::model

@@ -37,7 +37,7 @@ uint64_t address(std::vector<T>& of) {
 
 // The call is in place, as in inference: the sums replace the residual.
 RmsNormArgs arguments(NormData& data, int rank, Results& results) {
-  const NormCase& c = data.its;
+  const NormCase& c = data.given;
   results = {data.residual, data.norm_out, data.quant_out, data.scales};
   RmsNormArgs args{};
   args.call.send = address(data.send[static_cast<size_t>(rank)]);
