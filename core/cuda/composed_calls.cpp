@@ -51,8 +51,8 @@ void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
     CollectiveCall summed = call;
     summed.send = sums;
     summed.count = rows * norm.hidden;
-    const RowShape shape =
-        row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, group.facts.has_clusters);
+    const RowShape shape = row_shape(
+        norm.hidden, rows, {kRowThreads, kMostThreads}, group.facts.has_clusters, kMaxBlocks);
     launch_rmsnorm(group, group.kernels.find(rmsnorm_kernel(call.dtype)), shape, summed, norm);
   };
   rows_of_norm(group, call).run(issue_plain, normalise);

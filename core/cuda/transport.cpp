@@ -124,6 +124,7 @@ void CudaTransport::ready() {
   SYMM_POINT("cuda.ready");
   const TransportContext& context = group_.context;
   const int on_one = max_ranks_on_one_device();
+  group_.facts.shares_device = on_one > 1;
   group_.facts.max_blocks =
       max_blocks_of(group_.facts.max_blocks, context.size, on_one, group_.tuning);
   // Where ranks share a device, the early kernel of one could take the room that another's needs.

@@ -12,6 +12,11 @@ namespace symm::cuda {
 //   A block is resident from when it comes onto the device until it ends. Blocks wait for those
 //   of other ranks, and stay resident meanwhile.
 //   A group is kept out of a device if none of its blocks has room there.
+//   A block counts by its threads. But a device spreads small blocks over all multiprocessors,
+//   and what is left is then in pieces, in none of which a large block has room. So where ranks
+//   share a device, and many kernels wait on it, each block counts as a whole multiprocessor
+//   (Facts::shares_device): wherever the device puts the blocks of all groups but one,
+//   multiprocessors are left on which nothing is, and on an empty one any block has room.
 //
 // Invariant: of the groups at work, one at least is kept out of none of its devices. Were group
 // A in the way of group B on one device, and B in the way of A on another, both would wait for

@@ -21,6 +21,9 @@ struct Facts {
   int size = 1;
   // Blocks of 512 threads that surely fit onto the device beside those of other groups.
   int max_blocks = 0;
+  // Several ranks of the group have the same device. Then many kernels wait on it at a time, and
+  // each of their blocks counts as a whole multiprocessor (occupancy.hpp).
+  bool shares_device = false;
   // Blocks can work in clusters, as all ranks know.
   bool has_clusters = false;
   // All ranks promise that recvs which are symmetric memory lie at the same offset.

@@ -24,15 +24,25 @@ int token_threads(const PlanInput& input) {
   return traits(input.collective).has_root() ? static_cast<int>(kWarp) : 0;
 }
 
+// The multiprocessors that a launch may fill: two of the `max_blocks` have room on one.
+int multiprocessors_of(int max_blocks) { return std::max(1, max_blocks / 2); }
+
+// How many blocks of `width` threads a launch may have, `on_multiprocessor` of whose threads have
+// room on one multiprocessor.
+int most_blocks(const Facts& facts, int max_blocks, int width, int on_multiprocessor) {
+  const int multiprocessors = multiprocessors_of(max_blocks);
+  const int fitting =
+      facts.shares_device ? multiprocessors : multiprocessors * on_multiprocessor / width;
+  return std::clamp(fitting, 1, kMaxBlocks);
+}
+
 // One pack a thread, while blocks are to be had: small blocks spread the work over more
 // multiprocessors. `room` is that of one multiprocessor. Each block has `tokens` threads more.
-void shape(
-    Plan& plan, uint64_t packs, int max_blocks, int threads, ThreadRoom room, int tokens = 0) {
+void shape(Plan& plan, const Facts& facts, uint64_t packs, int max_blocks, int threads,
+    ThreadRoom room, int tokens = 0) {
   const auto blocks_of = [&](int width) { return divide_up(packs, static_cast<uint64_t>(width)); };
-  const int multiprocessors = std::max(1, max_blocks / 2);
   const auto limit_of = [&](int width) {
-    const int fitting = multiprocessors * room.all / (width + tokens);
-    return static_cast<uint64_t>(std::clamp(fitting, 1, kMaxBlocks));
+    return static_cast<uint64_t>(most_blocks(facts, max_blocks, width + tokens, room.all));
   };
 
   const int most = room.block - tokens;
@@ -55,8 +65,8 @@ void shape_tiles(Plan& plan, const PlanInput& input, uint64_t warps, uint64_t mo
   const int blocks = std::min(input.max_blocks, 128);
   const ThreadRoom room{kMarkedBlock, 2 * kMarkedBlock};
 
-  shape(plan, warps * kWarp, blocks, kThreads, room, token_threads(input));
-  if (plan.threads == room.block) shape(plan, warps * kWarp, blocks, kThreads, room);
+  shape(plan, input, warps * kWarp, blocks, kThreads, room, token_threads(input));
+  if (plan.threads == room.block) shape(plan, input, warps * kWarp, blocks, kThreads, room);
   plan.blocks = static_cast<int>(std::min(static_cast<uint64_t>(plan.blocks), most_blocks));
 }
 
@@ -71,12 +81,12 @@ void shape_ll(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const int tokens = token_threads(input);
   const int block = std::min(tuning.threads + tokens, 256);
   const ThreadRoom room{block, input.size <= 4 ? 512 : 256};
-  shape(plan, packs_of(input), input.max_blocks, tuning.threads, room, tokens);
+  shape(plan, input, packs_of(input), input.max_blocks, tuning.threads, room, tokens);
 }
 
 void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const ThreadRoom room{512, input.size <= 4 ? 1024 : 512};
-  shape(plan, packs_of(input), input.max_blocks, tuning.threads, room);
+  shape(plan, input, packs_of(input), input.max_blocks, tuning.threads, room);
 }
 
 void shape_one_shot_ahead(Plan& plan, const PlanInput& input, const Tuning& tuning) {
@@ -87,7 +97,7 @@ void shape_one_shot_ahead(Plan& plan, const PlanInput& input, const Tuning& tuni
 
 // As many blocks a row as have room, since a row's way is from a multiprocessor over the link
 // and back; but at least four warps a block, since all warps of a row meet twice.
-RowShape row_shape(uint64_t hidden, uint64_t rows, ThreadRoom room, bool has_clusters) {
+RowShape row_shape(uint64_t hidden, uint64_t rows, ThreadRoom room, bool has_clusters, int most) {
   const uint64_t units = divide_up(hidden, kNormUnit);
   const uint64_t whole_warps = round_up(units, units > 512 ? 2 * kWarp : kWarp);
   const auto row_threads = static_cast<int>(std::min<uint64_t>(kRowThreads, whole_warps));
@@ -99,7 +109,8 @@ RowShape row_shape(uint64_t hidden, uint64_t rows, ThreadRoom room, bool has_clu
         row_threads % (cluster * static_cast<int>(kWarp)) == 0 && threads <= room.block;
     if (!is_possible || (cluster > 1 && (!has_clusters || threads < 128))) continue;
 
-    const int clusters = std::min(kMaxBlocks, room.all / threads) / cluster;
+    const int blocks = std::min({kMaxBlocks, most, room.all / threads});
+    const int clusters = blocks / cluster;
     const auto limit = static_cast<uint64_t>(std::max(1, clusters));
     shape = {cluster, static_cast<int>(std::min(rows, limit)) * cluster, threads};
     if (rows <= limit) break;
@@ -110,9 +121,10 @@ RowShape row_shape(uint64_t hidden, uint64_t rows, ThreadRoom room, bool has_clu
 RowShape shape_of_rows(const PlanInput& input) {
   const auto hidden = static_cast<uint64_t>(input.root);
   const int of_multiprocessor = input.size <= 2 ? 1024 : 512;
-  const int multiprocessors = std::max(1, input.max_blocks / 2);
+  const int multiprocessors = multiprocessors_of(input.max_blocks);
   return row_shape(hidden, input.count / hidden,
-      {of_multiprocessor, multiprocessors * of_multiprocessor}, input.has_clusters);
+      {of_multiprocessor, multiprocessors * of_multiprocessor}, input.has_clusters,
+      input.shares_device ? multiprocessors : kMaxBlocks);
 }
 
 void shape_rmsnorm(Plan& plan, const PlanInput& input, const Tuning&) {
@@ -130,7 +142,7 @@ void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t chunk_packs = divide_up(std::min<uint64_t>(input.unit(), plan.tile), kPack);
   const uint64_t slice_packs = divide_up(chunk_packs, static_cast<uint64_t>(input.size));
   const ThreadRoom room = input.size <= 4 ? ThreadRoom{512, 512} : ThreadRoom{256, 256};
-  shape(plan, slice_packs, input.max_blocks, tuning.threads, room);
+  shape(plan, input, slice_packs, input.max_blocks, tuning.threads, room);
 }
 
 void shape_two_shot_reduce(Plan& plan, const PlanInput& input, const Tuning& tuning) {
@@ -142,7 +154,7 @@ void shape_two_shot_reduce(Plan& plan, const PlanInput& input, const Tuning& tun
 
   // With more threads all is under way to the owners before the first results are.
   const int room = input.size <= 4 ? 384 : 256;
-  shape(plan, packs, input.max_blocks, tuning.threads, {room, room});
+  shape(plan, input, packs, input.max_blocks, tuning.threads, {room, room});
 
   const auto at_once = [&] {
     return static_cast<uint64_t>(plan.blocks) * static_cast<uint64_t>(plan.threads);
@@ -190,7 +202,9 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 
   plan.slices = input.size;
   plan.threads = tuning.width;
-  plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
+  const int fitting = input.shares_device ? multiprocessors_of(input.max_blocks)
+                                          : input.max_blocks * 512 / tuning.width;
+  plan.blocks = std::clamp(fitting, 1, tuning.work_groups);
   const bool few = are_few(plan.blocks, tuning);
   if (!what.has_op && few) plan.movers = std::min(tuning.movers, plan.blocks);
 
@@ -224,7 +238,8 @@ void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 
   // Where this rank keeps a piece of its own, a third of the blocks copies that.
   const bool copies_own = !traits(input.collective).has_op;
-  const int fitting = input.max_blocks / (copies_own ? 3 : 2);
+  const int multiprocessors = multiprocessors_of(input.max_blocks);
+  const int fitting = copies_own ? multiprocessors * 2 / 3 : multiprocessors;
   plan.work_groups = std::max(1, std::min(pieces_blocks(tuning), fitting));
   plan.blocks = plan.work_groups;
   if (copies_own) plan.blocks += (plan.work_groups + 1) / 2;

@@ -33,7 +33,9 @@ struct RowShape {
   int blocks = 0;
   int threads = 0;
 };
-RowShape row_shape(uint64_t hidden, uint64_t rows, ThreadRoom room, bool has_clusters);
+
+// At most `most` blocks, in clusters where `has_clusters`.
+RowShape row_shape(uint64_t hidden, uint64_t rows, ThreadRoom room, bool has_clusters, int most);
 
 // The shape of an all-reduce with RMSNorm.
 RowShape shape_of_rows(const PlanInput& input);

@@ -14,6 +14,7 @@
 #include "kernels/collective.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
+#include "kernels/cuda/occupancy.hpp"
 #include "kernels/cuda/plan_forms.hpp"
 #include "kernels/cuda/tuning.hpp"
 #include "kernels/types.hpp"
@@ -176,6 +177,41 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
           expect_fits(input);
         });
     if (HasFatalFailure()) return;
+  }
+}
+
+// The device puts blocks where it likes, and a large block has room on an empty multiprocessor
+// only. So on a device with several ranks there must be one, though each block of all other
+// groups' kernels were on a multiprocessor of its own.
+TEST(CudaPlans, LeaveAMultiprocessorEmptyWhereRanksShareADevice) {
+  constexpr int kMultiprocessors = 132;
+  for (int size = 2; size <= kMaxRanks; ++size) {
+    const Tuning tuning = default_tuning(size);
+    for (int on_one = 2; on_one <= size; ++on_one) {
+      const int at_once = on_one * tuning.groups;
+      const auto expect_room = [&](Collective collective, DType dtype, size_t count) {
+        PlanInput input = input_of(collective, dtype, count, size);
+        input.max_blocks = max_blocks_of(kMultiprocessors, size, on_one, tuning);
+        input.shares_device = true;
+        if (collective == Collective::allreduce_rmsnorm) input.root = 1024;
+        const Plan chosen = plan(input, tuning);
+        ASSERT_LT((at_once - 1) * chosen.blocks, kMultiprocessors)
+            << collective_name(collective) << ", " << count << " elements, " << size << " ranks, "
+            << on_one << " on a device, " << algorithm_name(chosen.algorithm);
+      };
+
+      for_each_combination(
+          std::tuple(
+              std::array{Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                  Collective::broadcast, Collective::reduce, Collective::alltoall,
+                  Collective::allgatherv, Collective::alltoallv, Collective::reduce_scatterv},
+              std::array{DType::bf16, DType::i8, DType::f64}, rising_counts()),
+          expect_room);
+      for (const size_t rows : {1, 7, 64, 1000}) {
+        expect_room(Collective::allreduce_rmsnorm, DType::bf16, rows * 1024);
+      }
+      if (HasFatalFailure()) return;
+    }
   }
 }
 

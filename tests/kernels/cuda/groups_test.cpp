@@ -69,6 +69,11 @@ class Calls {
       : ranks_(options), blocks_(blocks), groups_(options.groups), in_turn_(in_turn) {}
 
   void launch(int group, const Form& form, int absent = -1) {
+    launch(group, form, blocks_, 1, absent);
+  }
+
+  // Each of the `blocks` takes `units` of a multiprocessor.
+  void launch(int group, const Form& form, unsigned blocks, unsigned units, int absent = -1) {
     auto& call = *calls_.emplace_back(std::make_unique<Call>());
     call.form = &form;
     for (size_t rank = 0; rank < kRanks; ++rank) {
@@ -86,11 +91,11 @@ class Calls {
       CollectiveArgs args =
           args_of(ranks_, number, form.collective, call.send[r], call.recv[r], kCount);
       args.tile = form.steps ? kTile : args.unit;
-      const uint64_t parts = (form.collective == Collective::allreduce ? kRanks : 1) * blocks_;
+      const uint64_t parts = (form.collective == Collective::allreduce ? kRanks : 1) * blocks;
       args.tiles = form.steps ? args.unit / (parts * kTile) + 1 : 1;
-      args.work_groups = std::max(1, static_cast<int32_t>(blocks_) - 1);
+      args.work_groups = std::max(1, static_cast<int32_t>(blocks) - 1);
       args.copies_out = 1;
-      ranks_.launch((in_turn_ ? 0 : group * kRanks) + rank, form.kernel, args, blocks_);
+      ranks_.launch((in_turn_ ? 0 : group * kRanks) + rank, form.kernel, args, blocks, units);
     }
   }
 
@@ -181,6 +186,45 @@ TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
   for (seed = 0; seed < 100 && outcome(4, 9, 6, seed) != "nothing goes on"; ++seed) {
   }
   EXPECT_LT(seed, 100U) << "four groups of two ranks, of which two are kept out";
+}
+
+// The outcome of three groups, both ranks of which share a device. It has so many multiprocessors
+// that each of five kernels has three of them, and one is left. Large blocks take seven of the eight
+// units of a multiprocessor, and small ones one. A kernel of small blocks has three, or as many as
+// fit onto three multiprocessors if blocks count by what they take.
+std::string outcome_on_one_device(bool by_what_they_take, unsigned seed) {
+  constexpr unsigned kShare = 3;
+  Ranks::Options options = options_of(3, 5 * kShare + 1, seed);
+  options.on_one = kRanks;
+  options.units = 8;
+  Calls calls(options, kShare);
+  std::mt19937 random(seed);
+  for (int call = 0; call < 3; ++call) {
+    for (int group = 0; group < 3; ++group) {
+      const bool is_small = random() % 2 == 0;
+      const unsigned blocks = is_small && by_what_they_take ? 8 * kShare : kShare;
+      // Kernels in step have at most as many blocks as the model has work groups.
+      const Form& form = kForms[random() % (by_what_they_take ? 5 : std::size(kForms))];
+      calls.launch(group, form, blocks, is_small ? 1 : 7);
+    }
+  }
+  return calls.run();
+}
+
+// A block that counts as a whole multiprocessor keeps no more than one from others, wherever it is.
+TEST(SeveralGroups, ShareADeviceWhereBlocksCountAsMultiprocessors) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    ASSERT_EQ(outcome_on_one_device(false, seed), "") << "seed " << seed;
+  }
+}
+
+// Small blocks lie on all multiprocessors, and a large one of another kernel has room on none.
+TEST(SeveralGroups, TheModelSeesRoomInPieces) {
+  unsigned seed = 0;
+  while (seed < 200 && outcome_on_one_device(true, seed) != "nothing goes on") {
+    ++seed;
+  }
+  EXPECT_LT(seed, 200U);
 }
 
 // The outcome of three groups that work in the stages of one. The kernels of all of them come in

@@ -69,7 +69,8 @@ Ranks::Ranks(const Options& options)
       half_bytes_(static_cast<uint64_t>(options.ranks) * options.slot),
       random_(options.seed),
       members_(static_cast<size_t>(options.ranks * options.groups)),
-      devices_(static_cast<size_t>(options.ranks), {options.room, {}}) {
+      devices_(static_cast<size_t>((options.ranks + options.on_one - 1) / options.on_one),
+          {std::vector<unsigned>(options.room, options.units), {}}) {
   const auto n = static_cast<uint64_t>(options.ranks);
   const uint64_t ll = (sizeof(ControlWords) + 63) / 64 * 64;
   const uint64_t pushed = ll + 2 * half_bytes_;
@@ -77,17 +78,17 @@ Ranks::Ranks(const Options& options)
   const uint64_t stage = static_cast<uint64_t>(options.work_groups) * kSlots * n * options.slot;
   for (size_t at = 0; at < members_.size(); ++at) {
     Member& member = members_[at];
-    member.device = at % devices_.size();
+    const size_t rank = at % n;
+    member.device = rank / static_cast<size_t>(options.on_one);
     member.control.assign((staged + 2 * stage) / sizeof(uint32_t), 0);
     std::fill(member.control.begin() + static_cast<long>(pushed / sizeof(uint32_t)),
         member.control.begin() + static_cast<long>(staged / sizeof(uint32_t)), 0xFFFFFFFFU);
 
     DeviceComm& comm = member.comm;
-    comm.rank = static_cast<int32_t>(member.device);
+    comm.rank = static_cast<int32_t>(rank);
     comm.size = options.ranks;
     comm.timeout_ns = options.timeout_ns;
-    comm.record =
-        reinterpret_cast<uintptr_t>(&members_[options.are_streams ? member.device : at].record);
+    comm.record = reinterpret_cast<uintptr_t>(&members_[options.are_streams ? rank : at].record);
     comm.ll = ll;
     comm.one_shot = pushed;
     comm.two_shot = pushed;
@@ -99,8 +100,8 @@ Ranks::Ranks(const Options& options)
     comm.one_shot_slot = 2 * options.slot;
   }
   for (size_t at = 0; at < members_.size(); ++at) {
-    for (size_t peer = 0; peer < devices_.size(); ++peer) {
-      const size_t group = options.are_streams ? 0 : at - members_[at].device;
+    for (size_t peer = 0; peer < n; ++peer) {
+      const size_t group = options.are_streams ? 0 : at - at % n;
       members_[at].comm.control[peer] =
           reinterpret_cast<uintptr_t>(members_[group + peer].control.data());
       members_[at].comm.stages[peer] = reinterpret_cast<uintptr_t>(
@@ -114,9 +115,10 @@ Ranks::~Ranks() { current = nullptr; }
 
 ControlWords& Ranks::words(int rank) { return words_of(comm(rank), comm(rank).rank); }
 
-void Ranks::launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks) {
+void Ranks::launch(
+    int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks, unsigned units) {
   Member& member = members_[static_cast<size_t>(rank)];
-  member.queue.push_back({std::move(kernel), args, blocks == 0 ? options_.blocks : blocks});
+  member.queue.push_back({std::move(kernel), args, blocks == 0 ? options_.blocks : blocks, units});
   member.ended = false;
 }
 
@@ -275,13 +277,17 @@ void Ranks::start(Member& member) {
 }
 
 void Ranks::let_in(Device& device) {
-  while (device.free > 0 && !device.launched.empty()) {
+  while (!device.launched.empty()) {
     Member& member = *device.launched.front();
     const Launch& launch = member.queue[member.next];
+    const auto emptiest = std::max_element(device.free.begin(), device.free.end());
+    if (*emptiest < launch.units) return;
+
+    *emptiest -= launch.units;
+    member.multiprocessors[member.next_block] = static_cast<size_t>(emptiest - device.free.begin());
     for (unsigned t = 0; t < options_.threads; ++t) {
       let_in(member, launch, t);
     }
-    --device.free;
     if (++member.next_block == launch.blocks) device.launched.erase(device.launched.begin());
     last_change_ = steps_;
   }
@@ -307,8 +313,10 @@ void Ranks::leave(Member& member, unsigned block) {
     return one->block.x == block && !one->ended;
   };
   if (std::any_of(member.running.begin(), member.running.end(), is_there)) return;
-  ++devices_[member.device].free;
-  let_in(devices_[member.device]);
+
+  Device& device = devices_[member.device];
+  device.free[member.multiprocessors.at(block)] += member.queue[member.next].units;
+  let_in(device);
 }
 
 void Ranks::finish(Member& member) {
@@ -318,6 +326,7 @@ void Ranks::finish(Member& member) {
   }
   member.running.clear();
   member.shared.clear();
+  member.multiprocessors.clear();
   member.next_block = 0;
   ++member.next;
   last_change_ = steps_;

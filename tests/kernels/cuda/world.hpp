@@ -8,10 +8,11 @@
 //
 // Groups: a rank may be in several groups at once, with a kernel of each under way, and has a
 // number in each. Members are numbered by group: those of the first group come first, then those
-// of the second. Member n lies on device n % ranks.
+// of the second. Member n is rank n % ranks of its group.
 //
-// Devices: blocks come onto a device in the order of the launches and of their numbers, when there
-// is room, and keep their place until they end.
+// Devices: each has multiprocessors, and each of these has units, of which a block takes some.
+// Blocks come onto a device in the order of the launches and of their numbers. Each comes onto the
+// emptiest multiprocessor, when that has room, and keeps its place until it ends.
 #pragma once
 
 #include <ucontext.h>
@@ -33,8 +34,11 @@ class Ranks {
     bool are_streams = false;
     // All groups work in the stages of the first group.
     bool share_stages = false;
-    // The number of blocks for which a device has room.
+    // Ranks that share a device.
+    int on_one = 1;
+    // The multiprocessors of a device, and the units of each.
     unsigned room = 1000;
+    unsigned units = 1;
     unsigned seed = 1;
     unsigned blocks = 1;
     unsigned threads = 1;
@@ -58,8 +62,9 @@ class Ranks {
   const DeviceComm& comm(int rank) const { return members_[static_cast<size_t>(rank)].comm; }
   ControlWords& words(int rank);
   const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
-  // Blocks of 0 means Options::blocks.
-  void launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0);
+  // Blocks of 0 means Options::blocks. Each takes so many units of a multiprocessor.
+  void launch(
+      int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0, unsigned units = 1);
   // Holds a rank up: after `stores` stores the rank does nothing until the model has taken `steps`
   // steps.
   void hold(int rank, long stores, long steps);
@@ -93,6 +98,7 @@ class Ranks {
     Kernel kernel;
     CollectiveArgs args;
     unsigned blocks;
+    unsigned units;
   };
   struct Member {
     DeviceComm comm{};
@@ -101,6 +107,8 @@ class Ranks {
     std::vector<Launch> queue;
     size_t next = 0;  // in the queue
     size_t device = 0;
+    // The multiprocessors of the blocks that are on the device.
+    std::map<unsigned, size_t> multiprocessors;
     // The kernel that is under way: the block that comes onto the device next, the threads that
     // are there, shared memory by block and size, and stores that are not in view yet.
     unsigned next_block = 0;
@@ -115,7 +123,8 @@ class Ranks {
   };
 
   struct Device {
-    unsigned free;
+    // Units of each multiprocessor.
+    std::vector<unsigned> free;
     // Members whose kernels have blocks that are not on the device yet.
     std::vector<Member*> launched;
   };
