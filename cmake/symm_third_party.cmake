@@ -21,11 +21,16 @@ function(
   find_path(${include} ${header} HINTS ${PROJECT_SOURCE_DIR}/third_party)
   mark_as_advanced(${include})
   if(NOT ${include})
-    message(STATUS "symm: fetching ${header}")
+    message(
+      STATUS
+      "symm: fetching ${header} over the network, for two minutes at most "
+      "(-D${include}=<folder> names a folder that has it)"
+    )
     # A folder that is not there keeps CMake from building what it fetched.
     FetchContent_Declare(
       symm_${name}
       URL https://github.com/${repository}/archive/${commit}.tar.gz
+      TIMEOUT 120
       SOURCE_SUBDIR headers-only
       DOWNLOAD_EXTRACT_TIMESTAMP OFF
     )

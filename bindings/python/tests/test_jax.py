@@ -163,6 +163,12 @@ def check_refusals(on, x):
         with pytest.raises(symm.InvalidArgumentError, match=message):
             on.reduce_scatter(wrong)
 
+    # A program for a device that the group is not on, as where JAX finds a GPU by itself.
+    (device,) = x.devices()
+    other, remedy = ("cpu", "host") if device.platform != "cpu" else ("cuda", "cuda")
+    with pytest.raises(symm.InvalidArgumentError, match=f'backend="{remedy}"'):
+        jax.jit(on.all_reduce).trace(x).lower(lowering_platforms=(other,))
+
 
 def check(group):
     """All checks, on a group of any back end and on JAX's default device."""

@@ -78,8 +78,12 @@ def _lower(ctx: Any, x: Any, *, group: Group, collective: Collective, op: Op, ro
     (result,) = ctx.avals_out
     platforms = list(ctx.module_context.platforms)
     if group._on_host != (platforms == ["cpu"]):
-        kind = "host" if group._on_host else "CUDA"
-        raise InvalidArgumentError(f"x: is for {', '.join(platforms)}, the group is one of {kind}")
+        has, remedy = "host", 'make the group with backend="cuda", or set JAX_PLATFORMS=cpu'
+        if not group._on_host:
+            has, remedy = "CUDA", 'make the group with backend="host"'
+        raise InvalidArgumentError(
+            f"x: is for {', '.join(platforms)}, the group is one of {has}; {remedy}"
+        )
 
     # native/xla.c reads these fields in this order.
     count = operand.size // (group.size if collective in _DIVIDES_ROWS else 1)
