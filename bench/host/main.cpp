@@ -1,5 +1,6 @@
 // Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
-//   operation  one of symm bench, ping, nothing
+//   operation  one of symm bench, ping, nothing, halo: two ranks that exchange, work for
+//              5 us, and so on, without anything else between the steps
 //   memory     private symmetric
 //   place      out in (of all-reduce)
 //   bytes      of the larger operand
@@ -184,6 +185,7 @@ void calibrate() {
 
 constexpr OperationTraits kPing{"ping", symm::tool::kBarrier, false, false, false};
 constexpr OperationTraits kNothing{"nothing", symm::tool::kBarrier, false, false, false};
+constexpr OperationTraits kHalo{"halo", symm::tool::kBarrier, false, false, false};
 
 struct Case {
   symm::tool::Operands operands{};
@@ -212,11 +214,13 @@ Case parse(const std::string& text) {
   operands.traits = symm::tool::find_operation(operation);
   if (operation == std::string(kPing.name)) operands.traits = &kPing;
   if (operation == std::string(kNothing.name)) operands.traits = &kNothing;
+  if (operation == std::string(kHalo.name)) operands.traits = &kHalo;
   if (operands.traits == nullptr) refuse("not an operation", text);
 
   // A ping needs a common start: the rank that answers compares what it got while the other rank
   // waits for the next start.
   if (one.is(kPing) && (self.size != 2 || !together)) refuse("ping", "needs 2 pinned ranks");
+  if (one.is(kHalo) && self.size != 2) refuse("halo", "needs 2 ranks");
   operands.rank = self.rank;
   operands.ranks = self.size;
   operands.dtype = SYMM_DTYPE_F32;
@@ -263,6 +267,34 @@ void run(const Case& one, const symm_collective_call_t& call) {
   if (self.rank == 1) peer::send(operands.first, operands.second, operands.bytes(), 0);
 }
 
+// Makes the steps of a halo, each of which ends with 5 us of work. A rank is at most one step
+// ahead of the other, so that two inboxes are enough. Returns the number of wrong elements.
+uint64_t run_halo(const Case& one, const Pattern& pattern, uint32_t warm_up, uint64_t* times) {
+  constexpr double kWorkUs = 5;
+  const symm::tool::Operands& operands = one.operands;
+  const auto work = static_cast<uint64_t>(kWorkUs * ticks_per_us);
+  uint64_t wrong = 0;
+  uint64_t begin = ticks_now();
+
+  for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
+    const size_t shift = i % 3 * 37;
+    const size_t inbox = i % 2 * operands.bytes();
+    pattern.write(operands.first, self.rank, shift, operands.count);
+    peer::exchange(operands.first, operands.second, inbox, operands.bytes(), 1 - self.rank);
+    wrong += pattern.count_wrong(operands.second + inbox, 1 - self.rank, shift, operands.count, 1);
+
+    const uint64_t until = ticks_now() + work;
+    uint64_t end = ticks_now();
+    while (end < until) {
+      end = ticks_now();
+    }
+    times[i < warm_up ? 0 : i - warm_up] = end - begin;
+    begin = end;
+  }
+
+  return wrong;
+}
+
 void report(const Case& one, double before, double after) {
   const uint32_t n = one.iterations;
   std::vector<uint64_t> slowest(n);
@@ -285,14 +317,16 @@ void report(const Case& one, double before, double after) {
   const uint32_t to = n * 3 / 5 + 1;
   const double middle =
       std::accumulate(slowest.begin() + from, slowest.begin() + to, 0.0) / (to - from);
+  const double mean = std::accumulate(slowest.begin(), slowest.end(), 0.0) / n;
   const auto us = [](auto ticks) { return static_cast<double>(ticks) / ticks_per_us; };
   std::printf(
       "{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": "
       "%d, \"iterations\": %u, "
-      "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %lu, "
+      "\"min\": %.4f, \"p50\": %.4f, \"mean\": %.4f, \"p99\": %.4f, \"max\": %.4f, "
+      "\"wrong\": %lu, "
       "\"round_trips\": [%.4f, %.4f]}\n",
       one.operands.traits->name, one.symmetric ? "symmetric" : "private", one.place.c_str(),
-      one.operands.bytes(), self.size, n, us(slowest[0]), us(middle),
+      one.operands.bytes(), self.size, n, us(slowest[0]), us(middle), us(mean),
       us(slowest[size_t{n} * 99 / 100]), us(slowest[n - 1]), wrong, us(before), us(after));
   std::fflush(stdout);
 }
@@ -304,7 +338,8 @@ void measure(Case& one, const Pattern& pattern) {
 
   // The target of a put must be symmetric memory where the peer has such; the source need not be.
   const Block first(operands.bytes(), one.symmetric);
-  const Block second(operands.bytes(), one.symmetric || one.is(kPing));
+  const bool is_put = one.is(kPing) || one.is(kHalo);
+  const Block second(operands.bytes() * (one.is(kHalo) ? 2 : 1), one.symmetric || is_put);
   if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
   operands.first = first.data();
   operands.second = second.data();
@@ -314,8 +349,12 @@ void measure(Case& one, const Pattern& pattern) {
   uint64_t* const times = arena->ticks[self.rank];
   std::fill_n(times, one.iterations, 0);
   const double before = round_trip();
+  if (one.is(kHalo)) {
+    peer::barrier();  // nobody puts before all have written their zeros
+    wrong = run_halo(one, pattern, warm_up, times);
+  }
 
-  for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
+  for (uint32_t i = 0; i < warm_up + one.iterations && !one.is(kHalo); ++i) {
     // Each iteration uses another offset. There are few, so that page tables do not matter.
     const size_t shift = i % 3 * 37;
     const size_t every = operands.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;

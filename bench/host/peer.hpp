@@ -28,4 +28,8 @@ void barrier();
 // symmetric memory where there is any.
 void send(const void* data, void* inbox, size_t bytes, int to);
 void receive(void* inbox, size_t bytes, int from);
+
+// Both at once, with the other of two ranks: data goes to `offset` of its inbox, and what comes is
+// at the same place of this one.
+void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other);
 }  // namespace peer

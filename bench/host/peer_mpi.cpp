@@ -62,4 +62,14 @@ void receive(void* inbox, size_t bytes, int from) {
             inbox, static_cast<int>(bytes), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
       "MPI_Recv");
 }
+
+void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other) {
+  const auto count = static_cast<int>(bytes);
+  MPI_Request both[2];
+  check(MPI_Irecv(static_cast<char*>(inbox) + offset, count, MPI_BYTE, other, 0, MPI_COMM_WORLD,
+            &both[0]),
+      "MPI_Irecv");
+  check(MPI_Isend(data, count, MPI_BYTE, other, 0, MPI_COMM_WORLD, &both[1]), "MPI_Isend");
+  check(MPI_Waitall(2, both, MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
 }  // namespace peer

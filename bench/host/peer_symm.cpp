@@ -52,4 +52,10 @@ void receive(void* inbox, size_t, int from) {
   symm::check(
       symm_wait_signal(memories.at(inbox).get(), from, 0, nullptr, nullptr), "symm_wait_signal");
 }
+
+void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other) {
+  symm_memory_t* const memory = memories.at(inbox).get();
+  symm::check(symm_put_signal(memory, other, offset, data, bytes, 0, nullptr), "symm_put_signal");
+  symm::check(symm_wait_signal(memory, other, 0, nullptr, nullptr), "symm_wait_signal");
+}
 }  // namespace peer

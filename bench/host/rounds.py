@@ -135,10 +135,14 @@ def summarise(samples):
 
 
 def summary(results):
-    """The summary of a case: p50 and p99 are medians over launches, spread is that of the p50."""
+    """The summary of a case.
+
+    p50, mean and p99 are medians over launches, spread is that of the p50.
+    """
     p50 = [result["p50"] for result in results]
     return {
         "p50": statistics.median(p50),
+        "mean": statistics.median(result["mean"] for result in results),
         "p99": statistics.median(result["p99"] for result in results),
         "min": min(result["min"] for result in results),
         "max": max(result["max"] for result in results),
