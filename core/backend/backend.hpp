@@ -349,6 +349,23 @@ class DeviceTransport {
   virtual IntranodeDevice* intranode() { return nullptr; }
 };
 
+// The calls of all ranks in which a rank waits for messages of the mesh, not for a transport.
+enum class MessageCall { rendezvous, split };
+
+// Shows, while it lives, that this rank waits for a message. A rank that waits for long in another
+// call finds out by it that the calls differ.
+class MessageWait {
+ public:
+  virtual ~MessageWait() = default;
+  MessageWait(MessageWait&&) = delete;
+  // To be called each time that the message was looked for and had not come. Revokes the group and
+  // throws Error(mismatch) if ranks wait for each other in different calls.
+  virtual void look() = 0;
+
+ protected:
+  MessageWait() = default;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -406,6 +423,9 @@ class Transport {
   // stands for all work that this group has issued on any stream.
   virtual void stream_wait(void* stream, void* after) = 0;
   virtual bool stream_done(void* stream) = 0;
+
+  // Null where ranks do not show in which calls they are.
+  virtual std::unique_ptr<MessageWait> await_message(MessageCall, int /*peer*/) { return nullptr; }
 
   virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, or of the lender
   virtual uint64_t lent_bytes() const noexcept { return 0; }

@@ -102,6 +102,9 @@ class CountedSleeper {
   bool counted_ = false;
 };
 
+// How often a wait that sleeps asks whether it is hopeless.
+constexpr uint64_t kLookNs = 100 * kMillisecondNs;
+
 // Sleeps until the condition holds, which changes only after one of its bells has.
 [[gnu::noinline]] WaitEnd sleep_in_kernel(const Condition& condition, Waiter& waiter,
     const Revocation& revocation, LazyDeadline& deadline, Fencing fencing) {
@@ -118,6 +121,7 @@ class CountedSleeper {
   std::array<WordSnapshot, kMaxSnapshots> seen;
   WaitEnd end = WaitEnd::reached;
   const uint64_t began = now_ns();
+  uint64_t looked = began;
   const Page::Sleep shown(revocation.page().get(), condition.peer, condition.what, began);
   for (;;) {
     seen[bells.size()] = {
@@ -140,6 +144,13 @@ class CountedSleeper {
       end = WaitEnd::timed_out;
       break;
     }
+    if (condition.hopeless != nullptr && now_ns() - looked >= kLookNs) {
+      if ((*condition.hopeless)()) {
+        end = WaitEnd::hopeless;
+        break;
+      }
+      looked = now_ns();
+    }
 
     const uint64_t slice = std::min(left, is_woken ? kSliceNs : kBlindSliceNs);
     if (!sleep_on_any({seen.data(), bells.size() + 1}, slice)) {
@@ -154,14 +165,18 @@ class CountedSleeper {
 
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer,
     const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline, Fencing fencing,
-    const char* what) {
+    const char* what, const Predicate* hopeless) {
   const auto holds = [&word, target] { return reached(word, target); };
   if (spin_until(holds, revocation, spin, deadline)) return WaitEnd::reached;
 
   const auto departed = [&revocation, peer] { return revocation.departed(peer); };
   const Word* const words[] = {&word};
-  const Condition condition{
-      .holds = holds, .unreachable = departed, .bells = words, .peer = peer, .what = what};
+  const Condition condition{.holds = holds,
+      .unreachable = departed,
+      .bells = words,
+      .peer = peer,
+      .what = what,
+      .hopeless = hopeless};
   return sleep_in_kernel(condition, waiter, revocation, deadline, fencing);
 }
 

@@ -27,8 +27,8 @@ using Waiter = std::atomic<uint8_t>;
 // ends and the thread may go to sleep.
 enum class Polling { begins, ends, sleeps };
 
-// How a wait ended.
-enum class WaitEnd { reached, timed_out, peer_departed, revoked };
+// How a wait ended. `hopeless`: what it waits for will never be, as the caller found out.
+enum class WaitEnd { reached, timed_out, peer_departed, revoked, hopeless };
 
 // The cost of the writer not missing a waiter, and the side that bears it. Writer and waiter each
 // store one word and then read the other's, and one of them must see the other's store. For that
@@ -43,13 +43,6 @@ enum class Fencing {
 };
 // Registers this process as a writer. False where the kernel does not offer it.
 bool register_for_asymmetric_fences() noexcept;
-
-// Waits until word - target >= 0 (signed). `peer` is the rank that writes the word. Before the wait
-// ends with `revoked` or `peer_departed`, it looks at the word once more after the event, so data
-// that was there in time is never lost. `what` the wait is for is shown to others while it sleeps.
-WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer,
-    const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline,
-    Fencing fencing = Fencing::symmetric, const char* what = "");
 
 // Pauses the processor between two looks.
 inline void cpu_relax() noexcept {
@@ -96,9 +89,22 @@ struct Condition {
   bool all_ring = true;
   int peer = -1;                // shown to others while the wait sleeps
   const char* what = "engine";  // shown to others, too
+  // Looked at now and then while the wait sleeps, in which what is there was found to be missing
+  // just before. If it holds, the wait is hopeless. May be null.
+  const Predicate* hopeless = nullptr;
 };
 WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation,
     SpinPolicy spin, LazyDeadline& deadline);
+
+// Waits until word - target >= 0 (signed). `peer` is the rank that writes the word. Before the wait
+// ends with `revoked` or `peer_departed`, it looks at the word once more after the event, so data
+// that was there in time is never lost. `what` the wait is for is shown to others while it sleeps.
+// `hopeless`: as in Condition.
+WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer,
+    const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline,
+    Fencing fencing = Fencing::symmetric, const char* what = "",
+    const Predicate* hopeless = nullptr);
+
 void ring(Word& bell, const Waiter& waiter) noexcept;
 
 inline bool reached(const Word& word, uint32_t target) noexcept {

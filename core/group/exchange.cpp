@@ -6,12 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/page.hpp"
@@ -90,29 +93,59 @@ const char* name_of_wait(const Group& group, const Topic& topic) {
   return topic.kind == MessageKind::split ? "split" : "rendezvous";
 }
 
-// Receives a peer's vote. Two ranks that each wait with a tag that the other has not come with wait
-// in vain. But threads of a rank may rendezvous at once and come in any order, so the ranks are
-// only said to disagree when it has looked so several times.
-Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadline) {
+// Shows to the other ranks that this one waits for a message; while
+// a group is formed of ranks of another, to the ranks of that one.
+// Null where they could not see it, or if there is no memory for it.
+std::unique_ptr<MessageWait> show_wait(Group& group, const Topic& topic, int peer) {
+  const bool is_formed = (*group.revocation().page())->backend >= 0;
+  const Group* const seen_in = is_formed ? &group : group.parent();
+  const int rank = is_formed || seen_in == nullptr ? peer : seen_in->rank_of(group, peer);
+  if (seen_in == nullptr || rank < 0) return nullptr;
+
+  const bool makes_group = !is_formed || topic.kind == MessageKind::split;
+  try {
+    return seen_in->transport().await_message(
+        makes_group ? MessageCall::split : MessageCall::rendezvous, rank);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+// Receives a message that other ranks see this rank wait for. Calls look() each time
+// that it has not come for half a second.
+template <class Look>
+Message receive_seen(Group& group, int peer, const Topic& topic, size_t body_size, size_t fd_count,
+    Deadline deadline, const Look& look) {
   constexpr uint64_t kLookMs = 500;
-  constexpr int kLooks = 4;
   const Page::Sleep shown(
       group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
-  std::optional<Topic> seen;
-  for (int looks = 0;;) {
+  const std::unique_ptr<MessageWait> wait = show_wait(group, topic, peer);
+  for (;;) {
     try {
       return group.receive(
-          peer, topic, kVoteSize, 0, std::min(deadline, Deadline::after_ms(kLookMs)));
+          peer, topic, body_size, fd_count, std::min(deadline, Deadline::after_ms(kLookMs)));
     } catch (const Error& error) {
       if (error.status() != Status::timeout || deadline.expired() || group.revocation().revoked()) {
         throw;
       }
     }
+    look();
+    if (wait) wait->look();
+  }
+}
 
+// Receives a peer's vote. Two ranks that each wait with a tag that the other has not come with wait
+// in vain. But threads of a rank may rendezvous at once and come in any order, so the ranks are
+// only said to disagree when it has looked so several times.
+Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadline) {
+  constexpr int kLooks = 4;
+  std::optional<Topic> seen;
+  int looks = 0;
+  const auto look = [&] {
     const std::optional<Topic> other = group.other_vote(peer, topic);
     looks = other && other == seen ? looks + 1 : 0;
     seen = other;
-    if (looks < kLooks) continue;
+    if (looks < kLooks) return;
 
     const bool is_first = group.rank() < peer;
     const auto [first, second] =
@@ -121,7 +154,8 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
     throw Error({Status::mismatch, blamed, group.identity(blamed).pid,
         format("options.tag: rank %d waits with %lu, rank %d with %lu",
             std::min(peer, group.rank()), first, blamed, second)});
-  }
+  };
+  return receive_seen(group, peer, topic, kVoteSize, 0, deadline, look);
 }
 }  // namespace
 
@@ -228,10 +262,8 @@ class Exchange {
   void take_message(int peer, std::vector<int>& missing) {
     Message message;
     try {
-      const Page::Sleep shown(
-          group_.revocation().page().get(), peer, name_of_wait(group_, topic_), now_ns());
-      message =
-          group_.receive(peer, topic_, offer_.message.body.size(), fds_for(peer).size(), deadline_);
+      message = receive_seen(
+          group_, peer, topic_, offer_.message.body.size(), fds_for(peer).size(), deadline_, [] {});
     } catch (...) {
       const Failure failure = current_failure();
       if (failure.status == Status::timeout) {

@@ -189,6 +189,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->bootstrap_ = bootstrap;
     group->backend_ = std::move(inherited);
     group->lender_ = std::move(lender);
+    group->parent_ = parent;
     mesh->attach(id, group->members_, group->revocation_);
     if (parent != nullptr) {
       listener = parent->revocation_->listen([&] { group->end_with(*parent); });
@@ -205,6 +206,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->give_up(error);  // a rank that already succeeded learns that this one did not
   }
 
+  group->parent_ = nullptr;
   Page::set((*group->revocation_->page())->backend, static_cast<int64_t>(group->backend_->kind()));
   Stragglers::met(*group);
   log::write(log::Level::info, "group %016lx '%s': rank %d of %d, %s", id, group->name().c_str(),

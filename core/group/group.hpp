@@ -98,6 +98,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // The ranks that may still write to memory of this group, after it was revoked.
   std::vector<Straggler> stragglers() const;
   const std::shared_ptr<Stragglers>& past() const noexcept { return past_; }
+  // While this group is formed of ranks of another one: that one.
+  const Group* parent() const noexcept { return parent_; }
   // This group's rank for a rank of another group; -1 if it is not in this group.
   int rank_of(const Group& other, int rank_there) const;
   int failure_fd();  // readable once the group is revoked
@@ -208,6 +210,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Stragglers> past_;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Group> lender_;  // this group works in its scratch
+  const Group* parent_ = nullptr;  // while this group is formed
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
   std::mutex kept_mutex_;

@@ -29,7 +29,8 @@ CallSync::CallSync(
 }
 
 void CallSync::await_word(Word& word, uint32_t target, int peer) {
-  controls_.await(word, target, peer, deadline_, collective_name(prepared_.input.collective));
+  controls_.await(word, target, peer, deadline_,
+      {collective_name(prepared_.input.collective), lane::kCollective, &prepared_.input});
 }
 
 // This call reuses the half of the entry lines and of the scratch that call op-2 used. A rank that

@@ -25,7 +25,9 @@ Control::Offsets Control::offsets(int size, int channels) {
   const auto n = static_cast<size_t>(size);
   const auto c = static_cast<size_t>(channels) + 1;
   Offsets o{};
-  o.waiters = kBarriers + 2 * c * kLine;
+  o.lanes = lane::kBarriers + static_cast<uint32_t>(c);
+  o.waiting = kBarriers + 2 * c * kLine;
+  o.waiters = o.waiting + o.lanes * sizeof(WaitLine);
   o.pair_waiter = align(o.waiters + n, kLine);
   o.pairs = o.pair_waiter + kLine;
   o.scratch = align(o.pairs + c * n * kPairWords * sizeof(Word), kPage);

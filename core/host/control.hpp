@@ -51,13 +51,37 @@ struct alignas(kLine) WordLine {
   Word word;
 };
 
-// The rank and the word that the owner waits for, if any. A peer whose deadline passes while it
-// waits for the owner reads this line, to find the rank to blame; nothing else depends on it.
+// The calls of a rank that wait for other ranks lie in lanes. A rank has one wait at most in a lane
+// at a time: collectives take turns, barriers of a channel do, and of calls that wait for messages
+// only the first one is shown. A rank that waits in one lane is not in a call of another lane,
+// unless another thread of it is.
+namespace lane {
+inline constexpr uint32_t kCollective = 0;
+inline constexpr uint32_t kRendezvous = 1;
+inline constexpr uint32_t kSplit = 2;
+inline constexpr uint32_t kGet = 3;
+inline constexpr uint32_t kBarriers = 4;  // and the channel
+inline bool is_of_messages(uint32_t lane) noexcept {
+  return lane == kRendezvous || lane == kSplit || lane == kGet;
+}
+}  // namespace lane
+
+// The rank and the word that the owner waits for in a lane, if any. A peer whose wait
+// for the owner has become long reads these lines, to find out whether the ranks are in
+// different calls, and which rank is to blame; nothing else depends on them.
 struct alignas(kLine) WaitLine {
+  static constexpr uint32_t kNoWord = UINT32_MAX;
   Word peer;  // rank + 1, or 0
   Word in_own_segment;
   Word offset;  // where the awaited word lies in the segment of the peer, or of the owner
+  Word target;  // without a word, the number of the wait
+  Word looks;   // without a word: how often the owner has looked for the message
+};
+
+// The collective in which the owner has waited for long. It is that of the wait for `target`.
+struct alignas(kLine) CallLine {
   Word target;
+  CallSignature signature;
 };
 
 struct ControlHeader {
@@ -69,7 +93,7 @@ struct ControlHeader {
   uint32_t layout;  // version of the segment's layout
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
-inline constexpr uint32_t kControlLayout = 5;
+inline constexpr uint32_t kControlLayout = 6;
 
 class Control {
  public:
@@ -92,7 +116,12 @@ class Control {
   Word& step() const { return at<WordLine>(kStep)->word; }
   // Set to non-zero when the owner leaves a call with an error: its caller may then reuse operands.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
-  WaitLine& waiting() const { return *at<WaitLine>(kWaiting); }
+  WaitLine& waiting(uint32_t lane) const { return at<WaitLine>(at_.waiting)[lane]; }
+  uint32_t lanes() const noexcept { return at_.lanes; }
+  CallLine& long_call() const { return *at<CallLine>(kLongCall); }
+  // How many threads of the owner have been seen in waits of this group that were long: 0, 1, or 2
+  // for more.
+  Word& threads() const { return at<WordLine>(kThreads)->word; }
   // The number of barriers of all ranks that the owner has entered on a channel, as published for
   // its count-th barrier there. Two lines alternate, so that one can be prefetched for writing
   // while peers read the other. One more channel than users have serves finalize.
@@ -135,10 +164,13 @@ class Control {
   static constexpr size_t kSignatures = kEntries + 2 * kLine;
   static constexpr size_t kStep = kSignatures + 2 * kLine;
   static constexpr size_t kGaveUp = kStep + kLine;
-  static constexpr size_t kWaiting = kGaveUp + kLine;
-  static constexpr size_t kBarriers = kWaiting + kLine;
+  static constexpr size_t kThreads = kGaveUp + kLine;
+  static constexpr size_t kLongCall = kThreads + kLine;
+  static constexpr size_t kBarriers = kLongCall + sizeof(CallLine);
 
   struct Offsets {
+    uint32_t lanes;
+    size_t waiting;
     size_t waiters;
     size_t pair_waiter;
     size_t pairs;

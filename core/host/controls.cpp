@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +20,7 @@
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
+#include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/text.hpp"
@@ -112,14 +116,13 @@ void Controls::give_up() noexcept {
 
 // Called at the end of a call. If a peer gave up before, the data read from its memory may be
 // anything. A peer writes its word once at most, so the line stays in this processor's cache.
-void Controls::throw_if_any_rank_aborted(LazyDeadline& deadline, const char* what) {
+void Controls::throw_if_any_rank_aborted(LazyDeadline& deadline, const WaitingCall& call) {
   fence();
   for (const Peer& peer : connected_) {
     if (peer.gave_up->load(std::memory_order_relaxed) == 0) continue;
     // The mesh is about to tell why the peer gave up: wait for that revocation.
     constexpr uint32_t kNever = 2;
-    await(*peer.gave_up, kNever, (*this)[peer.rank].waiters()[static_cast<size_t>(context_.rank)],
-        peer.rank, deadline, what);
+    await(*peer.gave_up, kNever, peer.rank, deadline, call);
   }
 }
 
@@ -131,31 +134,94 @@ void Controls::fail(Failure failure) {
   throw Error(std::move(failure));
 }
 
-int Controls::waits_for(int rank) const noexcept {
-  const WaitLine& line = (*this)[rank].waiting();
+// The wait that a rank whose segment is mapped shows in one lane.
+ShownWait Controls::shown_wait(int rank, uint32_t lane) const noexcept {
+  const Control& owner = (*this)[rank];
+  const WaitLine& line = owner.waiting(lane);
   const uint32_t next = line.peer.load(std::memory_order_acquire);
-  if (next == 0 || next > static_cast<uint32_t>(context_.size)) return -1;
-  const int peer = static_cast<int>(next) - 1;
+  if (next == 0 || next > static_cast<uint32_t>(context_.size)) return {};
+
+  const uint32_t offset = line.offset.load(std::memory_order_relaxed);
+  const uint32_t target = line.target.load(std::memory_order_relaxed);
+  ShownWait shown{.peer = static_cast<int>(next) - 1,
+      .lane = lane,
+      .number = static_cast<uint64_t>(offset) << 32 | target,
+      .looks = line.looks.load(std::memory_order_acquire),
+      .several = owner.threads().load(std::memory_order_relaxed) > 1};
+  if (lane == lane::kCollective &&
+      owner.long_call().target.load(std::memory_order_acquire) == target) {
+    shown.call = owner.long_call().signature;
+  }
+  if (offset == WaitLine::kNoWord) return shown;
+
   const Control& holder =
-      (*this)[line.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : peer];
-  if (!holder.is_mapped()) return peer;
-  const Word* word = holder.word_at(line.offset.load(std::memory_order_relaxed));
-  return word == nullptr || reached(*word, line.target.load(std::memory_order_relaxed)) ? -1 : peer;
+      (*this)[line.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : shown.peer];
+  if (!holder.is_mapped()) return shown;
+  const Word* word = holder.word_at(offset);
+  return word == nullptr || reached(*word, target) ? ShownWait{} : shown;
+}
+
+ShownWait Controls::wait_of(int rank, uint32_t lane) const noexcept {
+  if (!(*this)[rank].is_mapped()) return remote_->wait_of(rank, lane);
+  ShownWait found = shown_wait(rank, lane);
+  int others = 0;
+  for (uint32_t other = 0; other < mine_.lanes(); ++other) {
+    if (other == lane) continue;
+    const ShownWait shown = shown_wait(rank, other);
+    if (shown.peer < 0) continue;
+    ++others;
+    if (found.peer < 0) found = shown;
+  }
+  found.several = found.several || others > 1;
+  return found;
 }
 
 // The rank to blame when `peer` does not come in time: `peer` may itself be waiting for another
-// rank. A rank whose awaited word is there could go on and does not, so it is stopped or busy. If
-// ranks wait for each other in a circle, `peer` is as good a choice as any.
-int Controls::culprit(int peer) const noexcept {
+// rank, in the same lane. A rank whose awaited word is there could go on and does not, so it is
+// stopped or busy. If ranks wait for each other in a circle, `peer` is as good a choice as any.
+int Controls::culprit(int peer, uint32_t lane) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
-    const int next =
-        (*this)[suspect].is_mapped() ? waits_for(suspect) : remote_->blocked_on(suspect);
-    if (next < 0) return suspect;
-    suspect = next;
+    const ShownWait next = wait_of(suspect, lane);
+    if (next.peer < 0 || next.lane != lane) return suspect;
+    suspect = next.peer;
     if (suspect == context_.rank) return peer;
   }
   return peer;
+}
+
+Failure Controls::late(int peer, const WaitingCall& call, const LazyDeadline& deadline) const {
+  const int suspect = culprit(peer, call.lane);
+  std::string message = text(call.what, ": ", context_.rank_name(suspect), " did not come within ",
+      deadline.timeout_ms(), " ms");
+  const ShownWait elsewhere = wait_of(suspect, call.lane);
+  const std::string other = elsewhere.peer < 0 ? "" : Standstill::text_of(*this, elsewhere);
+  if (elsewhere.lane != call.lane && !other.empty()) {
+    message += text("; it is in ", other, " and waits for rank ", elsewhere.peer);
+  }
+  return context_.blame(suspect, Status::timeout, std::move(message));
+}
+
+Failure Controls::different_sets(int channel, int rank, int other) const {
+  const int blamed = std::max(rank, other);
+  return context_.blame(blamed, Status::mismatch,
+      format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in "
+             "one order",
+          std::min(rank, other), blamed, channel));
+}
+
+// Tells what only ranks that wait long are asked for: the call, and whether threads take turns.
+void Controls::note_long_wait(const WaitingCall& call, uint32_t target) noexcept {
+  static thread_local const char here = 0;
+  const void* first = nullptr;
+  const bool is_first = first_thread_.compare_exchange_strong(first, &here) || first == &here;
+  if (!is_first) mine_.threads().store(2, std::memory_order_relaxed);
+
+  if (call.lane != lane::kCollective || call.signature == nullptr) return;
+  CallLine& line = mine_.long_call();
+  if (line.target.load(std::memory_order_relaxed) == target) return;
+  line.signature = *call.signature;
+  line.target.store(target, std::memory_order_release);
 }
 
 // All ranks that detect the mismatch report the same, since they compare the calls of all ranks
@@ -220,8 +286,8 @@ WaitEnd Controls::await_condition(
   };
 
   remote_->polls(Polling::begins);
-  const WaitEnd end = wait_condition(
-      {holds, unreachable, condition.bells, condition.all_ring, condition.peer, condition.what},
+  const WaitEnd end = wait_condition({holds, unreachable, condition.bells, condition.all_ring,
+                                         condition.peer, condition.what, condition.hopeless},
       waiter, *context_.revocation, spin_, deadline);
   if (polling) remote_->polls(Polling::ends);
 
@@ -229,38 +295,93 @@ WaitEnd Controls::await_condition(
 }
 
 void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline,
-    const char* what) {
+    const WaitingCall& call) {
   const bool own = mine_.contains(word);
-  WaitLine& waiting = mine_.waiting();
+  WaitLine& waiting = mine_.waiting(call.lane);
   waiting.in_own_segment.store(own ? 1 : 0, std::memory_order_relaxed);
   const Control& holder = own ? mine_ : (*this)[peer];
   waiting.offset.store(holder.is_mapped() ? holder.offset_of(word) : 0, std::memory_order_relaxed);
   waiting.target.store(target, std::memory_order_relaxed);
   waiting.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
+
+  std::optional<Standstill> standstill;
+  const auto stands = [&](bool at_deadline) {
+    try {
+      note_long_wait(call, target);
+      if (!standstill) standstill.emplace(*this, call.lane);
+      return at_deadline ? standstill->is_there_at_deadline() : standstill->look();
+    } catch (const std::bad_alloc&) {
+      return false;  // the deadline remains
+    }
+  };
+  const auto stands_still = [&] { return stands(false); };
+  const Predicate hopeless(stands_still);
+
   const auto end_of_far_wait = [&] {
     const auto is_there = [&] { return reached(word, target); };
     const auto has_left = [&] { return remote_->has_left(peer); };
     const Word* const words[] = {&word};
-    return await_condition({is_there, has_left, words, true, peer, what}, waiter, deadline);
+    return await_condition(
+        {is_there, has_left, words, true, peer, call.what, &hopeless}, waiter, deadline);
   };
 
-  const WaitEnd end = remote_ != nullptr
-                          ? end_of_far_wait()
-                          : wait_word(word, target, waiter, peer, *context_.revocation, spin_,
-                                deadline, fencing_, what);
+  WaitEnd end = remote_ != nullptr ? end_of_far_wait()
+                                   : wait_word(word, target, waiter, peer, *context_.revocation,
+                                         spin_, deadline, fencing_, call.what, &hopeless);
 
   // After a failure the line stays, so that peers that time out later blame the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
-  if (end == WaitEnd::timed_out) peer = culprit(peer);
+  if (end == WaitEnd::timed_out && stands(true)) end = WaitEnd::hopeless;
 
   switch (end) {
     case WaitEnd::reached: return;
     case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());
-    case WaitEnd::peer_departed: fail(context_.blame_departed(peer, what));
-    case WaitEnd::timed_out:
-      fail(context_.blame(peer, Status::timeout,
-          text(what, ": ", context_.rank_name(peer), " did not come within ", deadline.timeout_ms(),
-              " ms")));
+    case WaitEnd::peer_departed: fail(context_.blame_departed(peer, call.what));
+    case WaitEnd::hopeless: fail(standstill->failure());
+    case WaitEnd::timed_out: fail(late(peer, call, deadline));
   }
+}
+
+// A wait for a message of a peer. Only one of a lane is shown at a time.
+class Controls::ShownMessageWait final : public MessageWait {
+ public:
+  ShownMessageWait(Controls& controls, uint32_t lane, int peer)
+      : controls_(controls),
+        lane_(lane),
+        is_shown_(controls.message_waits_[lane].fetch_add(1) == 0),
+        standstill_(controls, lane) {
+    if (!is_shown_) {
+      controls_.mine_.threads().store(2, std::memory_order_relaxed);
+      return;
+    }
+    WaitLine& line = controls_.mine_.waiting(lane_);
+    line.offset.store(WaitLine::kNoWord, std::memory_order_relaxed);
+    line.target.fetch_add(1, std::memory_order_relaxed);
+    line.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
+  }
+
+  ~ShownMessageWait() override {
+    if (is_shown_) controls_.mine_.waiting(lane_).peer.store(0, std::memory_order_release);
+    controls_.message_waits_[lane_].fetch_sub(1);
+  }
+
+  ShownMessageWait(ShownMessageWait&&) = delete;
+
+  void look() override {
+    controls_.note_long_wait({"", lane_}, 0);
+    if (!is_shown_) return;
+    controls_.mine_.waiting(lane_).looks.fetch_add(1, std::memory_order_release);
+    if (standstill_.look()) controls_.fail(standstill_.failure());
+  }
+
+ private:
+  Controls& controls_;
+  const uint32_t lane_;
+  const bool is_shown_;
+  Standstill standstill_;
+};
+
+std::unique_ptr<MessageWait> Controls::await_message(uint32_t lane, int peer) {
+  return std::make_unique<ShownMessageWait>(*this, lane, peer);
 }
 }  // namespace symm::host

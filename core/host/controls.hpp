@@ -2,9 +2,13 @@
 // has a deadline, ends when any rank of the group fails, and finds the rank to blame.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "core/backend/backend.hpp"
@@ -15,6 +19,7 @@
 #include "core/base/spin_policy.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
+#include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 
@@ -28,8 +33,8 @@ class RemoteRanks : public DeviceTransport {
   virtual void polls(Polling what) noexcept = 0;
   // Whether `rank`, on any machine, has left the group, and all that it sent before has arrived.
   virtual bool has_left(int rank) noexcept = 0;
-  // Controls::waits_for() for a rank on another machine; -1 also if that rank does not answer.
-  virtual int blocked_on(int rank) noexcept = 0;
+  // Controls::wait_of() for a rank on another machine; none also if that rank does not answer.
+  virtual ShownWait wait_of(int rank, uint32_t lane) noexcept = 0;
 };
 
 class Controls {
@@ -55,22 +60,28 @@ class Controls {
   }
   WaitEnd await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const;
 
-  // Waits until `word` has reached `target`; otherwise revokes the group and throws. `what` names
-  // the call in messages.
+  // Waits until `word` has reached `target`; otherwise revokes the group and throws.
   void await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline,
-      const char* what);
+      const WaitingCall& call);
   // Waits until `peer` has stored `target` in a word of its own segment for which it wakes all
   // ranks.
-  void await(Word& word, uint32_t target, int peer, LazyDeadline& deadline, const char* what) {
+  void await(
+      Word& word, uint32_t target, int peer, LazyDeadline& deadline, const WaitingCall& call) {
     if (!reached(word, target)) {
       await(word, target, (*this)[peer].waiters()[static_cast<size_t>(context_.rank)], peer,
-          deadline, what);
+          deadline, call);
     }
   }
-  // The rank that `rank` waits for and whose word is not there yet; -1: none. The segment of `rank`
-  // must be mapped.
-  int waits_for(int rank) const noexcept;
-  void throw_if_any_rank_aborted(LazyDeadline& deadline, const char* what);
+  // Shows, as long as the object lives, that this rank waits for a message of `peer`.
+  std::unique_ptr<MessageWait> await_message(uint32_t lane, int peer);
+  // The wait of `rank` in `lane` for what is not there
+  // yet, or if there is none, one in another lane.
+  ShownWait wait_of(int rank, uint32_t lane) const noexcept;
+  // The channels of barriers that users have; the next one is that of finalize.
+  int user_channels() const noexcept { return context_.channels - (remote_ == nullptr ? 0 : 1); }
+  // Two ranks that came to barriers of different sets.
+  Failure different_sets(int channel, int rank, int other) const;
+  void throw_if_any_rank_aborted(LazyDeadline& deadline, const WaitingCall& call);
   [[noreturn]] void fail(Failure failure);
   // Fails with a mismatch: ranks make different calls. `call_of` gives the signature of each rank
   // that has `entered` call number `call`.
@@ -82,7 +93,11 @@ class Controls {
  private:
   Fencing fencing_of_group() const noexcept;
   void give_up() noexcept;
-  int culprit(int peer) const noexcept;
+  class ShownMessageWait;
+  ShownWait shown_wait(int rank, uint32_t lane) const noexcept;
+  void note_long_wait(const WaitingCall& call, uint32_t target) noexcept;
+  int culprit(int peer, uint32_t lane) const noexcept;
+  Failure late(int peer, const WaitingCall& call, const LazyDeadline& deadline) const;
 
   TransportContext context_;
   RemoteRanks* remote_;
@@ -99,5 +114,8 @@ class Controls {
     int rank;
   };
   std::vector<Peer> connected_;
+  std::atomic<const void*> first_thread_{nullptr};  // that was seen in a long wait
+  // The threads that wait for messages in each of the lanes before those of barriers.
+  std::array<std::atomic<uint32_t>, lane::kBarriers> message_waits_{};
 };
 }  // namespace symm::host

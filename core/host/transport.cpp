@@ -75,6 +75,11 @@ bool HostTransport::stream_done(void* stream) {
   return true;
 }
 
+std::unique_ptr<MessageWait> HostTransport::await_message(MessageCall call, int peer) {
+  return controls_.await_message(
+      call == MessageCall::split ? lane::kSplit : lane::kRendezvous, peer);
+}
+
 HostTransport::HostTransport(
     TransportContext context, const PlanValues& values, RemoteRanks* remote)
     : Transport(remote, **context.revocation->page()),
@@ -117,7 +122,7 @@ void HostTransport::barrier(
     meet(channel, set_of(ranks), ranks, ranks, deadline);
   }
 
-  controls_.throw_if_any_rank_aborted(deadline, "barrier");
+  controls_.throw_if_any_rank_aborted(deadline, barrier_on(channel));
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
 
@@ -147,7 +152,8 @@ void HostTransport::barrier_of_all(int channel, LazyDeadline& deadline) {
 
 void HostTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
   for (int peer = 0; peer < context_.size; ++peer) {
-    controls_.await(controls_[peer].barrier(channel, count), count, peer, deadline, "barrier");
+    controls_.await(
+        controls_[peer].barrier(channel, count), count, peer, deadline, barrier_on(channel));
   }
 }
 
@@ -177,7 +183,8 @@ void HostTransport::meet(int channel, uint32_t set, std::span<const int32_t> to,
       if (set != 0 && controls_.remote() != nullptr && everybody_.empty()) {
         require_no_barrier_of_all(channel, peer, word, target, deadline);
       }
-      controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
+      controls_.await(
+          word, target, controls_.mine().pair_waiter()[0], peer, deadline, barrier_on(channel));
     }
     if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) {
       fail_sets(channel, peer);
@@ -203,11 +210,7 @@ void HostTransport::require_no_barrier_of_all(
 }
 
 void HostTransport::fail_sets(int channel, int peer) {
-  const int blamed = std::max(peer, context_.rank);
-  controls_.fail(context_.blame(blamed, Status::mismatch,
-      format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in "
-             "one order",
-          std::min(peer, context_.rank), blamed, channel)));
+  controls_.fail(controls_.different_sets(channel, peer, context_.rank));
 }
 
 uint32_t HostTransport::untaken_set(int channel, int source) {
@@ -520,7 +523,8 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
 
   run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());
-  controls_.throw_if_any_rank_aborted(sync.deadline(), collective_name(call.collective));
+  controls_.throw_if_any_rank_aborted(
+      sync.deadline(), {collective_name(call.collective), lane::kCollective, &call});
   return plan->algorithm;
 }
 

@@ -21,6 +21,7 @@
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
 #include "core/host/operand_exchange.hpp"
+#include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
@@ -60,9 +61,13 @@ class HostTransport : public Transport {
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
   uint64_t scratch_bytes() const noexcept override { return 2 * controls_.scratch_half(); }
+  std::unique_ptr<MessageWait> await_message(MessageCall call, int peer) override;
 
  protected:
   static void require_no_stream(void* stream);
+  static WaitingCall barrier_on(int channel) noexcept {
+    return {"barrier", lane::kBarriers + static_cast<uint32_t>(channel)};
+  }
   // Store, in the name of rank `source`, its `count`th arrival for the owner of a segment, a signal
   // in the owner's pad, or a value in the owner's block.
   void note_arrival(

@@ -212,8 +212,8 @@ void MultinodeTransport::await(const CollectiveCall& call, int peer, LazyDeadlin
   Word& word = mine.pair(rounds_channel(), peer);
   const uint32_t target = ++taken_[static_cast<size_t>(peer)];
   if (!reached(word, target)) {
-    controls_.await(
-        word, target, mine.pair_waiter()[0], peer, deadline, collective_name(call.collective));
+    controls_.await(word, target, mine.pair_waiter()[0], peer, deadline,
+        {collective_name(call.collective), host::lane::kCollective, &call});
   }
 
   const Announcement& theirs = announcement_of(mine, calls_, peer);
@@ -231,6 +231,11 @@ bool MultinodeTransport::has_entered(int rank, std::optional<uint32_t>& query_se
   return state.last.call == calls_;
 }
 
+CallSignature MultinodeTransport::signature_of(uint64_t packed, uint64_t count) {
+  const CallSignature call = CallSignature::unpacked(packed, 0);
+  return CallSignature::unpacked(packed, has_counts(call.collective) ? 0 : count);
+}
+
 // Finds out which calls the other ranks make. `peer`
 // has announced its call, and may be unable to answer.
 void MultinodeTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
@@ -240,19 +245,15 @@ void MultinodeTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
     return rank == peer || has_entered(rank, queries[static_cast<size_t>(rank)]);
   };
 
-  const auto unpack = [](uint64_t signature, uint64_t count) {
-    const CallSignature call = CallSignature::unpacked(signature, 0);
-    return CallSignature::unpacked(signature, has_counts(call.collective) ? 0 : count);
-  };
   const auto call_of = [&](int rank) {
-    if (rank == peer) return unpack(announced_by_peer.signature, announced_by_peer.count);
+    if (rank == peer) return signature_of(announced_by_peer.signature, announced_by_peer.count);
     if (maps(rank)) {
       const Announcement& theirs = announcement_of(controls_[rank], calls_, rank);
-      return unpack(theirs.signature, theirs.count);
+      return signature_of(theirs.signature, theirs.count);
     }
     const std::lock_guard lock(mutex_);
     const engine::Head& last = states_[static_cast<size_t>(rank)].last;
-    return unpack(last.value, last.memory);
+    return signature_of(last.value, last.memory);
   };
   controls_.fail_mismatch(calls_, entered, call_of, deadline.get());
 }

@@ -43,19 +43,23 @@ enum Kind : uint16_t {
   kFetch,
   // The payload is what was fetched. `value`: 1, or 0 if the memory was released.
   kFetchReply,
-  // Asks where the target is, and whether it has come to the barrier `value` of all on
-  // `channel`. Between GPUs a query has a number, `call`, and nothing else.
+  // Asks where the target is, in the lane `offset` before others, and whether it has come to the
+  // barrier `value` of all on `channel`. Between GPUs a query has a number, `call`, and nothing
+  // else.
   kQuery,
-  // The source is in the collective number `call`, which is the
-  // signature `value` with `memory` elements; it waits for rank `offset`
-  // - 1; and it has come to the barrier if `channel` is not 0. Between
-  // GPUs a reply has the number of its query, `call`, and nothing else.
+  // The source is in the collective number `call`, which is the signature `value` with `memory`
+  // elements. It waits for the rank that is the lower half of `offset`, less 1, in the lane that is
+  // the upper half. `channel` has the bits kHasCome and kSeveralThreads. Between GPUs a reply has
+  // the number of its query, `call`, and nothing else.
   kQueryReply,
   // Between GPUs only: `call` words are filled with `value`.
   kFill,
   // Between GPUs only: the source has taken `value` bytes of what was put or fetched.
   kCredit,
 };
+
+constexpr uint16_t kHasCome = 1;         // the source has come to the barrier that was asked for
+constexpr uint16_t kSeveralThreads = 2;  // several threads of the source have been seen to wait
 
 // How many times as many bytes sums have before they are rounded.
 constexpr size_t widening(DType dtype) {

@@ -28,6 +28,7 @@
 #include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
 #include "core/host/control.hpp"
+#include "core/host/standstill.hpp"
 #include "core/host/transport.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/device_transport.hpp"
@@ -224,7 +225,7 @@ void MultinodeTransport::fetch(
   LazyDeadline deadline(context_.timeout_ms);
   try {
     send(rank, head, {}, context_.timeout_ms, "get");
-    controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, "get");
+    controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, {"get", host::lane::kGet});
   } catch (...) {
     endpoint_->cut(rank);
     forget();
@@ -342,12 +343,16 @@ void MultinodeTransport::reply_to_fetch(int source, const Head& head) noexcept {
 void MultinodeTransport::reply_to_query(int source, const Head& question) noexcept {
   const host::Control& mine = controls_.mine();
   const auto count = static_cast<uint32_t>(question.value);
+  const bool has_come =
+      question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
+  const auto asked = static_cast<uint32_t>(std::min<uint64_t>(question.offset, mine.lanes() - 1));
+  const host::ShownWait wait = controls_.wait_of(context_.rank, asked);
 
   Head reply;
   reply.kind = kQueryReply;
   reply.channel =
-      question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
-  reply.offset = static_cast<uint64_t>(int64_t{controls_.waits_for(context_.rank)} + 1);
+      static_cast<uint16_t>((has_come ? kHasCome : 0) | (wait.several ? kSeveralThreads : 0));
+  reply.offset = uint64_t{wait.lane} << 32 | static_cast<uint32_t>(wait.peer + 1);
   {
     const std::lock_guard lock(mutex_);
     reply.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
@@ -358,28 +363,42 @@ void MultinodeTransport::reply_to_query(int source, const Head& question) noexce
 
 // Sends a query. Returns how many replies there are when this one is answered; then all
 // that was sent to the rank before has arrived.
-uint32_t MultinodeTransport::query(int rank, int channel, uint32_t count) noexcept {
+uint32_t MultinodeTransport::query(int rank, int channel, uint32_t count, uint32_t lane) noexcept {
   NotifyState& state = states_[static_cast<size_t>(rank)];
-  const Head head{.kind = kQuery, .channel = static_cast<uint16_t>(channel), .value = count};
+  const Head head{
+      .kind = kQuery, .channel = static_cast<uint16_t>(channel), .offset = lane, .value = count};
   const std::lock_guard turn(querying_);
   endpoint_->dispatch(rank, head, {}, nullptr);
   return ++state.queries;
 }
 
 // Sends a query and waits for the reply; none if it is late.
-std::optional<Head> MultinodeTransport::ask(int rank, int channel, uint32_t count) noexcept {
+std::optional<Head> MultinodeTransport::ask(
+    int rank, int channel, uint32_t count, uint32_t lane) noexcept {
   NotifyState& state = states_[static_cast<size_t>(rank)];
-  const uint32_t replies = query(rank, channel, count);
+  const uint32_t replies = query(rank, channel, count, lane);
   const bool in_time =
       retry_until([&] { return reached(state.replies, replies); }, Deadline::after_ms(kReasonMs));
   const std::lock_guard lock(mutex_);
   return in_time ? std::optional(state.last) : std::nullopt;
 }
 
-int MultinodeTransport::blocked_on(int rank) noexcept {
-  const std::optional<Head> reply = ask(rank);
-  const bool valid = reply && reply->offset <= static_cast<uint64_t>(context_.size);
-  return valid ? static_cast<int>(reply->offset) - 1 : -1;
+host::ShownWait MultinodeTransport::wait_of(int rank, uint32_t lane) noexcept {
+  const std::optional<Head> reply = ask(rank, 0, 0, lane);
+  if (!reply) return {};
+  const auto next = static_cast<uint32_t>(reply->offset);
+  const auto found = static_cast<uint32_t>(reply->offset >> 32);
+  if (next == 0 || next > static_cast<uint32_t>(context_.size) ||
+      found >= controls_.mine().lanes()) {
+    return {};
+  }
+
+  host::ShownWait wait{.peer = static_cast<int>(next) - 1,
+      .lane = found,
+      .number = reply->call,
+      .several = (reply->channel & kSeveralThreads) != 0};
+  if (found == host::lane::kCollective) wait.call = signature_of(reply->value, reply->memory);
+  return wait;
 }
 
 // ---- barriers. In a barrier of many ranks, those of a machine arrive at its first
@@ -414,7 +433,7 @@ void MultinodeTransport::settle_puts(int channel, LazyDeadline& deadline) {
 
   for (const auto& [rank, replies, sent] : pending) {
     NotifyState& state = states_[static_cast<size_t>(rank)];
-    controls_.await(state.replies, replies, state.waiter, rank, deadline, "barrier");
+    controls_.await(state.replies, replies, state.waiter, rank, deadline, barrier_on(channel));
     state.settled.store(sent, std::memory_order_release);
   }
 }
@@ -422,7 +441,7 @@ void MultinodeTransport::settle_puts(int channel, LazyDeadline& deadline) {
 bool MultinodeTransport::has_come(int peer, int channel, uint32_t count) {
   if (maps(peer)) return HostTransport::has_come(peer, channel, count);
   const std::optional<Head> reply = ask(peer, channel, count);
-  return reply && reply->channel != 0;
+  return reply && (reply->channel & kHasCome) != 0;
 }
 
 void MultinodeTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
@@ -436,7 +455,8 @@ void MultinodeTransport::await_everybody(int channel, uint32_t count, LazyDeadli
     if (maps(rank)) others.push_back(rank);
   }
   for (const int rank : others) {
-    controls_.await(controls_[rank].barrier(channel, count), count, rank, deadline, "barrier");
+    controls_.await(
+        controls_[rank].barrier(channel, count), count, rank, deadline, barrier_on(channel));
   }
 
   const auto first_of = [&](int one) { return &firsts_[static_cast<size_t>(one % machines)]; };

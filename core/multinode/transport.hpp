@@ -29,6 +29,7 @@
 #include "core/engine/message_engine.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
+#include "core/host/standstill.hpp"
 #include "core/host/transport.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/messages.hpp"
@@ -125,6 +126,7 @@ class MultinodeTransport final : private host::RemoteRanks,
       const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload);
   void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
   bool has_entered(int rank, std::optional<uint32_t>& query);
+  static CallSignature signature_of(uint64_t packed, uint64_t count);
   [[noreturn]] void fail_mismatch(int peer, LazyDeadline& deadline);
 
   // ---- algorithms: in rounds (collective.cpp), and the others (allreduce.cpp)
@@ -157,7 +159,7 @@ class MultinodeTransport final : private host::RemoteRanks,
   bool progress() noexcept override { return endpoint_->progress(); }
   void polls(Polling what) noexcept override { endpoint_->polls(what); }
   bool has_left(int rank) noexcept override;
-  int blocked_on(int rank) noexcept override;
+  host::ShownWait wait_of(int rank, uint32_t lane) noexcept override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override {
     memories_.add(memory);
   }
@@ -174,8 +176,9 @@ class MultinodeTransport final : private host::RemoteRanks,
   void lost(int peer, const std::string& reason) noexcept override;
   void reply_to_fetch(int source, const engine::Head& head) noexcept;
   void reply_to_query(int source, const engine::Head& question) noexcept;
-  uint32_t query(int rank, int channel = 0, uint32_t count = 0) noexcept;
-  std::optional<engine::Head> ask(int rank, int channel = 0, uint32_t count = 0) noexcept;
+  uint32_t query(int rank, int channel = 0, uint32_t count = 0, uint32_t lane = 0) noexcept;
+  std::optional<engine::Head> ask(
+      int rank, int channel = 0, uint32_t count = 0, uint32_t lane = 0) noexcept;
 
   std::string engine_;
   EngineShare share_;

@@ -298,6 +298,35 @@ TEST_P(MultinodeBarriers, OfDifferentSetsAreFound) {
 INSTANTIATE_TEST_SUITE_P(
     Sets, MultinodeBarriers, testing::Combine(testing::Values(1, 2), testing::Bool()));
 
+// The rank that is in another call than the others, and whether ranks tell each other of barriers
+// directly.
+class MultinodeKinds : public Multinode,
+                       public testing::WithParamInterface<std::tuple<int, bool>> {};
+
+// One rank reduces, the others meet in a barrier, and so each waits for one that waits for it, on
+// its machine or not.
+TEST_P(MultinodeKinds, ThatDifferAreToldSoonAndByName) {
+  const auto [odd, by_rounds] = GetParam();
+  if (by_rounds) setenv("SYMM_HOST_TUNE", "tell=0", 1);
+  expect_on_machines("aabb", [odd = odd](int rank, const Group& group) {
+    std::vector<float> data(10);
+    group.barrier({}, 3);
+    const int64_t began = now_ns();
+    expect_failure(SYMM_ERR_MISMATCH,
+        {"makes allreduce(f32, sum, count 10)", "makes barrier on channel 3"}, [&] {
+          if (rank != odd) return group.barrier({}, 3);
+          check(symm_allreduce(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32,
+              SYMM_OP_SUM, nullptr, nullptr));
+        });
+    EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
+    EXPECT_TRUE(eventually([&] { return group.status().failed_rank == odd; }))
+        << group.status().message;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, MultinodeKinds, testing::Combine(testing::Values(0, 1, 3), testing::Bool()));
+
 // In any order, sums of few small numbers are exact. Sums
 // of thirds are rounded, but all ranks get the same bits.
 TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {

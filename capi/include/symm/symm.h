@@ -77,6 +77,10 @@
  *     calls cannot be ordered need a group each, made by symm_group_split(); symm_group_info()
  *     tells what a group costs. A call that does not get its turn before its deadline is
  *     TIMEOUT, which revokes the group.
+ *   - Different calls: ranks that wait for each other in different calls, as in a barrier and
+ *     in an all-reduce, would wait in vain. With the host back end they get MISMATCH, which
+ *     names both calls, after a second. If several threads of such a rank have been seen to
+ *     wait, another of them may still come, and only the deadline ends the wait.
  *   - Cancellation: a thread that is cancelled by pthread_cancel() during a call ends when the
  *     call has returned, so symm_group_abort() or a deadline ends such a call. A thread that
  *     may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
@@ -2093,8 +2097,8 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  * @retval SYMM_ERR_TIMEOUT           a rank did not come. The message names the first missing
  *                                    one, and the group is revoked, unless options.timeout_ms
  *                                    is SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_MISMATCH          host back end: ranks came to different sets, or not in one
- *                                    order; the group is revoked.
+ * @retval SYMM_ERR_MISMATCH          host back end: ranks came to different sets, not in one order,
+ *                                    or to another call; the group is revoked.
  * @retval SYMM_ERR_PEER_FAILED       a rank of the set died or left.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  * @retval SYMM_ERR_INVALID_ARGUMENT  ranks names a rank twice or one that is not in the group,

@@ -1,0 +1,153 @@
+// Follows the waits that ranks show from one rank to the next, and says which calls they are in.
+#include "core/host/standstill.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/page.hpp"
+#include "core/base/wait.hpp"
+#include "core/host/control.hpp"
+#include "core/host/controls.hpp"
+
+namespace symm::host {
+namespace {
+constexpr uint64_t kPatienceNs = 1000 * kMillisecondNs;
+// Between machines: the time for what is under way to arrive.
+constexpr uint64_t kOnTheWayNs = 300 * kMillisecondNs;
+constexpr uint32_t kLeastLooks = 2;
+}  // namespace
+
+std::string Standstill::text_of(const Controls& controls, const ShownWait& wait) {
+  switch (wait.lane) {
+    case lane::kCollective: return wait.call ? wait.call->text() : "";
+    case lane::kRendezvous: return "rendezvous";
+    case lane::kSplit: return "group_split or group_create_from_ranks";
+    case lane::kGet: return "get";
+    default: break;
+  }
+  const int channel = static_cast<int>(wait.lane - lane::kBarriers);
+  return channel < controls.user_channels() ? format("barrier on channel %d", channel)
+                                            : std::string("group_finalize");
+}
+
+std::vector<Standstill::Place> Standstill::find() const {
+  const auto most = 2 * static_cast<size_t>(controls_.context().size);
+  std::vector<Place> path;
+  int rank = controls_.context().rank;
+  uint32_t lane = lane_;
+  while (path.size() <= most) {
+    const ShownWait wait = controls_.wait_of(rank, lane);
+    if (wait.peer < 0) return {};
+
+    const auto first = std::find_if(path.begin(), path.end(),
+        [&](const Place& place) { return place.rank == rank && place.wait.lane == wait.lane; });
+    if (first != path.end()) {
+      first->followed = lane;
+      path.erase(path.begin(), first);
+      return path;
+    }
+
+    path.push_back({rank, lane, wait});
+    rank = wait.peer;
+    lane = wait.lane;
+  }
+  return {};
+}
+
+// Whether the circle that was seen before is still there. If
+// not, the one that is there now, if any, takes its place.
+bool Standstill::find_again() {
+  now_ = find();
+  const auto is_same = [](const Place& a, const Place& b) {
+    return a.rank == b.rank && a.followed == b.followed && a.wait.lane == b.wait.lane &&
+           a.wait.peer == b.wait.peer && a.wait.number == b.wait.number;
+  };
+  if (!now_.empty() &&
+      std::equal(now_.begin(), now_.end(), circle_.begin(), circle_.end(), is_same)) {
+    return true;
+  }
+
+  circle_ = now_;
+  since_ns_ = now_ns();
+  return false;
+}
+
+bool Standstill::counts_after(uint64_t patience_ns) const {
+  const bool switches =
+      std::any_of(now_.begin(), now_.end(), [](const Place& place) { return place.is_switch(); });
+  const bool far = std::any_of(now_.begin(), now_.end(),
+      [&](const Place& place) { return !controls_[place.rank].is_mapped(); });
+  if (far) patience_ns = std::max(patience_ns, kOnTheWayNs);
+  if (now_ns() - since_ns_ < (switches || far ? patience_ns : 0)) return false;
+
+  for (size_t i = 0; i < now_.size(); ++i) {
+    const Place& place = now_[i];
+    if (place.is_switch() && place.wait.several) return false;
+    if (!lane::is_of_messages(place.wait.lane)) continue;
+    if (!switches || place.wait.looks - circle_[i].wait.looks < kLeastLooks) return false;
+  }
+  return true;
+}
+
+bool Standstill::look() { return find_again() && counts_after(kPatienceNs) && blame(); }
+
+bool Standstill::is_there_at_deadline() {
+  if (!find_again()) {
+    if (now_.empty()) return false;
+    constexpr uint64_t kMomentMs = 2;
+    retry_until([] { return false; }, Deadline::after_ms(kMomentMs));
+    if (!find_again()) return false;
+  }
+  return counts_after(0) && blame();
+}
+
+// The call that most ranks make is right, in a tie that of the
+// lowest rank, and the lowest rank that makes another call is to
+// blame. Ranks that are in no call, or not for long, are left out.
+bool Standstill::blame() {
+  const TransportContext& context = controls_.context();
+  std::vector<std::pair<int, std::string>> calls;
+  for (int rank = 0; rank < context.size; ++rank) {
+    const auto place =
+        std::find_if(now_.begin(), now_.end(), [&](const Place& one) { return one.rank == rank; });
+    const ShownWait wait = place != now_.end() ? place->wait : controls_.wait_of(rank, lane_);
+    if (wait.peer < 0) continue;
+    if (std::string text = text_of(controls_, wait); !text.empty()) {
+      calls.emplace_back(rank, std::move(text));
+    }
+  }
+
+  const auto like = [&](const auto& call) {
+    return std::count_if(
+        calls.begin(), calls.end(), [&](const auto& other) { return other.second == call.second; });
+  };
+  const auto right = std::max_element(
+      calls.begin(), calls.end(), [&](const auto& a, const auto& b) { return like(a) < like(b); });
+  const auto wrong = std::find_if(
+      calls.begin(), calls.end(), [&](const auto& call) { return call.second != right->second; });
+  if (wrong == calls.end()) return blame_sets();
+
+  failure_ = context.blame(wrong->first, Status::mismatch,
+      format("rank %d makes %s, rank %d makes %s", right->first, right->second.c_str(),
+          wrong->first, wrong->second.c_str()));
+  return true;
+}
+
+bool Standstill::blame_sets() {
+  const uint32_t lane = now_.front().wait.lane;
+  if (lane < lane::kBarriers) return false;
+
+  const auto [first, last] = std::minmax_element(
+      now_.begin(), now_.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
+  failure_ =
+      controls_.different_sets(static_cast<int>(lane - lane::kBarriers), first->rank, last->rank);
+  return true;
+}
+}  // namespace symm::host

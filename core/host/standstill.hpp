@@ -1,0 +1,84 @@
+// Finds ranks that wait for each other in different calls, and so would wait until a deadline.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "kernels/collective_call.hpp"
+
+namespace symm::host {
+class Controls;
+
+// The call in which a rank waits: its name in messages, its lane (control.hpp), and if it is a
+// collective, what must agree on all ranks.
+struct WaitingCall {
+  const char* what;
+  uint32_t lane;
+  const CallSignature* signature = nullptr;
+};
+
+// A wait that a rank shows to the others.
+struct ShownWait {
+  int peer = -1;  // the rank that it waits for; -1: it shows no wait
+  uint32_t lane = 0;
+  uint64_t number = 0;   // tells the wait from others of the rank in this lane
+  uint32_t looks = 0;    // how often the rank has looked for a message
+  bool several = false;  // several threads of the rank have been seen to wait
+  std::optional<CallSignature> call{};
+};
+
+// What one wait that has become long finds out about the waits of all ranks.
+//
+// Definitions
+//   Wait    a rank, a lane, and the rank that it waits for, which has not come.
+//   Follow  from the wait of one rank to that of the rank it waits for: to the wait in the same
+//           lane, or if there is none, to one in another lane. The second step is a switch.
+//   Circle  waits of which each follows the one before, and the first the last.
+//
+// A circle that is seen twice, with equal numbers, was there all the time: what is
+// awaited only grows. Its ranks cannot go on by themselves. Without a switch no other
+// thread of them can help either, for a lane has one call at a time. With a switch, a
+// thread of that rank might still come to the call of the lane that was left. So a
+// circle with a switch counts after kPatienceNs only, and if several threads of that
+// rank are known to wait, not at all.
+//
+// A wait for a message may be shown although the message has come to the process; so its rank must
+// have looked twice in the meantime. Between machines any arrival may be under way for a while.
+class Standstill {
+ public:
+  Standstill(const Controls& controls, uint32_t lane) : controls_(controls), lane_(lane) {}
+
+  // Looks once more. True if there is a circle that counts.
+  bool look();
+  // As look(), for a wait whose deadline has passed: it asks for less patience.
+  bool is_there_at_deadline();
+  // A mismatch that names two ranks of different calls. All ranks find the same one.
+  const Failure& failure() const noexcept { return failure_; }
+
+  static std::string text_of(const Controls& controls, const ShownWait& wait);
+
+ private:
+  struct Place {
+    int rank;
+    uint32_t followed;  // the lane of the wait that this one follows
+    ShownWait wait;
+    bool is_switch() const noexcept { return followed != wait.lane; }
+  };
+
+  std::vector<Place> find() const;
+  bool find_again();
+  bool counts_after(uint64_t patience_ns) const;
+  bool blame();
+  bool blame_sets();
+
+  const Controls& controls_;
+  const uint32_t lane_;
+  std::vector<Place> circle_;  // as it was first seen
+  std::vector<Place> now_;
+  uint64_t since_ns_ = 0;
+  Failure failure_;
+};
+}  // namespace symm::host

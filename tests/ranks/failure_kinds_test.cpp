@@ -1,0 +1,181 @@
+// Ranks that are in calls of different kinds, which wait for each other, are told so long before
+// their deadline, by the names of both calls. Threads of one rank may be in several calls.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
+#include "tests/ranks/failure.hpp"
+
+namespace support {
+namespace {
+using std::chrono::milliseconds;
+
+struct Call {
+  std::string name;  // in messages
+  std::function<void(const Group&)> make;
+};
+
+Call reducing() {
+  return {"allreduce(f32, sum, count 10)", [](const Group& group) {
+            std::vector<float> data(10);
+            check(allreduce(group, data.data(), data.data(), data.size()));
+          }};
+}
+Call of_large_operands() {
+  return {"allreduce(f32, sum, count 100000)", [](const Group& group) {
+            std::vector<float> data(100'000);
+            check(allreduce(group, data.data(), data.data(), data.size()));
+          }};
+}
+Call gathering() {
+  return {"allgather(f32, count 100)", [](const Group& group) {
+            const std::vector<float> one(100);
+            std::vector<float> all(100 * static_cast<size_t>(group.size()));
+            check(run(group.get(),
+                call_of(SYMM_COLLECTIVE_ALLGATHER, one.data(), all.data(), 100, SYMM_DTYPE_F32),
+                nullptr));
+          }};
+}
+Call meeting_on(int channel) {
+  return {"barrier on channel " + std::to_string(channel),
+      [=](const Group& group) { group.barrier({}, channel); }};
+}
+Call finalizing() {
+  return {"group_finalize", [](const Group& group) { group.finalize(0); }};
+}
+Call rendezvous() {
+  return {"rendezvous", [](const Group& group) { group.rendezvous(group.allocate(8192)); }};
+}
+Call splitting() {
+  return {"group_split", [](const Group& group) { group.split(0); }};
+}
+
+Call making_a_group() {
+  return {"group_split or group_create_from_ranks", [](const Group& group) {
+            const int32_t ranks[] = {0, 1, 2};
+            group.create_from_ranks(ranks);
+          }};
+}
+
+struct Pair {
+  std::string name;
+  Call common;
+  Call odd;
+};
+std::ostream& operator<<(std::ostream& out, const Pair& pair) { return out << pair.name; }
+
+class Kinds : public testing::TestWithParam<Pair> {};
+
+TEST_P(Kinds, ThatDifferAreToldSoonAndByName) {
+  for (const int odd : {0, 1, 2}) {
+    as_threads(3, [&](int rank, const Group& group) {
+      group.barrier();
+      const Call& call = rank == odd ? GetParam().odd : GetParam().common;
+      const int64_t began = now_ns();
+      expect_failure(SYMM_ERR_MISMATCH,
+          {"makes " + GetParam().common.name, "makes " + GetParam().odd.name},
+          [&] { call.make(group); });
+      EXPECT_LT(now_ns() - began, int64_t{15'000'000'000}) << "nearer to the deadline than to now";
+      EXPECT_EQ(last_failure().rank, odd) << symm_last_error();
+      EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
+    });
+  }
+}
+
+std::vector<Pair> pairs() {
+  return {
+      {"BarrierAllreduce", meeting_on(0), reducing()},
+      {"AllreduceBarrier", reducing(), meeting_on(0)},
+      {"LargeAllreduceBarrier", of_large_operands(), meeting_on(63)},
+      {"FinalizeAllreduce", finalizing(), reducing()},
+      {"BarrierFinalize", meeting_on(0), finalizing()},
+      {"BarriersOfTwoChannels", meeting_on(3), meeting_on(4)},
+      {"AllgatherRendezvous", gathering(), rendezvous()},
+      {"RendezvousBarrier", rendezvous(), meeting_on(0)},
+      {"SplitAllreduce", splitting(), reducing()},
+      {"MakingAGroupAllreduce", making_a_group(), reducing()},
+      {"BarrierMakingAGroup", meeting_on(0), making_a_group()},
+      {"RendezvousSplit", rendezvous(), splitting()},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, Kinds, testing::ValuesIn(pairs()), [](const auto& pair) { return pair.param.name; });
+
+// With a deadline that passes earlier, too.
+TEST(KindsOfCalls, ThatDifferAreAMismatchAtAShortDeadlineToo) {
+  as_threads(2, [](int rank, const Group& group) {
+    group.barrier();
+    std::vector<float> data(10);
+    const symm_status_t status =
+        rank == 0 ? symm_allreduce(group.get(), data.data(), data.data(), data.size(),
+                        SYMM_DTYPE_F32, SYMM_OP_SUM, forced(SYMM_ALGORITHM_AUTO, 400), nullptr)
+                  : symm_barrier(group.get(), nullptr, 0, 0, within(500), nullptr);
+    expect_failed(status, SYMM_ERR_MISMATCH, {"rank 0 makes", "rank 1 makes barrier on channel 0"});
+  });
+}
+
+TEST(KindsOfCalls, BarriersOfDifferentSetsOnOneMachineAreFound) {
+  as_threads(3, [](int rank, const Group& group) {
+    group.barrier();
+    const int32_t both[] = {0, 2};
+    expect_failure(SYMM_ERR_MISMATCH, {"different sets on channel 0"},
+        [&] { group.barrier(symm::Span(both, rank == 2 ? 2 : 0)); });
+  });
+}
+
+// Two threads of each rank are in a barrier and in an all-reduce. On rank 0 the one comes late, on
+// rank 1 the other: for a while each rank waits for the other in another call.
+TEST(KindsOfCalls, OfSeveralThreadsMayCrossForAsLongAsTheyLike) {
+  as_threads(2, [](int rank, const Group& group) {
+    const auto late = [&](const Call& call, bool comes_late) {
+      return [&group, call, comes_late] {
+        if (comes_late) std::this_thread::sleep_for(milliseconds(2500));
+        call.make(group);
+      };
+    };
+    const auto both = [&](bool first_is_late, bool second_is_late) {
+      std::thread other(late(meeting_on(1), first_is_late));
+      late(reducing(), second_is_late)();
+      other.join();
+    };
+    // Both threads are seen to wait.
+    for (int round = 0; round < 2; ++round) {
+      if (rank == round) std::this_thread::sleep_for(milliseconds(400));
+      both(false, false);
+    }
+    both(rank == 0, rank == 1);
+    EXPECT_EQ(group.status().status, SYMM_OK) << group.status().message;
+  });
+}
+
+// Rank 0 waits in a barrier with rank 1, which is busy; another
+// thread of rank 1 waits for rank 2 on another channel.
+TEST(KindsOfCalls, WaitsOnOtherChannelsShiftNoBlame) {
+  as_threads(3, [](int rank, const Group& group) {
+    const int32_t near[] = {0, 1};
+    const int32_t far[] = {1, 2};
+    group.barrier();
+    if (rank == 0) {
+      std::this_thread::sleep_for(milliseconds(200));
+      expect_failed(symm_barrier(group.get(), near, 2, 1, within(700), nullptr), SYMM_ERR_TIMEOUT,
+          {"barrier: rank 1", "it is in barrier on channel 5 and waits for rank 2"});
+      EXPECT_EQ(last_failure().rank, 1) << symm_last_error();
+    } else if (rank == 1) {
+      expect_failed(symm_barrier(group.get(), far, 2, 5, within(20'000), nullptr), SYMM_ERR_TIMEOUT,
+          {"rank 1"});
+    } else {
+      EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; }));
+      EXPECT_EQ(group.status().failed_rank, 1) << group.status().message;
+    }
+  });
+}
+}  // namespace
+}  // namespace support
