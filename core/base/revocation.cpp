@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -24,6 +26,29 @@ struct Revocation::Listeners {
   std::map<uint64_t, std::function<void()>> functions;
   uint64_t next = 0;
 };
+
+namespace {
+// "barrier: rank 1 (pid 7) did not come within 4000 ms" as rank 1 is to read it: "barrier: another
+// rank waited in vain for rank 1 (pid 7, this rank), not there within 4000 ms".
+std::string as_read_by(int rank, std::string message) {
+  constexpr std::string_view kNotCome = " did not come";
+  const size_t own = message.find(format("rank %d (pid ", rank));
+  const size_t end = own == std::string::npos ? own : message.find(')', own);
+  const size_t verb = end == std::string::npos ? end : message.find(kNotCome, end);
+  if (verb == std::string::npos) return message;
+
+  // Between the two there may be more ranks, but no other sentence.
+  const std::string_view between = std::string_view(message).substr(end, verb - end);
+  if (between.find_first_of(":;") != std::string_view::npos) return message;
+
+  const size_t colon = message.rfind(": ", own);
+  const size_t begin = colon == std::string::npos ? 0 : colon + 2;
+  message.replace(verb, kNotCome.size(), ", not there");
+  message.insert(end, ", this rank");
+  message.insert(begin, "another rank waited in vain for ");
+  return message;
+}
+}  // namespace
 
 Revocation::Revocation(int size, std::shared_ptr<const Page> page)
     : page_(std::move(page)),
@@ -90,9 +115,17 @@ void Revocation::adopt(Failure failure, int peer, bool seen) {
   told_ = !seen;
 }
 
-Failure Revocation::failure() const {
+Failure Revocation::cause() const {
   const std::lock_guard lock(mutex_);
   return failure_;
+}
+
+Failure Revocation::failure() const {
+  Failure read = cause();
+  if (page_ && read.status == Status::timeout) {
+    read.message = as_read_by((*page_)->rank, std::move(read.message));
+  }
+  return read;
 }
 
 void Revocation::throw_if_revoked() const {

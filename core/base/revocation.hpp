@@ -72,7 +72,11 @@ class Revocation {
   // `peer`: by its number in the mesh, the rank that told the failure, or if `seen`, the rank
   // whose death this process saw; -1 for a decision of this rank.
   Effect revoke(Failure failure, int peer = -1, bool seen = false);
-  Failure failure() const;  // status ok if not revoked
+  // The failure as this rank is to read it; status ok if the group is not revoked. To a rank that
+  // came too late it says so, not that the rank did not come.
+  Failure failure() const;
+  // The failure as it is told to other ranks.
+  Failure cause() const;
   void throw_if_revoked() const;
 
   // `rank` released the group in good order: only waits for that rank fail.

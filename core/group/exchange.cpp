@@ -74,7 +74,7 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   const int first = missing.front();
   Failure failure{Status::timeout, first, group.identity(first).pid,
       list(group, missing) + " did not come before the deadline"};
-  const Failure cause = group.revocation().failure();
+  const Failure cause = group.revocation().cause();
   const bool is_first = cause.status == Status::ok;
   const bool is_late = cause.status == Status::timeout;
   const bool blames_this = is_late && cause.rank == group.rank();

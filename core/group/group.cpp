@@ -151,7 +151,7 @@ void Group::fail(const Failure& failure) noexcept {
   const process::Uncancelled whole;
   const Revocation::Effect effect = revocation_->revoke(failure);
   if (effect.counts) note_for_launcher(failure);
-  if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->failure());
+  if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->cause());
   if (!effect.counts) return;
 
   // The log comes after the other ranks were told: its listeners may hold this thread up.

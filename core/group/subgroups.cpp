@@ -45,7 +45,7 @@ int rank_of_living(const std::vector<bool>& gone, int index, int otherwise) {
 // come. So what ends the parent ends the new group too.
 void Group::end_with(const Group& parent) noexcept {
   try {
-    Failure failure = with_reserve([&] { return parent.revocation_->failure(); });
+    Failure failure = with_reserve([&] { return parent.revocation_->cause(); });
     if (failure.status == Status::ok) return;
     failure.rank = rank_of(parent, failure.rank);
     revocation_->revoke(blamed(std::move(failure)));

@@ -242,7 +242,7 @@ void Mesh::pass_on_failure(uint64_t group) noexcept {
       events_->look([&](State& state) { return state.groups.revocation(group); });
   try {
     if (revocation && revocation->revoked()) {
-      broadcast_failure(group, with_reserve([&] { return revocation->failure(); }));
+      broadcast_failure(group, with_reserve([&] { return revocation->cause(); }));
     }
   } catch (const std::bad_alloc&) {
     return;

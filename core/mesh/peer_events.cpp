@@ -31,7 +31,7 @@ void PeerEvents::tell(Notices notices) {
   for (const Notice& notice : notices) {
     if (notice.told) continue;
     with_reserve([&] {
-      const Failure cause = notice.revocation->failure();
+      const Failure cause = notice.revocation->cause();
       for (const int member :
           look([&](State& state) { return state.groups.others(notice.group); })) {
         if (const auto link =

@@ -15,6 +15,7 @@
 #include <deque>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <thread>
 #include <utility>
@@ -22,6 +23,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/page.hpp"
 #include "tests/support/test.hpp"
 
 namespace {
@@ -265,6 +267,36 @@ bool all_come_to_say_the_same(
     return !at_rest || std::all_of(std::begin(ranks), std::end(ranks), same);
   };
   return explore(explore, {});
+}
+
+TEST(Revocation, TellsALateRankThatOthersWaitedForIt) {
+  const int64_t pids[] = {70, 71, 72};
+  struct Row {
+    const char* told;
+    const char* read;  // by rank 1
+  };
+  const Row rows[] = {
+      {"barrier: rank 1 (pid 71) did not come within 400 ms",
+          "barrier: another rank waited in vain for rank 1 (pid 71, this rank), not there within "
+          "400 "
+          "ms"},
+      {"rendezvous: rank 0 (pid 70), rank 1 (pid 71), rank 2 (pid 72) did not come before the "
+       "deadline",
+          "rendezvous: another rank waited in vain for rank 0 (pid 70), rank 1 (pid 71, this "
+          "rank), "
+          "rank 2 (pid 72), not there before the deadline"},
+      {"barrier: rank 2 (pid 72) did not come within 400 ms",
+          "barrier: rank 2 (pid 72) did not come within 400 ms"},
+      {"rank 1 (pid 71) aborted: rank 0 did not come",
+          "rank 1 (pid 71) aborted: rank 0 did not come"},
+  };
+
+  for (const auto& [told, read] : rows) {
+    Revocation revocation(3, std::make_shared<Page>(1, 2, 1, "", pids));
+    revocation.revoke({Status::timeout, 1, 71, told});
+    EXPECT_EQ(revocation.failure().message, read);
+    EXPECT_EQ(revocation.cause().message, told) << "others are told what was heard";
+  }
 }
 
 TEST(Revocation, AllThatLiveComeToSayTheSame) {

@@ -3,6 +3,7 @@
 // what it finds nor harm what they do since.
 #include <signal.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -35,6 +36,10 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
       const symm_status_t status = until_failure(member, GetParam());
       EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || status == SYMM_ERR_PEER_FAILED)
           << symm_status_string(status) << ": " << symm_last_error();
+      const std::string message = symm_last_error();
+      EXPECT_EQ(
+          message.find("(pid " + std::to_string(getpid()) + ") did not come"), std::string::npos)
+          << "a rank is told that it did not come itself: " << message;
       return;
     }
     const symm_status_t status = until_failure(member, GetParam());
