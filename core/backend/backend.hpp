@@ -427,6 +427,9 @@ class Transport {
   // Null where ranks do not show in which calls they are.
   virtual std::unique_ptr<MessageWait> await_message(MessageCall, int /*peer*/) { return nullptr; }
 
+  // This rank has refused the arguments of a call of all ranks, in a group that checks.
+  virtual void note_refusal(const std::string&) noexcept {}
+
   virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, or of the lender
   virtual uint64_t lent_bytes() const noexcept { return 0; }
   virtual int max_ranks() const noexcept { return kMostRanks; }

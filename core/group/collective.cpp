@@ -16,10 +16,12 @@ void run_collective(Group& group, const CollectiveCall& call) {
     traced.begin(group.page(), collective_name(call.collective), -1, call.unit(),
         static_cast<int>(call.dtype));
   }
-  group.transport().stats().counted([&] {
+  const auto make = [&] {
     check_call(group, call);
     group.in_turn([&] { group.transport().collective(call); });
-  });
+  };
+  group.transport().stats().counted(
+      [&] { group.with_refusals_told(collective_name(call.collective), make); });
 }
 
 PlanReport plan_collective(Group& group, const CollectiveCall& call) {

@@ -172,25 +172,35 @@ void Group::give_up(const std::exception& error, const char* what) {
   throw Error(revocation_->failure());
 }
 
+void Group::tell_refusal(const char* what, const Error& error) noexcept try {
+  const Status status = error.status();
+  const bool refuses = status == Status::invalid_argument || status == Status::unsupported;
+  if (!config_.check || !refuses) return;
+  transport_->note_refusal(std::string(what) + ": " + error.what());
+} catch (const std::bad_alloc&) {
+  return;  // their deadlines remain
+}
+
 // ---- calls of all ranks
 
 void Group::barrier(
     std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   const Trace traced(page(), "barrier");
-  transport_->stats().counted([&] {
+  const auto call = [&] {
     require_usable();
     require_channel(channel, config_.channels);
     if (!ranks.empty()) require_ranks(ranks);
     const uint64_t timeout = timeout_or_look(timeout_ms);
     if (timeout == Deadline::kNow) return transport_->barrier(ranks, channel, timeout, stream);
     in_turn([&] { transport_->barrier(ranks, channel, timeout, stream); });
-  });
+  };
+  transport_->stats().counted([&] { with_refusals_told("barrier", call); });
 }
 
 void Group::finalize(uint64_t timeout_ms) {
   const Trace traced(page(), "group_finalize");
   require_usable();
-  require_waiting(timeout_ms, "options.timeout_ms");
+  with_refusals_told("group_finalize", [&] { require_waiting(timeout_ms, "options.timeout_ms"); });
   // The transport has one channel more than users have.
   in_turn([&] { transport_->finish(config_.channels, timeout_or_default(timeout_ms)); });
   finalized_ = true;

@@ -141,6 +141,17 @@ class Group : public std::enable_shared_from_this<Group> {
       throw;
     }
   }
+  // Makes a call of all ranks. Should this rank refuse its arguments, in a group that checks, the
+  // others are told: they would wait in vain.
+  template <class Call>
+  void with_refusals_told(const char* what, Call&& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      tell_refusal(what, error);
+      throw;
+    }
+  }
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
   void finalize(uint64_t timeout_ms);
   // Waits for `stream` and throws what has gone wrong on it. Error(timeout) does not revoke the
@@ -180,6 +191,7 @@ class Group : public std::enable_shared_from_this<Group> {
       const std::string& bootstrap, Deadline deadline, std::shared_ptr<Group> lender = nullptr,
       const Group* parent = nullptr);
   uint64_t machine_key() const;
+  void tell_refusal(const char* what, const Error& error) noexcept;
   TransportContext transport_context(Deadline deadline);
   Offer prepare_transport(bool inherits_backend, Deadline deadline);
   void connect_peer(int peer, Message message);

@@ -199,8 +199,10 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
     const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms, int channels) {
   const Trace traced(group->page(), "rendezvous");
   group->require_usable();
-  require_waiting(timeout_ms, "options.timeout_ms");
-  if (require_channels(channels, "options.channels") == 0) channels = group->channels();
+  group->with_refusals_told("rendezvous", [&] {
+    require_waiting(timeout_ms, "options.timeout_ms");
+    if (require_channels(channels, "options.channels") == 0) channels = group->channels();
+  });
 
   try {
     return meet(group, make, tag, channels,

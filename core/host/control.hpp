@@ -84,6 +84,13 @@ struct alignas(kLine) CallLine {
   CallSignature signature;
 };
 
+// The refusal of the arguments of the owner's last call, in a group that checks.
+struct alignas(kLine) RefusalLine {
+  Word stands;  // not 0: the owner has made no call of all ranks since
+  Word count;   // the refusals so far
+  char text[4 * kLine - 2 * sizeof(Word)];
+};
+
 struct ControlHeader {
   uint64_t magic;
   uint64_t group;
@@ -118,6 +125,7 @@ class Control {
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
   WaitLine& waiting(uint32_t lane) const { return at<WaitLine>(at_.waiting)[lane]; }
   uint32_t lanes() const noexcept { return at_.lanes; }
+  RefusalLine& refusal() const { return *at<RefusalLine>(kRefusal); }
   CallLine& long_call() const { return *at<CallLine>(kLongCall); }
   // How many threads of the owner have been seen in waits of this group that were long: 0, 1, or 2
   // for more.
@@ -166,7 +174,8 @@ class Control {
   static constexpr size_t kGaveUp = kStep + kLine;
   static constexpr size_t kThreads = kGaveUp + kLine;
   static constexpr size_t kLongCall = kThreads + kLine;
-  static constexpr size_t kBarriers = kLongCall + sizeof(CallLine);
+  static constexpr size_t kRefusal = kLongCall + sizeof(CallLine);
+  static constexpr size_t kBarriers = kRefusal + sizeof(RefusalLine);
 
   struct Offsets {
     uint32_t lanes;

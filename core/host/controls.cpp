@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <new>
@@ -173,7 +174,20 @@ ShownWait Controls::wait_of(int rank, uint32_t lane) const noexcept {
     if (found.peer < 0) found = shown;
   }
   found.several = found.several || others > 1;
+
+  const RefusalLine& refusal = (*this)[rank].refusal();
+  found.refused = refusal.stands.load(std::memory_order_acquire) != 0;
+  found.refusals = refusal.count.load(std::memory_order_relaxed) % (1U << Standstill::kRefusalBits);
   return found;
+}
+
+void Controls::note_refusal(const std::string& what) noexcept {
+  RefusalLine& line = mine_.refusal();
+  line.stands.store(0, std::memory_order_relaxed);
+  std::memset(line.text, 0, sizeof line.text);
+  std::memcpy(line.text, what.data(), std::min(what.size(), sizeof line.text - 1));
+  line.count.fetch_add(1, std::memory_order_relaxed);
+  line.stands.store(1, std::memory_order_release);
 }
 
 // The rank to blame when `peer` does not come in time: `peer` may itself be waiting for another

@@ -79,6 +79,11 @@ class Controls {
   ShownWait wait_of(int rank, uint32_t lane) const noexcept;
   // The channels of barriers that users have; the next one is that of finalize.
   int user_channels() const noexcept { return context_.channels - (remote_ == nullptr ? 0 : 1); }
+  // The rank to blame when `peer` does not come in time.
+  int culprit(int peer, uint32_t lane) const noexcept;
+  // This rank refused the arguments of a call of all ranks, or makes such a call.
+  void note_refusal(const std::string& what) noexcept;
+  void forget_refusal() noexcept { mine_.refusal().stands.store(0, std::memory_order_relaxed); }
   // Two ranks that came to barriers of different sets.
   Failure different_sets(int channel, int rank, int other) const;
   void throw_if_any_rank_aborted(LazyDeadline& deadline, const WaitingCall& call);
@@ -96,7 +101,6 @@ class Controls {
   class ShownMessageWait;
   ShownWait shown_wait(int rank, uint32_t lane) const noexcept;
   void note_long_wait(const WaitingCall& call, uint32_t target) noexcept;
-  int culprit(int peer, uint32_t lane) const noexcept;
   Failure late(int peer, const WaitingCall& call, const LazyDeadline& deadline) const;
 
   TransportContext context_;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,9 +96,12 @@ bool Standstill::counts_after(uint64_t patience_ns) const {
   return true;
 }
 
-bool Standstill::look() { return find_again() && counts_after(kPatienceNs) && blame(); }
+bool Standstill::look() {
+  return (find_again() && counts_after(kPatienceNs) && blame()) || blame_refusal();
+}
 
 bool Standstill::is_there_at_deadline() {
+  if (blame_refusal()) return true;
   if (!find_again()) {
     if (now_.empty()) return false;
     constexpr uint64_t kMomentMs = 2;
@@ -137,6 +140,26 @@ bool Standstill::blame() {
   failure_ = context.blame(wrong->first, Status::mismatch,
       format("rank %d makes %s, rank %d makes %s", right->first, right->second.c_str(),
           wrong->first, wrong->second.c_str()));
+  return true;
+}
+
+bool Standstill::blame_refusal() {
+  const TransportContext& context = controls_.context();
+  if (!context.check) return false;
+  const ShownWait own = controls_.wait_of(context.rank, lane_);
+  if (own.peer < 0) return false;
+
+  const int suspect = controls_.culprit(own.peer, lane_);
+  const ShownWait theirs = controls_.wait_of(suspect, lane_);
+  if (theirs.peer >= 0 || !theirs.refused || theirs.refusals == own.refusals) return false;
+
+  failure_ = context.blame(
+      suspect, Status::mismatch, context.rank_name(suspect) + " refused the arguments of its call");
+  if (controls_[suspect].is_mapped()) {
+    const RefusalLine& refusal = controls_[suspect].refusal();
+    const char* const end = std::find(std::begin(refusal.text), std::end(refusal.text), '\0');
+    failure_.message.append(": ").append(refusal.text, end);
+  }
   return true;
 }
 

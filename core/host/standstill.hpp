@@ -27,6 +27,10 @@ struct ShownWait {
   uint64_t number = 0;   // tells the wait from others of the rank in this lane
   uint32_t looks = 0;    // how often the rank has looked for a message
   bool several = false;  // several threads of the rank have been seen to wait
+  // In a group that checks: whether the rank has refused its last call, and how many calls it has
+  // refused so far, in kRefusalBits.
+  bool refused = false;
+  uint32_t refusals = 0;
   std::optional<CallSignature> call{};
 };
 
@@ -45,8 +49,13 @@ struct ShownWait {
 // circle with a switch counts after kPatienceNs only, and if several threads of that
 // rank are known to wait, not at all.
 //
-// A wait for a message may be shown although the message has come to the process; so its rank must
-// have looked twice in the meantime. Between machines any arrival may be under way for a while.
+// In a group that checks, a wait is hopeless too if the rank that does not come has refused the
+// arguments of its call, and has refused another number of calls than this rank: ranks that all
+// refuse alike go on.
+//
+// A wait for a message may be shown although the message has come to
+// the process; so its rank must have looked twice in the meantime.
+// Between machines any arrival may be under way for a while.
 class Standstill {
  public:
   Standstill(const Controls& controls, uint32_t lane) : controls_(controls), lane_(lane) {}
@@ -55,8 +64,11 @@ class Standstill {
   bool look();
   // As look(), for a wait whose deadline has passed: it asks for less patience.
   bool is_there_at_deadline();
-  // A mismatch that names two ranks of different calls. All ranks find the same one.
+  // A mismatch that names two ranks of different calls, or the
+  // one that refused its own. All ranks find the same one.
   const Failure& failure() const noexcept { return failure_; }
+
+  static constexpr uint32_t kRefusalBits = 12;
 
   static std::string text_of(const Controls& controls, const ShownWait& wait);
 
@@ -72,6 +84,7 @@ class Standstill {
   bool find_again();
   bool counts_after(uint64_t patience_ns) const;
   bool blame();
+  bool blame_refusal();
   bool blame_sets();
 
   const Controls& controls_;

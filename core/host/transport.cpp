@@ -76,6 +76,7 @@ bool HostTransport::stream_done(void* stream) {
 }
 
 std::unique_ptr<MessageWait> HostTransport::await_message(MessageCall call, int peer) {
+  if (context_.check) controls_.forget_refusal();
   return controls_.await_message(
       call == MessageCall::split ? lane::kSplit : lane::kRendezvous, peer);
 }
@@ -101,6 +102,7 @@ HostTransport::HostTransport(
 void HostTransport::barrier(
     std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
+  if (context_.check) controls_.forget_refusal();
   const TimedLock turn(barriers_[static_cast<size_t>(channel)].turn, timeout_ms, "barrier");
   if (ranks.empty()) ranks = everybody_;
   const bool all =
@@ -454,6 +456,7 @@ void HostTransport::prepare(const CollectiveCall& call) {
 
 void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
+  if (context_.check) controls_.forget_refusal();
   const bool is_plain = !call.scaling && call.norm == nullptr;
   if (is_plain && call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, collective_name(call.collective));

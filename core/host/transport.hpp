@@ -62,6 +62,7 @@ class HostTransport : public Transport {
   bool stream_done(void* stream) override;
   uint64_t scratch_bytes() const noexcept override { return 2 * controls_.scratch_half(); }
   std::unique_ptr<MessageWait> await_message(MessageCall call, int peer) override;
+  void note_refusal(const std::string& what) noexcept override { controls_.note_refusal(what); }
 
  protected:
   static void require_no_stream(void* stream);

@@ -47,10 +47,11 @@ enum Kind : uint16_t {
   // barrier `value` of all on `channel`. Between GPUs a query has a number, `call`, and nothing
   // else.
   kQuery,
-  // The source is in the collective number `call`, which is the signature `value` with `memory`
-  // elements. It waits for the rank that is the lower half of `offset`, less 1, in the lane that is
-  // the upper half. `channel` has the bits kHasCome and kSeveralThreads. Between GPUs a reply has
-  // the number of its query, `call`, and nothing else.
+  // The source is in the collective number `call`, which is the signature
+  // `value` with `memory` elements. It waits for the rank that is the
+  // lower half of `offset`, less 1, in the lane that is the upper half.
+  // `channel` has bits: kHasCome, kSeveralThreads, kRefused. Between GPUs
+  // a reply has the number of its query, `call`, and nothing else.
   kQueryReply,
   // Between GPUs only: `call` words are filled with `value`.
   kFill,
@@ -59,6 +60,8 @@ enum Kind : uint16_t {
 };
 
 constexpr uint16_t kHasCome = 1;         // the source has come to the barrier that was asked for
+constexpr uint16_t kRefused = 4;         // the source has refused the arguments of its last call
+constexpr uint16_t kRefusal = 8;         // the unit in which refusals are counted
 constexpr uint16_t kSeveralThreads = 2;  // several threads of the source have been seen to wait
 
 // How many times as many bytes sums have before they are rounded.

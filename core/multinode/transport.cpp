@@ -351,7 +351,8 @@ void MultinodeTransport::reply_to_query(int source, const Head& question) noexce
   Head reply;
   reply.kind = kQueryReply;
   reply.channel =
-      static_cast<uint16_t>((has_come ? kHasCome : 0) | (wait.several ? kSeveralThreads : 0));
+      static_cast<uint16_t>((has_come ? kHasCome : 0) | (wait.several ? kSeveralThreads : 0) |
+                            (wait.refused ? kRefused : 0) | wait.refusals * kRefusal);
   reply.offset = uint64_t{wait.lane} << 32 | static_cast<uint32_t>(wait.peer + 1);
   {
     const std::lock_guard lock(mutex_);
@@ -388,15 +389,17 @@ host::ShownWait MultinodeTransport::wait_of(int rank, uint32_t lane) noexcept {
   if (!reply) return {};
   const auto next = static_cast<uint32_t>(reply->offset);
   const auto found = static_cast<uint32_t>(reply->offset >> 32);
+  host::ShownWait wait{.lane = found,
+      .number = reply->call,
+      .several = (reply->channel & kSeveralThreads) != 0,
+      .refused = (reply->channel & kRefused) != 0,
+      .refusals = static_cast<uint32_t>(reply->channel / kRefusal)};
   if (next == 0 || next > static_cast<uint32_t>(context_.size) ||
       found >= controls_.mine().lanes()) {
-    return {};
+    return wait;
   }
 
-  host::ShownWait wait{.peer = static_cast<int>(next) - 1,
-      .lane = found,
-      .number = reply->call,
-      .several = (reply->channel & kSeveralThreads) != 0};
+  wait.peer = static_cast<int>(next) - 1;
   if (found == host::lane::kCollective) wait.call = signature_of(reply->value, reply->memory);
   return wait;
 }

@@ -177,5 +177,78 @@ TEST(KindsOfCalls, WaitsOnOtherChannelsShiftNoBlame) {
     }
   });
 }
+
+struct Refused {
+  std::string name;
+  std::string said;
+  std::function<symm_status_t(const Group&, bool wrong)> call;
+};
+std::ostream& operator<<(std::ostream& out, const Refused& refused) { return out << refused.name; }
+
+std::vector<Refused> refused_calls() {
+  const auto allreduce = [](const Group& group, bool wrong) {
+    std::vector<float> data(10);
+    return symm_allreduce(group.get(), data.data(), data.data() + (wrong ? 1 : 0), 9,
+        SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
+  };
+  const auto barrier = [](const Group& group, bool wrong) {
+    return symm_barrier(group.get(), nullptr, 0, wrong ? -1 : 5, nullptr, nullptr);
+  };
+  const auto meet = [](const Group& group, bool wrong) {
+    const Buffer buffer = group.allocate(4096);
+    symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+    options.channels = wrong ? 257 : 3;
+    symm_memory_t* memory = nullptr;
+    const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), &options, &memory);
+    if (memory != nullptr) symm_memory_release(memory);
+    return status;
+  };
+  return {{"Allreduce", "allreduce: recv", allreduce}, {"Barrier", "barrier: channel", barrier},
+      {"Rendezvous", "rendezvous: options.channels", meet}};
+}
+
+class RefusedArguments : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedArguments, OfOneRankAreToldToTheOthersWhenChecked) {
+  const auto body = [](int rank, const Group& group) {
+    group.barrier();
+    const int64_t began = now_ns();
+    const symm_status_t status = GetParam().call(group, rank == 1);
+    if (rank == 1) {
+      EXPECT_TRUE(status == SYMM_ERR_INVALID_ARGUMENT || status == SYMM_ERR_UNSUPPORTED) << status;
+      EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_MISMATCH; }));
+    } else {
+      expect_failed(status, SYMM_ERR_MISMATCH,
+          {"rank 1 (pid", "refused the arguments of its call: " + GetParam().said});
+      EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
+    }
+    EXPECT_EQ(group.status().failed_rank, 1) << group.status().message;
+  };
+  as_threads(3, body, SYMM_GROUP_CHECK);
+}
+
+TEST_P(RefusedArguments, OfAllRanksHarmNothing) {
+  const auto body = [](int rank, const Group& group) {
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_NE(GetParam().call(group, true), SYMM_OK);
+      if (rank == round) std::this_thread::sleep_for(milliseconds(500));
+      check(GetParam().call(group, false));
+    }
+  };
+  as_threads(3, body, SYMM_GROUP_CHECK);
+}
+
+TEST_P(RefusedArguments, OfOneRankThatComesAfterAllHarmNothingUnlessChecked) {
+  as_threads(3, [](int rank, const Group& group) {
+    if (rank == 1) {
+      EXPECT_NE(GetParam().call(group, true), SYMM_OK);
+      std::this_thread::sleep_for(milliseconds(500));
+    }
+    check(GetParam().call(group, false));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, RefusedArguments, testing::ValuesIn(refused_calls()),
+    [](const auto& refused) { return refused.param.name; });
 }  // namespace
 }  // namespace support
