@@ -38,6 +38,7 @@
 #include "core/group/memory.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
+#include "kernels/types.hpp"
 
 namespace symm {
 Group::~Group() {
@@ -206,15 +207,37 @@ void Group::finalize(uint64_t timeout_ms) {
   finalized_ = true;
 }
 
+namespace {
+// The collective that this rank issued last, for messages.
+std::string last_issued(const Group& group) {
+  const uint64_t shown = group.transport().stats().shown.call.value();
+  if (shown == 0) return "";
+  return format("; the last collective that this rank issued is %s of %lu bytes, by %s",
+      collective_name(static_cast<Collective>((shown & 0xFF) - 1)), shown >> 16,
+      algorithm_name(static_cast<Algorithm>((shown >> 8 & 0xFF) - 1)));
+}
+}  // namespace
+
 void Group::synchronize(void* stream, uint64_t timeout_ms) {
   const Trace traced(page(), "group_synchronize");
   require_usable();
-  const Deadline deadline = Deadline::after_ms(timeout_or_default(timeout_ms));
-  if (!retry_until([&] { return transport_->stream_done(stream); }, deadline)) {
-    throw Error(
-        Status::timeout, "synchronize: what was issued on the stream is not over by the deadline");
+  const uint64_t timeout = timeout_or_default(timeout_ms);
+  const auto is_done = [&] { return transport_->stream_done(stream); };
+  if (retry_until(is_done, Deadline::after_ms(timeout))) return require_usable();
+
+  // A kernel that began to wait with this call gives up at about the same time, and knows for which
+  // rank it waited, and in which call.
+  constexpr uint64_t kRecordMs = 500;
+  const auto is_known = [&] {
+    transport_->device().check_device_errors();
+    return revocation_->revoked() || is_done();
+  };
+  if (retry_until(is_known, Deadline::after_ms(std::min(kRecordMs, timeout / 10)))) {
+    return require_usable();
   }
-  require_usable();
+  throw Error(
+      Status::timeout, "synchronize: what was issued on the stream is not over by the deadline" +
+                           last_issued(*this));
 }
 
 // ---- the memories that it keeps

@@ -302,6 +302,17 @@ TEST_F(CudaStreams, OneWaitsForAnother) {
   const Failure late = support::failure_of([&] { one.group->synchronize(handle(71), 20); });
   EXPECT_EQ(late.status, Status::timeout);
   EXPECT_FALSE(one.group->revocation().revoked());
+
+  // A stream that is not over in time is reported with the last collective that was issued.
+  CollectiveCall call = call_of(Collective::allreduce, one.memory->pointer(0), 64, DType::f32);
+  call.op = Op::sum;
+  call.timeout_ms = 1000;
+  call.stream = handle(71);
+  run_collective(*one.group, call);
+  support::expect_failure(Status::timeout,
+      {"not over by the deadline",
+          "last collective that this rank issued is allreduce of 256 bytes"},
+      [&] { one.group->synchronize(handle(71), 20); });
   first.end();
   one.group->synchronize(handle(71), 0);
   EXPECT_TRUE(transport.stream_done(handle(71)));
