@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -28,6 +29,8 @@
 
 namespace symm::process {
 namespace {
+constexpr uint64_t kSecondNs = 1'000'000'000;
+
 void fill_random(void* data, size_t size) {
   auto* bytes = static_cast<std::byte*>(data);
   while (size > 0) {
@@ -137,6 +140,17 @@ bool is_gone(int64_t pid, uint64_t start) {
 uint64_t start_time_of(int64_t pid) {
   const auto stat = stat_of(pid);
   return stat ? stat->start : 0;
+}
+
+uint64_t boot_time_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * kSecondNs + static_cast<uint64_t>(now.tv_nsec);
+}
+
+uint64_t began_ns() {
+  const auto ticks_a_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  return start_time_of(getpid()) * (kSecondNs / ticks_a_second);
 }
 
 void start_thread(const char* name, std::function<void()> work) {

@@ -26,6 +26,7 @@
 #include "core/base/wait.hpp"
 #include "core/bootstrap/rank_lock.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/bootstrap/tombstone.hpp"
 #include "core/socket/directory.hpp"
 
 namespace symm {
@@ -39,6 +40,10 @@ constexpr char kSealed[] = "sealed";
 // A failure that rank 0 writes in advance, for a rank that cannot write its own.
 constexpr char kSpareFailure[] = "cannot";
 constexpr size_t kMaxDeclared = 2048;  // bytes of a declared failure's text: it names directories
+// Ranks of one launch may begin so long after its first failure. It is less than kRestartMs, so
+// that ranks of a next launch, which begins when all of this one have ended, begin later.
+constexpr uint64_t kStaggerMs = 250;
+constexpr uint64_t kLongestLifeMs = 3'600'000;  // of a tombstone, if the deadline is far away
 }  // namespace
 
 void DirectoryRendezvous::GracePeriod::raise(Failure why) {
@@ -50,16 +55,22 @@ void DirectoryRendezvous::GracePeriod::raise(Failure why) {
 DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline)
     : config_(std::move(config)),
       prefix_(format("%s%016lx", kSharedPrefix, mix(fnv1a(config_.name), fnv1a(config_.job)))),
+      in_order_ns_(process::boot_time_ns()),
+      lifetime_ns_(std::min(deadline.remaining_ns(), kLongestLifeMs * kMillisecondNs)),
       exceptions_(std::uncaught_exceptions()) {
   try {
     if (config_.rank == 0) {
       lead(deadline);
     } else {
       GracePeriod grace_period;
-      if (!retry_until([&] { return follow(grace_period); }, deadline)) throw Error(missing());
+      GracePeriod mourning;
+      const auto follows = [&] { return follow(grace_period, mourning); };
+      if (!retry_until(follows, deadline)) throw Error(missing());
     }
   } catch (...) {
-    if (config_.rank != 0) tell(current_failure());
+    const Failure failure = current_failure();
+    if (config_.rank != 0) tell(failure);
+    bury(failure);
     leave_attempt();
     remove_base();
     throw;
@@ -95,6 +106,7 @@ void DirectoryRendezvous::tell(Failure failure) const noexcept {
 }
 
 void DirectoryRendezvous::leave_attempt() noexcept {
+  attempt_.clear();
   if (rank_lock_) rank_lock_->withdraw();
   rank_lock_.reset();
   place_.reset();
@@ -108,18 +120,12 @@ void DirectoryRendezvous::remove_base() const noexcept {
 void DirectoryRendezvous::lead(Deadline deadline) {
   open_private_directory(config_.base, true);
   sweep(config_.base);
-  await_departure_of_rival(deadline);
-
-  place_ = SharedDirectory::make(config_.base, prefix_);
-  declare(fd(),
-      {Status::system, -1, 0,
-          "a rank came to " + config_.description +
-              " and had no descriptors or no room to take part"},
-      kSpareFailure);
-  rank_lock_ = RankLock::take(fd(), 0, config_.size);
-  if (!rank_lock_) {
-    throw Error(
-        Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
+  try {
+    await_departure_of_rival(deadline);
+    attempt_ = fresh_name(prefix_);  // of the tombstone, if there is no room for an attempt
+    open_attempt();
+  } catch (...) {
+    throw Error(blamed(current_failure(), 0, getpid()));
   }
 
   GracePeriod grace_period;
@@ -135,6 +141,21 @@ void DirectoryRendezvous::lead(Deadline deadline) {
     if (!exists(fd(), kFailedFile)) failure = blamed(std::move(failure), 0, getpid());
     declare(fd(), failure);
     throw Error(std::move(failure));
+  }
+}
+
+void DirectoryRendezvous::open_attempt() {
+  place_ = SharedDirectory::make(config_.base, prefix_);
+  attempt_ = place_->name();
+  declare(fd(),
+      {Status::system, -1, 0,
+          "a rank came to " + config_.description +
+              " and had no descriptors or no room to take part"},
+      kSpareFailure);
+  rank_lock_ = RankLock::take(fd(), 0, config_.size);
+  if (!rank_lock_) {
+    throw Error(
+        Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
   }
 }
 
@@ -157,7 +178,7 @@ void DirectoryRendezvous::await_departure_of_rival(Deadline deadline) const {
 // hold all of them, stopped or not. Throws when a rank has been dead for longer than it may
 // take to be started again, and when a newer attempt, whose rank 0 lives, shows that there are
 // two ranks 0.
-bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
+bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) {
   const auto newest = newest_attempt();
   if (newest && newest->name > place_->name() && newest->leader.state == RankLockState::held) {
     throw Error(taken(0, newest->leader.pid));
@@ -176,13 +197,16 @@ bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
           (rank_lock.state == RankLockState::held || rank_lock.state == RankLockState::stopped);
   }
 
-  if (!any_died) grace_period.failure.reset();
+  if (!any_died) {
+    grace_period.failure.reset();
+    in_order_ns_ = process::boot_time_ns();
+  }
   if (grace_period.lasting()) throw Error(*grace_period.failure);
   return all;
 }
 
 // Another rank than 0 takes one look at how things stand. True when it is in a sealed attempt.
-bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
+bool DirectoryRendezvous::follow(GracePeriod& grace_period, GracePeriod& mourning) {
   // The newest attempt is looked for before the seal: meanwhile rank 0 may seal this attempt,
   // finish, and make its next one.
   const auto newest = newest_attempt();
@@ -192,10 +216,18 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
   }
   if (grace_period.lasting()) throw Error(*grace_period.failure);
 
-  if (newest) {
-    place_ = SharedDirectory::enter(config_.base, newest->name);
-    if (place_ && exists(fd(), kSealed)) place_.reset();
-    if (place_) try_to_lock(grace_period, newest->leader);
+  if (!newest) {
+    mourn(mourning);
+    return false;
+  }
+  mourning.failure.reset();
+  too_late_for_.reset();
+
+  place_ = SharedDirectory::enter(config_.base, newest->name);
+  if (place_ && exists(fd(), kSealed)) place_.reset();
+  if (place_) {
+    in_order_ns_ = process::boot_time_ns();
+    try_to_lock(grace_period, newest->leader);
   }
   return false;
 }
@@ -216,7 +248,8 @@ bool DirectoryRendezvous::is_in_sealed(const GracePeriod& grace_period) {
 bool DirectoryRendezvous::leave_if_void(
     GracePeriod& grace_period, const std::optional<Attempt>& newest) {
   const RankLockInfo leader = look_at_rank_lock(fd(), 0);
-  if (leader.state == RankLockState::dead) grace_period.raise(died(0, leader.pid));
+  const bool leader_died = leader.state == RankLockState::dead;
+  if (leader_died) grace_period.raise(died(0, leader.pid));
   const bool superseded = newest && newest->name > place_->name();
   if (!superseded && rank_lock_) throw_if_declared();
 
@@ -227,10 +260,15 @@ bool DirectoryRendezvous::leave_if_void(
     return false;
   }
 
-  if (leader.state == RankLockState::dead || leader.state == RankLockState::absent || superseded) {
+  if (leader_died || leader.state == RankLockState::absent || superseded) {
+    const bool mourns = leader_died && !superseded;
+    const std::string mourned = mourns ? attempt_ : "";
+    if (mourns) came_ = ranks_that_came();
     leave_attempt();
+    attempt_ = mourned;
     return true;
   }
+  in_order_ns_ = process::boot_time_ns();
   if (!rank_lock_) try_to_lock(grace_period, leader);
   return false;
 }
@@ -246,6 +284,7 @@ void DirectoryRendezvous::try_to_lock(GracePeriod& grace_period, const RankLockI
   } else {
     rank_lock_ = RankLock::take(fd(), config_.rank, config_.size);
     if (rank_lock_) {
+      attempt_ = place_->name();
       grace_period.failure.reset();
     } else {
       const RankLockInfo holder = look_at_rank_lock(fd(), config_.rank);
@@ -260,9 +299,15 @@ void DirectoryRendezvous::try_to_lock(GracePeriod& grace_period, const RankLockI
   }
 }
 
-// Declares older attempts failed whose rank 0 is stopped. If such a rank 0 goes on one day, its
-// attempt must not compete with the groups that come after this one.
+// Declares older attempts failed whose rank 0 is stopped. If such a rank 0 goes on one
+// day, its attempt must not compete with the groups that come after this one.
+// Tombstones of older attempts go: the ranks that come late have this one.
 void DirectoryRendezvous::replace_older() const {
+  const Fd base = open_private_directory(config_.base, true);
+  for (const std::string& name : names_with(name_of_tombstone(prefix_), base.get())) {
+    if (name < name_of_tombstone(place_->name())) unlinkat(base.get(), name.c_str(), 0);
+  }
+
   for (const Attempt& older : open_attempts()) {
     const auto place =
         older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : nullptr;
@@ -270,18 +315,23 @@ void DirectoryRendezvous::replace_older() const {
   }
 }
 
-// The attempts that are neither sealed nor failed and whose rank 0 is alive, perhaps stopped. The
-// newest comes first.
-std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() const {
+// The names that fresh_name() has made with this prefix, the newest first.
+std::vector<std::string> DirectoryRendezvous::names_with(
+    const std::string& prefix, int base) const {
   std::vector<std::string> names;
-  const Fd base = open_private_directory(config_.base, true);
-  list_directory(base.get(), [&](const char* name) {
-    if (std::string(name).rfind(prefix_ + "-", 0) == 0) names.emplace_back(name);
+  list_directory(base, [&](const char* name) {
+    if (std::string(name).rfind(prefix + "-", 0) == 0) names.emplace_back(name);
   });
   std::sort(names.rbegin(), names.rend());
+  return names;
+}
 
+// The attempts that are neither sealed nor failed and whose
+// rank 0 is alive, perhaps stopped. The newest comes first.
+std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() const {
+  const Fd base = open_private_directory(config_.base, true);
   std::vector<Attempt> open;
-  for (const std::string& name : names) {
+  for (const std::string& name : names_with(prefix_, base.get())) {
     const Fd directory(
         openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile)) {
@@ -329,14 +379,18 @@ Failure DirectoryRendezvous::missing() const {
                             (config_.name.empty() ? "" : " (group \"" + config_.name + "\")") +
                             (config_.job.empty() ? "" : " (job \"" + config_.job + "\")");
   if (!place_) {
+    const std::string late = format("rank 0 did not come to %s before the deadline", place.c_str());
+    if (!too_late_for_) return {Status::timeout, 0, 0, late};
+
+    const Failure& before = too_late_for_->tombstone.failure;
+    note_reader(too_late_for_->path, too_late_for_->tombstone, config_.rank);
+    if (!config_.job.empty()) return before;
     return {Status::timeout, 0, 0,
-        format("rank 0 did not come to %s before the deadline", place.c_str())};
+        late +
+            "; an attempt that was made before this process began had failed: " + before.message};
   }
 
-  std::vector<bool> came(static_cast<size_t>(config_.size));
-  for (int rank = 0; rank < config_.size; ++rank) {
-    came[static_cast<size_t>(rank)] = rank == config_.rank || was_locked(fd(), rank);
-  }
+  const std::vector<bool> came = ranks_that_came();
   if (std::find(came.begin(), came.end(), false) != came.end()) return missing_ranks(came, place);
   return {Status::timeout, -1, 0,
       format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
@@ -362,17 +416,89 @@ void DirectoryRendezvous::declare(
   }
 }
 
-void DirectoryRendezvous::throw_if_declared() const {
+std::optional<Failure> DirectoryRendezvous::declared() const {
   const Fd file(openat(fd(), kFailedFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file) return;
+  if (!file) return std::nullopt;
   std::byte text[kFailureHeader + kMaxDeclared];
   const ssize_t size = read_whole(file.get(), text, sizeof text);
   if (size < 0) throw system_error(errno, "read", path() + "/" + kFailedFile);
 
   Failure failure;
   if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr) {
-    throw Error(Status::mismatch, "another rank failed and left an unreadable reason in " + path());
+    return Failure{
+        Status::mismatch, -1, 0, "another rank failed and left an unreadable reason in " + path()};
   }
-  throw Error(std::move(failure));
+  return failure;
+}
+
+void DirectoryRendezvous::throw_if_declared() const {
+  if (auto failure = declared()) throw Error(std::move(*failure));
+}
+
+// ---- tombstones, for ranks that come too late for an attempt
+
+// Leaves a tombstone of the attempt in which this rank has
+// failed. The attempt of a rank 0 that has been replaced
+// has none: the ranks that come late have the other rank 0.
+void DirectoryRendezvous::bury(const Failure& failure) const noexcept {
+  if (attempt_.empty() || failure.status == Status::timeout) return;
+  if (failure.status == Status::mismatch && failure.rank == 0) return;
+  try {
+    Tombstone tombstone;
+    const auto common = place_ ? declared() : std::nullopt;
+    tombstone.failure = common ? *common : failure;
+    tombstone.know = place_ ? ranks_that_came() : came_;
+    tombstone.know.resize(static_cast<size_t>(config_.size));
+    for (const int rank : {config_.rank, tombstone.failure.rank}) {
+      if (rank >= 0 && rank < config_.size) tombstone.know[static_cast<size_t>(rank)] = true;
+    }
+    tombstone.failed_ns = in_order_ns_ + kStaggerMs * kMillisecondNs;
+    tombstone.until_ns = process::boot_time_ns() + lifetime_ns_;
+
+    const std::string path = config_.base + "/" + name_of_tombstone(attempt_);
+    set_tombstone(path, tombstone);
+    if (const auto first = read_tombstone(path)) note_reader(path, *first, config_.rank);
+  } catch (const std::exception&) {
+    return;  // the deadlines of the others remain
+  }
+}
+
+// Has the newest tombstone of which this rank does not know.
+std::optional<DirectoryRendezvous::Grave> DirectoryRendezvous::newest_grave() const {
+  const Fd base = open_private_directory(config_.base, true);
+  for (const std::string& name : names_with(name_of_tombstone(prefix_), base.get())) {
+    const std::string path = config_.base + "/" + name;
+    const auto tombstone = read_tombstone(path);
+    if (tombstone) {
+      return tombstone->is_known_to(config_.rank) ? std::nullopt
+                                                  : std::optional(Grave{path, *tombstone});
+    }
+  }
+  return std::nullopt;
+}
+
+// A rank that has found no open attempt looks whether it has come too late for one.
+void DirectoryRendezvous::mourn(GracePeriod& mourning) {
+  too_late_for_ = newest_grave();
+  if (!too_late_for_) {
+    mourning.failure.reset();
+    return;
+  }
+
+  const Tombstone& tombstone = too_late_for_->tombstone;
+  const uint64_t began_ns = process::began_ns();
+  if (began_ns == 0 || began_ns > tombstone.failed_ns) return;
+  mourning.raise(tombstone.failure);
+  if (!mourning.lasting()) return;
+  note_reader(too_late_for_->path, tombstone, config_.rank);
+  throw Error(tombstone.failure);
+}
+
+std::vector<bool> DirectoryRendezvous::ranks_that_came() const {
+  std::vector<bool> came(static_cast<size_t>(config_.size));
+  for (int rank = 0; rank < config_.size; ++rank) {
+    came[static_cast<size_t>(rank)] = rank == config_.rank || was_locked(fd(), rank);
+  }
+  return came;
 }
 }  // namespace symm

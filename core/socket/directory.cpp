@@ -6,11 +6,11 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -21,6 +21,7 @@
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/process.hpp"
 
 namespace symm {
@@ -30,9 +31,10 @@ constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 constexpr std::string_view kLockText = "symm\n";
 
-// The name of such a directory: "g" and two or three times "-<16 hexadecimal digits>".
-bool is_symm_directory(std::string_view name) noexcept {
-  if (name.empty() || name.front() != kSharedPrefix[0]) return false;
+// Whether it is a name that fresh_name() makes, with this letter: two or three times
+// "-<16 hexadecimal digits>" follow.
+bool is_fresh_name(char letter, std::string_view name) noexcept {
+  if (name.empty() || name.front() != letter) return false;
   name.remove_prefix(1);
 
   int parts = 0;
@@ -50,12 +52,6 @@ bool is_symm_lock(int lock) noexcept {
   char text[8];
   const ssize_t size = read_whole(lock, text, sizeof text);
   return size == 0 || (size > 0 && std::string_view(text, static_cast<size_t>(size)) == kLockText);
-}
-
-uint64_t boot_time_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 // Whether the lock file still has a name. A process that opened the file before another removed it
@@ -100,7 +96,10 @@ void sweep_one(int parent, const char* name) noexcept {
 void sweep_in(int parent, Sweep what) noexcept {
   try {
     list_directory(parent, [&](const char* name) {
-      if (is_symm_directory(name)) sweep_one(parent, name);
+      if (is_fresh_name(kSharedPrefix[0], name)) sweep_one(parent, name);
+      if (is_fresh_name(kNotePrefix[0], name) && has_expired(read_note(parent, name))) {
+        unlinkat(parent, name, 0);
+      }
 
       if (what != Sweep::with_jobs || !std::string_view(name).starts_with(kJobPrefix)) return;
       Fd job(openat(parent, name, kOpenDirectory));
@@ -120,6 +119,27 @@ Error not_of_this_user(const std::string& path, uid_t owner) {
                                    path.c_str(), owner, geteuid())};
 }
 }  // namespace
+
+std::string fresh_name(const std::string& prefix) {
+  return format("%s-%016lx-%016lx", prefix.c_str(), process::boot_time_ns(), process::random64());
+}
+
+std::string read_note(int directory, const char* name) {
+  char text[kLongestNote + 1];
+  const ssize_t size = readlinkat(directory, name, text, sizeof text);
+  return size <= 0 ? std::string() : std::string(text, static_cast<size_t>(size));
+}
+
+std::string expiry(uint64_t until_ns) {
+  return format("%016lx %016lx ", fnv1a(process::boot_id()), until_ns);
+}
+
+bool has_expired(const std::string& note) {
+  uint64_t boot = 0;
+  uint64_t until_ns = 0;
+  if (std::sscanf(note.c_str(), "%16lx %16lx ", &boot, &until_ns) != 2) return false;
+  return boot != fnv1a(process::boot_id()) || until_ns < process::boot_time_ns();
+}
 
 Fd open_private_directory(const std::string& path, bool create) {
   // Another process may remove the empty directory between mkdir() and open(): then they are
@@ -193,8 +213,7 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(
   // Each step notices, and the next attempt has another name.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const Fd above = open_private_directory(parent, true);
-    std::string name =
-        format("%s-%016lx-%016lx", prefix.c_str(), boot_time_ns(), process::random64());
+    std::string name = fresh_name(prefix);
     if (mkdirat(above.get(), name.c_str(), 0700) != 0) {
       if (errno == ENOENT || errno == EEXIST) continue;
       throw system_error(errno, "mkdir", parent + "/" + name);

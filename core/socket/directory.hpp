@@ -2,6 +2,8 @@
 // else is refused, never repaired.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -52,11 +54,27 @@ class SharedDirectory {
 
 inline constexpr char kSharedPrefix[] = "g-";  // the directory of one creation of a group
 inline constexpr char kJobPrefix[] = "j-";     // the directory of a job, with such ones inside
+inline constexpr char kNotePrefix[] = "f-";    // a note about a creation that failed
 
-// Removes the shared directories in `parent` that no process is in. Only those with the name and
-// the lock of SharedDirectory are removed, since `parent` may be a directory of the user's. Use
-// `with_jobs` in a directory that is symm's alone: it also removes those inside job directories,
-// and job directories that are empty then.
+// "<prefix>-<time>-<random>". Names with one prefix sort by the time at which they were made.
+std::string fresh_name(const std::string& prefix);
+
+// A note is a symbolic link that leads nowhere: its target is the text. So it is there
+// whole or not at all, and a process that has no descriptor left, or may write no file,
+// can make one. A note begins with expiry(), which says how long it is worth anything.
+inline constexpr size_t kLongestNote = 4095;
+// The text of a note; "" if it is gone, or is none.
+std::string read_note(int directory, const char* name);
+// The first characters of a note that is kept until then, by process::boot_time_ns(), and not
+// beyond the running of this kernel.
+std::string expiry(uint64_t until_ns);
+bool has_expired(const std::string& note);
+
+// Removes the shared directories in `parent` that no process is in, and notes that have
+// expired. Only those with the name and the lock of SharedDirectory, or with the name
+// and the text of a note, are removed, since `parent` may be a directory of the user's.
+// Use `with_jobs` in a directory that is symm's alone: it also removes those inside job
+// directories, and job directories that are empty then.
 enum class Sweep { shared_directories, with_jobs };
 void sweep(const std::string& parent, Sweep what = Sweep::shared_directories) noexcept;
 

@@ -42,11 +42,11 @@ class DirStoreTest : public ::testing::Test {
     return Process([&] { return outcome_of(body); });
   }
 
-  // A process that opens its store, tells, and gives
-  // `value` of every rank, which is the pid, as "1 2 3".
-  Process rank_process(int rank, int size) const {
+  // A process that opens its store, tells its pid
+  // to all, and gives the pids of all, as "1 2 3".
+  Process rank_process(int rank, int size, const std::string& job = "") const {
     return process([=, this] {
-      const auto store = open(rank, size);
+      const auto store = open(rank, size, 20'000, "", job);
       store->set("pid." + std::to_string(rank), bytes_of(std::to_string(getpid())), soon());
       std::string all;
       for (int peer = 0; peer < size; ++peer) {
@@ -60,6 +60,15 @@ class DirStoreTest : public ::testing::Test {
   Process waiting_process(int rank, int size) const {
     return process([=, this] {
       open(rank, size, 60'000);
+      return "done";
+    });
+  }
+
+  // A rank that begins now, and comes `milliseconds` later.
+  Process late_process(int rank, int size, int milliseconds, const std::string& job = "") const {
+    return process([=, this] {
+      usleep(static_cast<useconds_t>(milliseconds) * 1000);
+      open(rank, size, 6'000, "", job);
       return "done";
     });
   }
@@ -260,6 +269,116 @@ TEST_F(DirStoreTest, ARankThatIsDoneEarlyIsNotMistakenForDead) {
     ASSERT_EQ(failure_of([&] { store->get("nothing", Deadline::after_ms(100)); }).status,
         Status::timeout);
   });
+}
+
+// ---- ranks that come too late for an attempt that failed
+
+TEST_F(DirStoreTest, ARankThatComesTooLateFailsAsThoseDidThatHadCome) {
+  for (const int victim : {0, 1}) {
+    for (const int milliseconds : {150, 800, 1'500}) {
+      Process late = late_process(3, 4, milliseconds);
+      Process latest = late_process(2, 4, milliseconds + 700);
+      std::vector<Process> ranks;
+      for (const int rank : {0, 1}) {
+        ranks.push_back(waiting_process(rank, 4));
+      }
+      ASSERT_TRUE(came(1));
+
+      Process& dead = ranks[static_cast<size_t>(victim)];
+      dead.kill(SIGKILL);
+      const std::string said = ranks[static_cast<size_t>(1 - victim)].result();
+      EXPECT_EQ(said.rfind(format("peer failed: rank %d of", victim), 0), 0u) << said;
+      EXPECT_EQ(late.result(), said) << milliseconds;
+      EXPECT_EQ(latest.result(), said) << milliseconds;
+      dead.result();
+      EXPECT_TRUE(entries(base_).empty()) << "all know";
+    }
+  }
+}
+
+TEST_F(DirStoreTest, ARankThatComesTooLateHearsThatTheSizesDiffer) {
+  Process late = late_process(2, 3, 2'000);
+  Process zero = waiting_process(0, 3);
+  Process one = waiting_process(1, 4);
+  const std::string said = zero.result();
+  EXPECT_EQ(said.rfind("ranks disagree: rank 1 of", 0), 0u) << said;
+  EXPECT_EQ(one.result(), said);
+  EXPECT_EQ(late.result(), said);
+}
+
+// Rank 0 may write no file, so it makes no attempt that it could fail in.
+TEST_F(DirStoreTest, ARankZeroThatCannotMakeAnAttemptIsNotAwaited) {
+  for (const rlim_t bytes : {0, 3}) {
+    Process one = late_process(1, 3, 0);
+    Process late = late_process(2, 3, 1'000);
+    Process zero = process([&] {
+      const rlimit most{bytes, bytes};
+      setrlimit(RLIMIT_FSIZE, &most);
+      open(0, 3);
+      return "came in";
+    });
+    const std::string said = zero.result();
+    EXPECT_EQ(said.rfind("system call failed: rank 0 (pid", 0), 0u) << said;
+    EXPECT_NE(said.find("File too large"), std::string::npos) << said;
+    EXPECT_EQ(one.result(), said) << bytes;
+    EXPECT_EQ(late.result(), said) << bytes;
+  }
+}
+
+// What failed before a process began may be another launch, of which nobody is left.
+TEST_F(DirStoreTest, ARankOfALaterLaunchWaitsForItsOwnRankZero) {
+  for (const char* job : {"", "named"}) {
+    std::vector<Process> ranks;
+    for (const int rank : {0, 1}) {
+      ranks.push_back(process([=, this] {
+        open(rank, 3, 60'000, "", job);
+        return "done";
+      }));
+    }
+    ASSERT_TRUE(came(1));
+    ranks[1].kill(SIGKILL);
+    const std::string said = ranks[0].result();
+    ranks[1].result();
+
+    // Nobody comes: at the deadline the tombstone is the best that is known.
+    const std::string alone = late_process(2, 3, 0, job).result();
+    const bool named = *job != '\0';
+    EXPECT_EQ(alone == said, named) << alone;
+    EXPECT_NE(alone.find(said.substr(said.find("rank 1"))), std::string::npos) << alone;
+    EXPECT_EQ(alone.rfind(named ? "peer failed" : "timed out: rank 0 did not come", 0), 0u)
+        << alone;
+
+    // Ranks of the next launch come before their rank
+    // 0, one of which the first launch never had.
+    Process two = rank_process(2, 3, job);
+    Process one = rank_process(1, 3, job);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2'000));
+    Process zero = rank_process(0, 3, job);
+    expect_to_have_met({&zero, &one, &two});
+    EXPECT_TRUE(entries(base_).empty());
+  }
+}
+
+// A rank 0 that is started again has an attempt for ranks that come late, and they take it.
+TEST_F(DirStoreTest, ALateRankGoesOnToTheNextAttempt) {
+  Process two = process([this] {
+    usleep(2'000'000);
+    const auto store = open(2, 3);
+    store->set("pid.2", bytes_of(std::to_string(getpid())), soon());
+    return text_of(store->get("pid.0", soon())) + " " + text_of(store->get("pid.1", soon())) + " " +
+           text_of(store->get("pid.2", soon()));
+  });
+  Process old_zero = waiting_process(0, 3);
+  Process old_one = waiting_process(1, 3);
+  ASSERT_TRUE(came(1));
+  old_one.kill(SIGKILL);
+  EXPECT_EQ(old_zero.result().rfind("peer failed: rank 1 of", 0), 0u);
+  EXPECT_EQ(entries(base_).size(), 1u) << "rank 2 has not come";
+
+  Process zero = rank_process(0, 3);
+  Process one = rank_process(1, 3);
+  expect_to_have_met({&zero, &one, &two});
+  EXPECT_TRUE(entries(base_).empty());
 }
 
 // ---- the lock of a rank

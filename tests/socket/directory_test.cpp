@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/process.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -155,6 +157,30 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   for (const std::string& name : of_user) {
     EXPECT_TRUE(std::filesystem::exists(top / name + "/content"));
   }
+}
+
+TEST(Sweep, TakesNotesThatHaveExpiredAndNothingElse) {
+  const TemporaryDirectory top;
+  const auto note = [&](const std::string& name, const std::string& text) {
+    EXPECT_EQ(symlink(text.c_str(), (top / name).c_str()), 0);
+    return name;
+  };
+
+  const std::string like_ours = "f-0123456789abcdef-0123456789abcdef-0123456789abcde";
+  const uint64_t now_ns = process::boot_time_ns();
+  note(like_ours + "0", expiry(now_ns - 1) + "over");
+  std::string other_boot = expiry(now_ns + 1'000'000'000'000);
+  other_boot[0] = other_boot[0] == '0' ? '1' : '0';
+  note(like_ours + "1", other_boot + "over");
+  std::vector<std::string> left{note(like_ours + "2", expiry(now_ns + 60'000'000'000) + "kept"),
+      note(like_ours + "3", "of the user"), note("f-results", expiry(now_ns - 1) + "of the user")};
+
+  sweep(top.path());
+  EXPECT_EQ(entries(top.path()), left);
+  const Fd directory = open_private_directory(top.path(), false);
+  EXPECT_EQ(read_note(directory.get(), left[0].c_str()), expiry(now_ns + 60'000'000'000) + "kept");
+  EXPECT_FALSE(has_expired(read_note(directory.get(), left[1].c_str())));
+  EXPECT_EQ(read_note(directory.get(), "missing"), "");
 }
 
 TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {

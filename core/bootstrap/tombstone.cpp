@@ -1,0 +1,93 @@
+// The text of tombstones, and the system calls that set and remove them.
+#include "core/bootstrap/tombstone.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/process.hpp"
+#include "core/socket/directory.hpp"
+
+namespace symm {
+namespace {
+constexpr size_t kMostText = 2048;  // bytes of the failure's text: it names directories
+// A character for each of so many ranks fits beside the text. More never meet on one machine.
+constexpr size_t kMostRanksNoted = 1600;
+
+std::string encode(const Tombstone& tombstone) {
+  std::string know;
+  for (const bool knows : tombstone.know) {
+    know += knows ? '1' : '0';
+  }
+
+  const Failure& failure = tombstone.failure;
+  const std::string text = failure.message.substr(0, length_within(kMostText, failure.message));
+  return expiry(tombstone.until_ns) +
+         format("%016lx %s %d %d %ld %d %d ", tombstone.failed_ns, know.c_str(),
+             static_cast<int>(failure.status), failure.rank, failure.pid, failure.os_error,
+             failure.cuda_result) +
+         printable(text);
+}
+
+std::optional<Tombstone> decode(const std::string& note) {
+  Tombstone found;
+  char know[kMostRanksNoted + 1];
+  int status = 0;
+  int length = 0;
+  const int fields = std::sscanf(note.c_str(), "%*16x %16lx %16lx %1600s %d %d %ld %d %d %n",
+      &found.until_ns, &found.failed_ns, know, &status, &found.failure.rank, &found.failure.pid,
+      &found.failure.os_error, &found.failure.cuda_result, &length);
+  if (fields != 8 || length == 0) return std::nullopt;
+
+  for (const char knows : std::string(know)) {
+    found.know.push_back(knows == '1');
+  }
+  found.failure.status = static_cast<Status>(status);
+  found.failure.message = note.substr(static_cast<size_t>(length));
+  return found;
+}
+
+bool all_know(const Tombstone& tombstone) {
+  return std::find(tombstone.know.begin(), tombstone.know.end(), false) == tombstone.know.end();
+}
+}  // namespace
+
+std::string name_of_tombstone(const std::string& attempt) {
+  return kNotePrefix[0] + attempt.substr(1);
+}
+
+void set_tombstone(const std::string& path, const Tombstone& tombstone) {
+  if (tombstone.know.size() > kMostRanksNoted || all_know(tombstone)) return;
+  // If it cannot be set, the deadlines of the ranks that come remain.
+  [[maybe_unused]] const int set = ::symlink(encode(tombstone).c_str(), path.c_str());
+}
+
+std::optional<Tombstone> read_tombstone(const std::string& path) {
+  const std::string note = read_note(AT_FDCWD, path.c_str());
+  return has_expired(note) ? std::nullopt : decode(note);
+}
+
+void note_reader(const std::string& path, Tombstone tombstone, int rank) {
+  if (tombstone.is_known_to(rank) || static_cast<size_t>(rank) >= tombstone.know.size()) return;
+  tombstone.know[static_cast<size_t>(rank)] = true;
+  if (all_know(tombstone)) {
+    ::unlink(path.c_str());
+    return;
+  }
+
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  const std::string fresh =
+      directory + fresh_name(kNotePrefix + format("%016lx", process::random64()));
+  if (::symlink(encode(tombstone).c_str(), fresh.c_str()) != 0) return;
+  if (::rename(fresh.c_str(), path.c_str()) != 0) ::unlink(fresh.c_str());
+}
+}  // namespace symm

@@ -1,0 +1,36 @@
+// What an attempt to meet that failed leaves in its directory for the ranks that come too late for
+// it: why it failed, and which ranks know. It is a note (directory.hpp) beside the attempt, whose
+// own directory goes with the last rank that was in it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace symm {
+struct Tombstone {
+  Failure failure;
+  std::vector<bool> know;  // by rank: a process of that rank was in the attempt, or has read this
+  // By process::boot_time_ns(). A process that began after the first time may belong to another
+  // launch; until the second, the tombstone is kept.
+  uint64_t failed_ns = 0;
+  uint64_t until_ns = 0;
+
+  bool is_known_to(int rank) const {
+    return static_cast<size_t>(rank) < know.size() && know[static_cast<size_t>(rank)];
+  }
+};
+
+// The name of the tombstone of an attempt.
+std::string name_of_tombstone(const std::string& attempt);
+// Sets the tombstone, unless another rank has set one, or all ranks know. Needs no descriptor.
+void set_tombstone(const std::string& path, const Tombstone& tombstone);
+// Nothing if there is none, or it has expired.
+std::optional<Tombstone> read_tombstone(const std::string& path);
+// From now on the rank knows. If two ranks read at once, one may be lost: then the tombstone stays
+// until it expires.
+void note_reader(const std::string& path, Tombstone tombstone, int rank);
+}  // namespace symm
