@@ -16,6 +16,10 @@ Deadline Deadline::after_ms(uint64_t milliseconds) noexcept {
 
 bool Deadline::expired() const noexcept { return ns_ != kInfinite && now_ns() >= ns_; }
 
+bool Deadline::expired_for_ms(uint64_t milliseconds) const noexcept {
+  return expired() && now_ns() - ns_ >= nanoseconds_of(milliseconds);
+}
+
 uint64_t Deadline::remaining_ns() const noexcept {
   if (ns_ == kInfinite) return kInfinite;
   const uint64_t now = now_ns();

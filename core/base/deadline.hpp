@@ -19,6 +19,8 @@ class Deadline {
   auto operator<=>(const Deadline&) const noexcept =
       default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   bool expired() const noexcept;
+  // It passed so long ago, or longer.
+  bool expired_for_ms(uint64_t milliseconds) const noexcept;
   uint64_t remaining_ns() const noexcept;  // 0 when expired, kInfinite for never()
   int remaining_ms() const noexcept;       // for poll(): rounded up, -1 for never(), capped at 2^30
 

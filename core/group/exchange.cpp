@@ -66,14 +66,43 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   return text;
 }
 
-// Throws that these ranks have not come before the deadline, this rank's or another's that blames a
-// rank. The failure counts from when the round that failed began: a rank that is a round ahead
-// began that round when all had come to this one, so the rank that it blames knows better.
-[[noreturn]] void throw_late(
-    const Group& group, const std::vector<int>& missing, uint64_t began_ns) {
+// The ranks that have not come to a round, and how that was found.
+struct Absence {
+  std::vector<int> missing;
+  uint64_t began_ns = 0;     // when the round began
+  bool was_stopped = false;  // this rank went on only long after the deadline
+
+  void add(int peer, Deadline deadline) {
+    // A rank that waits wakes within milliseconds of its deadline, unless it is stopped, or lacks a
+    // processor for so long that it may as well be.
+    constexpr uint64_t kStoppedMs = 200;
+    if (missing.empty()) was_stopped = deadline.expired_for_ms(kStoppedMs);
+    missing.push_back(peer);
+  }
+};
+
+// A rank that was stopped past its deadline knows less than those that were not: they have ended
+// meanwhile, and perhaps because of this rank. It throws what they say. If they say nothing, what
+// it has missed counts from now, so that whatever another rank says comes before it.
+[[noreturn]] void throw_stopped(const Group& group, Failure failure) {
+  constexpr uint64_t kNewsMs = 500;  // within which the others are heard
+  retry_until([&] { return group.revocation().revoked(); }, Deadline::after_ms(kNewsMs));
+  group.revocation().throw_if_revoked();
+  const int named = failure.rank;
+  throw BlameUnknown(std::move(failure), named);
+}
+
+// Throws that ranks have not come before the deadline, this rank's or another's that blames a rank.
+// The failure counts from when the round that failed began: a rank that is a round ahead began that
+// round when all had come to this one, so the rank that it blames knows better.
+[[noreturn]] void throw_late(const Group& group, const Absence& absence) {
+  const std::vector<int>& missing = absence.missing;
   const int first = missing.front();
   Failure failure{Status::timeout, first, group.identity(first).pid,
       list(group, missing) + " did not come before the deadline"};
+  if (absence.was_stopped) throw_stopped(group, std::move(failure));
+
+  const uint64_t began_ns = absence.began_ns;
   const Failure cause = group.revocation().cause();
   const bool is_first = cause.status == Status::ok;
   const bool is_late = cause.status == Status::timeout;
@@ -162,10 +191,9 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
 std::vector<Vote> commit_vote(
     Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
   const Bytes body = encode(mine);
-  const uint64_t began_ns = now_ns();
+  Absence absence{{}, now_ns()};
   std::vector<Vote> votes(static_cast<size_t>(group.size()));
   votes[static_cast<size_t>(group.rank())] = mine;
-  std::vector<int> missing;
 
   // From here on a rank that runs out of memory would be the only one that fails, so there is a
   // reserve.
@@ -180,10 +208,11 @@ std::vector<Vote> commit_vote(
       votes[static_cast<size_t>(peer)] = with_reserve([&] { return decode(peer, theirs.body); });
     } catch (const Error& error) {
       if (error.status() != Status::timeout) throw;
-      missing.push_back(peer);  // the loop goes on: ranks that did vote shall not be called missing
+      // The loop goes on: ranks that did vote shall not be called missing.
+      absence.add(peer, deadline);
     }
   }
-  if (!missing.empty()) throw_late(group, missing, began_ns);
+  if (!absence.missing.empty()) throw_late(group, absence);
 
   for (int rank = 0; rank < group.size(); ++rank) {
     Failure failure = votes[static_cast<size_t>(rank)].failure;
@@ -220,16 +249,15 @@ class Exchange {
   }
 
   void swap_messages() {
-    const uint64_t began_ns = now_ns();
-    std::vector<int> missing;
+    Absence absence{{}, now_ns()};
     for (int peer = 0; peer < group_.size(); ++peer) {
       if (peer == group_.rank()) continue;
       group_.send(peer, topic_, offer_.message.body, fds_for(peer), deadline_);
     }
     for (int peer = 0; peer < group_.size(); ++peer) {
-      if (peer != group_.rank()) take_message(peer, missing);
+      if (peer != group_.rank()) take_message(peer, absence);
     }
-    if (!missing.empty()) throw_late(group_, missing, began_ns);
+    if (!absence.missing.empty()) throw_late(group_, absence);
   }
 
   void finish() {
@@ -259,7 +287,7 @@ class Exchange {
         .first(group_.maps(peer) ? offer_.message.fds.size() : 0);
   }
 
-  void take_message(int peer, std::vector<int>& missing) {
+  void take_message(int peer, Absence& absence) {
     Message message;
     try {
       message = receive_seen(
@@ -267,7 +295,7 @@ class Exchange {
     } catch (...) {
       const Failure failure = current_failure();
       if (failure.status == Status::timeout) {
-        missing.push_back(peer);
+        absence.add(peer, deadline_);
       } else if (vote_.failure.status == Status::ok) {
         vote_.failure = failure;
       }

@@ -238,8 +238,37 @@ TEST(Exchange, ALateRankIsNamedEvenByRanksThatHaveItsVote) {
   }
 }
 
-// A rank that takes part in the creation of another group has left the calls of those groups that
-// it knew to have failed, but perhaps not the calls of others.
+// A rank that was stopped past its deadline finds that the others are missing, since
+// they have ended because of it, and that they blame it. It must not answer that.
+TEST(Exchange, ARankThatWasStoppedPastItsDeadlineTakesTheWordOfTheOthers) {
+  std::barrier<> over(kRanks);
+  as_threads(kRanks, [&](int rank) {
+    const auto group = create(rank, kRanks);
+    const auto prepare = [&] {
+      if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1'200));
+      return Offer{};
+    };
+    const Phases phases{prepare, [](auto) {}, [](int, const Message&) {}, [] {}};
+
+    over.arrive_and_wait();
+    const Deadline deadline = Deadline::after_ms(300);
+    const Failure failure = failure_of([&] {
+      try {
+        exchange(*group, MessageKind::segment, 99, 0, phases, deadline);
+      } catch (const std::exception& error) {
+        group->give_up(error);
+      }
+    });
+    EXPECT_EQ(failure.status, Status::timeout) << failure.message;
+    EXPECT_EQ(failure.rank, 2) << "rank " << rank << ": " << failure.message;
+
+    over.arrive_and_wait();
+    EXPECT_EQ(group->revocation().failure().rank, 2) << group->revocation().failure().message;
+  });
+}
+
+// A rank that takes part in the creation of another group has left the calls of those
+// groups that it knew to have failed, but perhaps not the calls of others.
 TEST(Stragglers, HaveLeftTheCallsOfGroupsKnownToHaveFailed) {
   const TemporaryDirectory directory;
   Processes ranks(2, [&](int rank) {

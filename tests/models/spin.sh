@@ -12,7 +12,7 @@ trap 'rm -rf "$directory"' EXIT
 cd "$directory" || exit 1
 
 for mutant in $(seq 0 "$2"); do
-  said=$(spin -DMUTANT="$mutant" ${3+"$3"} -run "$1" 2>&1)
+  said=$(spin -DMUTANT="$mutant" ${3+"$3"} -run -collapse "$1" 2>&1)
   errors=$(echo "$said" | grep -o 'errors: [01]')
   echo "mutant $mutant: $errors"
   case $mutant:$errors in

@@ -1,20 +1,22 @@
 /* Votes (core/group/exchange.cpp) of ranks 0 to 2, which live, and of rank 3, which stops wherever
- * it likes. Deadlines are longer than any step takes.
+ * it likes, and goes on when the others have ended, or never. Deadlines are longer than any step
+ * takes.
  *
  * Invariant: in the end either all that live have formed the group, or all say that it failed, and
- * blame the same rank.
+ * blame rank 3.
  *
  * MUTANT 1: a time-out counts from its deadline.
  * MUTANT 2: a rank that is blamed says nothing.
  * MUTANT 3: a rank that has formed the group hears nothing.
+ * MUTANT 4: a rank that was stopped past its deadline blames as the others do.
  */
-#define LIVING 3
+#define RANKS 4
 #define ROUNDS 2
 #define NOBODY 9
-bool sent[32], expired; /* by round, from, to */
+bool sent[32], expired, gone; /* sent by round, from, to */
 #define SENT(from, to) sent[round * 16 + (from) * 4 + (to)]
-byte clock = 10, done, formed, blamed[LIVING] = NOBODY, when[LIVING] = 255;
-chan news[LIVING] = [8] of { byte, byte };
+byte clock = 10, done, formed, blamed[RANKS] = NOBODY, when[RANKS] = 255;
+chan news[RANKS] = [9] of { byte, byte };
 
 /* Revocation::revoke(); all others are told of what a rank says itself. */
 #define ADOPT(rank, at) \
@@ -24,23 +26,32 @@ chan news[LIVING] = [8] of { byte, byte };
   fi
 #define BLAME(rank, at) \
   ADOPT(rank, at); \
-  news[(me + 1) % LIVING] ! rank, at; \
-  news[(me + 2) % LIVING] ! rank, at
+  news[(me + 1) % RANKS] ! rank, at; \
+  news[(me + 2) % RANKS] ! rank, at; \
+  news[(me + 3) % RANKS] ! rank, at
 #define HAS(from) (me == from || SENT(from, me))
 #define MISSING (!HAS(0) -> 0 : (!HAS(1) -> 1 : (!HAS(2) -> 2 : 3)))
+#define MAY_STOP \
+  if \
+  :: me == 3 && !stopped -> \
+     if :: done == RANKS - 1 -> stopped = true :: expired -> gone = true; goto over fi \
+  :: true \
+  fi
 
 proctype Rank(byte me) {
   byte round, rank, at, began;
+  bool stopped;
   for (round : 0 .. ROUNDS - 1) {
     atomic { clock++; began = clock };
-    for (rank : 0 .. LIVING) { SENT(me, rank) = true };
+    for (rank : 0 .. RANKS - 1) { MAY_STOP; SENT(me, rank) = true };
+    MAY_STOP;
     if
     :: HAS(0) && HAS(1) && HAS(2) && HAS(3)
     :: nempty(news[me]) -> goto heard
-    :: expired -> atomic {
+    :: atomic { expired && (!stopped || empty(news[me])) ->
          clock++;
          rank = MISSING;
-         at = (MUTANT == 1 -> clock : began);
+         at = (MUTANT == 1 || (stopped && MUTANT != 4) -> clock : began);
          BLAME(rank, at)
        };
        goto over
@@ -53,7 +64,7 @@ heard:
     news[me] ? rank, at;
     ADOPT(rank, at);
     if
-    :: rank == me && MUTANT != 2 ->
+    :: rank == me && MUTANT != 2 && (!stopped || MUTANT == 4) ->
        rank = MISSING;
        at = (MUTANT != 1 && began < at -> began : at - 1);
        BLAME(rank, at)
@@ -73,27 +84,20 @@ end: do
   od
 }
 
-active proctype Stopped() {
-  byte round = 0;
-  do
-  :: round < ROUNDS ->
-     if :: SENT(3, 0) = true :: break fi;
-     if :: SENT(3, 1) = true :: break fi;
-     if :: SENT(3, 2) = true :: break fi;
-     if :: SENT(0, 3) && SENT(1, 3) && SENT(2, 3) -> round++ :: expired -> break fi
-  :: else -> break
-  od
-}
-
 active proctype Clock() { end: timeout -> expired = true }
 
 init {
   byte me;
-  atomic { run Rank(0); run Rank(1); run Rank(2) };
-  atomic { done == LIVING && empty(news[0]) && empty(news[1]) && empty(news[2]) ->
-    for (me : 0 .. LIVING - 1) {
-      assert(blamed[me] == 3 || (blamed[me] == NOBODY && formed == 7));
-      assert(blamed[me] == blamed[0])
+  atomic { run Rank(0); run Rank(1); run Rank(2); run Rank(3) };
+  atomic {
+    done == RANKS && empty(news[0]) && empty(news[1]) && empty(news[2]) && empty(news[3]) ->
+    for (me : 0 .. RANKS - 1) {
+      if
+      :: me == 3 && gone
+      :: else ->
+         assert(blamed[me] == 3 || (blamed[me] == NOBODY && (formed & 7) == 7));
+         assert(blamed[me] == blamed[0])
+      fi
     }
   }
 }
