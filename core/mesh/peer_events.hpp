@@ -16,10 +16,8 @@
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/futex.hpp"
-#include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/revocation.hpp"
-#include "core/base/wait.hpp"
 #include "core/mesh/groups.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -111,13 +109,7 @@ class PeerEvents {
   // then does not make it true either. Throws the failure of `revocation` (may be null).
   template <class Look>
   bool await(const Revocation* revocation, Deadline deadline, Look until) {
-    const auto is_so = [&] { return look(until); };
-    if (await_change(changes_, deadline, is_so, revocation)) return true;
-
-    Monitor* monitor = PerProcess<Monitor>::existing();
-    if (monitor == nullptr) return false;
-    monitor->catch_up();
-    return await_change(changes_, Deadline::after_ms(Deadline::kNow), is_so, revocation);
+    return await_heard(changes_, deadline, [&] { return look(until); }, revocation);
   }
   // Needs no lock: identities are written only while the mesh is made.
   const PeerIdentity& identity(int peer) const { return state_.peers.identity(peer); }

@@ -71,4 +71,17 @@ class Monitor {
   std::atomic<uint64_t> last_ = 0;
   std::map<uint64_t, Watch> watches_;
 };
+
+// await_change() for what the monitor's thread hears: when the deadline passes, what had come by
+// then is read first, and looked at once more.
+template <class Look>
+bool await_heard(const Word& changes, Deadline deadline, const Look& look,
+    const Revocation* revocation = nullptr) {
+  if (await_change(changes, deadline, look, revocation)) return true;
+
+  Monitor* monitor = PerProcess<Monitor>::existing();
+  if (monitor == nullptr) return false;
+  monitor->catch_up();
+  return await_change(changes, Deadline::after_ms(Deadline::kNow), look, revocation);
+}
 }  // namespace symm
