@@ -56,7 +56,9 @@ enum class RequestKind : uint8_t {
   // To all: all ranks are here.
   done,
   // From a rank, and passed on to all: Failure.
-  failed
+  failed,
+  // To those that have come: rank 0 is among them.
+  led
 };
 
 Bytes frame(RequestKind kind, const Writer& body = {}) {
@@ -95,6 +97,11 @@ struct Meeting {
 
   std::vector<ClientConnection*> clients;  // by rank; null before it came and after it left
   std::vector<bool> came;
+  // Whether a rank has had no news of the failure: it comes late, and not again.
+  bool is_news_for(const ClientConnection& client) const;
+  int awaited() const { return static_cast<int>(std::count(came.begin(), came.end(), false)); }
+  bool is_over() const { return complete || (failure && awaited() == 0); }
+
   std::set<std::string> keys;
   std::optional<Failure> failure;
   bool complete = false;
@@ -112,12 +119,16 @@ struct StoreServer final : std::enable_shared_from_this<StoreServer> {
   // Enters the client's rank in its meeting, or fails the meeting.
   void enter(ClientConnection& client);
   Failure missing(const Meeting& meeting) const;
+  // Forgets the meeting if nobody will ask for it any more.
+  void forget_if_over(uint64_t creation);
 
+  // The ranks that have had no news yet of a meeting that has failed.
+  std::atomic<int> late = 0;
   std::shared_ptr<SecureListener> listener;
   std::string description;
   std::list<std::shared_ptr<ClientConnection>> clients;
-  // By creation, the meetings that wait for ranks. Only its clients hold one that is complete or
-  // has failed.
+  // By creation, the meetings that wait for ranks, or that have failed before all had come: ranks
+  // that come late are told so. Only its clients hold one that is complete.
   std::map<uint64_t, std::shared_ptr<Meeting>> open;
 };
 
@@ -156,6 +167,10 @@ void Meeting::tell(std::span<const std::byte> bytes) const {
   }
 }
 
+bool Meeting::is_news_for(const ClientConnection& client) const {
+  return client.size == came.size() && !came[client.rank];
+}
+
 void Meeting::fail(Failure why) {
   if (failure) return;
   failure = std::move(why);
@@ -189,19 +204,32 @@ std::shared_ptr<ClientConnection> StoreServer::admit(
   client->server = weak_from_this();
   client->connection = connection;
   auto& found = open[client->creation];
-  if (!found) found = std::make_shared<Meeting>(client->size);
+  // A rank that comes again after a failure begins anew.
+  const bool is_over = found && found->failure && !found->is_news_for(*client);
+  if (!found || is_over) found = std::make_shared<Meeting>(client->size);
   const auto meeting = found;
   client->meeting = meeting;
   clients.push_back(client);  // the last step that may fail for want of memory
 
   enter(*client);
   if (meeting->complete) meeting->tell(frame(RequestKind::done));
-  if (meeting->complete || meeting->failure) open.erase(client->creation);
+  forget_if_over(client->creation);
   if (!meeting->complete) return client;
   for (ClientConnection* member : meeting->clients) {
     member->kept_server = shared_from_this();
   }
   return client;
+}
+
+void StoreServer::forget_if_over(uint64_t creation) {
+  const auto found = open.find(creation);
+  if (found != open.end() && found->second->is_over()) open.erase(found);
+
+  int awaited = 0;
+  for (const auto& [number, meeting] : open) {
+    if (meeting->failure) awaited += meeting->awaited();
+  }
+  late = awaited;
 }
 
 void StoreServer::enter(ClientConnection& client) {
@@ -220,6 +248,16 @@ void StoreServer::enter(ClientConnection& client) {
 
   meeting.clients[client.rank] = &client;
   meeting.came[client.rank] = true;
+  if (meeting.failure) {
+    client.connection->post(frame(*meeting.failure));
+    return;
+  }
+
+  if (client.rank == 0) {
+    meeting.tell(frame(RequestKind::led));
+  } else if (meeting.clients[0] != nullptr) {
+    client.connection->post(frame(RequestKind::led));
+  }
   meeting.complete =
       std::find(meeting.clients.begin(), meeting.clients.end(), nullptr) == meeting.clients.end();
 }
@@ -239,7 +277,7 @@ void ClientConnection::leave(bool in_good_order) {
   meeting->fail({Status::peer_failed, static_cast<int>(rank), pid,
       format("%s of %s died or gave up while the group was being formed", name().c_str(),
           at->description.c_str())});
-  if (!meeting->complete) at->open.erase(creation);
+  at->forget_if_over(creation);
 }
 
 void ClientConnection::answer_missing(StoreServer& at) {
@@ -248,6 +286,7 @@ void ClientConnection::answer_missing(StoreServer& at) {
     connection->post(frame(at.missing(*meeting)));
     return;
   }
+  // A deadline is no news for those that come later: each has one of its own.
   meeting->fail(at.missing(*meeting));
   at.open.erase(creation);
 }
@@ -339,6 +378,7 @@ struct StoreReplica final : SecureConnection::Receiver {
 
     complete = complete || kind == RequestKind::done;
     rank_0_left = rank_0_left || kind == RequestKind::bye;
+    met_rank_0 = met_rank_0 || kind == RequestKind::led;
     tell_change(changes);
     return nullptr;
   }
@@ -352,7 +392,7 @@ struct StoreReplica final : SecureConnection::Receiver {
 
   template <class Look>
   bool await(Deadline deadline, Look look) {
-    return await_change(changes, deadline, [&] {
+    return await_heard(changes, deadline, [&] {
       const std::lock_guard lock(mutex);
       return look();
     });
@@ -362,6 +402,7 @@ struct StoreReplica final : SecureConnection::Receiver {
   Word changes{0};
   std::atomic<bool> complete = false;  // all ranks have come
   std::atomic<bool> rank_0_left = false;
+  std::atomic<bool> met_rank_0 = false;
   std::map<std::string, Bytes> values;
   std::optional<Failure> failure;
   std::string end;  // how the connection ended; "": it has not
@@ -382,17 +423,11 @@ class TcpStore final : public Store {
     body.text(host_name());
     const Bytes join = frame(RequestKind::join, body);
 
-    int refusals = 0;
-    for (unsigned attempt = 0; !try_to_join(attempt, join, deadline); ++attempt) {
-      if (deadline.expired()) {
-        throw Error({Status::timeout, 0, 0,
-            "rank 0 did not come to " + description + " before the deadline: " + why_});
-      }
-      refusals = refusal_ ? refusals + 1 : 0;
-      if (refusals == kMaxRefusals) throw Error(*refusal_);
-
-      const Word never{0};
-      sleep_while(never, 0, nullptr, 0, Deadline::after_ms(std::min(10 * (attempt + 1), 100U)));
+    try {
+      join_meeting(join, deadline);
+    } catch (const Error& error) {
+      if (server_ && error.status() != Status::timeout) await_late_ranks(deadline);
+      throw;
     }
   }
 
@@ -468,6 +503,42 @@ class TcpStore final : public Store {
     throw Error({Status::peer_failed, 0, 0, "rank 0 of " + description_ + " " + replica_->end});
   }
 
+  // Tries until all ranks have met.
+  void join_meeting(const Bytes& join, Deadline deadline) {
+    int refusals = 0;
+    for (unsigned attempt = 0; !try_to_join(attempt, join, deadline); ++attempt) {
+      if (deadline.expired()) {
+        throw Error({Status::timeout, 0, 0,
+            "rank 0 did not come to " + description_ + " before the deadline: " + why_});
+      }
+      refusals = refusal_ ? refusals + 1 : 0;
+      if (refusals == kMaxRefusals) throw Error(*refusal_);
+      mourn();
+
+      const Word never{0};
+      sleep_while(never, 0, nullptr, 0, Deadline::after_ms(std::min(10 * (attempt + 1), 100U)));
+    }
+  }
+
+  // A rank that had met rank 0 and loses it gives it the time in which a dead rank may be started
+  // again.
+  void mourn() {
+    constexpr uint64_t kRestartMs = 500;
+    if (rank_ != 0 && replica_ && replica_->met_rank_0.exchange(false)) {
+      mourning_ = Deadline::after_ms(kRestartMs);
+    }
+    if (!mourning_.expired()) return;
+    throw Error({Status::peer_failed, 0, 0,
+        "rank 0 of " + description_ + " died or gave up while the group was being formed"});
+  }
+
+  // The reason why this creation failed is here, at rank 0. Ranks that are on their way hear it.
+  void await_late_ranks(Deadline deadline) const {
+    constexpr uint64_t kLateMs = 500;
+    retry_until(
+        [&] { return server_->late == 0; }, std::min(deadline, Deadline::after_ms(kLateMs)));
+  }
+
   // Tries once to meet the others at rank 0. False: try again, unless the deadline has passed.
   // why_ and refusal_ say what was in the way.
   bool try_to_join(unsigned attempt, const Bytes& join, Deadline deadline) {
@@ -526,6 +597,7 @@ class TcpStore final : public Store {
   std::shared_ptr<SecureConnection> connection_;
   std::string why_;
   std::optional<Failure> refusal_;
+  Deadline mourning_ = Deadline::never();
 };
 }  // namespace
 

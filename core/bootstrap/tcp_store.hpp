@@ -1,6 +1,7 @@
 // A store at rank 0, which each rank reaches by one authenticated, encrypted TCP connection. It
 // listens while rank 0 is in a creation. A rank that comes too early waits there, and dials again
-// if rank 0 has gone.
+// if rank 0 has gone. After a failure rank 0 stays for half a second, for ranks that are on their
+// way; those that come later, or whose rank 0 died before they met it, have nobody to ask.
 #pragma once
 
 #include <cstdint>

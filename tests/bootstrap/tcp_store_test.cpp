@@ -7,12 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <ios>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -97,10 +99,77 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
   EXPECT_EQ(text_of(first->get("key", soon())), "value");
 }
 
+TEST_F(TcpStores, ARankThatComesTooLateHearsWhyTheOthersFailed) {
+  // Another group of rank 0 keeps its port open.
+  const auto other =
+      open_tcp_store({"127.0.0.1", port_}, 2, 0, 1, "tcp://here", Deadline::after_ms(20'000));
+  std::vector<Failure> failures(3);
+  as_threads(3, [&](int thread) {
+    failures[static_cast<size_t>(thread)] = failure_of([&] { open(thread == 0 ? 0 : 1, 3); });
+  });
+  EXPECT_EQ(failures[0].status, Status::mismatch) << failures[0].message;
+  for (const Failure& failure : failures) {
+    EXPECT_EQ(failure.message, failures[0].message);
+  }
+
+  const Failure late = failure_of([&] { open(2, 3, 5'000); });
+  EXPECT_EQ(late.status, Status::mismatch) << late.message;
+  EXPECT_EQ(late.message, failures[0].message);
+  as_threads(3, [&](int rank) { open(rank, 3); });  // all know, so they begin anew
+}
+
+TEST_F(TcpStores, ARankThatHadMetRankZeroAndLosesItSaysSo) {
+  SYMM_NOT_UNDER_TSAN("it does not let a process with threads fork one that starts some");
+  Process zero([&] {
+    open(0, 3);
+    return std::string();
+  });
+  Process one([&] {
+    return outcome_of([&] {
+      open(1, 3);
+      return std::string();
+    });
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(2'000));
+  zero.kill(SIGKILL);
+  const std::string said = one.result();
+  EXPECT_EQ(said.rfind("peer failed: rank 0 of tcp://here died", 0), 0u) << said;
+}
+
+// The process is stopped until after the deadline. Then the waiting thread may run first.
+TEST_F(TcpStores, AValueThatHadComeCountsAfterTheDeadline) {
+  SYMM_NOT_UNDER_TSAN("it does not let a process with threads fork one that starts some");
+  constexpr int kRounds = 4;
+  std::vector<Process> ranks;
+  for (int round = 0; round < kRounds; ++round) {
+    ranks.emplace_back([&, round] {
+      return outcome_of([&] {
+        const auto store = open_tcp_store({"127.0.0.1", port_}, static_cast<uint64_t>(round), 1, 2,
+            "tcp://here", Deadline::after_ms(20'000));
+        tell();
+        return text_of(store->get("key", Deadline::after_ms(1'500)));
+      });
+    });
+  }
+
+  for (int round = 0; round < kRounds; ++round) {
+    Process& one = ranks[static_cast<size_t>(round)];
+    const auto store = open_tcp_store({"127.0.0.1", port_}, static_cast<uint64_t>(round), 0, 2,
+        "tcp://here", Deadline::after_ms(20'000));
+    ASSERT_TRUE(one.told());
+    one.kill(SIGSTOP);
+    store->set("key", bytes_of("value"), soon());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1'700));
+    one.kill(SIGCONT);
+    EXPECT_EQ(one.result(), "value");
+  }
+}
+
 TEST_F(TcpStores, AnotherSecretIsNamedByBoth) {
   std::thread leader([&] {
-    expect_failure(
-        Status::timeout, {"rank 1 of 2", "share one secret"}, [&] { open(0, 2, 4'000); });
+    expect_failure(Status::timeout,
+        {"rank 1 of 2", "share one secret"},
+        [&] { open(0, 2, 4'000); });
   });
   EXPECT_EQ(say(std::string(88, 'x')), "");  // it has read its secret
   std::ofstream(top_ / "secret", std::ios::binary) << std::string(32, 's');
