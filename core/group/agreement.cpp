@@ -161,6 +161,7 @@ class Agreement {
 
     const Page::Sleep shown(group_.revocation().page().get(), -1, "shrink", now_ns());
     if (auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()), deadline_)) {
+      if (news->later_tag) throw Overtaken(*news->later_tag);
       hear(static_cast<size_t>(news->peer), news->message);
     } else {
       for (const int rank : awaited) {
@@ -218,6 +219,8 @@ View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadl
 
   try {
     return Agreement(group, topic, mine, deadline).run();
+  } catch (const Overtaken&) {
+    throw;
   } catch (const std::exception&) {
     Failure own = current_failure();
     if (own.rank >= 0) throw;

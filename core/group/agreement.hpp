@@ -30,10 +30,14 @@
 //   4. So all of d0, d1, ... are gone in W, which means dead: none of them lives when W is decided
 //      for. And while one of them lives, all that are left hear of V (I2).
 //
+// A rank may find a message of a later call when it has read all of this one (I2). It throws
+// Overtaken, at once: had the sender decided in this call, it would have told so before.
+//
 // A deadline can be wrong. A rank that was late, and comes after all, hears that it was given up,
 // and fails as the others do, unless all others had decided before their deadline.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/base/deadline.hpp"
@@ -52,6 +56,13 @@ struct View {
   bool operator==(const View& other) const {
     return gone == other.gone && late == other.late && by == other.by;
   }
+};
+
+// Other ranks are in a later call.
+struct Overtaken : Error {
+  explicit Overtaken(uint64_t later)
+      : Error(Status::timeout, "the others are in a later call"), call(later) {}
+  uint64_t call;
 };
 
 // [collective over the living] Either all get one view, in which no rank is late, or all throw one

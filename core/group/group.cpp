@@ -299,8 +299,8 @@ std::optional<Mesh::News> Group::receive_any(
     members.push_back(members_[static_cast<size_t>(peer)]);
   }
 
-  auto news = mesh_->receive_any(members, topic, body_size, deadline);
-  if (news) {
+  auto news = mesh_->receive_any(members, topic, shrinks_, body_size, deadline);
+  if (news && !news->later_tag) {
     const auto at = std::find(members.begin(), members.end(), news->peer) - members.begin();
     news->peer = peers[static_cast<size_t>(at)];
   }

@@ -67,6 +67,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Group> local();
   // [collective over the living] A revoked group can shrink too. `name` null: this group's name.
   std::shared_ptr<Group> shrink(uint64_t timeout_ms, const char* name);
+  std::shared_ptr<Group> shrink_in(uint64_t call, Deadline deadline, const char* name);
   ~Group();
 
   int rank() const noexcept { return rank_; }
@@ -173,7 +174,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // Sends to a peer that may be gone, and sends nothing if it is.
   void send_if_there(
       int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline);
-  // The first news of any of `peers`, of which some may be gone. A revocation ends no such wait.
+  // The first news of any of `peers`, of which some may be gone, about a call of shrink(): of a
+  // later one than any of this rank, too. A revocation ends no such wait.
   std::optional<Mesh::News> receive_any(
       std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
   std::optional<Topic> other_vote(int peer, const Topic& topic) const;
@@ -234,8 +236,9 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unordered_map<uint64_t, uint64_t> sequences_;
   std::unordered_map<uint64_t, uint64_t> parts_;  // how many groups each set of ranks has formed
   std::atomic<uint64_t> splits_{0};
-  std::atomic<uint64_t> shrinks_{0};
-  std::vector<PeerFacts> facts_;  // by group rank
+  TimedMutex shrinking_;              // one call at a time, so that the others are later ones
+  std::atomic<uint64_t> shrinks_{0};  // the number of the next call
+  std::vector<PeerFacts> facts_;      // by group rank
   Machines machines_;
   std::mutex failure_fd_mutex_;
   std::shared_ptr<PeerFd> failure_fd_;

@@ -17,6 +17,7 @@
 #include "core/base/hash.hpp"
 #include "core/base/page.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/agreement.hpp"
 #include "core/group/exchange.hpp"
@@ -155,6 +156,10 @@ std::shared_ptr<Group> Group::local() {
   return create_from_ranks(ranks);
 }
 
+// Each rank counts its calls for itself, and a call that failed is made again. So a rank may be in
+// an earlier call than the others, which then wait for it in vain. It gives up its own as soon as
+// it hears of a later one, and takes that number.
+//
 // The living agree on who lives, form a group, and agree on how that went, until all of them have
 // one and nobody has died meanwhile.
 std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
@@ -162,10 +167,21 @@ std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
   }
-  const Deadline deadline =
-      Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
+  if (timeout_ms == 0) timeout_ms = config_.create_timeout_ms;
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
 
-  const uint64_t call = shrinks_++;
+  const TimedLock turn(shrinking_, timeout_ms, "shrink");
+  for (;;) {
+    const uint64_t call = shrinks_++;
+    try {
+      return shrink_in(call, deadline, name);
+    } catch (const Overtaken& overtaken) {
+      shrinks_ = overtaken.call;
+    }
+  }
+}
+
+std::shared_ptr<Group> Group::shrink_in(uint64_t call, Deadline deadline, const char* name) {
   Topic topic{MessageKind::agreement, id_, call, 0};
   View view = agree(*this, topic, {}, deadline);
   SYMM_POINT("shrink.agreed");

@@ -126,8 +126,8 @@ Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_
   throw Error(blame(Status::timeout, peer, topic, "sent nothing before the deadline"));
 }
 
-std::optional<Mesh::News> Mesh::receive_any(
-    std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
+std::optional<Mesh::News> Mesh::receive_any(std::span<const int> peers, const Topic& topic,
+    uint64_t later, size_t body_size, Deadline deadline) {
   require_process();
   for (const int peer : peers) {
     require_peer(peer);
@@ -140,8 +140,17 @@ std::optional<Mesh::News> Mesh::receive_any(
       arrival = state.inbox.take(peer, topic);
       return arrival || state.groups.failure(peer, topic.group);
     });
-    if (found != peers.end()) news.peer = *found;
-    return found != peers.end();
+    if (found != peers.end()) {
+      news.peer = *found;
+      return true;
+    }
+
+    // All that these peers have said on `topic` was read.
+    for (const int peer : peers) {
+      const auto tag = state.inbox.highest_tag(peer, topic.kind, topic.group);
+      if (tag && *tag >= later) news.later_tag = std::max(*tag, news.later_tag.value_or(0));
+    }
+    return news.later_tag.has_value();
   });
 
   if (!ended) return std::nullopt;

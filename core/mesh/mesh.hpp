@@ -102,13 +102,16 @@ class Mesh {
   std::optional<Topic> other(int peer, const Topic& topic) const;
 
   // The first message on `topic` from one of `peers`, or the news that one of them is gone (then
-  // there is no message). Revocations do not matter. Nothing at the deadline.
+  // there is no message). If neither is there, the news that one has sent a message of this kind
+  // and group with a tag from `later` on, which is for a later call. Revocations do not matter.
+  // Nothing at the deadline.
   struct News {
     int peer = -1;
     std::optional<Message> message;
+    std::optional<uint64_t> later_tag;
   };
-  std::optional<News> receive_any(
-      std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
+  std::optional<News> receive_any(std::span<const int> peers, const Topic& topic, uint64_t later,
+      size_t body_size, Deadline deadline);
   // Whether `peer` can map what this rank has made.
   bool carries_descriptors(int peer) const;
   // Whether `peer` has died, or left `group`.

@@ -1,6 +1,7 @@
 // The inbox of a mesh: what links report is kept here under one lock, and threads wait for it.
 #include "core/mesh/peer_events.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -127,6 +128,16 @@ std::optional<Topic> Inbox::other(int source, const Topic& topic) const {
     if (alike && other.sequence % 2 == 0 && !found) found = other;
   }
   return found;
+}
+
+std::optional<uint64_t> Inbox::highest_tag(int source, MessageKind kind, uint64_t group) const {
+  std::optional<uint64_t> highest;
+  for (const auto& [topic, arrivals] : sources_[static_cast<size_t>(source)].unread) {
+    if (topic.kind == kind && topic.group == group) {
+      highest = std::max(highest.value_or(0), topic.tag);
+    }
+  }
+  return highest;
 }
 
 void Inbox::drop_group(uint64_t group) {

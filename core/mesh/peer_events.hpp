@@ -49,6 +49,8 @@ class Inbox {
   // The topic of an unread message of the source that differs in its tag, and has an even sequence
   // number. None if a message has come on `topic`.
   std::optional<Topic> other(int source, const Topic& topic) const;
+  // The highest tag of the source's unread messages of that kind and group.
+  std::optional<uint64_t> highest_tag(int source, MessageKind kind, uint64_t group) const;
   void drop_group(uint64_t group);
 
  private:

@@ -267,8 +267,33 @@ TEST(Exchange, ARankThatWasStoppedPastItsDeadlineTakesTheWordOfTheOthers) {
   });
 }
 
-// A rank that takes part in the creation of another group has left the calls of those
-// groups that it knew to have failed, but perhaps not the calls of others.
+// Rank 1 has given up a call, and rank 0, which has not heard of that, begins it.
+TEST(Shrink, ARankThatIsACallBehindGoesOnToTheLaterOne) {
+  std::barrier<> given_up(2);
+  as_threads(2, [&](int rank) {
+    const auto group = create(rank, 2);
+    if (rank == 1) {
+      EXPECT_EQ(failure_of([&] { group->shrink(100, nullptr); }).status, Status::timeout);
+      given_up.arrive_and_wait();
+    } else {
+      given_up.arrive_and_wait();
+      constexpr size_t kViewOfTwo = 6 + kFailureHeader + kMaxFailureText;
+      const Topic first_call{MessageKind::agreement, group->id(), 0, 0};
+      const Failure end = failure_of([&] {
+        for (;;) {
+          group->receive(1, first_call, kViewOfTwo, 0, Deadline::after_ms(100));
+        }
+      });
+      EXPECT_EQ(end.status, Status::timeout) << end.message;
+    }
+
+    const auto part = group->shrink(10'000, nullptr);
+    EXPECT_EQ(part->size(), 2);
+  });
+}
+
+// A rank that takes part in the creation of another group has left the calls of those groups that
+// it knew to have failed, but perhaps not the calls of others.
 TEST(Stragglers, HaveLeftTheCallsOfGroupsKnownToHaveFailed) {
   const TemporaryDirectory directory;
   Processes ranks(2, [&](int rank) {
