@@ -30,6 +30,8 @@ class Store {
   // The address to dial for a rank that published the address `at`. A name may have several
   // addresses; if this store has reached one of them, it returns that one.
   virtual std::string reached(const std::string& at) const { return at; }
+  // How many connections of strangers were refused while the ranks met.
+  virtual uint64_t rejected() const { return 0; }
   // Tells the ranks that still wait for this one why it leaves, if the store can.
   virtual void tell(const Failure& /*why*/) const noexcept {}
 };

@@ -215,6 +215,8 @@ std::shared_ptr<ClientConnection> StoreServer::admit(
   if (meeting->complete) meeting->tell(frame(RequestKind::done));
   forget_if_over(client->creation);
   if (!meeting->complete) return client;
+
+  if (open.empty()) listener->drop_silent();
   for (ClientConnection* member : meeting->clients) {
     member->kept_server = shared_from_this();
   }
@@ -486,6 +488,8 @@ class TcpStore final : public Store {
       return;  // the others hear that this rank gave up, without the reason
     }
   }
+
+  uint64_t rejected() const override { return server_ ? server_->listener->refused() : 0; }
 
   std::string address() const override {
     return rank_ == 0 ? place_.host : own_address(connection_->socket(), place_.host);

@@ -93,6 +93,7 @@ std::shared_ptr<Mesh> Wireup::run() {
     tcp_listener_->stop();
     mesh_->rejected_ += tcp_listener_->refused();
   }
+  mesh_->rejected_ += store_.rejected();
   if (mine.status == Status::ok) listener_.reset();
   spare_.reset();
 

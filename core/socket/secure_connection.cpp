@@ -52,12 +52,15 @@ void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   receiver_ = std::move(receiver);
   if (watching_ != 0) return;
 
-  keepalive_.start();
+  if (dialled_) keepalive_.start();
   const std::lock_guard lock(mutex_);
   watch();
-  if (keepalive_.enabled()) {
-    ticking_ = Monitor::current().watch(keepalive_.timer(), weak_from_this());
-  }
+  if (dialled_) watch_timer();
+}
+
+void SecureConnection::watch_timer() {
+  if (!keepalive_.enabled() || ended_) return;
+  ticking_ = Monitor::current().watch(keepalive_.timer(), weak_from_this());
 }
 
 std::string SecureConnection::peer_address() const {
@@ -341,8 +344,12 @@ bool SecureConnection::take_frame(std::span<const std::byte> sealed) {
     return false;
   }
 
-  // A greeting may have been replayed; a frame cannot be.
-  known_ = true;
+  // A greeting may have been replayed; a frame cannot be. Only now the other end is worth a timer.
+  if (!known_.exchange(true) && !dialled_) {
+    keepalive_.start();
+    const std::lock_guard lock(mutex_);
+    watch_timer();
+  }
   if (text->empty()) return true;
 
   const auto receiver = receiver_.lock();

@@ -71,7 +71,8 @@ class SecureConnection final : public Watched,
   enum class Stage { connecting, greeting, header, frames };
 
   // Connecting and ending.
-  void watch();  // with the lock
+  void watch();        // with the lock
+  void watch_timer();  // with the lock
   void dial_again();
   void end(const std::string& how, bool closed = false);
   // `error`: the errno of the last send or receive; 0: the other side closed.

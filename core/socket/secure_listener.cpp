@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -31,9 +33,17 @@
 namespace symm {
 namespace {
 constexpr size_t kMaxSilent = 256;
+constexpr size_t kSilentPart = 8;  // of the descriptors that this process may have
 constexpr size_t kMaxPending = 4096;
 constexpr int kMaxQueued = 1024;
 constexpr int kAcceptsPerTurn = 64;
+// The number of connections that may be silent. They are strangers' perhaps, who must not take the
+// descriptors that the group needs.
+size_t most_silent() noexcept {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMaxSilent;
+  return std::min<size_t>(kMaxSilent, static_cast<size_t>(limit.rlim_cur) / kSilentPart);
+}
 }  // namespace
 
 // A connection of which no frame has come yet.
@@ -118,6 +128,18 @@ void SecureListener::stop() noexcept {
   lock.unlock();
 }
 
+void SecureListener::drop_silent() noexcept {
+  // The connections are destroyed after the lock is released.
+  std::list<std::shared_ptr<PendingConnection>> dropped;
+  const std::lock_guard lock(mutex_);
+  for (auto at = pending_.begin(); at != pending_.end();) {
+    const auto next = std::next(at);
+    if ((*at)->silent()) dropped.splice(dropped.end(), pending_, at);
+    at = next;
+  }
+  refused_ += dropped.size();
+}
+
 uint16_t SecureListener::port() const {
   // Both families have the port at the same offset.
   sockaddr_in6 address{};
@@ -178,7 +200,7 @@ std::shared_ptr<SecureListener::PendingConnection> SecureListener::evict(
   const auto end = newest != nullptr ? std::prev(pending_.end()) : pending_.end();
 
   auto oldest = end;
-  if (must || pending_.size() > kMaxSilent) {
+  if (must || pending_.size() > most_silent()) {
     oldest =
         std::find_if(pending_.begin(), end, [](const auto& pending) { return pending->silent(); });
   }

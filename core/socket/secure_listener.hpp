@@ -33,6 +33,8 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   ~SecureListener() override { stop(); }
   void start();
   void stop() noexcept;
+  // Refuses the connections that have said nothing so far. On the monitor thread.
+  void drop_silent() noexcept;
   uint16_t port() const;
   uint64_t refused() const noexcept { return refused_; }
   void ready(int fd) noexcept override;

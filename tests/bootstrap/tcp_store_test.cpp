@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ class TcpStores : public WithSecret {
 };
 
 TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
+  const size_t before = open_descriptors();
   std::unique_ptr<Store> first;
   std::thread leader([&] { first = open(0, 2); });
   EXPECT_EQ(say("GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: a browser that says quite a lot "
@@ -93,10 +95,32 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
     say("");
   }
 
+  // They have a descriptor each at rank 0, and only until all have come.
+  constexpr size_t kMostSilent = 256;
+  constexpr size_t kHere = 16;
+  EXPECT_LE(open_descriptors(), before + idle_.size() + kMostSilent + kHere);
   auto second = open(1, 2);
   leader.join();
   second->set("key", bytes_of("value"), soon());
   EXPECT_EQ(text_of(first->get("key", soon())), "value");
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= before + idle_.size() + kHere; }));
+  EXPECT_GE(first->rejected(), idle_.size());
+}
+
+TEST_F(TcpStores, StrangersGetAnEighthOfTheDescriptors) {
+  const Limit limit(RLIMIT_NOFILE);
+  constexpr size_t kMost = 400;
+  limit.lower(kMost);
+  const size_t before = open_descriptors();
+  std::unique_ptr<Store> first;
+  std::thread leader([&] { first = open(0, 2); });
+  for (int i = 0; i < 150; ++i) {
+    say("");
+  }
+  const auto all_accepted = [&] { return settled([] { return open_descriptors(); }); };
+  EXPECT_LE(all_accepted(), before + idle_.size() + kMost / 8 + 16);
+  const auto second = open(1, 2);
+  leader.join();
 }
 
 TEST_F(TcpStores, ARankThatComesTooLateHearsWhyTheOthersFailed) {

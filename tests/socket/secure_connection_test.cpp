@@ -35,7 +35,7 @@ using SecureListeners = WithSecret;
 // A client that has greeted stays. A client that was turned away before it could greet connects
 // again.
 TEST_F(SecureListeners, TurnAwaySilentClientsAndNoRankForGood) {
-  leave_descriptors(1'000);
+  leave_descriptors(2'200);
   const auto heard = std::make_shared<Heard>();
   const auto admit = [&](const auto&, std::span<const std::byte> first) {
     heard->on_frame(first);
