@@ -27,6 +27,7 @@
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
+#include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
@@ -126,6 +127,7 @@ struct StoreServer final : std::enable_shared_from_this<StoreServer> {
   std::atomic<int> late = 0;
   std::shared_ptr<SecureListener> listener;
   std::string description;
+  std::string host;
   std::list<std::shared_ptr<ClientConnection>> clients;
   // By creation, the meetings that wait for ranks, or that have failed before all had come: ranks
   // that come late are told so. Only its clients hold one that is complete.
@@ -184,6 +186,12 @@ Failure StoreServer::missing(const Meeting& meeting) const {
     failure.message += format(
         " (%lu unauthenticated connections were refused; check that all machines share one secret)",
         refused);
+  }
+  if (listener->on_loopback()) {
+    failure.message +=
+        " (" + host +
+        " leads to the loopback on the machine of rank 0, so that only ranks of that "
+        "machine can come)";
   }
   return failure;
 }
@@ -343,6 +351,7 @@ std::shared_ptr<StoreServer> server_at(const TcpPlace& place, const std::string&
 
   auto server = std::make_shared<StoreServer>();
   server->description = description;
+  server->host = place.host;
   const auto admit = [weak = std::weak_ptr(server)](const auto& connection, auto first) {
     const auto self = weak.lock();
     return self ? self->admit(connection, first) : nullptr;
@@ -350,6 +359,14 @@ std::shared_ptr<StoreServer> server_at(const TcpPlace& place, const std::string&
   server->listener = std::make_shared<SecureListener>(
       place.host, place.port, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
   server->listener->start();
+  // Who gives a number, or this name, means the loopback.
+  const bool is_meant = place.host == "localhost" || place.host.find(':') != std::string::npos ||
+                        place.host.find_first_not_of("0123456789.") == std::string::npos;
+  if (server->listener->on_loopback() && !is_meant) {
+    log::write(log::Level::warning,
+        "%s: %s leads to the loopback here: rank 0 waits for ranks of this machine only",
+        description.c_str(), place.host.c_str());
+  }
   known = server;
   return server;
 }

@@ -91,7 +91,8 @@ SecureListener::SecureListener(
       admit_(std::move(admit)),
       generation_(process::fork_generation()) {
   AddressList all = look_up(host, port);
-  if (is_own_name(host) || !is_loopback(all->ai_addr)) all = look_up({}, port);
+  on_loopback_ = is_loopback(all->ai_addr) && !is_own_name(host);
+  if (!on_loopback_) all = look_up({}, port);
 
   // A socket of IPv6 takes connections of both families, where the machine has IPv6.
   int error = EADDRNOTAVAIL;

@@ -33,6 +33,8 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   ~SecureListener() override { stop(); }
   void start();
   void stop() noexcept;
+  // Whether `host` leads to the loopback interface, so that other machines cannot connect.
+  bool on_loopback() const noexcept { return on_loopback_; }
   // Refuses the connections that have said nothing so far. On the monitor thread.
   void drop_silent() noexcept;
   uint16_t port() const;
@@ -52,6 +54,7 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   const uint64_t silence_ms_;
   const Admit admit_;
   const uint32_t generation_;
+  bool on_loopback_ = false;
   PeerFd socket_;
   // Given up to accept and refuse a connection when there is no other descriptor. Used on the
   // monitor thread.
