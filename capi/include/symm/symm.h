@@ -711,9 +711,10 @@ SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class
  * symm_group_shrink(). Groups made from one another may overlap; their signals never meet.
  *
  * Creation is all or nothing: all ranks succeed, or all fail with the same status, and a
- * failure leaves nothing behind. What goes wrong after all ranks have agreed is a failure of
- * the new group: a rank that has the group already finds it revoked, and a rank that has not
- * returned yet may get the failure instead of the group.
+ * failure leaves nothing behind but a note in the directory for ranks that come late, which
+ * goes when they have read it, or with a later creation. What goes wrong after all ranks have
+ * agreed is a failure of the new group: a rank that has the group already finds it revoked, and
+ * a rank that has not returned yet may get the failure instead of the group.
  *
  * With SYMM_GROUP_SHARED_SCRATCH, groups that are made by symm_group_split() and
  * symm_group_create_from_ranks() of a group, and of those in turn, work in the scratch memory
@@ -834,8 +835,10 @@ SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_
  * Form a group.
  * [collective] [blocking, create_timeout_ms] Since 0.1.
  *
- * All ranks succeed, or all fail with the same status. The first group of a process starts the
- * threads that notice deaths.
+ * All ranks succeed, or all fail with the same status, also those that come too late for the
+ * others: in a directory (env:// on one machine, dir://) while the deadline of the others runs,
+ * by tcp:// half a second later. A rank that nobody is left to tell ends with
+ * SYMM_ERR_TIMEOUT. The first group of a process starts the threads that notice deaths.
  *
  * @param config    NULL means the defaults; read during the call only.
  * @param[out] out  one reference, for symm_group_release().
