@@ -15,14 +15,16 @@ namespace symm {
 template <class Object>
 class PerProcess {
  public:
-  static Object& current() {
+  // The arguments serve to make the object; one that exists already stays as it is.
+  template <class... Arguments>
+  static Object& current(const Arguments&... arguments) {
     if (Object* existing = instance.load(std::memory_order_acquire)) return *existing;
 
     const std::lock_guard lock(making);
     if (Object* existing = instance.load(std::memory_order_acquire)) return *existing;
 
     process::at_fork_in_child(forget);
-    auto* made = new Object;
+    auto* made = new Object(arguments...);
     instance.store(made, std::memory_order_release);
     return *made;
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
@@ -119,7 +120,13 @@ class Link {
   virtual void close(int line) noexcept = 0;
 };
 
-// Opens UCX: libucp.so.0, found at run time, never unloaded. Throws Error(unavailable),
-// which says what was looked for, where, and what to install.
-std::unique_ptr<Link> open_ucx(Sink& sink);
+// Opens UCX: libucp.so.0, found at run time, never unloaded. UCX listens on these network
+// interfaces alone, and uses RDMA devices besides; without interfaces, or if the user chose
+// devices, it chooses by itself. Throws Error(unavailable), which says what was looked for, where,
+// and what to install.
+std::unique_ptr<Link> open_ucx(Sink& sink, const std::vector<std::string>& interfaces);
+// The value of UCX_NET_DEVICES for these interfaces and the RDMA devices that the kernel lists in
+// the directory `rdma`; "" without interfaces.
+std::string ucx_devices(
+    const std::vector<std::string>& interfaces, const std::string& rdma = "/sys/class/infiniband");
 }  // namespace symm::engine

@@ -561,7 +561,8 @@ std::unique_ptr<Endpoint> EngineImpl::open_endpoint(uint64_t group, int rank, in
 
 // The message engine of a process, and its thread.
 struct ProcessEngine {
-  ProcessEngine() {
+  explicit ProcessEngine(const std::vector<std::string>& interfaces)
+      : engine([&](Sink& sink) { return open_ucx(sink, interfaces); }) {
     process::start_thread("symm-engine", [this] {
       log::deliver_elsewhere();
       log::write(log::Level::info, "engine: %s", engine.where.c_str());
@@ -578,15 +579,24 @@ struct ProcessEngine {
     }
   };
 
-  EngineImpl engine{open_ucx};
+  EngineImpl engine;
 };
 
-EngineImpl& engine() { return PerProcess<ProcessEngine>::current().engine; }
+// A child that was forked since the engine was made has none.
+EngineImpl& engine() {
+  ProcessEngine* const here = PerProcess<ProcessEngine>::existing();
+  if (here == nullptr) throw Error(Status::internal, "this process has no message engine");
+  return here->engine;
+}
 }  // namespace
 
 std::unique_ptr<MessageEngine> make_message_engine(
     const std::function<std::unique_ptr<Link>(Sink&)>& open) {
   return std::make_unique<EngineImpl>(open);
+}
+
+void open_engine(const std::vector<std::string>& interfaces) {
+  PerProcess<ProcessEngine>::current(interfaces);
 }
 
 std::unique_ptr<Endpoint> open_endpoint(uint64_t group, int rank, int size, Receiver& receiver,

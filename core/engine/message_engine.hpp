@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/deadline.hpp"
 #include "core/base/revocation.hpp"
@@ -90,9 +91,12 @@ class MessageEngine {
 std::unique_ptr<MessageEngine> make_message_engine(
     const std::function<std::unique_ptr<Link>(Sink&)>& open);
 
-// The functions below use the message engine of this process,
-// which is made on first use. They throw Error(unavailable), which
-// says what engine was looked for, where, and what to install.
+// Makes the message engine of this process, if there is none yet. It listens on the network
+// interfaces alone; without any, on all. Throws Error(unavailable), which says what
+// engine was looked for, where, and what to install.
+void open_engine(const std::vector<std::string>& interfaces);
+
+// The functions below use the message engine of this process, which must have been made.
 //
 // `group` is a number that no other group has. A message for a group that has no
 // endpoint here is dropped, so a rank opens its endpoint before it shares its address.

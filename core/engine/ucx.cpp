@@ -1,15 +1,21 @@
 // The link over UCX: active messages on one worker. Called with the message engine's lock held,
 // and calls its Sink; it knows lines and bytes, but no ranks.
 #include <dlfcn.h>
+#include <stdio.h>
 
+#include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -63,8 +69,9 @@ struct Library {
 
 class UcxLink final : public Link {
  public:
-  explicit UcxLink(Sink& sink) : sink_(sink), ucx_(only_library<Library>()) {
-    open_context();
+  UcxLink(Sink& sink, const std::vector<std::string>& interfaces)
+      : sink_(sink), ucx_(only_library<Library>()) {
+    open_context(ucx_devices(interfaces));
     open_worker();
   }
 
@@ -92,7 +99,7 @@ class UcxLink final : public Link {
     params.on_error = [](void* argument, UcpEndpoint, Code code) {
       const Line& broken = *static_cast<Line*>(argument);
       if (broken.endpoint != nullptr) {
-        broken.link.sink_.lost(broken.number, broken.link.ucx_.ucs_status_string(code));
+        broken.link.sink_.lost(broken.number, broken.link.text_of(code));
       }
     };
     params.argument = &line;
@@ -118,7 +125,7 @@ class UcxLink final : public Link {
 
     if (request == nullptr) return Transfer::whole;
     if (!is_error(request)) return Transfer::under_way;
-    sink_.lost(line.number, ucx_.ucs_status_string(code_of(request)));
+    sink_.lost(line.number, text_of(code_of(request)));
     return Transfer::broken;
   }
 
@@ -155,7 +162,8 @@ class UcxLink final : public Link {
     Head head;
   };
 
-  void open_context() {
+  // `devices`: the devices to listen on, if the user chose none; "": UCX's own choice.
+  void open_context(const std::string& devices) {
     Config config = nullptr;
     require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
@@ -173,12 +181,30 @@ class UcxLink final : public Link {
       ucx_.ucp_config_modify(config, key, environment("UCX_TCP_RX_SEG_SIZE"));
     }
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
+    if (!devices.empty() && !chose_devices(config)) {
+      require(ucx_.ucp_config_modify(config, "NET_DEVICES", devices.c_str()), "UCX_NET_DEVICES");
+    }
 
     const Params params;
     Context context = nullptr;
     require(ucx_.ucp_init_version(1, 13, &params, config, &context),
         "ucp_init, with what SYMM_UCX_TLS says");
     context_ = {context, ucx_.ucp_cleanup};
+  }
+
+  // Whether the user has named devices, by UCX's variable or in a configuration file of UCX.
+  bool chose_devices(Config config) const {
+    if (*environment("UCX_NET_DEVICES") != '\0') return true;
+
+    char* text = nullptr;
+    size_t bytes = 0;
+    FILE* const stream = open_memstream(&text, &bytes);
+    if (stream == nullptr) throw system_error(errno, "open_memstream");
+    ucx_.ucp_config_print(config, stream, nullptr, kPrintConfig);
+    fclose(stream);
+
+    const std::unique_ptr<char, void (*)(void*)> held(text, std::free);
+    return std::strstr(text, "UCX_NET_DEVICES=all\n") == nullptr;
   }
 
   void open_worker() {
@@ -234,10 +260,17 @@ class UcxLink final : public Link {
   }
 
   void require(Code code, const char* call) const {
-    if (code != kOk) {
-      throw Error(
-          Status::unavailable, ucx_.name + ": " + call + ": " + ucx_.ucs_status_string(code));
-    }
+    if (code != kOk)
+      throw Error(Status::unavailable, ucx_.name + ": " + call + ": " + text_of(code));
+  }
+
+  // UCX's text for a code, with the remedy where there is one.
+  std::string text_of(Code code) const {
+    const std::string text = ucx_.ucs_status_string(code);
+    if (code != kUnreachable) return text;
+    return text +
+           ": set UCX_NET_DEVICES to the network interfaces by which these machines reach each "
+           "other (such as UCX_NET_DEVICES=eth0), on all ranks";
   }
 
   Sink& sink_;
@@ -251,9 +284,26 @@ class UcxLink final : public Link {
 };
 }  // namespace
 
-std::unique_ptr<Link> open_ucx(Sink& sink) {
+std::string ucx_devices(const std::vector<std::string>& interfaces, const std::string& rdma) {
+  namespace fs = std::filesystem;
+  std::string devices;
+  for (const std::string& interface : interfaces) {
+    devices += (devices.empty() ? "" : ",") + interface;
+  }
+  if (devices.empty()) return devices;
+
+  std::error_code none;
+  for (const fs::directory_entry& device : fs::directory_iterator(rdma, none)) {
+    for (const fs::directory_entry& port : fs::directory_iterator(device.path() / "ports", none)) {
+      devices += "," + device.path().filename().string() + ":" + port.path().filename().string();
+    }
+  }
+  return devices;
+}
+
+std::unique_ptr<Link> open_ucx(Sink& sink, const std::vector<std::string>& interfaces) {
   // Before 1.20, UCX handles some signals as soon as it is loaded.
   const process::SignalsKept kept;
-  return std::make_unique<UcxLink>(sink);
+  return std::make_unique<UcxLink>(sink, interfaces);
 }
 }  // namespace symm::engine

@@ -3,6 +3,8 @@
 // this layout, and read of each struct what its mask says.
 #pragma once
 
+#include <stdio.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -11,6 +13,8 @@ namespace symm::engine::ucx {
 using Code = int8_t;
 inline constexpr Code kOk = 0;
 inline constexpr Code kInProgress = 1;
+// "Destination is unreachable".
+inline constexpr Code kUnreachable = -6;
 
 // A request, null if the work is done, or a code.
 using Request = void*;
@@ -74,6 +78,8 @@ struct RequestParams {
   void* receive_info = nullptr;
   void* registered = nullptr;
 };
+// The flag of ucp_config_print() by which the values are written, a line each.
+inline constexpr unsigned kPrintConfig = 1;
 // The flag of ucp_ep_close_nbx() by which work that is under way ends at once.
 inline constexpr uint32_t kForce = 1;
 using OnSent = void (*)(void* request, Code code, void* argument);
@@ -89,6 +95,7 @@ static_assert(offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) 
   X(ucp_get_version, void, (unsigned* major, unsigned* minor, unsigned* release))                \
   X(ucp_config_read, Code, (const char* prefix, const char* file, Config* config))               \
   X(ucp_config_modify, Code, (Config config, const char* name, const char* value))               \
+  X(ucp_config_print, void, (Config config, FILE * stream, const char* title, unsigned flags))   \
   X(ucp_config_release, void, (Config config))                                                   \
   X(ucp_init_version, Code, (unsigned, unsigned, const Params* params, Config config, Context*)) \
   X(ucp_cleanup, void, (Context context))                                                        \

@@ -233,6 +233,7 @@ TransportContext Group::transport_context(Deadline deadline) {
   context.size = size_;
   context.group = id_;
   context.machines = machines_;
+  context.interfaces = mesh_->interfaces();
   context.until = deadline;
   context.revocation = revocation_;
   context.fail = [this](const Failure& failure) { fail(failure); };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
@@ -33,6 +34,8 @@ class PeerLink {
   virtual void share_life(Deadline) noexcept {}
   virtual void stop() noexcept {}
   virtual bool carries_descriptors() const noexcept { return true; }
+  // The address of this end of a connection to another machine, in numbers; "" for other links.
+  virtual std::string own_address() const { return {}; }
   // Whether the peer's process is dead, as the kernel says now. Where the kernel does not tell,
   // whether the connection is closed. False for a thread of this process.
   virtual bool is_dead() const noexcept { return false; }

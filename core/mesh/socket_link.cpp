@@ -24,6 +24,7 @@
 #include "core/socket/life.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "core/socket/socket.hpp"
+#include "core/socket/tcp.hpp"
 
 namespace symm {
 namespace {
@@ -193,6 +194,8 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
   bool carries_descriptors() const noexcept override { return false; }
 
   bool is_dead() const noexcept override { return connection_->ended(); }
+
+  std::string own_address() const override { return local_address(connection_->socket()); }
 
  private:
   fdpass::Sent carry(

@@ -16,7 +16,7 @@
 namespace symm::wire {
 namespace {
 constexpr size_t kHelloSize = 32;
-constexpr size_t kIdentitySize = 78;  // without host and address, which follow
+constexpr size_t kIdentitySize = 86;  // without host and address, which follow
 constexpr size_t kAddressSize = 6;    // without name and directory, which follow
 
 bool is_name(const std::string& text) {
@@ -43,7 +43,7 @@ const char* decode_identity(Reader in, Identity& out) {
   if (in.left() < kIdentitySize) return "identity of wrong length";
   out.process = in.bytes<decltype(out.process)>();
   in.numbers(out.cookie, out.nonce, out.name_hash, out.pid, out.start_time, out.pid_namespace,
-      out.machine, out.size);
+      out.machine, out.network, out.size);
   const size_t host = in.number<uint16_t>();
   if (host > kMaxName || host > in.left() || in.left() - host > kMaxPath) {
     return "identity of wrong length";
@@ -151,7 +151,8 @@ Buffer encode(Header header, const Identity& identity) {
   Writer body;
   body.bytes(identity.process);
   body.numbers(identity.cookie, identity.nonce, identity.name_hash, identity.pid,
-      identity.start_time, identity.pid_namespace, identity.machine, identity.size);
+      identity.start_time, identity.pid_namespace, identity.machine, identity.network,
+      identity.size);
   body.number(static_cast<uint16_t>(identity.host.size()));
   body.text(identity.host);
   body.text(identity.address);

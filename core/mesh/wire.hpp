@@ -75,6 +75,7 @@ struct Identity {
   uint64_t start_time = 0;     // field 22 of /proc/<pid>/stat, 0 if unknown
   uint64_t pid_namespace = 0;  // inode, 0 if unknown; pids compare only within one
   uint64_t machine = 0;        // ranks with equal values can meet by a socket in a directory
+  uint64_t network = 0;        // ranks with equal values have one loopback interface; 0 if unknown
   uint32_t size = 0;
   std::string host;     // the machine's name, for messages
   std::string address;  // by which other machines reach this one

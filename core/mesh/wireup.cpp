@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -107,7 +108,25 @@ std::shared_ptr<Mesh> Wireup::run() {
     throw Error(own);
   }
   if (worst.status != Status::ok) throw Error(worst);
+  with_reserve([this] { mesh_->interfaces_ = find_interfaces(); });
   return mesh_;
+}
+
+// Every rank has voted by now, so all connections stand, and have an address at this end.
+std::vector<std::string> Wireup::find_interfaces() const {
+  const auto links = events_.look([](State& state) { return state.links; });
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < size_; ++rank) {
+    const uint64_t network = identity(rank).network;
+    if (rank == rank_ || (network != 0 && network == identity(rank_).network)) continue;
+
+    const auto& link = links[static_cast<size_t>(rank)];
+    addresses.push_back(link ? link->own_address() : "");
+  }
+
+  if (!addresses.empty()) return interfaces_with(addresses);
+  const std::string loopback = loopback_interface();
+  return loopback.empty() ? std::vector<std::string>() : std::vector{loopback};
 }
 
 bool Wireup::joined(int rank) const {
@@ -157,6 +176,7 @@ wire::Identity Wireup::describe_self() const {
   self.pid_namespace = pid_namespace();
 
   self.machine = machine_of(store_);
+  self.network = network_namespace();
   self.host = host_name();
   self.address = store_.address().empty() ? self.host : store_.address();
   self.host.resize(std::min(self.host.size(), wire::kMaxName));

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/base/deadline.hpp"
@@ -80,7 +81,8 @@ struct EngineShare {
   uint32_t address_bytes = 0;
   std::byte address[kMostAddressBytes] = {};
 
-  static EngineShare of_process() {
+  static EngineShare of_process(const std::vector<std::string>& interfaces) {
+    engine::open_engine(interfaces);
     EngineShare share;
     const std::string engine = engine::engine_name();
     const Bytes at = engine::engine_address();

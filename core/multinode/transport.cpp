@@ -86,6 +86,7 @@ std::unique_ptr<Transport> open(Backend& backend, TransportContext context) {
 
 MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValues& values)
     : WithRemoteRanks(with_rounds(std::move(context)), values, this),
+      share_(EngineShare::of_process(context_.interfaces)),
       thresholds_(thresholds_of(values)),
       local_size_(context_.machines.local_size(context_.rank)),
       in_line_(context_.machines.in_line()),
@@ -99,7 +100,6 @@ MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValue
     if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
   }
   if (context_.size > thresholds_.tell) everybody_.clear();
-  share_ = EngineShare::of_process();
   engine_ = share_.name;
 }
 

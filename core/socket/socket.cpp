@@ -27,6 +27,7 @@
 #include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/socket/directory.hpp"
+#include "core/socket/tcp.hpp"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // since Linux 6.5
@@ -184,6 +185,13 @@ uint64_t pid_namespace() {
   struct stat times{};  // there since Linux 5.6
   if (stat("/proc/self/ns/pid", &pids) != 0) return 0;
   return mix(pids.st_ino, stat("/proc/self/ns/time", &times) == 0 ? times.st_ino : 0) | 1U;
+}
+
+// The inode alone does not do: sandboxes with a kernel of their own number their namespaces alike.
+uint64_t network_namespace() {
+  struct stat network{};
+  if (stat("/proc/self/ns/net", &network) != 0) return 0;
+  return mix(mix(fnv1a(process::boot_id()), network.st_ino), fnv1a(host_name())) | 1U;
 }
 
 std::string manner_of_death(int pidfd) {

@@ -50,6 +50,9 @@ PeerProcess identify(int socket);
 // This process's pid and time namespaces, as one number; 0 if unknown. A pid and a start time mean
 // the same process to all processes for which this number is equal.
 uint64_t pid_namespace();
+// This process's network namespace, as a number; 0 if unknown. Processes for which it is equal
+// reach each other by the loopback interface.
+uint64_t network_namespace();
 // "killed by signal 9", "exited with status 1", or "" if the kernel does not tell
 // (before 6.15) or the process is not dead.
 std::string manner_of_death(int pidfd);

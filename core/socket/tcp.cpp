@@ -9,19 +9,45 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/peer_fd.hpp"
 
 namespace symm {
+namespace {
+using Interfaces = std::unique_ptr<ifaddrs, void (*)(ifaddrs*)>;
+
+// The addresses of all interfaces of this machine.
+Interfaces read_interfaces() {
+  ifaddrs* found = nullptr;
+  getifaddrs(&found);
+  return {found, freeifaddrs};
+}
+
+bool has_address(const ifaddrs& entry) {
+  const int family = entry.ifa_addr != nullptr ? entry.ifa_addr->sa_family : AF_UNSPEC;
+  return family == AF_INET || family == AF_INET6;
+}
+
+// An address of IPv4 may have a label of its own behind the name of the interface: "eth0:1".
+std::string name_of(const ifaddrs& entry) {
+  const std::string label = entry.ifa_name;
+  return label.substr(0, label.find(':'));
+}
+}  // namespace
+
 AddressList look_up(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -80,6 +106,43 @@ std::string own_address(int socket, const std::string& dialled) {
   return is_loopback(address) && is_own_name(dialled) ? dialled : in_numbers(address);
 }
 
+std::string local_address(int socket) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  const auto* const address = reinterpret_cast<const sockaddr*>(&storage);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return {};
+
+  // A listener of IPv6 sees a peer of IPv4 by a mapped address, which no interface has.
+  constexpr std::string_view kMapped = "::ffff:";
+  std::string text = in_numbers(address);
+  const bool is_mapped = text.starts_with(kMapped) && text.find('.') != std::string::npos;
+  return is_mapped ? text.substr(kMapped.size()) : text;
+}
+
+std::vector<std::string> interfaces_with(std::span<const std::string> addresses) {
+  const Interfaces interfaces = read_interfaces();
+  std::vector<std::string> names;
+  for (const std::string& address : addresses) {
+    const ifaddrs* at = interfaces.get();
+    while (at != nullptr && (!has_address(*at) || in_numbers(at->ifa_addr) != address)) {
+      at = at->ifa_next;
+    }
+    if (at == nullptr || (at->ifa_flags & IFF_LOOPBACK) != 0) return {};
+
+    const std::string name = name_of(*at);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+std::string loopback_interface() {
+  const Interfaces interfaces = read_interfaces();
+  for (const ifaddrs* at = interfaces.get(); at != nullptr; at = at->ifa_next) {
+    if (has_address(*at) && (at->ifa_flags & IFF_LOOPBACK) != 0) return name_of(*at);
+  }
+  return {};
+}
+
 // The address of the machine's name, which an administrator chose, comes before that of an
 // interface; among the interfaces that are up, IPv4 comes first.
 std::string outside_address() {
@@ -97,9 +160,7 @@ std::string outside_address() {
     // No address is known for this machine's name: its interfaces have some.
   }
 
-  ifaddrs* found = nullptr;
-  getifaddrs(&found);
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> interfaces(found, freeifaddrs);
+  const Interfaces interfaces = read_interfaces();
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* at = interfaces.get(); at != nullptr; at = at->ifa_next) {
       if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family ||

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/peer_fd.hpp"
 
@@ -19,6 +21,13 @@ bool is_own_name(const std::string& host);
 // The address by which the machine at the other end of the socket reaches this one; "" if the
 // socket is not connected.
 std::string own_address(int socket, const std::string& dialled);
+// The address of this end of a connected socket, in numbers; "" if the socket has none.
+std::string local_address(int socket);
+// The names of the network interfaces that have these addresses, each once. None if an address is
+// on no interface, or on that of loopback, which other machines do not reach.
+std::vector<std::string> interfaces_with(std::span<const std::string> addresses);
+// The name of the loopback interface; "" if this machine has none.
+std::string loopback_interface();
 // The address by which other machines reach this one, in numbers: that of its name, else that of an
 // interface. Throws Error(unavailable) if there is none.
 std::string outside_address();

@@ -7,6 +7,9 @@
 namespace support {
 using namespace symm::engine;
 
+// UCX, on loopback.
+inline std::unique_ptr<Link> open_ucx_here(Sink& sink) { return open_ucx(sink, {"lo"}); }
+
 // A message engine with the thread that serves it.
 struct Served {
   explicit Served(const std::function<std::unique_ptr<Link>(Sink&)>& open)

@@ -2,8 +2,12 @@
 #include <stdlib.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -30,7 +34,7 @@ void with_fake(
 
 // Two ranks of a group in one process.
 struct Two {
-  Served served{open_ucx};
+  Served served{open_ucx_here};
   End one{served, 7, 0, 2};
   End two{served, 7, 1, 2};
 
@@ -52,7 +56,7 @@ TEST(FakeUcx, OneThatCannotBeUsedIsNamedWithWhatToInstall) {
 
   for (const auto& one : cases) {
     with_fake(one.library, one.script,
-        [&] { expect_failure(Status::unavailable, one.words, [] { engine_name(); }); });
+        [&] { expect_failure(Status::unavailable, one.words, [] { open_engine({"lo"}); }); });
   }
 }
 
@@ -66,6 +70,52 @@ TEST(FakeUcx, WhatTheUserAsksOfItIsNotChanged) {
       EXPECT_STREQ(getenv("FAKE_TCP_RX_SEG_SIZE"), *asked != '\0' ? asked : "256k");
     });
   }
+}
+
+// UCX's port is open where the group's machines are connected, and nowhere else, unless the user
+// has said by which devices UCX shall go.
+TEST(FakeUcx, ListensWhereTheMachinesAreConnectedUnlessTheUserChose) {
+  const struct {
+    std::vector<std::string> interfaces;
+    const char* variable;
+    const char* file;
+    const char* given;
+  } cases[] = {{{"eth0"}, "", nullptr, "eth0"}, {{"eth0", "ib0"}, "", "all", "eth0,ib0"},
+      {{"lo"}, "", nullptr, "lo"}, {{}, "", nullptr, nullptr}, {{"eth0"}, "all", nullptr, nullptr},
+      {{"eth0"}, "mlx5_0:1", nullptr, nullptr}, {{"eth0"}, "", "eth1,eth2", nullptr}};
+
+  for (const auto& one : cases) {
+    with_fake(FAKE_UCX, "", [&] {
+      setenv("UCX_NET_DEVICES", one.variable, 1);
+      if (one.file != nullptr) setenv("FAKE_FILE", one.file, 1);
+      const Served served([&](Sink& sink) { return open_ucx(sink, one.interfaces); });
+      EXPECT_STREQ(getenv("FAKE_NET_DEVICES"), one.given);
+    });
+  }
+}
+
+TEST(FakeUcx, RdmaDevicesAreUsedBesidesTheInterfaces) {
+  const TemporaryDirectory devices;
+  for (const char* port : {"mlx5_0/ports/1", "mlx5_1/ports/1", "mlx5_1/ports/2"}) {
+    std::filesystem::create_directories(devices.path() + "/" + port);
+  }
+
+  std::istringstream list(ucx_devices({"eth0", "ib0"}, devices.path()));
+  std::multiset<std::string> found;
+  for (std::string device; std::getline(list, device, ',');) {
+    found.insert(device);
+  }
+  EXPECT_EQ(found, (std::multiset<std::string>{"eth0", "ib0", "mlx5_0:1", "mlx5_1:1", "mlx5_1:2"}));
+  EXPECT_EQ(ucx_devices({}, devices.path()), "");
+  EXPECT_EQ(ucx_devices({"eth0"}, devices.path() + "/none"), "eth0");
+}
+
+TEST(FakeUcx, APeerThatIsUnreachableIsReportedWithTheRemedy) {
+  with_fake(FAKE_UCX, "far", [] {
+    expect_failure(Status::unavailable,
+        {"ucx 1.13.9: ucp_ep_create: Destination is unreachable", "UCX_NET_DEVICES"},
+        [] { const Two both; });
+  });
 }
 
 TEST(FakeUcx, ALineThatBreaksIsToldOnceHoweverOftenAndLate) {

@@ -44,7 +44,7 @@ struct Ucx : testing::Test {
 
   bool open(int rank) {
     try {
-      served[rank].emplace(open_ucx);
+      served[rank].emplace(open_ucx_here);
     } catch (const symm::Error& error) {
       without = error.what();
       if (without.find("no engine") == std::string::npos) throw;  // one that is there works

@@ -6,11 +6,13 @@
 //   silent   sends do not end, not even when their endpoint is closed
 //   breaks   an endpoint breaks after its first message
 //   twice    the error of an endpoint is told twice
+//   far      no endpoint can be made
 //   late     the error of an endpoint is told when the endpoint is closed
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -71,6 +73,12 @@ Code ucp_config_modify(Config, const char* name, const char* value) {
   return told("refuses") ? -5 : kOk;
 }
 
+// The user's configuration file is in $FAKE_FILE.
+void ucp_config_print(Config, FILE* stream, const char*, unsigned) {
+  const char* const file = std::getenv("FAKE_FILE");
+  std::fprintf(stream, "UCX_LOG_LEVEL=warn\nUCX_NET_DEVICES=%s\n", file != nullptr ? file : "all");
+}
+
 void ucp_config_release(Config) {}
 
 Code ucp_init_version(unsigned, unsigned, const Params*, Config, Context* context) {
@@ -123,6 +131,7 @@ unsigned ucp_worker_progress(Worker) {
 }
 
 Code ucp_ep_create(Worker, const EndpointParams* params, UcpEndpoint* endpoint) {
+  if (told("far")) return kUnreachable;
   *endpoint = &endpoints.emplace_back(ucp_ep{*params});
   return kOk;
 }
@@ -150,6 +159,7 @@ Request ucp_am_recv_data_nbx(Worker, void*, void*, size_t, const RequestParams*)
 void ucp_request_free(void*) {}
 
 const char* ucs_status_string(Code code) {
+  if (code == kUnreachable) return "Destination is unreachable";
   return code == -25 ? "Connection reset by remote peer" : "fake";
 }
 }

@@ -27,6 +27,7 @@
 #include "symm/symm.h"
 #include "symm/symm.hpp"
 #include "tests/machines/two_machines.hpp"
+#include "tests/support/ports.hpp"
 
 namespace support {
 namespace {
@@ -222,6 +223,29 @@ TEST_F(MachinesGroup, APartitionThatAThirdMachineSeesIsToldToAll) {
     EXPECT_TRUE((by_m1 || by_m2) && said.find("not peer failed") == std::string::npos) << said;
     EXPECT_LT(std::stod(said) - before, 10'000);
   }
+}
+
+// UCX before 1.20 takes an interface for a way to the other machine if both have it with the same
+// address, as the bridges of containers and virtual machines do. So it is given the interface by
+// which the machines are connected, and listens nowhere else.
+TEST_F(MachinesGroup, UcxUsesOnlyTheInterfaceThatConnectsTheMachines) {
+  for (const char* machine : {"@m0", "@m1"}) {
+    const std::string ip = std::string("exec 2>&1; ip -n ") + machine;
+    ASSERT_EQ(run(ip + " link add docker0 type veth peer name docker1"), "");
+    ASSERT_EQ(run(ip + " addr add 172.17.0.1/16 dev docker0"), "");
+    ASSERT_EQ(run(ip + " link set docker0 up"), "");
+    ASSERT_EQ(run(ip + " link set docker1 up"), "");
+  }
+
+  as_processes(4, [&](int rank) {
+    enter(rank);
+    unsetenv("UCX_NET_DEVICES");
+    const Group group = Group::create();
+    group.barrier();
+    const std::string here = rank < 2 ? "0A004D0A" : "0B004D0A";
+    EXPECT_EQ(listening_addresses(), std::set{here});
+    group.finalize();
+  });
 }
 
 TEST_F(MachinesGroup, ALossyAndSlowLinkHarmsNothing) {

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 
 #include "symm/symm.h"
 #include "tests/support/machines.hpp"
+#include "tests/support/ports.hpp"
 
 namespace support {
 namespace {
@@ -63,6 +65,14 @@ TEST_F(Multinode, OfDifferentEnginesAreRefused) {
     EXPECT_NE(said.find("engine: rank"), std::string::npos) << said;
     EXPECT_NE(said.find("ucx 1.13.9"), std::string::npos) << said;
   }
+}
+
+// Machines that are one host are connected by its loopback, which no other host reaches.
+TEST_F(Multinode, OfOneHostListenOnLoopbackAlone) {
+  expect_on_machines("ab", [](int, const Group& group) {
+    group.barrier();
+    EXPECT_EQ(listening_addresses(), std::set<std::string>{"0100007F"});
+  });
 }
 
 // A group whose ranks are all on one machine looks for no engine and opens no port.
