@@ -2,6 +2,7 @@
 // implements Sink, and calls a Link while it holds its own lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -16,8 +17,13 @@
 #include "core/bootstrap/store.hpp"
 
 namespace symm::engine {
+// A number that a process draws, and tells the ranks of its groups over the mesh. Messages for this
+// process bear it: those of a stranger, who speaks the engine's language but does not know the
+// number, are dropped. Whoever can read the network can read it, too.
+using Key = std::array<std::byte, 16>;
+
 // The head of a message, and its one codec (encode(), decode()). The message engine fills in
-// `source`, `target`, `group`, `bytes` and `sequence`; the other fields are the group's own.
+// `source`, `target`, `group`, `bytes`, `sequence` and `key`; the other fields are the group's own.
 struct Head {
   uint16_t kind = 0;
   uint16_t channel = 0;
@@ -33,9 +39,11 @@ struct Head {
   // The messages of this group that went from source to target before.
   uint64_t sequence = 0;
   uint64_t call = 0;
+  // That of the process of `target`.
+  Key key{};
 };
 
-using HeadBytes = std::array<std::byte, 64>;
+using HeadBytes = std::array<std::byte, 80>;
 
 inline void encode(const Head& head, HeadBytes& bytes) noexcept {
   size_t at = 0;
@@ -48,6 +56,7 @@ inline void encode(const Head& head, HeadBytes& bytes) noexcept {
 
   put(head.kind, head.channel, head.source, head.target);
   put(head.group, head.memory, head.offset, head.bytes, head.value, head.sequence, head.call);
+  std::copy(head.key.begin(), head.key.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 inline std::optional<Head> decode(std::span<const std::byte> bytes) noexcept {
@@ -58,6 +67,7 @@ inline std::optional<Head> decode(std::span<const std::byte> bytes) noexcept {
   reader.numbers(head.kind, head.channel, head.source, head.target);
   reader.numbers(
       head.group, head.memory, head.offset, head.bytes, head.value, head.sequence, head.call);
+  head.key = reader.bytes<Key>();
   return head;
 }
 

@@ -51,6 +51,8 @@ struct Peer {
   struct Group* group = nullptr;
   uint16_t rank = 0;
   int line = -1;
+  // That of the peer's process.
+  Key key{};
   // The sequence numbers of the next message in each direction.
   uint64_t next_out = 0;
   uint64_t next_in = 0;
@@ -109,7 +111,10 @@ class EngineImpl final : public MessageEngine, public Sink {
 
   Bytes address() override {
     const auto lock = hold();
-    return require_link().address();
+    Bytes address(own_key.begin(), own_key.end());
+    const Bytes& of_link = require_link().address();
+    address.insert(address.end(), of_link.begin(), of_link.end());
+    return address;
   }
 
   bool progress() noexcept {
@@ -166,6 +171,7 @@ class EngineImpl final : public MessageEngine, public Sink {
     envelope.head.group = peer.group->number;
     envelope.head.bytes = envelope.payload.size();
     envelope.head.sequence = peer.next_out++;
+    envelope.head.key = peer.key;
     encode(envelope.head, envelope.bytes);
     envelope.sink = this;
     envelope.line = peer.line;
@@ -274,7 +280,18 @@ class EngineImpl final : public MessageEngine, public Sink {
     }
   }
 
+  // Whether the sender knows this process's key. The time that this takes tells nothing of it.
+  bool is_genuine(const Head& head) const noexcept {
+    std::byte different{0};
+    for (size_t i = 0; i < own_key.size(); ++i) {
+      different |= own_key[i] ^ head.key[i];
+    }
+    return different == std::byte{0};
+  }
+
+  // Null for a stranger's message, and for one of a group that is not here.
   Peer* peer_of(const Head& head) noexcept {
+    if (!is_genuine(head)) return nullptr;
     const auto group = groups.find({head.group, head.target});
     if (group == groups.end() || head.source >= group->second->peers.size()) return nullptr;
     return &group->second->peers[head.source];
@@ -347,6 +364,7 @@ class EngineImpl final : public MessageEngine, public Sink {
   std::unique_ptr<Link> link;
   const std::string own_name;
   const std::string where;
+  const Key own_key = process::random_id();
   // By number and own rank.
   std::map<std::pair<uint64_t, uint16_t>, Group*> groups;
   std::map<int, Line> lines;
@@ -435,10 +453,16 @@ class GroupEndpoint final : public Endpoint {
   }
 
   void connect(int rank, std::span<const std::byte> address) override {
+    if (address.size() < sizeof(Key)) {
+      throw Error({Status::mismatch, rank, 0, format("rank %d has no address of an engine", rank)});
+    }
     const auto lock = engine_.hold();
     Peer& peer = peer_of(rank);
     Link& link = engine_.require_link();
     if (peer.gone || peer.line >= 0) return;
+
+    std::copy_n(address.begin(), peer.key.size(), peer.key.begin());
+    address = address.subspan(peer.key.size());
 
     for (auto& [number, line] : engine_.lines) {
       if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end())) {

@@ -239,6 +239,50 @@ TEST(MessageEngine, MessagesOutOfOrderAreHeldBackAndAllArriveWhole) {
   }
 }
 
+// A stranger who speaks the engine's language, and knows the group and its ranks, but not the key,
+// which travels over the mesh.
+struct Stranger final : Sink {
+  std::byte* place(const Head&) noexcept override { return nullptr; }
+  void arrived(const Head&, Transfer) noexcept override {}
+  void sent(Envelope&, Transfer) noexcept override {}
+  void lost(int, const std::string&) noexcept override {}
+};
+
+TEST(MessageEngine, MessagesOfAStrangerAreDropped) {
+  constexpr uint64_t kGroup = 5;
+  constexpr size_t kMessages = 50;
+  const std::vector<std::byte> payload(100, std::byte{7});
+  for (const size_t bytes : {size_t{0}, payload.size()}) {
+    LoopNet net(kGroup);
+    Stranger stranger;
+    Envelope forged;
+    LoopLink link(net, stranger);
+    const auto open = [&](Sink& sink) { return std::make_unique<LoopLink>(net, sink); };
+    Served served[] = {Served(open), Served(open)};
+    End victim(served[0], kGroup, 0, 2);
+    End other(served[1], kGroup, 1, 2);
+    other.endpoint->connect(0, served[0].messages->address());
+
+    const symm::Bytes address = served[0].messages->address();
+    forged.line = link.connect(std::span(address).subspan(sizeof(Key)));
+    forged.head = {.kind = 1, .source = 1, .target = 0, .group = kGroup, .bytes = bytes};
+    encode(forged.head, forged.bytes);
+    forged.payload = std::span(payload).first(bytes);
+    link.send(forged);
+
+    for (size_t i = 0; i < kMessages; ++i) {
+      other.send(0, {.kind = 9});
+    }
+    ASSERT_TRUE(victim.await(kMessages));
+    EXPECT_TRUE(victim.losses.empty()) << victim.losses[0];
+    EXPECT_EQ(std::count_if(victim.heads.begin(), victim.heads.end(),
+                  [](const Head& head) { return head.kind == 9; }),
+        static_cast<std::ptrdiff_t>(kMessages));
+    EXPECT_EQ(victim.heads.size(), kMessages);
+    EXPECT_EQ(std::count(victim.memory.begin(), victim.memory.end(), std::byte{7}), 0);
+  }
+}
+
 TEST(MessageEngine, LeavesMessagesToPollingThreadsUntilTheySleep) {
   Three three(1);
   End& end = *three.ends[1];

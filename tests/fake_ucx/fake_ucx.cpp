@@ -49,7 +49,7 @@ std::deque<ucp_ep> endpoints;
 std::vector<UcpEndpoint> errors;
 int event = -1;
 char nothing;
-constexpr size_t kHead = 64;
+constexpr size_t kHead = 80;
 
 void tell(UcpEndpoint endpoint) {
   endpoint->params.on_error(endpoint->params.argument, endpoint, -25);
