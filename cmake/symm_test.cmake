@@ -1,5 +1,6 @@
 # symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n]
-#            [TIMEOUT seconds] [SERIAL] [COMPUTES] [SANITIZED filter] [NEWER_UCX filter])
+#            [TIMEOUT seconds] [SERIAL] [COMPUTES] [SANITIZED filter] [NEWER_UCX filter]
+#            [SECURE filter])
 #
 # Adds a GoogleTest program, each case of which is a test of its own.
 #
@@ -10,6 +11,8 @@
 #               take many times as long; all, if it is not given
 #   NEWER_UCX   a filter of GoogleTest: the cases that also run with the UCX that ./dev setup
 #               has fetched, beside the system's
+#   SECURE      a filter of GoogleTest: the cases that also run over symm's own connections,
+#               beside UCX
 #
 # The room is a label by itself. Other labels that ./dev knows:
 #
@@ -21,7 +24,7 @@ function(symm_gtest name)
     PARSE_ARGV 1
     arg
     "SERIAL;COMPUTES"
-    "PROCESSORS;TIMEOUT;SANITIZED;NEWER_UCX"
+    "PROCESSORS;TIMEOUT;SANITIZED;NEWER_UCX;SECURE"
     "SOURCES;LIBRARIES;LABELS"
   )
   if(arg_UNPARSED_ARGUMENTS)
@@ -83,6 +86,15 @@ function(symm_gtest name)
       TEST_FILTER "${arg_NEWER_UCX}"
       DISCOVERY_TIMEOUT 900
       PROPERTIES ${properties} LABELS "${labels}" ENVIRONMENT SYMM_UCX=${newer}
+    )
+  endif()
+  if(arg_SECURE AND SYMM_SODIUM_LIBRARY AND NOT SYMM_SANITIZE)
+    gtest_discover_tests(
+      ${name}
+      TEST_PREFIX secure.
+      TEST_FILTER "${arg_SECURE}"
+      DISCOVERY_TIMEOUT 900
+      PROPERTIES ${properties} LABELS "${labels}" ENVIRONMENT SYMM_ENGINE=secure
     )
   endif()
 endfunction()

@@ -280,8 +280,8 @@ struct TransportContext : TransportOptions {
   std::vector<int> lender_ranks;  // the number of each rank of this group in the lender
   std::vector<int64_t> pids;      // by group rank, for messages
   Machines machines;
-  std::vector<std::string> interfaces;  // those of Mesh::interfaces()
-  Deadline until = Deadline::never();   // deadline of the creation
+  std::vector<std::string> addresses;  // those of Mesh::addresses()
+  Deadline until = Deadline::never();  // deadline of the creation
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;

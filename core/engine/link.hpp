@@ -135,6 +135,12 @@ class Link {
 // devices, it chooses by itself. Throws Error(unavailable), which says what was looked for, where,
 // and what to install.
 std::unique_ptr<Link> open_ucx(Sink& sink, const std::vector<std::string>& interfaces);
+// Whether this process has a libucp.so.0, or finds one where open_ucx() looks.
+bool ucx_is_installed();
+// Opens symm's own connections, which listen on these addresses of this machine; without any, on
+// the one that outside_address() returns. Throws Error(unavailable) without libsodium, or if the
+// secret of this user's jobs cannot be read.
+std::unique_ptr<Link> open_secure(Sink& sink, const std::vector<std::string>& addresses);
 // The value of UCX_NET_DEVICES for these interfaces and the RDMA devices that the kernel lists in
 // the directory `rdma`; "" without interfaces.
 std::string ucx_devices(

@@ -19,10 +19,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"
@@ -32,6 +34,7 @@
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/engine/link.hpp"
+#include "core/socket/tcp.hpp"
 
 namespace symm::engine {
 // The time for which the message engine's own thread rests while other threads poll;
@@ -583,10 +586,25 @@ std::unique_ptr<Endpoint> EngineImpl::open_endpoint(uint64_t group, int rank, in
   return std::make_unique<GroupEndpoint>(*this, group, rank, size, receiver, std::move(revocation));
 }
 
+std::unique_ptr<Link> open_link(Sink& sink, const std::vector<std::string>& addresses) {
+  const std::string_view asked = environment("SYMM_ENGINE");
+  if (asked == "secure") return open_secure(sink, addresses);
+  if (!asked.empty() && asked != "ucx") {
+    throw Error(Status::invalid_argument, "SYMM_ENGINE: is neither 'ucx' nor 'secure'");
+  }
+
+  // Who names a library or an engine gets it, or an error.
+  if (asked.empty() && *environment("SYMM_UCX") == '\0' && !ucx_is_installed()) {
+    log::write(log::Level::info, "engine: no UCX is installed: symm's own connections carry data");
+    return open_secure(sink, addresses);
+  }
+  return open_ucx(sink, interfaces_with(addresses));
+}
+
 // The message engine of a process, and its thread.
 struct ProcessEngine {
-  explicit ProcessEngine(const std::vector<std::string>& interfaces)
-      : engine([&](Sink& sink) { return open_ucx(sink, interfaces); }) {
+  explicit ProcessEngine(const std::vector<std::string>& addresses)
+      : engine([&](Sink& sink) { return open_link(sink, addresses); }) {
     process::start_thread("symm-engine", [this] {
       log::deliver_elsewhere();
       log::write(log::Level::info, "engine: %s", engine.where.c_str());
@@ -619,8 +637,8 @@ std::unique_ptr<MessageEngine> make_message_engine(
   return std::make_unique<EngineImpl>(open);
 }
 
-void open_engine(const std::vector<std::string>& interfaces) {
-  PerProcess<ProcessEngine>::current(interfaces);
+void open_engine(const std::vector<std::string>& addresses) {
+  PerProcess<ProcessEngine>::current(addresses);
 }
 
 std::unique_ptr<Endpoint> open_endpoint(uint64_t group, int rank, int size, Receiver& receiver,

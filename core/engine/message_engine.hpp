@@ -93,10 +93,11 @@ class MessageEngine {
 std::unique_ptr<MessageEngine> make_message_engine(
     const std::function<std::unique_ptr<Link>(Sink&)>& open);
 
-// Makes the message engine of this process, if there is none yet. It listens on the network
-// interfaces alone; without any, on all. Throws Error(unavailable), which says what
-// engine was looked for, where, and what to install.
-void open_engine(const std::vector<std::string>& interfaces);
+// Makes the message engine of this process, if there is none yet, over the link that SYMM_ENGINE
+// names. `addresses`: those of this host by which others reach it, in numbers; none if they are not
+// known. It listens where these addresses are. Throws Error(unavailable), which says what engine
+// was looked for, where, and what to install.
+void open_engine(const std::vector<std::string>& addresses);
 
 // The functions below use the message engine of this process, which must have been made.
 //

@@ -260,8 +260,9 @@ class UcxLink final : public Link {
   }
 
   void require(Code code, const char* call) const {
-    if (code != kOk)
+    if (code != kOk) {
       throw Error(Status::unavailable, ucx_.name + ": " + call + ": " + text_of(code));
+    }
   }
 
   // UCX's text for a code, with the remedy where there is one.
@@ -283,6 +284,12 @@ class UcxLink final : public Link {
   std::unordered_set<Landing*> landings_;
 };
 }  // namespace
+
+bool ucx_is_installed() {
+  const process::SignalsKept kept;
+  std::string reason;
+  return find_library("libucp.so.0", environment("SYMM_UCX"), "libucx/lib", reason) != nullptr;
+}
 
 std::string ucx_devices(const std::vector<std::string>& interfaces, const std::string& rdma) {
   namespace fs = std::filesystem;

@@ -233,7 +233,7 @@ TransportContext Group::transport_context(Deadline deadline) {
   context.size = size_;
   context.group = id_;
   context.machines = machines_;
-  context.interfaces = mesh_->interfaces();
+  context.addresses = mesh_->addresses();
   context.until = deadline;
   context.revocation = revocation_;
   context.fail = [this](const Failure& failure) { fail(failure); };

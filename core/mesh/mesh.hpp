@@ -85,9 +85,9 @@ class Mesh {
   int size() const noexcept { return size_; }
   uint64_t nonce() const noexcept { return nonce_; }  // drawn by rank 0; the same on all ranks
   const PeerIdentity& peer(int rank) const;           // own rank allowed
-  // The network interfaces by which this rank and those of other hosts are connected; that of
-  // loopback if there are no other hosts. None if these interfaces are not known.
-  const std::vector<std::string>& interfaces() const noexcept { return interfaces_; }
+  // The addresses of this host, in numbers, by which this rank and those of other hosts are
+  // connected; that of loopback if there are no other hosts. None if these addresses are not known.
+  const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   uint64_t rejected_connections() const noexcept { return rejected_; }
 
   // Queues a message to `peer` (not self). Descriptors are duplicated. Throws Error(peer_failed),
@@ -157,7 +157,7 @@ class Mesh {
   uint64_t cookie_ = 0;  // by which threads of this process find events_; 0: not entered
   uint64_t rejected_ = 0;
   std::string met_in_;  // the directory of sockets; "": all ranks are of this process
-  std::vector<std::string> interfaces_;
+  std::vector<std::string> addresses_;
   std::atomic<bool> said_bye_{false};
 };
 }  // namespace symm

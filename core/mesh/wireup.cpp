@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,25 +109,28 @@ std::shared_ptr<Mesh> Wireup::run() {
     throw Error(own);
   }
   if (worst.status != Status::ok) throw Error(worst);
-  with_reserve([this] { mesh_->interfaces_ = find_interfaces(); });
+  with_reserve([this] { mesh_->addresses_ = find_addresses(); });
   return mesh_;
 }
 
 // Every rank has voted by now, so all connections stand, and have an address at this end.
-std::vector<std::string> Wireup::find_interfaces() const {
+std::vector<std::string> Wireup::find_addresses() const {
   const auto links = events_.look([](State& state) { return state.links; });
-  std::vector<std::string> addresses;
+  std::set<std::string> addresses;
   for (int rank = 0; rank < size_; ++rank) {
     const uint64_t network = identity(rank).network;
     if (rank == rank_ || (network != 0 && network == identity(rank_).network)) continue;
 
     const auto& link = links[static_cast<size_t>(rank)];
-    addresses.push_back(link ? link->own_address() : "");
+    addresses.insert(link ? link->own_address() : "");
   }
 
-  if (!addresses.empty()) return interfaces_with(addresses);
-  const std::string loopback = loopback_interface();
-  return loopback.empty() ? std::vector<std::string>() : std::vector{loopback};
+  // The address of loopback, or none, means that something between the hosts passes bytes on.
+  const bool unknown = std::any_of(addresses.begin(), addresses.end(),
+      [](const auto& address) { return address.empty() || is_loopback(address); });
+  if (unknown) return {};
+  if (addresses.empty()) return {loopback_address()};
+  return {addresses.begin(), addresses.end()};
 }
 
 bool Wireup::joined(int rank) const {

@@ -55,7 +55,7 @@ class Wireup {
   // Whether the rank can be met by a socket in a directory.
   bool on_this_machine(int rank) const { return identity(rank).machine == identity(rank_).machine; }
   bool joined(int rank) const;
-  std::vector<std::string> find_interfaces() const;
+  std::vector<std::string> find_addresses() const;
   // Throws if a rank is known to have failed: by its vote, by its record in the store, or because
   // its process is gone.
   void look_for_failures();

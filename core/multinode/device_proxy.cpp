@@ -62,7 +62,7 @@ std::shared_ptr<DeviceProxy> DeviceProxy::open(
     const TransportContext& context, const IntranodeDevice& device) {
   std::shared_ptr<DeviceProxy> proxy(new DeviceProxy(context));
   try {
-    proxy->share_ = EngineShare::of_process(context.interfaces);
+    proxy->share_ = EngineShare::of_process(context.addresses);
   } catch (const Error& error) {
     if (error.status() != Status::unavailable) throw;
     proxy->unreachable_.assign(proxy->ranks(), error.what());

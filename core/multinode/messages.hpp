@@ -81,8 +81,8 @@ struct EngineShare {
   uint32_t address_bytes = 0;
   std::byte address[kMostAddressBytes] = {};
 
-  static EngineShare of_process(const std::vector<std::string>& interfaces) {
-    engine::open_engine(interfaces);
+  static EngineShare of_process(const std::vector<std::string>& addresses) {
+    engine::open_engine(addresses);
     EngineShare share;
     const std::string engine = engine::engine_name();
     const Bytes at = engine::engine_address();

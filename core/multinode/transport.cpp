@@ -86,7 +86,7 @@ std::unique_ptr<Transport> open(Backend& backend, TransportContext context) {
 
 MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValues& values)
     : WithRemoteRanks(with_rounds(std::move(context)), values, this),
-      share_(EngineShare::of_process(context_.interfaces)),
+      share_(EngineShare::of_process(context_.addresses)),
       thresholds_(thresholds_of(values)),
       local_size_(context_.machines.local_size(context_.rank)),
       in_line_(context_.machines.in_line()),
@@ -115,8 +115,10 @@ void MultinodeTransport::connect(int peer, Message message, const PeerIdentity& 
   const auto theirs = take_last<EngineShare>(message);
   if (theirs.name != engine_ || theirs.address_bytes > kMostAddressBytes) {
     throw Error({Status::mismatch, peer, 0,
-        format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer,
-            theirs.name)});
+        format(
+            "engine: rank %d has %s, rank %d has %s; install the same UCX on all machines, or set "
+            "SYMM_ENGINE=secure on all ranks, which needs none",
+            context_.rank, engine_.c_str(), peer, theirs.name)});
   }
   if (maps(peer)) return HostTransport::connect(peer, std::move(message), identity);
 

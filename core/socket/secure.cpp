@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -193,25 +194,30 @@ bool SecureStream::finish(Text theirs) {
 }
 
 Bytes SecureStream::seal(Text text) {
-  // Memory is allocated first: the cipher counts its frames, and each that is counted must be sent.
   Bytes sealed;
   sealed.reserve(kHeader + kLength + text.size() + kSeal);
+  seal(text, sealed);
+  return sealed;
+}
 
-  sealed.resize(state_->began ? 0 : kHeader);
+void SecureStream::seal(Text text, Bytes& to) {
+  // Memory is allocated first: the cipher counts its frames, and each that is counted must be sent.
+  const size_t header = state_->began ? 0 : kHeader;
+  const size_t length = text.size() + kSeal;
+  size_t at = to.size();
+  to.resize(at + header + kLength + length);
+
   if (!state_->began) {
     crypto_secretstream_xchacha20poly1305_init_push(
-        &state_->out, raw(sealed.data()), raw(state_->keys[state_->accepts].data()));
+        &state_->out, raw(to.data()) + at, raw(state_->keys[state_->accepts].data()));
   }
   state_->began = true;
 
-  const size_t length = text.size() + kSeal;
-  const size_t at = sealed.size() + kLength;
-  sealed.push_back(static_cast<std::byte>(length & 0xFFU));
-  sealed.push_back(static_cast<std::byte>(length >> 8));
-  sealed.resize(at + length);
-  crypto_secretstream_xchacha20poly1305_push(
-      &state_->out, raw(sealed.data()) + at, nullptr, raw(text.data()), text.size(), nullptr, 0, 0);
-  return sealed;
+  at += header;
+  to[at] = static_cast<std::byte>(length & 0xFFU);
+  to[at + 1] = static_cast<std::byte>(length >> 8);
+  crypto_secretstream_xchacha20poly1305_push(&state_->out, raw(to.data()) + at + kLength, nullptr,
+      raw(text.data()), text.size(), nullptr, 0, 0);
 }
 
 bool SecureStream::begin(Text header) {
@@ -222,12 +228,15 @@ bool SecureStream::begin(Text header) {
 std::optional<Bytes> SecureStream::open(Text sealed) {
   if (sealed.size() < kSeal) return std::nullopt;
   Bytes text(sealed.size() - kSeal);
+  return open(sealed, text.data()) ? std::optional(std::move(text)) : std::nullopt;
+}
+
+// The cipher checks the seal before it writes the text.
+bool SecureStream::open(Text sealed, std::byte* to) {
   unsigned char tag = 0;
-  if (crypto_secretstream_xchacha20poly1305_pull(&state_->in, raw(text.data()), nullptr, &tag,
-          raw(sealed.data()), sealed.size(), nullptr, 0) != 0) {
-    return std::nullopt;
-  }
-  return text;
+  return sealed.size() >= kSeal &&
+         crypto_secretstream_xchacha20poly1305_pull(&state_->in, raw(to), nullptr, &tag,
+             raw(sealed.data()), sealed.size(), nullptr, 0) == 0;
 }
 
 Secret read_secret() {
@@ -282,11 +291,15 @@ bool SecureStream::finish(std::span<const std::byte>) { return false; }
 
 SecureStream::Bytes SecureStream::seal(std::span<const std::byte>) { return {}; }
 
+void SecureStream::seal(std::span<const std::byte>, Bytes&) {}
+
 bool SecureStream::begin(std::span<const std::byte>) { return false; }
 
 std::optional<SecureStream::Bytes> SecureStream::open(std::span<const std::byte>) {
   return std::nullopt;
 }
+
+bool SecureStream::open(std::span<const std::byte>, std::byte*) { return false; }
 
 Secret read_secret() {
   throw Error(Status::unavailable,

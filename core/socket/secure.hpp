@@ -54,10 +54,15 @@ class SecureStream {
   // After the handshake both ends may seal and open. The first call's result begins with the
   // header.
   Bytes seal(std::span<const std::byte> text);
+  // Puts the frame behind what `to` holds.
+  void seal(std::span<const std::byte> text, Bytes& to);
   // Takes the other end's header.
   bool begin(std::span<const std::byte> header);
   // Opens a frame, given without its length. Nothing if it is not the other end's next frame.
   std::optional<Bytes> open(std::span<const std::byte> sealed);
+  // Opens it to `to`, where kSeal bytes less fit. False, and nothing is written there, if it is not
+  // the other end's next frame.
+  bool open(std::span<const std::byte> sealed, std::byte* to);
 
  private:
   struct State;

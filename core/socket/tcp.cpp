@@ -71,6 +71,10 @@ bool is_loopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
+bool is_loopback(const std::string& numbers) {
+  return numbers.starts_with("127.") || numbers == "::1";
+}
+
 std::string in_numbers(const sockaddr* address) {
   char text[NI_MAXHOST] = "";
   const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
@@ -127,7 +131,8 @@ std::vector<std::string> interfaces_with(std::span<const std::string> addresses)
     while (at != nullptr && (!has_address(*at) || in_numbers(at->ifa_addr) != address)) {
       at = at->ifa_next;
     }
-    if (at == nullptr || (at->ifa_flags & IFF_LOOPBACK) != 0) return {};
+    if (at == nullptr) return {};
+    if ((at->ifa_flags & IFF_LOOPBACK) != 0 && !is_loopback(at->ifa_addr)) return {};
 
     const std::string name = name_of(*at);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -135,12 +140,9 @@ std::vector<std::string> interfaces_with(std::span<const std::string> addresses)
   return names;
 }
 
-std::string loopback_interface() {
-  const Interfaces interfaces = read_interfaces();
-  for (const ifaddrs* at = interfaces.get(); at != nullptr; at = at->ifa_next) {
-    if (has_address(*at) && (at->ifa_flags & IFF_LOOPBACK) != 0) return name_of(*at);
-  }
-  return {};
+std::string loopback_address() {
+  const std::string address = "127.0.0.1";
+  return interfaces_with({&address, 1}).empty() ? "::1" : address;
 }
 
 // The address of the machine's name, which an administrator chose, comes before that of an

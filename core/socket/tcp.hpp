@@ -24,10 +24,11 @@ std::string own_address(int socket, const std::string& dialled);
 // The address of this end of a connected socket, in numbers; "" if the socket has none.
 std::string local_address(int socket);
 // The names of the network interfaces that have these addresses, each once. None if an address is
-// on no interface, or on that of loopback, which other machines do not reach.
+// on no interface. An address that other machines reach may be on the loopback interface, whose
+// name does not do: then there are none, too.
 std::vector<std::string> interfaces_with(std::span<const std::string> addresses);
-// The name of the loopback interface; "" if this machine has none.
-std::string loopback_interface();
+// This machine's address of loopback, in numbers.
+std::string loopback_address();
 // The address by which other machines reach this one, in numbers: that of its name, else that of an
 // interface. Throws Error(unavailable) if there is none.
 std::string outside_address();
@@ -43,6 +44,7 @@ using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 // Error(unavailable) if there is no such host.
 AddressList look_up(const std::string& host, uint16_t port);
 bool is_loopback(const sockaddr* address);
+bool is_loopback(const std::string& numbers);
 std::string in_numbers(const sockaddr* address);
 
 PeerFd tcp_socket(int family);  // empty if there is none; errno says why

@@ -10,6 +10,11 @@ using namespace symm::engine;
 // UCX, on loopback.
 inline std::unique_ptr<Link> open_ucx_here(Sink& sink) { return open_ucx(sink, {"lo"}); }
 
+// symm's own connections, on loopback.
+inline std::unique_ptr<Link> open_secure_here(Sink& sink) {
+  return open_secure(sink, {"127.0.0.1"});
+}
+
 // A message engine with the thread that serves it.
 struct Served {
   explicit Served(const std::function<std::unique_ptr<Link>(Sink&)>& open)

@@ -106,7 +106,8 @@ def manners():
 def waits():
     """core/base is the only room that waits, each of its files by the one means that is
     named here. The monitor's thread idles in epoll_wait(): nobody waits for it, an event
-    ends it.
+    ends it. The link over symm's own connections asks by it what has happened, with no time
+    to wait.
     """
     forbidden = re.compile(
         r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|"
@@ -117,6 +118,7 @@ def waits():
 
     allowed = {
         "core/socket/monitor.cpp": r"^epoll_wait\(",
+        "core/engine/secure_link.cpp": r"^epoll_wait\(",
         "core/socket/life.cpp": r"^FUTEX_(?:OWNER_DIED|WAITERS)$",
         "core/base/futex.cpp": r"^(?:SYS_futex|FUTEX_)",
         "core/base/poll.cpp": r"^(?:poll|clock_nanosleep)\($",

@@ -36,7 +36,9 @@ TEST_F(Multinode, AreToldByInfoAndPointers) {
     EXPECT_EQ(info.machine, here[rank]);
     EXPECT_EQ(info.local_rank, local[rank]);
     EXPECT_EQ(info.local_size, 2);
-    EXPECT_EQ(std::string(info.engine).substr(0, 3), "ucx");
+    const char* const asked = getenv("SYMM_ENGINE");
+    const std::string engine = asked != nullptr ? asked : "ucx";
+    EXPECT_TRUE(std::string(info.engine).starts_with(engine + " ")) << info.engine;
 
     const Block block = allocate(group, 4096);
     void* const* table = nullptr;
@@ -57,13 +59,17 @@ TEST_F(Multinode, OfDifferentEnginesAreRefused) {
   const TemporaryDirectory script;
   std::ofstream(script.path() + "/script");
   setenv("FAKE_UCX", (script.path() + "/script").c_str(), 1);
-  const auto before = [](int rank) {
-    if (rank == 1) setenv("SYMM_UCX", FAKE_UCX, 1);
-  };
-  for (const std::string& said :
-      on_machines("ab", [](int, const Group&) { return "well"; }, before)) {
-    EXPECT_NE(said.find("engine: rank"), std::string::npos) << said;
-    EXPECT_NE(said.find("ucx 1.13.9"), std::string::npos) << said;
+  for (const char* other : {"ucx 1.13.9", "secure 1"}) {
+    const auto before = [other](int rank) {
+      const bool is_ucx = rank == 0 || *other == 'u';
+      setenv("SYMM_ENGINE", is_ucx ? "ucx" : "secure", 1);
+      if (rank == 1) setenv("SYMM_UCX", FAKE_UCX, 1);
+    };
+    for (const std::string& said :
+        on_machines("ab", [](int, const Group&) { return "well"; }, before)) {
+      EXPECT_NE(said.find("engine: rank"), std::string::npos) << said;
+      EXPECT_NE(said.find(other), std::string::npos) << said;
+    }
   }
 }
 

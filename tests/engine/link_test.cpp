@@ -1,6 +1,10 @@
-// Over the UCX of this machine, if it has one, on loopback.
+// What every link between processes promises: over the UCX of this machine, if it has one, and over
+// symm's own connections, on loopback.
+#include "core/engine/link.hpp"
+
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +15,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <thread>
@@ -18,7 +23,6 @@
 
 #include "core/base/error.hpp"
 #include "core/bootstrap/store.hpp"
-#include "core/engine/link.hpp"
 #include "tests/engine/engine_support.hpp"
 
 namespace {
@@ -39,15 +43,30 @@ struct Board {  // where two processes leave their addresses
   }
 };
 
-struct Ucx : testing::Test {
-  void SetUp() override { SYMM_NOT_UNDER_TSAN("UCX ends in it"); }
+struct Kind {
+  const char* name;
+  std::unique_ptr<Link> (*open)(Sink&);
+};
+
+// Otherwise the address of the function would be part of the test's name.
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+struct Links : testing::TestWithParam<Kind> {
+  void SetUp() override {
+    SYMM_NOT_UNDER_TSAN("UCX ends in it");
+    setenv("SYMM_SECRET_FILE", (secrets.path() + "/secret").c_str(), 1);
+  }
 
   bool open(int rank) {
     try {
-      served[rank].emplace(open_ucx_here);
+      served[rank].emplace(GetParam().open);
     } catch (const symm::Error& error) {
       without = error.what();
-      if (without.find("no engine") == std::string::npos) throw;  // one that is there works
+      // One that is there works.
+      if (without.find("no engine") == std::string::npos &&
+          without.find("libsodium") == std::string::npos) {
+        throw;
+      }
     }
     return without.empty();
   }
@@ -85,6 +104,7 @@ struct Ucx : testing::Test {
   // The engine still serves others.
   void expect_alive() { EXPECT_FALSE(served[0]->messages->address().empty()); }
 
+  const TemporaryDirectory secrets;
   std::string without;
   std::optional<Served> served[2];
   Shared<Board> board;
@@ -92,7 +112,7 @@ struct Ucx : testing::Test {
   std::vector<std::unique_ptr<End>> ends;
 };
 
-TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
+TEST_P(Links, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   if (!open(0) || !open(1)) GTEST_SKIP() << without;
   constexpr size_t kMost = 5U << 20;
   End one(*served[0], 7, 0, 2, 2 * kMost);
@@ -120,9 +140,9 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   EXPECT_TRUE(one.losses.empty() && two.losses.empty());
 }
 
-// UCX must not change what belongs to the program. The test runs in a process of its own, in which
-// UCX is not loaded yet.
-TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
+// An engine must not change what belongs to the program. The test runs in a process of its own, in
+// which none is loaded yet.
+TEST_P(Links, LeavesSignalsEnvironmentAndOutputAlone) {
   Process alone([&]() -> std::string {
     const std::string before = variables_and_handlers();
     FILE* const written = tmpfile();
@@ -145,7 +165,7 @@ TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
   EXPECT_EQ(said, "wrote 0");
 }
 
-TEST_F(Ucx, WhatWasSentBeforeAPostIsClosedArrives) {
+TEST_P(Links, WhatWasSentBeforeAPostIsClosedArrives) {
   if (!open(0) || !open(1)) GTEST_SKIP() << without;
   for (uint64_t group = 1; group <= 5; ++group) {
     End two(*served[1], group, 1, 2);
@@ -160,18 +180,18 @@ TEST_F(Ucx, WhatWasSentBeforeAPostIsClosedArrives) {
   }
 }
 
-TEST_F(Ucx, AKilledPeerIsLost) {
+TEST_P(Links, AKilledPeerIsLost) {
   ASSERT_NO_FATAL_FAILURE(start());
   peer->kill(SIGKILL);
   for (auto& end : ends) {
     EXPECT_TRUE(end->await(1, 1));
     expect_failure(
-        symm::Status::peer_failed, {"ucx", "rank 1"}, [&] { end->send(1, {.kind = 1}); });
+        symm::Status::peer_failed, {GetParam().name, "rank 1"}, [&] { end->send(1, {.kind = 1}); });
   }
   expect_alive();
 }
 
-TEST_F(Ucx, AStoppedPeerIsLeftWhileItTakesAMessage) {
+TEST_P(Links, AStoppedPeerIsLeftWhileItTakesAMessage) {
   ASSERT_NO_FATAL_FAILURE(start());
   peer->kill(SIGSTOP);
   expect_failure(symm::Status::timeout, {"rank 1"},
@@ -179,7 +199,7 @@ TEST_F(Ucx, AStoppedPeerIsLeftWhileItTakesAMessage) {
   expect_alive();
 }
 
-TEST_F(Ucx, AStoppedPeerIsLeftWhileItSendsAMessage) {
+TEST_P(Links, AStoppedPeerIsLeftWhileItSendsAMessage) {
   ASSERT_NO_FATAL_FAILURE(start());
   ends[0]->send(1, {.kind = 1});
   ASSERT_TRUE(ends[0]->await(3));
@@ -195,4 +215,10 @@ TEST_F(Ucx, AStoppedPeerIsLeftWhileItSendsAMessage) {
       kLarge);
   expect_alive();
 }
+
+std::string name_of(const testing::TestParamInfo<Kind>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Over, Links, testing::Values(Kind{"ucx", open_ucx_here}), name_of);
+INSTANTIATE_TEST_SUITE_P(
+    OverOwn, Links, testing::Values(Kind{"secure", open_secure_here}), name_of);
 }  // namespace
