@@ -9,6 +9,7 @@
 #include "capi/guard.hpp"
 #include "capi/structs.hpp"
 #include "core/base/error.hpp"
+#include "core/base/interrupt.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/group/checks.hpp"
@@ -115,6 +116,10 @@ symm_status_t symm_log_to_fd(int32_t fd, symm_log_level_t level, uint64_t* out_i
 
 symm_status_t symm_log_remove_listener(uint64_t id) {
   return guard([&] { log::remove_listener(id); });
+}
+
+symm_status_t symm_thread_interrupt(symm_interrupt_callback_t callback, void* user) {
+  return quick([&] { interrupt::set(callback, user); });
 }
 
 symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t* out_bytes) {

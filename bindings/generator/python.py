@@ -257,6 +257,10 @@ from typing import Any
 _Address = int | None
 
 """
+# The functions that raw.i ignores.
+WITHOUT_PYTHON = ("symm_log_add_listener", "symm_thread_interrupt")
+
+
 
 
 def stub(header):
@@ -267,7 +271,7 @@ def stub(header):
     functions = "\n".join(
         signature(function)
         for function in header.functions
-        if not function.name.endswith("_init") and function.name != "symm_log_add_listener"
+        if not function.name.endswith("_init") and function.name not in WITHOUT_PYTHON
     )
 
     return (

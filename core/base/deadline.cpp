@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/base/interrupt.hpp"
 #include "core/base/page.hpp"
 
 namespace symm {
@@ -14,21 +15,23 @@ Deadline Deadline::after_ms(uint64_t milliseconds) noexcept {
   return Deadline(now + milliseconds * kMillisecondNs);
 }
 
-bool Deadline::expired() const noexcept { return ns_ != kInfinite && now_ns() >= ns_; }
+bool Deadline::expired() const noexcept { return remaining_ns() == 0; }
 
 bool Deadline::expired_for_ms(uint64_t milliseconds) const noexcept {
   return expired() && now_ns() - ns_ >= nanoseconds_of(milliseconds);
 }
 
 uint64_t Deadline::remaining_ns() const noexcept {
+  if (interrupt::happened()) return 0;
   if (ns_ == kInfinite) return kInfinite;
   const uint64_t now = now_ns();
   return now >= ns_ ? 0 : ns_ - now;
 }
 
 int Deadline::remaining_ms() const noexcept {
-  if (ns_ == kInfinite) return -1;
+  const uint64_t left = remaining_ns();
+  if (left == kInfinite) return -1;
   return static_cast<int>(
-      std::min<uint64_t>((remaining_ns() + kMillisecondNs - 1) / kMillisecondNs, 1U << 30));
+      std::min<uint64_t>((left + kMillisecondNs - 1) / kMillisecondNs, 1U << 30));
 }
 }  // namespace symm

@@ -21,8 +21,10 @@ class Deadline {
   bool expired() const noexcept;
   // It passed so long ago, or longer.
   bool expired_for_ms(uint64_t milliseconds) const noexcept;
-  uint64_t remaining_ns() const noexcept;  // 0 when expired, kInfinite for never()
-  int remaining_ms() const noexcept;       // for poll(): rounded up, -1 for never(), capped at 2^30
+  // 0 when expired, kInfinite for never(). On a thread whose waits are interrupted every deadline
+  // has passed.
+  uint64_t remaining_ns() const noexcept;
+  int remaining_ms() const noexcept;  // for poll(): rounded up, -1 for never(), capped at 2^30
 
  private:
   explicit Deadline(uint64_t ns) noexcept : ns_(ns) {}

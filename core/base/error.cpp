@@ -13,6 +13,7 @@
 #include <new>
 #include <utility>
 
+#include "core/base/interrupt.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/reserve.hpp"
 
@@ -22,7 +23,7 @@ Failure current_failure() noexcept {
     try {
       throw;  // the exception that the caller's catch block is handling
     } catch (const Error& error) {
-      return error.failure();
+      return interrupt::told(error.failure());
     } catch (const std::bad_alloc&) {
       return {Status::out_of_memory, -1, 0, "out of host memory"};
     } catch (const std::exception& error) {

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "core/base/deadline.hpp"
+#include "core/base/interrupt.hpp"
 #include "core/base/page.hpp"
 
 namespace symm {
@@ -38,11 +39,14 @@ bool sleep_on_any(std::span<const WordSnapshot> seen, uint64_t ns) noexcept {
   }
 
   const timespec until = to_timespec(now_ns() + ns);
-  if (syscall(SYS_futex_waitv, waits.data(), seen.size(), 0, &until, CLOCK_MONOTONIC) < 0 &&
-      (errno == ENOSYS || errno == EPERM)) {
+  const long woken =
+      syscall(SYS_futex_waitv, waits.data(), seen.size(), 0, &until, CLOCK_MONOTONIC);
+  const int error = woken < 0 ? errno : 0;
+  if (error == ENOSYS || error == EPERM) {
     futex_waitv_missing = true;
     return false;
   }
+  interrupt::ask(error);
   return true;
 #else
   (void)seen;
@@ -53,7 +57,8 @@ bool sleep_on_any(std::span<const WordSnapshot> seen, uint64_t ns) noexcept {
 
 void sleep_on(const WordSnapshot& seen, uint64_t ns) noexcept {
   const timespec timeout = to_timespec(ns);
-  syscall(SYS_futex, seen.word, FUTEX_WAIT, seen.value, &timeout, nullptr, 0);
+  const long woken = syscall(SYS_futex, seen.word, FUTEX_WAIT, seen.value, &timeout, nullptr, 0);
+  interrupt::ask(woken < 0 ? errno : 0);
 }
 
 // Sleeps for a slice at most: the caller asks again in any case. Where the kernel cannot sleep

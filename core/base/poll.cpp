@@ -13,24 +13,28 @@
 
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
+#include "core/base/interrupt.hpp"
 
 namespace symm {
 namespace {
 void nap(uint64_t ns) noexcept {
   const timespec duration = to_timespec(ns);
-  clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr);
+  interrupt::ask(clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr));
 }
 }  // namespace
 
 bool poll_until(std::span<pollfd> fds, Deadline deadline) {
   for (;;) {
-    const int ready = poll(fds.data(), static_cast<nfds_t>(fds.size()), deadline.remaining_ms());
+    const Deadline slice = std::min(deadline, interrupt::next_look());
+    const int ready = poll(fds.data(), static_cast<nfds_t>(fds.size()), slice.remaining_ms());
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM) {
-      throw system_error(errno, "poll");
+    const int error = ready < 0 ? errno : 0;
+    if (error != 0 && error != EINTR && error != EAGAIN && error != ENOMEM) {
+      throw system_error(error, "poll");
     }
 
-    if (ready < 0 && errno == ENOMEM) nap(std::min(deadline.remaining_ns(), kMillisecondNs));
+    if (error == ENOMEM) nap(std::min(deadline.remaining_ns(), kMillisecondNs));
+    interrupt::ask(error);
     if (deadline.expired()) return false;
   }
 }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/base/deadline.hpp"
+#include "core/base/interrupt.hpp"
 #include "core/base/page.hpp"
 
 namespace symm {
@@ -155,6 +156,11 @@ constexpr uint64_t kLookNs = 100 * kMillisecondNs;
     const uint64_t slice = std::min(left, is_woken ? kSliceNs : kBlindSliceNs);
     if (!sleep_on_any({seen.data(), bells.size() + 1}, slice)) {
       sleep_on(seen[0], std::min(slice, kBlindSliceNs));
+    }
+    // The condition may be one that takes what it finds, so an interrupted wait does not look.
+    if (interrupt::happened()) {
+      end = WaitEnd::timed_out;
+      break;
     }
   }
 

@@ -27,11 +27,13 @@
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/interrupt.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/page.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
+#include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
@@ -148,8 +150,10 @@ void note_for_launcher(const Failure& failure) noexcept try {
 }
 }  // namespace
 
-void Group::fail(const Failure& failure) noexcept {
+void Group::fail(const Failure& found) noexcept {
   const process::Uncancelled whole;
+  const Failure failure =
+      interrupt::happened() ? blamed(interrupt::told(with_reserve([&] { return found; }))) : found;
   const Revocation::Effect effect = revocation_->revoke(failure);
   if (effect.counts) note_for_launcher(failure);
   if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->cause());

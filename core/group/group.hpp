@@ -127,7 +127,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // A failure that names no rank is this rank's.
   Failure blamed(Failure failure) const;
   // Revokes the group on all ranks. The first reason given anywhere wins.
-  void fail(const Failure& failure) noexcept;
+  void fail(const Failure& found) noexcept;
   // Fails with what an exchange threw. Throws the reason that won, once the rank that is blamed had
   // time to name another.
   [[noreturn]] void give_up(const std::exception& error, const char* what = "");

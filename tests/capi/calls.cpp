@@ -29,6 +29,7 @@ const std::vector<Call>& calls() {
   static const std::vector<Call> rows = {
       SYMM_CALL(symm_log_add_listener, ignore, nullptr, SYMM_LOG_INFO, w.out<uint64_t>()),
       SYMM_CALL(symm_log_to_fd, 2, SYMM_LOG_ERROR, w.out<uint64_t>()),
+      SYMM_CALL(symm_thread_interrupt, nullptr, nullptr),
       SYMM_CALL(symm_dtype_size, kF32, w.out<size_t>()),
       SYMM_CALL(symm_last_failure, w.out_struct<symm_failure_t>()),
       SYMM_CALL(symm_device_count, SYMM_BACKEND_HOST, w.out<int32_t>()),

@@ -17,9 +17,11 @@
 // Functions run without the interpreter lock if they can wait, or take a lock that another
 // thread may hold while it waits.
 %exception {
+  symm_py_call_begins();
   Py_BEGIN_ALLOW_THREADS
   $action
   Py_END_ALLOW_THREADS
+  symm_py_call_is_over();
 }
 %define KEEPS_THE_LOCK(function)
 %exception function { $action }
@@ -46,6 +48,8 @@
 %rename("$ignore", regextarget=1) "^symm_.*_init$";
 // Python code does not run on threads of the library, so log messages go to a descriptor.
 %ignore symm_log_add_listener;
+// interrupt.c calls it for the main thread.
+%ignore symm_thread_interrupt;
 %ignore SYMM_TIMEOUT_INFINITE;
 %ignore SYMM_ALL_STREAMS;
 %ignore SYMM_TIMEOUT_NOW;

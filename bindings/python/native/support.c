@@ -22,7 +22,8 @@ PyObject* set_error_factory(PyObject* factory) {
   return Py_NewRef(Py_None);
 }
 
-static void raise_failure(const symm_failure_t* failure, PyObject* cause) {
+/* `instead`: what to raise in place of the failure, which then is its context; or NULL. */
+static void raise_failure(const symm_failure_t* failure, PyObject* cause, PyObject* instead) {
   PyObject* exception;
 
   if (error_factory == NULL) {
@@ -35,14 +36,28 @@ static void raise_failure(const symm_failure_t* failure, PyObject* cause) {
       error_factory, "N", PyBytes_FromStringAndSize((const char*)failure, sizeof *failure));
   if (exception == NULL) return;
   if (cause != NULL) PyException_SetCause(exception, Py_NewRef(cause));
+  if (instead != NULL) {
+    PyException_SetContext(instead, exception);
+    exception = Py_NewRef(instead);
+  }
   PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
   Py_DECREF(exception);
 }
 
 void symm_py_raise(PyObject* cause) {
   symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
+  PyObject* handled = symm_py_raised();
+
   symm_last_failure(&failure);
-  raise_failure(&failure, cause);
+
+  if (handled != NULL) {
+    raise_failure(&failure, NULL, handled);
+  } else if (cause != NULL && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
+    raise_failure(&failure, NULL, cause);
+  } else {
+    raise_failure(&failure, cause, NULL);
+  }
+  Py_XDECREF(handled);
 }
 
 PyObject* symm_py_append(PyObject* result, PyObject* next) {
@@ -77,7 +92,7 @@ static int refuse(PyObject* message) {
   const char* text = message == NULL ? NULL : PyUnicode_AsUTF8AndSize(message, NULL);
   if (text != NULL) {
     strncpy(failure.message, text, sizeof failure.message - 1);
-    raise_failure(&failure, NULL);
+    raise_failure(&failure, NULL, NULL);
   }
   Py_XDECREF(message);
   return 0;

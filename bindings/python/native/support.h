@@ -11,8 +11,19 @@
 
 #include <symm/symm.h>
 
-/* Raise the exception for symm_last_failure(). `cause` may be NULL. */
+/* Raise the exception for symm_last_failure(). `cause` may be NULL. If a signal's handler has
+ * raised an exception within the call, or the cause is none that a program may pass over, such as
+ * KeyboardInterrupt, then that is raised, and the failure is its context. */
 void symm_py_raise(PyObject* cause);
+
+/* Before and after a call that may wait; with the interpreter lock. While it waits, handlers of
+ * signals run. What one raises ends the call, and is raised in place of the call's failure, or
+ * at Python's next step if the call has succeeded. */
+void symm_py_call_begins(void);
+void symm_py_call_is_over(void);
+
+/* Take what a handler raised within the call that is over; NULL if nothing. */
+PyObject* symm_py_raised(void);
 
 /* Collect results: one is returned as it is, several as a tuple. Takes both references. */
 PyObject* symm_py_append(PyObject* result, PyObject* next);

@@ -13,8 +13,9 @@ from symm._generated import Failure
 LAYOUT = REPOSITORY / "tests" / "abi" / "layout.txt"
 STUB = Path(symm.__file__).with_name("_raw.pyi")
 # Structs are filled in C (native/structs.i), and no Python code runs on threads of the library.
-# So the extension has neither the functions that fill structs nor that of a log callback.
-NOT_NEEDED = re.compile(r"symm_\w+_init$|symm_log_add_listener$")
+# So the extension has neither the functions that fill structs nor that of a log callback. That of
+# an interruption is called in C (native/interrupt.c).
+NOT_NEEDED = re.compile(r"symm_\w+_init$|symm_log_add_listener$|symm_thread_interrupt$")
 TEXT = LAYOUT.read_text() if LAYOUT.exists() else ""
 golden = pytest.mark.skipif(
     not LAYOUT.exists(), reason="the golden layout is in the repository only"

@@ -84,6 +84,8 @@
  *   - Cancellation: a thread that is cancelled by pthread_cancel() during a call ends when the
  *     call has returned, so symm_group_abort() or a deadline ends such a call. A thread that
  *     may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
+ *   - Signals: a signal's handler runs at once, and then the call goes on waiting, unless
+ *     symm_thread_interrupt() says otherwise.
  *   - Descriptors: all threads that call must share one table of descriptors, since the library
  *     uses its descriptors on threads of its own, too. A thread that has left the table by
  *     unshare(CLONE_FILES) or close_range(CLOSE_RANGE_UNSHARE) must not call.
@@ -598,6 +600,32 @@ SYMM_API symm_status_t symm_log_to_fd(int32_t fd, symm_log_level_t level, uint64
  * @retval SYMM_ERR_TIMEOUT    the callback has not returned within 60 seconds.
  */
 SYMM_API symm_status_t symm_log_remove_listener(uint64_t id);
+
+/**
+ * Says whether the call that the thread is in shall end: 0 if it shall go on. The callback is
+ * asked inside of the call, so it must not make calls that wait.
+ */
+typedef int32_t (*symm_interrupt_callback_t)(void *user);
+
+/**
+ * Set the callback that the calls of this thread ask while they wait on the host, so that Ctrl-C
+ * or another signal ends them at once.
+ * [local] Since 0.2.
+ *
+ * It is asked when a signal has reached the thread, and else five times a second. As soon as it
+ * has returned another number than 0, the call and all later ones of the thread end with ABORTED
+ * where they would wait, until this function is called again.
+ * - A wait for signals or values has then taken nothing, has revoked nothing, and may be
+ *   repeated.
+ * - A call that all ranks make cannot be repeated: the group is revoked, all ranks report
+ *   ABORTED and blame this one, and symm_group_shrink() makes a new group of them. A call that
+ *   makes a group fails, as it would at its deadline.
+ * - What waits for the driver, as for a stream's end inside of CUDA, goes on.
+ *
+ * @param callback  NULL means that the calls of this thread wait to their end.
+ * @param user      passed to `callback` as it is.
+ */
+SYMM_API symm_status_t symm_thread_interrupt(symm_interrupt_callback_t callback, void *user);
 
 /**
  * Size of one element in bytes.

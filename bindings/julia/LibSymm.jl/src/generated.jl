@@ -200,6 +200,12 @@ It must not call into the library, except for symm_log_remove_listener().
 const symm_log_callback_t = Ptr{Cvoid}
 
 """
+Says whether the call that the thread is in shall end: 0 if it shall go on. The callback is
+asked inside of the call, so it must not make calls that wait.
+"""
+const symm_interrupt_callback_t = Ptr{Cvoid}
+
+"""
 Everything that is known of one failure. Filled by symm_last_failure(). Any call that takes
 options also writes the failure of that very call to options.failure, if that is not NULL.
 The caller must have set its struct_size. Nothing is written when the call succeeds.
@@ -692,6 +698,12 @@ on threads of the library. [local]
 
 """End a listener. [local]"""
 @call symm_log_remove_listener(id::UInt64)::symm_status_t
+
+"""
+Set the callback that the calls of this thread ask while they wait on the host, so that
+Ctrl-C or another signal ends them at once. [local]
+"""
+@call symm_thread_interrupt(callback::Ptr{Cvoid}, user::Ptr{Cvoid})::symm_status_t
 
 """Size of one element in bytes. [local] [capturable]"""
 @call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t

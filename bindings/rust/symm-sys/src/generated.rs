@@ -23,6 +23,11 @@ pub type symm_log_callback_t = Option<
         message: *const c_char,
     ),
 >;
+/// Says whether the call that the thread is in shall end: 0 if it shall go on. The callback is
+/// asked inside of the call, so it must not make calls that wait.
+pub type symm_interrupt_callback_t = Option<
+    unsafe extern "C" fn(user: *mut c_void) -> i32,
+>;
 
 enums! {
     /// Result of a call. Values are fixed for ever; new ones may be added.
@@ -777,6 +782,13 @@ functions! {
 
     /// End a listener. \[local\]
     pub fn symm_log_remove_listener(id: u64) -> symm_status_t;
+
+    /// Set the callback that the calls of this thread ask while they wait on the host, so that
+    /// Ctrl-C or another signal ends them at once. \[local\]
+    pub fn symm_thread_interrupt(
+        callback: symm_interrupt_callback_t,
+        user: *mut c_void,
+    ) -> symm_status_t;
 
     /// Size of one element in bytes. \[local\] \[capturable\]
     pub fn symm_dtype_size(dtype: symm_dtype_t, out_bytes: *mut usize) -> symm_status_t;
