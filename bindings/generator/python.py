@@ -1,4 +1,4 @@
-"""Python's enums and dataclasses, the conversion of structs for the extension, and the stub of
+"""Python's enums and records, the conversion of structs for the extension, and the stub of
 the extension, as text.
 """
 
@@ -15,9 +15,7 @@ Generated from symm.h by bindings/generator/generate.py.
 """
 '''
 IMPORTS = """
-from dataclasses import dataclass
 from enum import IntFlag
-from typing import ClassVar
 
 from symm._values import Filled, OpenEnum
 """
@@ -60,13 +58,12 @@ def enum_class(enum, comments):
 
 
 def struct_class(struct):
-    members = [f"LAYOUT: ClassVar[str] = {quoted(layout(struct))}"]
+    members = [f"LAYOUT = {quoted(layout(struct))}"]
     members += [
         remarked(f"{field.name}: {kind_of(field)}", "#: ", said(field))
         for field in struct.fields[1:]
     ]
-    made = class_of(struct.name, "Filled", struct.comment, members)
-    return f"@dataclass(frozen=True)\n{made}"
+    return class_of(struct.name, "Filled", struct.comment, members)
 
 
 def filled_structs(header):
@@ -103,7 +100,7 @@ def remarked(line, mark, comment):
 def quoted(text):
     """A string literal, of several lines if it must be."""
     one = f'"{text}"'
-    if len(one) <= WIDTH - len("LAYOUT: ClassVar[str] = "):
+    if len(one) <= WIDTH - len("LAYOUT = "):
         return one
     lines = textwrap.wrap(text, WIDTH - 8)
     return "\n".join(
@@ -257,10 +254,10 @@ from typing import Any
 _Address = int | None
 
 """
+
+
 # The functions that raw.i ignores.
 WITHOUT_PYTHON = ("symm_log_add_listener", "symm_thread_interrupt")
-
-
 
 
 def stub(header):

@@ -1,8 +1,12 @@
 """The library: its version, which one is loaded, its devices and its log."""
 
 import contextlib
+import copy
+import dataclasses
+import inspect
 import logging
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -256,3 +260,51 @@ def test_a_forked_child_logs_nothing_to_its_parent(caplog, address):
         assert os.waitpid(pid, 0)[1] == 0
         time.sleep(0.1)
         assert not [record for record in caplog.records if "of the child" in record.getMessage()]
+
+
+def test_import_stays_small():
+    """What `import symm` imports decides how long it takes, so it is counted, not timed."""
+    program = """
+import sys
+import atexit, collections, contextlib, enum, math, struct
+before = set(sys.modules)
+import symm
+print(*sorted(name for name in set(sys.modules) - before if name.partition(".")[0] != "symm"))
+"""
+    path = f"import sys; sys.path[:0] = {sys.path!r}\n"
+    new = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", path + program],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    slow = {"ctypes", "dataclasses", "inspect", "json", "logging", "numbers", "re", "tempfile"}
+    assert not (slow | {"threading", "typing"}) & set(new)
+    assert len(new) <= 4, new
+
+
+def test_records_are_frozen_values():
+    one = symm.GroupStatus(symm.Status.OK, -1, 0, "")
+    named = symm.GroupStatus(message="", failed_pid=0, failed_rank=-1, status=symm.Status.OK)
+    assert one == named
+    assert hash(one) == hash(named)
+    assert one != symm.GroupStatus(symm.Status.OK, 1, 0, "")
+    assert repr(one).startswith("GroupStatus(status=<Status.OK: 0>, failed_rank=-1")
+    with pytest.raises(AttributeError):
+        one.failed_rank = 3
+    with pytest.raises(AttributeError):
+        del one.failed_rank
+    for wrong in ((), (symm.Status.OK,), (symm.Status.OK, -1, 0, "", 5)):
+        with pytest.raises(TypeError, match="failed_rank"):
+            symm.GroupStatus(*wrong)
+    with pytest.raises(TypeError, match="failed_rank"):
+        symm.GroupStatus(symm.Status.OK, -1, 0, "", status=symm.Status.OK)
+    for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert copied == one
+
+    # The package dataclasses takes them for its own.
+    assert dataclasses.is_dataclass(one)
+    assert [field.name for field in dataclasses.fields(one)] == list(one.__match_args__)
+    assert dataclasses.asdict(one)["failed_rank"] == -1
+    assert dataclasses.replace(one, failed_rank=2).failed_rank == 2
+    assert list(inspect.signature(symm.Plan).parameters) == list(symm.Plan.__match_args__)

@@ -7,17 +7,19 @@ the library that SYMM_LIB names is loaded first.
 
 from __future__ import annotations
 
-import ctypes
 import os
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from typing_extensions import Self
 
 _override = os.environ.get("SYMM_LIB")
 if _override:
+    import ctypes
+
     ctypes.CDLL(_override)
 
 from symm import _raw as raw  # noqa: E402 - only after the library has been chosen

@@ -6,16 +6,16 @@ arrays of one protocol, and returns the operand with the device that its memory 
 
 from __future__ import annotations
 
-import ctypes
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import namedtuple
 
 from symm._library import raw
 from symm._view import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, View
 from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
 from symm.errors import InvalidArgumentError
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
-    from typing import Protocol, TypeAlias
+    from typing import Any, NamedTuple, Protocol, TypeAlias
 
     AnyOperand: TypeAlias = "Operand | View"
     Device: TypeAlias = tuple[int, int]  # DLPack's (device type, device id)
@@ -36,13 +36,21 @@ _ON_CUDA = frozenset({CUDA, CUDA_HOST, CUDA_MANAGED})
 _UNKNOWN_DEVICE_TYPE = -1
 
 
-class Operand(NamedTuple):
+if TYPE_CHECKING:
+
+    class _Array(NamedTuple):
+        pointer: int
+        size: int
+        dtype: DType
+        keep: object
+else:
+    _Array = namedtuple("_Array", "pointer size dtype keep")
+
+
+class Operand(_Array):
     """A contiguous array as the library sees it. `keep` keeps its memory alive."""
 
-    pointer: int
-    size: int
-    dtype: DType
-    keep: object
+    __slots__ = ()
 
     @property
     def code(self) -> int:
@@ -207,6 +215,8 @@ def _read_buffer(array: Any, name: str) -> Found:
 
 
 def _address_of(view: memoryview) -> int:
+    import ctypes  # here, since most operands have other protocols
+
     # ctypes gives the address of writable buffers only. The address of bytes is read through a
     # pointer.
     if not view.readonly:

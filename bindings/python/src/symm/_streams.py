@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
 
 from symm.errors import InvalidArgumentError
+
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
+if TYPE_CHECKING:
+    from typing import Any
 
 INFINITE = 2**64 - 1
 ALL_STREAMS = 2**64 - 1

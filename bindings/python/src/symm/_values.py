@@ -1,18 +1,29 @@
-"""Base classes of the enums and dataclasses that are generated from ``symm.h``."""
+"""Base classes of the enums and records that are generated from ``symm.h``.
+
+What this module and the others of the package import at their head decides how long ``import
+symm`` takes. So records are no dataclasses: that package makes source texts, and compiles them.
+"""
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, fields
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any, ClassVar, TypeVar
 
-F = TypeVar("F", bound="Filled")
-E = TypeVar("E", bound=IntEnum)
+    from typing_extensions import dataclass_transform
+
+    F = TypeVar("F", bound="Filled")
+    E = TypeVar("E", bound=IntEnum)
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        """Nothing: only checkers of types need to know."""
+        return lambda record: record
 
 
 class OpenEnum(IntEnum):
@@ -32,8 +43,70 @@ class OpenEnum(IntEnum):
         return unknown
 
 
-@dataclass(frozen=True)
-class Filled:
+class _OfDataclass:
+    """An attribute that the packages dataclasses and inspect look for, made when they do."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, _: object, record: type[Record]) -> Any:
+        import dataclasses
+        import inspect
+
+        types = record.__annotations__
+        fields = [(name, types.get(name, object)) for name in record._names]
+        made = dataclasses.make_dataclass(record.__name__, fields, frozen=True)
+        if self._name == "__signature__":
+            return inspect.signature(made)
+        return getattr(made, self._name)
+
+
+@dataclass_transform(frozen_default=True)
+class Record:
+    """A value whose fields are the annotations of its class.
+
+    It behaves as a frozen dataclass, also to the package dataclasses.
+    """
+
+    _names: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        own = tuple(name for name in cls.__annotations__ if name.islower() and name[0] != "_")
+        cls._names = (*cls._names, *own)
+        setattr(cls, "__match_args__", cls._names)  # noqa: B010 - checkers know their own
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        names = self._names
+        rest = names[len(values) :]
+        if len(values) > len(names) or set(named) != set(rest):
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}")
+        self.__dict__.update(zip(names, (*values, *(named[name] for name in rest)), strict=True))
+
+    def __setattr__(self, name: str, _: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.values()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        return f"{type(self).__qualname__}({fields})"
+
+
+# Behind the class, so that no checker takes them for fields.
+for _name in ("__dataclass_fields__", "__dataclass_params__", "__signature__"):
+    setattr(Record, _name, _OfDataclass(_name))
+
+
+class Filled(Record):
     """A struct that the library has filled.
 
     Its fields are those of ``symm.h`` after struct_size. LAYOUT has their types in the notation
@@ -47,8 +120,16 @@ class Filled:
         """Read the struct from the bytes that the extension returned."""
         values = iter(struct.unpack_from(cls.LAYOUT, data))
         letters = cls.LAYOUT.split()[1:]  # behind the one that skips struct_size
-        typed = zip(fields(cls), letters, strict=True)
-        return cls(*(_take(field.type, letter, values) for field, letter in typed))
+        typed = zip(cls._types(), letters, strict=True)
+        return cls(*(_take(kind, letter, values) for kind, letter in typed))
+
+    @classmethod
+    def _types(cls) -> tuple[Any, ...]:
+        """The types of the fields, in their order."""
+        every: dict[str, Any] = {}
+        for base in reversed(cls.__mro__[:-1]):
+            every.update(base.__annotations__)
+        return tuple(every[name] for name in cls._names)
 
 
 def _take(kind: Any, letter: str, values: Iterator[Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from symm._generated import IpcHolders
 from symm._library import raw
@@ -12,8 +11,10 @@ from symm._streams import handle_of, milliseconds
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.errors import InvalidArgumentError
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any, NoReturn
 
     import numpy as np
     import torch
@@ -247,7 +248,7 @@ class View(_Exporter):
                 "take a.torch(), cupy.asarray(a), or a group of backend='host'"
             )
 
-        seen = np.asarray(self.view("u8"))
+        seen: np.ndarray[Any, Any] = np.asarray(self.view("u8"))
         if self.dtype.format:
             kind: Any = self.dtype.long_name
         else:
@@ -264,8 +265,10 @@ class View(_Exporter):
         if dtype is not None and seen.dtype != dtype:
             if copy is False:
                 raise ValueError(f"a view of {self.dtype!r} as {dtype} needs a copy")
-            return cast("np.ndarray[Any, Any]", seen.astype(dtype))
-        return cast("np.ndarray[Any, Any]", seen.copy() if copy else seen)
+            seen = seen.astype(dtype)
+        elif copy:
+            seen = seen.copy()
+        return seen
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device_key
@@ -315,11 +318,12 @@ class View(_Exporter):
         import torch
 
         if self.dtype.format:
-            return cast("torch.Tensor", torch.from_dlpack(self))
+            whole: torch.Tensor = torch.from_dlpack(self)
+            return whole
         # Not every version of PyTorch accepts fp8 by DLPack, so it sees the bytes first.
         as_bytes = torch.from_dlpack(self.view("u8"))
-        typed = as_bytes.view(getattr(torch, self.dtype.long_name))
-        return cast("torch.Tensor", typed.reshape(self.shape))
+        typed: torch.Tensor = as_bytes.view(getattr(torch, self.dtype.long_name))
+        return typed.reshape(self.shape)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import TYPE_CHECKING, Any
 
 from symm._library import raw
 from symm._streams import ALL_STREAMS
@@ -12,7 +11,10 @@ from symm._view import View
 from symm.dtypes import DType, bf16
 from symm.errors import InvalidArgumentError, UnsupportedError
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
+    from typing import Any
+
     # For annotations only. Memory.array() makes arrays, so symm.memory imports this module.
     from symm.memory import Mapping, Memory
 

@@ -21,9 +21,7 @@ Errors of all collectives:
 from __future__ import annotations
 
 from itertools import accumulate
-from numbers import Real
 from operator import index
-from typing import TYPE_CHECKING, Any
 
 from symm import _operand
 from symm._generated import Plan
@@ -34,8 +32,10 @@ from symm.dtypes import bf16, f8e4m3, f8e5m2, f16, f32, i64, u64
 from symm.enums import Algorithm, Collective, Op, Scale, member
 from symm.errors import InvalidArgumentError
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from typing_extensions import TypedDict, Unpack
 
@@ -63,6 +63,14 @@ def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[
     if algorithm is None and timeout is None:
         return None
     return int(member(Algorithm, algorithm or Algorithm.AUTO)), milliseconds(timeout)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (int, float)):
+        return True
+    from numbers import Real  # what is registered there has imported it
+
+    return isinstance(value, Real)
 
 
 def _require(
@@ -198,7 +206,7 @@ class Collectives(Owned):
         pointer = 0
         if scale is not None:
             position = member(Scale, scale_position)
-            if isinstance(scale, Real):
+            if _is_number(scale):
                 value = float(scale)
             else:
                 factor = self._operand(scale, "scale", cuda_stream)

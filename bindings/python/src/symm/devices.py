@@ -6,17 +6,17 @@ here; the message says why.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import Any
-
 from symm._generated import DeviceInfo
 from symm._library import raw
+from symm._values import Record
 from symm.enums import Backend, TopologyClass, member
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
+if TYPE_CHECKING:
+    from typing import Any
 
-@dataclass(frozen=True)
-class Topology:
+
+class Topology(Record):
     """The links between the devices of a back end.
 
     Attributes:
@@ -30,6 +30,8 @@ class Topology:
 
 def build_info() -> dict[str, Any]:
     """The source revision, compilers and options that the loaded library was built with."""
+    import json
+
     return dict(json.loads(raw.symm_build_info()))
 
 

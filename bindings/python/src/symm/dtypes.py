@@ -7,15 +7,16 @@ NumPy, PyTorch and JAX use (``"float32"``), or a type object of these packages
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
-
 from symm._library import raw
+from symm._values import Record
 from symm.errors import InvalidArgumentError
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
 
-@dataclass(frozen=True)
-class DType:
+
+class DType(Record):
     """An element type.
 
     Attributes:
@@ -62,7 +63,7 @@ u64: DType = DType("u64", raw.SYMM_DTYPE_U64, 8, "uint64", "Q")
 
 ALL = (f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i16, u16, bool_, i32, u32, i64, u64)
 
-DTypeLike: TypeAlias = Any
+DTypeLike: TypeAlias = "Any"
 """A `DType`, a name, or a type object of NumPy, ml_dtypes, PyTorch or JAX."""
 
 by_value: dict[int, DType] = {dtype.value: dtype for dtype in ALL}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 from symm import _generated, stores
 from symm._generated import GroupInfo, GroupStats, MemoryInfo, PeerInfo
@@ -17,8 +16,10 @@ from symm.errors import InvalidArgumentError, NotFoundError
 from symm.heap import Heap
 from symm.memory import Buffer, Memory
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from typing_extensions import TypedDict, Unpack
 

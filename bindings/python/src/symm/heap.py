@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import weakref
-from typing import TYPE_CHECKING, Any
 
 from symm._generated import HeapInfo
 from symm._library import Closing, Owned, raw
@@ -15,7 +13,10 @@ from symm.enums import Backend
 from symm.errors import NotFoundError, UnsupportedError
 from symm.memory import Memory
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
+    from typing import Any
+
     import torch
 
     # For annotations only. Group.heap() makes heaps, so symm.group imports this module.
@@ -124,6 +125,8 @@ class Heap(Owned, Closing):
 
         number = raw.pool_open(self._handle, self.group._handle)
         pool = torch.cuda.MemPool(_torch_allocator(number).allocator())
+        import weakref
+
         weakref.finalize(pool, raw.pool_close, number)
         return pool
 

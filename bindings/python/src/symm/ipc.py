@@ -7,8 +7,6 @@ which ends with the last array of the import, or with the process that holds it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from symm._generated import ImportInfo, IpcReport, IpcStats
 from symm._library import Closing, Owned, raw
 from symm._streams import ALL_STREAMS, handle_of, milliseconds
@@ -17,8 +15,10 @@ from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.enums import Backend
 from symm.errors import InvalidArgumentError, InvalidHandleError
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 class _Lease(Owned):

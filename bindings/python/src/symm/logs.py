@@ -7,25 +7,29 @@ Python code runs on threads of the library.
 from __future__ import annotations
 
 import atexit
-import fcntl
-import logging
 import os
-import threading
+from _thread import allocate_lock
 
 from symm._library import raw
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
+if TYPE_CHECKING:
+    import logging
+
+# The levels of the package logging, which is imported by those who use it.
+_WARNING = 30
 _levels = {
-    "error": (logging.ERROR, raw.SYMM_LOG_ERROR),
-    "warning": (logging.WARNING, raw.SYMM_LOG_WARNING),
-    "info": (logging.INFO, raw.SYMM_LOG_INFO),
-    "debug": (logging.DEBUG, raw.SYMM_LOG_DEBUG),
+    "error": (40, raw.SYMM_LOG_ERROR),
+    "warning": (_WARNING, raw.SYMM_LOG_WARNING),
+    "info": (20, raw.SYMM_LOG_INFO),
+    "debug": (10, raw.SYMM_LOG_DEBUG),
 }
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _listener: int | None = None
 
 
-def log_to(logger: logging.Logger | str | None = "symm", level: int = logging.WARNING) -> None:
+def log_to(logger: logging.Logger | str | None = "symm", level: int = _WARNING) -> None:
     """Send the messages of the whole process of at least `level` to `logger`. [local]
 
     Messages that come faster than they are read are lost. A forked child must call this again.
@@ -40,6 +44,8 @@ def log_to(logger: logging.Logger | str | None = "symm", level: int = logging.WA
             raw.symm_log_remove_listener(_listener)
             _listener = None
         if isinstance(logger, str):
+            import logging
+
             logger = logging.getLogger(logger)
         if logger is not None:
             _listener = _start(logger, level)
@@ -49,6 +55,8 @@ def _start(logger: logging.Logger, level: int) -> int:
     wanted = [symm_level for python_level, symm_level in _levels.values() if python_level >= level]
     finest = max(wanted, default=raw.SYMM_LOG_ERROR)
     read_end, write_end = _pipe()
+    import threading
+
     threading.Thread(target=_read, args=(read_end, logger), name="symm-log", daemon=True).start()
     try:
         return raw.symm_log_to_fd(write_end, finest)
@@ -61,6 +69,8 @@ def _pipe() -> list[int]:
     ends = list(os.pipe())
     for i, end in enumerate(ends):
         if end <= 2:
+            import fcntl
+
             ends[i] = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)
             os.close(end)
     return ends
@@ -70,13 +80,13 @@ def _read(read_end: int, logger: logging.Logger) -> None:
     with os.fdopen(read_end, encoding="utf-8", errors="replace", newline="\n") as lines:
         for line in lines:
             name, _, message = line.rstrip("\n").partition(": ")
-            logger.log(_levels.get(name, (logging.ERROR, 0))[0], "%s", message)
+            logger.log(_levels.get(name, _levels["error"])[0], "%s", message)
 
 
 def _after_fork() -> None:
     # The reader and the listener exist in the parent only.
     global _lock, _listener
-    _lock = threading.Lock()
+    _lock = allocate_lock()
     _listener = None
 
 

@@ -10,8 +10,8 @@ import contextlib
 import functools
 import math
 import sys
+from collections import namedtuple
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symm._generated import BufferInfo, MemoryInfo
 from symm._library import Closing, Owned, raw
@@ -22,8 +22,10 @@ from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Compare, SignalOp
 from symm.errors import InvalidArgumentError, NotFoundError, SymmError
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, NamedTuple
 
     from symm._operand import AnyOperand
 
@@ -31,17 +33,31 @@ if TYPE_CHECKING:
     from symm.group import Group
 
 
-class SignalWait(NamedTuple):
+if TYPE_CHECKING:
+
+    class _Wait(NamedTuple):
+        rank: int
+        channel: int
+        compare: Compare
+        value: int
+else:
+    _Wait = namedtuple("_Wait", "rank channel compare value")
+
+
+class SignalWait(_Wait):
     """A signal to wait for, by `Memory.wait_any_signal()` or `Memory.wait_all_signals()`.
 
     The wait ends when the word from `rank` on `channel` compares with `value` as `compare`
     says.
+
+    Attributes:
+        rank: the rank that writes the word.
+        channel: the channel of the word.
+        compare: how it is compared.
+        value: what it is compared with.
     """
 
-    rank: int
-    channel: int
-    compare: Compare
-    value: int
+    __slots__ = ()
 
 
 class Buffer(Owned):

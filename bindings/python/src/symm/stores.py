@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
-from typing import TYPE_CHECKING, Any, Protocol
 
+TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 
 class Store(Protocol):
@@ -67,6 +69,8 @@ def directory_of_communicator(communicator: Any) -> Iterator[str]:
 
     It is a private directory of rank 0, which is removed when all ranks have left.
     """
+    import tempfile
+
     own: contextlib.AbstractContextManager[str | None] = contextlib.nullcontext()
     if communicator.Get_rank() == 0:
         own = tempfile.TemporaryDirectory(prefix="symm-mpi-", ignore_cleanup_errors=True)
