@@ -18,6 +18,18 @@ def programs(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.parametrize("page", [README, REPOSITORY / "README.md", TUTORIAL])
+def test_what_a_page_installs_is_what_its_programs_import(page):
+    """PyTorch and JAX have sections of their own, for those who have these."""
+    if not page.exists():
+        pytest.skip("the page is in the repository only")
+    said = re.search(r"^pip install \.(.*?)(?:#.*)?$", page.read_text(), re.MULTILINE)
+    installed = {"symm", "torch", "jax", *said[1].split()}
+    for program in programs(page):
+        imported = set(re.findall(r"^(?:import|from) (\w+)", program, re.MULTILINE))
+        assert imported - sys.stdlib_module_names <= installed
+
+
 # What rank {0}, with the left neighbour {1}, prints in the first program of a page.
 OUTPUT = {
     README: "rank {0} of 3: the sum is 6\n",
