@@ -238,8 +238,8 @@ def import_python():
 
 
 def complete(app, name, source):
-    """Pages go on with what is read elsewhere, links of the first one make the tables of
-    contents, and a folder is no page.
+    """Pages go on with what is read elsewhere, and do not say then that `./dev docs` makes that.
+    Links of the first one make the tables of contents, and a folder is no page.
     """
     if name == "docs/index":
         for title, links in re.findall(
@@ -263,6 +263,8 @@ def complete(app, name, source):
         r"](\1decisions/README.md)",
         re.sub(r"```rust,\w+", "```rust", source[0]),
     )
+    if name in added:
+        text = re.sub(r"[;.]\s`\./dev docs` makes [^.]*\.", ".", text)
     source[0] = text + added.get(name, "")
 
 

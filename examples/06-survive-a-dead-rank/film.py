@@ -81,7 +81,8 @@ print(
     *axis,
     '<path d="M150 30V200" stroke="#c0392b" stroke-dasharray="4"/>',
     '<rect x="660" y="30" width="600" height="172" fill="white">',
-    '<animate attributeName="x" values="70;640;640" keyTimes="0;.7;1" dur="12s"'
+    # The film begins with its last picture, which is what a page shows before it moves.
+    '<animate attributeName="x" values="660;660;70;660" keyTimes="0;.3;.3;1" dur="16s"'
     ' repeatCount="indefinite"/>',
     "</rect>",
     "</svg>",
