@@ -79,10 +79,35 @@ TEST(Launcher, RanksKnowWhoTheyAreAndNothingOfAnotherLauncher) {
       "RANKING=kept", SYMM_TOOL, "run", "-n", "2", "--no-prefix", "sh", "-c",
       "echo $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK/$SYMM_LOCAL_SIZE $OMPI_COMM_WORLD_RANK $RANK "
       "$RANKING"});
-  EXPECT_EQ(sorted_lines(result.out), "0/2 0/2 kept\n1/2 1/2 kept\n");
+  EXPECT_EQ(sorted_lines(result.out), "0/2 0/2 0 kept\n1/2 1/2 1 kept\n");
   const Captured jobs = symm_run({"-n", "2", "--no-prefix"}, "echo $SYMM_JOB $SYMM_BOOTSTRAP");
   EXPECT_EQ(jobs.out.substr(0, jobs.out.size() / 2), jobs.out.substr(jobs.out.size() / 2))
       << "one job, one directory";
+}
+
+// The variables of torch.distributed are those of this job, also if the launcher is a rank of
+// another job by them. A place that was chosen for this job stays.
+TEST(Launcher, RanksHaveTheVariablesOfTorch) {
+  const std::string echo =
+      "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE ${GROUP_RANK-} ${ROLE_RANK-} "
+      "${TORCHELASTIC_RUN_ID-} $MASTER_ADDR $MASTER_PORT";
+  const auto run_in = [&](const Words& around) {
+    return sorted_lines(capture(
+        Words{"env"} + around + Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "sh", "-c", echo})
+            .out);
+  };
+
+  const std::string of_torchrun = run_in({"RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "GROUP_RANK=2",
+      "ROLE_RANK=5", "TORCHELASTIC_RUN_ID=x", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=1"});
+  int ports[2] = {0, 0};
+  EXPECT_EQ(std::sscanf(of_torchrun.c_str(), "0/2 0/2 127.0.0.1 %d\n1/2 1/2 127.0.0.1 %d\n",
+                &ports[0], &ports[1]),
+      2)
+      << of_torchrun;
+  EXPECT_EQ(ports[0], ports[1]);
+  EXPECT_GT(ports[0], 1'023);
+
+  EXPECT_EQ(run_in({"MASTER_ADDR=here", "MASTER_PORT=77"}), "0/2 0/2 here 77\n1/2 1/2 here 77\n");
 }
 
 TEST(Launcher, SeveralProgramsAreOneJob) {

@@ -2,10 +2,13 @@
 // machines.
 #include "tools/run/job.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -25,6 +28,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "tools/environment.hpp"
@@ -32,20 +36,34 @@
 
 namespace symm::tool {
 namespace {
-constexpr std::array<std::string_view, 20> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE", "GROUP_RANK", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID",
-    "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NPROCS",
-    "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE",
-    "SYMM_FIRST_FAILURE"};
+constexpr std::array<std::string_view, 24> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
+    "ROLE_NAME", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_LOCALID",
+    "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE", "SYMM_FIRST_FAILURE"};
 constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_", "PMIX_",
     "SYMM_RANK", "SYMM_SIZE", "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_",
     "SLURM_STEP_TASKS_PER_NODE"};
 
-bool foreign(std::string_view entry) {
+bool foreign(std::string_view entry, const Job& job) {
   const std::string_view name = entry.substr(0, entry.find('='));
+  if (!job.place.empty() && name == "SYMM_SECRET_FILE") return true;
+  if (!job.master.empty() && (name == "MASTER_ADDR" || name == "MASTER_PORT")) return true;
   return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
          std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
              [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+}
+
+// RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE.
+std::string torch_name(std::string_view name) {
+  const size_t size = name.find("SIZE");
+  if (size == std::string_view::npos) return std::string(name);
+  return std::string(name.substr(0, size)) + "WORLD_SIZE";
+}
+
+// An address of IPv6 stands in brackets before a port only.
+std::string without_brackets(const std::string& host) {
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
 }
 
 constexpr const char* prefix = "symm-run-";
@@ -91,16 +109,22 @@ std::string random_job_id() {
 std::vector<std::string> rank_environment(const Job& job, int rank) {
   std::vector<std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!foreign(*entry) &&
-        (job.place.empty() || !std::string_view(*entry).starts_with("SYMM_SECRET_FILE="))) {
-      out.emplace_back(*entry);
-    }
+    if (!foreign(*entry, job)) out.emplace_back(*entry);
   }
 
-  out.push_back("SYMM_RANK=" + std::to_string(job.first + rank));
-  out.push_back("SYMM_SIZE=" + std::to_string(job.size > 0 ? job.size : job.ranks));
-  out.push_back("SYMM_LOCAL_RANK=" + std::to_string(rank));
-  out.push_back("SYMM_LOCAL_SIZE=" + std::to_string(job.ranks));
+  const std::pair<const char*, int> numbers[] = {{"RANK", job.first + rank},
+      {"SIZE", job.size > 0 ? job.size : job.ranks}, {"LOCAL_RANK", rank},
+      {"LOCAL_SIZE", job.ranks}};
+  for (const auto& [name, number] : numbers) {
+    out.push_back("SYMM_" + std::string(name) + "=" + std::to_string(number));
+    out.push_back(torch_name(name) + "=" + std::to_string(number));
+  }
+  if (!job.master.empty()) {
+    const size_t colon = job.master.rfind(':');
+    out.push_back("MASTER_ADDR=" + without_brackets(job.master.substr(0, colon)));
+    out.push_back("MASTER_PORT=" + job.master.substr(colon + 1));
+  }
+
   out.push_back("SYMM_JOB=" + job.id);
   out.push_back("SYMM_FIRST_FAILURE=" + job.directory + "/first-failure");
   out.push_back(job.place.empty() ? "SYMM_BOOTSTRAP=dir://" + job.directory
@@ -128,6 +152,26 @@ std::string remedy_for_runtime_parent() {
     remedy += "; XDG_RUNTIME_DIR=" + runtime + " is not taken, since it is not such a directory";
   }
   return remedy;
+}
+
+ReservedPort::ReservedPort() {
+  UniqueFd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  auto* const address = reinterpret_cast<sockaddr*>(&any);
+  socklen_t size = sizeof any;
+  if (!made || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      ::bind(made.get(), address, size) != 0 || ::getsockname(made.get(), address, &size) != 0) {
+    return;
+  }
+  number_ = ntohs(any.sin_port);
+  socket_ = std::move(made);
+}
+
+bool master_is_chosen() {
+  const bool is_rank = *environment("RANK") != '\0' && *environment("WORLD_SIZE") != '\0';
+  return !is_rank && *environment("MASTER_ADDR") != '\0' && *environment("MASTER_PORT") != '\0';
 }
 
 std::string own_executable() {

@@ -24,6 +24,7 @@ struct Job : JobPart {
   std::string directory{};  // private to the job
   int ranks = 0;            // here
   std::string trace{};      // where they note their calls; "": nowhere
+  std::string master{};     // host and port of rank 0 for torch.distributed; "": as inherited
   // Messages reach a terminal, so progress lines are welcome although the rank writes to a pipe.
   bool terminal = false;
 };
@@ -32,13 +33,30 @@ std::string random_job_id();
 
 // This process's environment, without what other launchers say
 // about ranks (the job is ours, and sources that disagree are
-// refused by the library), and with SYMM_RANK and its kin.
+// refused by the library), and with SYMM_RANK and its kin, also
+// by the names that torch.distributed reads.
 std::vector<std::string> rank_environment(const Job& job, int rank);
 
 // $XDG_RUNTIME_DIR if it is a private directory of this user, else $TMPDIR, else /tmp.
 std::string runtime_parent();
 // What to set if nothing can be made in runtime_parent(), and why $XDG_RUNTIME_DIR is not taken.
 std::string remedy_for_runtime_parent();
+
+// A port of this machine that only rank 0 will get: it is bound, so that the kernel gives it to no
+// other, but not listened at, so that a socket with SO_REUSEADDR can be.
+class ReservedPort {
+ public:
+  ReservedPort();
+  int number() const { return number_; }  // 0: none is to be had
+
+ private:
+  UniqueFd socket_;
+  int number_ = 0;
+};
+
+// Whether somebody has said by MASTER_ADDR and MASTER_PORT where rank 0 of this job is. Those that
+// come with a rank are of another job, in which this launcher is a rank itself.
+bool master_is_chosen();
 
 // The path of this program, whether or not /proc is mounted.
 std::string own_executable();

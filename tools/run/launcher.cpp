@@ -56,6 +56,12 @@ std::string seconds(std::chrono::milliseconds duration) {
   if (text.back() == '.') text.pop_back();
   return text + " s";
 }
+// The port beside the one at which ranks of several machines meet.
+std::string above(const std::string& place) {
+  const size_t colon = place.rfind(':');
+  const int port = std::stoi(place.substr(colon + 1));
+  return place.substr(0, colon + 1) + std::to_string(port < 65'535 ? port + 1 : port - 1);
+}
 }  // namespace
 
 Launcher::Launcher(const RunOptions& options)
@@ -79,6 +85,12 @@ Launcher::Launcher(const RunOptions& options)
     if (!std::ofstream(options_.trace)) {
       throw std::system_error(errno, std::generic_category(), options_.trace);
     }
+  }
+
+  if (options_.part) {
+    job_.master = above(job_.place);
+  } else if (options_.hosts.empty() && !master_is_chosen() && master_port_.number() != 0) {
+    job_.master = "127.0.0.1:" + std::to_string(master_port_.number());
   }
 
   if (options_.part) keep_secret(job_.directory + "/secret");

@@ -124,6 +124,7 @@ class Launcher {
   // The warden starts before the directory is made, and removes it if this process is killed.
   std::optional<Warden> warden_;
   JobDirectory directory_;
+  ReservedPort master_port_;
   std::set<pid_t> not_ours_;  // the warden, and children that we were born with
   Job job_;
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -1028,6 +1028,46 @@ def test_a_rank_that_comes_late_costs_no_warnings(launch, monkeypatch):
         assert "waitForInput" not in output
 
 
+# ---- started by symm run
+
+
+def started(rank, device):
+    import torch
+    import torch.distributed as dist
+
+    __import__("symm.torch")  # registers the back end
+
+    dist.init_process_group("cpu:symm")  # all that it needs is in the environment
+    assert (dist.get_rank(), dist.get_world_size()) == (rank, SIZE)
+    x = torch.full((4,), 1.0 + rank, device=device)
+    dist.all_reduce(x)
+    assert x.tolist() == [3] * 4
+    dist.barrier()
+    dist.destroy_process_group()
+    print(f"rank {rank} of {os.environ['WORLD_SIZE']}, {os.environ['LOCAL_RANK']} here", flush=True)
+
+
+@pytest.mark.parametrize("around", ["nothing", "torchrun"])
+def test_symm_run_starts_programs_of_torch_distributed(around):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=1", "--no-python"]
+    torchrun = [sys.executable, *torchrun, f"--master-port={free_port()}"]
+    run = [sys.executable, "-m", "symm", "run", "-n", str(SIZE), "--timeout", "90"]
+    result = subprocess.run(
+        [
+            *(torchrun if around == "torchrun" else ()),
+            *(*run, "--", sys.executable, str(Path(__file__)), "started", "cpu"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    for rank in range(SIZE):
+        assert f"[{rank}] rank {rank} of {SIZE}, {rank} here" in result.stdout
+
+
 # ---- several machines
 
 
