@@ -74,6 +74,22 @@ TEST(Launcher, EachLineCarriesItsRankAndATagOrNothing) {
   EXPECT_EQ(symm_run({"-n", "1", "--no-prefix"}, "echo x").out, "x\n");
 }
 
+// Without prefixes nothing is added, and nothing is taken away.
+TEST(Launcher, WithoutPrefixesOutputIsHandedOnByteForByte) {
+  const auto bytes_of = [](const std::string& script) {
+    return symm_run({"-n", "1", "--no-prefix"}, script).out;
+  };
+  EXPECT_EQ(bytes_of("printf 'no end'"), "no end");
+  EXPECT_EQ(bytes_of("printf '\\n\\na\\r\\nb\\rc\\0d'"), std::string("\n\na\r\nb\rc\0d", 10));
+  EXPECT_EQ(bytes_of("head -c 2500000 /dev/zero"), std::string(2'500'000, '\0'));
+  EXPECT_EQ(symm_run({"-n", "1"}, "printf 'no end'").out, "[0] no end\n");
+
+  // The launcher's own words begin a line.
+  const Captured failed = symm_run({"-n", "1", "--no-prefix"}, "printf 'no end' >&2; exit 3");
+  expect_end(failed, 3, {"no end", "symm run: rank 0"});
+  EXPECT_EQ(failed.err.find("no endsymm"), std::string::npos) << failed.err;
+}
+
 TEST(Launcher, RanksKnowWhoTheyAreAndNothingOfAnotherLauncher) {
   const Captured result = capture({"env", "OMPI_COMM_WORLD_RANK=7", "RANK=7", "SYMM_RANK=7",
       "RANKING=kept", SYMM_TOOL, "run", "-n", "2", "--no-prefix", "sh", "-c",
@@ -216,7 +232,7 @@ TEST(Launcher, InputGoesToRankZeroOnly) {
 TEST(Launcher, OptionsOfTheProgramAreItsOwn) {
   EXPECT_EQ(
       capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "printf", "%s|", "-n", "--", "x"}).out,
-      "-n|--|x|\n");
+      "-n|--|x|");
   EXPECT_EQ(
       capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "--", "echo", "--timeout", "x"}).out,
       "--timeout x\n");

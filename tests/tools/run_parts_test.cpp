@@ -33,6 +33,21 @@ TEST(Lines, CarriageReturnsAreProgressOnATerminalOnly) {
   EXPECT_EQ(assembled(true, "windows\r\n"), "\033[2K[0] windows\n");
 }
 
+TEST(Lines, VerbatimBytesStayAsTheyAre) {
+  LineAssembler lines("", false, true);
+  std::string out;
+  const std::string text = "a\r\n\nb\rno end";
+  lines.feed(text, out);
+  lines.finish(out);
+  EXPECT_EQ(out, text);
+
+  const std::string endless(3 * LineAssembler::longest_line, 'x');
+  out.clear();
+  lines.feed(endless, out);
+  lines.finish(out);
+  EXPECT_EQ(out, endless);
+}
+
 TEST(Lines, EndlessLineIsBroken) {
   LineAssembler lines("", false);
   std::string out;

@@ -112,7 +112,8 @@ void add_watch_options(CLI::App* run, Arguments& arguments) {
   run->add_option("--trace", arguments.options.trace,
       "Write a timeline of all ranks' calls there, which ui.perfetto.dev opens");
 
-  run->add_flag("--no-prefix", arguments.no_prefix, "Do not write [rank] before each line");
+  run->add_flag("--no-prefix", arguments.no_prefix,
+      "Hand output on byte for byte, without [rank] before each line");
   run->add_option(
       "--tag", arguments.options.tag, "Write [TAG rank] before each line instead of [rank]");
 
@@ -156,6 +157,7 @@ void finish(const CLI::App& run, Arguments& arguments, const std::vector<std::st
 int run_job(const Arguments& arguments) {
   RunOptions job = arguments.options;
   job.prefix = !arguments.no_prefix;
+  job.verbatim = arguments.no_prefix;
   job.grace = from_seconds(arguments.grace);
   if (arguments.timeout > 0) job.timeout = from_seconds(arguments.timeout);
   if (job.hosts.empty()) return Launcher(job).run();

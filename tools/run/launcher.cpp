@@ -205,8 +205,8 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   Spawned process = spawn(request);
   const auto stream = [&](UniqueFd& fd, const char* name, Output& to) {
     const bool terminal = &to == &err_ ? job_.terminal : ::isatty(to.fd()) != 0;
-    LineAssembler lines(prefix(rank, wants_colour(to.fd())),
-        terminal && (options_.prefix || !options_.hosts.empty()));
+    LineAssembler lines(
+        prefix(rank, wants_colour(to.fd())), terminal && !options_.verbatim, options_.verbatim);
     return Stream{std::move(fd), std::move(lines), log_of(rank, name), to};
   };
 
@@ -311,6 +311,7 @@ void Launcher::read_stream(int rank, Stream& stream) {
     const size_t zero =
         &stream.to == &err_ && awaited_.contains(rank) ? all.find('\0') : std::string_view::npos;
     stream.lines.feed(all.substr(0, zero), stream.to.queue());
+    note_line_of(stream);
     if (awaited_.empty()) return;
     if (zero != std::string_view::npos) {
       awaited_.erase(rank);
@@ -324,7 +325,15 @@ void Launcher::read_stream(int rank, Stream& stream) {
   // job has gone; then what is there is all.
   if (size < 0 && (errno == EINTR || (errno == EAGAIN && !nobody_left()))) return;
   stream.lines.finish(stream.to.queue());
+  note_line_of(stream);
   stream.fd.reset();
+}
+
+void Launcher::note_line_of(const Stream& stream) {
+  const std::string& queue = stream.to.queue();
+  if (!options_.verbatim || &stream.to != &err_ || queue.empty()) return;
+  // The zero says to the launcher of all machines that this part is there.
+  in_line_ = queue.back() != '\n' && queue.back() != '\0';
 }
 
 void Launcher::show_who_is_awaited() {
@@ -353,6 +362,7 @@ bool Launcher::streams_open() const {
 
 void Launcher::say(std::string_view text) {
   if (err_.broken()) return;
+  if (std::exchange(in_line_, false)) err_.queue() += "\n";
   err_.queue() += job_.terminal ? "\033[2K" : "";
   err_.queue() += paint("symm run:", Colour::bold, wants_colour(STDERR_FILENO));
   err_.queue() += " ";

@@ -46,6 +46,7 @@ struct RunOptions {
   std::optional<std::chrono::milliseconds> timeout;  // for the whole job
   std::chrono::milliseconds grace{2000};             // before each harder way of ending a rank
   bool prefix = true;
+  bool verbatim = false;  // output is handed on byte for byte
   std::string tag;
   std::string bind = "none";  // or "core"
   // The machines, each with its ranks, in the order of ranks.
@@ -110,6 +111,7 @@ class Launcher {
   bool nobody_left() const { return !any_alive() && !processes_left_; }
   bool streams_open() const;
   void say(std::string_view text);
+  void note_line_of(const Stream& stream);
   void write_timeline();
   void summarise();
 
@@ -117,6 +119,7 @@ class Launcher {
   SignalQueue signals_;
   Output out_;
   Output err_;
+  bool in_line_ = false;  // of a rank, on standard error, which the rank has not ended
   StandardInput input_;
   const std::string secret_ = random_job_id() + random_job_id();
   std::vector<UniqueFd> lifelines_;  // to the hosts

@@ -25,6 +25,15 @@ void LineAssembler::emit(std::string_view line, char end, std::string& out) cons
   out += end;
 }
 
+// A line that the rank has not ended, and perhaps never will.
+void LineAssembler::emit_without_end(std::string_view line, std::string& out) const {
+  if (verbatim_) {
+    out += line;
+  } else {
+    emit(line, '\n', out);
+  }
+}
+
 void LineAssembler::feed(std::string_view bytes, std::string& out) {
   const char* const ends = terminal_ ? "\n\r" : "\n";
   while (!bytes.empty()) {
@@ -32,7 +41,7 @@ void LineAssembler::feed(std::string_view bytes, std::string& out) {
     if (end == std::string_view::npos) {
       partial_ += bytes;
       while (partial_.size() > longest_line) {
-        emit(std::string_view(partial_).substr(0, longest_line), '\n', out);
+        emit_without_end(std::string_view(partial_).substr(0, longest_line), out);
         partial_.erase(0, longest_line);
       }
       return;
@@ -54,7 +63,7 @@ void LineAssembler::feed(std::string_view bytes, std::string& out) {
 }
 
 void LineAssembler::finish(std::string& out) {
-  if (!partial_.empty()) emit(partial_, '\n', out);
+  if (!partial_.empty()) emit_without_end(partial_, out);
   partial_.clear();
 }
 

@@ -16,21 +16,25 @@ class LineAssembler {
  public:
   // On a terminal, text that ends with a carriage return (a progress line) is shown in
   // passing and overwritten by what comes next.
-  LineAssembler(std::string prefix, bool terminal)
-      : prefix_(std::move(prefix)), terminal_(terminal) {}
+  // `verbatim`: every byte is handed on as it is, and no other.
+  LineAssembler(std::string prefix, bool terminal, bool verbatim = false)
+      : prefix_(std::move(prefix)), terminal_(terminal), verbatim_(verbatim) {}
 
   void feed(std::string_view bytes, std::string& out);
   void finish(std::string& out);
 
   // A rank that writes on and on without a newline must
-  // not fill the memory; it gets its line broken here.
+  // not fill the memory; it gets its line broken here. A line
+  // that is handed on verbatim is not broken, but not whole.
   static constexpr size_t longest_line = size_t{1} << 20;
 
  private:
   void emit(std::string_view line, char end, std::string& out) const;
+  void emit_without_end(std::string_view line, std::string& out) const;
 
   std::string prefix_;
   bool terminal_;
+  bool verbatim_;
   std::string partial_;
 };
 
