@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/group.hpp"
 #include "tests/support/process.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/run/processes.hpp"
@@ -74,6 +75,44 @@ TEST(Top, ShowsWhichRanksWaitAndWhichAreStoppedOrDead) {
   }
   expect_end(
       capture({SYMM_TOOL, "top", "--job", job}), 1, {"no job or group '" + job + "' of this user"});
+}
+
+// A rank that is blocked by something else than a peer: the others wait for it, and the cause is
+// the system call in which it sleeps.
+TEST(Top, ShowsWhatABlockedRankWaitsIn) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string name = "blocked-" + std::to_string(getpid());
+  const support::Bootstrap meeting;
+
+  support::as_processes(2, [&](int rank) {
+    support::Config config = meeting.processes();
+    config.name = name;
+    config.timeout_ms = 60'000;
+    const support::Group group = support::create(config, rank, 2);
+    if (rank == 1) {
+      char byte = 0;
+      EXPECT_EQ(read(ends[0], &byte, 1), 1);
+      return group.barrier();
+    }
+
+    std::thread waits([&] { group.barrier(); });
+    json shown;
+    const auto is_shown = [&] {
+      const Captured result = capture({SYMM_TOOL, "top", "--json", "--job", name});
+      if (result.status != 0) return false;
+      shown = json::parse(result.out)["groups"][0];
+      const std::string state = shown["ranks"][1]["state"];
+      return state.starts_with("asleep in read") && shown["waited_for"] == json::array({1});
+    };
+    EXPECT_TRUE(support::eventually(is_shown, 30'000)) << shown;
+    expect_said(
+        capture({SYMM_TOOL, "top", "--job", name}).out, {"waited for: rank 1", "asleep in read"});
+    EXPECT_EQ(write(ends[1], "x", 1), 1);
+    waits.join();
+  });
+  close(ends[0]);
+  close(ends[1]);
 }
 }  // namespace
 }  // namespace symm::tool

@@ -26,6 +26,7 @@
 #include "tools/commands.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
+#include "tools/top/asleep.hpp"
 #include "tools/unique_fd.hpp"
 #include <symm/page.h>
 #include <symm/symm.h>
@@ -43,6 +44,7 @@ struct Look {
   std::vector<uint64_t> words{};  // none: it was no page, or of another version
   uint64_t calls = 0;
   uint64_t bytes = 0;
+  std::string asleep{};  // the system call in which its main thread sleeps, or ""
 
   const symm_page_t& page() const { return *reinterpret_cast<const symm_page_t*>(words.data()); }
 
@@ -120,6 +122,7 @@ Looks look_at_ranks() {
       if (fs::read_symlink(at->path(), closed) != SYMM_PAGE_LINK || closed) continue;
       Look look = read_page(at->path(), static_cast<pid_t>(std::stol(name)));
       if (look.words.empty()) continue;
+      look.asleep = sleeps_in(look.pid);
       const symm_page_t& page = look.page();
       looks.try_emplace({page.root, page.group, page.rank}, std::move(look));
     }
@@ -156,6 +159,12 @@ std::string state_of(int64_t pid, const char* otherwise) {
   }
 }
 
+// The system call in which a rank has slept from one look to the next; "" if it did not. A rank
+// that works is asleep for moments, too.
+std::string blocked_in(const Look& before, const Look& now) {
+  return before.asleep == now.asleep && before.calls == now.calls ? now.asleep : "";
+}
+
 json rank_report(const Look& look, const Looks& all_before) {
   const symm_page_t& page = look.page();
   json rank{{"rank", page.rank}, {"pid", look.pid}, {"calls", look.calls}, {"bytes", look.bytes},
@@ -167,7 +176,11 @@ json rank_report(const Look& look, const Looks& all_before) {
         {"seconds", look.ms_since(wait.since_ns) / 1e3}});
   }
 
-  rank["state"] = state_of(look.pid, rank["waits"].empty() ? "running" : "waiting");
+  const auto before = all_before.find({page.root, page.group, page.rank});
+  const bool is_known = before != all_before.end();
+  const std::string blocked = is_known ? blocked_in(before->second, look) : "";
+  const std::string otherwise = blocked.empty() ? "running" : "asleep in " + blocked;
+  rank["state"] = state_of(look.pid, rank["waits"].empty() ? otherwise.c_str() : "waiting");
   const uint64_t call = page.counts.call;
   const uint64_t collective = call & 0xFF;
   const uint64_t algorithm = call >> 8 & 0xFF;
@@ -177,8 +190,7 @@ json rank_report(const Look& look, const Looks& all_before) {
         {"bytes", call >> 16}, {"algorithm", printable(page.algorithm_names[algorithm - 1])}};
   }
 
-  const auto before = all_before.find({page.root, page.group, page.rank});
-  if (before == all_before.end()) return rank;
+  if (!is_known) return rank;
   const double ms = std::max(look.ms_since(before->second.when_ns), 1.0);
   rank["calls_per_s"] =
       std::lround(static_cast<double>(look.calls - before->second.calls) / ms * 1e3);
