@@ -2,7 +2,28 @@
  *
  * The library calls a store on the thread that is inside symm_group_create(), which has
  * released the interpreter lock. */
+#include <fenv.h>
+
 #include "support.h"
+
+/* What a callback needs around Python code: the interpreter lock, and the default floating-point
+ * environment. That of the caller may round otherwise, or trap what Python takes for granted, such
+ * as an inexact quotient. */
+typedef struct {
+  fenv_t environment;
+  PyGILState_STATE lock;
+} python_state;
+
+static void enter_python(python_state* state) {
+  fegetenv(&state->environment);
+  fesetenv(FE_DFL_ENV);
+  state->lock = PyGILState_Ensure();
+}
+
+static void leave_python(python_state* state) {
+  PyGILState_Release(state->lock);
+  fesetenv(&state->environment);
+}
 
 /* Convert the pending exception to a status. An exception other than a time-out is kept, as the
  * cause of the failure of the creation. */
@@ -30,14 +51,15 @@ static symm_status_t status_of_exception(symm_py_store* store) {
 static symm_status_t set(
     void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
-  const double seconds = (double)timeout_ms / 1000;
   symm_status_t status = SYMM_OK;
-  const PyGILState_STATE lock = PyGILState_Ensure();
-
-  PyObject* bytes = PyBytes_FromStringAndSize((const char*)value, (Py_ssize_t)size);
+  python_state state;
   PyObject* result = NULL;
+  PyObject* bytes;
+
+  enter_python(&state);
+  bytes = PyBytes_FromStringAndSize((const char*)value, (Py_ssize_t)size);
   if (bytes != NULL) {
-    result = PyObject_CallMethod(store->store, "set", "sOd", key, bytes, seconds);
+    result = PyObject_CallMethod(store->store, "set", "sOd", key, bytes, (double)timeout_ms / 1000);
   }
   if (result == NULL) {
     status = status_of_exception(store);
@@ -45,7 +67,7 @@ static symm_status_t set(
 
   Py_XDECREF(result);
   Py_XDECREF(bytes);
-  PyGILState_Release(lock);
+  leave_python(&state);
   return status;
 }
 
@@ -62,12 +84,13 @@ static symm_status_t copy_bytes(PyObject* bytes, void* value, size_t capacity, s
 static symm_status_t get(void* user, const char* key, void* value, size_t capacity,
     size_t* out_size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
-  const double seconds = (double)timeout_ms / 1000;
   symm_status_t status = SYMM_ERR_SYSTEM;
-  const PyGILState_STATE lock = PyGILState_Ensure();
-
-  PyObject* found = PyObject_CallMethod(store->store, "get", "sd", key, seconds);
+  python_state state;
   PyObject* bytes = NULL;
+  PyObject* found;
+
+  enter_python(&state);
+  found = PyObject_CallMethod(store->store, "get", "sd", key, (double)timeout_ms / 1000);
   if (found != NULL) {
     bytes = PyBytes_FromObject(found);
   }
@@ -80,7 +103,7 @@ static symm_status_t get(void* user, const char* key, void* value, size_t capaci
 
   Py_XDECREF(bytes);
   Py_XDECREF(found);
-  PyGILState_Release(lock);
+  leave_python(&state);
   return status;
 }
 

@@ -261,6 +261,49 @@ def test_an_exception_of_a_store_is_the_cause(get, cause, text):
     assert text in str(caught.value.__cause__)
 
 
+TRAPPING = """
+import ctypes, sys, threading
+import symm
+from symm._library import raw
+
+values, libm, inexact = {}, ctypes.CDLL("libm.so.6"), 0x20
+
+class Store:
+    def set(self, key, value, timeout):
+        assert 0 < timeout * 0.1  # arithmetic of its own
+        values[key] = value
+
+    def get(self, key, timeout):
+        assert 0 < timeout * 0.1
+        if key not in values:
+            raise TimeoutError(key)
+        return values[key]
+
+def config(rank):
+    return (rank, 2, int(symm.Backend.HOST), -1, 0, None, Store(), 20_000, 20_000, "", 0, 0)
+
+other = threading.Thread(target=lambda: handles.append(raw.symm_group_create(config(1))))
+handles, own = [], config(0)
+other.start()
+libm.feenableexcept(inexact)  # of this thread
+handle = raw.symm_group_create(own)
+traps = libm.fegetexcept()
+libm.fedisableexcept(inexact)
+other.join()
+assert traps == inexact, traps
+print(len(handles), "met")
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors have no such traps")
+def test_a_store_computes_where_the_caller_traps_what_is_inexact():
+    result = subprocess.run(
+        [sys.executable, "-c", TRAPPING], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, (result.returncode, result.stderr)
+    assert result.stdout == "1 met\n"
+
+
 class LikeTorch(DictStore):
     """A stand-in for a torch.distributed.Store, with the methods that symm uses."""
 
