@@ -170,6 +170,26 @@ TEST(BenchResult, BusFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_REDUCE, 8), 1);
 }
 
+// A group of one moves nothing over a bus, and nothing at all in place.
+TEST(BenchResult, AGroupOfOneHasNoBandwidthThatMeansNothing) {
+  BenchOptions options;
+  options.traits = find_operation("allreduce");
+  Row row;
+  row.bytes = 1 << 20;
+  row.out_of_place = {.measured = true, .p50_us = 100, .algorithm = "copy"};
+  row.in_place = {.measured = true, .p50_us = 0.0002, .algorithm = "copy"};
+
+  const std::string line = table_row(options, row, 1);
+  expect_said(line, {"100.00    10.49      N/A", "0.00      N/A      N/A"});
+  expect_said(table_footer(options, {row}, 1), {"bus bandwidth : N/A"});
+  const nlohmann::json report = bench_json(options, {row}, 1);
+  EXPECT_NEAR(report["results"][0]["algbw"].get<double>(), 10.49, 0.01);
+  EXPECT_TRUE(report["results"][0]["busbw"].is_null());
+  EXPECT_TRUE(report["results"][1]["algbw"].is_null());
+  EXPECT_TRUE(report["average_busbw"].is_null());
+  EXPECT_FALSE(bench_json(options, {row}, 2)["average_busbw"].is_null());
+}
+
 TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
   BenchOptions options;
   options.traits = find_operation("allreduce");

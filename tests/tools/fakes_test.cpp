@@ -190,6 +190,21 @@ TEST(BenchOnFakes, PutsFromEachToEach) {
   expect_end(bench_on_fakes({"p2p", "-e", "1M", "-n", "2"}), 0, {});
 }
 
+// The refusal names the option that allows what was refused.
+TEST(BenchOnFakes, RanksShareADeviceIfTheyMay) {
+  const auto bench_on_one = [](const Words& options) {
+    return on_fakes(
+        {"FAKE_CUDA_DEVICES=1"}, Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout",
+                                     "90", "--", SYMM_TOOL, "bench", "allreduce", "--backend",
+                                     "cuda", "-b", "64", "-e", "64", "-n", "3", "-c", "0"} +
+                                     options);
+  };
+  const Captured refused = bench_on_one({});
+  EXPECT_EQ(refused.status, 1);
+  expect_said(refused.err, {"2 ranks", "that needs --overlapping-devices"});
+  expect_said(out_of(bench_on_one({"--overlapping-devices"})), {" 64 ", "not checked"});
+}
+
 TEST(BenchOnFakes, RowsAndGraphs) {
   const auto bench = [](const Words& options) {
     return bench_on_fakes(Words{"allreduce", "-b", "64", "-e", "64", "-n", "3"} + options);

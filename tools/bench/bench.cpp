@@ -76,7 +76,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = options_.backend;
   config.name = "bench";
-  group_ = Group::create(config);
+  group_ = create_measured(config, options_);
   const symm_group_info_t info = group_.info();
   options_.backend = info.backend;
 

@@ -168,6 +168,8 @@ void add_device_options(CLI::App* bench, BenchOptions& options) {
   parsed(bench, "--backend", "auto", "auto, host or cuda", [&](const std::string& name) {
     options.backend = pick("--backend", backends(), name, false).front();
   });
+  flag(bench, "--overlapping-devices", options.overlapping_devices, true,
+      "Several ranks may use one GPU");
   bench
       ->add_option("-G,--graph", options.graph,
           "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")

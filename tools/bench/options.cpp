@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,14 @@ nlohmann::json identity(const BenchOptions& options, const Row& row, const Resul
       {"in_place", &result == &row.in_place}};
 }
 
+std::string cell(const std::optional<double>& bandwidth) {
+  return bandwidth ? print(" %8.2f", *bandwidth) : print(" %8s", "N/A");
+}
+
+nlohmann::json json_of(const std::optional<double>& bandwidth) {
+  return bandwidth ? nlohmann::json(*bandwidth) : nlohmann::json();
+}
+
 std::string cells(const BenchOptions& options, const Row& row, const Result& result, int ranks) {
   const double ratio = speedup(options, row, result);
   std::string beside;
@@ -37,23 +46,26 @@ std::string cells(const BenchOptions& options, const Row& row, const Result& res
     beside = ratio == 0 ? print(" %7s", "-") : print(" %7.2f", ratio);
   }
   if (!has_size(options)) return print(" %10.2f", result.p50_us) + beside;
-  const double bandwidth = result.algorithm_bandwidth(row.bytes);
-  const std::string times = print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth,
-      bandwidth * bus_factor(options.traits->collective, ranks));
+  const Bandwidths of = bandwidths(options, row, result, ranks);
+  const std::string times = print(" %10.2f", result.p50_us) + cell(of.algorithm) + cell(of.bus);
   return times + (options.check ? print(" %7lu", result.wrong) : print(" %7s", "N/A")) + beside;
 }
 
-double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
+std::optional<double> average_bus_bandwidth(
+    const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   double sum = 0;
   int measured = 0;
   for (const Row& row : rows) {
     for (const Result* result : {&row.out_of_place, &row.in_place}) {
       if (!result->measured) continue;
-      sum += result->algorithm_bandwidth(row.bytes) * bus_factor(options.traits->collective, ranks);
+      const std::optional<double> bus = bandwidths(options, row, *result, ranks).bus;
+      if (!bus) continue;
+      sum += *bus;
       ++measured;
     }
   }
-  return measured == 0 ? 0 : sum / measured;
+  if (measured == 0) return std::nullopt;
+  return sum / measured;
 }
 }  // namespace
 
@@ -66,6 +78,15 @@ double bus_factor(symm_collective_t collective, int ranks) {
     case SYMM_COLLECTIVE_ALLTOALL: return (n - 1) / n;
     default: return 1;
   }
+}
+
+Bandwidths bandwidths(
+    const BenchOptions& options, const Row& row, const Result& result, int ranks) {
+  const bool in_place = &result == &row.in_place;
+  if (ranks == 1 && in_place) return {};
+  const double bandwidth = result.algorithm_bandwidth(row.bytes);
+  if (ranks == 1) return {bandwidth, std::nullopt};
+  return {bandwidth, bandwidth * bus_factor(options.traits->collective, ranks)};
 }
 
 std::vector<uint64_t> sizes(const BenchOptions& options) {
@@ -143,8 +164,9 @@ std::string table_footer(const BenchOptions& options, const std::vector<Row>& ro
   const char* const verdict = wrong == 0 ? "OK" : "FAILED";
   std::string out = "# Wrong elements    : not checked\n";
   if (options.check) out = print("# Wrong elements    : %lu %s\n", wrong, verdict);
-  return out +
-         print("# Avg bus bandwidth : %.4g GB/s\n", average_bus_bandwidth(options, rows, ranks));
+  const std::optional<double> bus = average_bus_bandwidth(options, rows, ranks);
+  return out + (bus ? print("# Avg bus bandwidth : %.4g GB/s\n", *bus)
+                    : "# Avg bus bandwidth : N/A, a group of one has no bus\n");
 }
 
 uint64_t total_wrong(const std::vector<Row>& rows) {
@@ -221,10 +243,10 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
                                            {"p99", result->p99_us}, {"max", result->max_us}}},
           {"iterations", result->iterations}, {"slowest_rank", result->slowest_rank}};
       if (has_size(options)) {
-        const double bandwidth = result->algorithm_bandwidth(row.bytes);
+        const Bandwidths of = bandwidths(options, row, *result, ranks);
         entry.update(identity(options, row, *result));
-        entry.update({{"count", row.count}, {"algorithm", result->algorithm}, {"algbw", bandwidth},
-            {"busbw", bandwidth * bus_factor(options.traits->collective, ranks)},
+        entry.update({{"count", row.count}, {"algorithm", result->algorithm},
+            {"algbw", json_of(of.algorithm)}, {"busbw", json_of(of.bus)},
             {"wrong", result->wrong}});
       }
       if (!options.baseline.is_null()) entry["speedup"] = speedup(options, row, *result);
@@ -232,7 +254,9 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
     }
   }
 
-  if (has_size(options)) out["average_busbw"] = average_bus_bandwidth(options, rows, ranks);
+  if (has_size(options)) {
+    out["average_busbw"] = json_of(average_bus_bandwidth(options, rows, ranks));
+  }
   return out;
 }
 }  // namespace symm::tool

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,9 @@ struct BenchOptions {
   nlohmann::json baseline;  // what --json wrote of an earlier run; null: none
   std::string plot;         // file for a picture; "": none
   symm_backend_t backend = SYMM_BACKEND_AUTO;
-  int graph = 0;       // calls in a graph of CUDA; 0: none
-  bool loose = false;  // ranks may be moved from core to core
+  bool overlapping_devices = false;  // several ranks may use one GPU
+  int graph = 0;                     // calls in a graph of CUDA; 0: none
+  bool loose = false;                // ranks may be moved from core to core
 
   bool p2p = false;   // then traits is nullptr
   bool tune = false;  // then too, and these count
@@ -93,6 +95,14 @@ struct Row {
   Result out_of_place;
   Result in_place;
 };
+
+// The bandwidths of a result in GB/s. A group of one has no bus, and its calls in place move no
+// bytes: then there is none.
+struct Bandwidths {
+  std::optional<double> algorithm;
+  std::optional<double> bus;
+};
+Bandwidths bandwidths(const BenchOptions& options, const Row& row, const Result& result, int ranks);
 
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap);
 std::string table_row(const BenchOptions& options, const Row& row, int ranks);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "symm/symm.h"
+#include "tools/bench/call.hpp"
 #include "tools/bench/device.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
@@ -101,7 +102,7 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   control_ = Group::create(config);
   config.backend = options_.backend;
   config.name = "tune";
-  group_ = Group::create(config);
+  group_ = create_measured(config, options_);
   info_ = group_.info();
 
   if (info_.size < 2) {
