@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -226,6 +228,85 @@ def test_a_compiled_program_knows_its_own_group_only(launch, monkeypatch):
         assert status == 0, output
 
 
+def raise_an_error():
+    raise ValueError("of this rank alone")
+
+
+MANNERS = {
+    "raise": (raise_an_error, 1),
+    "exit": (lambda: os._exit(3), 3),
+    "sys.exit": (lambda: sys.exit(3), 3),
+    "kill": (lambda: os.kill(os.getpid(), signal.SIGKILL), -9),
+}
+
+
+def steps_of_jit(jax, on):
+    step = jax.jit(on.all_reduce)
+    return lambda: step(jax.numpy.ones(8)).block_until_ready()
+
+
+def steps_of_grad(jax, on):
+    step = jax.jit(jax.grad(lambda x: (on.all_reduce(x) ** 2).sum()))
+    return lambda: step(jax.numpy.ones(8)).block_until_ready()
+
+
+def steps_of_scan(jax, on):
+    def body(x, _):
+        return on.all_reduce(x) / 2, None
+
+    step = jax.jit(lambda x: jax.lax.scan(body, x, None, length=4)[0])
+    return lambda: step(jax.numpy.ones(8)).block_until_ready()
+
+
+def steps_of_calls_one_by_one(jax, on):
+    return lambda: on.all_gather(jax.numpy.ones(8)).block_until_ready()
+
+
+DOORS = {
+    "jit": steps_of_jit,
+    "grad": steps_of_grad,
+    "scan": steps_of_scan,
+    "calls one by one": steps_of_calls_one_by_one,
+}
+# Each door in each manner; of most manners a sample, unless `./dev doors` asks for all.
+DEATHS = [
+    (door, manner)
+    for door in DOORS
+    for manner in MANNERS
+    if door == "jit" or manner == "kill" or "SYMM_TEST_DOORS" in os.environ
+]
+
+
+def death(door, manner):
+    import jax
+
+    def go_on():
+        while True:
+            step()
+
+    with symm.Group.from_env(backend="host", timeout=60) as group:
+        step = DOORS[door](jax, on_group(group))
+        for _ in range(3):
+            step()
+        if group.rank == 1:
+            MANNERS[manner][0]()
+        with pytest.raises(jax.errors.JaxRuntimeError, match="rank 1"):
+            go_on()
+        print("rank 0 heard of it", flush=True)
+        group.close()
+
+
+@pytest.mark.parametrize(("door", "manner"), DEATHS)
+def test_a_rank_that_ends_is_named_by_the_other_one(door, manner, launch, monkeypatch):
+    importlib.util.find_spec("jax") or pytest.skip("no JAX here: bindings/python/dev setup")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    command = (sys.executable, str(Path(__file__)), "death", door, manner)
+    (status, output), (other_status, other_output) = launch(2, *command, patience=120)
+    assert status == 0, output
+    assert "rank 0 heard of it" in output
+    assert other_status == MANNERS[manner][1], other_output
+
+
 def main():
     import jax
 
@@ -239,4 +320,5 @@ def main():
 
 
 if __name__ == "__main__":
-    stale() if sys.argv[1:] == ["stale"] else main()
+    chapter, *arguments = sys.argv[1:] or ["main"]
+    globals()[chapter](*arguments)

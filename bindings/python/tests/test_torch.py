@@ -845,6 +845,20 @@ def steps_of_ddp(dist, device):
     return lambda: net(torch.ones(2, 8)).sum().backward()
 
 
+def steps_of_collectives(dist, device):
+    import torch
+
+    def step():
+        x = torch.ones(8)
+        dist.all_reduce(x)
+        assert x.tolist() == [2] * 8
+        dist.all_gather([torch.empty(8) for _ in range(SIZE)], x)
+        dist.broadcast(x, 1)
+        dist.barrier()
+
+    return step
+
+
 def steps_of_a_hook_of_ddp(dist, device):
     import torch
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
@@ -920,16 +934,22 @@ MANNERS = {
     "sys.exit": lambda: sys.exit(3),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
 }
-DEATHS = [("ddp", manner) for manner in MANNERS] + [
-    (name, "kill")
-    for name in (
-        "a_hook_of_ddp",
-        "fsdp",
-        "an_autograd_hook",
-        "futures",
-        "functional_collectives",
-        "coalesced_collectives",
-    )
+DOORS = (
+    "ddp",
+    "collectives",
+    "a_hook_of_ddp",
+    "fsdp",
+    "an_autograd_hook",
+    "futures",
+    "functional_collectives",
+    "coalesced_collectives",
+)
+# Each door in each manner; of most manners a sample, unless `./dev doors` asks for all.
+DEATHS = [
+    (door, manner)
+    for door in DOORS
+    for manner in MANNERS
+    if door == "ddp" or manner == "kill" or "SYMM_TEST_DOORS" in os.environ
 ]
 
 
