@@ -4,7 +4,7 @@
 #   languages.sh <build directory> [<directory for the sums>]
 #
 # SYMM_RUN says how `symm run` starts four ranks, instead of -n 4. A language that cannot be
-# had here is replaced by C++, and the reason is printed.
+# had here, even by the `setup` of its binding, is replaced by C++, and the reason is printed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$(realpath "${1:?usage: languages.sh <build directory>}")
@@ -29,7 +29,13 @@ without() {
 # line <words of a command ...>
 line() { (IFS=$'\t' && echo "$*" >>"$commands"); }
 
-cpp() { line "$build/bin/symm_languages"; }
+# The languages of the ranks.
+languages=()
+
+cpp() {
+  languages+=(C++)
+  line "$build/bin/symm_languages"
+}
 
 python_rank() {
   local environment=$root/build/bindings/python/venv
@@ -42,23 +48,28 @@ python_rank() {
   "$python" -m pip install -q --disable-pip-version-check --no-deps --no-index \
     --force-reinstall "$wheels/"libsymm-*.whl ||
     { without Python "its wheel could not be installed" || return; }
+  languages+=(Python)
   line "$python" "$root/bindings/python/examples/demo.py"
 }
 
 rust_rank() {
   local program
-  command -v cargo >/dev/null || { without Rust "no cargo" || return; }
+  "$root/bindings/rust/dev" usable ||
+    { without Rust "no cargo that is new enough: bindings/rust/dev setup" || return; }
   program=$("$root/bindings/rust/dev" example demo) ||
     { without Rust "its example could not be built" || return; }
+  languages+=(Rust)
   line "$program"
 }
 
 julia_rank() {
   local julia=(julia --startup-file=no "--project=$root/bindings/julia/LibSymm.jl")
-  command -v julia >/dev/null || { without Julia "no julia" || return; }
+  "$root/bindings/julia/dev" usable ||
+    { without Julia "no julia that works: bindings/julia/dev setup" || return; }
   # The package is compiled once, so that no rank keeps the others waiting for that.
   SYMM_LIB=$library "${julia[@]}" -e 'using LibSymm' ||
     { without Julia "LibSymm.jl does not load" || return; }
+  languages+=(Julia)
   line "${julia[@]}" "$root/bindings/julia/examples/demo.jl"
 }
 
@@ -66,6 +77,7 @@ cpp
 python_rank || cpp
 rust_rank || cpp
 julia_rank || cpp
+echo "the ranks are in ${languages[*]}"
 
 declare -a how="(${SYMM_RUN:--n 4})"
 self=$(realpath "${BASH_SOURCE[0]}")

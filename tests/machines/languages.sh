@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # languages.sh <build directory>: four languages in one group on two pretended machines get
-# the sums that they get on one machine.
+# the sums that they get on one machine. Where a language cannot be had, it counts as skipped.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(realpath "$1")
@@ -10,7 +10,11 @@ sums=$(mktemp -d -p "$build")
 mkdir "$sums/1" "$sums/2"
 trap '"$machines" down $name; rm -rf "$sums"' EXIT
 
-"$root/examples/languages.sh" "$build" "$sums/1"
+first=$("$root/examples/languages.sh" "$build" "$sums/1" 2>&1) || {
+  printf '%s\n' "$first"
+  exit 1
+}
+printf '%s\n' "$first"
 if ! "$machines" up $name 2; then
   [[ -z ${CI:-} ]] || exit 1
   echo "SKIPPED: no network namespaces"
@@ -28,3 +32,8 @@ if grep -Eq 'UNAVAILABLE: .*(no engine|libsodium)' <<<"$said"; then exit 77; fi
 (cd "$sums" && sha256sum ./*/*)
 (($(find "$sums" -type f | wc -l) == 8))
 (($(sha256sum "$sums"/*/* | cut -d' ' -f1 | sort -u | wc -l) == 1))
+
+if grep -q 'a rank in C++ instead' <<<"$first"; then
+  echo "SKIPPED: passed, but not in four languages"
+  exit 77
+fi
