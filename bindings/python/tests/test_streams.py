@@ -5,6 +5,8 @@ test_gpu.py has the rest.
 
 import math
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -189,3 +191,19 @@ def test_the_current_stream_of_a_thread_is_that_of_the_framework_in_use(monkeypa
 )
 def test_seconds_become_milliseconds_or_what_the_library_has_for_them(seconds, milliseconds):
     assert _streams.milliseconds(seconds) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        *((given, _streams.INFINITE) for given in (math.inf, 1e30, 1e306, 1.8e16, 10**400)),
+        *((given, _streams.INFINITE) for given in (Decimal("1e400"), np.float32(1e38))),
+        *((given, 70_000) for given in (70, np.float16(70), np.int8(70), Fraction(70))),
+        *((given, 1) for given in (1e-30, 5e-324, Fraction(1, 10**400), Decimal("1e-400"))),
+        (1.7e16, 17 * 10**18),
+        (0, _streams.NOW),
+        (None, 0),
+    ],
+)
+def test_times_of_any_type_and_length_have_milliseconds(seconds, expected):
+    assert _streams.milliseconds(seconds) == expected

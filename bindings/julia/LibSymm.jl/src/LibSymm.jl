@@ -14,6 +14,7 @@ module LibSymm
 
 import FileWatching
 import Libdl
+import Serialization
 
 # These names are not exported: put!, get!, split and broadcast!, which mean something else in Base;
 # names that other packages export (gather! and scatter!: NNlib; BFloat16: BFloat16s; devices:

@@ -17,6 +17,12 @@ Base.pointer(A::MappedArray, i::Integer) = pointer(A.data, i)
 Base.unsafe_convert(::Type{Ptr{T}}, A::MappedArray{T}) where {T} = pointer(A.data)
 Base.strides(A::MappedArray) = strides(A.data)
 Base.dataids(A::MappedArray) = Base.dataids(A.data)
+function Serialization.serialize(::Serialization.AbstractSerializer, A::MappedArray)
+    return refuse_copy(A, "; Array(A) is a copy that can be sent")
+end
+function Base.deepcopy_internal(A::MappedArray, ::IdDict)
+    return refuse_copy(A, "; Array(A) is a copy")
+end
 
 """
     SymmArray{T}(group, dims...; tag=0)

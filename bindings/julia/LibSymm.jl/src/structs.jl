@@ -66,6 +66,9 @@ function plain(::Type{Tuple{UInt64,Vararg{UInt64,N}}}, address) where {N}
 end
 plain(::Type{T}, address) where {T} = unsafe_load(Ptr{T}(address))
 
+# In seconds, 584 million years: a longer time has no number of milliseconds, and is `Inf`.
+const LONGEST_TIMEOUT = 1.8e16
+
 """
 A deadline in milliseconds, as the library takes it, of one in seconds: `Inf` for none, 0 to look
 once and `nothing` for the default.
@@ -78,7 +81,10 @@ function milliseconds(seconds::Real)
         ),
     )
     seconds == 0 && return SYMM_TIMEOUT_NOW
-    return isinf(seconds) ? SYMM_TIMEOUT_INFINITE : ceil(UInt64, 1000 * seconds)
+    # Other types of numbers, Float16 say, overflow when they are multiplied.
+    wide = Float64(seconds)
+    wide < LONGEST_TIMEOUT || return SYMM_TIMEOUT_INFINITE
+    return max(UInt64(1), ceil(UInt64, 1000 * wide))
 end
 
 """The options of a call that waits with this deadline."""
@@ -128,6 +134,15 @@ An object that owns a reference to an object of the library: its field `handle`,
 the reference is released.
 """
 abstract type Handle{T} end
+
+# A copy would release the reference a second time, and means nothing in another process.
+Serialization.serialize(::Serialization.AbstractSerializer, x::Handle) = refuse_copy(x)
+Base.deepcopy_internal(x::Handle, ::IdDict) = refuse_copy(x)
+
+function refuse_copy(x, instead="")
+    what = nameof(typeof(x))
+    throw(ArgumentError("a $what belongs to this process: no deepcopy, no serialize$instead"))
+end
 
 # The argument that means all streams.
 const ALL_STREAMS = Ptr{Cvoid}(typemax(UInt))

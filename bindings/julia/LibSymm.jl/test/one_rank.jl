@@ -1,3 +1,5 @@
+using Serialization: serialize
+
 @testset "a group of one" begin
     group = Group(; backend=:host, name="alone", timeout=20, create_timeout=20)
     @test group.rank == 0
@@ -125,6 +127,32 @@
         gaps = UInt8[200]
         B = fill(7, 400)
         @test allgatherv!(B, counts, group; displacements=gaps) == fill(7, 400)
+    end
+
+    @testset "times of any type and length" begin
+        for seconds in (1e30, Inf, 1.8e16, big(10)^400, typemax(UInt128), Inf16, prevfloat(Inf))
+            @test LibSymm.milliseconds(seconds) == LibSymm.SYMM_TIMEOUT_INFINITE
+        end
+        for seconds in (70, Float16(70), Int8(70), 70 // 1, 7 * 10^17 // 10^16, big(70.0))
+            @test LibSymm.milliseconds(seconds) == 70_000
+        end
+        for seconds in (1e-30, nextfloat(0.0), big(10.0)^-400, 1 // typemax(Int))
+            @test LibSymm.milliseconds(seconds) == 1
+        end
+        @test LibSymm.milliseconds(1.7e16) == 17 * UInt64(10)^18
+        barrier(group; timeout=1e30)
+        @test_throws ArgumentError barrier(group; timeout=NaN)
+    end
+
+    @testset "handles are neither copied nor serialized" begin
+        A = SymmArray{Float32}(group, 4)
+        heap = Heap(group, 4096)
+        for x in (group, A, A.memory, heap, (inside=[A.memory],))
+            @test_throws ArgumentError serialize(IOBuffer(), x)
+            @test_throws ArgumentError deepcopy(x)
+        end
+        @test deepcopy(Array(A)) == A
+        close(heap)
     end
 
     @testset "operands that are refused" begin

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 INFINITE = 2**64 - 1
 ALL_STREAMS = 2**64 - 1
 NOW = 2**64 - 2
+# In seconds, 584 million years: a longer time has no number of milliseconds, and is `math.inf`.
+LONGEST = 1.8e16
 
 
 def milliseconds(seconds: float | None) -> int:
@@ -28,9 +30,12 @@ def milliseconds(seconds: float | None) -> int:
         raise InvalidArgumentError(f"timeout: {seconds} is not a number of seconds")
     if seconds == 0:
         return NOW
-    if math.isinf(seconds):
+    try:
+        # Other types of numbers, NumPy's float16 say, overflow when they are multiplied.
+        wide = float(seconds)
+    except OverflowError:
         return INFINITE
-    return max(1, math.ceil(seconds * 1000))
+    return max(1, math.ceil(wide * 1000)) if wide < LONGEST else INFINITE
 
 
 def within(seconds: float | None) -> tuple[int] | None:
