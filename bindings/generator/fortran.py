@@ -18,7 +18,10 @@ TITLE = """\
 !   Handles    are types of their own, and so are structs, whose variables begin with the
 !              header's defaults, struct_size among them.
 !   Arguments  that point to constants are optional, and those that the header says may be
-!              NULL: left out, they are NULL.
+!              NULL: left out, they are NULL. Left out, too, may be stream (NULL), channel (0),
+!              timeout_ms (0, the default) and count or capacity behind an array (its size, or 0
+!              without an array). What follows one that is left out is given by its name.
+!              Such a call is one of Fortran; that of C has c_ before its name.
 !   Memory     (void *) is a type(c_ptr): what the library gave, c_loc() of a target, or
 !              c_null_ptr.
 !   Text       for a call ends in c_null_char. symm_text() makes text of what comes back, and of
@@ -29,7 +32,19 @@ module symm
   implicit none
 """
 
-TEXT = """contains
+# What an argument that is passed by value is when it is left out. C has no optional ones, so a
+# function that has some is called through one of Fortran.
+DEFAULTS = {"channel": "0", "timeout_ms": "0", "stream": "c_null_ptr"}
+SIZES = ("count", "capacity")
+
+TEXT = """
+  pure function address_or_null(given) result(address)
+    type(c_ptr), intent(in), optional :: given
+    type(c_ptr) :: address
+    address = c_null_ptr
+    if (present(given)) address = given
+  end function
+
   function symm_text(address) result(text)
     type(c_ptr), intent(in) :: address
     character(len=:), allocatable :: text
@@ -57,6 +72,8 @@ def render(header):
         ),
         *(derived(one.name, one.comment, components(one, header)) for one in header.structs),
         "  interface\n" + "\n\n".join(map(interface, header.functions)) + "\n  end interface",
+        "  private :: address_or_null",
+        "contains\n" + "\n\n".join(caller(one) for one in header.functions if defaults(one)),
     ]
     text = TITLE + "\n\n".join(parts) + "\n" + TEXT
     check_names(text)
@@ -161,44 +178,130 @@ def derived(name, comment, components):
     )
 
 
-def interface(function):
-    name = function.name
-    names = [parameter for parameter, _ in function.parameters]
-    is_function = function.result.kind != "void"
-    what = "function" if is_function else "subroutine"
+def kind_of(function):
+    return "subroutine" if function.result.kind == "void" else "function"
 
-    first = textwrap.wrap(
-        f'{what} {name}({", ".join(names)}) bind(C, name="{name}")',
+
+def continued(text, indent):
+    """A statement, in as many lines as it needs."""
+    lines = textwrap.wrap(
+        text,
         WIDTH,
-        initial_indent="    ",
-        subsequent_indent="      ",
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
         break_on_hyphens=False,
     )
+    return " &\n".join(lines)
+
+
+def with_following(function):
+    """The parameters, each with the name of the next one."""
+    names = [name for name, _ in function.parameters]
+    return zip(function.parameters, [*names[1:], ""])
+
+
+def interface(function):
+    """A function of C: by its own name, unless one of Fortran has that."""
+    bound = function.name
+    name = f"c_{bound}" if defaults(function) else bound
+    names = ", ".join(parameter for parameter, _ in function.parameters)
+    what = kind_of(function)
+
     lines = ["import"]
-    lines += [
-        argument(function, *one, following)
-        for one, following in zip(function.parameters, [*names[1:], ""])
-    ]
-    if is_function:
+    lines += [argument(function, *one, following) for one, following in with_following(function)]
+    if what == "function":
         lines.append(f"{of_type(function.result)} :: {name}")
 
-    return (
-        remark(first_sentence(function.comment), "    ")
-        + "\n      ".join([" &\n".join(first), *lines])
-        + f"\n    end {what}"
+    first = continued(f'{what} {name}({names}) bind(C, name="{bound}")', "    ")
+    comment = "" if defaults(function) else remark(first_sentence(function.comment), "    ")
+    return comment + "\n      ".join([first, *lines]) + f"\n    end {what}"
+
+
+def defaults(function):
+    """Of each argument that is passed by value and may be left out: what it is then."""
+    found = {}
+    before = None
+    for (name, type_), following in with_following(function):
+        if not is_by_reference(type_):
+            is_address = type_.kind == "pointer" and type_.of.kind == "void"
+            if name in SIZES and before:
+                found[name] = before
+            elif name in DEFAULTS:
+                found[name] = DEFAULTS[name]
+            elif is_address and may_be_null(function, name):
+                found[name] = "c_null_ptr"
+        before = name if following in SIZES and is_by_reference(type_) else None
+    return found
+
+
+def caller(function):
+    """The function of Fortran that knows the defaults of one of C."""
+    left_out = defaults(function)
+    what = kind_of(function)
+    result = " result(returned)" if what == "function" else ""
+    names = ", ".join(name for name, _ in function.parameters)
+
+    declared, before_call, passed = [], [], []
+    for (name, type_), following in with_following(function):
+        line = argument(function, name, type_, following)
+        if name in left_out:
+            line = line.replace(", value ::", ", intent(in), optional ::")
+            passed.append(value_of(name, type_, left_out[name], declared, before_call))
+        else:
+            line = line.replace(", value ::", ", intent(in) ::")
+            passed.append(name)
+        if following in SIZES and following in left_out:
+            line = line.replace(" ::", ", contiguous ::").replace("(*)", "(:)")
+        declared.append(line)
+    if result:
+        declared.append(f"{of_type(function.result)} :: returned")
+
+    call = f"c_{function.name}({', '.join(passed)})"
+    statements = [
+        *sorted(declared, key=lambda line: ":: used_" in line),
+        *before_call,
+        f"returned = {call}" if result else f"call {call}",
+    ]
+    return "\n".join(
+        [
+            remark(first_sentence(function.comment), "  ")
+            + continued(f"{what} {function.name}({names}){result}", "  "),
+            *(continued(one, "    ") for one in statements),
+            f"  end {what}",
+        ]
     )
+
+
+def value_of(name, type_, default, declared, before_call):
+    """The expression for an argument that may have been left out."""
+    if default == "c_null_ptr":
+        return f"address_or_null({name})"
+
+    used = f"used_{name}"
+    declared.append(f"{of_type(type_)} :: {used}")
+    if default.isdigit():
+        before_call.append(f"{used} = {default}")
+    else:
+        before_call.append(f"{used} = 0")
+        before_call.append(f"if (present({default})) {used} = size({default}, kind=c_size_t)")
+    before_call.append(f"if (present({name})) {used} = {name}")
+    return used
+
+
+def is_by_reference(type_):
+    return type_.kind == "pointer" and type_.of.kind not in ("void", "handle")
 
 
 def argument(function, name, type_, following):
     of = type_.of
-    if type_.kind != "pointer" or of.kind in ("void", "handle"):
+    if not is_by_reference(type_):
         return f"{of_type(type_)}, value :: {name}"
 
     # What is written is "inout": the library reads struct_size, and writes nothing if it fails.
     attributes = [of_type(of), f"intent({'in' if type_.const else 'inout'})"]
     if type_.const or may_be_null(function, name):
         attributes.append("optional")
-    is_array = (type_.const and of.kind == "integer") or following in ("count", "capacity")
+    is_array = (type_.const and of.kind == "integer") or following in SIZES
     return f"{', '.join(attributes)} :: {name}{'(*)' if is_array else ''}"
 
 

@@ -1,6 +1,6 @@
 """fortran_test.py <libsymm.so> <symm>: the Fortran module compiles without a warning; its
 constants, structs, defaults and interfaces are those of tests/abi/layout.txt and of the
-library; and the example runs as two ranks.
+library; what is left out has the header's default; and the example runs as two ranks.
 """
 
 import re
@@ -12,6 +12,59 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMISED = (ROOT / "tests/abi/layout.txt").read_text(encoding="utf-8")
+
+
+# What is left out is what the header gives for it: NULL, 0, or the size of the array before.
+LEFT_OUT = """
+program left_out
+  use symm
+  implicit none
+  type(symm_group_t) :: group
+  type(symm_buffer_t) :: buffer
+  type(symm_memory_t) :: memory
+  type(symm_signal_wait_t) :: waits(2)
+  type(c_ptr) :: here
+  integer(c_int32_t) :: ranks(2, 3), dead(4)
+  integer(c_size_t) :: found
+  integer(c_int64_t), target :: sum(2)
+  ranks = 5
+  ranks(1, 2) = 0
+  call expect(symm_group_create(out=group), SYMM_OK)
+  call expect(symm_alloc(group, 4096_c_size_t, out=buffer), SYMM_OK)
+  call expect(symm_rendezvous(group, buffer, out=memory), SYMM_OK)
+  call expect(symm_memory_pointer(memory, 0, here), SYMM_OK)
+  call expect(symm_barrier(group), SYMM_OK)
+  call expect(symm_barrier(group, ranks(1:1, 2)), SYMM_OK)
+  call expect(symm_barrier(group, ranks(:, 2)), SYMM_ERR_INVALID_ARGUMENT)
+  call expect(symm_barrier(group, ranks(:, 2), 1_c_size_t, channel=1), SYMM_OK)
+  call expect(symm_signal(memory, 0), SYMM_OK)
+  call expect(symm_signal(memory, 0, 1), SYMM_OK)
+  call expect(symm_wait_signal(memory, 0, 1, stream=c_null_ptr), SYMM_OK)
+  call expect(symm_wait_signal(memory, 0), SYMM_OK)
+  waits%channel = [2, 3]
+  waits%compare = SYMM_COMPARE_GE
+  waits%value = 1
+  call expect(symm_signal(memory, 0, 2), SYMM_OK)
+  call expect(symm_signal(memory, 0, channel=3), SYMM_OK)
+  call expect(symm_wait_signals(memory, waits, any=0), SYMM_OK)
+  call expect(symm_group_failed_ranks(group, out_count=found), SYMM_OK)
+  call expect(symm_group_failed_ranks(group, dead, out_count=found), SYMM_OK)
+  if (found /= 0) error stop "dead ranks"
+  sum = [3, 4]
+  call expect(symm_allreduce(group, c_loc(sum), c_loc(sum), 2_c_size_t, SYMM_DTYPE_I64, &
+                             SYMM_OP_SUM), SYMM_OK)
+  if (any(sum /= [3, 4])) error stop "sum"
+  call expect(symm_put(memory, 0, 8_c_size_t, c_loc(sum), 8_c_size_t), SYMM_OK)
+  call expect(symm_ipc_withdraw(here, 8_c_size_t), SYMM_OK)
+  call expect(symm_wait_signal(memory, 0, options=symm_wait_options_t(timeout_ms=5)), &
+              SYMM_ERR_TIMEOUT)
+contains
+  subroutine expect(status, promised)
+    integer(symm_status_t), intent(in) :: status, promised
+    if (status /= promised) error stop symm_text(symm_last_error())
+  end subroutine
+end program
+"""
 
 
 class Program:
@@ -149,6 +202,13 @@ def check_values(scratch, library):
     run(scratch, "./check")
 
 
+def check_left_out(scratch, library):
+    source = Path(scratch, "left_out.f90")
+    source.write_text(LEFT_OUT, encoding="utf-8")
+    compile_program(scratch, source, library)
+    run(scratch, "./left_out")
+
+
 def check_example(scratch, library, tool):
     compile_program(scratch, ROOT / "examples/all_reduce.f90", library)
     said = run(scratch, tool, "run", "-n", "2", "--timeout", "100", "--", "./all_reduce")
@@ -163,6 +223,7 @@ def main(library, tool):
         make_module(scratch)
         check_interfaces(scratch)
         check_values(scratch, library)
+        check_left_out(scratch, library)
         check_example(scratch, library, tool)
 
 
