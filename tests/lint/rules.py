@@ -407,7 +407,8 @@ def tutorial():
             for name in files()
             if name.startswith(f"examples/{number[1]}-")
         ]
-        for block in re.findall(r"^```cpp\n(.*?)^```$", "\n".join(lines(page)), flags=re.M | re.S):
+        shown = r"^```(?:cpp|python)\n(.*?)^```$"
+        for block in re.findall(shown, "\n".join(lines(page)), flags=re.M | re.S):
             if not any(block in program for program in programs):
                 yield f"{page}: no program has this: {block.strip().splitlines()[0]}"
 

@@ -1,6 +1,7 @@
 """The programs that the documents show run as they stand."""
 
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -55,3 +56,30 @@ def test_a_program_of_the_tutorial_runs(launch, number):
             pytest.importorskip(package)
     for status, output in launch(2, sys.executable, "-c", program):
         assert status == 0, output
+
+
+# Programs beside those in C++, what a rank prints last, and how ranks end otherwise than well.
+EXAMPLES = {
+    "01-hello-ranks/hello_ranks.py": ("rank {rank} of 3 is process", {}),
+    "02-share-an-array/share_an_array.py": ("rank {rank}: the last elements add up to 3", {}),
+    "03-signals/pass_it_on.py": ("around 3 ranks: 3", {}),
+    "04-all-reduce/average.py": ("rank {rank}: average 2, total 9 (symmetric memory", {}),
+    "06-survive-a-dead-rank/survive.py": (" lost rank 1\nrank ", {1: -signal.SIGKILL}),
+}
+
+
+@pytest.mark.skipif(not TUTORIAL.exists(), reason="the tutorial is in the repository only")
+@pytest.mark.parametrize("program", EXAMPLES)
+def test_a_program_beside_one_in_cpp_prints_the_same(launch, program):
+    expected, ends = EXAMPLES[program]
+    results = launch(3, sys.executable, REPOSITORY / "examples" / program)
+    for rank, (status, output) in enumerate(results):
+        assert status == ends.get(rank, 0), output
+    says_it = [rank for rank in range(3) if expected.format(rank=rank) in results[rank][1]]
+    assert len(says_it) == (1 if "03-" in program else 3 - len(ends)), results
+
+
+@pytest.mark.skipif(not TUTORIAL.exists(), reason="the tutorial is in the repository only")
+def test_each_program_of_the_tutorial_in_cpp_has_one_in_python():
+    in_cpp = {path.with_suffix(".py") for path in (REPOSITORY / "examples").glob("0*/*.cpp")}
+    assert in_cpp == {REPOSITORY / "examples" / program for program in EXAMPLES}
