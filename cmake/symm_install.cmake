@@ -94,8 +94,13 @@ file(RELATIVE_PATH symm_pc_libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_L
 file(RELATIVE_PATH symm_pc_includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 string(REGEX REPLACE "/$" "" symm_pc_prefix "${symm_pc_prefix}")
 set(symm_pc_libs "")
+set(symm_pc_rpath "")
 if(SYMM_STATIC)
   set(symm_pc_libs " -lstdc++ -lpthread -ldl")
+else()
+  # The loader finds the library where the linker found it, in a prefix that it does not know,
+  # such as that of a wheel or of an unpacked archive.
+  set(symm_pc_rpath " -Wl,-rpath,\${libdir}")
 endif()
 configure_file(cmake/symm.pc.in ${CMAKE_CURRENT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -92,11 +92,11 @@ say "pkg-config"
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 [[ $(pkg-config --modversion symm) == "$version" ]]
 read -ra flags < <(pkg-config --cflags --libs symm)
-linked=("${flags[@]}" "-Wl,-rpath,$libdir")
-"$cc" -std=c99 "$here/consumer/consumer.c" -o "$scratch/by-pkg-config-c" "${linked[@]}"
-"$cxx" -std=c++17 "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${linked[@]}"
+"$cc" -std=c99 "$here/consumer/consumer.c" -o "$scratch/by-pkg-config-c" "${flags[@]}"
+"$cxx" -std=c++17 "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${flags[@]}"
 "$scratch/by-pkg-config-c"
 "$scratch/by-pkg-config-cxx"
+"$prefix/bin/symm" run -n 2 -- "$scratch/by-pkg-config-c" >/dev/null
 
 say "the installed device headers"
 "$cxx" -std=c++17 -Wall -Wextra -Werror -x c++ -fsyntax-only "${flags[@]}" \
