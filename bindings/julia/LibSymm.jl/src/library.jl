@@ -19,7 +19,8 @@ const OPENED = Ref{Ptr{Cvoid}}(C_NULL)
 
 The files that may be the library, in the order in which they are tried. If `SYMM_LIB`, or else the
 preference `library`, names a file, it is the only one. Otherwise they are the build trees beside
-this package, and then the file that the system's loader finds (`LD_LIBRARY_PATH`, `ldconfig`).
+this package, and then the file that the system's loader finds (`LD_LIBRARY_PATH`, `ldconfig`). If
+none of these is there, the library of the `symm` on `PATH` is (`library_of_tool`).
 """
 function candidates()
     named = get(ENV, "SYMM_LIB", "")
@@ -32,6 +33,33 @@ function candidates()
     return [filter(isfile, built); "libsymm.so.0"]
 end
 
+"""
+    LibSymm.library_of_tool()
+
+The library that was installed with the `symm` on `PATH`, in an array: CMake installs both into one
+prefix, and the `symm` of the Python package says where its own is. Nothing if there is none.
+"""
+function library_of_tool()
+    tool = Sys.which("symm")
+    tool === nothing && return String[]
+
+    beside = dirname(dirname(realpath(tool)))
+    found = libraries(beside)
+    isempty(found) || return found
+    # Other programs of this name fail, or print what is no prefix.
+    prefix = try
+        readchomp(pipeline(`$tool --prefix`; stdin=devnull, stderr=devnull))
+    catch why
+        why isa Union{ProcessFailedException,Base.IOError} || rethrow()
+        return String[]
+    end
+    return libraries(prefix)
+end
+
+function libraries(prefix)
+    return filter(isfile, [joinpath(prefix, lib, "libsymm.so.0") for lib in ("lib", "lib64")])
+end
+
 # The preference of this package in `LocalPreferences.toml` of the active project, or of a project
 # that it stands on; Julia 1.6 and later have preferences.
 function preference(key)
@@ -42,8 +70,22 @@ end
 function open_library()
     OPENED[] == C_NULL || return OPENED[]
 
+    paths = candidates()
+    reason = open_first(paths)
+    # Where a file is named, no other is tried.
+    if OPENED[] == C_NULL && last(paths) == "libsymm.so.0"
+        open_first(library_of_tool())
+    end
+    OPENED[] == C_NULL || return OPENED[]
+
+    message = "cannot load libsymm: $reason (SYMM_LIB names the file to load)"
+    throw(SymmError(SYMM_ERR_UNAVAILABLE, message))
+end
+
+"""Open the first of the files that can be loaded; if none can, return why the last cannot."""
+function open_first(paths)
     reason = ""
-    for path in candidates()
+    for path in paths
         handle = C_NULL
         try
             # With RTLD_LOCAL, nothing that the process loads later can bind to the library's
@@ -55,11 +97,9 @@ function open_library()
         end
         refuse_other_version(handle, path)
         OPENED[] = handle
-        return handle
+        return reason
     end
-
-    message = "cannot load libsymm: $reason (SYMM_LIB names the file to load)"
-    throw(SymmError(SYMM_ERR_UNAVAILABLE, message))
+    return reason
 end
 
 function refuse_other_version(handle, path)

@@ -41,6 +41,22 @@ end
         Core.eval(Base, :(get_preferences(uuid) = Dict{String,String}()))
     end
 
+    # The tool of an installed prefix, that of the Python package, and another program of the name.
+    mktempdir() do prefix
+        library = joinpath(mkpath(joinpath(prefix, "lib")), "libsymm.so.0")
+        touch(library)
+        tools = ("bin" => "exit 1", "venv/bin" => "echo $prefix", "other/bin" => "exit 1")
+        for (folder, program) in tools
+            tool = joinpath(mkpath(joinpath(prefix, folder)), "symm")
+            write(tool, "#!/bin/sh\n$program\n")
+            chmod(tool, 0o755)
+        end
+        in_path(folder) = withenv(LibSymm.library_of_tool, "PATH" => joinpath(prefix, folder))
+        @test in_path("bin") == [joinpath(realpath(prefix), "lib", "libsymm.so.0")]
+        @test in_path("venv/bin") == [library]
+        @test in_path("other/bin") == in_path("nowhere") == String[]
+    end
+
     if named === nothing
         delete!(ENV, "SYMM_LIB")
     else
