@@ -97,6 +97,13 @@ set(symm_pc_libs "")
 set(symm_pc_rpath "")
 if(SYMM_STATIC)
   set(symm_pc_libs " -lstdc++ -lpthread -ldl")
+  if(symm_sodium)
+    cmake_path(GET SYMM_SODIUM_LIBRARY PARENT_PATH folder)
+    set(symm_pc_libs " -lsodium${symm_pc_libs}")
+    if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+      set(symm_pc_libs " -L${folder}${symm_pc_libs}")
+    endif()
+  endif()
 else()
   # The loader finds the library where the linker found it, in a prefix that it does not know,
   # such as that of a wheel or of an unpacked archive.

@@ -303,8 +303,8 @@ bool SecureStream::open(std::span<const std::byte>, std::byte*) { return false; 
 
 Secret read_secret() {
   throw Error(Status::unavailable,
-      "this library was built without libsodium, by which ranks on several machines know each "
-      "other");
+      "this library was built without libsodium (none was found, or SYMM_SODIUM was off), by which "
+      "ranks on several machines know each other");
 }
 
 #endif

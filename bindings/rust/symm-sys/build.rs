@@ -63,10 +63,37 @@ fn build() {
         config.define(format!("SYMM_{part}"), wanted);
     }
 
-    let libraries = config.build().join("lib");
-    println!("cargo:rustc-link-search=native={}", libraries.display());
+    let built = config.build();
+    println!(
+        "cargo:rustc-link-search=native={}",
+        built.join("lib").display()
+    );
     println!("cargo:rustc-link-lib=static=symm");
+    link_sodium(&built);
     println!("cargo:rustc-link-lib=stdc++");
+}
+
+/// Links libsodium, where CMake found it and libsymm.a calls it, as symm.pc says.
+#[cfg(feature = "vendored")]
+fn link_sodium(built: &std::path::Path) {
+    let read = |file: &str| {
+        let path = built.join(file);
+        std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+    };
+    if !read("lib/pkgconfig/symm.pc").contains("-lsodium") {
+        return;
+    }
+
+    let cache = read("build/CMakeCache.txt");
+    let library = cache
+        .lines()
+        .find_map(|line| line.strip_prefix("SYMM_SODIUM_LIBRARY:FILEPATH="))
+        .expect("CMake keeps where libsodium is");
+    let folder = std::path::Path::new(library)
+        .parent()
+        .expect("a file is in a folder");
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    println!("cargo:rustc-link-lib=static=sodium");
 }
 
 /// The directories in which to look for libsymm, besides the linker's own.
