@@ -84,6 +84,8 @@ endif()
 CMAKE
 cmake -S "$scratch/parent" -B "$scratch/parent/build" -DSYMM_CUDA=off "${compilers[@]}" >/dev/null
 parent=$scratch/parent/build
+grep -q '^SYMM_UNITY:STRING=all$' "$parent/CMakeCache.txt" ||
+  fail "the parent would compile file by file, which takes four times as long"
 if grep -q libsymm "$parent/cmake_install.cmake" "$parent/symm/cmake_install.cmake"; then
   fail "the parent would install symm"
 fi

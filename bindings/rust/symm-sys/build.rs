@@ -11,6 +11,12 @@ fn main() {
     if std::env::var_os("CARGO_FEATURE_LINK").is_none() || std::env::var_os("DOCS_RS").is_some() {
         return;
     }
+    if is_documentation() {
+        // cargo keeps one result for `doc` and `build`. A file that is not there makes it run this
+        // script again.
+        println!("cargo:rerun-if-changed=documentation-needs-no-libsymm");
+        return;
+    }
 
     #[cfg(feature = "vendored")]
     build();
@@ -31,6 +37,22 @@ fn main() {
             std::process::exit(1);
         }
     }
+}
+
+/// Whether `cargo doc` runs this script. cargo tells scripts what to build, not what for, but it is
+/// their parent, and the first name of a command among its arguments is its own.
+fn is_documentation() -> bool {
+    let parent = std::os::unix::process::parent_id();
+    let arguments = std::fs::read(format!("/proc/{parent}/cmdline")).unwrap_or_default();
+    let commands: &[&[u8]] = &[
+        b"b", b"bench", b"build", b"c", b"check", b"clippy", b"d", b"doc", b"fix", b"install",
+        b"package", b"publish", b"r", b"run", b"rustc", b"rustdoc", b"t", b"test",
+    ];
+    let command = arguments
+        .split(|&byte| byte == 0)
+        .skip(1)
+        .find(|argument| commands.contains(argument));
+    command.is_some_and(|name| [&b"d"[..], b"doc", b"rustdoc"].contains(&name))
 }
 
 /// Builds libsymm from the sources that are packed with the crate, or from the repository around
@@ -61,6 +83,11 @@ fn build() {
         ("BENCH", "OFF"),
     ] {
         config.define(format!("SYMM_{part}"), wanted);
+    }
+
+    println!("cargo:rerun-if-env-changed=SYMM_CUDA");
+    if let Ok(cuda) = std::env::var("SYMM_CUDA") {
+        config.define("SYMM_CUDA", cuda);
     }
 
     let built = config.build();
