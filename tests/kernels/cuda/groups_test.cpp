@@ -189,9 +189,9 @@ TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
 }
 
 // The outcome of three groups, both ranks of which share a device. It has so many multiprocessors
-// that each of five kernels has three of them, and one is left. Large blocks take seven of the eight
-// units of a multiprocessor, and small ones one. A kernel of small blocks has three, or as many as
-// fit onto three multiprocessors if blocks count by what they take.
+// that each of five kernels has three of them, and one is left. Large blocks take seven of the
+// eight units of a multiprocessor, and small ones one. A kernel of small blocks has three, or as
+// many as fit onto three multiprocessors if blocks count by what they take.
 std::string outcome_on_one_device(bool by_what_they_take, unsigned seed) {
   constexpr unsigned kShare = 3;
   Ranks::Options options = options_of(3, 5 * kShare + 1, seed);
