@@ -21,6 +21,7 @@
 #include "symm/symm.h"
 #include "tools/bench/call.hpp"
 #include "tools/bench/device.hpp"
+#include "tools/bench/measured_group.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/thresholds.hpp"
