@@ -18,7 +18,9 @@ Deadline Deadline::after_ms(uint64_t milliseconds) noexcept {
 bool Deadline::expired() const noexcept { return remaining_ns() == 0; }
 
 bool Deadline::expired_for_ms(uint64_t milliseconds) const noexcept {
-  return expired() && now_ns() - ns_ >= nanoseconds_of(milliseconds);
+  // By the clock alone: a wait that is interrupted ends before its deadline.
+  const uint64_t now = now_ns();
+  return now >= ns_ && now - ns_ >= nanoseconds_of(milliseconds);
 }
 
 uint64_t Deadline::remaining_ns() const noexcept {

@@ -23,6 +23,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/interrupt.hpp"
 #include "core/base/page.hpp"
 #include "tests/support/test.hpp"
 
@@ -68,6 +69,23 @@ TEST(Deadline, ExpiresAndNeverDoes) {
   EXPECT_EQ(Deadline::after_ms(UINT64_MAX / 2).remaining_ns(), Deadline::kInfinite)
       << "no overflow into the past";
   EXPECT_EQ(Deadline::after_ms(0).remaining_ns(), 0U);
+}
+
+// On a thread whose wait was interrupted every deadline has passed, but none long ago: who was
+// interrupted was not stopped.
+TEST(Deadline, PassesByAnInterruptionButNotLongAgo) {
+  interrupt::set([](void*) { return 1; }, nullptr);
+  interrupt::ask(0);
+  for (const Deadline deadline : {Deadline::after_ms(60'000), Deadline::never()}) {
+    EXPECT_TRUE(deadline.expired());
+    EXPECT_EQ(deadline.remaining_ms(), 0);
+    EXPECT_FALSE(deadline.expired_for_ms(100));
+  }
+
+  interrupt::set(nullptr, nullptr);
+  EXPECT_FALSE(Deadline::after_ms(60'000).expired());
+  EXPECT_EQ(Deadline::never().remaining_ms(), -1);
+  EXPECT_TRUE(Deadline::after_ms(Deadline::kNow).expired_for_ms(100));
 }
 
 TEST(SpinPolicy, KnowsTheProcessorsOfABoundThread) {
