@@ -12,8 +12,10 @@
 #include <optional>
 #include <string>
 
+#include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
+#include "core/base/poll.hpp"
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
 
@@ -76,18 +78,22 @@ std::optional<Tombstone> read_tombstone(const std::string& path) {
   return has_expired(note) ? std::nullopt : decode(note);
 }
 
-void note_reader(const std::string& path, Tombstone tombstone, int rank) {
-  if (tombstone.is_known_to(rank) || static_cast<size_t>(rank) >= tombstone.know.size()) return;
-  tombstone.know[static_cast<size_t>(rank)] = true;
-  if (all_know(tombstone)) {
-    ::unlink(path.c_str());
-    return;
-  }
+void note_reader(const std::string& path, const Tombstone& seen, int rank) {
+  if (seen.is_known_to(rank) || static_cast<size_t>(rank) >= seen.know.size()) return;
 
+  // One rank at a time has the tombstone, under a name of its own. It is gone before it is set
+  // anew, so that this needs no room.
   const std::string directory = path.substr(0, path.rfind('/') + 1);
-  const std::string fresh =
+  const std::string own =
       directory + fresh_name(kNotePrefix + format("%016lx", process::random64()));
-  if (::symlink(encode(tombstone).c_str(), fresh.c_str()) != 0) return;
-  if (::rename(fresh.c_str(), path.c_str()) != 0) ::unlink(fresh.c_str());
+  const auto take = [&] { return ::rename(path.c_str(), own.c_str()) == 0; };
+  constexpr uint64_t kTurnMs = 50;  // after which there is none: all others know
+  if (!retry_until(take, Deadline::after_ms(kTurnMs))) return;
+
+  std::optional<Tombstone> tombstone = read_tombstone(own);
+  ::unlink(own.c_str());
+  if (!tombstone || static_cast<size_t>(rank) >= tombstone->know.size()) return;
+  tombstone->know[static_cast<size_t>(rank)] = true;
+  set_tombstone(path, *tombstone);
 }
 }  // namespace symm

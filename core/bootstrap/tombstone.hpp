@@ -30,7 +30,8 @@ std::string name_of_tombstone(const std::string& attempt);
 void set_tombstone(const std::string& path, const Tombstone& tombstone);
 // Nothing if there is none, or it has expired.
 std::optional<Tombstone> read_tombstone(const std::string& path);
-// From now on the rank knows. If two ranks read at once, one may be lost: then the tombstone stays
-// until it expires.
-void note_reader(const std::string& path, Tombstone tombstone, int rank);
+// From now on the rank knows, which has `seen` the tombstone. When all ranks know, it is gone.
+// Ranks take turns, and each holds the tombstone for some microseconds; if one dies meanwhile, the
+// deadlines of the ranks that come remain.
+void note_reader(const std::string& path, const Tombstone& seen, int rank);
 }  // namespace symm
