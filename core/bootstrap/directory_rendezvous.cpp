@@ -34,8 +34,6 @@ namespace {
 // How long a conflict must last. Long enough for a process of an earlier job that was just killed
 // to be gone, short enough to report a rank that was given twice.
 constexpr uint64_t kGraceMs = 1000;
-// How long a dead rank has to be started again. All ranks know of a death within a second.
-constexpr uint64_t kRestartMs = 500;
 constexpr char kSealed[] = "sealed";
 // A failure that rank 0 writes in advance, for a rank that cannot write its own.
 constexpr char kSpareFailure[] = "cannot";

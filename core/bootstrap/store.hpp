@@ -15,6 +15,9 @@ namespace symm {
 using Bytes = std::vector<std::byte>;
 
 inline constexpr int kMostRanks = 32767;  // in a group
+// How long a dead rank has to be started again while ranks meet. All ranks know of a death within a
+// second.
+inline constexpr uint64_t kRestartMs = 500;
 
 class Store {
  public:

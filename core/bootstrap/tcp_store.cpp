@@ -544,7 +544,6 @@ class TcpStore final : public Store {
   // A rank that had met rank 0 and loses it gives it the time in which a dead rank may be started
   // again.
   void mourn() {
-    constexpr uint64_t kRestartMs = 500;
     if (rank_ != 0 && replica_ && replica_->met_rank_0.exchange(false)) {
       mourning_ = Deadline::after_ms(kRestartMs);
     }

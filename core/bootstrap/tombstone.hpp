@@ -3,6 +3,7 @@
 // own directory goes with the last rank that was in it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

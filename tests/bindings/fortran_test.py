@@ -159,7 +159,7 @@ def promised_prototypes():
     words = re.sub(rf"\b(u?int32_t|{named('typedef')})\b", "int", words)
     words = re.sub(r"(const )?void \*(const )?\**|^const char \*", "void *", words, flags=re.M)
     words = re.sub(rf"\b({named('handle')}) \*", r"\1 ", words)
-    words = words.replace("symm_log_callback_t callback", "int (*callback)()")
+    words = re.sub(r"\bsymm_\w+_callback_t callback\b", "int (*callback)()", words)
     words = words.replace("(void)", "()")
     return set(words.splitlines())
 

@@ -156,7 +156,7 @@ class Caller {
       if (random_() % 4 == 0) bits += 8;
       return true;
     }
-    if (type.back() == '*' || type == "symm_log_callback_t") {
+    if (type.back() == '*' || type.find("_callback_t") != std::string::npos) {
       bits = 0;
       return type.back() == '*';
     }

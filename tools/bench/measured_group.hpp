@@ -1,6 +1,7 @@
 // The group that symm bench measures.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
