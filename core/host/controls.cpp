@@ -204,6 +204,21 @@ int Controls::culprit(int peer, uint32_t lane) const noexcept {
   return peer;
 }
 
+// The rank that did not come may wait in another lane, for a rank that is silent: if its deadline
+// passes in these moments, it knows better whom to blame. Whether another thread of it waits there,
+// which has nothing to do with this wait, cannot be seen from here.
+bool Controls::is_told_by_culprit(
+    int peer, const WaitingCall& call, const LazyDeadline& deadline) const {
+  constexpr uint64_t kMomentsMs = 200;
+  if (deadline.timeout_ms() == Deadline::kNow) return false;
+
+  const ShownWait elsewhere = wait_of(culprit(peer, call.lane), call.lane);
+  if (elsewhere.peer < 0 || elsewhere.lane == call.lane) return false;
+
+  return retry_until(
+      [&] { return context_.revocation->revoked(); }, Deadline::after_ms(kMomentsMs));
+}
+
 Failure Controls::late(int peer, const WaitingCall& call, const LazyDeadline& deadline) const {
   const int suspect = culprit(peer, call.lane);
   std::string message = text(call.what, ": ", context_.rank_name(suspect), " did not come within ",
@@ -346,6 +361,9 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
   // After a failure the line stays, so that peers that time out later blame the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out && stands(true)) end = WaitEnd::hopeless;
+  if (end == WaitEnd::timed_out && is_told_by_culprit(peer, call, deadline)) {
+    end = WaitEnd::revoked;
+  }
 
   switch (end) {
     case WaitEnd::reached: return;

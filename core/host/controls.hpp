@@ -101,6 +101,7 @@ class Controls {
   class ShownMessageWait;
   ShownWait shown_wait(int rank, uint32_t lane) const noexcept;
   void note_long_wait(const WaitingCall& call, uint32_t target) noexcept;
+  bool is_told_by_culprit(int peer, const WaitingCall& call, const LazyDeadline& deadline) const;
   Failure late(int peer, const WaitingCall& call, const LazyDeadline& deadline) const;
 
   TransportContext context_;

@@ -178,6 +178,25 @@ TEST(KindsOfCalls, WaitsOnOtherChannelsShiftNoBlame) {
   });
 }
 
+// Rank 1 waits for rank 0, which waits on another channel for rank 2, which is silent. Rank 1 sees
+// its deadline pass first, and gives rank 0 the moments until its own.
+TEST(KindsOfCalls, ARankThatWaitsElsewhereIsHeardIfItsDeadlinePassesToo) {
+  as_threads(3, [](int rank, const Group& group) {
+    const int32_t first_and_last[] = {0, 2};
+    const int32_t first_two[] = {0, 1};
+    group.barrier();
+    if (rank == 0) {
+      EXPECT_EQ(
+          symm_barrier(group.get(), first_and_last, 2, 1, within(700), nullptr), SYMM_ERR_TIMEOUT);
+    } else if (rank == 1) {
+      EXPECT_EQ(symm_barrier(group.get(), first_two, 2, 2, within(650), nullptr), SYMM_ERR_TIMEOUT);
+    } else {
+      EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; }));
+    }
+    EXPECT_EQ(group.status().failed_rank, 2) << group.status().message;
+  });
+}
+
 struct Refused {
   std::string name;
   std::string said;
