@@ -267,6 +267,35 @@ void run(const Case& one, const symm_collective_call_t& call) {
   if (self.rank == 1) peer::send(operands.first, operands.second, operands.bytes(), 0);
 }
 
+// Makes the calls of a case, each by itself. Returns the number of wrong elements.
+uint64_t run_calls(const Case& one, const Pattern& pattern, uint32_t warm_up, uint64_t* times) {
+  constexpr size_t kCheckAllBytes = 1 << 20;
+  constexpr size_t kStride = 1021;
+  const symm::tool::Operands& operands = one.operands;
+  const symm_collective_call_t call = operands.record();
+  uint64_t wrong = 0;
+
+  for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
+    // Each iteration uses another offset. There are few, so that page tables do not matter.
+    const size_t shift = i % 3 * 37;
+    const size_t every = operands.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
+    if (one.is(kPing)) {
+      pattern.write(operands.first, self.rank, shift, operands.count);
+    } else {
+      operands.write_inputs(pattern, shift);
+    }
+    const uint64_t begin = together ? start_together() : ticks_now();
+    run(one, call);
+    const uint64_t end = ticks_now();
+    times[i < warm_up ? 0 : i - warm_up] = end - begin;
+    wrong += one.is(kPing)
+                 ? pattern.count_wrong(operands.second, 1 - self.rank, shift, operands.count, every)
+                 : operands.count_wrong(pattern, shift, every);
+  }
+
+  return wrong;
+}
+
 // Makes the steps of a halo, each of which ends with 5 us of work. A rank is at most one step
 // ahead of the other, so that two inboxes are enough. Returns the number of wrong elements.
 uint64_t run_halo(const Case& one, const Pattern& pattern, uint32_t warm_up, uint64_t* times) {
@@ -332,8 +361,6 @@ void report(const Case& one, double before, double after) {
 }
 
 void measure(Case& one, const Pattern& pattern) {
-  constexpr size_t kCheckAllBytes = 1 << 20;
-  constexpr size_t kStride = 1021;
   symm::tool::Operands& operands = one.operands;
 
   // The target of a put must be symmetric memory where the peer has such; the source need not be.
@@ -343,34 +370,13 @@ void measure(Case& one, const Pattern& pattern) {
   if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
   operands.first = first.data();
   operands.second = second.data();
-  const symm_collective_call_t call = operands.record();
   const uint32_t warm_up = one.iterations / 10 + 2;
-  uint64_t wrong = 0;
   uint64_t* const times = arena->ticks[self.rank];
   std::fill_n(times, one.iterations, 0);
   const double before = round_trip();
-  if (one.is(kHalo)) {
-    peer::barrier();  // nobody puts before all have written their zeros
-    wrong = run_halo(one, pattern, warm_up, times);
-  }
-
-  for (uint32_t i = 0; i < warm_up + one.iterations && !one.is(kHalo); ++i) {
-    // Each iteration uses another offset. There are few, so that page tables do not matter.
-    const size_t shift = i % 3 * 37;
-    const size_t every = operands.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
-    if (one.is(kPing)) {
-      pattern.write(operands.first, self.rank, shift, operands.count);
-    } else {
-      operands.write_inputs(pattern, shift);
-    }
-    const uint64_t begin = together ? start_together() : ticks_now();
-    run(one, call);
-    const uint64_t end = ticks_now();
-    times[i < warm_up ? 0 : i - warm_up] = end - begin;
-    wrong += one.is(kPing)
-                 ? pattern.count_wrong(operands.second, 1 - self.rank, shift, operands.count, every)
-                 : operands.count_wrong(pattern, shift, every);
-  }
+  if (one.is(kHalo)) peer::barrier();  // nobody puts before all have written their zeros
+  const uint64_t wrong = one.is(kHalo) ? run_halo(one, pattern, warm_up, times)
+                                       : run_calls(one, pattern, warm_up, times);
 
   arena->wrong[self.rank] = wrong;
   peer::barrier();
