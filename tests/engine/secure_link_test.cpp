@@ -28,6 +28,8 @@ class SecureLink : public testing::Test {
     try {
       symm::read_secret();
     } catch (const symm::Error& error) {
+      // Without libsodium, say. What else fails here is a failure.
+      if (error.status() != symm::Status::unavailable) throw;
       GTEST_SKIP() << error.what();
     }
   }
