@@ -175,7 +175,7 @@ class Calls {
         args.counts[which] = {address_of(counts.data()), address_of(displacements.data()), room};
       }
       for (size_t r = 0; r < n_ && !by_device; ++r) {
-        (which == 0 ? args.send : args.recv)[r] = {displacements[r], counts[r]};
+        (which == 0 ? args.send : args.recv)[r] = PiecesArgs::Range{displacements[r], counts[r]};
       }
     }
   }
