@@ -24,9 +24,8 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS_WITH_INIT(
-    symm_collective_options, options, scale_pointer, SYMM_COLLECTIVE_OPTIONS_INIT)
-SYMM_OPTIONS_WITH_INIT(symm_rmsnorm, norm, scale_out, SYMM_RMSNORM_INIT)
+SYMM_OPTIONS(symm_collective_options, options, max_blocks, SYMM_COLLECTIVE_OPTIONS_INIT)
+SYMM_OPTIONS(symm_rmsnorm, norm, scale_out, SYMM_RMSNORM_INIT)
 
 namespace {
 // Adds what the group and the options say. After this, nothing of the call changes.
@@ -38,6 +37,10 @@ void complete(CollectiveCall& call, const Group& group, const symm_collective_op
   const symm_collective_options_t given = read_options(options);
   call.algorithm = static_cast<Algorithm>(given.algorithm);
   call.timeout_ms = group.timeout_or_default(given.timeout_ms);
+  if (given.tag != nullptr) throw Error(Status::unsupported, "options.tag: is not there yet");
+  if (given.max_blocks != 0) {
+    throw Error(Status::unsupported, "options.max_blocks: is not there yet");
+  }
 
   const auto result = static_cast<DType>(given.result_dtype);
   const bool is_wider = given.result_dtype != 0 && result != call.dtype;
@@ -70,6 +73,9 @@ void make(symm_group_t* handle, CollectiveCall& call, const symm_collective_opti
   complete(call, group, options);
   run_collective(group, call);
 }
+
+// The epsilon of symm_rmsnorm_t where it is 0.
+constexpr Number kDefaultEpsilon = Number::of_f32(0x358637BD);  // 1e-6
 
 symm_status_t run(symm_group_t* handle, CollectiveCall&& call,
     const symm_collective_options_t* options) noexcept {
@@ -191,12 +197,13 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
     const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
     const symm_rmsnorm_t given = read_options(&require(norm, "norm"));
+    const Number epsilon(given.epsilon);
     const auto input = [](const void* matrix) { return static_cast<const std::byte*>(matrix); };
     const auto output = [](void* matrix) { return static_cast<std::byte*>(matrix); };
     const RmsNorm wanted{input(given.residual_in), output(given.residual_out),
         output(given.norm_out), input(given.weight),
         static_cast<DType>(given.weight_dtype != 0 ? given.weight_dtype : dtype),
-        Number(given.epsilon).f32(), Number(given.weight_offset).f32(),
+        (epsilon.is_zero() ? kDefaultEpsilon : epsilon).f32(), Number(given.weight_offset).f32(),
         static_cast<QuantScale>(given.scale_kind), output(given.quant_out),
         static_cast<const float*>(given.scale_in), static_cast<float*>(given.scale_out), hidden};
 
@@ -217,7 +224,8 @@ symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_ca
         &require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, recv_stride), "call");
 
     CollectiveCall planned(static_cast<Collective>(asked.collective), asked.send, asked.recv,
-        asked.count, asked.dtype, nullptr, asked.op, asked.root);
+        asked.count, asked.dtype != 0 ? asked.dtype : SYMM_DTYPE_F32, nullptr, asked.op,
+        asked.root);
     Pieces pieces;
     pieces.counts = {asked.send_counts, asked.send_displacements, asked.recv_counts,
         asked.recv_displacements, asked.rows, asked.count, asked.recv_stride};

@@ -26,12 +26,12 @@ symm_status_t symm_device_count(symm_backend_t backend, int32_t* out_count) {
 }
 
 symm_status_t symm_device_info(symm_backend_t backend, int32_t device, symm_device_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_device_info_t, dmabuf_reason),
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_device_info_t, host_memory_reason),
       [&] { return device_info(static_cast<BackendKind>(backend), device); });
 }
 
-symm_status_t symm_topology(
-    symm_backend_t backend, symm_topology_class_t* out_class, int32_t* out_links, size_t capacity) {
+symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t* out_class,
+    int32_t* out_links, size_t capacity, size_t* out_count) {
   return guard([&] {
     require(out_class, "out_class");
     const Links links = symm::links(static_cast<BackendKind>(backend));
@@ -46,6 +46,7 @@ symm_status_t symm_topology(
     }
 
     if (out_links != nullptr) std::copy(links.count.begin(), links.count.end(), out_links);
+    if (out_count != nullptr) *out_count = links.count.size();
     *out_class = static_cast<int32_t>(classify(links));
   });
 }

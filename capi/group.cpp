@@ -11,28 +11,26 @@
 #include "capi/guard.hpp"
 #include "capi/handle.hpp"
 #include "capi/objects.hpp"
+#include "capi/options.hpp"
 #include "capi/placement.hpp"
 #include "capi/structs.hpp"
-#include "capi/waits.hpp"
 #include "core/backend/backend.hpp"
 #include "core/backend/stats.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/group/checks.hpp"
+#include "core/group/flags.hpp"
+#include "kernels/types.hpp"
 #include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS_WITH_INIT(symm_group_config, config, failure, SYMM_GROUP_CONFIG_INIT)
-SYMM_OPTIONS_WITH_INIT(symm_group_shrink_options, options, failure, SYMM_GROUP_SHRINK_OPTIONS_INIT)
+SYMM_OPTIONS(symm_group_config, config, failure, SYMM_GROUP_CONFIG_INIT)
+SYMM_OPTIONS(symm_group_options, options, channels, SYMM_GROUP_OPTIONS_INIT)
 
 namespace {
-constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK |
-                                 SYMM_GROUP_MULTICAST | SYMM_GROUP_SHARED_SCRATCH |
-                                 SYMM_GROUP_ANY_ORDER | SYMM_GROUP_SAME_OFFSETS;
-
 StoreCallbacks callbacks_of(const symm_store_t& given) {
   symm_store_t none{};
   none.struct_size = sizeof none;
@@ -44,14 +42,21 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
 }
 
 GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callbacks) {
-  require_known_bits(given.flags, kKnownFlags, "config.flags");
+  require_flags(given.flags, "config.flags");
   if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) {
     throw not_known("config.backend", given.backend);
   }
   require_waiting(given.create_timeout_ms, "config.create_timeout_ms");
   require_waiting(given.timeout_ms, "config.timeout_ms");
-  if (given.device < SYMM_DEVICE_AUTO) {
+  const bool on_device = (given.flags & SYMM_GROUP_ON_DEVICE) != 0;
+  require_with_flag(on_device, static_cast<uint64_t>(int64_t{given.device}), "config.device",
+      "SYMM_GROUP_ON_DEVICE");
+  if (given.device < 0) {
     throw Error(Status::invalid_argument, format("config.device: %d is negative", given.device));
+  }
+  if (given.backend == SYMM_BACKEND_HOST && given.device != 0) {
+    throw Error(Status::invalid_argument,
+        format("config.device: %d, and the host back end has one device, 0", given.device));
   }
 
   GroupConfig asked;
@@ -63,20 +68,29 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   asked.rank = given.rank;
   asked.size = given.size;
   asked.backend = static_cast<BackendKind>(given.backend);
-  asked.device = given.device;
-
-  asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
-  asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
-  asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
-  asked.shared_scratch = (given.flags & SYMM_GROUP_SHARED_SCRATCH) != 0;
-  asked.any_order = (given.flags & SYMM_GROUP_ANY_ORDER) != 0;
-  asked.same_offsets = (given.flags & SYMM_GROUP_SAME_OFFSETS) != 0;
+  if (on_device && asked.backend == BackendKind::automatic) asked.backend = BackendKind::cuda;
+  asked.device = on_device ? given.device : -1;
+  set_flags(asked, given.flags);
 
   asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
   asked.create_timeout_ms = given.create_timeout_ms;
   asked.timeout_ms = given.timeout_ms;
   asked.name = given.name == nullptr ? "" : given.name;
   asked.scratch_bytes = given.scratch_bytes;
+  asked.channels = given.channels;
+  return asked;
+}
+
+SubgroupOptions subgroup_of(const symm_group_options_t* options) {
+  const symm_group_options_t given = read_options(options);
+  SubgroupOptions asked;
+  asked.call_timeout_ms = given.timeout_ms;
+  if (given.name != nullptr) asked.name = given.name;
+  asked.flags = given.flags;
+  asked.remove_flags = given.remove_flags;
+  asked.scratch_bytes = given.scratch_bytes;
+  asked.create_timeout_ms = given.create_timeout_ms;
+  asked.timeout_ms = given.group_timeout_ms;
   asked.channels = given.channels;
   return asked;
 }
@@ -90,35 +104,42 @@ symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t*
   });
 }
 
-symm_status_t symm_group_split(
-    symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
-  return produce(out, "out", [&] {
+symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key,
+    const symm_group_options_t* options, symm_group_t** out) {
+  return produce(options, out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
-    return make_handle<symm_group_t>([&] { return parent->split(color, key); });
+    const SubgroupOptions asked = subgroup_of(options);
+    return make_handle<symm_group_t>([&] { return parent->split(color, key, asked); });
   });
 }
 
-symm_status_t symm_group_create_from_ranks(
-    symm_group_t* group, const int32_t* ranks, size_t count, symm_group_t** out) {
-  return produce(out, "out", [&] {
+symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* ranks, size_t count,
+    const symm_group_options_t* options, symm_group_t** out) {
+  return produce(options, out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
+    const SubgroupOptions asked = subgroup_of(options);
     require(ranks, "ranks");
     if (count == 0) throw Error(Status::invalid_argument, "count: is 0");
-    return make_handle<symm_group_t>([&] { return parent->create_from_ranks({ranks, count}); });
+    return make_handle<symm_group_t>(
+        [&] { return parent->create_from_ranks({ranks, count}, asked); });
   });
 }
 
-symm_status_t symm_group_local(symm_group_t* group, symm_group_t** out) {
-  return produce(out, "out",
-      [&] { return make_handle<symm_group_t>([&] { return group_of(group)->local(); }); });
+symm_status_t symm_group_local(
+    symm_group_t* group, const symm_group_options_t* options, symm_group_t** out) {
+  return produce(options, out, "out", [&] {
+    const std::shared_ptr<Group> parent = group_of(group);
+    const SubgroupOptions asked = subgroup_of(options);
+    return make_handle<symm_group_t>([&] { return parent->local(asked); });
+  });
 }
 
 symm_status_t symm_group_shrink(
-    symm_group_t* group, const symm_group_shrink_options_t* options, symm_group_t** out) {
+    symm_group_t* group, const symm_group_options_t* options, symm_group_t** out) {
   return produce(options, out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
-    const symm_group_shrink_options_t given = read_options(options);
-    return make_handle<symm_group_t>([&] { return parent->shrink(given.timeout_ms, given.name); });
+    const SubgroupOptions asked = subgroup_of(options);
+    return make_handle<symm_group_t>([&] { return parent->shrink(asked); });
   });
 }
 
@@ -142,7 +163,7 @@ symm_status_t symm_group_size(symm_group_t* group, int32_t* out_size) {
 }
 
 symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_info_t, name), [&] {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_info_t, engine), [&] {
     const Group& self = *group_of(group);
     symm_group_info_t filled{};
     filled.rank = self.rank();
@@ -150,6 +171,9 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.backend = static_cast<int32_t>(self.backend().kind());
     filled.device = self.backend().device();
     filled.id = self.id();
+    filled.flags = flags_of(self.config());
+    filled.create_timeout_ms = self.config().create_timeout_ms;
+    filled.timeout_ms = self.config().timeout_ms;
     filled.channels = self.channels();
     filled.unwatched_peers = self.unwatched_peers();
     filled.rejected_connections = self.rejected_connections();
@@ -178,17 +202,11 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
   });
 }
 
-symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_status_t, message), [&] {
+symm_status_t symm_group_status(symm_group_t* group, symm_failure_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_failure_t, message), [&] {
     Group& self = *group_of(group);
     self.transport().device().check_device_errors();
-    const Failure failure = self.revocation().failure();
-    symm_group_status_t filled{};
-    filled.status = static_cast<int32_t>(failure.status);
-    filled.failed_rank = failure.rank;
-    filled.failed_pid = failure.pid;
-    write_text(filled.message, failure.message);
-    return filled;
+    return struct_of(self.revocation().failure());
   });
 }
 
@@ -208,39 +226,33 @@ symm_status_t symm_group_failure_fd(symm_group_t* group, int32_t* out_fd) {
   return produce(out_fd, "out_fd", [&] { return group_of(group)->failure_fd(); });
 }
 
-symm_status_t symm_peer_info(symm_group_t* group, int32_t rank, symm_peer_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_peer_info_t, uuid), [&] {
+symm_status_t symm_group_peer_info(symm_group_t* group, int32_t rank, symm_group_peer_info_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_peer_info_t, mapped), [&] {
     const Group& self = *group_of(group);
     self.require_rank("rank", rank);
     const PeerFacts& facts = self.facts(rank);
     const std::vector<int> gone = self.gone_ranks();
 
-    symm_peer_info_t filled{};
+    symm_group_peer_info_t filled{};
     filled.rank = rank;
     filled.backend = facts.backend;
     filled.device = facts.device;
     filled.alive = std::find(gone.begin(), gone.end(), rank) == gone.end() ? 1 : 0;
     filled.pid = self.identity(rank).pid;
     write_text(filled.host, facts.host);
-    write_text(filled.machine, facts.machine);
+    write_text(filled.machine_name, facts.machine);
     write_text(filled.uuid, facts.uuid);
-    filled.machine_index = self.machines().machine_of[static_cast<size_t>(rank)];
+    filled.machine = self.machines().machine_of[static_cast<size_t>(rank)];
     filled.mapped = self.maps(rank) ? 1 : 0;
     return filled;
   });
 }
 
 symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_stats_t, slept_ns), [&] {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_stats_t, waits), [&] {
     Group& self = *group_of(group);
     const GroupStats& stats = self.transport().stats();
     symm_group_stats_t filled{};
-
-    for (size_t i = 0; i < GroupStats::kKinds; ++i) {
-      filled.collective_calls[i] = stats.shown.collectives[i].calls.value();
-      filled.collective_bytes[i] = stats.shown.collectives[i].bytes.value();
-      filled.algorithm_calls[i] = stats.shown.algorithms[i].value();
-    }
     for (const Counter& barriers : stats.barriers) {
       filled.barriers += barriers.value();
     }
@@ -255,6 +267,32 @@ symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
   });
 }
 
+symm_status_t symm_group_collective_stats(
+    symm_group_t* group, symm_collective_t collective, symm_collective_stats_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_collective_stats_t, bytes), [&] {
+    const GroupStats& stats = group_of(group)->transport().stats();
+    if (!is_valid(static_cast<Collective>(collective))) {
+      throw not_known("collective", collective);
+    }
+    const auto& counted = stats.shown.collectives[static_cast<size_t>(collective)];
+    symm_collective_stats_t filled{};
+    filled.calls = counted.calls.value();
+    filled.bytes = counted.bytes.value();
+    return filled;
+  });
+}
+
+symm_status_t symm_group_algorithm_stats(
+    symm_group_t* group, symm_algorithm_t algorithm, symm_algorithm_stats_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_algorithm_stats_t, calls), [&] {
+    const GroupStats& stats = group_of(group)->transport().stats();
+    if (!is_valid(static_cast<Algorithm>(algorithm))) throw not_known("algorithm", algorithm);
+    symm_algorithm_stats_t filled{};
+    filled.calls = stats.shown.algorithms[static_cast<size_t>(algorithm)].value();
+    return filled;
+  });
+}
+
 symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
   return guard([&] {
     Group& self = *group_of(group);
@@ -265,27 +303,29 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
   });
 }
 
-symm_status_t symm_group_finalize(symm_group_t* group, const symm_wait_options_t* options) {
+symm_status_t symm_group_finalize(symm_group_t* group, const symm_call_options_t* options) {
   return guard(options, [&] { group_of(group)->finalize(timeout_of(options)); });
 }
 
-symm_status_t symm_stream_wait(symm_group_t* group, void* stream, void* after_stream) {
-  return guard([&] { group_of(group)->transport().stream_wait(stream, after_stream); });
+symm_status_t symm_stream_wait(
+    symm_group_t* group, void* stream, void* after_stream, const symm_call_options_t* options) {
+  return guard(options, [&] {
+    check_options(options);
+    group_of(group)->transport().stream_wait(stream, after_stream);
+  });
 }
 
-symm_status_t symm_stream_query(symm_group_t* group, void* stream, int32_t* out_done) {
-  return guard([&] {
+symm_status_t symm_stream_query(
+    symm_group_t* group, void* stream, const symm_call_options_t* options, int32_t* out_done) {
+  return guard(options, [&] {
+    check_options(options);
     require(out_done, "out_done") = group_of(group)->transport().stream_done(stream) ? 1 : 0;
   });
 }
 
 symm_status_t symm_group_synchronize(
-    symm_group_t* group, void* stream, const symm_wait_options_t* options) {
+    symm_group_t* group, void* stream, const symm_call_options_t* options) {
   return guard(options, [&] { group_of(group)->synchronize(stream, timeout_of(options)); });
-}
-
-symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) {
-  return init(options, struct_size);
 }
 
 symm_status_t symm_group_retain(symm_group_t* group) {

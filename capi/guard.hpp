@@ -12,6 +12,8 @@ namespace symm::capi {
 // Remembers the failure for symm_last_error() and symm_last_failure(), writes it to *sink too, and
 // returns its status. Newlines become spaces: a message is one line.
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
+// The struct that tells a failure; of Status::ok if there was none.
+symm_failure_t struct_of(const Failure& failure) noexcept;
 void require_sink(const symm_failure_t& sink, const char* argument);
 
 // The largest struct_size that is believed. No struct grows so large, so a larger one was not set.
@@ -51,7 +53,7 @@ symm_status_t quick(const Options* options, Function&& function) noexcept {
 }
 template <class Function>
 symm_status_t quick(Function&& function) noexcept {
-  return quick<symm_wait_options_t>(nullptr, function);
+  return quick<symm_call_options_t>(nullptr, function);
 }
 
 // Calls `function` and turns what it throws into a status. The thread is not cancelled meanwhile.
@@ -62,7 +64,7 @@ symm_status_t guard(const Options* options, Function&& function) noexcept {
 }
 template <class Function>
 symm_status_t guard(Function&& function) noexcept {
-  return guard<symm_wait_options_t>(nullptr, function);
+  return guard<symm_call_options_t>(nullptr, function);
 }
 
 template <class T>
@@ -81,6 +83,6 @@ symm_status_t produce(const Options* options, T* out, const char* argument, Make
 }
 template <class T, class Make>
 symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
-  return produce<symm_wait_options_t>(nullptr, out, argument, make);
+  return produce<symm_call_options_t>(nullptr, out, argument, make);
 }
 }  // namespace symm::capi

@@ -59,14 +59,21 @@ thread_local symm_failure_t last_failure{sizeof(symm_failure_t), SYMM_OK, -1, 0,
 constexpr size_t kFailureSize = SYMM_FIRST_SIZE(symm_failure_t, message);
 }  // namespace
 
+symm_failure_t struct_of(const Failure& failure) noexcept {
+  symm_failure_t told{};
+  told.struct_size = sizeof told;
+  told.status = static_cast<symm_status_t>(failure.status);
+  told.rank = failure.rank;
+  told.pid = failure.pid;
+  told.os_error = failure.os_error;
+  told.cuda_result = failure.cuda_result;
+  write_text(told.message, failure.message);
+  std::replace(std::begin(told.message), std::end(told.message), '\n', ' ');
+  return told;
+}
+
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept {
-  last_failure.status = static_cast<symm_status_t>(failure.status);
-  last_failure.rank = failure.rank;
-  last_failure.pid = failure.pid;
-  last_failure.os_error = failure.os_error;
-  last_failure.cuda_result = failure.cuda_result;
-  write_text(last_failure.message, failure.message);
-  std::replace(std::begin(last_failure.message), std::end(last_failure.message), '\n', ' ');
+  last_failure = struct_of(failure);
   if (sink != nullptr && sink->struct_size >= kFailureSize) write_struct(last_failure, sink);
   return last_failure.status;
 }
@@ -122,7 +129,7 @@ symm_status_t symm_thread_interrupt(symm_interrupt_callback_t callback, void* us
   return quick([&] { interrupt::set(callback, user); });
 }
 
-symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t* out_bytes) {
+symm_status_t symm_dtype_bytes(symm_dtype_t dtype, size_t* out_bytes) {
   return produce(out_bytes, "out_bytes", [&] {
     const auto type = static_cast<DType>(dtype);
     if (!is_valid(type)) throw unknown_dtype(dtype);

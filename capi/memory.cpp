@@ -11,14 +11,15 @@
 #include "capi/guard.hpp"
 #include "capi/handle.hpp"
 #include "capi/objects.hpp"
+#include "capi/options.hpp"
 #include "capi/placement.hpp"
 #include "capi/structs.hpp"
-#include "capi/waits.hpp"
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/wait.hpp"
+#include "core/group/checks.hpp"
 #include "core/group/group.hpp"
 #include "kernels/compare.hpp"
 #include "symm/symm.h"
@@ -26,60 +27,75 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS_WITH_INIT(symm_alloc_options, options, failure, SYMM_ALLOC_OPTIONS_INIT)
-SYMM_OPTIONS_WITH_INIT(symm_adopt_options, options, failure, SYMM_ADOPT_OPTIONS_INIT)
-SYMM_OPTIONS_WITH_INIT(symm_rendezvous_options, options, failure, SYMM_RENDEZVOUS_OPTIONS_INIT)
-
-static_assert(SYMM_NODE_NEAREST == Placement::kNearest);
+SYMM_OPTIONS(symm_alloc_options, options, failure, SYMM_ALLOC_OPTIONS_INIT)
+SYMM_OPTIONS(symm_adopt_options, options, failure, SYMM_ADOPT_OPTIONS_INIT)
+SYMM_OPTIONS(symm_rendezvous_options, options, failure, SYMM_RENDEZVOUS_OPTIONS_INIT)
 
 symm_status_t symm_alloc(
-    symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
+    symm_group_t* group, size_t bytes, const symm_alloc_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {
     Group& owner = *group_of(group);
     const symm_alloc_options_t given = read_options(options);
     return make_handle<symm_buffer_t>([&] {
-      return Buffer::allocate(owner, size, placement_of(given), bounded_name(given.name));
+      return Buffer::allocate(owner, bytes, placement_of(given), bounded_name(given.name));
     });
   });
 }
 
-symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size,
+symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t bytes,
     const symm_adopt_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {
     Group& owner = *group_of(group);
     const symm_adopt_options_t given = read_options(options);
 
     const std::string name = bounded_name(given.name);
-    if (given.fd < 0 && given.offset == 0) {
-      return make_handle<symm_buffer_t>([&] { return Buffer::adopt(owner, pointer, size, name); });
-    }
-    if (given.fd < 0) {
-      throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
+    require_known_bits(given.flags, SYMM_ADOPT_FD, "options.flags");
+    const bool by_fd = (given.flags & SYMM_ADOPT_FD) != 0;
+    require_with_flag(
+        by_fd, static_cast<uint64_t>(int64_t{given.fd}), "options.fd", "SYMM_ADOPT_FD");
+    require_with_flag(by_fd, given.offset, "options.offset", "SYMM_ADOPT_FD");
+    if (!by_fd) {
+      return make_handle<symm_buffer_t>([&] { return Buffer::adopt(owner, pointer, bytes, name); });
     }
     if (pointer != nullptr) {
-      throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
+      throw Error(Status::invalid_argument, "pointer: is not NULL, though SYMM_ADOPT_FD is given");
     }
     return make_handle<symm_buffer_t>(
-        [&] { return Buffer::adopt(owner, given.fd, given.offset, size, name); });
+        [&] { return Buffer::adopt(owner, given.fd, given.offset, bytes, name); });
   });
 }
 
-symm_status_t symm_buffer_export_dmabuf(
-    symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
-  return produce(
-      out_fd, "out_fd", [&] { return buffer_of(buffer)->export_dmabuf(offset, size).release(); });
+symm_status_t symm_buffer_export_dmabuf(symm_buffer_t* buffer, size_t offset, size_t bytes,
+    const symm_call_options_t* options, int32_t* out_fd) {
+  return produce(options, out_fd, "out_fd", [&] {
+    check_options(options);
+    return buffer_of(buffer)->export_dmabuf(offset, bytes).release();
+  });
 }
 
 symm_status_t symm_buffer_pointer(symm_buffer_t* buffer, void** out_pointer) {
   return guard([&] { require(out_pointer, "out_pointer") = buffer_of(buffer)->data(); });
 }
 
-symm_status_t symm_buffer_size(symm_buffer_t* buffer, size_t* out_bytes) {
+symm_status_t symm_buffer_bytes(symm_buffer_t* buffer, size_t* out_bytes) {
   return guard([&] { require(out_bytes, "out_bytes") = buffer_of(buffer)->bytes(); });
 }
 
-symm_status_t symm_buffer_record_use(symm_buffer_t* buffer, void* stream) {
-  return guard([&] { buffer_of(buffer)->record_use(stream); });
+symm_status_t symm_buffer_group(symm_buffer_t* buffer, symm_group_t** out) {
+  return guard([&] {
+    require(out, "out");
+    std::shared_ptr<Group> group = buffer_of(buffer)->group();
+    if (group) *out = make_handle<symm_group_t>([&] { return group; });
+    return group != nullptr;
+  });
+}
+
+symm_status_t symm_buffer_record_use(
+    symm_buffer_t* buffer, const symm_call_options_t* options, void* stream) {
+  return guard(options, [&] {
+    check_options(options);
+    buffer_of(buffer)->record_use(stream);
+  });
 }
 
 symm_status_t symm_buffer_retain(symm_buffer_t* buffer) {
@@ -110,19 +126,24 @@ symm_status_t symm_buffer_info(symm_buffer_t* buffer, symm_buffer_info_t* out) {
   });
 }
 
-symm_status_t symm_buffer_find(const void* address, symm_buffer_t** out, size_t* out_offset) {
-  return guard([&] {
+symm_status_t symm_buffer_find(const void* address, const symm_call_options_t* options,
+    symm_buffer_t** out, size_t* out_offset) {
+  return guard(options, [&] {
+    require(out, "out");
+    check_options(options);
     Buffer::Found found = Buffer::find(address);
     if (!found.buffer) return false;
-    if (out != nullptr) *out = make_handle<symm_buffer_t>([&] { return found.buffer; });
+    *out = make_handle<symm_buffer_t>([&] { return found.buffer; });
     if (out_offset != nullptr) *out_offset = found.offset;
     return true;
   });
 }
 
-symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, symm_memory_t** out) {
-  return guard([&] {
+symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group,
+    const symm_call_options_t* options, symm_memory_t** out) {
+  return guard(options, [&] {
     require(out, "out");
+    check_options(options);
     const Buffer& self = *buffer_of(buffer);
     std::shared_ptr<Memory> memory = self.memory_on(*group_of(group));
     if (memory) *out = make_handle<symm_memory_t>([&] { return memory; });
@@ -154,11 +175,22 @@ symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
     filled.id = self.view().id;
     filled.channels = self.view().channels;
 
-    filled.signal_pad_bytes =
-        filled.channels * filled.size * static_cast<int32_t>(sizeof(uint64_t));
+    filled.signal_pad_bytes = static_cast<uint64_t>(filled.channels) *
+                              static_cast<uint64_t>(filled.size) * sizeof(uint64_t);
     filled.multicast = self.view().multicast != nullptr ? 1 : 0;
     write_text(filled.multicast_reason, self.view().why_no_multicast);
     return filled;
+  });
+}
+
+symm_status_t symm_memory_group(symm_memory_t* memory, symm_group_t** out) {
+  return produce(out, "out",
+      [&] { return make_handle<symm_group_t>([&] { return memory_of(memory)->shared_group(); }); });
+}
+
+symm_status_t symm_memory_buffer(symm_memory_t* memory, symm_buffer_t** out) {
+  return produce(out, "out", [&] {
+    return make_handle<symm_buffer_t>([&] { return memory_of(memory)->shared_buffer(); });
   });
 }
 
@@ -178,10 +210,12 @@ symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** 
   return guard([&] { require(out_table, "out_table") = memory_of(memory)->pad_table(); });
 }
 
-symm_status_t symm_memory_device_view(
-    symm_memory_t* memory, uint64_t timeout_ms, const void* stop, symm_memory_view_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_memory_view_t, stop), [&] {
+symm_status_t symm_memory_device_view(symm_memory_t* memory, const void* stop,
+    const symm_call_options_t* options, symm_memory_view_t* out) {
+  return fill_struct(options, out, SYMM_FIRST_SIZE(symm_memory_view_t, stop), [&] {
     const Memory& self = *memory_of(memory);
+    const uint64_t timeout_ms = timeout_of(options);
+    require_waiting(timeout_ms, "options.timeout_ms");
     symm_memory_view_t filled{};
     filled.taken = reinterpret_cast<uint64_t*>(self.taken_on_device());
     filled.layout = SYMM_MEMORY_VIEW_LAYOUT;
@@ -197,24 +231,35 @@ symm_status_t symm_memory_device_view(
   });
 }
 
-symm_status_t symm_memory_multicast_pointer(symm_memory_t* memory, void** out_pointer) {
-  return produce(out_pointer, "out_pointer", [&] { return memory_of(memory)->multicast(); });
+symm_status_t symm_memory_multicast_pointer(
+    symm_memory_t* memory, const symm_call_options_t* options, void** out_pointer) {
+  return produce(options, out_pointer, "out_pointer", [&] {
+    check_options(options);
+    return memory_of(memory)->multicast();
+  });
 }
 
-symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out,
-    int32_t* out_rank, size_t* out_offset) {
-  return guard([&] {
+symm_status_t symm_memory_find(symm_group_t* group, const void* address,
+    const symm_call_options_t* options, symm_memory_t** out, int32_t* out_rank,
+    size_t* out_offset) {
+  return guard(options, [&] {
+    require(out, "out");
+    check_options(options);
     AddressMap::Found found = group_of(group)->addresses().find(address);
     if (!found.memory) return false;
-    if (out != nullptr) *out = make_handle<symm_memory_t>([&] { return found.memory; });
+    *out = make_handle<symm_memory_t>([&] { return found.memory; });
     if (out_rank != nullptr) *out_rank = found.rank;
     if (out_offset != nullptr) *out_offset = found.offset;
     return true;
   });
 }
 
-symm_status_t symm_memory_record_use(symm_memory_t* memory, void* stream) {
-  return guard([&] { memory_of(memory)->record_use(stream); });
+symm_status_t symm_memory_record_use(
+    symm_memory_t* memory, const symm_call_options_t* options, void* stream) {
+  return guard(options, [&] {
+    check_options(options);
+    memory_of(memory)->record_use(stream);
+  });
 }
 
 symm_status_t symm_memory_retain(symm_memory_t* memory) {
@@ -226,7 +271,7 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 // ---- signals and data
 
 symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
-    const symm_wait_options_t* options, void* stream) {
+    const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
     Group& self = *group_of(group);
     if (ranks == nullptr && count != 0) {
@@ -239,26 +284,30 @@ symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t cou
   });
 }
 
-symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
-  return quick(
-      [&] { memory_of(memory)->send_signal(rank, channel, symm::SignalOp::add, 1, stream); });
+symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel,
+    const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    memory_of(memory)->send_signal(
+        rank, channel, symm::SignalOp::add, 1, stream, timeout_of(options));
+  });
 }
 
 symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel,
-    const symm_wait_options_t* options, void* stream) {
+    const symm_call_options_t* options, void* stream) {
   return quick(
       options, [&] { memory_of(memory)->wait_signal(rank, channel, timeout_of(options), stream); });
 }
 
 symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel,
-    symm_signal_op_t op, uint64_t value, void* stream) {
-  return quick([&] {
-    memory_of(memory)->send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream);
+    symm_signal_op_t op, uint64_t value, const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    memory_of(memory)->send_signal(
+        rank, channel, static_cast<symm::SignalOp>(op), value, stream, timeout_of(options));
   });
 }
 
 symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel,
-    symm_compare_t compare, uint64_t value, const symm_wait_options_t* options, uint64_t* out_seen,
+    symm_compare_t compare, uint64_t value, const symm_call_options_t* options, uint64_t* out_seen,
     void* stream) {
   return quick(options, [&] {
     const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
@@ -267,7 +316,7 @@ symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_
 }
 
 symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits,
-    size_t count, int32_t any, const symm_wait_options_t* options, size_t* out_index,
+    size_t count, int32_t any, const symm_call_options_t* options, size_t* out_index,
     void* stream) {
   return quick(options, [&] {
     Memory& self = *memory_of(memory);
@@ -297,72 +346,82 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
   });
 }
 
-symm_status_t symm_test_signal(
-    symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_pending) {
-  return produce(out_pending, "out_pending", [&] {
+symm_status_t symm_test_signal(symm_memory_t* memory, int32_t rank, int32_t channel,
+    const symm_call_options_t* options, uint64_t* out_pending) {
+  return produce(options, out_pending, "out_pending", [&] {
+    check_options(options);
     const symm::SignalState state = memory_of(memory)->look_at_signal(rank, channel);
     // On a device a wait that is issued has taken its signal already, so `taken` may be ahead.
     return state.value > state.taken ? state.value - state.taken : 0;
   });
 }
 
-symm_status_t symm_test_signal_value(
-    symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_value) {
-  return produce(out_value, "out_value",
-      [&] { return memory_of(memory)->look_at_signal(rank, channel).value; });
+symm_status_t symm_test_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel,
+    const symm_call_options_t* options, uint64_t* out_value) {
+  return produce(options, out_value, "out_value", [&] {
+    check_options(options);
+    return memory_of(memory)->look_at_signal(rank, channel).value;
+  });
 }
 
 symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source,
-    size_t size, void* stream) {
-  return quick([&] { memory_of(memory)->put(rank, offset, source, size, stream); });
+    size_t bytes, const symm_call_options_t* options, void* stream) {
+  return quick(options,
+      [&] { memory_of(memory)->put(rank, offset, source, bytes, stream, timeout_of(options)); });
 }
 
 symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void* destination,
-    size_t size, void* stream) {
-  return quick([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
+    size_t bytes, const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    memory_of(memory)->get(rank, offset, destination, bytes, stream, timeout_of(options));
+  });
 }
 
 symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset,
-    const void* source, size_t size, int32_t channel, void* stream) {
-  return quick([&] {
-    Memory& self = *memory_of(memory);
-    self.require_channel(channel);  // before anything is written
-    self.put(rank, offset, source, size, stream);
-    self.send_signal(rank, channel, symm::SignalOp::add, 1, stream);
+    const void* source, size_t bytes, int32_t channel, const symm_call_options_t* options,
+    void* stream) {
+  return quick(options, [&] {
+    memory_of(memory)->put_signal(
+        rank, offset, source, bytes, channel, stream, timeout_of(options));
   });
 }
 
 symm_status_t symm_fill32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value,
-    size_t count, void* stream) {
-  return quick([&] { memory_of(memory)->fill32(rank, offset, value, count, stream); });
+    size_t count, const symm_call_options_t* options, void* stream) {
+  return quick(options,
+      [&] { memory_of(memory)->fill32(rank, offset, value, count, stream, timeout_of(options)); });
 }
 
-symm_status_t symm_write_value32(
-    symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, void* stream) {
-  return quick([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
+symm_status_t symm_write_value32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value,
+    const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    memory_of(memory)->write_value(rank, offset, value, sizeof value, stream, timeout_of(options));
+  });
 }
 
-symm_status_t symm_write_value64(
-    symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value, void* stream) {
-  return quick([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
+symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value,
+    const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    memory_of(memory)->write_value(rank, offset, value, sizeof value, stream, timeout_of(options));
+  });
 }
 
 namespace {
 void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare,
-    uint64_t value, const symm_wait_options_t* options, void* stream) {
+    uint64_t value, const symm_call_options_t* options, void* stream) {
   memory_of(memory)->wait_value(
       offset, bytes, static_cast<symm::Compare>(compare), value, timeout_of(options), stream);
 }
 }  // namespace
 
 symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare,
-    uint32_t value, const symm_wait_options_t* options, void* stream) {
+    uint32_t value, const symm_call_options_t* options, void* stream) {
   return quick(
       options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }
 
 symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare,
-    uint64_t value, const symm_wait_options_t* options, void* stream) {
+    uint64_t value, const symm_call_options_t* options, void* stream) {
   return quick(
       options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }

@@ -61,22 +61,13 @@ void write_struct(const T& from, T* to) {
   }
 }
 
-// For each struct of options: its defaults, its size in its first release, and what messages call
-// it.
+// For each struct of options: its defaults, which are zero but for its size, its size in its first
+// release, and what messages call it.
 template <class T>
 struct OptionsOf;
 template <class T>
 T read_options(const T* from) {
   return read_struct(from, OptionsOf<T>::kDefaults, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
-}
-template <class T>
-symm_status_t init(T* to, size_t struct_size) noexcept {
-  return guard([&] {
-    require(to, OptionsOf<T>::kArgument);
-    require_struct_size(struct_size, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
-    to->struct_size = struct_size;
-    write_struct(OptionsOf<T>::kDefaults, to);
-  });
 }
 #define SYMM_OPTIONS(name, argument, last_field, ...)                       \
   template <>                                                               \
@@ -85,11 +76,6 @@ symm_status_t init(T* to, size_t struct_size) noexcept {
     static constexpr size_t kFirst = SYMM_FIRST_SIZE(name##_t, last_field); \
     static constexpr const char* kArgument = #argument;                     \
   };
-#define SYMM_OPTIONS_WITH_INIT(name, argument, last_field, ...) \
-  SYMM_OPTIONS(name, argument, last_field, __VA_ARGS__)         \
-  symm_status_t name##_init(name##_t* to, size_t struct_size) { \
-    return symm::capi::init(to, struct_size);                   \
-  }
 
 // Writes what `fill` returns to a caller's struct, which is checked before anything is done.
 template <class Options, class T, class Fill>
@@ -101,7 +87,7 @@ symm_status_t fill_struct(const Options* options, T* out, size_t first, Fill&& f
 }
 template <class T, class Fill>
 symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
-  return fill_struct<symm_wait_options_t>(nullptr, out, first, fill);
+  return fill_struct<symm_call_options_t>(nullptr, out, first, fill);
 }
 
 // Refuses bits that this library does not know, and a newer one may.
@@ -109,5 +95,13 @@ inline void require_known_bits(uint64_t flags, uint64_t known, const char* argum
   if ((flags & ~known) == 0) return;
   throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%lx", argument,
                                        SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, flags & ~known));
+}
+
+// Refuses a field that counts only with a flag, where the flag is not given.
+inline void require_with_flag(
+    bool given, uint64_t value, const char* argument, const char* flag_name) {
+  if (given || value == 0) return;
+  throw Error(Status::invalid_argument,
+      format("%s: %ld goes with %s only", argument, static_cast<long>(value), flag_name));
 }
 }  // namespace symm::capi

@@ -68,7 +68,7 @@ void add_up(const symm::Group& group, const symm::Memory& memory) {
     return 1.0F / static_cast<float>(i + 7 * static_cast<size_t>(rank) + 1);
   };
 
-  for (const symm_algorithm_values algorithm :
+  for (const symm_algorithm_t algorithm :
       {SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
     for (size_t i = 0; i < kCount; ++i) {
       sum[i] = value(group.rank(), i);

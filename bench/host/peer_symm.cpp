@@ -44,8 +44,8 @@ void barrier() {
 }
 
 void send(const void* data, void* inbox, size_t bytes, int to) {
-  symm::check(
-      symm_put_signal(memories.at(inbox).get(), to, 0, data, bytes, 0, nullptr), "symm_put_signal");
+  symm::check(symm_put_signal(memories.at(inbox).get(), to, 0, data, bytes, 0, nullptr, nullptr),
+      "symm_put_signal");
 }
 
 void receive(void* inbox, size_t, int from) {
@@ -55,7 +55,8 @@ void receive(void* inbox, size_t, int from) {
 
 void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other) {
   symm_memory_t* const memory = memories.at(inbox).get();
-  symm::check(symm_put_signal(memory, other, offset, data, bytes, 0, nullptr), "symm_put_signal");
+  symm::check(
+      symm_put_signal(memory, other, offset, data, bytes, 0, nullptr, nullptr), "symm_put_signal");
   symm::check(symm_wait_signal(memory, other, 0, nullptr, nullptr), "symm_wait_signal");
 }
 }  // namespace peer

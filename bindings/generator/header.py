@@ -50,7 +50,7 @@ Field = namedtuple("Field", "name type offset bytes comment")
 Struct = namedtuple("Struct", "name bytes alignment fields comment")
 Constant = namedtuple("Constant", "name value comment")
 Enum = namedtuple("Enum", "name constants comment")
-Macro = namedtuple("Macro", "name value bytes signed")
+Macro = namedtuple("Macro", "name value bytes signed comment")
 # parameters is a tuple of (name, Type), prototype the declaration in C.
 Function = namedtuple("Function", "name result parameters comment prototype")
 
@@ -62,6 +62,7 @@ class Header:
         self.callbacks = {}  # typedef -> (declaration in C, comment)
         self.initialisers = {}  # struct -> the values of its fields after struct_size, in C
         self.enums = []
+        self.flags = []  # the sets of flags as enums, each called as its first struct
         self.structs = []
         self.macros = []
         self.functions = []
@@ -89,8 +90,48 @@ def read(path):
         ):
             raise SystemExit(f"{cursor.location}: {cursor.kind} is not understood")
 
-    header.macros = evaluate(path, macros)
+    comments, sets = comments_of_macros(path)
+    header.macros = [
+        macro._replace(comment=comments.get(macro.name, "")) for macro in evaluate(path, macros)
+    ]
+    found = {macro.name: macro for macro in header.macros}
+    header.flags = [
+        Enum(
+            re.search(r"symm_\w+_t", said)[0],
+            tuple(Constant(name, found[name].value, found[name].comment) for name in names),
+            said,
+        )
+        for said, names in sets
+    ]
     return header
+
+
+def comments_of_macros(path):
+    """The comment of each macro, which libclang does not tell, and the sets of flags: the text of
+    the comment "Flags of ..." that stands above a set, and the names of its macros, in order. A set
+    ends where something else than a macro is declared.
+    """
+    comments = {}
+    sets = []
+    last = None
+    names = None
+
+    tokens = list(parse(path, None).cursor.get_tokens())
+    for token, following, name in zip(tokens, tokens[1:], tokens[2:]):
+        if token.kind == TokenKind.COMMENT:
+            last = token.spelling
+            if last.startswith("/* Flags of "):
+                names = []
+                sets.append((plain(last), names))
+        elif token.spelling == "#" and following.spelling == "define":
+            comments[name.spelling] = plain(last or "")
+            if names is not None and last is not None:
+                names.append(name.spelling)
+            last = None
+        elif token.spelling in ("typedef", "enum", "SYMM_API"):
+            names = None
+            last = None
+    return comments, sets
 
 
 def stray_comments(path):
@@ -273,14 +314,19 @@ def evaluate(path, names):
         width = found[f"BYTES_{name}"]
         if signed and value >> 63:
             value -= 1 << 64
-        macros.append(Macro(name, value, width, signed))
+        macros.append(Macro(name, value, width, signed, ""))
 
     return macros
 
 
 def text(cursor):
+    """The comment of a declaration; see plain()."""
+    return plain(cursor.raw_comment or "")
+
+
+def plain(comment):
     """A comment without its ornaments, its line breaks kept."""
-    lines = (cursor.raw_comment or "").splitlines()
+    lines = comment.splitlines()
     return "\n".join(
         re.sub(r"^(/\*\*?<?|\*(?!/)) ?| *\*/$", "", line.strip()) for line in lines
     ).strip()

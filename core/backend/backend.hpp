@@ -263,9 +263,12 @@ struct Machines {
 struct TransportOptions {
   int channels = 0;
   bool check = false;
+  bool no_check = false;             // whatever the environment says
   bool overlapping_devices = false;  // several ranks may use one device
   bool multicast = false;
+  bool no_multicast = false;
   bool any_order = false;      // floats may be combined so
+  bool rank_order = false;     // floats are combined so, whatever the environment says
   bool same_offsets = false;   // recvs that are symmetric memory lie alike on all ranks
   uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
   uint64_t timeout_ms = 0;     // for calls that give no time-out
@@ -385,11 +388,12 @@ class Transport {
   virtual void finish(int channel, uint64_t timeout_ms) {
     barrier({}, channel, timeout_ms, nullptr);
   }
-  // Signals and words. A rank that has waited sees everything that the signalling rank wrote
-  // before. A wait on the host that throws Error(timeout) does not revoke the group and has taken
-  // nothing.
+  // Signals and words. `timeout_ms` is how long a call may wait for a rank on another machine to
+  // take what is sent, or to answer. A rank that has waited sees everything that the signalling
+  // rank wrote before. A wait on the host that throws Error(timeout) does not revoke the group and
+  // has taken nothing.
   virtual void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op,
-      uint64_t value, void* stream) = 0;
+      uint64_t value, uint64_t timeout_ms, void* stream) = 0;
   virtual void take_signal(
       const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) = 0;
   virtual SignalState look_at_signal(const MemoryView& memory, int rank, int channel) = 0;
@@ -399,20 +403,20 @@ class Transport {
       uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) = 0;
   // Words of 4 or 8 bytes in blocks: rank `rank`'s, or one of this rank's own.
   virtual void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value,
-      size_t bytes, void* stream) = 0;
+      size_t bytes, uint64_t timeout_ms, void* stream) = 0;
   virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
       uint64_t value, uint64_t timeout_ms, void* stream) = 0;
   // Within `rank`'s block, which may be mapped here or not.
   virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from,
-      size_t bytes, void* stream) {
+      size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
     copy(memory.blocks[static_cast<size_t>(rank)] + offset, from, bytes, stream);
   }
-  virtual void get(
-      const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+  virtual void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
+      uint64_t /*timeout_ms*/, void* stream) {
     copy(to, memory.blocks[static_cast<size_t>(rank)] + offset, bytes, stream);
   }
   virtual void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
-      void* stream) {
+      uint64_t /*timeout_ms*/, void* stream) {
     fill32(memory.blocks[static_cast<size_t>(rank)] + offset, value, count, stream);
   }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;

@@ -114,7 +114,7 @@ symm_device_info_t device_info(int device) {
     write_text(field, reason);
   };
   set(info.multicast, info.multicast_reason,
-      why_no_multicast(multicast_facts(*opened, false, environment)));
+      why_no_multicast(multicast_facts(*opened, MulticastWish::none, environment)));
   set(info.fabric, info.fabric_reason, Allocation::fabric_reason(*opened));
   set(info.dmabuf, info.dmabuf_reason, Allocation::dmabuf_reason(*opened));
   set(info.host_memory, info.host_memory_reason, Allocation::host_memory_reason(*opened));

@@ -50,21 +50,24 @@ constexpr Objection kObjections[] = {
     {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1", is_off},
 };
 constexpr int kObjectionCount = static_cast<int>(std::size(kObjections));
+constexpr int kByConfig = kObjectionCount + 1;
 
 std::string on(size_t rank, const std::string& reason) {
   return format("rank %zu: %s", rank, reason.c_str());
 }
 
 std::string forbidden_by(const MulticastFacts& facts) {
+  if (facts.forbidden == kByConfig) return "SYMM_GROUP_NO_MULTICAST is set";
   if (facts.forbidden < 1 || facts.forbidden > kObjectionCount) return "";
   const Objection& objection = kObjections[facts.forbidden - 1];
   return format("%s=%s is set", objection.variable.name(), objection.no);
 }
 }  // namespace
 
-MulticastFacts read_wish(bool config, const ReadVariable& read) {
+MulticastFacts read_wish(MulticastWish config, const ReadVariable& read) {
   MulticastFacts facts;
-  facts.asked = config ? 1 : 0;
+  facts.asked = config == MulticastWish::yes ? 1 : 0;
+  if (config == MulticastWish::no) facts.forbidden = kByConfig;
   for (int i = 0; i < kObjectionCount; ++i) {
     const char* value = read(kObjections[i].variable);
     if (value == nullptr || *value == '\0') continue;
@@ -73,12 +76,12 @@ MulticastFacts read_wish(bool config, const ReadVariable& read) {
       facts.forbidden = i + 1;
       return facts;
     }
-    if (i == 0) facts.asked = 1;
   }
   return facts;
 }
 
-MulticastFacts multicast_facts(const Device& device, bool config, const ReadVariable& read) {
+MulticastFacts multicast_facts(
+    const Device& device, MulticastWish config, const ReadVariable& read) {
   MulticastFacts facts = read_wish(config, read);
   facts.device = device.uuid();
 

@@ -15,10 +15,10 @@ namespace symm::cuda {
 // What bears on the choice on one rank. It travels to all others, so it is plain data.
 struct MulticastFacts {
   Uuid device{};
-  // Asked for by the group's configuration or by SYMM_MULTICAST=1.
+  // Asked for by the group's configuration, to which Group::create() adds SYMM_MULTICAST=1.
   int32_t asked = 0;
   // Forbidden by the environment: 1 + the place of the variable in the list of
-  // multicast_choice.cpp; 0: by none.
+  // multicast_choice.cpp, or by the configuration: one more than there are variables; 0: by none.
   int32_t forbidden = 0;
   // The driver has the calls, and the device supports it.
   int32_t has_calls = 0;
@@ -28,10 +28,14 @@ struct MulticastFacts {
 // Reads an environment variable, as environment() does.
 using ReadVariable = std::function<const char*(Variable)>;
 
-// Finds `asked` and `forbidden`. A variable that cannot be understood counts as a no.
-MulticastFacts read_wish(bool config, const ReadVariable& read);
+// What a group's configuration says of multicast.
+enum class MulticastWish { none, yes, no };
 
-MulticastFacts multicast_facts(const Device& device, bool config, const ReadVariable& read);
+// Finds `asked` and `forbidden`. A variable that cannot be understood counts as a no.
+MulticastFacts read_wish(MulticastWish config, const ReadVariable& read);
+
+MulticastFacts multicast_facts(
+    const Device& device, MulticastWish config, const ReadVariable& read);
 
 // Why there is no multicast, the same text on all ranks:
 // "rank 2: NCCL_NVLS_ENABLE=0 is set"; "" if there is.

@@ -71,8 +71,9 @@ CudaTransport::CudaTransport(
   // Exported now, where a failure is one of all ranks.
   controls_[me()]->fd();
   uuids_[me()] = group_.device->uuid();
-  group_.multicast.facts(group_.context.rank) =
-      multicast_facts(*group_.device, group_.context.multicast, environment);
+  MulticastWish wish = group_.context.multicast ? MulticastWish::yes : MulticastWish::none;
+  if (group_.context.no_multicast) wish = MulticastWish::no;
+  group_.multicast.facts(group_.context.rank) = multicast_facts(*group_.device, wish, environment);
 
   group_.load_kernels();
   group_.comm.record = mailbox_->record_on_device();
@@ -219,14 +220,14 @@ void CudaTransport::finish(int channel, uint64_t timeout_ms) {
 
 // ---- signals and words
 
-void CudaTransport::send_signal(
-    const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op,
+    uint64_t value, uint64_t, void* stream) {
   const WriteKind kind = op == SignalOp::add ? WriteKind::add : WriteKind::store64;
   write_word(group_, signal_word(memory, rank, channel, group_.context.rank), value, kind, stream);
 }
 
-void CudaTransport::write_value(
-    const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value,
+    size_t bytes, uint64_t, void* stream) {
   const WriteKind kind = bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64;
   write_word(
       group_, address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value, kind, stream);

@@ -38,14 +38,14 @@ class CudaTransport final : public Transport, public DeviceTransport {
       std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
   void finish(int channel, uint64_t timeout_ms) override;
   void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
-      void* stream) override;
+      uint64_t timeout_ms, void* stream) override;
   void take_signal(
       const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
   SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;
   void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any,
       uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) override;
   void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes,
-      void* stream) override;
+      uint64_t timeout_ms, void* stream) override;
   void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
       uint64_t value, uint64_t timeout_ms, void* stream) override;
 

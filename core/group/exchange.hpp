@@ -17,8 +17,8 @@
 
 namespace symm {
 struct Vote {
-  Failure failure;         // status ok: the rank has done its part
-  uint64_t value[8] = {};  // facts that the others need
+  Failure failure;          // status ok: the rank has done its part
+  uint64_t value[16] = {};  // facts that the others need
 };
 
 // A failure that all ranks throw alike, so that they are in step still. Any other failure of a vote
@@ -43,7 +43,7 @@ std::vector<Vote> commit_vote(
 // This rank's share in an exchange: facts to agree on, and a message for every other rank, whose
 // size is equal on all ranks.
 struct Offer {
-  uint64_t value[8] = {};
+  uint64_t value[16] = {};
   OutgoingMessage message;
 };
 

@@ -28,10 +28,12 @@
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
+#include "core/group/flags.hpp"
 #include "core/group/group.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/transport.hpp"
+#include "symm/symm.h"
 
 namespace symm {
 namespace {
@@ -46,11 +48,20 @@ struct Fact {
     members,
     channels,
     scratch_bytes,
-    shared_scratch,
-    any_order,
-    same_offsets,
+    flags,
+    added_flags,
+    removed_flags,
+    create_timeout_ms,
+    timeout_ms,
+    name,
   };
 };
+
+// The flags that may differ: ranks number their devices for themselves, any rank may ask for
+// checks, and that not all ask for multicast is a reason to do without.
+constexpr uint64_t kOwnFlags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES |
+                               SYMM_GROUP_CHECK | SYMM_GROUP_NO_CHECK | SYMM_GROUP_MULTICAST |
+                               SYMM_GROUP_NO_MULTICAST;
 
 // Thrown by all ranks alike when the vote says so. They begin anew, for a group of machines.
 struct SeveralMachines {};
@@ -83,13 +94,15 @@ GroupConfig completed(GroupConfig config) {
   if (config.channels == 0) config.channels = kDefaultChannels;
   require_channels(config.channels, "config.channels");
 
-  if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;
+  if (std::strcmp(environment("SYMM_CHECK"), "0") != 0 && !config.no_check) config.check = true;
+  if (std::strcmp(environment("SYMM_MULTICAST"), "1") == 0 && !config.no_multicast) {
+    config.multicast = true;
+  }
   const std::string_view order = environment("SYMM_ORDER");
-  if (order == "any") {
-    config.any_order = true;
-  } else if (order != "ranks") {
+  if (order != "any" && order != "ranks") {
     throw Error(Status::invalid_argument, "SYMM_ORDER: is neither 'ranks' nor 'any'");
   }
+  if (order == "any" && !config.rank_order) config.any_order = true;
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   return config;
 }
@@ -107,13 +120,15 @@ void number_machines(Machines& machines, std::span<const Vote> votes) {
   }
 }
 
-void require_equal_facts(std::span<const Vote> votes) {
+// `source` is what messages call the struct of the caller's.
+void require_equal_facts(std::span<const Vote> votes, const char* source) {
   constexpr std::pair<const char*, size_t> kNumbers[] = {
       {"channels", Fact::channels},
       {"scratch_bytes", Fact::scratch_bytes},
-      {"flags & SYMM_GROUP_SHARED_SCRATCH", Fact::shared_scratch},
-      {"flags & SYMM_GROUP_ANY_ORDER", Fact::any_order},
-      {"flags & SYMM_GROUP_SAME_OFFSETS", Fact::same_offsets},
+      {"flags", Fact::added_flags},
+      {"remove_flags", Fact::removed_flags},
+      {"create_timeout_ms", Fact::create_timeout_ms},
+      {"group_timeout_ms", Fact::timeout_ms},
   };
 
   const auto& first = votes[0].value;
@@ -130,8 +145,21 @@ void require_equal_facts(std::span<const Vote> votes) {
     for (const auto& [name, fact] : kNumbers) {
       if (theirs[fact] == first[fact]) continue;
       throw Error({Status::mismatch, rank, 0,
-          format("config.%s: rank 0 has %lu, rank %d has %lu", name, first[fact], rank,
+          format("%s.%s: rank 0 has %lu, rank %d has %lu", source, name, first[fact], rank,
               theirs[fact])});
+    }
+    if (theirs[Fact::name] != first[Fact::name]) {
+      throw Error({Status::mismatch, rank, 0,
+          format("%s.name: rank %d has another name than rank 0", source, rank)});
+    }
+
+    const uint64_t differing = theirs[Fact::flags] ^ first[Fact::flags];
+    if (differing != 0) {
+      const uint64_t bit = differing & ~(differing - 1);
+      throw Error({Status::mismatch, rank, 0,
+          format("%s.flags & %s: rank 0 has %d, rank %d has %d", source, flag_name(bit),
+              (first[Fact::flags] & bit) != 0 ? 1 : 0, rank,
+              (theirs[Fact::flags] & bit) != 0 ? 1 : 0)});
     }
   }
 }
@@ -174,18 +202,19 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
     members[static_cast<size_t>(rank)] = rank;
   }
   const uint64_t id = mesh->nonce();
-  return form(mesh, std::move(members), id, config, nullptr, result.description, deadline);
+  return form(mesh, std::move(members), id, config, {}, nullptr, result.description, deadline);
 }
 
 std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,
-    uint64_t id, const GroupConfig& config, std::shared_ptr<Backend> inherited,
-    const std::string& bootstrap, Deadline deadline, std::shared_ptr<Group> lender,
-    const Group* parent) {
+    uint64_t id, const GroupConfig& config, const SubgroupOptions& options,
+    std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
+    std::shared_ptr<Group> lender, const Group* parent) {
   std::shared_ptr<Group> group;
   std::shared_ptr<void> listener;
   try {
     group.reset(new Group(mesh, std::move(members), id, config.name));
     group->config_ = config;
+    group->asked_ = options;
     group->bootstrap_ = bootstrap;
     group->backend_ = std::move(inherited);
     group->lender_ = std::move(lender);
@@ -259,8 +288,9 @@ Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   }
   if (config_.shared_scratch && backend_->kind() == BackendKind::host) {
     throw Error(Status::unsupported,
-        "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's "
-        "scratch after a call");
+        format("%s.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's "
+               "scratch after a call",
+            inherits_backend ? "options" : "config"));
   }
   TransportContext context = transport_context(deadline);
   transport_ = machines_.count > 1 ? multinode::open(*backend_, std::move(context))
@@ -274,9 +304,12 @@ Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   offer.value[Fact::members] = fnv1a(std::as_bytes(std::span(members_)));
   offer.value[Fact::channels] = static_cast<uint64_t>(config_.channels);
   offer.value[Fact::scratch_bytes] = config_.scratch_bytes;
-  offer.value[Fact::shared_scratch] = config_.shared_scratch ? 1 : 0;
-  offer.value[Fact::any_order] = config_.any_order ? 1 : 0;
-  offer.value[Fact::same_offsets] = config_.same_offsets ? 1 : 0;
+  offer.value[Fact::flags] = flags_of(config_) & ~kOwnFlags;
+  offer.value[Fact::added_flags] = asked_.flags;
+  offer.value[Fact::removed_flags] = asked_.remove_flags;
+  offer.value[Fact::create_timeout_ms] = asked_.create_timeout_ms;
+  offer.value[Fact::timeout_ms] = asked_.timeout_ms;
+  offer.value[Fact::name] = asked_.name ? fnv1a(std::string_view(*asked_.name)) : 0;
   offer.message = transport_->share();
   append(offer.message, facts);
   return offer;
@@ -301,7 +334,7 @@ void Group::connect_transport(Deadline deadline) {
   phases.prepare = [&] { return prepare_transport(inherits_backend, deadline); };
   phases.agree = [&](std::span<const Vote> votes) {
     number_machines(machines_, votes);
-    require_equal_facts(votes);
+    require_equal_facts(votes, inherits_backend ? "options" : "config");
     if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
   };
   phases.accept = [&](int peer, Message message) { connect_peer(peer, std::move(message)); };

@@ -41,6 +41,19 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
   std::string name;
 };
 
+// How a group is made of another one, of which it inherits what is not said here. All but
+// call_timeout_ms is equal on all ranks of the new group.
+struct SubgroupOptions {
+  uint64_t call_timeout_ms = 0;  // 0, here and in the other numbers: that of the group
+  std::optional<std::string> name;
+  uint64_t flags = 0;  // SYMM_GROUP_* that are added, and those that are not inherited
+  uint64_t remove_flags = 0;
+  uint64_t scratch_bytes = 0;
+  uint64_t create_timeout_ms = 0;
+  uint64_t timeout_ms = 0;
+  int channels = 0;
+};
+
 inline constexpr int kDefaultChannels = 64;
 inline constexpr int kMostChannels = 256;  // that a group or a memory can have
 
@@ -60,14 +73,15 @@ class Group : public std::enable_shared_from_this<Group> {
  public:
   static std::shared_ptr<Group> create(const GroupConfig& config);
   // [collective] Null if color is negative.
-  std::shared_ptr<Group> split(int color, int key);
+  std::shared_ptr<Group> split(int color, int key, const SubgroupOptions& options = {});
   // [collective over `ranks`, in this order]
-  std::shared_ptr<Group> create_from_ranks(std::span<const int32_t> ranks);
+  std::shared_ptr<Group> create_from_ranks(
+      std::span<const int32_t> ranks, const SubgroupOptions& options = {});
   // [collective over the ranks of this machine]
-  std::shared_ptr<Group> local();
-  // [collective over the living] A revoked group can shrink too. `name` null: this group's name.
-  std::shared_ptr<Group> shrink(uint64_t timeout_ms, const char* name);
-  std::shared_ptr<Group> shrink_in(uint64_t call, Deadline deadline, const char* name);
+  std::shared_ptr<Group> local(const SubgroupOptions& options = {});
+  // [collective over the living] A revoked group can shrink too. Without a name in the options the
+  // new group has this group's.
+  std::shared_ptr<Group> shrink(const SubgroupOptions& options = {});
   ~Group();
 
   int rank() const noexcept { return rank_; }
@@ -87,6 +101,7 @@ class Group : public std::enable_shared_from_this<Group> {
     return timeout_ms != 0 ? timeout_ms : config_.timeout_ms;
   }
   uint64_t create_timeout_ms() const noexcept { return config_.create_timeout_ms; }
+  const GroupConfig& config() const noexcept { return config_; }
   Deadline create_deadline() const noexcept {
     return Deadline::after_ms(config_.create_timeout_ms);
   }
@@ -188,10 +203,16 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name);
+  // `options`: those by which the group is made of another one.
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,
-      uint64_t id, const GroupConfig& config, std::shared_ptr<Backend> inherited,
-      const std::string& bootstrap, Deadline deadline, std::shared_ptr<Group> lender = nullptr,
-      const Group* parent = nullptr);
+      uint64_t id, const GroupConfig& config, const SubgroupOptions& options,
+      std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
+      std::shared_ptr<Group> lender = nullptr, const Group* parent = nullptr);
+  // The configuration of a group that is made of this one; its name is still this group's.
+  GroupConfig config_for(const SubgroupOptions& options) const;
+  Deadline deadline_of(const SubgroupOptions& options) const;
+  std::shared_ptr<Group> shrink_in(
+      uint64_t call, Deadline deadline, const SubgroupOptions& options);
   uint64_t machine_key() const;
   void tell_refusal(const char* what, const Error& error) noexcept;
   TransportContext transport_context(Deadline deadline);
@@ -206,11 +227,12 @@ class Group : public std::enable_shared_from_this<Group> {
   };
   // Forms a group of the Part that choose() returns.
   template <class Choose>
-  std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const Choose& choose,
-      std::shared_ptr<Group> lender = nullptr, const Group* parent = nullptr);
+  std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const SubgroupOptions& options,
+      const Choose& choose, std::shared_ptr<Group> lender = nullptr, const Group* parent = nullptr);
   // Forms a group as form_part() does, and ends with this one. A failure is this group's.
   template <class Choose>
-  std::shared_ptr<Group> part(uint64_t id, Deadline deadline, const Choose& choose);
+  std::shared_ptr<Group> part(
+      uint64_t id, Deadline deadline, const SubgroupOptions& options, const Choose& choose);
   void end_with(const Group& parent) noexcept;
 
   std::shared_ptr<Mesh> mesh_;
@@ -219,6 +241,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int rank_ = 0;
   int size_ = 0;
   GroupConfig config_;
+  SubgroupOptions asked_;  // by which it was made of another group
   std::string bootstrap_;
   std::shared_ptr<Revocation> revocation_;
   std::shared_ptr<Stragglers> past_;

@@ -26,6 +26,7 @@
 #include "core/base/page.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/wait.hpp"
+#include "core/group/checks.hpp"
 #include "core/group/group.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/ipc/ipc.hpp"
@@ -129,9 +130,10 @@ Buffers& buffers() { return PerProcess<Buffers>::current(); }
 std::shared_ptr<Buffer> Buffer::allocate(
     Group& group, size_t bytes, Placement placement, std::string name) {
   group.require_usable();
-  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1 byte");
 
-  if (placement.node != Placement::kNearest && (placement.node < 0 || !placement.on_host)) {
+  const bool of_host = placement.on_host || group.backend().kind() == BackendKind::host;
+  if (placement.node != Placement::kNearest && (placement.node < 0 || !of_host)) {
     throw Error(Status::invalid_argument,
         format("options.numa_node: %d %s", placement.node,
             placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
@@ -148,8 +150,9 @@ std::shared_ptr<Buffer> Buffer::allocate(
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes,
       backend.kind(), backend.device(), std::move(name));
+  buffer->group_ = group.weak_from_this();
   buffer->numa_node_ = placement.node;
-  buffer->on_host_ = placement.on_host || backend.kind() == BackendKind::host;
+  buffer->on_host_ = of_host;
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
   buffers().insert(buffer);
   return buffer;
@@ -161,14 +164,14 @@ std::shared_ptr<Buffer> Buffer::adopt(
     Group& group, const void* pointer, size_t bytes, std::string name) {
   group.require_usable();
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
-  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1 byte");
   return of_adopted(group, group.backend().memory().adopt(pointer, bytes), bytes, std::move(name));
 }
 
 std::shared_ptr<Buffer> Buffer::adopt(
     Group& group, int fd, uint64_t offset, size_t bytes, std::string name) {
   group.require_usable();
-  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1 byte");
   return of_adopted(
       group, group.backend().memory().adopt(fd, offset, bytes), bytes, std::move(name));
 }
@@ -178,6 +181,7 @@ std::shared_ptr<Buffer> Buffer::of_adopted(
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(
       std::move(block), bytes, backend.kind(), backend.device(), std::move(name));
+  buffer->group_ = group.weak_from_this();
   buffer->adopted_ = true;
   buffer->on_host_ = backend.kind() == BackendKind::host;
   buffers().insert(buffer);
@@ -261,10 +265,10 @@ std::shared_ptr<Memory> Buffer::memory_on(Group& group) const {
 
 Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1 byte");
   if (offset > bytes_ || bytes > bytes_ - offset) {
     throw Error(Status::invalid_argument,
-        format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset,
+        format("offset, bytes: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset,
             bytes_));
   }
 
@@ -332,7 +336,7 @@ void Memory::require_range(int rank, size_t offset, size_t bytes) const {
   group_->require_rank("rank", rank);
   if (offset > view_->bytes || bytes > view_->bytes - offset) {
     throw Error(Status::invalid_argument,
-        format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset,
+        format("offset, bytes: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset,
             view_->bytes));
   }
 }
@@ -347,12 +351,14 @@ void Memory::require_signal(int rank, int channel) const {
 
 // Sends a signal to `rank`: one more, or a value, in a word of its pad that this rank alone
 // writes.
-void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+void Memory::send_signal(
+    int rank, int channel, SignalOp op, uint64_t value, void* stream, uint64_t timeout_ms) {
   const Trace traced(
       group_->page(), op == SignalOp::add && value == 1 ? "signal" : "signal_value", rank);
   require_signal(rank, channel);
   require_known(is_valid(op), static_cast<int>(op), "op");
-  group_->transport().send_signal(*view_, rank, channel, op, value, stream);
+  group_->transport().send_signal(
+      *view_, rank, channel, op, value, reach_timeout(timeout_ms), stream);
   group_->transport().stats().shown.signals_sent.add_shared(1);
 }
 
@@ -408,10 +414,12 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
   });
 }
 
-void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+void Memory::write_value(
+    int rank, size_t offset, uint64_t value, size_t bytes, void* stream, uint64_t timeout_ms) {
   const Trace traced(group_->page(), bytes == 4 ? "write_value32" : "write_value64", rank, bytes);
   require_word(rank, offset, bytes);
-  group_->transport().write_value(*view_, rank, offset, value, bytes, stream);
+  group_->transport().write_value(
+      *view_, rank, offset, value, bytes, reach_timeout(timeout_ms), stream);
 }
 
 void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value,
@@ -426,23 +434,51 @@ void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t v
   });
 }
 
-void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {
+uint64_t Memory::reach_timeout(uint64_t timeout_ms) const {
+  require_waiting(timeout_ms, "options.timeout_ms");
+  return group_->timeout_or_default(timeout_ms);
+}
+
+void Memory::put(
+    int rank, size_t offset, const void* source, size_t bytes, void* stream, uint64_t timeout_ms) {
   const Trace traced(group_->page(), "put", rank, bytes);
   require_range(rank, offset, bytes);
+  const uint64_t timeout = reach_timeout(timeout_ms);
   if (bytes == 0) return;
   if (source == nullptr) throw Error(Status::invalid_argument, "source: is NULL");
-  group_->transport().put(*view_, rank, offset, source, bytes, stream);
+  group_->transport().put(*view_, rank, offset, source, bytes, timeout, stream);
 }
 
-void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void* stream) {
+void Memory::put_signal(int rank, size_t offset, const void* source, size_t bytes, int channel,
+    void* stream, uint64_t timeout_ms) {
+  require_channel(channel);  // before anything is written
+  const uint64_t timeout = reach_timeout(timeout_ms);
+  group_->require_rank("rank", rank);
+  if (group_->maps(rank)) {
+    put(rank, offset, source, bytes, stream, timeout);
+    send_signal(rank, channel, SignalOp::add, 1, stream, timeout);
+    return;
+  }
+
+  const Deadline until = Deadline::after_ms(timeout);
+  put(rank, offset, source, bytes, stream, timeout);
+  const bool endless = timeout == Deadline::kInfinite;
+  const uint64_t left = endless ? timeout : until.remaining_ns() / kMillisecondNs + 1;
+  send_signal(rank, channel, SignalOp::add, 1, stream, left);
+}
+
+void Memory::get(
+    int rank, size_t offset, void* destination, size_t bytes, void* stream, uint64_t timeout_ms) {
   const Trace traced(group_->page(), "get", rank, bytes);
   require_range(rank, offset, bytes);
+  const uint64_t timeout = reach_timeout(timeout_ms);
   if (bytes == 0) return;
   if (destination == nullptr) throw Error(Status::invalid_argument, "destination: is NULL");
-  group_->transport().get(*view_, rank, offset, destination, bytes, stream);
+  group_->transport().get(*view_, rank, offset, destination, bytes, timeout, stream);
 }
 
-void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
+void Memory::fill32(
+    int rank, size_t offset, uint32_t value, size_t count, void* stream, uint64_t timeout_ms) {
   const Trace traced(group_->page(), "fill32", rank, count * 4);
   if (offset % sizeof value != 0) {
     throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
@@ -453,7 +489,7 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
             offset, view_->bytes));
   }
   require_range(rank, offset, count * sizeof value);
-  group_->transport().fill(*view_, rank, offset, value, count, stream);
+  group_->transport().fill(*view_, rank, offset, value, count, reach_timeout(timeout_ms), stream);
 }
 
 // Throws unless a word of so many bytes, which is accessed as a whole, lies there.

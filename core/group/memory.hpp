@@ -52,6 +52,8 @@ class Buffer {
   int device() const noexcept { return device_; }
   void record_use(void* stream) { block_->note_use(block_->record_use(stream)); }
   const std::string& name() const noexcept { return name_; }
+  // The group that it was made for; null if that is gone.
+  std::shared_ptr<Group> group() const noexcept { return group_.lock(); }
   int numa_node() const noexcept { return numa_node_; }
   bool on_host() const noexcept { return on_host_; }
   bool adopted() const noexcept { return adopted_; }
@@ -74,6 +76,7 @@ class Buffer {
   BackendKind kind_;
   int device_;
   std::string name_;
+  std::weak_ptr<Group> group_;
   int numa_node_ = Placement::kNearest;
   bool on_host_ = false;
   bool adopted_ = false;
@@ -103,7 +106,9 @@ class Memory {
   Memory(Memory&&) = delete;
 
   Group& group() const noexcept { return *group_; }
+  const std::shared_ptr<Group>& shared_group() const noexcept { return group_; }
   const Buffer* buffer() const noexcept { return buffer_.get(); }
+  const std::shared_ptr<Buffer>& shared_buffer() const noexcept { return buffer_; }
   const MemoryView& view() const noexcept { return *view_; }
   void require_channel(int channel) const { Group::require_channel(channel, view_->channels); }
   std::byte* pointer(int rank) const;
@@ -115,24 +120,36 @@ class Memory {
   std::byte* taken_on_device() const;  // throws Error(unsupported) if no device counts signals
 
   static constexpr size_t kMostWaits = 64;  // in one call
-  void send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream);
+  // Time-outs of 0 are the group's. Those of calls that another rank need not act for bound what
+  // a rank on another machine may take.
+  void send_signal(
+      int rank, int channel, SignalOp op, uint64_t value, void* stream, uint64_t timeout_ms = 0);
   void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);  // takes one
   SignalState look_at_signal(int rank, int channel);
   void wait_signal_value(
       const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream);
   void wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
       size_t* out_index, void* stream);
-  void write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream);
+  void write_value(
+      int rank, size_t offset, uint64_t value, size_t bytes, void* stream, uint64_t timeout_ms = 0);
   void wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms,
       void* stream);
-  void put(int rank, size_t offset, const void* source, size_t bytes, void* stream);
-  void get(int rank, size_t offset, void* destination, size_t bytes, void* stream);
-  void fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream);
+  void put(int rank, size_t offset, const void* source, size_t bytes, void* stream,
+      uint64_t timeout_ms = 0);
+  void get(int rank, size_t offset, void* destination, size_t bytes, void* stream,
+      uint64_t timeout_ms = 0);
+  void fill32(
+      int rank, size_t offset, uint32_t value, size_t count, void* stream, uint64_t timeout_ms = 0);
+  // A put, and then a signal, within one time-out.
+  void put_signal(int rank, size_t offset, const void* source, size_t bytes, int channel,
+      void* stream, uint64_t timeout_ms = 0);
   void record_use(void* stream);
 
  private:
   void require_range(int rank, size_t offset, size_t bytes) const;
   void require_word(int rank, size_t offset, size_t bytes) const;
+  // The time-out of a call that waits for a rank on another machine alone.
+  uint64_t reach_timeout(uint64_t timeout_ms) const;
   std::byte* mapped(const std::vector<std::byte*>& places, int rank) const;
   void require_signal(int rank, int channel) const;
   template <class Wait>

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,9 +21,12 @@
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/agreement.hpp"
+#include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
+#include "core/group/flags.hpp"
 #include "core/group/group.hpp"
 #include "core/mesh/mesh.hpp"
+#include "symm/symm.h"
 
 namespace symm {
 namespace {
@@ -42,6 +46,36 @@ int rank_of_living(const std::vector<bool>& gone, int index, int otherwise) {
 }
 }  // namespace
 
+Deadline Group::deadline_of(const SubgroupOptions& options) const {
+  require_waiting(options.call_timeout_ms, "options.timeout_ms");
+  return options.call_timeout_ms == 0 ? create_deadline()
+                                      : Deadline::after_ms(options.call_timeout_ms);
+}
+
+GroupConfig Group::config_for(const SubgroupOptions& options) const {
+  require_flags(options.flags, "options.flags");
+  require_flags(options.remove_flags, "options.remove_flags");
+  if (((options.flags | options.remove_flags) & SYMM_GROUP_ON_DEVICE) != 0) {
+    throw Error(Status::invalid_argument,
+        "options.flags: SYMM_GROUP_ON_DEVICE, but the device is that of the group");
+  }
+  if (const uint64_t both = options.flags & options.remove_flags; both != 0) {
+    throw Error(Status::invalid_argument,
+        format("options.remove_flags: 0x%lx is in options.flags, too", both));
+  }
+  require_waiting(options.create_timeout_ms, "options.create_timeout_ms");
+  require_waiting(options.timeout_ms, "options.group_timeout_ms");
+  require_channels(options.channels, "options.channels");
+
+  GroupConfig config = config_;
+  set_flags(config, inherited_flags(flags_of(config_), options.flags, options.remove_flags));
+  if (options.scratch_bytes != 0) config.scratch_bytes = options.scratch_bytes;
+  if (options.channels != 0) config.channels = options.channels;
+  if (options.create_timeout_ms != 0) config.create_timeout_ms = options.create_timeout_ms;
+  if (options.timeout_ms != 0) config.timeout_ms = options.timeout_ms;
+  return config;
+}
+
 // While a group is formed of a parent's ranks, one that has heard what ended the parent may never
 // come. So what ends the parent ends the new group too.
 void Group::end_with(const Group& parent) noexcept {
@@ -56,8 +90,9 @@ void Group::end_with(const Group& parent) noexcept {
 }
 
 template <class Choose>
-std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose,
-    std::shared_ptr<Group> lender, const Group* parent) {
+std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline,
+    const SubgroupOptions& options, const Choose& choose, std::shared_ptr<Group> lender,
+    const Group* parent) {
   std::vector<int> members;
   GroupConfig config;
   try {
@@ -67,32 +102,35 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Ch
     for (int& rank : members) {
       rank = members_[static_cast<size_t>(rank)];
     }
-    config = config_;
-    config.name = std::move(part.name);
+    config = config_for(options);
+    config.name = options.name ? *options.name : std::move(part.name);
   } catch (...) {
     mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
     throw;
   }
 
-  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline,
+  return form(mesh_, std::move(members), id, config, options, backend_, bootstrap_, deadline,
       std::move(lender), parent);
 }
 
 template <class Choose>
-std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
+std::shared_ptr<Group> Group::part(
+    uint64_t id, Deadline deadline, const SubgroupOptions& options, const Choose& choose) {
+  const bool lends =
+      config_.shared_scratch && (options.remove_flags & SYMM_GROUP_SHARED_SCRATCH) == 0;
   try {
-    return form_part(
-        id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr, this);
+    return form_part(id, deadline, options, choose, lends ? shared_from_this() : nullptr, this);
   } catch (...) {
     revocation_->throw_if_revoked();
     throw Error(blamed(current_failure()));
   }
 }
 
-std::shared_ptr<Group> Group::split(int color, int key) {
+std::shared_ptr<Group> Group::split(int color, int key, const SubgroupOptions& options) {
   const Trace traced(page(), "group_split");
   require_usable();
-  const Deadline deadline = create_deadline();
+  config_for(options);  // refuses what this rank can see by itself
+  const Deadline deadline = deadline_of(options);
   const uint64_t sequence = splits_++;
 
   Vote vote;
@@ -108,7 +146,7 @@ std::shared_ptr<Group> Group::split(int color, int key) {
   if (color < 0) return nullptr;
 
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
-  return part(id, deadline, [&] {
+  return part(id, deadline, options, [&] {
     std::vector<int> chosen;
     for (int rank = 0; rank < size_; ++rank) {
       if (votes[static_cast<size_t>(rank)].value[0] == vote.value[0]) chosen.push_back(rank);
@@ -121,10 +159,13 @@ std::shared_ptr<Group> Group::split(int color, int key) {
   });
 }
 
-std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) {
+std::shared_ptr<Group> Group::create_from_ranks(
+    std::span<const int32_t> ranks, const SubgroupOptions& options) {
   const Trace traced(page(), "group_create_from_ranks");
   require_usable();
   require_ranks(ranks);
+  config_for(options);  // refuses what this rank can see by itself
+  const Deadline deadline = deadline_of(options);
 
   // The sum is equal for any order of the ranks, so that ranks which name them in another order
   // meet, and are told.
@@ -142,18 +183,18 @@ std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) 
     revocation_->throw_if_revoked();
   }
 
-  return part(mix(mix(id_, set), sequence), create_deadline(), [&] {
+  return part(mix(mix(id_, set), sequence), deadline, options, [&] {
     return Part{{ranks.begin(), ranks.end()},
         name() + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
   });
 }
 
-std::shared_ptr<Group> Group::local() {
+std::shared_ptr<Group> Group::local(const SubgroupOptions& options) {
   std::vector<int32_t> ranks;
   for (int rank = 0; rank < size_; ++rank) {
     if (maps(rank)) ranks.push_back(rank);
   }
-  return create_from_ranks(ranks);
+  return create_from_ranks(ranks, options);
 }
 
 // Each rank counts its calls for itself, and a call that failed is made again. So a rank may be in
@@ -162,26 +203,29 @@ std::shared_ptr<Group> Group::local() {
 //
 // The living agree on who lives, form a group, and agree on how that went, until all of them have
 // one and nobody has died meanwhile.
-std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
+std::shared_ptr<Group> Group::shrink(const SubgroupOptions& options) {
   const Trace traced(page(), "group_shrink");
   if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
   }
-  if (timeout_ms == 0) timeout_ms = config_.create_timeout_ms;
-  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  config_for(options);  // refuses what this rank can see by itself
+  const Deadline deadline = deadline_of(options);
+  const uint64_t timeout_ms =
+      options.call_timeout_ms != 0 ? options.call_timeout_ms : config_.create_timeout_ms;
 
   const TimedLock turn(shrinking_, timeout_ms, "shrink");
   for (;;) {
     const uint64_t call = shrinks_++;
     try {
-      return shrink_in(call, deadline, name);
+      return shrink_in(call, deadline, options);
     } catch (const Overtaken& overtaken) {
       shrinks_ = overtaken.call;
     }
   }
 }
 
-std::shared_ptr<Group> Group::shrink_in(uint64_t call, Deadline deadline, const char* name) {
+std::shared_ptr<Group> Group::shrink_in(
+    uint64_t call, Deadline deadline, const SubgroupOptions& options) {
   Topic topic{MessageKind::agreement, id_, call, 0};
   View view = agree(*this, topic, {}, deadline);
   SYMM_POINT("shrink.agreed");
@@ -190,7 +234,7 @@ std::shared_ptr<Group> Group::shrink_in(uint64_t call, Deadline deadline, const 
   for (;;) {
     ++topic.sequence;
     const auto living = [&] {
-      Part part{{}, name != nullptr ? name : config_.name};
+      Part part{{}, config_.name};
       for (int rank = 0; rank < size_; ++rank) {
         if (!view.gone[static_cast<size_t>(rank)]) part.ranks.push_back(rank);
       }
@@ -199,7 +243,7 @@ std::shared_ptr<Group> Group::shrink_in(uint64_t call, Deadline deadline, const 
     Failure trouble;
     std::shared_ptr<Group> made;
     try {
-      made = form_part(mix(mix(id_ ^ kShrunk, call), topic.sequence), deadline, living);
+      made = form_part(mix(mix(id_ ^ kShrunk, call), topic.sequence), deadline, options, living);
     } catch (...) {
       trouble = current_failure();
       trouble.rank = rank_of_living(view.gone, trouble.rank, rank_);

@@ -260,8 +260,8 @@ uint64_t load(const void* word, size_t bytes) {
 }
 }  // namespace
 
-void HostTransport::send_signal(
-    const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+void HostTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op,
+    uint64_t value, uint64_t, void* stream) {
   require_no_stream(stream);
   note_signal(memory, rank, channel, context_.rank, op, value);
 }
@@ -282,8 +282,8 @@ void HostTransport::note_signal(
   ring(pad.bell(source), pad.waiter());
 }
 
-void HostTransport::write_value(
-    const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+void HostTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value,
+    size_t bytes, uint64_t, void* stream) {
   require_no_stream(stream);
   note_value(memory, rank, context_.rank, offset, value, bytes);
 }

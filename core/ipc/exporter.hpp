@@ -31,6 +31,7 @@ namespace symm::ipc {
 struct ExportOptions {
   uint64_t hold_ms = 0;
   uint64_t hold_imports = 0;
+  bool no_hold = false;  // whatever SYMM_IPC_HOLD_MS says
 };
 
 class Exporter {

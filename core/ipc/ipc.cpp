@@ -184,7 +184,7 @@ void buffer_gone(Block& block) noexcept {
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
   const bool is_hold_asked_for = options.hold_ms != 0;
-  if (!is_hold_asked_for && *environment("SYMM_IPC_HOLD_MS") != '\0') {
+  if (!is_hold_asked_for && !options.no_hold && *environment("SYMM_IPC_HOLD_MS") != '\0') {
     options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
   }
 

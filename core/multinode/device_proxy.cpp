@@ -148,14 +148,14 @@ void DeviceProxy::require_reach(int rank, const char* call) const {
 }
 
 void DeviceProxy::issue(const char* call, int rank, const Head& head, const void* at, size_t bytes,
-    IntranodeDevice& device, void* stream) {
+    uint64_t timeout_ms, IntranodeDevice& device, void* stream) {
   if (device.is_captured(stream)) {
     throw Error(Status::unsupported,
         format("%s: rank %d is on another machine, where no captured graph reaches", call, rank));
   }
 
   // The job is made in a list of its own: moving it from there allocates nothing.
-  Jobs made(1, {call, rank, head, static_cast<const std::byte*>(at), bytes});
+  Jobs made(1, {call, rank, head, static_cast<const std::byte*>(at), bytes, timeout_ms});
   Job& job = made.front();
   const auto take_slot = [&] {
     const std::lock_guard lock(mutex_);
@@ -167,7 +167,7 @@ void DeviceProxy::issue(const char* call, int rank, const Head& head, const void
     free_slots_.pop_back();
     return true;
   };
-  if (!retry_until(take_slot, deadline(0))) {
+  if (!retry_until(take_slot, deadline(timeout_ms, 0))) {
     throw Error(Status::timeout,
         format("%s: %u calls were issued before that have not begun", call, kSlots));
   }
@@ -194,7 +194,7 @@ void DeviceProxy::issue(const char* call, int rank, const Head& head, const void
 
 void DeviceProxy::settle(IntranodeDevice& device, void* stream) {
   if (settled_ != issued_ && !device.is_captured(stream)) {
-    issue("barrier", -1, {.kind = kQuery}, nullptr, 0, device, stream);
+    issue("barrier", -1, {.kind = kQuery}, nullptr, 0, context_.timeout_ms, device, stream);
   }
 }
 
@@ -273,7 +273,7 @@ void DeviceProxy::receive_one(int source, const Head& head, const std::byte* pay
 
     case kSignal: return bring_signal(source, head);
     case kFetch: {
-      Jobs asked(1, {"get", source, head, nullptr, head.value});
+      Jobs asked(1, {"get", source, head, nullptr, head.value, context_.timeout_ms});
       asked.front().head.kind = kFetchReply;
       const std::lock_guard lock(mutex_);
       return pending_.splice(pending_.end(), asked);
@@ -373,7 +373,7 @@ bool DeviceProxy::start_job() {
   }
 
   Job& job = current_.front();
-  job.until = deadline(kGraceMs);
+  job.until = deadline(job.timeout_ms, kGraceMs);
   switch (job.head.kind) {
     case kQuery:
     case kFetch: await_answers(job); return true;
@@ -471,7 +471,7 @@ void DeviceProxy::require_answer_in_time(Job& job, int rank) {
 }
 
 bool DeviceProxy::send(const Job& job, const Head& head, std::span<const std::byte> payload) {
-  LazyDeadline until(context_.timeout_ms);
+  LazyDeadline until(job.timeout_ms);
   return send_unless_left(*endpoint_, context_, job.rank, head, payload, until, job.call);
 }
 
@@ -508,9 +508,9 @@ void DeviceProxy::send_bytes(Job& job, const std::byte* from) {
 
 // ---- the thread
 
-Deadline DeviceProxy::deadline(uint64_t more_ms) const {
-  const uint64_t timeout = context_.timeout_ms;
-  return timeout == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout + more_ms);
+Deadline DeviceProxy::deadline(uint64_t timeout_ms, uint64_t more_ms) {
+  return timeout_ms == Deadline::kInfinite ? Deadline::never()
+                                           : Deadline::after_ms(timeout_ms + more_ms);
 }
 
 void DeviceProxy::wake() noexcept {

@@ -59,8 +59,9 @@ class DeviceProxy final : private engine::Receiver,
 
   // Issues a call on `stream`. `at`, on this device,
   // is what is put, or where a get puts its bytes.
+  // The time-out counts from when the stream has come to the call.
   void issue(const char* call, int rank, const engine::Head& head, const void* at, size_t bytes,
-      IntranodeDevice& device, void* stream);
+      uint64_t timeout_ms, IntranodeDevice& device, void* stream);
   // Work issued on `stream` from here on runs when the calls issued before have arrived.
   // Nothing happens in a capture, in which no such calls can be issued.
   void settle(IntranodeDevice& device, void* stream);
@@ -86,6 +87,7 @@ class DeviceProxy final : private engine::Receiver,
     const std::byte* at;
     // The bytes that are to be sent, or are still to be received.
     uint64_t bytes;
+    uint64_t timeout_ms;
     // kNoSlot: another rank asked for the job.
     uint32_t slot = kNoSlot;
     uint64_t number = 0;
@@ -114,7 +116,7 @@ class DeviceProxy final : private engine::Receiver,
   size_t ranks() const { return static_cast<size_t>(context_.size); }
   size_t me() const { return static_cast<size_t>(context_.rank); }
   const Revocation& revocation() const { return *context_.revocation; }
-  Deadline deadline(uint64_t more_ms) const;
+  static Deadline deadline(uint64_t timeout_ms, uint64_t more_ms);
 
   // Pinned memory: the slots, then buffers of kMessage bytes each.
   enum Buffer : size_t { kFirstOutgoing, kSecondOutgoing, kIncoming, kBuffers };

@@ -220,24 +220,24 @@ void DeviceMultinodeTransport::wait_signals(const MemoryView& memory,
 }
 
 void DeviceMultinodeTransport::to_remote(const char* call, const MemoryView& memory, int rank,
-    engine::Head head, std::span<const std::byte> payload, void* stream) {
+    engine::Head head, std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) {
   proxy_->require_reach(rank, call);
   head.memory = memory.id;
   if (head.kind == kValue && head.channel == sizeof(uint32_t)) {
     head.kind = kFill;
     head.call = 1;
   }
-  proxy_->issue(call, rank, head, payload.data(), payload.size(), device_, stream);
+  proxy_->issue(call, rank, head, payload.data(), payload.size(), timeout_ms, device_, stream);
 }
 
-void DeviceMultinodeTransport::get(
-    const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+void DeviceMultinodeTransport::get(const MemoryView& memory, int rank, size_t offset, void* to,
+    size_t bytes, uint64_t timeout_ms, void* stream) {
   if (maps(rank)) {
-    ForwardingTransport::get(memory, rank, offset, to, bytes, stream);
+    ForwardingTransport::get(memory, rank, offset, to, bytes, timeout_ms, stream);
     return;
   }
   const std::span room(static_cast<const std::byte*>(to), bytes);
   const engine::Head head{.kind = kFetch, .offset = offset, .value = bytes};
-  to_remote("get", memory, rank, head, room, stream);
+  to_remote("get", memory, rank, head, room, timeout_ms, stream);
 }
 }  // namespace symm::multinode

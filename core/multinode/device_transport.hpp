@@ -51,7 +51,7 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   PlanReport plan(const CollectiveCall& call) override;
 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
-      void* stream) override;
+      uint64_t timeout_ms, void* stream) override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
   void memory_removed(const MemoryView& memory) noexcept override;
 
@@ -59,7 +59,7 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
   void require_reach(int rank, const char* call) const;
   void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
-      std::span<const std::byte> payload, void* stream) override;
+      std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) override;
 
   // Issues a call of these ranks in the order of the group's
   // collectives, and has the engine watch that it ends.

@@ -34,8 +34,8 @@ class ForwardingTransport : public Transport, public DeviceTransport {
   void finish(int channel, uint64_t timeout_ms) override { local_->finish(channel, timeout_ms); }
 
   void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
-      void* stream) override {
-    local_->send_signal(memory, rank, channel, op, value, stream);
+      uint64_t timeout_ms, void* stream) override {
+    local_->send_signal(memory, rank, channel, op, value, timeout_ms, stream);
   }
   void take_signal(
       const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override {
@@ -49,8 +49,8 @@ class ForwardingTransport : public Transport, public DeviceTransport {
     local_->wait_signals(memory, waits, any, timeout_ms, out_index, out_seen, stream);
   }
   void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes,
-      void* stream) override {
-    local_->write_value(memory, rank, offset, value, bytes, stream);
+      uint64_t timeout_ms, void* stream) override {
+    local_->write_value(memory, rank, offset, value, bytes, timeout_ms, stream);
   }
   void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
       uint64_t value, uint64_t timeout_ms, void* stream) override {
@@ -58,16 +58,16 @@ class ForwardingTransport : public Transport, public DeviceTransport {
   }
 
   void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes,
-      void* stream) override {
-    local_->put(memory, rank, offset, from, bytes, stream);
+      uint64_t timeout_ms, void* stream) override {
+    local_->put(memory, rank, offset, from, bytes, timeout_ms, stream);
   }
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
-      void* stream) override {
-    local_->get(memory, rank, offset, to, bytes, stream);
+      uint64_t timeout_ms, void* stream) override {
+    local_->get(memory, rank, offset, to, bytes, timeout_ms, stream);
   }
   void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
-      void* stream) override {
-    local_->fill(memory, rank, offset, value, count, stream);
+      uint64_t timeout_ms, void* stream) override {
+    local_->fill(memory, rank, offset, value, count, timeout_ms, stream);
   }
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     local_->copy(to, from, bytes, stream);

@@ -149,48 +149,48 @@ class WithRemoteRanks : public Local {
   using Local::Local;
 
   void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
-      void* stream) override {
+      uint64_t timeout_ms, void* stream) override {
     if (is_mapped(memory, rank)) {
-      Local::send_signal(memory, rank, channel, op, value, stream);
+      Local::send_signal(memory, rank, channel, op, value, timeout_ms, stream);
       return;
     }
     const engine::Head head{.kind = kSignal,
         .channel = static_cast<uint16_t>(channel),
         .value = value,
         .call = static_cast<uint64_t>(op)};
-    to_remote("signal", memory, rank, head, {}, stream);
+    to_remote("signal", memory, rank, head, {}, timeout_ms, stream);
   }
 
   void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes,
-      void* stream) override {
+      uint64_t timeout_ms, void* stream) override {
     if (is_mapped(memory, rank)) {
-      Local::write_value(memory, rank, offset, value, bytes, stream);
+      Local::write_value(memory, rank, offset, value, bytes, timeout_ms, stream);
       return;
     }
     const engine::Head head{
         .kind = kValue, .channel = static_cast<uint16_t>(bytes), .offset = offset, .value = value};
-    to_remote("write_value", memory, rank, head, {}, stream);
+    to_remote("write_value", memory, rank, head, {}, timeout_ms, stream);
   }
 
   void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes,
-      void* stream) override {
+      uint64_t timeout_ms, void* stream) override {
     if (is_mapped(memory, rank)) {
-      Local::put(memory, rank, offset, from, bytes, stream);
+      Local::put(memory, rank, offset, from, bytes, timeout_ms, stream);
       return;
     }
     const std::span payload(static_cast<const std::byte*>(from), bytes);
-    to_remote("put", memory, rank, {.kind = kPut, .offset = offset}, payload, stream);
+    to_remote("put", memory, rank, {.kind = kPut, .offset = offset}, payload, timeout_ms, stream);
   }
 
   void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
-      void* stream) override {
+      uint64_t timeout_ms, void* stream) override {
     if (is_mapped(memory, rank)) {
-      Local::fill(memory, rank, offset, value, count, stream);
+      Local::fill(memory, rank, offset, value, count, timeout_ms, stream);
       return;
     }
     if (count == 0) return;
     const engine::Head head{.kind = kFill, .offset = offset, .value = value, .call = count};
-    to_remote("fill32", memory, rank, head, {}, stream);
+    to_remote("fill32", memory, rank, head, {}, timeout_ms, stream);
   }
 
  private:
@@ -200,7 +200,7 @@ class WithRemoteRanks : public Local {
   // Sends a message for `memory`, which `head` does
   // not name yet; `call` names the call in errors.
   virtual void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
-      std::span<const std::byte> payload, void* stream) = 0;
+      std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) = 0;
 };
 
 // Sends a message to a rank of another machine. False: the rank has left, and nothing was sent.

@@ -174,43 +174,49 @@ void MultinodeTransport::send(int rank, const Head& head, std::span<const std::b
 }
 
 void MultinodeTransport::to_remote(const char* call, const MemoryView& memory, int rank, Head head,
-    std::span<const std::byte> payload, void* stream) {
+    std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
   head.memory = memory.id;
-  if (head.kind == kFill) return fill_remote(memory, rank, head, stream);
+  LazyDeadline deadline(timeout_ms);
+  if (head.kind == kFill) return fill_remote(rank, head, deadline);
+  send_in_parts(call, rank, head, payload, deadline);
+}
 
+void MultinodeTransport::send_in_parts(const char* call, int rank, Head head,
+    std::span<const std::byte> payload, LazyDeadline& deadline) {
   do {
     const auto part = payload.first(std::min(payload.size(), kMessage));
-    send(rank, head, part, context_.timeout_ms, call);
+    send(rank, head, part, deadline, call);
     payload = payload.subspan(part.size());
     head.offset += part.size();
   } while (!payload.empty());
 }
 
-void MultinodeTransport::fill_remote(
-    const MemoryView& memory, int rank, const Head& head, void* stream) {
+void MultinodeTransport::fill_remote(int rank, const Head& head, LazyDeadline& deadline) {
   const std::vector<uint32_t> words(
       std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
   const auto bytes = std::as_bytes(std::span(words));
   const size_t all = head.call * sizeof(uint32_t);
   for (size_t at = 0; at < all; at += bytes.size()) {
     const size_t part = std::min(bytes.size(), all - at);
-    put(memory, rank, head.offset + at, bytes.data(), part, stream);
+    const Head put{.kind = kPut, .memory = head.memory, .offset = head.offset + at};
+    send_in_parts("fill32", rank, put, bytes.first(part), deadline);
   }
 }
 
-void MultinodeTransport::get(
-    const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
-  if (maps(rank)) return HostTransport::get(memory, rank, offset, to, bytes, stream);
+void MultinodeTransport::get(const MemoryView& memory, int rank, size_t offset, void* to,
+    size_t bytes, uint64_t timeout_ms, void* stream) {
+  if (maps(rank)) return HostTransport::get(memory, rank, offset, to, bytes, timeout_ms, stream);
   require_no_stream(stream);
+  LazyDeadline deadline(timeout_ms);
   for (size_t at = 0; at < bytes; at += kMessage) {
     fetch(memory, rank, offset + at, static_cast<std::byte*>(to) + at,
-        std::min(kMessage, bytes - at));
+        std::min(kMessage, bytes - at), deadline);
   }
 }
 
-void MultinodeTransport::fetch(
-    const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes) {
+void MultinodeTransport::fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to,
+    size_t bytes, LazyDeadline& deadline) {
   Fetch fetch{.rank = rank, .to = to, .bytes = bytes};
   Head head{.kind = kFetch, .memory = memory.id, .offset = offset, .value = bytes};
   {
@@ -224,9 +230,8 @@ void MultinodeTransport::fetch(
     fetches_.erase(head.call);
   };
 
-  LazyDeadline deadline(context_.timeout_ms);
   try {
-    send(rank, head, {}, context_.timeout_ms, "get");
+    send(rank, head, {}, deadline, "get");
     controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, {"get", host::lane::kGet});
   } catch (...) {
     endpoint_->cut(rank);

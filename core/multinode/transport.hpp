@@ -62,7 +62,7 @@ class MultinodeTransport final : private host::RemoteRanks,
   void let_go() noexcept override;
 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
-      void* stream) override;
+      uint64_t timeout_ms, void* stream) override;
 
  private:
   struct Announcement;
@@ -75,9 +75,12 @@ class MultinodeTransport final : private host::RemoteRanks,
 
   bool maps(int rank) const { return context_.machines.together(rank, context_.rank); }
   void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
-      std::span<const std::byte> payload, void* stream) override;
-  void fill_remote(const MemoryView& memory, int rank, const engine::Head& head, void* stream);
-  void fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes);
+      std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) override;
+  void send_in_parts(const char* call, int rank, engine::Head head,
+      std::span<const std::byte> payload, LazyDeadline& deadline);
+  void fill_remote(int rank, const engine::Head& head, LazyDeadline& deadline);
+  void fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes,
+      LazyDeadline& deadline);
   void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
       LazyDeadline& deadline, const char* call);
   void send(int rank, const engine::Head& head, std::span<const std::byte> payload,

@@ -5,9 +5,9 @@
 int header_alone(void);
 
 int header_alone(void) {
-  symm_wait_options_t wait = SYMM_WAIT_OPTIONS_INIT;
+  symm_call_options_t wait = SYMM_CALL_OPTIONS_INIT;
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  symm_group_shrink_options_t shrink = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+  symm_group_options_t shrink = SYMM_GROUP_OPTIONS_INIT;
   symm_alloc_options_t alloc = SYMM_ALLOC_OPTIONS_INIT;
   symm_adopt_options_t adopt = SYMM_ADOPT_OPTIONS_INIT;
   symm_rendezvous_options_t rendezvous = SYMM_RENDEZVOUS_OPTIONS_INIT;

@@ -21,7 +21,7 @@ struct Half {
 
 template <>
 struct symm::Dtype<Half> {
-  static constexpr symm_dtype_values value = SYMM_DTYPE_F16;
+  static constexpr symm_dtype_t value = SYMM_DTYPE_F16;
 };
 
 namespace {

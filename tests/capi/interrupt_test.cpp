@@ -52,7 +52,7 @@ TEST(Interrupt, OfAWaitForASignalTakesNothing) {
     if (rank == 0) block.memory.wait_signal(1, 3);
     group.barrier();
     uint64_t pending = 1;
-    check(symm_test_signal(block.memory.get(), 1 - rank, 3, &pending));
+    check(symm_test_signal(block.memory.get(), 1 - rank, 3, nullptr, &pending));
     EXPECT_EQ(pending, 0U);
   });
 }
@@ -127,7 +127,7 @@ TEST(Interrupt, IsOfOneThread) {
     as_threads(2, [](int rank, const Group& group) {
       const Block block = allocate(group, 64);
       if (rank == 0) {
-        symm_wait_options_t options = SYMM_WAIT_OPTIONS_INIT;
+        symm_call_options_t options = SYMM_CALL_OPTIONS_INIT;
         options.timeout_ms = 300;
         expect_failed(symm_wait_signal(block.memory.get(), 1, 3, &options, nullptr),
             SYMM_ERR_TIMEOUT, {"rank 1"});

@@ -41,7 +41,7 @@ TEST(LastError, SuccessLeavesItAlone) {
   const std::string before = fail_with_device(77);
   size_t bytes = 0;
   int32_t devices = 0;
-  ASSERT_EQ(symm_dtype_size(SYMM_DTYPE_F16, &bytes), SYMM_OK);
+  ASSERT_EQ(symm_dtype_bytes(SYMM_DTYPE_F16, &bytes), SYMM_OK);
   ASSERT_EQ(symm_device_count(SYMM_BACKEND_HOST, &devices), SYMM_OK);
   {
     const symm::Group group = support::create({"thread://last-error", ""}, 0, 1);

@@ -17,7 +17,7 @@ void release(size_t kind, void* handle);
 class World {
  public:
   static constexpr size_t kBytes = 4096;  // the size of the block
-  static constexpr size_t kToken = SYMM_IPC_TOKEN_MAX_SIZE;
+  static constexpr size_t kToken = SYMM_IPC_TOKEN_MAX_BYTES;
 
   explicit World(const char* bootstrap = "thread://refusals", int rank = 0, int size = 1);
   ~World();
@@ -141,6 +141,8 @@ struct Struct {
   const void* newer;
   const void* unused;
   symm_failure_t* failure;
+  // The struct with zeros, but for its size and what must be set.
+  const void* zeroed;
 };
 
 // A call that is wrong in more than one argument, or in a field of one.

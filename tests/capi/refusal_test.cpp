@@ -26,7 +26,7 @@ World::World(const char* bootstrap, int rank, int size)
           SYMM_OK ||
       symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK ||
       symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||
-      symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK) {
+      symm_heap_alloc(heap, kBytes - 8, 0, nullptr, &piece, nullptr) != SYMM_OK) {
     ADD_FAILURE() << symm_last_error();
   }
 
@@ -166,9 +166,9 @@ TEST(Call, RightArguments) {
 
   World world;
   symm_group_t* none = world.group;
-  EXPECT_EQ(symm_group_split(world.group, -1, 0, &none), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(symm_group_split(world.group, -1, 0, nullptr, &none), SYMM_OK) << symm_last_error();
   EXPECT_EQ(none, nullptr);
-  EXPECT_EQ(symm_heap_free(world.heap, nullptr), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(symm_heap_free(world.heap, nullptr, nullptr), SYMM_OK) << symm_last_error();
 }
 
 // The fields of a newer header's struct do not matter if they are unused; in outputs, the fields
@@ -195,6 +195,40 @@ TEST(Call, LongerStructs) {
       EXPECT_EQ(world.first_word(size), more == 0 ? 0xA5A5A5A5A5A5A5A5U : 0U);
     }
   });
+}
+
+// A language that clears memory and sets the size gets what NULL gets, or, of a struct that cannot
+// be left out, what its initialiser gets.
+TEST(Call, ZeroIsTheDefault) {
+  std::set<std::string> sent;
+  for_each_struct([&](const Call& call, size_t index, const Struct& one) {
+    World world;
+    const symm_status_t status = call.call(world, index, world.bits(one.zeroed));
+    World other;
+    const symm_status_t as_given = call.call(other, SIZE_MAX, 0);
+    EXPECT_EQ(status, as_given) << symm_last_error();
+    EXPECT_EQ(status, expected_of(call)) << symm_last_error();
+    sent.insert(one.type);
+  });
+  EXPECT_EQ(sent.size(), structs().size()) << "a struct that no call takes";
+}
+
+// A zeroed struct is what the initialiser makes.
+TEST(Call, InitialisersAreZero) {
+#define SYMM_EXPECT_ZERO(kind, macro)                                   \
+  [] {                                                                  \
+    static const symm_##kind##_t kMade = SYMM_##macro##_INIT;           \
+    symm_##kind##_t zeroed;                                             \
+    std::memset(&zeroed, 0, sizeof zeroed);                             \
+    zeroed.struct_size = sizeof zeroed;                                 \
+    EXPECT_EQ(std::memcmp(&zeroed, &kMade, sizeof zeroed), 0) << #kind; \
+  }()
+  SYMM_EACH_OPTIONS(SYMM_EXPECT_ZERO);
+  SYMM_EXPECT_ZERO(rmsnorm, RMSNORM);
+  SYMM_EXPECT_ZERO(store, STORE);
+  SYMM_EXPECT_ZERO(failure, FAILURE);
+  SYMM_EXPECT_ZERO(signal_wait, SIGNAL_WAIT);
+  SYMM_EXPECT_ZERO(collective_call, COLLECTIVE_CALL);
 }
 
 // A runtime that moves a task to another thread between
@@ -234,7 +268,7 @@ TEST(Refusal, WrongArguments) {
     SCOPED_TRACE(std::string(function) + ", " + named + " " + how);
     forget_last_error();
     expect_refusal(call(), expected, named, world);
-    symm_group_status_t status{sizeof status, 0, 0, 0, {}};
+    symm_failure_t status = SYMM_FAILURE_INIT;
     EXPECT_EQ(symm_group_status(world.group, &status), SYMM_OK);
     ASSERT_EQ(status.status, SYMM_OK) << "the group did not survive: " << status.message;
   };
@@ -331,7 +365,8 @@ TEST(Refusal, UnavailableBackEnd) {
   expect_refusal(symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()),
       SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
-  expect_refusal(symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0),
+  expect_refusal(
+      symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0, nullptr),
       SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -381,10 +416,10 @@ TEST(Refusal, AReleasedNumberIsNotGivenOutAgain) {
 
   size_t size = 0;
   for (symm_buffer_t* const buffer : numbers) {
-    ASSERT_EQ(symm_buffer_size(buffer, &size), SYMM_ERR_INVALID_HANDLE);
+    ASSERT_EQ(symm_buffer_bytes(buffer, &size), SYMM_ERR_INVALID_HANDLE);
     symm_buffer_release(buffer);
   }
-  EXPECT_EQ(symm_buffer_size(world.buffer, &size), SYMM_OK);
+  EXPECT_EQ(symm_buffer_bytes(world.buffer, &size), SYMM_OK);
 }
 
 TEST(Refusal, AGroupDoesNotStandForAnEarlierOne) {

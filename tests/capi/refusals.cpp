@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "symm/symm.h"
 #include "tests/capi/refusal.hpp"
@@ -22,12 +23,6 @@
 #define SYMM_REFUSE_NULL(...) SYMM_REFUSE_ALL("NULL", INVALID_ARGUMENT, nullptr, __VA_ARGS__)
 #define SYMM_STRUCT(type, ...) struct_of<type>("const " #type "*", type __VA_ARGS__)
 #define SYMM_INITIALISED(kind, macro) SYMM_STRUCT(symm_##kind##_t, SYMM_##macro##_INIT)
-// Every struct ends with a field of less than 9 bytes.
-#define SYMM_REFUSE_INIT(kind, macro)                                         \
-  SYMM_REFUSE_NULL("symm_" #kind "_t*"),                                      \
-      SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0), \
-      SYMM_REFUSE(                                                            \
-          symm_##kind##_init, struct_size, "short", INVALID_ARGUMENT, sizeof(symm_##kind##_t) - 8)
 #define SYMM_REFUSE_SCALED(named, how, status, ...)         \
   {{"symm_allreduce"}, {"options"}, how, SYMM_ERR_##status, \
       [](World& w) { return w.bits(support::scaled(__VA_ARGS__)); }, named}
@@ -63,14 +58,38 @@ Struct struct_of(const char* type, T known) {
   static Newer unused{known, 0};
   cut.struct_size = sizeof(size_t);
   used.known.struct_size = unused.known.struct_size = sizeof(Newer);
-  static symm_failure_t failure{sizeof failure, 0, 0, 0, 0, 0, ""};
+  static symm_failure_t failure = SYMM_FAILURE_INIT;
+  // Bytes between the fields are zero, too, as where a language clears memory.
+  static const T zeroed = [&] {
+    T made;
+    std::memset(static_cast<void*>(&made), 0, sizeof made);
+    made.struct_size = sizeof made;
+    if constexpr (std::is_same_v<T, symm_rmsnorm_t>) {
+      made.weight = known.weight;
+      made.norm_out = known.norm_out;
+    }
+    return made;
+  }();
   constexpr bool tells = requires { known.failure; };
   if constexpr (tells) used.known.failure = unused.known.failure = &failure;
-  return {type, &cut, &used, &unused, tells ? &failure : nullptr};
+  return {type, &cut, &used, &unused, tells ? &failure : nullptr, &zeroed};
 }
 
 support::Passed<symm_heap_options_t> heap_with(uint64_t flags, int32_t node, uint64_t alignment) {
   return {{sizeof(symm_heap_options_t), flags, node, alignment, 0, nullptr, 0, nullptr}};
+}
+
+support::Passed<symm_adopt_options_t> adopting(uint64_t flags, int32_t fd, uint64_t offset) {
+  return {{sizeof(symm_adopt_options_t), flags, offset, fd, nullptr, nullptr}};
+}
+
+support::Passed<symm_group_options_t> grouped(
+    uint64_t flags, uint64_t removed, int32_t channels = 0) {
+  support::Passed<symm_group_options_t> made{SYMM_GROUP_OPTIONS_INIT};
+  made.value.flags = flags;
+  made.value.remove_flags = removed;
+  made.value.channels = channels;
+  return made;
 }
 
 // Calls symm_group_create() with a configuration that `change` has changed.
@@ -133,11 +152,6 @@ const std::vector<Refusal>& refusals() {
       {{}, {"const symm_collective_options_t*"}, "algorithm unknown", SYMM_ERR_UNSUPPORTED,
           [](World& w) { return w.bits(support::forced(5)); }, "algorithm"},
 
-      SYMM_EACH_INIT(SYMM_REFUSE_INIT),
-      SYMM_REFUSE_INIT(rmsnorm, RMSNORM),
-      SYMM_REFUSE(symm_group_config_init, struct_size, "1 too few", INVALID_ARGUMENT,
-          sizeof(symm_group_config_t) - 1),
-
       SYMM_REFUSE(symm_log_to_fd, fd, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_log_to_fd, fd, "not open", INVALID_ARGUMENT, 1 << 20),
       SYMM_REFUSE(symm_device_info, device, "beyond the last", INVALID_ARGUMENT, 1),
@@ -152,26 +166,36 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_barrier, ranks, "-1", INVALID_ARGUMENT, kMinusOne),
       SYMM_REFUSE(symm_barrier, count, "0 with ranks", INVALID_ARGUMENT, 0),
 
-      SYMM_REFUSE_OF(size, "0", INVALID_ARGUMENT, 0, "symm_alloc", "symm_buffer_adopt",
+      SYMM_REFUSE_OF(bytes, "0", INVALID_ARGUMENT, 0, "symm_alloc", "symm_buffer_adopt",
           "symm_buffer_export_dmabuf", "symm_heap_alloc"),
-      SYMM_REFUSE_NAMED(symm_alloc, size, 1152921504606846976, "more than there is", OUT_OF_MEMORY,
+      SYMM_REFUSE_NAMED(symm_alloc, bytes, 1152921504606846976, "more than there is", OUT_OF_MEMORY,
           size_t{1} << 60),
-      SYMM_REFUSE_OF(size, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX, "symm_alloc", "symm_heap_alloc"),
-      SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown bit", UNSUPPORTED, placed(2)),
+      SYMM_REFUSE_OF(bytes, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX, "symm_alloc", "symm_heap_alloc"),
+      SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown bit", UNSUPPORTED, placed(4)),
       SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown high bit", UNSUPPORTED,
           placed(SYMM_ALLOC_HOST | uint64_t{1} << 48)),
-      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT,
-          placed(0, 0)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, SYMM_ALLOC_ON_NODE, "without its flag",
+          INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, 1)),
       SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "the last that can be named",
-          INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, INT32_MAX)),
+          INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST | SYMM_ALLOC_ON_NODE, INT32_MAX)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "the last, on memory that is the host's",
+          INVALID_ARGUMENT, placed(SYMM_ALLOC_ON_NODE, INT32_MAX)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "-2", INVALID_ARGUMENT,
+          placed(SYMM_ALLOC_HOST | SYMM_ALLOC_ON_NODE, -2)),
+      SYMM_REFUSE_NAMED(symm_buffer_adopt, options, SYMM_ADOPT_FD, "fd without its flag",
+          INVALID_ARGUMENT, adopting(0, 3, 0)),
+      SYMM_REFUSE_NAMED(symm_buffer_adopt, options, SYMM_ADOPT_FD, "offset without its flag",
+          INVALID_ARGUMENT, adopting(0, 0, 16)),
       SYMM_REFUSE_NAMED(
-          symm_alloc, options, numa_node, "-2", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, -2)),
+          symm_buffer_adopt, options, flags, "unknown bit", UNSUPPORTED, adopting(2, 0, 0)),
+      SYMM_REFUSE_NAMED(symm_buffer_adopt, options, pointer, "both", INVALID_ARGUMENT,
+          adopting(SYMM_ADOPT_FD, 0, 0)),
       SYMM_REFUSE(symm_buffer_adopt, pointer, "memory of the host", UNSUPPORTED, w.source.data()),
       SYMM_REFUSE(symm_buffer_export_dmabuf, buffer, "of the host back end", UNAVAILABLE, w.buffer),
       SYMM_REFUSE(symm_buffer_export_dmabuf, offset, "inside a page", INVALID_ARGUMENT, 8),
-      SYMM_REFUSE_OF(size, "beyond the end", INVALID_ARGUMENT, kBytes + 1,
+      SYMM_REFUSE_OF(bytes, "beyond the end", INVALID_ARGUMENT, kBytes + 1,
           "symm_buffer_export_dmabuf", "symm_ipc_withdraw", "symm_ipc_holders"),
-      SYMM_REFUSE_OF(size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX, "symm_buffer_export_dmabuf",
+      SYMM_REFUSE_OF(bytes, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX, "symm_buffer_export_dmabuf",
           "symm_ipc_export"),
       SYMM_REFUSE(symm_memory_device_view, memory, "of the host back end", UNSUPPORTED, w.memory),
       SYMM_REFUSE(
@@ -184,12 +208,12 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_heap_create, bytes, "SIZE_MAX", UNSUPPORTED, SIZE_MAX),
       SYMM_REFUSE(symm_heap_create, bytes, "more than there is", OUT_OF_MEMORY, size_t{1} << 39),
       SYMM_REFUSE_NAMED(symm_heap_create, options, flags, "unknown bit", UNSUPPORTED,
-          heap_with(uint64_t{1} << 60, SYMM_NODE_NEAREST, 0)),
-      SYMM_REFUSE_NAMED(symm_heap_create, options, numa_node, "without SYMM_ALLOC_HOST",
-          INVALID_ARGUMENT, heap_with(0, 0, 0)),
-      SYMM_REFUSE_NAMED(symm_heap_create, options, alignment, "3", INVALID_ARGUMENT,
-          heap_with(0, SYMM_NODE_NEAREST, 3)),
-      SYMM_REFUSE(symm_heap_alloc, size, "1 too many", OUT_OF_MEMORY, 1),
+          heap_with(uint64_t{1} << 60, 0, 0)),
+      SYMM_REFUSE_NAMED(symm_heap_create, options, SYMM_ALLOC_ON_NODE, "without its flag",
+          INVALID_ARGUMENT, heap_with(0, 1, 0)),
+      SYMM_REFUSE_NAMED(
+          symm_heap_create, options, alignment, "3", INVALID_ARGUMENT, heap_with(0, 0, 3)),
+      SYMM_REFUSE(symm_heap_alloc, bytes, "1 too many", OUT_OF_MEMORY, 1),
       SYMM_REFUSE(symm_heap_alloc, alignment, "24", INVALID_ARGUMENT, 24),
       SYMM_REFUSE(symm_heap_alloc, alignment, "more than the block's", INVALID_ARGUMENT, 8192),
       SYMM_REFUSE(symm_heap_free, pointer, "not of a heap", INVALID_ARGUMENT, w.block),
@@ -263,7 +287,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT,
           planned(w, 0, w.too_many)),
       SYMM_REFUSE_NAMED(
-          symm_collective_plan, call, dtype, "0", INVALID_ARGUMENT, planned(w, 0, 8, 0)),
+          symm_collective_plan, call, dtype, "-1", INVALID_ARGUMENT, planned(w, 0, 8, -1)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, op, "unknown", UNSUPPORTED,
           planned(w, 0, 8, SYMM_DTYPE_F32, 5)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, root, "= size", INVALID_ARGUMENT,
@@ -271,18 +295,64 @@ const std::vector<Refusal>& refusals() {
 
       SYMM_REFUSE_OF(pointer, "of no buffer", INVALID_ARGUMENT, w.source.data(), "symm_ipc_export",
           "symm_ipc_withdraw"),
-      SYMM_REFUSE(symm_ipc_export, size, "beyond the end", INVALID_ARGUMENT, kBytes),
+      SYMM_REFUSE(symm_ipc_export, bytes, "beyond the end", INVALID_ARGUMENT, kBytes),
       SYMM_REFUSE(symm_ipc_export, options, "imports without a time", INVALID_ARGUMENT,
           (support::Passed<symm_ipc_export_options_t>{
-              {sizeof(symm_ipc_export_options_t), 0, 1, nullptr}})),
+              {sizeof(symm_ipc_export_options_t), 0, 0, 1, nullptr}})),
+      SYMM_REFUSE_NAMED(symm_ipc_export, options, SYMM_IPC_NO_HOLD, "beside a time",
+          INVALID_ARGUMENT,
+          (support::Passed<symm_ipc_export_options_t>{
+              {sizeof(symm_ipc_export_options_t), SYMM_IPC_NO_HOLD, 1000, 0, nullptr}})),
+      SYMM_REFUSE_NAMED(symm_ipc_export, options, flags, "unknown bit", UNSUPPORTED,
+          (support::Passed<symm_ipc_export_options_t>{
+              {sizeof(symm_ipc_export_options_t), 2, 0, 0, nullptr}})),
       SYMM_REFUSE(symm_ipc_export, capacity, "too small", INVALID_ARGUMENT, 100),
       SYMM_REFUSE(symm_ipc_import, token, "no token", INVALID_ARGUMENT, w.source.data()),
-      SYMM_REFUSE(symm_ipc_import, token_size, "0", INVALID_ARGUMENT, 0),
-      SYMM_REFUSE(symm_ipc_import, token_size, "one too few", INVALID_ARGUMENT, w.token_size - 1),
-      SYMM_REFUSE(symm_ipc_import, token_size, "one too many", INVALID_ARGUMENT, w.token_size + 1),
+      SYMM_REFUSE(symm_ipc_import, token_bytes, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_ipc_import, token_bytes, "one too few", INVALID_ARGUMENT, w.token_size - 1),
+      SYMM_REFUSE(symm_ipc_import, token_bytes, "one too many", INVALID_ARGUMENT, w.token_size + 1),
       SYMM_REFUSE(symm_ipc_import, options, "device -2", INVALID_ARGUMENT,
           (support::Passed<symm_ipc_import_options_t>{
-              {sizeof(symm_ipc_import_options_t), 0, nullptr, -2, nullptr}})),
+              {sizeof(symm_ipc_import_options_t), SYMM_IPC_ON_DEVICE, 0, nullptr, -2, nullptr}})),
+      SYMM_REFUSE_NAMED(symm_ipc_import, options, SYMM_IPC_ON_DEVICE, "without its flag",
+          INVALID_ARGUMENT,
+          (support::Passed<symm_ipc_import_options_t>{
+              {sizeof(symm_ipc_import_options_t), 0, 0, nullptr, 1, nullptr}})),
+      SYMM_REFUSE_NAMED(symm_ipc_import, options, flags, "unknown bit", UNSUPPORTED,
+          (support::Passed<symm_ipc_import_options_t>{
+              {sizeof(symm_ipc_import_options_t), 2, 0, nullptr, 0, nullptr}})),
+
+      {{}, {"const symm_group_options_t*"}, "unknown flag", SYMM_ERR_UNSUPPORTED,
+          [](World& w) { return w.bits(grouped(uint64_t{1} << 40, 0)); }, "options.flags"},
+      {{}, {"const symm_group_options_t*"}, "removes an unknown flag", SYMM_ERR_UNSUPPORTED,
+          [](World& w) { return w.bits(grouped(0, uint64_t{1} << 40)); }, "options.remove_flags"},
+      {{}, {"const symm_group_options_t*"}, "a flag beside its opposite", SYMM_ERR_INVALID_ARGUMENT,
+          [](World& w) { return w.bits(grouped(SYMM_GROUP_CHECK | SYMM_GROUP_NO_CHECK, 0)); },
+          "options.flags"},
+      {{}, {"const symm_group_options_t*"}, "added and removed", SYMM_ERR_INVALID_ARGUMENT,
+          [](World& w) { return w.bits(grouped(SYMM_GROUP_CHECK, SYMM_GROUP_CHECK)); },
+          "options.remove_flags"},
+      {{}, {"const symm_group_options_t*"}, "a device", SYMM_ERR_INVALID_ARGUMENT,
+          [](World& w) { return w.bits(grouped(SYMM_GROUP_ON_DEVICE, 0)); },
+          "SYMM_GROUP_ON_DEVICE"},
+      {{}, {"const symm_group_options_t*"}, "257 channels", SYMM_ERR_UNSUPPORTED,
+          [](World& w) { return w.bits(grouped(0, 0, 257)); }, "options.channels"},
+      {{}, {"const symm_group_options_t*"}, "-1 channels", SYMM_ERR_INVALID_ARGUMENT,
+          [](World& w) { return w.bits(grouped(0, 0, -1)); }, "options.channels"},
+      {{}, {"const symm_group_options_t*"}, "looks once", SYMM_ERR_INVALID_ARGUMENT,
+          [](World& w) {
+            auto made = grouped(0, 0);
+            made.value.timeout_ms = SYMM_TIMEOUT_NOW;
+            return w.bits(made);
+          },
+          "options.timeout_ms"},
+      SYMM_REFUSE_OF(options, "looks once", INVALID_ARGUMENT, support::within(SYMM_TIMEOUT_NOW),
+          "symm_signal", "symm_signal_value", "symm_put", "symm_get", "symm_put_signal",
+          "symm_fill32", "symm_write_value32", "symm_write_value64"),
+      SYMM_REFUSE(symm_group_collective_stats, collective, "13", UNSUPPORTED, 13),
+      SYMM_REFUSE(symm_group_collective_stats, collective, "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "99", UNSUPPORTED, 99),
+      SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "-1", INVALID_ARGUMENT, -1),
   };
   return rows;
 }
@@ -291,7 +361,7 @@ const std::vector<Struct>& structs() {
   alignas(64) static float weight[64];
   alignas(64) static float norm_out[64];
   static const std::vector<Struct> rows = {
-      SYMM_EACH_INIT(SYMM_INITIALISED),
+      SYMM_EACH_OPTIONS(SYMM_INITIALISED),
       SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
       struct_of("const symm_rmsnorm_t*", support::normed(weight, norm_out).value),
@@ -306,32 +376,32 @@ const std::vector<WrongCall>& wrong_calls() {
   static const int32_t kStranger[] = {0, 1};
   static const std::vector<WrongCall> rows = {
       SYMM_REFUSE_CALL(symm_group_create_from_ranks, ranks, "twice", INVALID_ARGUMENT, w.group,
-          kTwice, 2, w.out<symm_group_t*>()),
+          kTwice, 2, nullptr, w.out<symm_group_t*>()),
       SYMM_REFUSE_CALL(symm_barrier, ranks, "twice the same", INVALID_ARGUMENT, w.group, kTwice, 2,
           0, nullptr, nullptr),
       SYMM_REFUSE_CALL(symm_barrier, ranks, "= size", INVALID_ARGUMENT, w.group, kStranger, 2, 0,
           nullptr, nullptr),
       // Ranges whose last bytes, or all bytes, lie beyond the end of the block.
       SYMM_REFUSE_CALL(symm_put, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1,
-          w.source.data(), 0, nullptr),
-      SYMM_REFUSE_CALL(symm_put, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
-          w.source.data(), 8, nullptr),
-      SYMM_REFUSE_CALL(symm_put, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8,
-          w.source.data(), SIZE_MAX, nullptr),
+          w.source.data(), 0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_put, bytes, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
+          w.source.data(), 8, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_put, bytes, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8,
+          w.source.data(), SIZE_MAX, nullptr, nullptr),
       SYMM_REFUSE_CALL(symm_get, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1,
-          w.destination(), 0, nullptr),
-      SYMM_REFUSE_CALL(symm_get, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
-          w.destination(), 8, nullptr),
-      SYMM_REFUSE_CALL(symm_get, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8,
-          w.destination(), SIZE_MAX, nullptr),
+          w.destination(), 0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_get, bytes, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
+          w.destination(), 8, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_get, bytes, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8,
+          w.destination(), SIZE_MAX, nullptr, nullptr),
       SYMM_REFUSE_CALL(symm_put_signal, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1,
-          w.source.data(), 0, 0, nullptr),
-      SYMM_REFUSE_CALL(symm_put_signal, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
-          w.source.data(), 8, 0, nullptr),
-      SYMM_REFUSE_CALL(
-          symm_fill32, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 4, 7, 0, nullptr),
-      SYMM_REFUSE_CALL(
-          symm_fill32, count, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, 7, 2, nullptr),
+          w.source.data(), 0, 0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_put_signal, bytes, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
+          w.source.data(), 8, 0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_fill32, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 4, 7,
+          0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_fill32, count, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, 7,
+          2, nullptr, nullptr),
       SYMM_REFUSE_CALL(symm_allreduce, scale_position, "i32 is no float", INVALID_ARGUMENT, w.group,
           w.source.data(), w.destination(), 8, SYMM_DTYPE_I32, SYMM_OP_SUM,
           scaled(SYMM_SCALE_BEFORE, 2), nullptr),
@@ -353,6 +423,13 @@ const std::vector<WrongCall>& wrong_calls() {
       SYMM_REFUSE_CONFIG(size, "-1", INVALID_ARGUMENT, config.size = -1),
       SYMM_REFUSE_CONFIG(backend, "unknown", UNSUPPORTED, config.backend = 3),
       SYMM_REFUSE_CONFIG(flags, "unknown bit", UNSUPPORTED, config.flags = uint64_t{1} << 63),
+      SYMM_REFUSE_CONFIG(flags, "a flag beside its opposite", INVALID_ARGUMENT,
+          config.flags = SYMM_GROUP_ANY_ORDER | SYMM_GROUP_RANK_ORDER),
+      SYMM_REFUSE_CONFIG(device, "without its flag", INVALID_ARGUMENT, config.device = 1),
+      SYMM_REFUSE_CONFIG(
+          device, "-1", INVALID_ARGUMENT, config.flags = SYMM_GROUP_ON_DEVICE, config.device = -1),
+      SYMM_REFUSE_CONFIG(device, "the host's second", INVALID_ARGUMENT,
+          config.flags = SYMM_GROUP_ON_DEVICE, config.device = 1),
       SYMM_REFUSE_CONFIG(scratch_bytes, "1", INVALID_ARGUMENT, config.scratch_bytes = 1),
       SYMM_REFUSE_CONFIG(channels, "-1", INVALID_ARGUMENT, config.channels = -1),
       SYMM_REFUSE_CONFIG(channels, "one too many", UNSUPPORTED, config.channels = 257),
@@ -377,7 +454,6 @@ const std::vector<WrongCall>& wrong_calls() {
 
 const std::vector<Exemption>& exemptions() {
   static const std::vector<Exemption> rows = {
-      {{}, {"timeout_ms"}, "every number is a deadline"},
       {{}, {"value"}, "any number is a value"},
       {{"symm_status_string"}, {"status"}, "an unknown one has a name too"},
       {{"symm_log_add_listener", "symm_thread_interrupt"}, {"user"}, "is passed on unseen"},
@@ -391,9 +467,10 @@ const std::vector<Exemption>& exemptions() {
       {{"symm_memory_device_view"}, {"stop"}, "NULL means none"},
       {{"symm_heap_free"}, {"pointer"}, "may be NULL"},
       {{"symm_heap_alloc"}, {"out_offset"}, "may be NULL"},
-      {{"symm_heap_find"}, {"out_size"}, "may be NULL"},
-      {{"symm_buffer_find"}, {"out", "out_offset"}, "may be NULL"},
-      {{"symm_memory_find"}, {"out", "out_rank", "out_offset"}, "may be NULL"},
+      {{"symm_heap_find"}, {"out_bytes"}, "may be NULL"},
+      {{"symm_topology"}, {"out_count"}, "may be NULL"},
+      {{"symm_buffer_find"}, {"out_offset"}, "may be NULL"},
+      {{"symm_memory_find"}, {"out_rank", "out_offset"}, "may be NULL"},
       {{"symm_wait_signal_value"}, {"out_seen"}, "may be NULL"},
       {{"symm_wait_signals"}, {"out_index"}, "may be NULL"},
       {{"symm_ipc_collect"}, {"out"}, "may be NULL"},

@@ -281,7 +281,8 @@ TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
     const void* pointer;
     size_t bytes;
     const char* said;
-  } rows[] = {{nullptr, 16, "pointer: is NULL"}, {good.words(), 0, "size: must be at least 1 byte"},
+  } rows[] = {{nullptr, 16, "pointer: is NULL"},
+      {good.words(), 0, "bytes: must be at least 1 byte"},
       {good.words() + 1, 16, "is not a multiple of 16"},
       {good.words() + 4, good.size, "go beyond its allocation"},
       {good.words(), SIZE_MAX, "go beyond its allocation"},
@@ -440,7 +441,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     size_t offset;
     size_t bytes;
     const char* said;
-  } rows[] = {{*buffer, 0, 0, "size: must be"}, {*buffer, 0, 10'001, "go beyond"},
+  } rows[] = {{*buffer, 0, 0, "bytes: must be"}, {*buffer, 0, 10'001, "go beyond"},
       {*buffer, 4096, SIZE_MAX, "go beyond"}, {*buffer, 10'001, 1, "go beyond"},
       {*buffer, 1, 1, "page size"}, {*adopted, 0, 4096, "page size"},
       {*adopted, 3072, 4929, "go beyond"}};

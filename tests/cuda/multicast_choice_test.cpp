@@ -11,7 +11,7 @@ namespace symm::cuda {
 namespace {
 using Variables = std::map<std::string, std::string>;
 
-MulticastFacts read(bool config, const Variables& variables) {
+MulticastFacts read(MulticastWish config, const Variables& variables) {
   return read_wish(config, [&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
@@ -20,7 +20,7 @@ MulticastFacts read(bool config, const Variables& variables) {
 
 // The facts of ranks that all ask for multicast and could have it.
 std::vector<MulticastFacts> able(
-    size_t count, bool config = true, const Variables& variables = {}) {
+    size_t count, MulticastWish config = MulticastWish::yes, const Variables& variables = {}) {
   std::vector<MulticastFacts> ranks;
   for (size_t rank = 0; rank < count; ++rank) {
     MulticastFacts facts = read(config, variables);
@@ -39,11 +39,19 @@ void expect_reason(const std::vector<MulticastFacts>& ranks, const std::string& 
 }
 
 TEST(MulticastChoice, OffUnlessAskedFor) {
-  expect_reason(able(4, false), "nobody asked");
-  EXPECT_EQ(why_no_multicast(able(4, true)), "");
-  EXPECT_EQ(why_no_multicast(able(4, false, {{"SYMM_MULTICAST", "1"}})), "");
-  EXPECT_EQ(why_no_multicast(able(2, true, {{"SYMM_MULTICAST", ""}, {"NCCL_NVLS_ENABLE", ""}})), "")
+  expect_reason(able(4, MulticastWish::none), "nobody asked");
+  EXPECT_EQ(why_no_multicast(able(4)), "");
+  EXPECT_EQ(why_no_multicast(able(4, MulticastWish::yes, {{"SYMM_MULTICAST", "1"}})), "");
+  EXPECT_EQ(why_no_multicast(
+                able(2, MulticastWish::yes, {{"SYMM_MULTICAST", ""}, {"NCCL_NVLS_ENABLE", ""}})),
+      "")
       << "empty is not set";
+}
+
+TEST(MulticastChoice, TheConfigurationForbidsItToo) {
+  auto ranks = able(3);
+  ranks[1] = able(3, MulticastWish::no, {{"SYMM_MULTICAST", "1"}})[1];
+  expect_reason(ranks, "rank 1: SYMM_GROUP_NO_MULTICAST is set");
 }
 
 TEST(MulticastChoice, AllMustAsk) {
@@ -62,12 +70,13 @@ TEST(MulticastChoice, AnyVariableOfAnyRankForbidsIt) {
 
       for (size_t rank = 0; rank < 4; ++rank) {
         auto ranks = able(4);
-        ranks[rank] = able(4, true, variables)[rank];
+        ranks[rank] = able(4, MulticastWish::yes, variables)[rank];
         expect_reason(
             ranks, "rank " + std::to_string(rank) + ": " + name + "=" + value + " is set");
       }
 
-      EXPECT_EQ(why_no_multicast(able(1, false, variables)[0]), name + "=" + value + " is set")
+      EXPECT_EQ(why_no_multicast(able(1, MulticastWish::none, variables)[0]),
+          name + "=" + value + " is set")
           << "one device by itself";
     }
   }
@@ -75,7 +84,7 @@ TEST(MulticastChoice, AnyVariableOfAnyRankForbidsIt) {
 
 TEST(MulticastChoice, ValuesOfTheVariables) {
   const auto forbids = [](const char* name, const char* value) {
-    return read(true, {{name, value}}).forbidden != 0;
+    return read(MulticastWish::yes, {{name, value}}).forbidden != 0;
   };
 
   for (const char* no : {"0", "2", "yes", "off", "x"}) {

@@ -70,7 +70,7 @@ TEST(DeviceMixed, PutsAndWaitsOfKernelsAndHostGoTogether) {
 
       // Kernels and streams wait by turns for signals that the host and kernels put.
       for (int i = 0; i < 2; ++i) {
-        rank.memory.signal(peer, channel, rank.stream);
+        rank.memory.signal(peer, channel, {}, rank.stream);
         signal(rank.view, peer, channel);
       }
       EXPECT_TRUE(await_signal(rank.view, peer, channel, 4));
@@ -94,7 +94,7 @@ TEST(DeviceMixed, ValuesAndTestsOfKernelsAndHostGoTogether) {
     const auto pending = [&] { return rank.memory.test_signal(peer, 1); };
 
     signal(rank.view, peer, 1);
-    rank.memory.signal_value(peer, 1, SYMM_SIGNAL_ADD, 2, rank.stream);
+    rank.memory.signal_value(peer, 1, SYMM_SIGNAL_ADD, 2, {}, rank.stream);
     together.arrive_and_wait();
     EXPECT_EQ(pending(), 3U);
     EXPECT_TRUE(wait_signal(rank.view, peer, 1));
@@ -119,8 +119,8 @@ TEST(DeviceMixed, ValuesAndTestsOfKernelsAndHostGoTogether) {
     // Waits for values, one and several, and for words of the block.
     const symm_signal_wait_t waits[] = {{sizeof(symm_signal_wait_t), peer, 2, SYMM_COMPARE_GE, 7},
         {sizeof(symm_signal_wait_t), peer, 3, SYMM_COMPARE_EQ, uint64_t{1} << 40}};
-    rank.memory.wait_signals(waits, true, 0, rank.stream);
-    rank.memory.wait_signals(waits, false, 0, other);
+    rank.memory.wait_any(waits, 0, rank.stream);
+    rank.memory.wait_all(waits, 0, other);
 
     together.arrive_and_wait();
     signal_value(rank.view, peer, 3, SignalOp::set, 1ULL << 40);
@@ -129,7 +129,7 @@ TEST(DeviceMixed, ValuesAndTestsOfKernelsAndHostGoTogether) {
     EXPECT_FALSE(fake_cuda::idle(other));
     together.arrive_and_wait();
 
-    rank.memory.signal_value(peer, 2, SYMM_SIGNAL_SET, 8, rank.stream);
+    rank.memory.signal_value(peer, 2, SYMM_SIGNAL_SET, 8, {}, rank.stream);
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(other));
     EXPECT_TRUE(wait_signal_value(rank.view, peer, 2, Compare::gt, 7));
@@ -148,8 +148,8 @@ TEST(DeviceMixed, ValuesAndTestsOfKernelsAndHostGoTogether) {
     EXPECT_FALSE(fake_cuda::idle(rank.stream));
     together.arrive_and_wait();
 
-    rank.memory.write_value32(peer, 64, 5, other);
-    rank.memory.write_value64(peer, 72, uint64_t{1} << 50, other);
+    rank.memory.write_value32(peer, 64, 5, {}, other);
+    rank.memory.write_value64(peer, 72, uint64_t{1} << 50, {}, other);
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(rank.stream));
     cuStreamDestroy(other);

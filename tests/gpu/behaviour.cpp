@@ -121,8 +121,8 @@ void signals(Rank& rank, std::barrier<>& together) {
   const auto round = [&] {
     for (uint32_t i = 0; i < 3; ++i) {
       rank.memory.fill32(
-          next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream);
-      rank.memory.signal(next, 5, rank.stream);
+          next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, {}, rank.stream);
+      rank.memory.signal(next, 5, {}, rank.stream);
     }
     for (int i = 0; i < 3; ++i) {
       rank.memory.wait_signal(last, 5, 0, rank.stream);
@@ -161,11 +161,12 @@ void signals(Rank& rank, std::barrier<>& together) {
   // One-sided calls, and the table of addresses in the memory of the device.
   std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
   rank.upload(rank.ordinary, pattern);
-  rank.memory.put_signal(next, 4, ::symm::Span(rank.ordinary, pattern.size() * 4), 9, rank.stream);
+  rank.memory.put_signal(
+      next, 4, ::symm::Span(rank.ordinary, pattern.size() * 4), 9, {}, rank.stream);
   rank.memory.wait_signal(last, 9, 0, rank.stream);
-  rank.memory.write_value32(rank.rank, 0, 99, rank.stream);
+  rank.memory.write_value32(rank.rank, 0, 99, {}, rank.stream);
   rank.whole.barrier({}, 0, 0, rank.stream);
-  rank.memory.get(last, 0, ::symm::Span(rank.ordinary + 65536, 3112), rank.stream);
+  rank.memory.get(last, 0, ::symm::Span(rank.ordinary + 65536, 3112), {}, rank.stream);
   void* const* table = nullptr;
   symm(symm_memory_pointer_table(rank.memory.get(), &table), "symm_memory_pointer_table");
 
@@ -190,7 +191,7 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
 
   const auto round = [&](cudaStream_t stream) {
     rank.whole.barrier({}, 3, 0, stream);
-    rank.memory.signal(next, 6, stream);
+    rank.memory.signal(next, 6, {}, stream);
     rank.memory.wait_signal(last, 6, 0, stream);
   };
 
@@ -221,7 +222,7 @@ void values(Rank& rank, std::barrier<>& together) {
   constexpr uint64_t kHigh = uint64_t{1} << 40;
   const int next = rank.next();
   const int last = rank.last();
-  rank.memory.fill32(rank.rank, 0, 0, 1024, rank.stream);
+  rank.memory.fill32(rank.rank, 0, 0, 1024, {}, rank.stream);
   rank.settle(together);
 
   const auto awaited = [&](int channel, symm_compare_t compare,
@@ -233,15 +234,15 @@ void values(Rank& rank, std::barrier<>& together) {
   const symm_signal_wait_t any[] = {
       awaited(12, SYMM_COMPARE_NE, 0), awaited(11, SYMM_COMPARE_GE, 1)};
 
-  rank.memory.signal_value(next, 10, SYMM_SIGNAL_SET, kHigh, rank.stream);
-  rank.memory.signal_value(next, 10, SYMM_SIGNAL_ADD, 3, rank.stream);
+  rank.memory.signal_value(next, 10, SYMM_SIGNAL_SET, kHigh, {}, rank.stream);
+  rank.memory.signal_value(next, 10, SYMM_SIGNAL_ADD, 3, {}, rank.stream);
   rank.memory.wait_signal_value(last, 10, SYMM_COMPARE_GE, kHigh + 3, 0, rank.stream);
-  rank.memory.signal(next, 11, rank.stream);
-  rank.memory.wait_signals(any, true, 0, rank.stream);
-  rank.memory.wait_signals(all, false, 0, rank.stream);
+  rank.memory.signal(next, 11, {}, rank.stream);
+  rank.memory.wait_any(any, 0, rank.stream);
+  rank.memory.wait_all(all, 0, rank.stream);
 
-  rank.memory.put(next, 1024, ::symm::Span(rank.ordinary, 4096), rank.stream);
-  rank.memory.write_value64(next, 64, kHigh + static_cast<uint64_t>(rank.rank), rank.stream);
+  rank.memory.put(next, 1024, ::symm::Span(rank.ordinary, 4096), {}, rank.stream);
+  rank.memory.write_value64(next, 64, kHigh + static_cast<uint64_t>(rank.rank), {}, rank.stream);
   rank.memory.wait_value64(
       64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), 0, rank.stream);
   rank.memory.wait_value32(68, SYMM_COMPARE_EQ, 256, 0, rank.stream);
@@ -272,7 +273,7 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
   constexpr size_t kSecond = kLarge + 64;
 
   const auto calls = [&](int round) {
-    symm(symm_stream_wait(rank.group, rank.second, rank.stream), "symm_stream_wait");
+    symm(symm_stream_wait(rank.group, rank.second, rank.stream, nullptr), "symm_stream_wait");
     cudaStream_t streams[] = {rank.stream, rank.second};
     for (const size_t count : {kSmall, kLarge, kMiddle, kSmall, kLarge}) {
       const float* send = operands[round % 2];
@@ -283,7 +284,7 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
       }
       std::swap(streams[0], streams[1]);
     }
-    symm(symm_stream_wait(rank.group, rank.stream, rank.second), "symm_stream_wait");
+    symm(symm_stream_wait(rank.group, rank.stream, rank.second, nullptr), "symm_stream_wait");
   };
 
   calls(0);
@@ -343,7 +344,7 @@ void silence(Rank& rank, std::barrier<>& together, size_t count) {
     expect(cudaStreamSynchronize(rank.stream) == cudaSuccess,
         who(rank, "the stream is usable after a deadline"));
     expect(seconds_since(start) < 10, who(rank, "the kernel leaves at its deadline"));
-    const symm_group_status_t status = rank.whole.status();
+    const symm_failure_t status = rank.whole.status();
     expect(
         status.status == SYMM_ERR_TIMEOUT, who(rank, "status after a deadline: ") + status.message);
     expect(allreduce(rank, block, other, count, rank.stream) == SYMM_ERR_TIMEOUT,
@@ -407,7 +408,7 @@ void mismatch(Rank& rank, std::barrier<>&, bool of_places) {
 
   rank.wait();
 
-  symm_group_status_t status = rank.whole.status();
+  symm_failure_t status = rank.whole.status();
   for (int i = 0; i < 100 && status.status == SYMM_OK; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     status = rank.whole.status();

@@ -168,7 +168,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   together.arrive_and_wait();
 
   const auto got = rank.download<std::byte>(out, want.size() + (in_place ? 0 : 16));
-  const symm_group_status_t health = rank.whole.status();
+  const symm_failure_t health = rank.whole.status();
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
 
   const size_t elements = want.size() / symm::size_of(c.result());

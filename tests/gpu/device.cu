@@ -98,7 +98,7 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
     pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);
     // One more signal and one more wait on the same channel, by calls of the host: a signal of
     // the host meets a wait of a later kernel, and the other way round.
-    rank.memory.signal(next, 7, rank.stream);
+    rank.memory.signal(next, 7, {}, rank.stream);
     rank.memory.wait_signal(last, 7, 0, rank.stream);
     rank.whole.barrier({}, 1, 0, rank.stream);
   };

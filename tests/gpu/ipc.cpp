@@ -15,7 +15,7 @@ struct Facts {
   std::atomic<int> step[16];
   std::atomic<int> over;
   size_t size;
-  unsigned char token[SYMM_IPC_TOKEN_MAX_SIZE];
+  unsigned char token[SYMM_IPC_TOKEN_MAX_BYTES];
 };
 
 Facts* facts = nullptr;
@@ -56,7 +56,8 @@ void export_it(const void* data, size_t bytes, cudaStream_t stream) {
 // The import is released on `stream`.
 symm::Import import_it(cudaStream_t stream, int device) {
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
-  options.device = device;
+  if (device >= 0) options.flags = SYMM_IPC_ON_DEVICE;
+  options.device = std::max(device, 0);
   options.timeout_ms = 20000;
   return symm::Import(
       {reinterpret_cast<const std::byte*>(facts->token), facts->size}, options, stream);
@@ -97,7 +98,7 @@ void order(bool exporter, cudaStream_t stream, int device) {
     reach(0);
     wait_for(1);
 
-    const symm_status_t status = symm_ipc_withdraw(owned.data, kBytes, 20000);
+    const symm_status_t status = symm_ipc_withdraw(owned.data, kBytes, within(20000));
     check(status == SYMM_OK, std::string("withdraw: ") + symm_status_string(status));
     check(facts->over == 1, "the lease ended when the importer's stream was done, not before");
     check(first_of(owned.data, stream) == 0x02020202, "what the importer wrote is there");
@@ -130,7 +131,7 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
 
       check(eventually([] { return symm::ipc_stats().written_off == 1; }),
           "the dead importer's lease is written off");
-      check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED,
+      check(symm_ipc_withdraw(owned.data, kBytes * 8, within(20000)) == SYMM_ERR_PEER_FAILED,
           "its memory is not to be used again");
 
       // Work that the dead importer had begun may still write into the memory that it imported, so
@@ -141,7 +142,7 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
     }
 
     check(eventually([&] {
-      symm_ipc_collect(nullptr);
+      symm_ipc_collect(nullptr, nullptr);
       return free_memory() >= before + kBytes * 8;
     }),
         "the memory came back");
@@ -260,7 +261,7 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
   // The other process may hold memory that is in flight.
   constexpr size_t kSlack = size_t{16} << 20;
   check(eventually([&] {
-    symm_ipc_collect(nullptr);
+    symm_ipc_collect(nullptr, nullptr);
     const symm_ipc_stats_t now = symm::ipc_stats();
     return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 &&
            free_memory() + kSlack >= before;
@@ -294,7 +295,7 @@ void foreign_memory(bool exporter, cudaStream_t stream, int device) {
   check(symm::ipc_stats().exported_blocks == 1, "one allocation, exported twice");
   reach(0);
   wait_for(1);
-  check(symm_ipc_withdraw(data, kBytes, 20000) == SYMM_OK, "withdraw ends it");
+  check(symm_ipc_withdraw(data, kBytes, within(20000)) == SYMM_OK, "withdraw ends it");
   check(symm::ipc_stats().exported_blocks == 0, "and gives up the reference");
 
   reach(2);
@@ -352,13 +353,15 @@ struct View {
   const char* name;
   const char* exporter;
   const char* importer;
-  // The device for which the importer maps.
+  // The device for which the importer maps; kOfTheMemory: it names none.
   int device;
   int gpus;
 };
 
-constexpr View kViews[] = {{"one GPU", "0", "0", SYMM_DEVICE_AUTO, 1},
-    {"two GPUs, seen in another order", "0,1", "1,0", SYMM_DEVICE_AUTO, 2},
+constexpr int kOfTheMemory = -1;
+
+constexpr View kViews[] = {{"one GPU", "0", "0", kOfTheMemory, 1},
+    {"two GPUs, seen in another order", "0,1", "1,0", kOfTheMemory, 2},
     {"two GPUs, the memory's not visible", "0", "1", 0, 2}};
 
 class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
@@ -397,13 +400,12 @@ int role(const std::vector<std::string>& words) {
   const support::Shared<Facts> shared(words[3] + "/facts");
   facts = &*shared;
   // Where the importer does not name a device, it works on the second GPU, if there is one.
-  const bool on_second =
-      !exporter && kViews[view].device == SYMM_DEVICE_AUTO && kViews[view].gpus != 1;
+  const bool on_second = !exporter && kViews[view].device == kOfTheMemory && kViews[view].gpus != 1;
   cuda(cudaSetDevice(on_second ? 1 : 0), "cudaSetDevice");
 
   cudaStream_t stream = nullptr;
   cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  if (!exporter && kViews[view].gpus == 2 && kViews[view].device != SYMM_DEVICE_AUTO &&
+  if (!exporter && kViews[view].gpus == 2 && kViews[view].device != kOfTheMemory &&
       kTests[test].body == order) {
     wait_for(0);
     symm_ipc_t* ipc = nullptr;

@@ -207,7 +207,8 @@ void one_sided(const symm::Group& multinode, const Device& device) {
   auto* const mine = static_cast<std::byte*>(device.send);
   const symm::Span all(mine, kBytes);
 
-  if (symm_put(memory.get(), next, 0, device.send, kPart, device.stream) == SYMM_ERR_UNSUPPORTED) {
+  if (symm_put(memory.get(), next, 0, device.send, kPart, nullptr, device.stream) ==
+      SYMM_ERR_UNSUPPORTED) {
     std::printf("one-sided calls: SKIPPED: %s\n", symm_last_error());
     return;
   }
@@ -217,7 +218,7 @@ void one_sided(const symm::Group& multinode, const Device& device) {
     multinode.barrier({}, 0, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
     const auto start = std::chrono::steady_clock::now();
-    memory.put_signal(next, 64, all, 1, device.stream);
+    memory.put_signal(next, 64, all, 1, {}, device.stream);
     memory.wait_signal(last, 1, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
 
@@ -225,13 +226,14 @@ void one_sided(const symm::Group& multinode, const Device& device) {
     if (me == 0) std::printf("put of 30 MB: %.2f GB/s\n", kBytes / took.count() / 1e9);
     expect(device.download<std::byte>(block + 64, kBytes) == of(last, kBytes), "what was put");
 
-    gpu::symm(symm_get(memory.get(), next, 64, device.recv, kBytes, device.stream), "symm_get");
+    gpu::symm(
+        symm_get(memory.get(), next, 64, device.recv, kBytes, nullptr, device.stream), "symm_get");
     expect(device.download<std::byte>(device.recv, kBytes) == of(me, kBytes), "what was fetched");
 
-    memory.fill32(
-        next, kBytes + 64, 0x01010101U * static_cast<uint32_t>(me + 1), kPart / 4, device.stream);
-    memory.write_value64(next, 0, static_cast<uint64_t>(round) << 40, device.stream);
-    memory.write_value32(next, 8, static_cast<uint32_t>(round), device.stream);
+    memory.fill32(next, kBytes + 64, 0x01010101U * static_cast<uint32_t>(me + 1), kPart / 4, {},
+        device.stream);
+    memory.write_value64(next, 0, static_cast<uint64_t>(round) << 40, {}, device.stream);
+    memory.write_value32(next, 8, static_cast<uint32_t>(round), {}, device.stream);
 
     multinode.barrier({}, 0, 0, device.stream);
     expect(device.download<std::byte>(block + kBytes + 64, kPart) == of(last, kPart),
@@ -241,7 +243,7 @@ void one_sided(const symm::Group& multinode, const Device& device) {
     expect(words == std::vector{0U, number << 8, number}, "words");
 
     for (int i = 0; i < 100; ++i) {
-      memory.signal(next, 2, device.stream);
+      memory.signal(next, 2, {}, device.stream);
       memory.wait_signal(last, 2, 0, device.stream);
     }
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
@@ -303,14 +305,14 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
     cudaStreamSynchronize(device.stream);
   }
 
-  const symm_group_status_t health = multinode.status();
+  const symm_failure_t health = multinode.status();
   symm_status_t wanted = SYMM_ERR_ABORTED;
   if (how == "kill") wanted = SYMM_ERR_PEER_FAILED;
   if (how == "stop") wanted = SYMM_ERR_TIMEOUT;
   expect(health.status == wanted,
       how + ": " + symm_status_string(health.status) + ": " + health.message);
   if (how == "kill") {
-    expect(health.failed_rank == size - 1, "names the rank: " + std::string(health.message));
+    expect(health.rank == size - 1, "names the rank: " + std::string(health.message));
   }
   if (rank == 0) {
     std::printf("%s: evident after %.2f ms: %s\n", how.c_str(), seconds() * 1e3, health.message);

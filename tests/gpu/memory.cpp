@@ -48,7 +48,7 @@ void adopted(Rank& rank, std::barrier<>& together) {
   const int last = rank.last();
   const std::vector<float> mine = values_of(rank.rank, 1000);
   rank.upload(rank.ordinary, mine);
-  memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
+  memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, {}, rank.stream);
   memory.wait_signal(last, 3, 0, rank.stream);
 
   expect(rank.download<float>(theirs + 8192, 1000) == values_of(last, 1000),
@@ -79,8 +79,8 @@ void adopted(Rank& rank, std::barrier<>& together) {
   // The owner frees the memory while symm still holds it.
   rank.settle(together);
   foreign.free();
-  expect(
-      symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_NOT_FOUND,
+  expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr, nullptr) ==
+             SYMM_ERR_NOT_FOUND,
       who(rank, "not found where the owner had it"));
 
   rank.upload(ours, mine);
@@ -140,11 +140,11 @@ void dmabuf(Rank& rank, std::barrier<>&) {
   const symm_device_info_t info = info_of(rank);
   const ::symm::Buffer buffer = rank.whole.allocate(100'000);
   int32_t fd = -1;
-  expect(
-      symm_buffer_export_dmabuf(buffer.get(), 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
+  expect(symm_buffer_export_dmabuf(buffer.get(), 8, 8, nullptr, &fd) == SYMM_ERR_INVALID_ARGUMENT &&
+             fd == -1,
       who(rank, "an offset inside a page"));
 
-  const symm_status_t status = symm_buffer_export_dmabuf(buffer.get(), 8192, 50'000, &fd);
+  const symm_status_t status = symm_buffer_export_dmabuf(buffer.get(), 8192, 50'000, nullptr, &fd);
   if (info.dmabuf == 0) {
     expect(status == SYMM_ERR_UNAVAILABLE &&
                std::strstr(symm_last_error(), info.dmabuf_reason) != nullptr,
@@ -245,7 +245,7 @@ void heap(Rank& rank, std::barrier<>& together) {
         who(rank, "found"));
 
     rank.upload(first.data(), values_of(rank.rank, 1000));
-    memory.put_signal(next, inbox.offset(), first.span(), 3, rank.stream);
+    memory.put_signal(next, inbox.offset(), first.span(), 3, {}, rank.stream);
     memory.wait_signal(last, 3, 0, rank.stream);
     expect(rank.download<float>(inbox.data(), 1000) == values_of(last, 1000),
         who(rank, "a put into a piece"));

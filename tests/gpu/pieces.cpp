@@ -166,7 +166,7 @@ void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64
   // The kernel must leave.
   rank.wait();
   if (rank.rank == 0) {
-    const symm_group_status_t health = rank.whole.status();
+    const symm_failure_t health = rank.whole.status();
     expect(health.status == status,
         who(rank, std::string("the status of what is wrong: ") + health.message));
     expect(std::string(health.message).find(why) != std::string::npos, health.message);

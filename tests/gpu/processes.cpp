@@ -45,7 +45,7 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
 
   const auto start = std::chrono::steady_clock::now();
   symm_status_t status = SYMM_OK;
-  symm_group_status_t health = group.status();
+  symm_failure_t health = group.status();
 
   while (status == SYMM_OK && health.status == SYMM_OK && seconds_since(start) < 20) {
     status = symm_allreduce(
@@ -58,7 +58,7 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   const symm_status_t wanted = how == SIGKILL ? SYMM_ERR_PEER_FAILED : SYMM_ERR_TIMEOUT;
   expect(health.status == wanted,
       who + "status " + symm_status_string(health.status) + ": " + health.message);
-  expect(health.failed_rank == size - 1, who + "names the rank: " + health.message);
+  expect(health.rank == size - 1, who + "names the rank: " + health.message);
   expect(took < 10, who + "in time");
 
   if (rank == 0) {

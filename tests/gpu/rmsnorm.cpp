@@ -87,7 +87,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
   rank.download(quants.data(), at.quant_out, quants.size(), rank.stream);
   rank.download(scales.data(), at.scales, scales.size() * sizeof(float), rank.stream);
 
-  const symm_group_status_t health = rank.whole.status();
+  const symm_failure_t health = rank.whole.status();
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
   const std::string difference = data.difference(residuals, norms, quants, scales);
   gpu::expect(difference.empty(), gpu::who(rank, what + ": " + difference));

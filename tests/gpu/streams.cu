@@ -205,7 +205,8 @@ void captures(Rank& rank, std::barrier<>& together) {
       memory.reset();
       buffer.reset();
       rank.whole.stream_wait(rank.stream, ::symm::all_streams);
-      expect(symm_stream_query(rank.group, rank.stream, std::make_unique<int32_t>().get()) ==
+      const auto done = std::make_unique<int32_t>();
+      expect(symm_stream_query(rank.group, rank.stream, nullptr, done.get()) ==
                  SYMM_ERR_INVALID_ARGUMENT,
           who(rank, "a stream under capture is not asked"));
       rank.whole.barrier({}, 1, 0, rank.stream);
@@ -317,10 +318,10 @@ TEST_F(Streams, CapturesMayTakeTurns) { run(captures_by_turns); }
 
 // The last test: all memory of the tests before it has come back.
 TEST_F(Streams, MemoryComesBack) {
-  symm_ipc_collect(nullptr);
+  symm_ipc_collect(nullptr, nullptr);
   const size_t before = free_memory();
   run([](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, false); });
-  symm_ipc_collect(nullptr);
+  symm_ipc_collect(nullptr, nullptr);
   expect_free(before);
 }
 }  // namespace

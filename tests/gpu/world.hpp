@@ -199,7 +199,7 @@ inline ::symm::Group form(int rank, int size, int device, const std::string& boo
   config.name = name;
   config.create_timeout_ms = 60000;
   config.timeout_ms = timeout_ms;
-  config.flags = flags;
+  config.flags = flags | SYMM_GROUP_ON_DEVICE;
   return ::symm::Group::create(config);
 }
 

@@ -21,7 +21,7 @@ TEST(Group, IsOnOneMachineHere) {
     EXPECT_EQ(info.local_rank, rank);
     EXPECT_EQ(info.local_size, 2);
     EXPECT_STREQ(info.engine, "");
-    EXPECT_EQ(group.peer_info(1 - rank).machine_index, 0);
+    EXPECT_EQ(group.peer_info(1 - rank).machine, 0);
     EXPECT_EQ(group.peer_info(1 - rank).mapped, 1);
     group.barrier();
   });

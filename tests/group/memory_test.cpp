@@ -19,7 +19,7 @@ namespace {
 TEST(Memory, TablesAndPads) {
   as_threads(3, [](int, const Group& group) {
     const Block block = allocate(group, 12345);
-    EXPECT_EQ(block.memory.info().signal_pad_bytes, 64 * 3 * 8);
+    EXPECT_EQ(block.memory.info().signal_pad_bytes, 64U * 3 * 8);
     void* const* pointers = nullptr;
     void* const* pads = nullptr;
     check(symm_memory_pointer_table(block.memory.get(), &pointers));
@@ -83,7 +83,7 @@ TEST(Memory, InfoOfABuffer) {
     EXPECT_EQ(info.bytes, 5000U);
     EXPECT_EQ(info.mapped_bytes, 8192U);
     EXPECT_EQ(info.flags, SYMM_BUFFER_HOST + 0U);
-    EXPECT_EQ(info.numa_node, SYMM_NODE_NEAREST);
+    EXPECT_EQ(info.numa_node, -1);
     EXPECT_EQ(info.memories, 0);
     EXPECT_EQ(info.pointer, buffer.span().data());
     EXPECT_STREQ(info.name, "weights");
@@ -248,8 +248,8 @@ TEST(Memory, OneBufferOnSeveralGroups) {
 TEST(Memory, OnANodeThatIsNamed) {
   as_threads(2, [](int rank, const Group& group) {
     symm_buffer_t* raw = nullptr;
-    const symm_status_t status =
-        symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST, 0), &raw);
+    const symm_status_t status = symm_alloc(
+        group.get(), 10'000, support::placed(SYMM_ALLOC_HOST | SYMM_ALLOC_ON_NODE, 0), &raw);
 
     if (status != SYMM_OK) {
       expect_failed(status, SYMM_ERR_UNAVAILABLE, {"mbind"});
@@ -304,15 +304,15 @@ TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
 
     std::thread([&] {
       void* first = nullptr;
-      check(symm_heap_alloc(heap.get(), 4096, 0, &first, nullptr));
+      check(symm_heap_alloc(heap.get(), 4096, 0, nullptr, &first, nullptr));
       if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) {
         made = -1;
         return;
       }
       for (int i = 1; i < 10'000; ++i) {
         void* piece = nullptr;
-        if (symm_heap_alloc(heap.get(), 4096, 0, &piece, nullptr) == SYMM_OK) ++made;
-        if (i % 7 == 0) symm_heap_free(heap.get(), piece);
+        if (symm_heap_alloc(heap.get(), 4096, 0, nullptr, &piece, nullptr) == SYMM_OK) ++made;
+        if (i % 7 == 0) symm_heap_free(heap.get(), piece, nullptr);
       }
       syscall(SYS_exit, 0);
     }).join();

@@ -199,7 +199,7 @@ TEST(Stats, WaitsOfAllKindsAreCounted) {
     block.memory.wait_value64(8, SYMM_COMPARE_LT, 1);
     block.memory.wait_signal_value(0, 0, SYMM_COMPARE_EQ, 0);
     const symm_signal_wait_t one{sizeof one, 0, 0, SYMM_COMPARE_EQ, 0};
-    block.memory.wait_signals(symm::Span(&one, 1), true);
+    block.memory.wait_any(symm::Span(&one, 1));
     EXPECT_EQ(group.stats().waits, 4U);
     EXPECT_EQ(group.stats().failures, 0U);
 

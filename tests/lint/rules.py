@@ -237,11 +237,6 @@ def guards():
             continue
         text = "\n".join(line for _, line in code_lines(name))
         guarded = "|".join([*shared, *helper.findall(text)])
-        # by init(), which is guarded
-        found.update(
-            f"{struct}_init"
-            for struct in re.findall(r"^SYMM_OPTIONS_WITH_INIT\(\s*(\w+),", text, flags=re.M)
-        )
         for match in re.finditer(
             r"^(?:SYMM_API\s+)?[\w ]+?[ *&]+(symm_\w+)\(([^;{}]*)\)\s*(?:noexcept\s*)?\{",
             text,

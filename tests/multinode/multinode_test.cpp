@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +46,7 @@ TEST_F(Multinode, AreToldByInfoAndPointers) {
     check(symm_memory_pointer_table(block.memory.get(), &table));
     for (int peer = 0; peer < 4; ++peer) {
       const bool mapped = here[peer] == here[rank];
-      EXPECT_EQ(group.peer_info(peer).machine_index, here[peer]);
+      EXPECT_EQ(group.peer_info(peer).machine, here[peer]);
       EXPECT_EQ(group.peer_info(peer).mapped, mapped ? 1 : 0);
       EXPECT_EQ(table[peer] != nullptr, mapped);
       void* at = nullptr;
@@ -193,7 +194,8 @@ TEST_F(Multinode, MoveLargeBlocks) {
       const size_t bytes = kWords * sizeof(uint32_t);
       const size_t own = static_cast<size_t>(rank) * bytes;
       for (int peer = 0; peer < 3; ++peer) {
-        check(symm_put_signal(block.memory.get(), peer, own, words.data(), bytes, 1, nullptr));
+        check(symm_put_signal(
+            block.memory.get(), peer, own, words.data(), bytes, 1, nullptr, nullptr));
       }
       for (int peer = 0; peer < 3; ++peer) {
         check(symm_wait_signal(block.memory.get(), peer, 1, nullptr, nullptr));
@@ -203,13 +205,13 @@ TEST_F(Multinode, MoveLargeBlocks) {
         for (size_t i = 0; i < kWords; i += 997) {
           EXPECT_EQ(from[i], words[i] - static_cast<uint32_t>(rank - peer));
         }
-        check(symm_get(block.memory.get(), peer, own, back.data(), bytes, nullptr));
+        check(symm_get(block.memory.get(), peer, own, back.data(), bytes, nullptr, nullptr));
         EXPECT_EQ(back, words);
       }
       group.barrier();
     }
 
-    check(symm_fill32(block.memory.get(), (rank + 1) % 3, 4, 7, kWords, nullptr));
+    check(symm_fill32(block.memory.get(), (rank + 1) % 3, 4, 7, kWords, nullptr, nullptr));
     group.barrier({}, 2);
     EXPECT_EQ(block.at<uint32_t>(rank)[1], 7U);
     EXPECT_EQ(block.at<uint32_t>(rank)[kWords], 7U);
@@ -218,7 +220,8 @@ TEST_F(Multinode, MoveLargeBlocks) {
     // of rank 0, the put of rank 1 comes directly.
     for (uint32_t round = 0; round < 1000; ++round) {
       group.barrier();
-      if (rank == 1) check(symm_put(block.memory.get(), 2, 0, &round, sizeof round, nullptr));
+      if (rank == 1)
+        check(symm_put(block.memory.get(), 2, 0, &round, sizeof round, nullptr, nullptr));
       group.barrier();
       EXPECT_TRUE(rank != 2 || block.at<uint32_t>(2)[0] == round);
     }
@@ -239,9 +242,50 @@ TEST_F(Multinode, NameARankThatMakesAnotherCallAndStops) {
     const symm_status_t status = symm_allreduce(group.get(), data.data(), data.data(),
         data.size() / (rank + 1U), SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
     kill(static_cast<pid_t>(group.peer_info(1).pid), SIGKILL);
-    return std::to_string(status) + " " + std::to_string(group.status().failed_rank);
+    return std::to_string(status) + " " + std::to_string(group.status().rank);
   });
   EXPECT_EQ(said, (std::vector<std::string>{std::to_string(SYMM_ERR_MISMATCH) + " 1", ""}));
+}
+
+// The calls that reach a rank on another machine, which is silent: each waits for as long as its
+// options say, not for as long as the group would.
+TEST_F(Multinode, WaitForASilentRankNoLongerThanTheCallSays) {
+  SYMM_NOT_UNDER_TSAN("a rank that is stopped is not looked at");
+  constexpr size_t kBytes = size_t{64} << 20;
+  constexpr int kCalls = 3;
+  for (int which = 0; which < kCalls; ++which) {
+    const std::vector<std::string> said = on_machines("ab", [&](int rank, const Group& group) {
+      const Block block = allocate(group, kBytes);
+      const std::vector<std::byte> mine(kBytes);
+      std::vector<std::byte> got(8);
+      group.barrier();
+      if (rank == 1) {
+        kill(getpid(), SIGSTOP);
+        return std::string();
+      }
+      usleep(300'000);
+
+      symm_failure_t failure = SYMM_FAILURE_INIT;
+      const symm_call_options_t options{sizeof options, 400, &failure};
+      symm_memory_t* const memory = block.memory.get();
+      const auto start = std::chrono::steady_clock::now();
+      symm_status_t status = SYMM_OK;
+      if (which == 0) status = symm_get(memory, 1, 0, got.data(), got.size(), &options, nullptr);
+      if (which == 1) status = symm_put(memory, 1, 0, mine.data(), kBytes, &options, nullptr);
+      if (which == 2) {
+        status = symm_put_signal(memory, 1, 0, mine.data(), kBytes, 3, &options, nullptr);
+      }
+      const auto took = std::chrono::steady_clock::now() - start;
+
+      kill(static_cast<pid_t>(group.peer_info(1).pid), SIGKILL);
+      if (took > std::chrono::seconds(10)) return std::string("took too long");
+      return std::to_string(status) + " " + std::to_string(failure.status) + " " +
+             std::to_string(failure.rank) + " " + std::to_string(group.status().rank);
+    });
+    const std::string timeout = std::to_string(SYMM_ERR_TIMEOUT);
+    EXPECT_EQ(said, (std::vector<std::string>{timeout + " " + timeout + " 1 1", ""}))
+        << "call " << which;
+  }
 }
 
 // The rank that raises a signal, the signal, and
@@ -273,7 +317,7 @@ TEST_P(MultinodeVictim, IsNamed) {
     }
 
     kill(static_cast<pid_t>(group.peer_info(victim).pid), SIGKILL);
-    return std::to_string(group.status().failed_rank) +
+    return std::to_string(group.status().rank) +
            (signal == SIGSTOP || status == SYMM_ERR_PEER_FAILED ? "" : "?");
   };
 
@@ -335,8 +379,7 @@ TEST_P(MultinodeKinds, ThatDifferAreToldSoonAndByName) {
               SYMM_OP_SUM, nullptr, nullptr));
         });
     EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
-    EXPECT_TRUE(eventually([&] { return group.status().failed_rank == odd; }))
-        << group.status().message;
+    EXPECT_TRUE(eventually([&] { return group.status().rank == odd; })) << group.status().message;
   });
 }
 

@@ -66,7 +66,7 @@ class Life {
     EXPECT_TRUE(eventually([&] { return group_.status().status != SYMM_OK; }));
     ++plan.facts->heard;  // before another dies, whose death could be seen first
     EXPECT_TRUE(eventually([&] { return plan.facts->heard >= group_.size() - 1; }));
-    EXPECT_EQ(group_.status().failed_rank, group_.size() - 1) << group_.status().message;
+    EXPECT_EQ(group_.status().rank, group_.size() - 1) << group_.status().message;
     shrink();
     attempt([&] { group_.split(0); });
     EXPECT_TRUE(eventually([] { return plan.facts->buried != 0; }));  // what it held is free
@@ -78,7 +78,8 @@ class Life {
     config.rank = rank;
     config.size = size;
     config.backend = on_cuda_ ? SYMM_BACKEND_CUDA : SYMM_BACKEND_HOST;
-    config.device = me_;
+    if (on_cuda_) config.flags = SYMM_GROUP_ON_DEVICE;
+    config.device = on_cuda_ ? me_ : 0;
     config.bootstrap = bootstrap_.c_str();
     config.name = name;
     config.create_timeout_ms = kTimeoutMs;
@@ -104,7 +105,7 @@ class Life {
     in_test = true;
     if (got.status == SYMM_OK) return true;
     if (has_failed() && got.message.find("point:") == std::string::npos) {
-      got = {group_.status().status, group_.status().message, group_.status().failed_rank, 0};
+      got = {group_.status().status, group_.status().message, group_.status().rank, 0};
     }
 
     auto& learnt = plan.facts->learnt[me_];

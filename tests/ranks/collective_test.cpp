@@ -156,7 +156,7 @@ class AllCollectives {
         << "reduce_scatterv, dtype " << operands.dtype << ", op " << operands.op;
   }
 
-  int machine_of(int rank) const { return group_.peer_info(rank).machine_index; }
+  int machine_of(int rank) const { return group_.peer_info(rank).machine; }
 
   const Group& group_;
   const bool in_line_ = group_.info().machines == 4 || (machine_of(1) == 0 && machine_of(2) == 1);

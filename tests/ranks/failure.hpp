@@ -71,10 +71,10 @@ inline void expect_blame(
   // one, may fail before the group itself has heard.
   EXPECT_TRUE(eventually([&] { return group.status().status != SYMM_OK; }))
       << "the group was not revoked";
-  const symm_group_status_t status = group.status();
+  const symm_failure_t status = group.status();
   EXPECT_EQ(status.status, expected) << status.message;
-  EXPECT_EQ(status.failed_rank, culprit) << status.message;
-  EXPECT_EQ(status.failed_pid, pid) << status.message;
+  EXPECT_EQ(status.rank, culprit) << status.message;
+  EXPECT_EQ(status.pid, pid) << status.message;
   EXPECT_STRNE(status.message, "");
 
   // A revoked group stays revoked.
@@ -153,8 +153,8 @@ inline void as_members(int size, const MemberBody& body, const Fates& fates = {}
 
 // Calls collective `what` on the member's symmetric or private operands. `count` is that of the C
 // call.
-inline void collective(Member& m, symm_collective_t what, symm_algorithm_values algorithm,
-    size_t count, bool symmetric, int root = 0) {
+inline void collective(Member& m, symm_collective_t what, symm_algorithm_t algorithm, size_t count,
+    bool symmetric, int root = 0) {
   const auto call = call_of(what, symmetric ? m.symmetric_send() : m.send.data(),
       symmetric ? m.symmetric_recv() : m.recv.data(), count, SYMM_DTYPE_F32, SYMM_OP_SUM, root);
   check(run(m.group.get(), call, forced(algorithm)));
@@ -215,7 +215,7 @@ inline std::vector<Operation> make_operations() {
 
   for (const auto& [name, what, reduces, rooted, divided] : kCollectives) {
     const auto add = [&, what = what, prefix = std::string(name)](const char* way,
-                         symm_algorithm_values algorithm, size_t count, bool symmetric) {
+                         symm_algorithm_t algorithm, size_t count, bool symmetric) {
       all.push_back(
           {prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
     };
@@ -255,16 +255,16 @@ inline symm_status_t until_failure(Member& member, const Operation& operation) {
 // What each rank's group reports of its failure, as a number; 0: it has not failed yet.
 using Verdicts = std::array<std::atomic<int>, kMost>;
 // Waits until all `ranks` report one failure, and returns it.
-inline symm_group_status_t agreed_status(
+inline symm_failure_t agreed_status(
     const Group& group, int rank, const std::vector<int>& ranks, Verdicts& verdicts) {
-  symm_group_status_t now{};
+  symm_failure_t now{};
   const auto of = [&](int of_rank) -> std::atomic<int>& {
     return verdicts[static_cast<size_t>(of_rank)];
   };
 
   const auto all_say_it = [&] {
     now = group.status();
-    of(rank) = now.status == SYMM_OK ? 0 : 100 * -now.status + now.failed_rank + 1;
+    of(rank) = now.status == SYMM_OK ? 0 : 100 * -now.status + now.rank + 1;
     return of(rank) != 0 &&
            std::all_of(ranks.begin(), ranks.end(), [&](int peer) { return of(peer) == of(rank); });
   };

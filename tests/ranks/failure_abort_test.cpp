@@ -19,9 +19,9 @@ constexpr char kReason[] = "the solver diverged";
 void expect_aborted(const Group& group, symm_status_t status, int by) {
   expect_failed(status, SYMM_ERR_ABORTED, {kReason, "rank " + std::to_string(by)});
   EXPECT_TRUE(eventually([&] { return group.status().status != SYMM_OK; }));
-  const symm_group_status_t now = group.status();
+  const symm_failure_t now = group.status();
   EXPECT_EQ(now.status, SYMM_ERR_ABORTED);
-  EXPECT_EQ(now.failed_rank, by);
+  EXPECT_EQ(now.rank, by);
   EXPECT_NE(std::string(now.message).find(kReason), std::string::npos) << now.message;
 }
 

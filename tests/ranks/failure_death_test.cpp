@@ -186,9 +186,9 @@ void fail_twice(const std::set<int>& dying, const int (&delays_us)[2]) {
     }
     agreed_status(group, rank, living, *verdicts);
     all_there(facts, static_cast<int>(living.size()));
-    const symm_group_status_t status = group.status();
+    const symm_failure_t status = group.status();
     EXPECT_EQ(outcome_of([&] { group.barrier(); }).status, status.status);
-    EXPECT_EQ(last_failure().rank, status.failed_rank);
+    EXPECT_EQ(last_failure().rank, status.rank);
   };
 
   as_ranks(kSize, body, {.die = {dying.begin(), dying.end()}});

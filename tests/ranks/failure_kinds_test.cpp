@@ -173,7 +173,7 @@ TEST(KindsOfCalls, WaitsOnOtherChannelsShiftNoBlame) {
           {"rank 1"});
     } else {
       EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; }));
-      EXPECT_EQ(group.status().failed_rank, 1) << group.status().message;
+      EXPECT_EQ(group.status().rank, 1) << group.status().message;
     }
   });
 }
@@ -193,7 +193,7 @@ TEST(KindsOfCalls, ARankThatWaitsElsewhereIsHeardIfItsDeadlinePassesToo) {
     } else {
       EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; }));
     }
-    EXPECT_EQ(group.status().failed_rank, 2) << group.status().message;
+    EXPECT_EQ(group.status().rank, 2) << group.status().message;
   });
 }
 
@@ -241,7 +241,7 @@ TEST_P(RefusedArguments, OfOneRankAreToldToTheOthersWhenChecked) {
           {"rank 1 (pid", "refused the arguments of its call: " + GetParam().said});
       EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
     }
-    EXPECT_EQ(group.status().failed_rank, 1) << group.status().message;
+    EXPECT_EQ(group.status().rank, 1) << group.status().message;
   };
   as_threads(3, body, SYMM_GROUP_CHECK);
 }

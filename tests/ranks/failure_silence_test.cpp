@@ -184,7 +184,7 @@ void rage(Member& member) {
     for (int peer = 0; peer < member.size; ++peer) {
       std::fill_n(member.block.at<uint8_t>(peer), Member::kBlock, value);
       std::fill_n(member.block.memory.signal_pad(peer).data(), 64 * member.size, value);
-      symm_signal(member.block.memory.get(), peer, 3, nullptr);
+      symm_signal(member.block.memory.get(), peer, 3, nullptr, nullptr);
     }
     EXPECT_NE(allreduce(member.group, member.send.data(), member.recv.data(), 1000), SYMM_OK);
   }

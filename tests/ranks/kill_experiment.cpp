@@ -183,9 +183,8 @@ void give_verdict(const Trial& trial, int rank, const Group& group) {
   for (int peer = 0; peer < trial.size; ++peer) {
     if (!trial.is_struck(peer) || !trial.goes_on_without()) hear.push_back(peer);
   }
-  const symm_group_status_t now = agreed_status(group, rank, hear, trial.stage.verdicts);
-  if (now.failed_rank < 0 || !trial.is_struck(now.failed_rank) ||
-      now.failed_pid != trial.stage.facts.pids[now.failed_rank]) {
+  const symm_failure_t now = agreed_status(group, rank, hear, trial.stage.verdicts);
+  if (now.rank < 0 || !trial.is_struck(now.rank) || now.pid != trial.stage.facts.pids[now.rank]) {
     complain(rank, "symm_group_status() says: " + std::string(now.message));
   }
 }
@@ -328,7 +327,7 @@ void own(const Trial& trial) {
     if (number >= static_cast<int64_t>(kPieces)) {
       Event& mine = stage.history[0].begin(
           {Event::withdraw, false, 0, number - static_cast<int64_t>(kPieces)});
-      History::end(mine, symm_ipc_withdraw(piece.data(), piece.size_bytes(), kTimeoutMs));
+      History::end(mine, symm_ipc_withdraw(piece.data(), piece.size_bytes(), within(kTimeoutMs)));
       if (mine.status != SYMM_OK) return complain(0, symm_last_error());
     }
     std::fill(piece.begin(), piece.end(), static_cast<uint32_t>(stamp_of(0, number)));

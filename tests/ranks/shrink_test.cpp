@@ -44,7 +44,7 @@ TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
     if (rank == 1 || rank == 3) raise(SIGKILL);
     EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
     EXPECT_TRUE(eventually([&] { return readable(fd); }));
-    symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+    symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
     options.name = "survivors";
     const Group rest = group.shrink(options);
     EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 2, 4}));
@@ -94,7 +94,7 @@ TEST(Shrink, ARankThatLivesAndDoesNotComeIsNamedAndTheCallCanBeRepeated) {
     const Group group = create(config, rank, 3);
     group.barrier();
     if (rank == 1) sleep_for_ever();
-    symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+    symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
     options.timeout_ms = rank == 0 ? 300 : 60'000;  // whose deadline is first tells the others
     const Outcome outcome = expect_failure(SYMM_ERR_TIMEOUT, {}, [&] { group.shrink(options); });
     EXPECT_EQ(outcome.rank, 1) << outcome.message;
@@ -172,12 +172,12 @@ TEST(Peers, AreDescribedAndFoundInOtherGroups) {
     const Group reversed = create(elsewhere.processes(), 2 - rank, 3);
     const Group part = group.split(rank == 1 ? 1 : 0);
     for (int32_t peer = 0; peer < 3; ++peer) {
-      const symm_peer_info_t info = group.peer_info(peer);
+      const symm_group_peer_info_t info = group.peer_info(peer);
       EXPECT_EQ(info.rank, peer);
       EXPECT_EQ(info.backend, SYMM_BACKEND_HOST);
       EXPECT_EQ(info.alive, 1);
       EXPECT_STREQ(info.host, group.peer_info(rank).host);
-      EXPECT_STREQ(info.machine, group.peer_info(rank).machine);
+      EXPECT_STREQ(info.machine_name, group.peer_info(rank).machine_name);
       EXPECT_NE(info.machine[0], '\0');
       EXPECT_NE(info.uuid[0], '\0');
       EXPECT_EQ(reversed.translate_rank(group, peer), 2 - peer);
@@ -195,7 +195,7 @@ TEST(Stats, CountWhatWasDone) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 4096);
     const symm_group_stats_t before = group.stats();
-    EXPECT_EQ(before.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 0U);
+    EXPECT_EQ(group.collective_stats(SYMM_COLLECTIVE_ALLREDUCE).calls, 0U);
     float values[4] = {};
 
     for (int i = 0; i < 5; ++i) {
@@ -219,13 +219,13 @@ TEST(Stats, CountWhatWasDone) {
     check(symm_alltoallv(
         group.get(), values, counts, nullptr, all, in, nullptr, SYMM_DTYPE_F32, nullptr, nullptr));
     const symm_group_stats_t after = group.stats();
-    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLGATHERV], own * sizeof(float));
-    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_REDUCE_SCATTERV], own * sizeof(float));
-    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLTOALLV], 3 * sizeof(float));
-    EXPECT_EQ(after.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 5U);
-    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLREDUCE], 5 * sizeof values);
-    EXPECT_EQ(after.collective_calls[SYMM_COLLECTIVE_ALLTOALL], 0U);
-    EXPECT_EQ(after.algorithm_calls[SYMM_ALGORITHM_LL], 5U);
+    EXPECT_EQ(group.collective_stats(SYMM_COLLECTIVE_ALLGATHERV).bytes, own * sizeof(float));
+    EXPECT_EQ(group.collective_stats(SYMM_COLLECTIVE_REDUCE_SCATTERV).bytes, own * sizeof(float));
+    EXPECT_EQ(group.collective_stats(SYMM_COLLECTIVE_ALLTOALLV).bytes, 3 * sizeof(float));
+    EXPECT_EQ(group.collective_stats(SYMM_COLLECTIVE_ALLREDUCE).calls, 5U);
+    EXPECT_EQ(group.collective_stats(SYMM_COLLECTIVE_ALLREDUCE).bytes, 5 * sizeof values);
+    EXPECT_EQ(group.collective_stats(SYMM_COLLECTIVE_ALLTOALL).calls, 0U);
+    EXPECT_EQ(group.algorithm_stats(SYMM_ALGORITHM_LL).calls, 5U);
     EXPECT_EQ(after.barriers - before.barriers, 2U);
     EXPECT_EQ(after.signals_sent, 1U);
     EXPECT_EQ(after.signals_taken, 1U);

@@ -114,12 +114,12 @@ inline Block allocate(const Group& group, size_t bytes, uint64_t tag = 0) {
 // A token for memory that processes share, where symm::Token, which allocates, cannot be.
 struct Token {
   size_t size = 0;
-  std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE] = {};
+  std::byte bytes[SYMM_IPC_TOKEN_MAX_BYTES] = {};
   operator symm::Span<const std::byte>() const { return {bytes, size}; }
 };
 inline Token make_token(
     const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0) {
-  const symm_ipc_export_options_t options{sizeof options, hold_ms, hold_imports, nullptr};
+  const symm_ipc_export_options_t options{sizeof options, 0, hold_ms, hold_imports, nullptr};
   const symm::Token made =
       symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
   Token token{made.size(), {}};

@@ -1,14 +1,16 @@
 // Options of C calls, made where they are passed.
 #pragma once
 
+#include <limits>
+
 #include "tools/bench/call.hpp"
 
-// The structs of arguments that have an initialiser, each by the names of its function and macro:
-// ROW(function, macro), separated by commas.
-#define SYMM_EACH_INIT(ROW)                                                         \
-  ROW(group_config, GROUP_CONFIG), ROW(group_shrink_options, GROUP_SHRINK_OPTIONS), \
+// The structs of options, each by the names of its type and of its initialiser: ROW(type, macro),
+// separated by commas.
+#define SYMM_EACH_OPTIONS(ROW)                                                      \
+  ROW(group_config, GROUP_CONFIG), ROW(group_options, GROUP_OPTIONS),               \
       ROW(alloc_options, ALLOC_OPTIONS), ROW(adopt_options, ADOPT_OPTIONS),         \
-      ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(wait_options, WAIT_OPTIONS), \
+      ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(call_options, CALL_OPTIONS), \
       ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS), \
       ROW(ipc_export_options, IPC_EXPORT_OPTIONS), ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
 
@@ -20,8 +22,8 @@ struct Passed {
   operator const Struct*() const { return &value; }
 };
 
-inline Passed<symm_wait_options_t> within(uint64_t timeout_ms) {
-  return {{sizeof(symm_wait_options_t), timeout_ms, nullptr}};
+inline Passed<symm_call_options_t> within(uint64_t timeout_ms) {
+  return {{sizeof(symm_call_options_t), timeout_ms, nullptr}};
 }
 
 inline Passed<symm_rmsnorm_t> normed(const void* weight, void* norm_out, double epsilon = 0,
@@ -29,13 +31,14 @@ inline Passed<symm_rmsnorm_t> normed(const void* weight, void* norm_out, double 
   Passed<symm_rmsnorm_t> made{SYMM_RMSNORM_INIT};
   made.value.weight = weight;
   made.value.norm_out = norm_out;
-  made.value.epsilon = epsilon;
+  // f32 rounds the smallest double to 0, which itself means the default.
+  made.value.epsilon = epsilon != 0 ? epsilon : std::numeric_limits<double>::denorm_min();
   made.value.weight_dtype = weight_dtype;
   made.value.scale_kind = scale_kind;
   return made;
 }
 
-inline Passed<symm_alloc_options_t> placed(uint64_t flags, int32_t node = SYMM_NODE_NEAREST) {
+inline Passed<symm_alloc_options_t> placed(uint64_t flags, int32_t node = 0) {
   Passed<symm_alloc_options_t> made{SYMM_ALLOC_OPTIONS_INIT};
   made.value.flags = flags;
   made.value.numa_node = node;

@@ -476,7 +476,7 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
   }
   if (group.rank() == 2) raise(SIGKILL);
 
-  support::check(symm_put_signal(block.memory.get(), 2, 0, &sum, sizeof sum, 0, nullptr));
+  support::check(symm_put_signal(block.memory.get(), 2, 0, &sum, sizeof sum, 0, nullptr, nullptr));
   EXPECT_NE(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_OK);
 }
 

@@ -264,7 +264,7 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
   void* const stream = device_ ? Device::stream() : nullptr;
   const auto issue = [&] {
     for (int i = 0; i < calls && rank_ == from; ++i) {
-      memory_.put(to, 0, Span(second_, bytes), stream);
+      memory_.put(to, 0, Span(second_, bytes), {}, stream);
     }
     group_.barrier({}, 0, 0, stream);
   };
@@ -316,7 +316,7 @@ nlohmann::json Bench::measure_p2p() {
         const double us = microseconds_of_put(from, to, bytes);
         if (rank_ == from) times[static_cast<size_t>(to)] = us;
         // Once more, and the signal behind it says that it is there.
-        if (rank_ == from) memory_.put_signal(to, 0, Span(second_, bytes), 0, stream);
+        if (rank_ == from) memory_.put_signal(to, 0, Span(second_, bytes), 0, {}, stream);
         if (rank_ == to) memory_.wait_signal(from, 0, 0, stream);
         if (rank_ != to || !options_.check) continue;
         if (device_) {

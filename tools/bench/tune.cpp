@@ -130,7 +130,7 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   if (on_host()) return;
   const Device device(info_.device);
   stream_ = Device::stream();
-  memory_.fill32(info_.rank, 0, 0, largest / 4, stream_);
+  memory_.fill32(info_.rank, 0, 0, largest / 4, {}, stream_);
 
   while (!group_.stream_done(stream_)) {
   }

@@ -47,7 +47,7 @@ json links_report(symm_backend_t backend, int32_t devices) {
   std::vector<int32_t> links(n * n);
   symm_topology_class_t kind = SYMM_TOPOLOGY_UNKNOWN;
 
-  if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK) {
+  if (symm_topology(backend, &kind, links.data(), links.size(), nullptr) != SYMM_OK) {
     return {{"class", "unknown"}, {"reason", symm_last_error()}};
   }
 

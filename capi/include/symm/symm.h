@@ -41,24 +41,48 @@
  * Errors
  *   The comment of a function lists the errors that it can return. Left out there, unless there
  *   is more to say, are those that any function can return:
- *   - INVALID_ARGUMENT: a pointer that must not be NULL is NULL, a struct_size is too small or
- *     was never set, or a number is out of range.
+ *   - INVALID_ARGUMENT: a pointer that must not be NULL is NULL, a struct_size, that of
+ *     options.failure included, is too small or was never set, a number is out of range, or
+ *     flags contradict each other.
  *   - UNSUPPORTED: a constant, a flag or a struct field belongs to a newer version of symm.
- *   - INVALID_HANDLE: a handle is not valid (see Handles), or its group was finalized.
+ *   - INVALID_HANDLE: a handle is not valid; SYMM_ERR_INVALID_HANDLE says what that means.
  *   - OUT_OF_MEMORY: host memory has run out, or all handles of one kind are in use or were.
  *   - CUDA: a call of the CUDA driver failed, or work that was issued before did.
  *   - INTERNAL: a defect of symm.
  *   - The failure of the group: where a call works on a group, or on memory of one, that has
  *     been revoked, it returns the status that the group was revoked with (see Failures).
  *
+ * Parameters
+ *   The object that is worked on comes first; in a look-up it is the object that is searched.
+ *   Then come the other inputs, `options`, the outputs, and `stream`, which orders the call. In
+ *   symm_stream_wait(), symm_stream_query() and symm_group_synchronize() streams are inputs.
+ *   `bytes` and *_bytes are numbers of bytes, `size` is a number of ranks, and `count` is a
+ *   number of elements.
+ *
+ * Options
+ *   Every call that acts takes a struct of options. That is symm_call_options_t, with the
+ *   deadline of this one call and a place for its failure, unless the call has a struct of its
+ *   own, with more fields. NULL means the defaults. The deadline has no meaning where a call
+ *   does not wait. These calls have no options: what gives a fixed property of an object
+ *   (*_rank(), *_size(), *_pointer(), *_bytes(), *_group() and the like), *_info(), *_stats(),
+ *   *_status(), *_retain(), *_release(), symm_group_abort(), the log, and the version.
+ *
  * Outputs
- *   Parameters named out or out_* come last, before `stream`. They are written only on success.
+ *   Parameters named out or out_* are written only on success. The first output of a call is
+ *   required, and all further ones may be NULL, unless a comment says otherwise. An array out_*
+ *   with a `capacity` may be NULL where the capacity is 0.
  *
  * Structs
  *   The first field is struct_size, which the caller sets to the sizeof of the struct. No more
- *   of an output is written than that. Fields are only ever appended, and zero in an appended
- *   field means the default. A struct of a newer header is accepted while the part that this
- *   library does not know is zero. NULL for a struct of options means the defaults.
+ *   of an output is written than that. Zero is the default of every field: a zeroed struct of
+ *   options with its struct_size means what NULL means. The macros SYMM_*_INIT are such structs.
+ *   Fields are only ever appended. A struct of a newer header is accepted while the part that
+ *   this library does not know is zero.
+ *
+ * Flags
+ *   Flags are macros of type uint64_t, which stand above the struct that they belong to. Some
+ *   say that a field counts; without such a flag the field must be 0. A flag beside its opposite,
+ *   as SYMM_GROUP_CHECK beside SYMM_GROUP_NO_CHECK, is INVALID_ARGUMENT.
  *
  * Handles
  *   A handle is opaque and reference counted. Creation gives the caller one reference. A
@@ -120,7 +144,7 @@
  *     agrees on who lives, and makes a new group of the survivors.
  *   - Event loops: symm_group_failure_fd() is a descriptor that becomes readable.
  *   - Which call failed: the thread that made it asks symm_last_failure(). Where tasks change
- *     threads between two calls, the options of a call carry a symm_failure_t of the caller's.
+ *     threads between two calls, options.failure points to a symm_failure_t of the caller's.
  *   - Streams: what fails on a stream after its call has returned is reported by later calls,
  *     and by symm_group_status().
  *   - Graphs: a captured CUDA graph does not ask the library. Replayed after a revocation, it
@@ -149,8 +173,9 @@
  *
  * Environment
  *   docs/environment.md, symm_build_info() and `symm info --env` list the environment
- *   variables. A variable changes a default: SYMM_CHECK=0 does not switch off SYMM_GROUP_CHECK.
- *   Only SYMM_MULTICAST=0 forbids what a configuration asks for.
+ *   variables. A variable changes a default: SYMM_CHECK=0 does not switch off SYMM_GROUP_CHECK,
+ *   and SYMM_CHECK=1 does not overrule SYMM_GROUP_NO_CHECK. Only SYMM_MULTICAST=0 forbids what
+ *   a configuration asks for.
  */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
@@ -192,8 +217,9 @@ enum symm_status_values {
   /** An argument is out of range; the message names it. */
   SYMM_ERR_INVALID_ARGUMENT = -1,
   /**
-   * A handle is NULL, was released, is of another type, was inherited through fork(), or
-   * belongs to a finalized group; or the memory of a token was released or withdrawn.
+   * What was given names nothing that can be used: a handle is NULL, was released, is of
+   * another type, was inherited through fork(), or belongs to a finalized group or to memory of
+   * one; or the memory of a token was released or withdrawn.
    */
   SYMM_ERR_INVALID_HANDLE = -2,
   /** Memory of the host or a device has run out, or a limit on it was hit. */
@@ -267,7 +293,7 @@ enum symm_op_values {
   SYMM_OP_PROD = 4
 };
 
-/** Where a factor is multiplied in; see symm_collective_options_t. Since 0.2. */
+/** Where a factor is multiplied in; see symm_collective_options_t. */
 typedef int32_t symm_scale_t;
 enum symm_scale_values {
   /** There is no factor. */
@@ -281,7 +307,10 @@ enum symm_scale_values {
 /** What memory a group works on. */
 typedef int32_t symm_backend_t;
 enum symm_backend_values {
-  /** $SYMM_BACKEND ("host" or "cuda") if it is set, else the host. */
+  /**
+   * $SYMM_BACKEND ("host" or "cuda") if it is set, else the host. A group with
+   * SYMM_GROUP_ON_DEVICE: CUDA.
+   */
   SYMM_BACKEND_AUTO = 0,
   /** Memory that is shared between processes of one machine. */
   SYMM_BACKEND_HOST = 1,
@@ -298,16 +327,16 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_BROADCAST = 3,
   SYMM_COLLECTIVE_REDUCE = 4,
   SYMM_COLLECTIVE_ALLTOALL = 5,
-  SYMM_COLLECTIVE_ALLGATHERV = 6,        /**< since 0.2 */
-  SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,   /**< since 0.2 */
-  SYMM_COLLECTIVE_ALLTOALLV = 8,         /**< since 0.2 */
-  SYMM_COLLECTIVE_GATHER = 9,            /**< since 0.2 */
-  SYMM_COLLECTIVE_SCATTER = 10,          /**< since 0.2 */
-  SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,   /**< since 0.2 */
-  SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12 /**< since 0.2 */
+  SYMM_COLLECTIVE_ALLGATHERV = 6,
+  SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,
+  SYMM_COLLECTIVE_ALLTOALLV = 8,
+  SYMM_COLLECTIVE_GATHER = 9,
+  SYMM_COLLECTIVE_SCATTER = 10,
+  SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
+  SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12
 };
 
-/** Which elements share a scale of symm_rmsnorm_t. Since 0.2. */
+/** Which elements share a scale of symm_rmsnorm_t. */
 typedef int32_t symm_quant_scale_t;
 enum symm_quant_scale_values {
   /** All elements; the caller gives the scale. */
@@ -386,54 +415,17 @@ enum symm_log_level_values {
   SYMM_LOG_DEBUG = 4
 };
 
-enum symm_misc_values {
-  /** The device that is the local rank's share: device (local rank modulo device count). */
-  SYMM_DEVICE_AUTO = -1,
-  /** No NUMA node in particular. */
-  SYMM_NODE_NEAREST = -1
-};
-
-/** Bits of symm_group_config_t.flags. */
-enum symm_group_flag_values {
-  /** Several ranks may use one CUDA device. */
-  SYMM_GROUP_OVERLAPPING_DEVICES = 1,
-  /** Compare the arguments of every collective on all ranks. As SYMM_CHECK=1. */
-  SYMM_GROUP_CHECK = 2,
-  /**
-   * Give the group's memories multicast addresses where they can be had. As SYMM_MULTICAST=1.
-   * All ranks must ask; see symm_memory_multicast_pointer().
-   */
-  SYMM_GROUP_MULTICAST = 4,
-  /**
-   * Groups that are made of this one work in its scratch memory, which they keep alive. The
-   * chapter on groups says what this demands of the order of their calls. All ranks must ask.
-   * UNSUPPORTED on the host, where ranks read each other's scratch after a call. Since 0.2.
-   */
-  SYMM_GROUP_SHARED_SCRATCH = 8,
-  /**
-   * All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is
-   * chosen where it is faster. All ranks still get the same result, and a group of the same
-   * layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since 0.2.
-   */
-  SYMM_GROUP_ANY_ORDER = 16,
-  /**
-   * A promise by the caller: in each all-reduce, all-gather, all-to-all and broadcast the recvs
-   * of all ranks are private, or lie at the same offset of the same memory, and all ranks are
-   * in place or none is. Large calls then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks
-   * must ask. Since 0.2.
-   */
-  SYMM_GROUP_SAME_OFFSETS = 32
-};
-
 /** No deadline. */
 #define SYMM_TIMEOUT_INFINITE UINT64_MAX
 /**
  * Look once instead of waiting. The call succeeds if nothing is missing. Otherwise it returns
  * TIMEOUT, has taken nothing and has revoked nothing.
  *
- * Accepted by symm_barrier() and the waits for signals and words of a host group, and by
- * symm_ipc_withdraw(). A call that is ordered on a CUDA stream, or that needs the other ranks
- * to act, returns INVALID_ARGUMENT.
+ * Accepted by symm_barrier() and the waits for signals and words of a host group, by
+ * symm_ipc_withdraw(), and by all calls that never wait, to which it says nothing. A call that is
+ * ordered on a CUDA stream and waits, or that needs the other ranks to act, returns
+ * INVALID_ARGUMENT; so do signals, copies and stores to the block of a rank, which wait when that
+ * rank is on another machine.
  */
 #define SYMM_TIMEOUT_NOW (UINT64_MAX - 1)
 
@@ -458,7 +450,7 @@ typedef struct symm_ipc symm_ipc_t;
 
 /**
  * Version of the loaded library, encoded like SYMM_VERSION.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * Never fails.
  */
@@ -467,7 +459,7 @@ SYMM_API uint32_t symm_version(void);
 /**
  * Static JSON object with version, git revision, compiler, back ends, CUDA architectures, SIMD
  * targets and environment variables.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * Never fails and never returns NULL. What the object lists may change with any version.
  */
@@ -475,7 +467,7 @@ SYMM_API const char *symm_build_info(void);
 
 /**
  * Static name of a status, "unknown status" for a value of a newer library.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * Never returns NULL.
  */
@@ -483,7 +475,7 @@ SYMM_API const char *symm_status_string(symm_status_t status);
 
 /**
  * Message of the last failing call on this thread, "" before the first failure.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * The message is one line of UTF-8, valid until the next failing call on this thread. Never
  * returns NULL.
@@ -493,13 +485,15 @@ SYMM_API const char *symm_last_error(void);
 /**
  * Everything that is known of one failure. Filled by symm_last_failure().
  *
+ * symm_group_status() fills one with why a group was revoked.
+ *
  * Any call that takes options also writes the failure of that very call to options.failure, if
  * that is not NULL. The caller must have set its struct_size. Nothing is written when the call
  * succeeds.
  */
 typedef struct {
   size_t struct_size;
-  /** SYMM_OK before the first failure. */
+  /** SYMM_OK: there was no failure yet. */
   symm_status_t status;
   /** The rank to blame, as numbered in the group of the call; -1: nobody in particular. */
   int32_t rank;
@@ -509,41 +503,37 @@ typedef struct {
   int32_t os_error;
   /** CUresult of the driver call that failed on the rank to blame; 0: no driver call failed. */
   int32_t cuda_result;
-  /** The message, as symm_last_error() has it. */
+  /** The message, as symm_last_error() has it; "" while status is SYMM_OK. */
   char message[1024];
 } symm_failure_t;
 
+/** A symm_failure_t that is ready to be filled. */
+#define SYMM_FAILURE_INIT {sizeof(symm_failure_t), SYMM_OK, 0, 0, 0, 0, ""}
+
 /**
  * Tell what the last failing call on this thread failed of, and who is to blame.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * A failure of this call itself becomes the last one.
  *
- * @retval SYMM_ERR_INVALID_ARGUMENT  out is NULL, or its struct_size is smaller than that of
- *                                    version 0.1.
+ * @param[out] out  the failure.
  */
 SYMM_API symm_status_t symm_last_failure(symm_failure_t *out);
 
-/** How long a call may wait. NULL means the defaults. */
+/** Options of one call. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  /** Deadline in milliseconds; 0: the group's. */
+  /**
+   * Deadline in milliseconds; 0: the group's, for tokens $SYMM_TIMEOUT_MS, else 60,000. Without
+   * meaning where a call does not wait.
+   */
   uint64_t timeout_ms;
   /** NULL, or receives the failure of this call. */
   symm_failure_t *failure;
-} symm_wait_options_t;
+} symm_call_options_t;
 
-/** The defaults of symm_wait_options_t. */
-#define SYMM_WAIT_OPTIONS_INIT {sizeof(symm_wait_options_t), 0, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.2.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size_t struct_size);
+/** The defaults of symm_call_options_t. */
+#define SYMM_CALL_OPTIONS_INIT {sizeof(symm_call_options_t), 0, NULL}
 
 /**
  * Receives log messages, possibly on a thread of the library, and on several threads at once.
@@ -629,14 +619,14 @@ SYMM_API symm_status_t symm_thread_interrupt(symm_interrupt_callback_t callback,
 
 /**
  * Size of one element in bytes.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * @param dtype           data type.
  * @param[out] out_bytes  bytes of an element.
  * @retval SYMM_ERR_INVALID_ARGUMENT  dtype is negative, or has no bits.
  * @retval SYMM_ERR_UNSUPPORTED       this library does not know dtype.
  */
-SYMM_API symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t *out_bytes);
+SYMM_API symm_status_t symm_dtype_bytes(symm_dtype_t dtype, size_t *out_bytes);
 
 /* ---- devices --------------------------------------------------------------------------- */
 
@@ -647,7 +637,7 @@ SYMM_API symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t *out_bytes);
 
 /**
  * Number of devices of a back end.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * The host back end has one device.
  *
@@ -698,7 +688,7 @@ typedef struct {
 
 /**
  * Describe device `device` of `backend`.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * @param backend   back end; AUTO resolves as symm_group_create() would.
  * @param device    0 .. device count - 1.
@@ -713,14 +703,14 @@ SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device,
 
 /**
  * Links between the devices of a back end.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * @param backend         back end; AUTO resolves as symm_group_create() would.
  * @param[out] out_class  class of the whole.
  * @param[out] out_links  row-major matrix [device_count][device_count] of the number of direct
- *                        links; the diagonal is 0. NULL with capacity 0 asks for the class
- *                        only.
+ *                        links; the diagonal is 0. NULL with capacity 0: not asked for.
  * @param capacity        elements that out_links holds, at least device_count * device_count.
+ * @param[out] out_count  elements of the matrix, device_count * device_count; may be NULL.
  * @retval SYMM_ERR_UNAVAILABLE       the back end cannot be used here, or NVML does not tell of
  *                                    links.
  * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or out_links is NULL and capacity
@@ -729,7 +719,7 @@ SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device,
  * @retval SYMM_ERR_UNSUPPORTED       this library does not know the back end.
  */
 SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t *out_class,
-                                     int32_t *out_links, size_t capacity);
+                                     int32_t *out_links, size_t capacity, size_t *out_count);
 
 /* ---- groups ---------------------------------------------------------------------------- */
 
@@ -771,19 +761,73 @@ typedef struct {
   size_t struct_size;
   /** Passed to every function. */
   void *user;
-  /** Store `size` bytes under `key`, within timeout_ms milliseconds. */
-  symm_status_t (*set)(void *user, const char *key, const void *value, size_t size,
+  /** Store `bytes` bytes under `key`, within timeout_ms milliseconds. */
+  symm_status_t (*set)(void *user, const char *key, const void *value, size_t bytes,
                        uint64_t timeout_ms);
   /**
    * Wait until `key` is there, at most timeout_ms milliseconds (then SYMM_ERR_TIMEOUT), and
    * copy its value to `value`. If that is longer than `capacity`, return
-   * SYMM_ERR_INVALID_ARGUMENT. *out_size receives its length.
+   * SYMM_ERR_INVALID_ARGUMENT. *out_bytes receives its length.
    */
-  symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity, size_t *out_size,
+  symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity, size_t *out_bytes,
                        uint64_t timeout_ms);
 } symm_store_t;
 
-/** How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init(). */
+/** A symm_store_t without functions; `set` and `get` must be set. */
+#define SYMM_STORE_INIT {sizeof(symm_store_t), NULL, NULL, NULL}
+
+/* Flags of symm_group_config_t and symm_group_options_t, and of symm_group_info_t. */
+
+/** Several ranks may use one CUDA device. */
+#define SYMM_GROUP_OVERLAPPING_DEVICES UINT64_C(1)
+/** Compare the arguments of every collective on all ranks. As SYMM_CHECK=1. */
+#define SYMM_GROUP_CHECK UINT64_C(2)
+/**
+ * Give the group's memories multicast addresses where they can be had. As SYMM_MULTICAST=1. All
+ * ranks must ask; see symm_memory_multicast_pointer().
+ */
+#define SYMM_GROUP_MULTICAST UINT64_C(4)
+/**
+ * Groups that are made of this one work in its scratch memory, which they keep alive. The
+ * introduction of this chapter says what this demands of the order of their calls. All ranks
+ * must ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call.
+ */
+#define SYMM_GROUP_SHARED_SCRATCH UINT64_C(8)
+/**
+ * All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is
+ * chosen where it is faster. All ranks still get the same result, and a group of the same
+ * layout gets it again. As SYMM_ORDER=any. All ranks must ask.
+ */
+#define SYMM_GROUP_ANY_ORDER UINT64_C(16)
+/**
+ * A promise by the caller: in each all-reduce, all-gather, all-to-all and broadcast the recvs
+ * of all ranks are private, or lie at the same offset of the same memory, and all ranks are in
+ * place or none is. Large calls then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks must
+ * ask.
+ */
+#define SYMM_GROUP_SAME_OFFSETS UINT64_C(32)
+/**
+ * symm_group_config_t.device is the device to use. With SYMM_BACKEND_AUTO the back end is CUDA
+ * then. Not for symm_group_options_t: a group that is made of another uses the device of that.
+ */
+#define SYMM_GROUP_ON_DEVICE UINT64_C(64)
+/**
+ * Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
+ * SYMM_GROUP_ANY_ORDER.
+ */
+#define SYMM_GROUP_RANK_ORDER UINT64_C(128)
+/**
+ * Do not compare the arguments of collectives beyond need, whatever SYMM_CHECK says. The
+ * opposite of SYMM_GROUP_CHECK.
+ */
+#define SYMM_GROUP_NO_CHECK UINT64_C(256)
+/**
+ * Give the group's memories no multicast addresses, whatever SYMM_MULTICAST says. The opposite
+ * of SYMM_GROUP_MULTICAST.
+ */
+#define SYMM_GROUP_NO_MULTICAST UINT64_C(512)
+
+/** How to make a group. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
   /** This rank; read only if size > 0. */
@@ -792,9 +836,13 @@ typedef struct {
   int32_t size;
   /** Must be the same on all ranks. */
   symm_backend_t backend;
-  /** CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it. */
+  /**
+   * CUDA ordinal, with SYMM_GROUP_ON_DEVICE. Without that flag it must be 0, and the device is
+   * the local rank's share: device (local rank modulo device count). The host back end has one
+   * device, 0.
+   */
   int32_t device;
-  /** Bits of symm_group_flag_values. */
+  /** Flags SYMM_GROUP_*. All but SYMM_GROUP_ON_DEVICE must be the same on all ranks. */
   uint64_t flags;
   /**
    * Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
@@ -834,34 +882,12 @@ typedef struct {
 } symm_group_config_t;
 
 /** The defaults of symm_group_config_t. */
-#define SYMM_GROUP_CONFIG_INIT  \
-  {sizeof(symm_group_config_t), \
-   0,                           \
-   0,                           \
-   SYMM_BACKEND_AUTO,           \
-   SYMM_DEVICE_AUTO,            \
-   0,                           \
-   NULL,                        \
-   NULL,                        \
-   0,                           \
-   0,                           \
-   NULL,                        \
-   0,                           \
-   0,                           \
-   NULL}
-
-/**
- * Set the first `struct_size` bytes of `config` to the defaults.
- * [local] [capturable] Since 0.1.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  config is NULL, or struct_size is smaller than in version
- *                                    0.1.
- */
-SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_t struct_size);
+#define SYMM_GROUP_CONFIG_INIT \
+  {sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, NULL}
 
 /**
  * Form a group.
- * [collective] [blocking, create_timeout_ms] Since 0.1.
+ * [collective] [blocking, create_timeout_ms] Since 0.2.
  *
  * All ranks succeed, or all fail with the same status, also those that come too late for the
  * others: in a directory (env:// on one machine, dir://) while the deadline of the others runs,
@@ -871,7 +897,8 @@ SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_
  * @param config    NULL means the defaults; read during the call only.
  * @param[out] out  one reference, for symm_group_release().
  * @retval SYMM_ERR_INVALID_ARGUMENT  a field of config, what the launcher says, or an
- *                                    environment variable is wrong; ranks share a CUDA device
+ *                                    environment variable is wrong; config.device is not 0
+ *                                    without SYMM_GROUP_ON_DEVICE; ranks share a CUDA device
  *                                    without SYMM_GROUP_OVERLAPPING_DEVICES; there are more
  *                                    than 32767 ranks; or scratch_bytes is too small for the
  *                                    ranks.
@@ -895,17 +922,63 @@ SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_
 SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm_group_t **out);
 
 /**
+ * How to make a group of another: by symm_group_split(), symm_group_create_from_ranks(),
+ * symm_group_local() and symm_group_shrink(). NULL means the defaults.
+ *
+ * The new group inherits the back end and the device, the flags that are in force
+ * (symm_group_info_t.flags), scratch_bytes, channels and both deadlines of the group that it is
+ * made of. The environment is not asked again. All fields but timeout_ms and failure must be
+ * the same on all ranks of the new group; a difference is MISMATCH.
+ */
+typedef struct {
+  size_t struct_size;
+  /** Deadline of this call in milliseconds; 0: create_timeout_ms of the group. */
+  uint64_t timeout_ms;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
+  /**
+   * Name of the new group, shown in messages, cut to 63 bytes. NULL: that of the group, to which
+   * all calls but symm_group_shrink() add the color or the ranks.
+   */
+  const char *name;
+  /**
+   * Flags SYMM_GROUP_* that the new group has beside those that it inherits. A flag takes the
+   * place of its opposite.
+   */
+  uint64_t flags;
+  /** Inherited flags SYMM_GROUP_* that the new group does not have. */
+  uint64_t remove_flags;
+  /** As symm_group_config_t.scratch_bytes, of the new group; 0: as the group. */
+  uint64_t scratch_bytes;
+  /** As symm_group_config_t.create_timeout_ms, of the new group; 0: as the group. */
+  uint64_t create_timeout_ms;
+  /** As symm_group_config_t.timeout_ms, of the new group; 0: as the group. */
+  uint64_t group_timeout_ms;
+  /** As symm_group_config_t.channels, of the new group; 0: as the group. */
+  int32_t channels;
+} symm_group_options_t;
+
+/** The defaults of symm_group_options_t. */
+#define SYMM_GROUP_OPTIONS_INIT {sizeof(symm_group_options_t), 0, NULL, NULL, 0, 0, 0, 0, 0, 0}
+
+/**
  * Divide a group: ranks that pass the same color form a new group.
- * [collective over `group`] [blocking, create_timeout_ms] Since 0.1.
+ * [collective over `group`] [blocking, options.timeout_ms] Since 0.2.
  *
  * The ranks of a new group are ordered by key, then by rank. The new group inherits the
- * configuration of `group`, and is named after it and the color. A rank that dies or does not
- * come revokes `group`.
+ * configuration of `group`, as symm_group_options_t says. A rank that dies or does not come
+ * revokes `group`.
  *
  * @param group     group to divide.
  * @param color     >= 0; negative: this rank is in no new group, and *out becomes NULL.
  * @param key       order among the ranks of a color.
+ * @param options   NULL means the defaults. Ranks of different colors may differ.
  * @param[out] out  one reference, for symm_group_release(); none for a negative color.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a field of options is wrong, a flag is in flags and in
+ *                                    remove_flags, or beside its opposite, or is
+ *                                    SYMM_GROUP_ON_DEVICE; or a deadline is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       a flag is not known or the back end does not have it, or
+ *                                    there are more than 256 channels.
  * @retval SYMM_ERR_TIMEOUT        not all ranks came; the message names the missing ones.
  * @retval SYMM_ERR_PEER_FAILED    a rank died meanwhile.
  * @retval SYMM_ERR_ABORTED        a rank aborted `group` or the new group.
@@ -916,21 +989,25 @@ SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm
  * @retval SYMM_ERR_OUT_OF_MEMORY  a rank has too little memory, of the host or of its device.
  */
 SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key,
-                                        symm_group_t **out);
+                                        const symm_group_options_t *options, symm_group_t **out);
 
 /**
  * Form a group of some ranks of another.
- * [collective over `ranks`] [blocking, create_timeout_ms] Since 0.2.
+ * [collective over `ranks`] [blocking, options.timeout_ms] Since 0.2.
  *
- * The other ranks take no part. The new group inherits the configuration of `group`.
+ * The other ranks take no part. The new group inherits the configuration of `group`, as
+ * symm_group_options_t says.
  *
  * @param group     group that the ranks belong to.
  * @param ranks     distinct ranks of `group`, this one among them, the same in the same order
  *                  on all of these: ranks[i] becomes rank i.
  * @param count     1 .. size of `group`.
+ * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_group_release().
  * @retval SYMM_ERR_INVALID_ARGUMENT  ranks is NULL, names a rank twice or one that is not in
- *                                    `group`, or lacks this rank; or count is out of range.
+ *                                    `group`, or lacks this rank; count is out of range; or
+ *                                    options are wrong, as for symm_group_split().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_group_split().
  * @retval SYMM_ERR_MISMATCH          the order of ranks differs, or ranks disagree as for
  *                                    symm_group_create().
  * @retval SYMM_ERR_TIMEOUT           not all of `ranks` came; the message names the missing
@@ -944,17 +1021,23 @@ SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int3
  *                                    its device.
  */
 SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const int32_t *ranks,
-                                                    size_t count, symm_group_t **out);
+                                                    size_t count,
+                                                    const symm_group_options_t *options,
+                                                    symm_group_t **out);
 
 /**
  * Form a group of the ranks on this rank's machine, in the order of their ranks.
- * [collective over the ranks of a machine] [blocking, create_timeout_ms] Since 0.2.
+ * [collective over the ranks of a machine] [blocking, options.timeout_ms] Since 0.2.
  *
  * These are the ranks whose memory is mapped here (`machine` of symm_group_info()). The new
- * group needs no engine, and what fails on other machines leaves it as it is.
+ * group needs no engine, and what fails on other machines leaves it as it is. It inherits the
+ * configuration of `group`, as symm_group_options_t says.
  *
  * @param group     group that the ranks belong to.
+ * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options are wrong, as for symm_group_split().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_group_split().
  * @retval SYMM_ERR_TIMEOUT        not all ranks of the machine came; the message names the
  *                                 missing ones.
  * @retval SYMM_ERR_PEER_FAILED    a rank of the machine died meanwhile.
@@ -964,31 +1047,8 @@ SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const i
  * @retval SYMM_ERR_OUT_OF_MEMORY  a rank of the machine has too little memory, of the host or
  *                                 of its device.
  */
-SYMM_API symm_status_t symm_group_local(symm_group_t *group, symm_group_t **out);
-
-/** How to shrink a group. NULL means the defaults. */
-typedef struct {
-  size_t struct_size;
-  /** Deadline in milliseconds; 0: the group's create_timeout_ms. */
-  uint64_t timeout_ms;
-  /** Name of the new group; NULL: that of the old one. */
-  const char *name;
-  /** NULL, or receives the failure of this call. */
-  symm_failure_t *failure;
-} symm_group_shrink_options_t;
-
-/** The defaults of symm_group_shrink_options_t. */
-#define SYMM_GROUP_SHRINK_OPTIONS_INIT {sizeof(symm_group_shrink_options_t), 0, NULL, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.2.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t *options,
-                                                      size_t struct_size);
+SYMM_API symm_status_t symm_group_local(symm_group_t *group, const symm_group_options_t *options,
+                                        symm_group_t **out);
 
 /**
  * Form a group of those ranks of `group` that are alive and have not released it, in their old
@@ -997,15 +1057,18 @@ SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_
  *
  * The call is meant for the time after a failure: `group` may be revoked, and stays as it is.
  * Ranks that die meanwhile are left out. All others get the same group, or the same failure.
- * symm_group_translate_rank() tells who became who.
+ * symm_group_translate_rank() tells who became who. The new group inherits the configuration of
+ * `group`, as symm_group_options_t says, and its name.
  *
  * @param group     group to shrink; may be revoked, but not finalized.
  * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options are wrong, as for symm_group_split().
  * @retval SYMM_ERR_TIMEOUT        a rank lives and did not come. When it has been killed, or
  *                                 has released the group, the call can be made again.
  * @retval SYMM_ERR_PEER_FAILED    the other ranks take this one for dead.
- * @retval SYMM_ERR_UNSUPPORTED    `group` has more than 8192 ranks.
+ * @retval SYMM_ERR_UNSUPPORTED    `group` has more than 8192 ranks; or as for
+ *                                 symm_group_split().
  * @retval SYMM_ERR_ABORTED        another rank had the new group already and aborted it.
  * @retval SYMM_ERR_UNAVAILABLE    the new group needs an engine between machines, and there is
  *                                 none.
@@ -1013,8 +1076,7 @@ SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_
  * @retval SYMM_ERR_SYSTEM         a system call failed on a rank.
  * @retval SYMM_ERR_OUT_OF_MEMORY  a rank has too little memory, of the host or of its device.
  */
-SYMM_API symm_status_t symm_group_shrink(symm_group_t *group,
-                                         const symm_group_shrink_options_t *options,
+SYMM_API symm_status_t symm_group_shrink(symm_group_t *group, const symm_group_options_t *options,
                                          symm_group_t **out);
 
 /**
@@ -1043,13 +1105,13 @@ SYMM_API symm_status_t symm_group_translate_rank(symm_group_t *group, symm_group
 
 /**
  * Rank of this process in the group.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_group_rank(symm_group_t *group, int32_t *out_rank);
 
 /**
  * Number of ranks.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_group_size(symm_group_t *group, int32_t *out_size);
 
@@ -1062,6 +1124,16 @@ typedef struct {
   int32_t device;
   /** The same on all ranks, different for every group. */
   uint64_t id;
+  /**
+   * Flags SYMM_GROUP_* in force: those that the group was made with, those that it has
+   * inherited, and what the environment has added. SYMM_GROUP_MULTICAST says that it was asked
+   * for, `multicast` whether there is any.
+   */
+  uint64_t flags;
+  /** Deadline of create, split and rendezvous, in milliseconds; never 0. */
+  uint64_t create_timeout_ms;
+  /** Deadline of every other wait, in milliseconds; never 0. */
+  uint64_t timeout_ms;
   /** Barrier channels, and signal channels of a memory by default: 0 .. channels-1. */
   int32_t channels;
   /** Peers whose death is noticed by their closed socket only, for want of a pidfd. */
@@ -1076,65 +1148,56 @@ typedef struct {
   int32_t multicast;
   /** Why multicast is 0, else ""; the same on all ranks. */
   char multicast_reason[192];
-  /** Bytes of scratch that the group takes on this rank, of memory of its own. Since 0.2. */
+  /** Bytes of scratch that the group takes on this rank, of memory of its own. */
   uint64_t scratch_bytes;
-  /** Most ranks of a group of this back end. Since 0.2. */
+  /** Most ranks of a group of this back end. */
   int32_t max_ranks;
-  /** Most memories of a group; 0: no limit. Since 0.2. */
+  /** Most memories of a group; 0: no limit. */
   int32_t max_memories;
-  /** Most channels of a group or memory. Since 0.2. */
+  /** Most channels of a group or memory. */
   int32_t max_channels;
-  /** Most handles of each kind in a process. Since 0.2. */
+  /** Most handles of each kind in a process. */
   int32_t max_handles;
-  /** Bytes of a name that are kept. Since 0.2. */
+  /** Bytes of a name that are kept. */
   int32_t max_name;
   /**
    * Bytes of scratch that it works in and that belong to the group it was made of:
-   * SYMM_GROUP_SHARED_SCRATCH; else 0. Since 0.2.
+   * SYMM_GROUP_SHARED_SCRATCH; else 0.
    */
   uint64_t shared_scratch_bytes;
   /**
-   * Machines that its ranks are on; ranks of one machine map each other's memory. Since 0.2.
+   * Machines that its ranks are on; ranks of one machine map each other's memory.
    */
   int32_t machines;
   /**
-   * Machine of this rank; machines are counted in the order of their lowest ranks. Since 0.2.
+   * Machine of this rank; machines are counted in the order of their lowest ranks.
    */
   int32_t machine;
-  /** This rank among the ranks of its machine, which keep their order. Since 0.2. */
+  /** This rank among the ranks of its machine, which keep their order. */
   int32_t local_rank;
-  /** Number of ranks on this rank's machine. Since 0.2. */
+  /** Number of ranks on this rank's machine. */
   int32_t local_size;
-  /** What carries bytes between machines, as "ucx 1.22.0"; "" on one machine. Since 0.2. */
+  /** What carries bytes between machines, as "ucx 1.22.0"; "" on one machine. */
   char engine[64];
 } symm_group_info_t;
 
 /**
  * Describe a group.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_group_info(symm_group_t *group, symm_group_info_t *out);
 
-/** Health of a group. Filled by symm_group_status(). */
-typedef struct {
-  size_t struct_size;
-  /** SYMM_OK, or why the group was revoked. */
-  symm_status_t status;
-  /** Rank that caused it; -1: none. */
-  int32_t failed_rank;
-  /** Process id of that rank where it is known, else 0. */
-  int64_t failed_pid;
-  /** "" while status is SYMM_OK. */
-  char message[256];
-} symm_group_status_t;
-
 /**
  * Ask whether the group was revoked, and why.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
- * Never waits. With CUDA this is also one of the calls that find what failed on a stream.
+ * Never waits. With CUDA this is also one of the calls that find what failed on a stream. What
+ * it tells is not a failure of this call: symm_last_failure() stays as it is.
+ *
+ * @param[out] out  why the group was revoked, and who is to blame; its status is SYMM_OK while
+ *                  the group works.
  */
-SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_group_status_t *out);
+SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_failure_t *out);
 
 /**
  * List the ranks that this rank knows to be dead, or to have released the group.
@@ -1166,7 +1229,7 @@ SYMM_API symm_status_t symm_group_failed_ranks(symm_group_t *group, int32_t *out
  */
 SYMM_API symm_status_t symm_group_failure_fd(symm_group_t *group, int32_t *out_fd);
 
-/** Facts about one rank of a group. Filled by symm_peer_info(). */
+/** Facts about one rank of a group. Filled by symm_group_peer_info(). */
 typedef struct {
   size_t struct_size;
   int32_t rank;
@@ -1180,16 +1243,16 @@ typedef struct {
   /** Host name of its machine. */
   char host[64];
   /** $SYMM_MACHINE there, or the boot id of its kernel. */
-  char machine[64];
+  char machine_name[64];
   /** UUID of its GPU; for the host back end, the boot id. */
   char uuid[64];
   /** Its machine, counted as symm_group_info_t.machine. */
-  int32_t machine_index;
+  int32_t machine;
   /**
    * 1: its memory is mapped here; 0: it is reached by symm_put(), symm_get() and the like only.
    */
   int32_t mapped;
-} symm_peer_info_t;
+} symm_group_peer_info_t;
 
 /**
  * Describe rank `rank` of a group, this one or another.
@@ -1199,7 +1262,8 @@ typedef struct {
  * @param[out] out  the facts.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank is out of range.
  */
-SYMM_API symm_status_t symm_peer_info(symm_group_t *group, int32_t rank, symm_peer_info_t *out);
+SYMM_API symm_status_t symm_group_peer_info(symm_group_t *group, int32_t rank,
+                                            symm_group_peer_info_t *out);
 
 /**
  * Counts of what this rank has done on a group so far. Calls that succeeded are counted, unless
@@ -1207,19 +1271,6 @@ SYMM_API symm_status_t symm_peer_info(symm_group_t *group, int32_t rank, symm_pe
  */
 typedef struct {
   size_t struct_size;
-  /** Calls by symm_collective_t. */
-  uint64_t collective_calls[32];
-  /**
-   * Bytes by symm_collective_t: count times the size of an element, of each call. Calls with
-   * counts for each rank add this rank's own block, or all that it sends to others and itself;
-   * calls with counts in device memory add nothing.
-   */
-  uint64_t collective_bytes[32];
-  /**
-   * Calls by symm_algorithm_t; calls that needed no algorithm, as those of one rank, are under
-   * AUTO.
-   */
-  uint64_t algorithm_calls[32];
   /** Barriers. */
   uint64_t barriers;
   /** Signals sent. */
@@ -1248,8 +1299,64 @@ typedef struct {
 SYMM_API symm_status_t symm_group_stats(symm_group_t *group, symm_group_stats_t *out);
 
 /**
+ * Counts of one collective on a group, of calls that succeeded. Filled by
+ * symm_group_collective_stats().
+ */
+typedef struct {
+  size_t struct_size;
+  /** Calls. */
+  uint64_t calls;
+  /**
+   * Bytes: count times the size of an element, of each call. Calls with counts for each rank
+   * add this rank's own block, or all that it sends to others and itself; calls with counts in
+   * device memory add nothing.
+   */
+  uint64_t bytes;
+} symm_collective_stats_t;
+
+/**
+ * Ask how often this rank has made a collective on a group.
+ * [local] [capturable] Since 0.2.
+ *
+ * Never waits.
+ *
+ * @param collective  which one.
+ * @param[out] out    the counts.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  collective is negative.
+ * @retval SYMM_ERR_UNSUPPORTED       collective is not known.
+ */
+SYMM_API symm_status_t symm_group_collective_stats(symm_group_t *group,
+                                                   symm_collective_t collective,
+                                                   symm_collective_stats_t *out);
+
+/**
+ * Counts of one algorithm on a group, of calls that succeeded. Filled by
+ * symm_group_algorithm_stats().
+ */
+typedef struct {
+  size_t struct_size;
+  /** Calls of any collective that went by the algorithm. */
+  uint64_t calls;
+} symm_algorithm_stats_t;
+
+/**
+ * Ask how often collectives of this rank on a group went by an algorithm.
+ * [local] [capturable] Since 0.2.
+ *
+ * Never waits.
+ *
+ * @param algorithm  which one. SYMM_ALGORITHM_AUTO: calls that needed none, as those of one
+ *                   rank.
+ * @param[out] out   the counts.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  algorithm is negative.
+ * @retval SYMM_ERR_UNSUPPORTED       algorithm is not known.
+ */
+SYMM_API symm_status_t symm_group_algorithm_stats(symm_group_t *group, symm_algorithm_t algorithm,
+                                                  symm_algorithm_stats_t *out);
+
+/**
  * Revoke the group on all ranks: pending and later calls return ABORTED.
- * [local] Since 0.1.
+ * [local] Since 0.2.
  *
  * Never waits. Any thread may call, also while other calls on the group are under way. A second
  * call does nothing.
@@ -1272,17 +1379,17 @@ SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason)
  * @retval SYMM_ERR_ABORTED           a rank aborted the group; it is ended all the same.
  * @retval SYMM_ERR_INVALID_ARGUMENT  options.timeout_ms is SYMM_TIMEOUT_NOW.
  */
-SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, const symm_wait_options_t *options);
+SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, const symm_call_options_t *options);
 
 /**
  * Add a reference.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_group_retain(symm_group_t *group);
 
 /**
  * Drop a reference.
- * [local] Since 0.1.
+ * [local] Since 0.2.
  *
  * NULL is accepted. Memories of the group keep it alive. When it goes, this rank leaves the
  * group, and peers that still wait for it get PEER_FAILED.
@@ -1297,20 +1404,24 @@ SYMM_API void symm_group_release(symm_group_t *group);
  * device as it is wanted on.
  */
 
-/** Bits of symm_alloc_options_t.flags. */
-enum symm_alloc_flag_values {
-  /** Pinned memory of the host, which devices and the host reach alike. */
-  SYMM_ALLOC_HOST = 1
-};
+/* Flags of symm_alloc_options_t and symm_heap_options_t. */
+
+/** Pinned memory of the host, which devices and the host reach alike. */
+#define SYMM_ALLOC_HOST UINT64_C(1)
+/**
+ * numa_node is the node that the memory is on. Goes with SYMM_ALLOC_HOST, and alone with the
+ * host back end.
+ */
+#define SYMM_ALLOC_ON_NODE UINT64_C(2)
 
 /** How to allocate. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  /** Bits of symm_alloc_flag_values. */
+  /** Flags SYMM_ALLOC_*. */
   uint64_t flags;
   /**
-   * NUMA node of SYMM_ALLOC_HOST. SYMM_NODE_NEAREST: the one nearest to the device, with the
-   * host back end to the calling thread.
+   * NUMA node, with SYMM_ALLOC_ON_NODE. Without that flag it must be 0, and memory of the host
+   * is on the node nearest to the device, with the host back end to the calling thread.
    */
   int32_t numa_node;
   /**
@@ -1331,17 +1442,7 @@ typedef struct {
 } symm_alloc_options_t;
 
 /** The defaults of symm_alloc_options_t. */
-#define SYMM_ALLOC_OPTIONS_INIT \
-  {sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.2.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, size_t struct_size);
+#define SYMM_ALLOC_OPTIONS_INIT {sizeof(symm_alloc_options_t), 0, 0, 0, 0, NULL, NULL}
 
 /**
  * Allocate this rank's block on the group's device, zeroed.
@@ -1352,17 +1453,18 @@ SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, si
  * With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all
  * ranks reach it, and after a rendezvous so does the host in each rank's process, by the same
  * address; so do the importer's device and host after an import by a token. symm_device_info()
- * says whether it can be had. On a host group, where all memory is the host's, the flag only
- * allows to name a node. All pages are on that node, whoever touches them first, or the call
- * fails.
+ * says whether it can be had. On a host group, where all memory is the host's, the flag changes
+ * nothing. With SYMM_ALLOC_ON_NODE all pages are on that node, whoever touches them first, or
+ * the call fails.
  *
  * @param group     group whose device the block is on.
- * @param size      bytes, > 0.
+ * @param bytes     > 0.
  * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_buffer_release().
- * @retval SYMM_ERR_INVALID_ARGUMENT  size is 0; there is no such node, or it is named without
- *                                    SYMM_ALLOC_HOST; alignment or page_bytes is not a power of
- *                                    two.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  bytes is 0; there is no such node; numa_node is not 0
+ *                                    without SYMM_ALLOC_ON_NODE; SYMM_ALLOC_ON_NODE without
+ *                                    SYMM_ALLOC_HOST with CUDA; alignment or page_bytes is not
+ *                                    a power of two.
  * @retval SYMM_ERR_OUT_OF_MEMORY     the message names the limit that was hit; or there is no
  *                                    room for the alignment, or too few huge pages are free.
  * @retval SYMM_ERR_UNAVAILABLE       SYMM_ALLOC_HOST, its node or pages of this size cannot be
@@ -1371,16 +1473,23 @@ SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, si
  * @retval SYMM_ERR_SYSTEM            a system call failed; the process may have run out of
  *                                    descriptors.
  */
-SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size,
+SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t bytes,
                                   const symm_alloc_options_t *options, symm_buffer_t **out);
+
+/* Flags of symm_adopt_options_t. */
+
+/** The memory is a piece of a memfd, which `fd` and `offset` name. */
+#define SYMM_ADOPT_FD UINT64_C(1)
 
 /** How to adopt. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  /** A memfd, with the host back end, where `pointer` is NULL; -1: none. */
-  int32_t fd;
-  /** Offset of the piece in the memfd, a multiple of 16. */
+  /** Flags SYMM_ADOPT_*. */
+  uint64_t flags;
+  /** Offset of the piece in the memfd, a multiple of 16, with SYMM_ADOPT_FD; else 0. */
   uint64_t offset;
+  /** The memfd, with SYMM_ADOPT_FD and the host back end, where `pointer` is NULL; else 0. */
+  int32_t fd;
   /** Shown in messages, cut to 63 bytes; NULL: "". */
   const char *name;
   /** NULL, or receives the failure of this call. */
@@ -1388,23 +1497,14 @@ typedef struct {
 } symm_adopt_options_t;
 
 /** The defaults of symm_adopt_options_t. */
-#define SYMM_ADOPT_OPTIONS_INIT {sizeof(symm_adopt_options_t), -1, 0, NULL, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.2.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, size_t struct_size);
+#define SYMM_ADOPT_OPTIONS_INIT {sizeof(symm_adopt_options_t), 0, 0, 0, NULL, NULL}
 
 /**
  * Make a buffer of memory that another library has allocated, to be rendezvoused like one of
  * symm_alloc().
  * [local] [blocking] Since 0.2.
  *
- * - Host back end: the memory is a piece of a memfd (options.fd), open for reading and writing
+ * - Host back end: the memory is a piece of a memfd (SYMM_ADOPT_FD), open for reading and writing
  *   and sealed against shrinking (F_SEAL_SHRINK), since a rank that touched what the owner has
  *   cut off would be killed. The descriptor stays its owner's, to be closed at any time. Pages
  *   that it has none for yet are allocated now.
@@ -1421,28 +1521,28 @@ SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, si
  * @param group     group whose device the memory is on.
  * @param pointer   anywhere inside a mapped allocation, a multiple of 16; NULL for a
  *                  descriptor.
- * @param size      bytes, > 0, at most to the end of the allocation that `pointer` lies in, or
+ * @param bytes     > 0, at most to the end of the allocation that `pointer` lies in, or
  *                  of the memfd. What was mapped piece by piece (PyTorch's expandable segments)
  *                  can be adopted piece by piece.
  * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_buffer_release().
  * @retval SYMM_ERR_INVALID_ARGUMENT  the memory or the descriptor cannot be shared, or does not
- *                                    hold the piece; the message says why.
+ *                                    hold the piece; fd or offset is not 0 without
+ *                                    SYMM_ADOPT_FD; or pointer is not NULL with it.
  * @retval SYMM_ERR_UNSUPPORTED       an address with the host back end, which no other process
  *                                    could map; or a descriptor with CUDA.
  * @retval SYMM_ERR_OUT_OF_MEMORY     the pages of the memfd, or address space, cannot be had.
  * @retval SYMM_ERR_SYSTEM            a system call failed.
  */
-SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size,
+SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t bytes,
                                          const symm_adopt_options_t *options, symm_buffer_t **out);
 
-/** Bits of symm_buffer_info_t.flags. */
-enum symm_buffer_flag_values {
-  /** Allocated by SYMM_ALLOC_HOST, or for a host group. */
-  SYMM_BUFFER_HOST = 1,
-  /** Made by symm_buffer_adopt(). */
-  SYMM_BUFFER_ADOPTED = 2
-};
+/* Flags of symm_buffer_info_t. */
+
+/** Allocated by SYMM_ALLOC_HOST, or for a host group. */
+#define SYMM_BUFFER_HOST UINT64_C(1)
+/** Made by symm_buffer_adopt(). */
+#define SYMM_BUFFER_ADOPTED UINT64_C(2)
 
 /** Facts about a buffer. Filled by symm_buffer_info(). */
 typedef struct {
@@ -1454,9 +1554,9 @@ typedef struct {
   uint64_t bytes;
   /** Bytes of address space, and of memory unless it was adopted. */
   uint64_t mapped_bytes;
-  /** Bits of symm_buffer_flag_values. */
+  /** Flags SYMM_BUFFER_*. */
   uint64_t flags;
-  /** Node that was asked for, else SYMM_NODE_NEAREST. */
+  /** Node that was asked for; -1: none was. */
   int32_t numa_node;
   /** Living memories that it has become. */
   int32_t memories;
@@ -1483,38 +1583,41 @@ SYMM_API symm_status_t symm_buffer_info(symm_buffer_t *buffer, symm_buffer_info_
  * no buffer, nothing is allocated or formatted.
  *
  * @param address          address to look up.
- * @param[out] out         one reference, for symm_buffer_release(); may be NULL.
+ * @param options          NULL means the defaults; the call does not wait.
+ * @param[out] out         one reference, for symm_buffer_release().
  * @param[out] out_offset  bytes from the start of the block; may be NULL.
  * @retval SYMM_ERR_NOT_FOUND  no buffer contains the address.
  */
-SYMM_API symm_status_t symm_buffer_find(const void *address, symm_buffer_t **out,
-                                        size_t *out_offset);
+SYMM_API symm_status_t symm_buffer_find(const void *address, const symm_call_options_t *options,
+                                        symm_buffer_t **out, size_t *out_offset);
 
 /**
  * Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to
  * map.
- * [local] Since 0.1.
+ * [local] Since 0.2.
  *
  * symm_device_info() says whether that can be had. What such a device writes is ordered with
  * kernels by its own means, not by symm.
  *
  * @param offset       bytes from the start of the buffer; the address there must be a multiple
  *                     of the host's page size.
- * @param size         bytes, > 0, within the buffer. The descriptor covers whole pages, and so
+ * @param bytes        > 0, within the buffer. The descriptor covers whole pages, and so
  *                     may reach beyond the piece by less than a page.
+ * @param options      NULL means the defaults; the call does not wait.
  * @param[out] out_fd  a descriptor of this piece, which starts at offset 0 of it and is closed
  *                     on exec. The caller closes it, and uses it only while the buffer or a
  *                     memory of it lives.
- * @retval SYMM_ERR_INVALID_ARGUMENT  offset or size is wrong.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  offset or bytes is wrong.
  * @retval SYMM_ERR_UNAVAILABLE       always on the host back end; else the message says why.
  * @retval SYMM_ERR_SYSTEM            the descriptor cannot be closed on exec.
  */
-SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t size,
+SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t bytes,
+                                                 const symm_call_options_t *options,
                                                  int32_t *out_fd);
 
 /**
  * Address of the block.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * It is aligned to at least 4096 bytes and as asked for, that of an adopted block to 16 bytes.
  * It is valid while the buffer or a memory of it lives.
@@ -1523,19 +1626,30 @@ SYMM_API symm_status_t symm_buffer_pointer(symm_buffer_t *buffer, void **out_poi
 
 /**
  * Bytes that were asked for.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
-SYMM_API symm_status_t symm_buffer_size(symm_buffer_t *buffer, size_t *out_bytes);
+SYMM_API symm_status_t symm_buffer_bytes(symm_buffer_t *buffer, size_t *out_bytes);
+
+/**
+ * Get the group that a buffer was made for.
+ * [local] [capturable] Since 0.2.
+ *
+ * A buffer does not keep its group alive.
+ *
+ * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_NOT_FOUND  the group is gone.
+ */
+SYMM_API symm_status_t symm_buffer_group(symm_buffer_t *buffer, symm_group_t **out);
 
 /**
  * Add a reference.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_buffer_retain(symm_buffer_t *buffer);
 
 /**
  * Drop a reference.
- * [local] Since 0.1.
+ * [local] Since 0.2.
  *
  * NULL is accepted. The chapter on streams says when memory of a device is given back.
  */
@@ -1564,16 +1678,6 @@ typedef struct {
 
 /** The defaults of symm_rendezvous_options_t. */
 #define SYMM_RENDEZVOUS_OPTIONS_INIT {sizeof(symm_rendezvous_options_t), 0, 0, 0, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.2.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *options,
-                                                    size_t struct_size);
 
 /**
  * Exchange blocks: after the call every rank's block is mapped here.
@@ -1622,12 +1726,14 @@ SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffe
  * Get the memory that a buffer has become on a group.
  * [local] [capturable] Since 0.2.
  *
+ * @param buffer    buffer that has met.
  * @param group     group that it met on.
+ * @param options   NULL means the defaults; the call does not wait.
  * @param[out] out  one reference, for symm_memory_release().
  * @retval SYMM_ERR_NOT_FOUND  symm_rendezvous() was not called for them.
  */
 SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *group,
-                                          symm_memory_t **out);
+                                          const symm_call_options_t *options, symm_memory_t **out);
 
 /** Facts about a memory. Filled by symm_memory_info(). */
 typedef struct {
@@ -1641,23 +1747,39 @@ typedef struct {
   uint64_t id;
   /** Number of signal channels. */
   int32_t channels;
-  /** Bytes of each pad: channels * size * 8. */
-  int32_t signal_pad_bytes;
   /** 1 if it has a multicast address, then on all ranks. */
   int32_t multicast;
+  /** Bytes of each pad: channels * size * 8. */
+  uint64_t signal_pad_bytes;
   /** Why multicast is 0, else ""; the same on all ranks. */
   char multicast_reason[192];
 } symm_memory_info_t;
 
 /**
  * Describe a memory.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_memory_info(symm_memory_t *memory, symm_memory_info_t *out);
 
 /**
+ * Get the group of a memory.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param[out] out  one reference, for symm_group_release().
+ */
+SYMM_API symm_status_t symm_memory_group(symm_memory_t *memory, symm_group_t **out);
+
+/**
+ * Get the buffer that has become a memory: this rank's block.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param[out] out  one reference, for symm_buffer_release().
+ */
+SYMM_API symm_status_t symm_memory_buffer(symm_memory_t *memory, symm_buffer_t **out);
+
+/**
  * Address at which rank `rank`'s block is mapped here.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * Valid while the memory lives, even after that rank died.
  *
@@ -1686,7 +1808,7 @@ SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t ran
 /**
  * Table of the `size` block addresses, readable by the group's device, for the host back end by
  * the host.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * Valid while the memory lives. The entries of ranks on other machines are NULL.
  */
@@ -1695,7 +1817,7 @@ SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *co
 /**
  * Table of the `size` pad addresses, readable by the group's device, for the host back end by
  * the host.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * Valid while the memory lives. The entries of ranks on other machines are NULL.
  */
@@ -1741,19 +1863,22 @@ typedef struct {
  *
  * Valid while the memory lives.
  *
- * @param timeout_ms  deadline of each wait in a kernel, in milliseconds; 0: the group's,
- *                    SYMM_TIMEOUT_INFINITE: none.
- * @param stop        device address of a uint32_t that ends all waits (pinned host memory,
- *                    say), or NULL.
- * @param[out] out    the view.
- * @retval SYMM_ERR_UNSUPPORTED  the host back end, which has no kernels.
+ * @param memory    memory to describe.
+ * @param stop      device address of a uint32_t that ends all waits (pinned host memory, say),
+ *                  or NULL.
+ * @param options   NULL means the defaults; options.timeout_ms is the deadline of each wait in a
+ *                  kernel.
+ * @param[out] out  the view.
+ * @retval SYMM_ERR_UNSUPPORTED       the host back end, which has no kernels.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options.timeout_ms is SYMM_TIMEOUT_NOW.
  */
-SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t timeout_ms,
-                                               const void *stop, symm_memory_view_t *out);
+SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, const void *stop,
+                                               const symm_call_options_t *options,
+                                               symm_memory_view_t *out);
 
 /**
  * Multicast address of the memory.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * What is stored there reaches the blocks of all ranks, and a reducing load combines them, by
  * the multimem instructions of the device (compute capability 9.0). Any other access is
@@ -1767,11 +1892,15 @@ SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t t
  * - Ranks share a device.
  * - Setting it up fails.
  *
+ * @param memory            memory that has it.
+ * @param options           NULL means the defaults; the call does not wait.
  * @param[out] out_pointer  the address.
  * @retval SYMM_ERR_UNAVAILABLE  there is none; the message says why, as symm_memory_info()
  *                               does.
  */
-SYMM_API symm_status_t symm_memory_multicast_pointer(symm_memory_t *memory, void **out_pointer);
+SYMM_API symm_status_t symm_memory_multicast_pointer(symm_memory_t *memory,
+                                                     const symm_call_options_t *options,
+                                                     void **out_pointer);
 
 /**
  * Find the memory of `group` that maps `address`.
@@ -1781,24 +1910,27 @@ SYMM_API symm_status_t symm_memory_multicast_pointer(symm_memory_t *memory, void
  * this rank is found by the addresses of its owner too, as long as the owner has it mapped
  * there.
  *
+ * @param group            group whose memories are searched.
  * @param address          address to look up.
- * @param[out] out         one reference, for symm_memory_release(); may be NULL.
+ * @param options          NULL means the defaults; the call does not wait.
+ * @param[out] out         one reference, for symm_memory_release().
  * @param[out] out_rank    whose block it is; may be NULL.
  * @param[out] out_offset  bytes from the start of the block; may be NULL.
  * @retval SYMM_ERR_NOT_FOUND  no memory of the group maps the address.
  */
 SYMM_API symm_status_t symm_memory_find(symm_group_t *group, const void *address,
-                                        symm_memory_t **out, int32_t *out_rank, size_t *out_offset);
+                                        const symm_call_options_t *options, symm_memory_t **out,
+                                        int32_t *out_rank, size_t *out_offset);
 
 /**
  * Add a reference.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_memory_retain(symm_memory_t *memory);
 
 /**
  * Drop a reference.
- * [local] Since 0.1.
+ * [local] Since 0.2.
  *
  * NULL is accepted. Other ranks keep their mappings of this block.
  */
@@ -1838,11 +1970,13 @@ SYMM_API void symm_memory_release(symm_memory_t *memory);
  * @param stream        stream that waits.
  * @param after_stream  stream that it waits for. SYMM_ALL_STREAMS: all streams that calls on
  *                      this group were issued on, in a capture those of the capture.
+ * @param options       NULL means the defaults; the call does not wait.
  * @retval SYMM_ERR_INVALID_ARGUMENT  stream is SYMM_ALL_STREAMS, or its capture was
  *                                    invalidated; with the host back end, stream or
  *                                    after_stream is a stream.
  */
-SYMM_API symm_status_t symm_stream_wait(symm_group_t *group, void *stream, void *after_stream);
+SYMM_API symm_status_t symm_stream_wait(symm_group_t *group, void *stream, void *after_stream,
+                                        const symm_call_options_t *options);
 
 /**
  * Ask whether everything that was issued on `stream` is over.
@@ -1850,12 +1984,15 @@ SYMM_API symm_status_t symm_stream_wait(symm_group_t *group, void *stream, void 
  *
  * Never waits. The answer is always 1 on the host.
  *
+ * @param stream         stream to ask about.
+ * @param options        NULL means the defaults; the call does not wait.
  * @param[out] out_done  1: over; 0: not yet.
  * @retval SYMM_ERR_INVALID_ARGUMENT  the stream is being captured, which this call leaves as it
  *                                    is.
  * @retval SYMM_ERR_CUDA              work on the stream has failed.
  */
-SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream, int32_t *out_done);
+SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream,
+                                         const symm_call_options_t *options, int32_t *out_done);
 
 /**
  * Wait until everything that was issued on `stream` is over, and say what went wrong with the
@@ -1869,7 +2006,7 @@ SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream, int3
  * @retval SYMM_ERR_CUDA              work on the stream has failed.
  */
 SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream,
-                                              const symm_wait_options_t *options);
+                                              const symm_call_options_t *options);
 
 /**
  * Say that what was issued on `stream` so far uses the buffer.
@@ -1884,16 +2021,29 @@ SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream,
  *   streams that were not recorded must then be over before the release.
  * - If a use was recorded in a capture, the first rule holds again, since a graph may be
  *   replayed anywhere.
+ *
+ * @param buffer   buffer that is used.
+ * @param options  NULL means the defaults; the call does not wait.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the capture of the stream was invalidated; with the host
+ *                                    back end, stream is a stream.
  */
-SYMM_API symm_status_t symm_buffer_record_use(symm_buffer_t *buffer, void *stream);
+SYMM_API symm_status_t symm_buffer_record_use(symm_buffer_t *buffer,
+                                              const symm_call_options_t *options, void *stream);
 
 /**
  * Say that what was issued on `stream` so far uses the memory.
  * [local] [stream] [capturable] Since 0.2.
  *
  * As symm_buffer_record_use(), for the blocks and pads of all ranks that are mapped here.
+ *
+ * @param memory   memory that is used.
+ * @param options  NULL means the defaults; the call does not wait.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as for symm_buffer_record_use().
  */
-SYMM_API symm_status_t symm_memory_record_use(symm_memory_t *memory, void *stream);
+SYMM_API symm_status_t symm_memory_record_use(symm_memory_t *memory,
+                                              const symm_call_options_t *options, void *stream);
 
 /* ---- heap ------------------------------------------------------------------------------ */
 
@@ -1920,7 +2070,7 @@ SYMM_API symm_status_t symm_memory_record_use(symm_memory_t *memory, void *strea
 /** How to make a heap. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  /** Flags, as in symm_alloc_options_t. */
+  /** Flags SYMM_ALLOC_*. */
   uint64_t flags;
   /** NUMA node, as in symm_alloc_options_t. */
   int32_t numa_node;
@@ -1940,17 +2090,7 @@ typedef struct {
 } symm_heap_options_t;
 
 /** The defaults of symm_heap_options_t. */
-#define SYMM_HEAP_OPTIONS_INIT \
-  {sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, 0, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.2.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size_t struct_size);
+#define SYMM_HEAP_OPTIONS_INIT {sizeof(symm_heap_options_t), 0, 0, 0, 0, NULL, 0, NULL}
 
 /**
  * Make a heap of `bytes` on every rank.
@@ -1984,17 +2124,20 @@ SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes,
  *
  * Any thread may call.
  *
- * @param size              bytes, > 0; what is taken is a multiple of 256.
+ * @param heap              heap to take from.
+ * @param bytes             > 0; what is taken is a multiple of 256.
  * @param alignment         a power of two, at most that of the block; 0: 256, and never less.
+ * @param options           NULL means the defaults; the call does not wait.
  * @param[out] out_pointer  where the piece lies in this rank's block.
  * @param[out] out_offset   bytes from the start of the block; may be NULL.
  * @retval SYMM_ERR_OUT_OF_MEMORY     the message has what was asked for, what is free, and the
  *                                    largest free piece; nothing has changed.
- * @retval SYMM_ERR_INVALID_ARGUMENT  size is 0, or alignment is not a power of two or too
+ * @retval SYMM_ERR_INVALID_ARGUMENT  bytes is 0, or alignment is not a power of two or too
  *                                    large.
  */
-SYMM_API symm_status_t symm_heap_alloc(symm_heap_t *heap, size_t size, size_t alignment,
-                                       void **out_pointer, size_t *out_offset);
+SYMM_API symm_status_t symm_heap_alloc(symm_heap_t *heap, size_t bytes, size_t alignment,
+                                       const symm_call_options_t *options, void **out_pointer,
+                                       size_t *out_offset);
 
 /**
  * Give a piece back.
@@ -2003,24 +2146,30 @@ SYMM_API symm_status_t symm_heap_alloc(symm_heap_t *heap, size_t size, size_t al
  * Never waits. Any thread may call, also after the group has failed. The introduction of this
  * chapter says when a piece may be freed.
  *
+ * @param heap     heap that it was taken from.
  * @param pointer  as symm_heap_alloc() gave it; NULL does nothing.
+ * @param options  NULL means the defaults; the call does not wait.
  * @retval SYMM_ERR_INVALID_ARGUMENT  pointer was freed already, lies inside a piece, or is not
  *                                    of this heap; nothing has changed.
  */
-SYMM_API symm_status_t symm_heap_free(symm_heap_t *heap, void *pointer);
+SYMM_API symm_status_t symm_heap_free(symm_heap_t *heap, void *pointer,
+                                      const symm_call_options_t *options);
 
 /**
  * Find the piece that contains `address`, anywhere between its first and its last byte in this
  * rank's block.
  * [local] [capturable] Since 0.2.
  *
+ * @param heap              heap that is searched.
  * @param address           address to look up.
+ * @param options           NULL means the defaults; the call does not wait.
  * @param[out] out_pointer  start of the piece.
- * @param[out] out_size     bytes that were asked for; may be NULL.
+ * @param[out] out_bytes    bytes that were asked for; may be NULL.
  * @retval SYMM_ERR_NOT_FOUND  no piece that is in use contains it.
  */
-SYMM_API symm_status_t symm_heap_find(symm_heap_t *heap, const void *address, void **out_pointer,
-                                      size_t *out_size);
+SYMM_API symm_status_t symm_heap_find(symm_heap_t *heap, const void *address,
+                                      const symm_call_options_t *options, void **out_pointer,
+                                      size_t *out_bytes);
 
 /**
  * Get the memory that the pieces lie in.
@@ -2030,6 +2179,14 @@ SYMM_API symm_status_t symm_heap_find(symm_heap_t *heap, const void *address, vo
  *                  when the heap is gone.
  */
 SYMM_API symm_status_t symm_heap_memory(symm_heap_t *heap, symm_memory_t **out);
+
+/**
+ * Get the group of a heap.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param[out] out  one reference, for symm_group_release().
+ */
+SYMM_API symm_status_t symm_heap_group(symm_heap_t *heap, symm_group_t **out);
 
 /** Facts about a heap. Filled by symm_heap_info(). */
 typedef struct {
@@ -2137,7 +2294,7 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  *                                    is out of range; or SYMM_TIMEOUT_NOW with CUDA.
  */
 SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count,
-                                    int32_t channel, const symm_wait_options_t *options,
+                                    int32_t channel, const symm_call_options_t *options,
                                     void *stream);
 
 /**
@@ -2150,15 +2307,17 @@ SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, s
  * @param memory   memory whose signals are meant.
  * @param rank     destination, 0 .. size-1.
  * @param channel  0 .. channels-1 of the memory.
+ * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
- * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and takes nothing.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not taken what was
+ *                                    sent before the deadline; the group is revoked.
  * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing
  *                                    or the stream is being captured.
  */
 SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
-                                   void *stream);
+                                   const symm_call_options_t *options, void *stream);
 
 /**
  * Add a value to the word that this rank has at `rank` on `channel`, or set the word to it.
@@ -2171,15 +2330,17 @@ SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t 
  * @param channel  0 .. channels-1 of the memory.
  * @param op       SYMM_SIGNAL_ADD or SYMM_SIGNAL_SET.
  * @param value    any number; sums wrap.
+ * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or op is negative.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
- * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and takes nothing.
+ * @retval SYMM_ERR_TIMEOUT           as for symm_signal().
  * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the rank is on another machine, and
  *                                    UCX is missing or the stream is being captured.
  */
 SYMM_API symm_status_t symm_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
-                                         symm_signal_op_t op, uint64_t value, void *stream);
+                                         symm_signal_op_t op, uint64_t value,
+                                         const symm_call_options_t *options, void *stream);
 
 /**
  * Take one signal from `rank` on `channel`, waiting for it if need be.
@@ -2198,7 +2359,7 @@ SYMM_API symm_status_t symm_signal_value(symm_memory_t *memory, int32_t rank, in
  * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing.
  */
 SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
-                                        const symm_wait_options_t *options, void *stream);
+                                        const symm_call_options_t *options, void *stream);
 
 /**
  * Wait until the word from `rank` on `channel` compares with `value` as `compare` says.
@@ -2227,7 +2388,7 @@ SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int
  */
 SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
                                               symm_compare_t compare, uint64_t value,
-                                              const symm_wait_options_t *options,
+                                              const symm_call_options_t *options,
                                               uint64_t *out_seen, void *stream);
 
 /**
@@ -2245,6 +2406,9 @@ typedef struct {
   /** Right side of the comparison. */
   uint64_t value;
 } symm_signal_wait_t;
+
+/** The zeroed symm_signal_wait_t: the word from rank 0 on channel 0 is 0. */
+#define SYMM_SIGNAL_WAIT_INIT {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}
 
 /**
  * Wait for several signals.
@@ -2273,7 +2437,7 @@ typedef struct {
  */
 SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signal_wait_t *waits,
                                          size_t count, int32_t any,
-                                         const symm_wait_options_t *options, size_t *out_index,
+                                         const symm_call_options_t *options, size_t *out_index,
                                          void *stream);
 
 /**
@@ -2286,11 +2450,12 @@ SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signa
  * @param memory            memory whose signals are meant.
  * @param rank              source, 0 .. size-1.
  * @param channel           0 .. channels-1 of the memory.
+ * @param options           NULL means the defaults; the call does not wait.
  * @param[out] out_pending  number of signals.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
  */
 SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
-                                        uint64_t *out_pending);
+                                        const symm_call_options_t *options, uint64_t *out_pending);
 
 /**
  * Read the word from `rank` on `channel`.
@@ -2302,10 +2467,12 @@ SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int
  * @param memory          memory whose signals are meant.
  * @param rank            source, 0 .. size-1.
  * @param channel         0 .. channels-1 of the memory.
+ * @param options         NULL means the defaults; the call does not wait.
  * @param[out] out_value  the word.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
  */
 SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
+                                              const symm_call_options_t *options,
                                               uint64_t *out_value);
 
 /* ---- one-sided copies ------------------------------------------------------------------ */
@@ -2316,54 +2483,61 @@ SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t ran
  * visible to the other rank after a signal or a barrier.
  *
  * A rank on another machine is reached as well. What it has released is not written any more,
- * and cannot be read.
+ * and cannot be read. These calls then wait for the network, for at most options.timeout_ms;
+ * a deadline that passes revokes the group. Otherwise they do not wait.
  */
 
 /**
- * Copy `size` bytes to `offset` in rank `rank`'s block.
- * [local] [stream] [capturable] Since 0.1.
+ * Copy `bytes` bytes to `offset` in rank `rank`'s block.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * Visible to that rank after a signal or barrier.
  *
- * @param memory  memory whose block is written.
- * @param rank    destination, 0 .. size-1.
- * @param offset  bytes from the start of the block.
- * @param source  any memory of this process that the group's device reaches (with CUDA pageable
- *                memory of the host only where the driver copies it). It may be symmetric, but
- *                must not overlap the destination, which is not checked. NULL with size 0.
- * @param size    bytes; offset + size is within the block.
- * @param stream  orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or size is out of range, or source is NULL.
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block.
+ * @param source   any memory of this process that the group's device reaches (with CUDA pageable
+ *                 memory of the host only where the driver copies it). It may be symmetric, but
+ *                 must not overlap the destination, which is not checked. NULL with bytes 0.
+ * @param bytes    offset + bytes is within the block.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, or source is NULL.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
- * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and takes nothing.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not taken what was
+ *                                    sent before the deadline; the group is revoked.
  * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing
  *                                    or the stream is being captured.
  */
 SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset,
-                                const void *source, size_t size, void *stream);
+                                const void *source, size_t bytes,
+                                const symm_call_options_t *options, void *stream);
 
 /**
- * Copy `size` bytes from `offset` in rank `rank`'s block to `destination`.
- * [local] [stream] [capturable] Since 0.1.
+ * Copy `bytes` bytes from `offset` in rank `rank`'s block to `destination`.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * @param memory       memory whose block is read.
  * @param rank         source, 0 .. size-1.
  * @param offset       bytes from the start of the block.
  * @param destination  any memory of this process that the group's device reaches, as for
- *                     symm_put(). NULL with size 0.
- * @param size         bytes; offset + size is within the block.
+ *                     symm_put(). NULL with bytes 0.
+ * @param bytes        offset + bytes is within the block.
+ * @param options      NULL means the defaults.
  * @param stream       orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or size is out of range, or destination is
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, or destination is
  *                                    NULL.
  * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the
  *                                    memory.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and has died or left.
- * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and does not answer.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not answered before
+ *                                    the deadline; the group is revoked.
  * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine, and UCX is missing
  *                                    or the stream is being captured.
  */
 SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset,
-                                void *destination, size_t size, void *stream);
+                                void *destination, size_t bytes, const symm_call_options_t *options,
+                                void *stream);
 
 /**
  * Copy as symm_put() does, then signal as symm_signal() does, in one call.
@@ -2373,29 +2547,31 @@ SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offs
  * @param rank     destination, 0 .. size-1.
  * @param offset   bytes from the start of the block.
  * @param source   as for symm_put().
- * @param size     bytes; offset + size is within the block.
+ * @param bytes    offset + bytes is within the block.
  * @param channel  0 .. channels-1 of the memory.
+ * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset, size or channel is out of range, or source
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset, bytes or channel is out of range, or source
  *                                    is NULL; nothing was written.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
 SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size_t offset,
-                                       const void *source, size_t size, int32_t channel,
-                                       void *stream);
+                                       const void *source, size_t bytes, int32_t channel,
+                                       const symm_call_options_t *options, void *stream);
 
 /**
  * Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block.
- * [local] [stream] [capturable] Since 0.1.
+ * [local] [stream] [capturable] Since 0.2.
  *
- * @param memory  memory whose block is written.
- * @param rank    destination, 0 .. size-1.
- * @param offset  bytes from the start of the block, a multiple of 4.
- * @param value   what to store.
- * @param count   number of copies, which end within the block.
- * @param stream  orders the call; NULL with the host back end.
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block, a multiple of 4.
+ * @param value    what to store.
+ * @param count    number of copies, which end within the block.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, or offset is not a
  *                                    multiple of 4.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
@@ -2403,18 +2579,20 @@ SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
 SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset,
-                                   uint32_t value, size_t count, void *stream);
+                                   uint32_t value, size_t count, const symm_call_options_t *options,
+                                   void *stream);
 
 /**
  * Store one 32-bit value at `offset` in rank `rank`'s block, after everything that this rank
  * wrote before (release order).
- * [local] [stream] [capturable] Since 0.1.
+ * [local] [stream] [capturable] Since 0.2.
  *
- * @param memory  memory whose block is written.
- * @param rank    destination, 0 .. size-1.
- * @param offset  bytes from the start of the block, a multiple of 4.
- * @param value   what to store.
- * @param stream  orders the call; NULL with the host back end.
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block, a multiple of 4.
+ * @param value    what to store.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, or offset is not a
  *                                    multiple of 4.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
@@ -2422,18 +2600,20 @@ SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t o
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
 SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, size_t offset,
-                                          uint32_t value, void *stream);
+                                          uint32_t value, const symm_call_options_t *options,
+                                          void *stream);
 
 /**
  * Store one 64-bit value at `offset` in rank `rank`'s block, after everything that this rank
  * wrote before (release order).
  * [local] [stream] [capturable] Since 0.2.
  *
- * @param memory  memory whose block is written.
- * @param rank    destination, 0 .. size-1.
- * @param offset  bytes from the start of the block, a multiple of 8.
- * @param value   what to store.
- * @param stream  orders the call; NULL with the host back end.
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block, a multiple of 8.
+ * @param value    what to store.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, or offset is not a
  *                                    multiple of 8.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
@@ -2441,7 +2621,8 @@ SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, s
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
 SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, size_t offset,
-                                          uint64_t value, void *stream);
+                                          uint64_t value, const symm_call_options_t *options,
+                                          void *stream);
 
 /**
  * Wait until a 32-bit word of this rank's own block compares with `value` as `compare` says.
@@ -2467,7 +2648,7 @@ SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, s
  */
 SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset,
                                          symm_compare_t compare, uint32_t value,
-                                         const symm_wait_options_t *options, void *stream);
+                                         const symm_call_options_t *options, void *stream);
 
 /**
  * Wait until a 64-bit word of this rank's own block compares with `value` as `compare` says.
@@ -2490,7 +2671,7 @@ SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset,
  */
 SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
                                          symm_compare_t compare, uint64_t value,
-                                         const symm_wait_options_t *options, void *stream);
+                                         const symm_call_options_t *options, void *stream);
 
 /* ---- collectives ----------------------------------------------------------------------- */
 
@@ -2572,25 +2753,34 @@ typedef struct {
    * when the call runs, so that a captured call takes a new one at each replay.
    */
   const void *scale_pointer;
+  /**
+   * Shown where the call is shown: in ranges of NVTX, traces, `symm top` and messages. Cut to 63
+   * bytes, read during the call only, and each rank's own. NULL: none.
+   */
+  const char *tag;
+  /**
+   * Most multiprocessors that a kernel of the call may use; 0: as many as the plan says. Must be
+   * the same on all ranks. The host back end ignores it.
+   */
+  int32_t max_blocks;
 } symm_collective_options_t;
 
 /** The defaults of symm_collective_options_t. */
-#define SYMM_COLLECTIVE_OPTIONS_INIT \
-  {sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0, NULL, SYMM_SCALE_NONE, 0, 0, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.1.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_collective_options_init(symm_collective_options_t *options,
-                                                    size_t struct_size);
+#define SYMM_COLLECTIVE_OPTIONS_INIT  \
+  {sizeof(symm_collective_options_t), \
+   SYMM_ALGORITHM_AUTO,               \
+   0,                                 \
+   NULL,                              \
+   SYMM_SCALE_NONE,                   \
+   0,                                 \
+   0,                                 \
+   NULL,                              \
+   NULL,                              \
+   0}
 
 /**
  * Combine the operands of all ranks, with the result on every rank.
- * [collective] [stream] [capturable] Since 0.1.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[i] = op over ranks r of send_r[i]                              i < count
  *
@@ -2617,7 +2807,7 @@ SYMM_API symm_status_t symm_allreduce(symm_group_t *group, const void *send, voi
 
 /**
  * Combine the operands of all ranks, with a block of the result on each rank.
- * [collective] [stream] [capturable] Since 0.1.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[i] = op over ranks r of send_r[rank * recv_count + i]          i < recv_count
  *
@@ -2644,7 +2834,7 @@ SYMM_API symm_status_t symm_reduce_scatter(symm_group_t *group, const void *send
 
 /**
  * Gather the operands of all ranks on every rank.
- * [collective] [stream] [capturable] Since 0.1.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[r * send_count + i] = send_r[i]                                i < send_count
  *
@@ -2670,7 +2860,7 @@ SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, voi
 
 /**
  * Copy the operand of the root to every rank.
- * [collective] [stream] [capturable] Since 0.1.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[i] = send_root[i]                                              i < count
  *
@@ -2697,7 +2887,7 @@ SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, voi
 
 /**
  * Combine the operands of all ranks, with the result on the root.
- * [collective] [stream] [capturable] Since 0.1.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[i] = op over ranks r of send_r[i]                            i < count, on the root
  *
@@ -2726,7 +2916,7 @@ SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *
 
 /**
  * Send a block to every rank and receive one from every rank.
- * [collective] [stream] [capturable] Since 0.1.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[r * count + i] = send_r[rank * count + i]                      i < count
  *
@@ -3017,7 +3207,7 @@ typedef struct {
   const void *weight;
   /** F32, F16 or BF16; 0: dtype. */
   symm_dtype_t weight_dtype;
-  /** Rounded to f32; finite and not negative. */
+  /** Rounded to f32; finite and not negative; 0: 1e-6. For none, a number that f32 rounds to 0. */
   double epsilon;
   /** Added to each weight: 1 for Gemma's, else 0. Rounded to f32; finite. */
   double weight_offset;
@@ -3032,8 +3222,8 @@ typedef struct {
 } symm_rmsnorm_t;
 
 /** The defaults of symm_rmsnorm_t. weight and one output must be set. */
-#define SYMM_RMSNORM_INIT                                       \
-  {sizeof(symm_rmsnorm_t),  NULL, NULL, NULL, NULL, 0, 1e-6, 0, \
+#define SYMM_RMSNORM_INIT                                    \
+  {sizeof(symm_rmsnorm_t),  NULL, NULL, NULL, NULL, 0, 0, 0, \
    SYMM_QUANT_SCALE_TENSOR, NULL, NULL, NULL}
 
 /**
@@ -3089,15 +3279,6 @@ SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *s
                                               const symm_collective_options_t *options,
                                               void *stream);
 
-/**
- * Set the first `struct_size` bytes of `norm` to the defaults.
- * [local] [capturable] Since 0.2.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  norm is NULL, or struct_size is smaller than in the first
- *                                    release of the struct.
- */
-SYMM_API symm_status_t symm_rmsnorm_init(symm_rmsnorm_t *norm, size_t struct_size);
-
 /* ---- plans ----------------------------------------------------------------------------- */
 
 /*
@@ -3108,11 +3289,11 @@ SYMM_API symm_status_t symm_rmsnorm_init(symm_rmsnorm_t *norm, size_t struct_siz
 typedef struct {
   size_t struct_size;
   symm_algorithm_t algorithm;
-  /** Parts into which the work is divided among the ranks. */
+  /** Parts into which the work is divided among the ranks; 0: not divided, or not known. */
   int32_t slices;
   /** Bytes moved per step and rank when staged, else 0. */
   uint64_t chunk_bytes;
-  /** 1 if results bypass the cache. */
+  /** 1 if results bypass the cache; 0: they do not, or that is not known. */
   int32_t nontemporal;
   /** Why, for people. */
   char reason[192];
@@ -3129,6 +3310,7 @@ typedef struct {
    * all-reduce with RMSNorm.
    */
   size_t count;
+  /** 0: SYMM_DTYPE_F32. */
   symm_dtype_t dtype;
   symm_op_t op;
   int32_t root;
@@ -3141,14 +3323,14 @@ typedef struct {
   size_t recv_stride;
 } symm_collective_call_t;
 
-/** The defaults of symm_collective_call_t: an all-reduce of no elements. */
+/** The defaults of symm_collective_call_t: an all-reduce of no elements of F32. */
 #define SYMM_COLLECTIVE_CALL_INIT  \
   {sizeof(symm_collective_call_t), \
    SYMM_COLLECTIVE_ALLREDUCE,      \
    NULL,                           \
    NULL,                           \
    0,                              \
-   SYMM_DTYPE_F32,                 \
+   0,                              \
    SYMM_OP_SUM,                    \
    0,                              \
    NULL,                           \
@@ -3207,11 +3389,18 @@ SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_coll
  */
 
 /** Longest token in bytes. */
-#define SYMM_IPC_TOKEN_MAX_SIZE 512
+#define SYMM_IPC_TOKEN_MAX_BYTES 512
+
+/* Flags of symm_ipc_export_options_t. */
+
+/** Do not keep the memory for this token, whatever $SYMM_IPC_HOLD_MS says. */
+#define SYMM_IPC_NO_HOLD UINT64_C(1)
 
 /** How to export. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
+  /** 0 or SYMM_IPC_NO_HOLD. */
+  uint64_t flags;
   /**
    * Milliseconds from now for which the memory is kept for this token, though its buffer is
    * released; 0: $SYMM_IPC_HOLD_MS, else it is not kept.
@@ -3219,7 +3408,7 @@ typedef struct {
   uint64_t hold_ms;
   /**
    * Imports of this token after which the memory is not kept any more; 0: only hold_ms ends it.
-   * Needs hold_ms, or $SYMM_IPC_HOLD_MS.
+   * Needs hold_ms, or $SYMM_IPC_HOLD_MS; without one of them it is INVALID_ARGUMENT.
    */
   uint64_t hold_imports;
   /** NULL, or receives the failure of this call. */
@@ -3227,21 +3416,11 @@ typedef struct {
 } symm_ipc_export_options_t;
 
 /** The defaults of symm_ipc_export_options_t. */
-#define SYMM_IPC_EXPORT_OPTIONS_INIT {sizeof(symm_ipc_export_options_t), 0, 0, NULL}
+#define SYMM_IPC_EXPORT_OPTIONS_INIT {sizeof(symm_ipc_export_options_t), 0, 0, 0, NULL}
 
 /**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.1.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *options,
-                                                    size_t struct_size);
-
-/**
- * Make a token for `size` bytes at `pointer`.
- * [local] [stream] Since 0.1.
+ * Make a token for `bytes` bytes at `pointer`.
+ * [local] [stream] Since 0.2.
  *
  * Costs no system call after the first for a buffer.
  *
@@ -3250,17 +3429,18 @@ SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *o
  *                   (cuMemCreate with a POSIX file descriptor), which then is kept until
  *                   symm_ipc_withdraw(). A token for imported memory names the process that
  *                   made that memory, or this one if that one is dead.
- * @param size       bytes; the whole buffer is mapped by the importer, whatever the size. With
- *                   0 bytes `pointer` may be NULL or anything: the token stays good, and its
- *                   import has no memory and no owner, but the device of `pointer`.
+ * @param bytes      length of the piece; the whole buffer is mapped by the importer, whatever it
+ *                   is. With 0 bytes `pointer` may be NULL or anything: the token stays good, and
+ *                   its import has no memory and no owner, but the device of `pointer`.
  * @param options    NULL means the defaults.
  * @param out_token  receives the token.
- * @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
- * @param out_size   receives the length of the token.
+ * @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_BYTES is always enough.
+ * @param out_bytes  receives the length of the token; not NULL.
  * @param stream     orders the call; NULL with memory of the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  the memory cannot be exported, does not hold the piece, or
- *                                    capacity is too small; hold_imports is set without
- *                                    hold_ms; or the stream is being captured.
+ *                                    capacity is too small; hold_imports is set and the memory
+ *                                    is not kept; hold_ms or hold_imports beside
+ *                                    SYMM_IPC_NO_HOLD; or the stream is being captured.
  * @retval SYMM_ERR_UNSUPPORTED       hold_ms for imported memory, which only its owner can
  *                                    hold.
  * @retval SYMM_ERR_UNAVAILABLE       the directory is not private or its path is too long, this
@@ -3269,52 +3449,51 @@ SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *o
  * @retval SYMM_ERR_PEER_FAILED       the process that made imported memory is gone.
  * @retval SYMM_ERR_SYSTEM            a system call failed.
  */
-SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size,
+SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t bytes,
                                        const symm_ipc_export_options_t *options, void *out_token,
-                                       size_t capacity, size_t *out_size, void *stream);
+                                       size_t capacity, size_t *out_bytes, void *stream);
+
+/* Flags of symm_ipc_import_options_t. */
+
+/** symm_ipc_import_options_t.device is the device for which to map. */
+#define SYMM_IPC_ON_DEVICE UINT64_C(1)
 
 /** How to import. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
+  /** 0 or SYMM_IPC_ON_DEVICE. */
+  uint64_t flags;
   /** Deadline for the exporter's answer in milliseconds; 0: $SYMM_TIMEOUT_MS, else 60,000. */
   uint64_t timeout_ms;
   /** Where the exporter's $SYMM_IPC_DIRECTORY is seen here; NULL: under the same path. */
   const char *directory;
-  /** CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory. */
+  /**
+   * CUDA ordinal for which to map, with SYMM_IPC_ON_DEVICE. Without that flag it must be 0, and
+   * the memory is mapped for the GPU that has it.
+   */
   int32_t device;
   /** NULL, or receives the failure of this call. */
   symm_failure_t *failure;
 } symm_ipc_import_options_t;
 
 /** The defaults of symm_ipc_import_options_t. */
-#define SYMM_IPC_IMPORT_OPTIONS_INIT \
-  {sizeof(symm_ipc_import_options_t), 0, NULL, SYMM_DEVICE_AUTO, NULL}
-
-/**
- * Set the first `struct_size` bytes of `options` to the defaults.
- * [local] [capturable] Since 0.1.
- *
- * @retval SYMM_ERR_INVALID_ARGUMENT  options is NULL, or struct_size is smaller than in the
- *                                    first release of the struct.
- */
-SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *options,
-                                                    size_t struct_size);
+#define SYMM_IPC_IMPORT_OPTIONS_INIT {sizeof(symm_ipc_import_options_t), 0, 0, NULL, 0, NULL}
 
 /**
  * Map the memory that a token names.
- * [local] [blocking, options.timeout_ms] [stream] Since 0.1.
+ * [local] [blocking, options.timeout_ms] [stream] Since 0.2.
  *
  * Imports of one buffer in one process share one mapping. After the first, importing another
  * piece of it is local.
  *
  * @param token       as made by symm_ipc_export().
- * @param token_size  exactly the length of the token.
+ * @param token_bytes  exactly the length of the token.
  * @param options     NULL means the defaults.
  * @param[out] out    one reference, for symm_ipc_release().
  * @param stream      orders the call; NULL with memory of the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  this is no token, or it was cut short, damaged or forged;
- *                                    options.device is out of range; or the stream is being
- *                                    captured.
+ *                                    options.device is out of range, or not 0 without
+ *                                    SYMM_IPC_ON_DEVICE; or the stream is being captured.
  * @retval SYMM_ERR_UNSUPPORTED       the token was made by a newer version of symm.
  * @retval SYMM_ERR_UNAVAILABLE       the token was made on another machine or by another user,
  *                                    or its GPU or directory is not visible here.
@@ -3326,13 +3505,13 @@ SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *o
  * @retval SYMM_ERR_SYSTEM            a system call failed, here or at the exporter, which may
  *                                    have run out of descriptors.
  */
-SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_size,
+SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_bytes,
                                        const symm_ipc_import_options_t *options, symm_ipc_t **out,
                                        void *stream);
 
 /**
  * Address of the imported piece; NULL if it has 0 bytes.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  *
  * Valid until the last symm_ipc_release(), even after the exporter died.
  */
@@ -3340,9 +3519,9 @@ SYMM_API symm_status_t symm_ipc_pointer(symm_ipc_t *ipc, void **out_pointer);
 
 /**
  * Bytes of the imported piece.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
-SYMM_API symm_status_t symm_ipc_size(symm_ipc_t *ipc, size_t *out_bytes);
+SYMM_API symm_status_t symm_ipc_bytes(symm_ipc_t *ipc, size_t *out_bytes);
 
 /** Facts about an import. Filled by symm_ipc_info(). */
 typedef struct {
@@ -3366,7 +3545,7 @@ typedef struct {
 
 /**
  * Describe an import.
- * [local] [capturable] Since 0.1.
+ * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_ipc_info(symm_ipc_t *ipc, symm_ipc_info_t *out);
 
@@ -3375,11 +3554,13 @@ SYMM_API symm_status_t symm_ipc_info(symm_ipc_t *ipc, symm_ipc_info_t *out);
  * exporter had issued before it, too.
  * [local] [stream] Since 0.2.
  *
- * @param ipc     import.
- * @param stream  stream that waits.
+ * @param ipc      import.
+ * @param options  NULL means the defaults; the call does not wait.
+ * @param stream   stream that waits.
  * @retval SYMM_ERR_INVALID_ARGUMENT  the stream is being captured.
  */
-SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, void *stream);
+SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, const symm_call_options_t *options,
+                                            void *stream);
 
 /**
  * Say that what was issued on `stream` so far uses the import: its lease does not end before
@@ -3387,8 +3568,13 @@ SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, void *stream);
  * [local] [stream] Since 0.2.
  *
  * In a capture this counts as a use by all streams, since a graph may be replayed anywhere.
+ *
+ * @param ipc      import that is used.
+ * @param options  NULL means the defaults; the call does not wait.
+ * @param stream   orders the call; NULL with memory of the host back end.
  */
-SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, void *stream);
+SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, const symm_call_options_t *options,
+                                           void *stream);
 
 /**
  * Add a reference.
@@ -3398,7 +3584,7 @@ SYMM_API symm_status_t symm_ipc_retain(symm_ipc_t *ipc);
 
 /**
  * Drop a reference to an import, which ends with the last.
- * [local] [stream] Since 0.1.
+ * [local] [stream] Since 0.2.
  *
  * NULL is accepted. Never waits. With CUDA the lease ends when what was issued before on the
  * `stream` of each release is over, and what was recorded.
@@ -3413,23 +3599,24 @@ SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
 /**
  * End the tokens made so far for any part of a piece of memory, and wait until nobody holds a
  * lease on any part of it.
- * [local] [blocking, timeout_ms] Since 0.1.
+ * [local] [blocking, options.timeout_ms] Since 0.2.
  *
  * Afterwards the memory may be written anew and exported again. Tokens of other pieces stay
  * valid.
  *
- * @param pointer     inside memory that this process can export.
- * @param size        bytes; with 0 there is nothing to do.
- * @param timeout_ms  deadline in milliseconds; 0: $SYMM_TIMEOUT_MS, else 60,000.
+ * @param pointer  inside memory that this process can export.
+ * @param bytes    length of the piece; with 0 there is nothing to do.
+ * @param options  NULL means the defaults.
  * @retval SYMM_ERR_TIMEOUT           the message names a holder; its tokens have ended all the
  *                                    same.
  * @retval SYMM_ERR_PEER_FAILED       a holder is gone, but may still write: a GPU may be
  *                                    finishing its work, or its death cannot be confirmed.
  *                                    Release the buffer, and do not use it again.
- * @retval SYMM_ERR_INVALID_ARGUMENT  pointer or size is not in memory that this process can
- *                                    export, or another process owns it.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the piece is not in memory that this process can export, or
+ *                                    another process owns it.
  */
-SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t size, uint64_t timeout_ms);
+SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t bytes,
+                                         const symm_call_options_t *options);
 
 /** Holders of leases on a piece of memory. Filled by symm_ipc_holders(). */
 typedef struct {
@@ -3451,12 +3638,15 @@ typedef struct {
  * Never waits. Looks at all leases. Those who have a token may import it at any time.
  *
  * @param pointer   inside memory that this process can export.
- * @param size      bytes.
+ * @param bytes     length of the piece.
+ * @param options   NULL means the defaults; the call does not wait.
  * @param[out] out  the holders.
- * @retval SYMM_ERR_INVALID_ARGUMENT  pointer or size is not in memory that this process can
- *                                    export, or another process owns it.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the piece is not in memory that this process can export, or
+ *                                    another process owns it.
  */
-SYMM_API symm_status_t symm_ipc_holders(const void *pointer, size_t size, symm_ipc_holders_t *out);
+SYMM_API symm_status_t symm_ipc_holders(const void *pointer, size_t bytes,
+                                        const symm_call_options_t *options,
+                                        symm_ipc_holders_t *out);
 
 /**
  * Totals of what collections have done since the process began, those of symm_ipc_collect() and
@@ -3483,15 +3673,16 @@ typedef struct {
 
 /**
  * Free what is provably free.
- * [local] Since 0.1.
+ * [local] Since 0.2.
  *
  * Never waits. Looks only at consumers that have released something, never at all leases.
  * symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is
  * short.
  *
- * @param[in,out] out  totals, this collection's included; NULL: not asked for.
+ * @param options   NULL means the defaults; the call does not wait.
+ * @param[out] out  totals, this collection's included; NULL: not asked for.
  */
-SYMM_API symm_status_t symm_ipc_collect(symm_ipc_report_t *out);
+SYMM_API symm_status_t symm_ipc_collect(const symm_call_options_t *options, symm_ipc_report_t *out);
 
 /** State of sharing in this process. Filled by symm_ipc_stats(). */
 typedef struct {
@@ -3547,7 +3738,7 @@ typedef struct {
 
 /**
  * Ask for the state of sharing.
- * [local] Since 0.1.
+ * [local] Since 0.2.
  */
 SYMM_API symm_status_t symm_ipc_stats(symm_ipc_stats_t *out);
 

@@ -25,9 +25,14 @@
 //   contiguous elements; Span(pointer, count) is for all else. Counts are in elements, offsets
 //   and sizes of memory in bytes.
 //
-// Deadlines
-//   A deadline is in milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for
-//   ever, and SYMM_TIMEOUT_NOW looks once.
+// Constants
+//   Constants are passed as the integer types of symm.h, so that those of a newer library pass
+//   through.
+//
+// Options and deadlines
+//   Every call that acts takes CallOptions, or the struct of symm.h that has more fields. A number
+//   where CallOptions are expected is a deadline in milliseconds. 0 means the group's default,
+//   SYMM_TIMEOUT_INFINITE waits for ever, and SYMM_TIMEOUT_NOW looks once.
 //
 // Streams
 //   A null stream, the default, is right for the host back end. There a [stream] call returns
@@ -50,6 +55,14 @@
 
 namespace symm {
 inline namespace v0 {
+
+// ---- the library -------------------------------------------------------------------------
+
+// Version of the loaded library, encoded like SYMM_VERSION. symm_version(). [local]
+inline uint32_t version() noexcept { return symm_version(); }
+
+// JSON object that says how the library was built. symm_build_info(). [local]
+inline const char *build_info() noexcept { return symm_build_info(); }
 
 // ---- errors ------------------------------------------------------------------------------
 
@@ -114,12 +127,12 @@ inline void check(symm_status_t status, const char *call) {
 class LogListener {
  public:
   // Send messages to `callback`, on any thread. symm_log_add_listener().
-  LogListener(symm_log_callback_t callback, void *user, symm_log_level_values level) {
+  LogListener(symm_log_callback_t callback, void *user, symm_log_level_t level) {
     check(symm_log_add_listener(callback, user, level, &id_), "symm_log_add_listener");
   }
 
   // Write messages to a descriptor, a line each. symm_log_to_fd().
-  LogListener(int32_t fd, symm_log_level_values level) {
+  LogListener(int32_t fd, symm_log_level_t level) {
     check(symm_log_to_fd(fd, level, &id_), "symm_log_to_fd");
   }
 
@@ -179,7 +192,7 @@ Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval
 //
 //     template <>
 //     struct symm::Dtype<__half> {
-//       static constexpr symm_dtype_values value = SYMM_DTYPE_F16;
+//       static constexpr symm_dtype_t value = SYMM_DTYPE_F16;
 //     };
 template <class T>
 struct Dtype {
@@ -187,30 +200,45 @@ struct Dtype {
                 "symm has no data type for T; specialise symm::Dtype");
 
   // Type codes of DLPack: 0 is signed, 1 is unsigned.
-  static constexpr symm_dtype_values value =
-      static_cast<symm_dtype_values>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
+  static constexpr symm_dtype_t value =
+      static_cast<symm_dtype_t>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
 };
 
 template <>
 struct Dtype<bool> {
   static_assert(sizeof(bool) == 1);
-  static constexpr symm_dtype_values value = SYMM_DTYPE_BOOL;
+  static constexpr symm_dtype_t value = SYMM_DTYPE_BOOL;
 };
 
 template <>
 struct Dtype<float> {
-  static constexpr symm_dtype_values value = SYMM_DTYPE_F32;
+  static constexpr symm_dtype_t value = SYMM_DTYPE_F32;
 };
 
 template <>
 struct Dtype<double> {
-  static constexpr symm_dtype_values value = SYMM_DTYPE_F64;
+  static constexpr symm_dtype_t value = SYMM_DTYPE_F64;
+};
+
+// Options of one call.
+struct CallOptions {
+  constexpr CallOptions() noexcept = default;
+
+  // A deadline alone is options, too.
+  constexpr CallOptions(uint64_t timeout, symm_failure_t *sink = nullptr) noexcept
+      : timeout_ms(timeout), failure(sink) {}
+
+  // Deadline in milliseconds; 0: the group's.
+  uint64_t timeout_ms = 0;
+
+  // Receives the failure of this call; null: it is in the exception only.
+  symm_failure_t *failure = nullptr;
 };
 
 // Options of one collective call. The defaults are the group's.
 struct Options {
   // Force an algorithm; must be the same on all ranks.
-  symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO;
+  symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO;
 
   // Deadline in milliseconds; 0: the group's.
   uint64_t timeout_ms = 0;
@@ -219,9 +247,18 @@ struct Options {
 
   // Where a reduction of floats multiplies by a factor, which is scale, or the f32 at
   // scale_pointer.
-  symm_scale_values scale_position = SYMM_SCALE_NONE;
+  symm_scale_t scale_position = SYMM_SCALE_NONE;
   double scale = 0;
   const void *scale_pointer = nullptr;
+
+  // Receives the failure of this call; null: it is in the exception only.
+  symm_failure_t *failure = nullptr;
+
+  // Shown where the call is shown; null: none.
+  const char *tag = nullptr;
+
+  // Most multiprocessors that a kernel of the call may use; 0: as many as the plan says.
+  int32_t max_blocks = 0;
 };
 
 namespace detail {
@@ -253,19 +290,21 @@ inline bool found(symm_status_t status, const char *call) {
   return status == SYMM_OK;
 }
 
-inline symm_wait_options_t within(uint64_t timeout_ms) {
-  return {sizeof(symm_wait_options_t), timeout_ms, nullptr};
+inline symm_call_options_t in_c(const CallOptions &options) {
+  return {sizeof(symm_call_options_t), options.timeout_ms, options.failure};
 }
 
 inline symm_collective_options_t in_c(const Options &options, symm_dtype_t result = 0) {
   return {sizeof(symm_collective_options_t),
           options.algorithm,
           options.timeout_ms,
-          nullptr,
+          options.failure,
           options.scale_position,
           result,
           options.scale,
-          options.scale_pointer};
+          options.scale_pointer,
+          options.tag,
+          options.max_blocks};
 }
 
 // The elements of `send` and `recv`, which must be of one type.
@@ -273,7 +312,7 @@ template <class Send, class Recv>
 struct Operands {
   using Element = std::remove_pointer_t<decltype(std::data(std::declval<Recv &>()))>;
   static_assert(!std::is_const_v<Element>, "recv is written and cannot be const");
-  static constexpr symm_dtype_values dtype = Dtype<std::remove_cv_t<Element>>::value;
+  static constexpr symm_dtype_t dtype = Dtype<std::remove_cv_t<Element>>::value;
   Span<const Element> send;
   Span<Element> recv;
 };
@@ -287,8 +326,8 @@ struct Reduced {
   using To = typename Operands<Send, Recv>::Element;
   static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To>,
                 "recv has send's type, or float");
-  static constexpr symm_dtype_values dtype = Dtype<From>::value;
-  static constexpr symm_dtype_values result = Dtype<std::remove_cv_t<To>>::value;
+  static constexpr symm_dtype_t dtype = Dtype<From>::value;
+  static constexpr symm_dtype_t result = Dtype<std::remove_cv_t<To>>::value;
   Span<const From> send;
   Span<To> recv;
 };
@@ -351,18 +390,20 @@ inline void *const all_streams = reinterpret_cast<void *>(uintptr_t{SYMM_ALL_STR
 
 // ---- buffers and memories ----------------------------------------------------------------
 
+class Group;
+
 // Allocation of one rank.
 class Buffer : public Handle<symm_buffer_t> {
  public:
   using Handle::Handle;
 
   // The block, valid while the buffer or a memory of it lives. symm_buffer_pointer(),
-  // symm_buffer_size(). [local]
+  // symm_buffer_bytes(). [local]
   template <class T = std::byte>
   Span<T> span() const {
     void *const pointer = detail::given("symm_buffer_pointer", symm_buffer_pointer, get());
     return {static_cast<T *>(pointer),
-            detail::given("symm_buffer_size", symm_buffer_size, get()) / sizeof(T)};
+            detail::given("symm_buffer_bytes", symm_buffer_bytes, get()) / sizeof(T)};
   }
 
   // Facts about the buffer. symm_buffer_info(). [local]
@@ -370,17 +411,22 @@ class Buffer : public Handle<symm_buffer_t> {
     return detail::given("symm_buffer_info", symm_buffer_info, get());
   }
 
-  // Export `size` bytes from `offset` on as DMA-BUF. The caller closes the descriptor.
+  // The group that the buffer was made for; empty if that is gone. symm_buffer_group(). [local]
+  inline Group group() const;
+
+  // Export `bytes` bytes from `offset` on as DMA-BUF. The caller closes the descriptor.
   // symm_buffer_export_dmabuf(). [local]
-  int32_t export_dmabuf(size_t offset, size_t size) const {
+  int32_t export_dmabuf(size_t offset, size_t bytes, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
     return detail::given("symm_buffer_export_dmabuf", symm_buffer_export_dmabuf, get(), offset,
-                         size);
+                         bytes, &c);
   }
 
   // Say that what was issued on `stream` so far uses the block. symm_buffer_record_use().
   // [local] [stream]
-  void record_use(void *stream) const {
-    check(symm_buffer_record_use(get(), stream), "symm_buffer_record_use");
+  void record_use(void *stream, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_buffer_record_use(get(), &c, stream), "symm_buffer_record_use");
   }
 };
 
@@ -391,10 +437,12 @@ struct BufferPlace {
 };
 
 // Find the buffer of this process that contains `address`. symm_buffer_find(). [local]
-inline std::optional<BufferPlace> find_buffer(const void *address) {
+inline std::optional<BufferPlace> find_buffer(const void *address,
+                                              const CallOptions &options = {}) {
+  const auto c = detail::in_c(options);
   symm_buffer_t *found = nullptr;
   BufferPlace place;
-  if (!detail::found(symm_buffer_find(address, &found, &place.offset), "symm_buffer_find")) {
+  if (!detail::found(symm_buffer_find(address, &c, &found, &place.offset), "symm_buffer_find")) {
     return {};
   }
 
@@ -410,6 +458,14 @@ class Memory : public Handle<symm_memory_t> {
   // Facts about the memory. symm_memory_info(). [local]
   symm_memory_info_t info() const {
     return detail::given("symm_memory_info", symm_memory_info, get());
+  }
+
+  // The group of the memory. symm_memory_group(). [local]
+  inline Group group() const;
+
+  // This rank's block as a buffer. symm_memory_buffer(). [local]
+  Buffer buffer() const {
+    return Buffer(detail::given("symm_memory_buffer", symm_memory_buffer, get()));
   }
 
   // Rank `rank`'s block as it is mapped here, even after that rank died. symm_memory_pointer().
@@ -450,133 +506,160 @@ class Memory : public Handle<symm_memory_t> {
 
   // Describe the memory for kernels of your own; see device.cuh. symm_memory_device_view().
   // [local]
-  symm_memory_view_t device_view(uint64_t timeout_ms = 0, const void *stop = nullptr) const {
-    return detail::given("symm_memory_device_view", symm_memory_device_view, get(), timeout_ms,
-                         stop);
+  symm_memory_view_t device_view(const CallOptions &options = {},
+                                 const void *stop = nullptr) const {
+    const auto c = detail::in_c(options);
+    return detail::given("symm_memory_device_view", symm_memory_device_view, get(), stop, &c);
   }
 
   // The multicast address; SYMM_ERR_UNAVAILABLE if there is none.
   // symm_memory_multicast_pointer(). [local]
-  void *multicast_pointer() const {
-    return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get());
+  void *multicast_pointer(const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get(), &c);
   }
 
   // Copy the elements of `source` to byte `offset` of rank `rank`'s block. symm_put(). [local]
   // [stream]
   template <class Source>
-  void put(int32_t rank, size_t offset, const Source &source, void *stream = nullptr) const {
+  void put(int32_t rank, size_t offset, const Source &source, const CallOptions &options = {},
+           void *stream = nullptr) const {
     const Span from(source);
-    check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), stream), "symm_put");
+    const auto c = detail::in_c(options);
+    check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), &c, stream), "symm_put");
   }
 
   // Fill `destination` from byte `offset` of rank `rank`'s block on. symm_get(). [local]
   // [stream]
   template <class Destination>
-  void get(int32_t rank, size_t offset, Destination &&destination, void *stream = nullptr) const {
+  void get(int32_t rank, size_t offset, Destination &&destination, const CallOptions &options = {},
+           void *stream = nullptr) const {
     const Span to(destination);
-    check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), stream), "symm_get");
+    const auto c = detail::in_c(options);
+    check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), &c, stream), "symm_get");
   }
 
   // put(), then signal() on `channel`. symm_put_signal(). [local] [stream]
   template <class Source>
   void put_signal(int32_t rank, size_t offset, const Source &source, int32_t channel = 0,
-                  void *stream = nullptr) const {
+                  const CallOptions &options = {}, void *stream = nullptr) const {
     const Span from(source);
-    check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream),
+    const auto c = detail::in_c(options);
+    check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, &c, stream),
           "symm_put_signal");
   }
 
   // Say that what was issued on `stream` so far uses the blocks. symm_memory_record_use().
   // [local] [stream]
-  void record_use(void *stream) const {
-    check(symm_memory_record_use(get(), stream), "symm_memory_record_use");
+  void record_use(void *stream, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_memory_record_use(get(), &c, stream), "symm_memory_record_use");
   }
 
   // Store `count` copies of `value` from byte `offset` of rank `rank`'s block on.
   // symm_fill32(). [local] [stream]
   void fill32(int32_t rank, size_t offset, uint32_t value, size_t count,
-              void *stream = nullptr) const {
-    check(symm_fill32(get(), rank, offset, value, count, stream), "symm_fill32");
+              const CallOptions &options = {}, void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_fill32(get(), rank, offset, value, count, &c, stream), "symm_fill32");
   }
 
   // Store a 32-bit `value` at byte `offset` of rank `rank`'s block, after everything that this
   // rank wrote before. symm_write_value32(). [local] [stream]
-  void write_value32(int32_t rank, size_t offset, uint32_t value, void *stream = nullptr) const {
-    check(symm_write_value32(get(), rank, offset, value, stream), "symm_write_value32");
+  void write_value32(int32_t rank, size_t offset, uint32_t value, const CallOptions &options = {},
+                     void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_write_value32(get(), rank, offset, value, &c, stream), "symm_write_value32");
   }
 
   // Store a 64-bit `value` at byte `offset` of rank `rank`'s block, after everything that this
   // rank wrote before. symm_write_value64(). [local] [stream]
-  void write_value64(int32_t rank, size_t offset, uint64_t value, void *stream = nullptr) const {
-    check(symm_write_value64(get(), rank, offset, value, stream), "symm_write_value64");
+  void write_value64(int32_t rank, size_t offset, uint64_t value, const CallOptions &options = {},
+                     void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_write_value64(get(), rank, offset, value, &c, stream), "symm_write_value64");
   }
 
   // Wait until the 32-bit word at byte `offset` of this rank's own block compares with `value`,
   // whoever writes the word. symm_wait_value32(). [local] [stream]
-  void wait_value32(size_t offset, symm_compare_values compare, uint32_t value,
-                    uint64_t timeout_ms = 0, void *stream = nullptr) const {
-    const auto options = detail::within(timeout_ms);
-    check(symm_wait_value32(get(), offset, compare, value, &options, stream), "symm_wait_value32");
+  void wait_value32(size_t offset, symm_compare_t compare, uint32_t value,
+                    const CallOptions &options = {}, void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_wait_value32(get(), offset, compare, value, &c, stream), "symm_wait_value32");
   }
 
   // Wait until the 64-bit word at byte `offset` of this rank's own block compares with `value`,
   // whoever writes the word. symm_wait_value64(). [local] [stream]
-  void wait_value64(size_t offset, symm_compare_values compare, uint64_t value,
-                    uint64_t timeout_ms = 0, void *stream = nullptr) const {
-    const auto options = detail::within(timeout_ms);
-    check(symm_wait_value64(get(), offset, compare, value, &options, stream), "symm_wait_value64");
+  void wait_value64(size_t offset, symm_compare_t compare, uint64_t value,
+                    const CallOptions &options = {}, void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_wait_value64(get(), offset, compare, value, &c, stream), "symm_wait_value64");
   }
 
-  // Send a signal to rank `rank`. Never waits. symm_signal(). [local] [stream]
-  void signal(int32_t rank, int32_t channel = 0, void *stream = nullptr) const {
-    check(symm_signal(get(), rank, channel, stream), "symm_signal");
+  // Send a signal to rank `rank`. symm_signal(). [local] [stream]
+  void signal(int32_t rank, int32_t channel = 0, const CallOptions &options = {},
+              void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_signal(get(), rank, channel, &c, stream), "symm_signal");
   }
 
   // Take one signal from rank `rank`, waiting for it if need be. SYMM_ERR_TIMEOUT blames that
   // rank. symm_wait_signal(). [local] [stream]
-  void wait_signal(int32_t rank, int32_t channel = 0, uint64_t timeout_ms = 0,
+  void wait_signal(int32_t rank, int32_t channel = 0, const CallOptions &options = {},
                    void *stream = nullptr) const {
-    const auto options = detail::within(timeout_ms);
-    check(symm_wait_signal(get(), rank, channel, &options, stream), "symm_wait_signal");
+    const auto c = detail::in_c(options);
+    check(symm_wait_signal(get(), rank, channel, &c, stream), "symm_wait_signal");
   }
 
   // Add `value` to the word that this rank has at rank `rank`, or set the word to it.
   // symm_signal_value(). [local] [stream]
-  void signal_value(int32_t rank, int32_t channel, symm_signal_op_values op, uint64_t value,
-                    void *stream = nullptr) const {
-    check(symm_signal_value(get(), rank, channel, op, value, stream), "symm_signal_value");
+  void signal_value(int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value,
+                    const CallOptions &options = {}, void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_signal_value(get(), rank, channel, op, value, &c, stream), "symm_signal_value");
   }
 
   // Wait until the word from rank `rank` compares with `value`. With the host back end
   // *out_seen becomes what the word was then. symm_wait_signal_value(). [local] [stream]
-  void wait_signal_value(int32_t rank, int32_t channel, symm_compare_values compare, uint64_t value,
-                         uint64_t timeout_ms = 0, void *stream = nullptr,
+  void wait_signal_value(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value,
+                         const CallOptions &options = {}, void *stream = nullptr,
                          uint64_t *out_seen = nullptr) const {
-    const auto options = detail::within(timeout_ms);
-    check(symm_wait_signal_value(get(), rank, channel, compare, value, &options, out_seen, stream),
+    const auto c = detail::in_c(options);
+    check(symm_wait_signal_value(get(), rank, channel, compare, value, &c, out_seen, stream),
           "symm_wait_signal_value");
   }
 
-  // Wait until each of `waits` has been as awaited, or with `any` until one of them is. With
-  // the host back end *out_index becomes the first that is. symm_wait_signals(). [local]
-  // [stream]
-  void wait_signals(Span<const symm_signal_wait_t> waits, bool any, uint64_t timeout_ms = 0,
-                    void *stream = nullptr, size_t *out_index = nullptr) const {
-    const auto options = detail::within(timeout_ms);
-    check(symm_wait_signals(get(), waits.data(), waits.size(), any ? 1 : 0, &options, out_index,
-                            stream),
+  // Wait until each of `waits` has been as awaited, at whatever moment. symm_wait_signals().
+  // [local] [stream]
+  void wait_all(Span<const symm_signal_wait_t> waits, const CallOptions &options = {},
+                void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_wait_signals(get(), waits.data(), waits.size(), 0, &c, nullptr, stream),
+          "symm_wait_signals");
+  }
+
+  // Wait until one of `waits` is as awaited. With the host back end *out_index becomes the first
+  // that is. symm_wait_signals(). [local] [stream]
+  void wait_any(Span<const symm_signal_wait_t> waits, const CallOptions &options = {},
+                void *stream = nullptr, size_t *out_index = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_wait_signals(get(), waits.data(), waits.size(), 1, &c, out_index, stream),
           "symm_wait_signals");
   }
 
   // Count the signals from rank `rank` that are there and not taken. Never waits.
   // symm_test_signal(). [local]
-  uint64_t test_signal(int32_t rank, int32_t channel = 0) const {
-    return detail::given("symm_test_signal", symm_test_signal, get(), rank, channel);
+  uint64_t test_signal(int32_t rank, int32_t channel = 0, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return detail::given("symm_test_signal", symm_test_signal, get(), rank, channel, &c);
   }
 
   // Read the word from rank `rank`. symm_test_signal_value(). [local]
-  uint64_t test_signal_value(int32_t rank, int32_t channel = 0) const {
-    return detail::given("symm_test_signal_value", symm_test_signal_value, get(), rank, channel);
+  uint64_t test_signal_value(int32_t rank, int32_t channel = 0,
+                             const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return detail::given("symm_test_signal_value", symm_test_signal_value, get(), rank, channel,
+                         &c);
   }
 
   using Handle::get;
@@ -603,29 +686,33 @@ class Heap : public Handle<symm_heap_t> {
   // Take a piece of `count` elements of this rank's block, which is not zeroed.
   // symm_heap_alloc(). [local]
   template <class T = std::byte>
-  Piece<T> allocate(size_t count, size_t alignment = 0) const {
+  Piece<T> allocate(size_t count, size_t alignment = 0, const CallOptions &options = {}) const {
     detail::require(count <= SIZE_MAX / sizeof(T), "symm_heap_alloc",
                     "count: " + std::to_string(count) + " is too large");
     void *pointer = nullptr;
     size_t offset = 0;
-    check(symm_heap_alloc(get(), count * sizeof(T), alignment, &pointer, &offset),
+    const auto c = detail::in_c(options);
+    check(symm_heap_alloc(get(), count * sizeof(T), alignment, &c, &pointer, &offset),
           "symm_heap_alloc");
     return Piece<T>(*this, {static_cast<T *>(pointer), count}, offset);
   }
 
   // Find the piece that contains `address`; empty if there is none. symm_heap_find(). [local]
-  Span<std::byte> find(const void *address) const {
+  Span<std::byte> find(const void *address, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
     void *pointer = nullptr;
-    size_t size = 0;
-    const symm_status_t status = symm_heap_find(get(), address, &pointer, &size);
-    if (status != SYMM_ERR_NOT_FOUND) check(status, "symm_heap_find");
-    return {static_cast<std::byte *>(pointer), size};
+    size_t bytes = 0;
+    detail::found(symm_heap_find(get(), address, &c, &pointer, &bytes), "symm_heap_find");
+    return {static_cast<std::byte *>(pointer), bytes};
   }
 
   // The memory that the pieces lie in. symm_heap_memory(). [local]
   Memory memory() const {
     return Memory(detail::given("symm_heap_memory", symm_heap_memory, get()));
   }
+
+  // The group of the heap. symm_heap_group(). [local]
+  inline Group group() const;
 
   // Facts about the heap. symm_heap_info(). [local]
   symm_heap_info_t info() const { return detail::given("symm_heap_info", symm_heap_info, get()); }
@@ -654,7 +741,7 @@ class Piece {
   }
 
   ~Piece() {
-    if (!span_.empty()) symm_heap_free(heap_.get(), span_.data());
+    if (!span_.empty()) symm_heap_free(heap_.get(), span_.data(), nullptr);
   }
 
   T *data() const noexcept { return span_.data(); }
@@ -734,24 +821,28 @@ class Group : public Handle<symm_group_t> {
 
   // Form a group of the ranks that pass the same color, ordered by key; empty where color < 0.
   // symm_group_split(). [collective] [blocking]
-  Group split(int32_t color, int32_t key = 0) const {
-    return Group(detail::given("symm_group_split", symm_group_split, get(), color, key));
+  Group split(int32_t color, int32_t key = 0,
+              const symm_group_options_t &options = SYMM_GROUP_OPTIONS_INIT) const {
+    return Group(detail::given("symm_group_split", symm_group_split, get(), color, key, &options));
   }
 
   // Form a group of `ranks`, in their order. symm_group_create_from_ranks(). [collective over
   // `ranks`] [blocking]
-  Group create_from_ranks(Span<const int32_t> ranks) const {
+  Group create_from_ranks(Span<const int32_t> ranks,
+                          const symm_group_options_t &options = SYMM_GROUP_OPTIONS_INIT) const {
     return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks, get(),
-                               ranks.data(), ranks.size()));
+                               ranks.data(), ranks.size(), &options));
   }
 
   // Form a group of the ranks of this rank's machine. symm_group_local(). [collective over the
   // ranks of a machine] [blocking]
-  Group local() const { return Group(detail::given("symm_group_local", symm_group_local, get())); }
+  Group local(const symm_group_options_t &options = SYMM_GROUP_OPTIONS_INIT) const {
+    return Group(detail::given("symm_group_local", symm_group_local, get(), &options));
+  }
 
   // Form a group of the ranks that live, also when this group is revoked. symm_group_shrink().
   // [collective over these] [blocking]
-  Group shrink(const symm_group_shrink_options_t &options = SYMM_GROUP_SHRINK_OPTIONS_INIT) const {
+  Group shrink(const symm_group_options_t &options = SYMM_GROUP_OPTIONS_INIT) const {
     return Group(detail::given("symm_group_shrink", symm_group_shrink, get(), &options));
   }
 
@@ -774,7 +865,7 @@ class Group : public Handle<symm_group_t> {
 
   // Whether the group was revoked, and why. Does not throw for that. symm_group_status().
   // [local]
-  symm_group_status_t status() const {
+  symm_failure_t status() const {
     return detail::given("symm_group_status", symm_group_status, get());
   }
 
@@ -795,14 +886,27 @@ class Group : public Handle<symm_group_t> {
     return detail::given("symm_group_failure_fd", symm_group_failure_fd, get());
   }
 
-  // Facts about rank `rank`. symm_peer_info(). [local]
-  symm_peer_info_t peer_info(int32_t rank) const {
-    return detail::given("symm_peer_info", symm_peer_info, get(), rank);
+  // Facts about rank `rank`. symm_group_peer_info(). [local]
+  symm_group_peer_info_t peer_info(int32_t rank) const {
+    return detail::given("symm_group_peer_info", symm_group_peer_info, get(), rank);
   }
 
   // What this rank has done on the group so far. symm_group_stats(). [local]
   symm_group_stats_t stats() const {
     return detail::given("symm_group_stats", symm_group_stats, get());
+  }
+
+  // How often this rank has made a collective, and with how many bytes.
+  // symm_group_collective_stats(). [local]
+  symm_collective_stats_t collective_stats(symm_collective_t collective) const {
+    return detail::given("symm_group_collective_stats", symm_group_collective_stats, get(),
+                         collective);
+  }
+
+  // How often collectives of this rank went by an algorithm. symm_group_algorithm_stats(). [local]
+  symm_algorithm_stats_t algorithm_stats(symm_algorithm_t algorithm) const {
+    return detail::given("symm_group_algorithm_stats", symm_group_algorithm_stats, get(),
+                         algorithm);
   }
 
   // Revoke the group on all ranks. Never waits; any thread may call. symm_group_abort().
@@ -812,35 +916,37 @@ class Group : public Handle<symm_group_t> {
   }
 
   // End the group in good order. symm_group_finalize(). [collective] [blocking]
-  void finalize(uint64_t timeout_ms = 0) const {
-    const auto options = detail::within(timeout_ms);
-    check(symm_group_finalize(get(), &options), "symm_group_finalize");
+  void finalize(const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_group_finalize(get(), &c), "symm_group_finalize");
   }
 
   // Order streams: what is issued on `stream` next runs after what was issued on `after`, which
   // may be all_streams. symm_stream_wait(). [local] [stream]
-  void stream_wait(void *stream, void *after) const {
-    check(symm_stream_wait(get(), stream, after), "symm_stream_wait");
+  void stream_wait(void *stream, void *after, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_stream_wait(get(), stream, after, &c), "symm_stream_wait");
   }
 
   // Whether everything that was issued on `stream` is over. symm_stream_query(). [local]
-  bool stream_done(void *stream) const {
-    return detail::given("symm_stream_query", symm_stream_query, get(), stream) != 0;
+  bool stream_done(void *stream, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return detail::given("symm_stream_query", symm_stream_query, get(), stream, &c) != 0;
   }
 
   // Wait for `stream`, and throw what went wrong. symm_group_synchronize(). [local] [blocking]
-  void synchronize(void *stream = nullptr, uint64_t timeout_ms = 0) const {
-    const auto options = detail::within(timeout_ms);
-    check(symm_group_synchronize(get(), stream, &options), "symm_group_synchronize");
+  void synchronize(void *stream = nullptr, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_group_synchronize(get(), stream, &c), "symm_group_synchronize");
   }
 
   // Wait until all of `ranks`, this one among them, are here; empty: the whole group.
   // symm_barrier(). [collective over the set] [stream]
-  void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, uint64_t timeout_ms = 0,
+  void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, const CallOptions &options = {},
                void *stream = nullptr) const {
     const int32_t *named = ranks.empty() ? nullptr : ranks.data();
-    const auto options = detail::within(timeout_ms);
-    check(symm_barrier(get(), named, ranks.size(), channel, &options, stream), "symm_barrier");
+    const auto c = detail::in_c(options);
+    check(symm_barrier(get(), named, ranks.size(), channel, &c, stream), "symm_barrier");
   }
 
   // Allocate a zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]
@@ -862,6 +968,7 @@ class Group : public Handle<symm_group_t> {
   // symm_buffer_adopt(). [local] [blocking]
   Buffer adopt_fd(int32_t fd, uint64_t offset, size_t bytes,
                   symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT) const {
+    options.flags |= SYMM_ADOPT_FD;
     options.fd = fd;
     options.offset = offset;
     return Buffer(
@@ -889,17 +996,19 @@ class Group : public Handle<symm_group_t> {
 
   // The memory that `buffer` has become on this group; empty before a rendezvous.
   // symm_buffer_memory(). [local]
-  Memory memory_of(const Buffer &buffer) const {
+  Memory memory_of(const Buffer &buffer, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
     symm_memory_t *found = nullptr;
-    detail::found(symm_buffer_memory(buffer.get(), get(), &found), "symm_buffer_memory");
+    detail::found(symm_buffer_memory(buffer.get(), get(), &c, &found), "symm_buffer_memory");
     return Memory(found);
   }
 
   // Find the memory of this group that maps `address`. symm_memory_find(). [local]
-  std::optional<Place> find(const void *address) const {
+  std::optional<Place> find(const void *address, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
     symm_memory_t *found = nullptr;
     Place place;
-    if (!detail::found(symm_memory_find(get(), address, &found, &place.rank, &place.offset),
+    if (!detail::found(symm_memory_find(get(), address, &c, &found, &place.rank, &place.offset),
                        "symm_memory_find")) {
       return {};
     }
@@ -913,8 +1022,7 @@ class Group : public Handle<symm_group_t> {
 
   // recv[i] = op of all ranks' send[i]. symm_allreduce().
   template <class Send, class Recv>
-  void allreduce(const Send &send, Recv &&recv, symm_op_values op,
-                 const Options &options = {}) const {
+  void allreduce(const Send &send, Recv &&recv, symm_op_t op, const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_allreduce", "send", data.send.size(), data.recv.size());
     run("symm_allreduce", symm_allreduce, options, data.result, data.send.data(), data.recv.data(),
@@ -924,7 +1032,7 @@ class Group : public Handle<symm_group_t> {
   // recv = this rank's part of the op of all ranks' send, which has size() times as many
   // elements. symm_reduce_scatter().
   template <class Send, class Recv>
-  void reduce_scatter(const Send &send, Recv &&recv, symm_op_values op,
+  void reduce_scatter(const Send &send, Recv &&recv, symm_op_t op,
                       const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_reduce_scatter", "send", data.send.size(),
@@ -956,7 +1064,7 @@ class Group : public Handle<symm_group_t> {
 
   // On the root recv[i] = op of all ranks' send[i]; elsewhere recv may be empty. symm_reduce().
   template <class Send, class Recv>
-  void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root,
+  void reduce(const Send &send, Recv &&recv, symm_op_t op, int32_t root,
               const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     if (rank_ == root || !data.recv.empty()) {
@@ -993,7 +1101,7 @@ class Group : public Handle<symm_group_t> {
 
   // recv = the op of all ranks' blocks for this rank. symm_reduce_scatterv().
   template <class Send, class Recv>
-  void reduce_scatterv(const Send &send, const Blocks &of_send, Recv &&recv, symm_op_values op,
+  void reduce_scatterv(const Send &send, const Blocks &of_send, Recv &&recv, symm_op_t op,
                        const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     require_blocks("symm_reduce_scatterv", "send", of_send, data.send.size());
@@ -1082,14 +1190,25 @@ class Group : public Handle<symm_group_t> {
   // The algorithm that a collective would use, and why. `count` is that of the C call.
   // symm_collective_plan(). [local]
   template <class Send, class Recv>
-  symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv,
-                        size_t count, symm_op_values op = SYMM_OP_SUM, const Options &options = {},
+  symm_plan_info_t plan(symm_collective_t collective, const Send &send, Recv &&recv, size_t count,
+                        symm_op_t op = SYMM_OP_SUM, const Options &options = {},
                         int32_t root = 0) const {
     const detail::Operands<Send, Recv> data{send, recv};
+    symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
+    call.collective = collective;
+    call.send = data.send.data();
+    call.recv = data.recv.data();
+    call.count = count;
+    call.dtype = data.dtype;
+    call.op = op;
+    call.root = root;
+    return plan(call, options);
+  }
+
+  // The algorithm that any collective would use, with its arguments as symm.h has them.
+  // symm_collective_plan(). [local]
+  symm_plan_info_t plan(const symm_collective_call_t &call, const Options &options = {}) const {
     const auto c = detail::in_c(options);
-    const symm_collective_call_t call{
-        sizeof call, collective, data.send.data(), data.recv.data(), count,   data.dtype, op,
-        root,        nullptr,    nullptr,          nullptr,          nullptr, 0,          0};
     return detail::given("symm_collective_plan", symm_collective_plan, get(), &call, &c);
   }
 
@@ -1127,10 +1246,24 @@ class Group : public Handle<symm_group_t> {
   int32_t size_ = 0;
 };
 
+inline Group Buffer::group() const {
+  symm_group_t *found = nullptr;
+  detail::found(symm_buffer_group(get(), &found), "symm_buffer_group");
+  return Group(found);
+}
+
+inline Group Memory::group() const {
+  return Group(detail::given("symm_memory_group", symm_memory_group, Handle::get()));
+}
+
+inline Group Heap::group() const {
+  return Group(detail::given("symm_heap_group", symm_heap_group, get()));
+}
+
 // ---- devices -----------------------------------------------------------------------------
 
 // Number of devices of a back end. symm_device_count(). [local]
-inline int32_t device_count(symm_backend_values backend) {
+inline int32_t device_count(symm_backend_t backend) {
   return detail::given("symm_device_count", symm_device_count, backend);
 }
 
@@ -1151,11 +1284,12 @@ struct Topology {
 };
 
 // Links between the devices of a back end. symm_topology(). [local]
-inline Topology topology(symm_backend_values backend) {
+inline Topology topology(symm_backend_t backend) {
   Topology found;
   found.devices = static_cast<size_t>(device_count(backend));
   found.links.resize(found.devices * found.devices);
-  check(symm_topology(backend, &found.topology_class, found.links.data(), found.links.size()),
+  check(symm_topology(backend, &found.topology_class, found.links.data(), found.links.size(),
+                      nullptr),
         "symm_topology");
   return found;
 }
@@ -1172,7 +1306,7 @@ Token ipc_export(const Piece &piece,
                  const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
                  void *stream = nullptr) {
   const Span span(piece);
-  Token token(SYMM_IPC_TOKEN_MAX_SIZE);
+  Token token(SYMM_IPC_TOKEN_MAX_BYTES);
   size_t size = 0;
   check(symm_ipc_export(span.data(), span.size_bytes(), &options, token.data(), token.size(), &size,
                         stream),
@@ -1221,26 +1355,28 @@ class Import {
 
   // Let `stream` wait for the export: what is issued on it next runs after what the exporter
   // had issued. symm_ipc_stream_wait(). [local] [stream]
-  void stream_wait(void *stream) const {
-    check(symm_ipc_stream_wait(ipc_, stream), "symm_ipc_stream_wait");
+  void stream_wait(void *stream, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_ipc_stream_wait(ipc_, &c, stream), "symm_ipc_stream_wait");
   }
 
   // Say that what was issued on `stream` so far uses the import: its lease does not end before
   // that is over. symm_ipc_record_use(). [local] [stream]
-  void record_use(void *stream) const {
-    check(symm_ipc_record_use(ipc_, stream), "symm_ipc_record_use");
+  void record_use(void *stream, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_ipc_record_use(ipc_, &c, stream), "symm_ipc_record_use");
   }
 
   // Drop the reference now. symm_ipc_release(). [local] [stream]
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }
 
-  // The piece, also after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
+  // The piece, also after the exporter died. symm_ipc_pointer(), symm_ipc_bytes(). [local]
   template <class T = std::byte>
   Span<T> span() const {
     void *const pointer = detail::given("symm_ipc_pointer", symm_ipc_pointer, ipc_);
     return {static_cast<T *>(pointer),
-            detail::given("symm_ipc_size", symm_ipc_size, ipc_) / sizeof(T)};
+            detail::given("symm_ipc_bytes", symm_ipc_bytes, ipc_) / sizeof(T)};
   }
 
   // Facts about the import. symm_ipc_info(). [local]
@@ -1254,22 +1390,25 @@ class Import {
 // End the tokens of `piece`, and wait until nobody holds a lease on it. symm_ipc_withdraw().
 // [local] [blocking]
 template <class Piece>
-void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
+void ipc_withdraw(const Piece &piece, const CallOptions &options = {}) {
   const Span span(piece);
-  check(symm_ipc_withdraw(span.data(), span.size_bytes(), timeout_ms), "symm_ipc_withdraw");
+  const auto c = detail::in_c(options);
+  check(symm_ipc_withdraw(span.data(), span.size_bytes(), &c), "symm_ipc_withdraw");
 }
 
 // Ask who holds leases on `piece`. symm_ipc_holders(). [local]
 template <class Piece>
-symm_ipc_holders_t ipc_holders(const Piece &piece) {
+symm_ipc_holders_t ipc_holders(const Piece &piece, const CallOptions &options = {}) {
   const Span span(piece);
-  return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes());
+  const auto c = detail::in_c(options);
+  return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes(), &c);
 }
 
 // Free what is provably free, and tell what all collections have done. Never waits.
 // symm_ipc_collect(). [local]
-inline symm_ipc_report_t ipc_collect() {
-  return detail::given("symm_ipc_collect", symm_ipc_collect);
+inline symm_ipc_report_t ipc_collect(const CallOptions &options = {}) {
+  const auto c = detail::in_c(options);
+  return detail::given("symm_ipc_collect", symm_ipc_collect, &c);
 }
 
 // State of sharing in this process. symm_ipc_stats(). [local]

@@ -11,15 +11,15 @@
 
 namespace behaviours {
 // A type for each data type that C++ does not have.
-template <symm_dtype_values dtype>
+template <symm_dtype_t dtype>
 struct Narrow {
   std::byte bytes[(dtype & 0xff) / 8];
 };
 }  // namespace behaviours
 
-template <symm_dtype_values dtype>
+template <symm_dtype_t dtype>
 struct symm::Dtype<behaviours::Narrow<dtype>> {
-  static constexpr symm_dtype_values value = dtype;
+  static constexpr symm_dtype_t value = dtype;
 };
 
 namespace behaviours {
@@ -28,16 +28,14 @@ symm::Options options_of(Runner& runner, const Line& line) {
   line.integer("in_place", 0);  // C++ has no form of its own for operands that are one
 
   symm::Options options;
-  options.algorithm = static_cast<symm_algorithm_values>(line.constant("algorithm", "AUTO"));
-  options.scale_position = static_cast<symm_scale_values>(line.constant("position", "NONE"));
+  options.algorithm = static_cast<symm_algorithm_t>(line.constant("algorithm", "AUTO"));
+  options.scale_position = static_cast<symm_scale_t>(line.constant("position", "NONE"));
   options.scale = static_cast<double>(line.integer("scale", 0));
   if (line.has("scale_at")) options.scale_pointer = runner.address(line, "scale_at");
   return options;
 }
 
-symm_op_values op_of(const Line& line) {
-  return static_cast<symm_op_values>(line.constant("op", "SUM"));
-}
+symm_op_t op_of(const Line& line) { return static_cast<symm_op_t>(line.constant("op", "SUM")); }
 
 // A call whose operands are elements of type T.
 template <class T>
@@ -198,7 +196,8 @@ void allreduce_rmsnorm(const Call<T>& call) {
   norm.residual_out = at("residual_out");
   norm.norm_out = at("norm_out");
   norm.weight = at("weight");
-  norm.epsilon = 0;
+  // f32 rounds the smallest double to 0, which itself means the default.
+  norm.epsilon = std::numeric_limits<double>::denorm_min();
   norm.weight_offset = static_cast<double>(line.integer("weight_offset", 0));
   norm.scale_kind = line.constant("quant_scale", "TENSOR");
   norm.quant_out = at("quant_out");

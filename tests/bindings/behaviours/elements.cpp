@@ -39,7 +39,8 @@ void write_elements(Runner& runner, const Line& line, const std::string& where) 
   const auto [name, offset] = line.address("at");
   const auto bytes = static_cast<size_t>(to - begin);
   symm::check(
-      symm_put(runner.memory(name).get(), rank(line), offset, begin, bytes, nullptr), "symm_put");
+      symm_put(runner.memory(name).get(), rank(line), offset, begin, bytes, nullptr, nullptr),
+      "symm_put");
 }
 
 void expect_elements(Runner& runner, const Line& line, const std::string& where) {

@@ -11,6 +11,16 @@
 
 namespace behaviours {
 namespace {
+// The flags whose names a line has, as CHECK:RANK_ORDER.
+uint64_t named_flags(const Line& line, const std::string& key) {
+  uint64_t found = 0;
+  if (!line.has(key)) return found;
+  for (const std::string& name : split(line.text(key), ":")) {
+    found |= static_cast<uint64_t>(constant("GROUP", name));
+  }
+  return found;
+}
+
 void expect_group(Runner& runner, const Line& line) {
   const symm_group_info_t info = runner.group(line).info();
   require_fields(line, {
@@ -18,10 +28,44 @@ void expect_group(Runner& runner, const Line& line) {
                            {"size", info.size},
                            {"channels", info.channels},
                        });
+  if (line.has("timeout_ms")) require(info.timeout_ms, as_number(timeout(line)), "timeout_ms");
+  const char* const creating = "create_timeout_ms";
+  if (line.has(creating)) {
+    require(info.create_timeout_ms, as_number(timeout(line, creating)), creating);
+  }
+
+  const uint64_t with = named_flags(line, "flags");
+  require(info.flags & with, as_number(with), "flags");
+  require(info.flags & named_flags(line, "without"), 0, "flags that are not to be there");
+}
+
+void expect_calls(Runner& runner, const Line& line) {
+  const symm_collective_stats_t stats =
+      runner.group(line).collective_stats(line.constant("collective"));
+  require(stats.calls, line.integer("calls"), "calls");
+  require(stats.bytes, line.integer("bytes"), "bytes");
+}
+
+// A device asks for CUDA, with which back end ever it is named.
+void expect_cuda(Runner&, const Line& line) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.flags = SYMM_GROUP_ON_DEVICE;
+  config.device = line.integer32("device");
+  config.create_timeout_ms = 20'000;
+
+  symm_status_t statuses[2] = {SYMM_OK, SYMM_OK};
+  for (const bool named : {false, true}) {
+    symm_group_t* none = nullptr;
+    config.backend = named ? SYMM_BACKEND_CUDA : SYMM_BACKEND_AUTO;
+    config.name = named ? "cuda" : "auto";
+    statuses[named ? 1 : 0] = symm_group_create(&config, &none);
+    if (none != nullptr) throw std::runtime_error("there is such a device");
+  }
+  require(statuses[0], statuses[1], "the status without a back end");
 }
 
 void expect_status(Runner& runner, const Line& line) {
-  symm_group_status_t now{};
+  symm_failure_t now{};
   const auto is_so = [&] {
     now = runner.group(line).status();
     return now.status == line.constant("status");
@@ -29,7 +73,7 @@ void expect_status(Runner& runner, const Line& line) {
 
   support::eventually(is_so, 20'000);
   require(now.status, line.constant("status"), std::string("status (") + now.message + ")");
-  require(now.failed_rank, line.integer("failed_rank", now.failed_rank), "failed_rank");
+  require(now.rank, line.integer("failed_rank", now.rank), "failed_rank");
 }
 
 void expect_failed(Runner& runner, const Line& line) {
@@ -39,14 +83,32 @@ void expect_failed(Runner& runner, const Line& line) {
 }
 
 void create(Runner& runner, const Line& line) {
-  uint64_t flags = 0;
-  if (line.integer("shared_scratch", 0) != 0) flags |= SYMM_GROUP_SHARED_SCRATCH;
-  if (line.integer("check", 0) != 0) flags |= SYMM_GROUP_CHECK;
-  runner.create(line.text("as"), line.text("as"), line.size("timeout_ms"), flags);
+  uint64_t asked = flags(line);
+  if (line.integer("shared_scratch", 0) != 0) asked |= SYMM_GROUP_SHARED_SCRATCH;
+  const char* const key = "group_timeout_ms";
+  const uint64_t group_timeout = line.has(key) ? timeout(line, key) : 60'000;
+  runner.create(line.text("as"), line.text("as"), line.size("timeout_ms"), group_timeout, asked);
 }
 
+// The options of a call that makes a group of another one.
+struct SubgroupOptions {
+  explicit SubgroupOptions(const Line& line) : name(line.text("name", "")) {
+    value.timeout_ms = timeout(line);
+    if (line.has("name")) value.name = name.c_str();
+    value.flags = flags(line);
+    value.channels = line.integer32("channels", 0);
+    value.create_timeout_ms = timeout(line, "create_timeout_ms");
+    value.group_timeout_ms = timeout(line, "group_timeout_ms");
+  }
+
+  const std::string name;
+  symm_group_options_t value = SYMM_GROUP_OPTIONS_INIT;
+};
+
 void split_group(Runner& runner, const Line& line) {
-  symm::Group part = runner.group(line).split(line.integer32("color"), line.integer32("key"));
+  const SubgroupOptions options(line);
+  symm::Group part =
+      runner.group(line).split(line.integer32("color"), line.integer32("key"), options.value);
   const bool is_part = line.integer("color") >= 0;
   const std::string name = line.text("as");
   if (static_cast<bool>(part) != is_part) {
@@ -56,15 +118,19 @@ void split_group(Runner& runner, const Line& line) {
 }
 
 void create_from_ranks(Runner& runner, const Line& line) {
-  runner.things[line.text("as")] = runner.group(line).create_from_ranks(line.numbers("ranks"));
+  const SubgroupOptions options(line);
+  runner.things[line.text("as")] =
+      runner.group(line).create_from_ranks(line.numbers("ranks"), options.value);
 }
 
 void local(Runner& runner, const Line& line) {
-  runner.things[line.text("as")] = runner.group(line).local();
+  const SubgroupOptions options(line);
+  runner.things[line.text("as")] = runner.group(line).local(options.value);
 }
 
 void shrink(Runner& runner, const Line& line) {
-  runner.things[line.text("as")] = runner.group(line).shrink();
+  const SubgroupOptions options(line);
+  runner.things[line.text("as")] = runner.group(line).shrink(options.value);
 }
 
 void finalize(Runner& runner, const Line& line) { runner.group(line).finalize(); }
@@ -99,6 +165,8 @@ const Verbs& verbs_of_groups() {
       {"create", create},
       {"create_from_ranks", create_from_ranks},
       {"die", die},
+      {"expect_calls", expect_calls},
+      {"expect_cuda", expect_cuda},
       {"expect_failed", expect_failed},
       {"expect_group", expect_group},
       {"expect_status", expect_status},

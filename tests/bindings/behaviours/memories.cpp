@@ -22,6 +22,7 @@ void rendezvous(Runner& runner, const Line& line) {
   symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
   options.tag = line.size("tag", 0);
   options.channels = line.integer32("channels", 0);
+  options.timeout_ms = timeout(line);
   const auto& buffer = runner.the<symm::Buffer>(line.text("buffer"));
   symm::Memory made = runner.group(line).rendezvous(buffer, options);
 
@@ -32,8 +33,28 @@ void rendezvous(Runner& runner, const Line& line) {
   runner.things[line.text("as")] = std::move(made);
 }
 
+// `of` names the group that `thing` belongs to.
+template <class Thing>
+void require_group(Runner& runner, const Line& line, const Thing& thing) {
+  if (!line.has("of")) return;
+  const symm::Group& group = runner.the<symm::Group>(line.text("of"));
+  require(thing.group().info().id, static_cast<int64_t>(group.info().id), "the group's id");
+}
+
+void expect_buffer(Runner& runner, const Line& line) {
+  const auto& buffer = runner.the<symm::Buffer>(line.text("buffer"));
+  require(buffer.span().size(), line.integer("bytes"), "bytes");
+  require_group(runner, line, buffer);
+}
+
 void expect_memory(Runner& runner, const Line& line) {
-  const symm_memory_info_t info = runner.memory(line).info();
+  const symm::Memory memory = runner.memory(line);
+  const symm_memory_info_t info = memory.info();
+  require_group(runner, line, memory);
+  if (line.has("of")) {
+    const bool is_own = memory.buffer().span().data() == memory.span().data();
+    require(is_own ? 1 : 0, 1, "whether its buffer is this rank's block");
+  }
   require_fields(line, {
                            {"rank", info.rank},
                            {"size", info.size},
@@ -87,14 +108,14 @@ void take(Runner& runner, const Line& line) {
   void* piece = nullptr;
   size_t offset = 0;
   symm::check(symm_heap_alloc(runner.heap(line).get(), line.size("bytes"),
-                  line.size("alignment", 0), &piece, &offset),
+                  line.size("alignment", 0), nullptr, &piece, &offset),
       "symm_heap_alloc");
   require(offset, line.integer("offset"), "offset");
 }
 
 void give(Runner& runner, const Line& line) {
-  symm::check(
-      symm_heap_free(runner.heap(line).get(), runner.address(line, "at")), "symm_heap_free");
+  symm::check(symm_heap_free(runner.heap(line).get(), runner.address(line, "at"), nullptr),
+      "symm_heap_free");
 }
 
 void expect_piece(Runner& runner, const Line& line) {
@@ -107,6 +128,7 @@ void expect_piece(Runner& runner, const Line& line) {
 
 void expect_heap(Runner& runner, const Line& line) {
   const symm_heap_info_t info = runner.heap(line).info();
+  require_group(runner, line, runner.heap(line));
   require_fields(line, {
                            {"used_bytes", info.used_bytes},
                            {"free_bytes", info.free_bytes},
@@ -154,6 +176,7 @@ void withdraw(Runner& runner, const Line& line) {
 const Verbs& verbs_of_memories() {
   static const Verbs verbs = {
       {"alloc", alloc},
+      {"expect_buffer", expect_buffer},
       {"expect_heap", expect_heap},
       {"expect_holders", expect_holders},
       {"expect_import", expect_import},

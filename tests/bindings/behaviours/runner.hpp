@@ -24,6 +24,9 @@ void require(Seen seen, int64_t expected, const std::string& what) {
       what + " is " + std::to_string(seen) + ", not " + std::to_string(expected));
 }
 
+// A number of the table for one of the library that may have 64 bits.
+inline int64_t as_number(uint64_t value) { return static_cast<int64_t>(value); }
+
 // A field of a struct of the library, which a line may expect by its name.
 struct Field {
   template <class Value>
@@ -61,11 +64,11 @@ class Runner {
   }
 
   void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms,
-      uint64_t flags = 0) {
+      uint64_t timeout_ms = 60'000, uint64_t flags = 0) {
     support::Config config;
     config.name = name;
     config.create_timeout_ms = create_timeout_ms;
-    config.timeout_ms = 60'000;
+    config.timeout_ms = timeout_ms;
     config.flags = flags;
     things[as] = support::create(config, 0, 0);
   }
@@ -102,7 +105,8 @@ class Runner {
     if (of == own || !is_far(of)) return block.span(of).data() + offset;
 
     copy_.resize(block.info().bytes);
-    symm::check(symm_get(block.get(), of, 0, copy_.data(), copy_.size(), nullptr), "symm_get");
+    symm::check(
+        symm_get(block.get(), of, 0, copy_.data(), copy_.size(), nullptr, nullptr), "symm_get");
     return copy_.data() + offset;
   }
 
@@ -129,9 +133,29 @@ inline int32_t channel(const Line& line) { return line.integer32("channel", 0); 
 
 inline size_t offset(const Line& line) { return line.size("offset"); }
 
-inline uint64_t timeout(const Line& line) {
-  if (line.has("timeout_ms") && line.text("timeout_ms") == "now") return SYMM_TIMEOUT_NOW;
-  return line.size("timeout_ms", 0);
+// A time-out that is left out is 0, as it is in C.
+inline uint64_t timeout(const Line& line, const std::string& key = "timeout_ms") {
+  if (line.has(key) && line.text(key) == "now") return SYMM_TIMEOUT_NOW;
+  if (line.has(key) && line.text(key) == "infinite") return SYMM_TIMEOUT_INFINITE;
+  return line.size(key, 0);
+}
+
+// The flags of a group that a line asks for (1) or forbids (0).
+inline uint64_t flags(const Line& line) {
+  struct Key {
+    const char* name;
+    uint64_t asks;
+    uint64_t forbids;
+  } const keys[] = {{"check", SYMM_GROUP_CHECK, SYMM_GROUP_NO_CHECK},
+      {"any_order", SYMM_GROUP_ANY_ORDER, SYMM_GROUP_RANK_ORDER},
+      {"multicast", SYMM_GROUP_MULTICAST, SYMM_GROUP_NO_MULTICAST}};
+
+  uint64_t found = 0;
+  for (const Key& key : keys) {
+    if (!line.has(key.name)) continue;
+    found |= line.integer(key.name) != 0 ? key.asks : key.forbids;
+  }
+  return found;
 }
 
 // The functions of verbs, by the files that have them.

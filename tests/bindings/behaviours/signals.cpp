@@ -11,8 +11,8 @@ uint32_t word(const Line& line) { return static_cast<uint32_t>(line.integer("val
 
 uint64_t long_word(const Line& line) { return static_cast<uint64_t>(line.integer("value")); }
 
-symm_compare_values compare(const Line& line) {
-  return static_cast<symm_compare_values>(line.constant("compare"));
+symm_compare_t compare(const Line& line) {
+  return static_cast<symm_compare_t>(line.constant("compare"));
 }
 
 void expect_seen(const Line& line, uint64_t seen) {
@@ -22,27 +22,29 @@ void expect_seen(const Line& line, uint64_t seen) {
 // ---- puts and gets
 
 void put(Runner& runner, const Line& line) {
-  runner.memory(line).put(rank(line), offset(line), runner.bytes(line, "source"));
+  runner.memory(line).put(rank(line), offset(line), runner.bytes(line, "source"), timeout(line));
 }
 
 void put_signal(Runner& runner, const Line& line) {
   runner.memory(line).put_signal(
-      rank(line), offset(line), runner.bytes(line, "source"), channel(line));
+      rank(line), offset(line), runner.bytes(line, "source"), channel(line), timeout(line));
 }
 
 void get(Runner& runner, const Line& line) {
-  runner.memory(line).get(rank(line), offset(line), runner.bytes(line, "destination"));
+  runner.memory(line).get(
+      rank(line), offset(line), runner.bytes(line, "destination"), timeout(line));
 }
 
 // ---- signals
 
 void signal(Runner& runner, const Line& line) {
-  runner.memory(line).signal(rank(line), channel(line));
+  runner.memory(line).signal(rank(line), channel(line), timeout(line));
 }
 
 void signal_value(Runner& runner, const Line& line) {
-  const auto operation = static_cast<symm_signal_op_values>(line.constant("signal"));
-  runner.memory(line).signal_value(rank(line), channel(line), operation, long_word(line));
+  const auto operation = static_cast<symm_signal_op_t>(line.constant("signal"));
+  runner.memory(line).signal_value(
+      rank(line), channel(line), operation, long_word(line), timeout(line));
 }
 
 void wait_signal(Runner& runner, const Line& line) {
@@ -64,7 +66,11 @@ void wait_signals(Runner& runner, const Line& line) {
   }
 
   size_t index = 0;
-  runner.memory(line).wait_signals(waits, line.integer("any") != 0, timeout(line), nullptr, &index);
+  if (line.integer("any") != 0) {
+    runner.memory(line).wait_any(waits, timeout(line), nullptr, &index);
+  } else {
+    runner.memory(line).wait_all(waits, timeout(line));
+  }
   expect_seen(line, index);
 }
 
@@ -79,15 +85,16 @@ void test_signal_value(Runner& runner, const Line& line) {
 // ---- words of blocks
 
 void fill32(Runner& runner, const Line& line) {
-  runner.memory(line).fill32(rank(line), offset(line), word(line), line.size("count"));
+  runner.memory(line).fill32(
+      rank(line), offset(line), word(line), line.size("count"), timeout(line));
 }
 
 void write_value32(Runner& runner, const Line& line) {
-  runner.memory(line).write_value32(rank(line), offset(line), word(line));
+  runner.memory(line).write_value32(rank(line), offset(line), word(line), timeout(line));
 }
 
 void write_value64(Runner& runner, const Line& line) {
-  runner.memory(line).write_value64(rank(line), offset(line), long_word(line));
+  runner.memory(line).write_value64(rank(line), offset(line), long_word(line), timeout(line));
 }
 
 void wait_value32(Runner& runner, const Line& line) {

@@ -60,7 +60,7 @@ TEST_F(Death, OrBecomingAnotherProgram) {
     pass();
     EXPECT_EQ(ipc_stats().leased, 1U);
     go_on();
-    check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+    check(symm_ipc_withdraw(owned.data, 4096, within(20'000)));
     EXPECT_EQ(ipc_stats().written_off, 1U);
     facts->step = 9;
   });

@@ -191,7 +191,7 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
       const Owned owned = offer(4096);
       for (int thread = 0; thread < 2; ++thread) {
         std::thread([data = owned.data] {
-          std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+          std::byte token[SYMM_IPC_TOKEN_MAX_BYTES];
           for (size_t size = 0;;) {
             symm_ipc_export(data, 64, nullptr, token, sizeof token, &size, nullptr);
           }
@@ -282,7 +282,7 @@ TEST_F(Edges, AnyAllocationMayFail) {
         symm_ipc_t* held = nullptr;
         void* pointer = nullptr;
         size_t size = 0;
-        std::byte made[SYMM_IPC_TOKEN_MAX_SIZE];
+        std::byte made[SYMM_IPC_TOKEN_MAX_BYTES];
         const auto all = [&] {
           symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
           options.timeout_ms = 5'000;
@@ -298,7 +298,7 @@ TEST_F(Edges, AnyAllocationMayFail) {
             status = symm_ipc_import(token.bytes, token.size, &options, &held, nullptr);
           }
           if (status == SYMM_OK) symm_ipc_release(std::exchange(held, nullptr), nullptr);
-          if (status == SYMM_OK) status = symm_ipc_collect(nullptr);
+          if (status == SYMM_OK) status = symm_ipc_collect(nullptr, nullptr);
           return status;
         };
         const symm_status_t first = all();

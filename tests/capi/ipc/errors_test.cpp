@@ -52,7 +52,7 @@ TEST_F(Errors, EachHasItsOwnMessage) {
       facts->tokens[1] = make_token(released.data, 64);
     }
     facts->tokens[2] = make_token(owned.data + 1024, 64);
-    check(symm_ipc_withdraw(owned.data + 1024, 1, 1000));
+    check(symm_ipc_withdraw(owned.data + 1024, 1, within(1000)));
     pass();
     EXPECT_EQ(ipc_stats().leased, 0U);
     EXPECT_GE(ipc_stats().refused, 5U);

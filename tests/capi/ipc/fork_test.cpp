@@ -66,7 +66,7 @@ TEST_F(Fork, OfAnImporter) {
       EXPECT_EQ(symm_ipc_pointer(mine.get(), &pointer), SYMM_ERR_INVALID_HANDLE);
       EXPECT_EQ(ipc_stats().imported, 0U);
       symm_ipc_release(mine.get(), nullptr);
-      check(symm_ipc_collect(nullptr));
+      check(symm_ipc_collect(nullptr, nullptr));
       const Import own = import(facts->token);
       EXPECT_EQ(*own.at<int>(), 3);
     });

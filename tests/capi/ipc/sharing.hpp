@@ -57,8 +57,7 @@ struct Import : symm::Import {
   }
 };
 inline Import import(const Token& token, uint64_t timeout_ms = 20'000) {
-  return Import(
-      token, {sizeof(symm_ipc_import_options_t), timeout_ms, nullptr, SYMM_DEVICE_AUTO, nullptr});
+  return Import(token, {sizeof(symm_ipc_import_options_t), 0, timeout_ms, nullptr, 0, nullptr});
 }
 inline Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'000) {
   return outcome_of([&] { import(token, timeout_ms); });

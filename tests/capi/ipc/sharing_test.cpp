@@ -185,6 +185,27 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
   });
 }
 
+// A program that must hold no memory says so, and the environment does not overrule it.
+TEST_F(Sharing, TheProgramForbidsToHoldWhatTheEnvironmentHolds) {
+  exporter([&] {
+    setenv("SYMM_IPC_HOLD_MS", "60000", 1);
+    symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+    options.flags = SYMM_IPC_NO_HOLD;
+    {
+      const Owned owned(1 << 16);
+      symm::ipc_export(symm::Span(owned.data, 64), options);
+    }
+    EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
+
+    options.flags = 0;
+    {
+      const Owned owned(1 << 16);
+      symm::ipc_export(symm::Span(owned.data, 64), options);
+    }
+    EXPECT_EQ(ipc_stats().limbo_blocks, 1U) << "held by the default of the process";
+  });
+}
+
 TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
   exporter([&] {
     {
@@ -323,21 +344,21 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
   exporter([&] {
     const Owned owned(4096);
     // Memory of which no token was made.
-    check(symm_ipc_withdraw(owned.data, 4096, 1));
+    check(symm_ipc_withdraw(owned.data, 4096, within(1)));
     EXPECT_EQ(ipc_stats().tokens, 0U);
     for (size_t i = 0; i < 4; ++i) {
       facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
     }
     pass();
     // The range touches the first and the second piece.
-    check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));
+    check(symm_ipc_withdraw(owned.data + 1000, 100, within(20'000)));
     facts->tokens[4] = make_token(owned.data, 2048);
     pass();
     const std::string holder = "pid " + std::to_string(facts->tokens[0].size);
-    expect_failed(symm_ipc_withdraw(owned.data, 4096, SYMM_TIMEOUT_NOW), SYMM_ERR_TIMEOUT,
+    expect_failed(symm_ipc_withdraw(owned.data, 4096, within(SYMM_TIMEOUT_NOW)), SYMM_ERR_TIMEOUT,
         {"after 0 ms", holder});
     go_on();
-    check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+    check(symm_ipc_withdraw(owned.data, 4096, within(20'000)));
     pass();
   });
 
@@ -369,7 +390,7 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
       if (by_asking) {
         expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
       } else {
-        check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+        check(symm_ipc_withdraw(owned.data, 4096, within(20'000)));
       }
       EXPECT_EQ(ipc_stats().leased, 0U);
     }

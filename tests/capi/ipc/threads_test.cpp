@@ -27,10 +27,10 @@ TEST(Threads, OfTheExportingProcess) {
       const Import c = import(shared);
       EXPECT_EQ(a.at<std::byte>(), mine);
       if (i % 100 == 0) {
-        EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 1), SYMM_ERR_TIMEOUT);
+        EXPECT_EQ(symm_ipc_withdraw(mine, 4096, within(1)), SYMM_ERR_TIMEOUT);
       }
       a.reset();
-      EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 20'000), SYMM_OK) << symm_last_error();
+      EXPECT_EQ(symm_ipc_withdraw(mine, 4096, within(20'000)), SYMM_OK) << symm_last_error();
       EXPECT_THROW(import(piece), Error);
       if (i % 50 == 0) ipc_collect();
     }
@@ -64,7 +64,7 @@ TEST(Threads, AnExportAgainstTheReleaseLeavesNothing) {
     }
 
     while (owners != 0) {
-      std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+      std::byte token[SYMM_IPC_TOKEN_MAX_BYTES];
       size_t size = 0;
       const symm_status_t status =
           symm_ipc_export(shown, 64, nullptr, token, sizeof token, &size, nullptr);

@@ -57,15 +57,16 @@ uint32_t pass_on_by_token(const gpu::Rank& rank, const symm::Memory& memory, int
   std::memcpy(letter.data() + sizeof length, token.data(), token.size());
   const symm::Span staged(rank.ordinary, letter.size());
   rank.upload(staged.data(), letter.data(), letter.size(), rank.stream);
-  memory.put_signal(rank.next(), kMailbox, staged, kToken, rank.stream);
+  memory.put_signal(rank.next(), kMailbox, staged, kToken, {}, rank.stream);
 
   memory.wait_signal(rank.last(), kToken, 0, rank.stream);
   const uint32_t came = rank.download<uint32_t>(&block[kMailbox], 1)[0];
-  if (came == 0 || came > SYMM_IPC_TOKEN_MAX_SIZE) {
+  if (came == 0 || came > SYMM_IPC_TOKEN_MAX_BYTES) {
     gpu::give_up("wrong result: the length of the token");
   }
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   // By default the memory would be mapped for the GPU that has it.
+  options.flags = SYMM_IPC_ON_DEVICE;
   options.device = device;
   const symm::Import import(
       rank.download<std::byte>(&block[kMailbox + sizeof came], came), options, rank.stream);
@@ -89,7 +90,7 @@ void run() {
   rank.upload(mine.data(), values(rank.rank, kHalf / sizeof(float)));
   rank.whole.barrier({}, 0, 0, rank.stream);
 
-  memory.put_signal(rank.next(), kHalf, mine.subspan(0, kPut), kData, rank.stream);
+  memory.put_signal(rank.next(), kHalf, mine.subspan(0, kPut), kData, {}, rank.stream);
   memory.wait_signal(rank.last(), kData, 0, rank.stream);
   expect(same_bits(
              rank.download<float>(&mine[kHalf / sizeof(float)], kPut), values(rank.last(), kPut)),

@@ -1,0 +1,26 @@
+// The flags of a group as symm.h has them, and as the fields of a configuration.
+#pragma once
+
+#include <cstdint>
+
+#include "core/group/group.hpp"
+
+namespace symm {
+// The bits SYMM_GROUP_* that say what a configuration says.
+uint64_t flags_of(const GroupConfig& config) noexcept;
+
+// Makes a configuration say what the bits say, but for SYMM_GROUP_ON_DEVICE, whose device is a
+// field of its own.
+void set_flags(GroupConfig& config, uint64_t flags) noexcept;
+
+// The name of one bit, for messages.
+const char* flag_name(uint64_t bit) noexcept;
+
+// Throws Error(unsupported) if a bit is not known, and Error(invalid_argument) if two contradict
+// each other.
+void require_flags(uint64_t flags, const char* argument);
+
+// The flags of a group that is made of one with the flags `inherited`. A flag that is added takes
+// the place of its opposite.
+uint64_t inherited_flags(uint64_t inherited, uint64_t added, uint64_t removed) noexcept;
+}  // namespace symm
