@@ -4,6 +4,7 @@
 
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use std::error::Error;
+use std::fmt::Write;
 use syn::{ForeignItem, Item, ItemConst, ItemType, Type, parse_quote};
 
 const HEADER: &str = concat!(
@@ -21,15 +22,8 @@ use core::ffi::{c_char, c_void};
 
 ";
 
-/// The C preprocessor's UINT64_MAX is no literal, so bindgen does not see it.
-const OF_UINT64_MAX: &str = "
-/// No deadline.
-pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
-/// Where a parameter says so, cast to a pointer: all streams.
-pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
-/// Look once instead of waiting.
-pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1;
-";
+/// Before the names of the enumerators that stand for macros.
+const MARK: &str = "rust_";
 
 /// Columns of the lines of documentation.
 const WIDTH: usize = 96;
@@ -50,21 +44,57 @@ fn the_committed_file_is_what_the_header_says() {
 }
 
 fn generate() -> Result<String, Box<dyn Error>> {
+    let header = std::fs::read_to_string(HEADER)?;
     let mut lists = Lists::default();
-    lists
-        .constants
-        .extend(syn::parse_file(OF_UINT64_MAX)?.items);
-    for item in syn::parse_file(&bindings()?)?.items {
+    for item in syn::parse_file(&bindings(&wide_macros(&header))?)?.items {
         lists.add(item)?;
     }
     Ok(lists.print())
 }
 
-/// What bindgen says of the header, with plain names of C's types.
-fn bindings() -> Result<String, Box<dyn Error>> {
+/// Declarations of the macros of 64 bits: `UINT64_C(1)` and `UINT64_MAX` are macros with arguments
+/// of C's own headers, which bindgen does not read. So each becomes an enumerator, of which the
+/// compiler says the value, with the comment of the macro, and for flags the structs that they
+/// belong to.
+fn wide_macros(header: &str) -> String {
+    let mut declarations = String::new();
+    let mut structs = "";
+    let mut comment = Vec::new();
+    for line in header.lines() {
+        if let Some(named) = line.strip_prefix("/* Flags of ") {
+            structs = named
+                .trim_end_matches("*/")
+                .trim_end()
+                .trim_end_matches('.');
+        } else if line.starts_with("/**") {
+            comment = vec![line];
+        } else if line.starts_with(" *") {
+            comment.push(line);
+        } else if let Some((name, value)) = macro_of(line) {
+            if value.contains("UINT64_") {
+                declarations += &comment.join("\n").replace("*/", "");
+                if value.contains("UINT64_C") {
+                    let _ = write!(declarations, " A flag of {structs}.");
+                }
+                let _ = write!(declarations, " */\n{MARK}{name} = {name},\n");
+            }
+            comment.clear();
+        }
+    }
+    format!("#include \"{HEADER}\"\nenum {MARK}macros {{\n{declarations}}};\n")
+}
+
+/// Name and value of a macro without arguments.
+fn macro_of(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.strip_prefix("#define ")?.split_once(' ')?;
+    (!name.contains('(')).then_some((name, value))
+}
+
+/// What bindgen says of the header and of these declarations, with plain names of C's types.
+fn bindings(declarations: &str) -> Result<String, Box<dyn Error>> {
     let bindings = bindgen::Builder::default()
-        .header(HEADER)
-        .allowlist_item("(symm|SYMM)_.*")
+        .header_contents("generate.h", declarations)
+        .allowlist_item("(symm|SYMM|rust)_.*")
         .rust_target(bindgen::RustTarget::stable(85, 0).map_err(|error| error.to_string())?)
         .rust_edition(bindgen::RustEdition::Edition2024)
         .use_core()
@@ -97,6 +127,7 @@ impl Lists {
             // `symm_x_values` is the enum, and `symm_x_t`
             // the integer in structs and parameters.
             Item::Type(alias) if alias.ident.to_string().ends_with("_values") => {}
+            Item::Type(alias) if alias.ident == format!("{MARK}macros") => {}
             Item::Type(alias) if name(&alias.ty) == "i32" => self.enums.push(Enum {
                 alias,
                 constants: Vec::new(),
@@ -120,8 +151,13 @@ impl Lists {
         Ok(())
     }
 
-    /// A constant is a value of an integer type, a flag or a macro.
+    /// A constant is a value of an integer type, or a macro.
     fn add_constant(&mut self, mut constant: ItemConst) -> syn::Result<()> {
+        if let Some(name) = constant.ident.to_string().strip_prefix(MARK) {
+            constant.ident = syn::Ident::new(name, constant.ident.span());
+            *constant.ty = parse_quote!(u64);
+        }
+
         let type_name = name(&constant.ty);
         let Some(stem) = type_name.strip_suffix("_values") else {
             self.constants.push(Item::Const(constant));
@@ -129,22 +165,13 @@ impl Lists {
         };
 
         let alias = format!("{stem}_t");
-        if let Some(one) = self.enums.iter_mut().find(|one| one.alias.ident == alias) {
-            one.constants.push(constant);
-            return Ok(());
-        }
-
-        *constant.ty = match stem {
-            "symm_misc" => parse_quote!(i32),
-            stem if stem.ends_with("_flag") => parse_quote!(u64),
-            _ => {
-                return Err(syn::Error::new_spanned(
-                    &constant.ident,
-                    "of no integer type",
-                ));
+        match self.enums.iter_mut().find(|one| one.alias.ident == alias) {
+            Some(one) => one.constants.push(constant),
+            None => {
+                let why = "of no integer type";
+                return Err(syn::Error::new_spanned(&constant.ident, why));
             }
-        };
-        self.constants.push(Item::Const(constant));
+        }
         Ok(())
     }
 
@@ -348,7 +375,7 @@ impl ParseCallbacks for ToMarkdown {
 
     fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
         if is_plain(info.name) {
-            ["Default", "PartialEq", "Eq"].map(str::to_owned).to_vec()
+            ["PartialEq", "Eq"].map(str::to_owned).to_vec()
         } else {
             Vec::new()
         }

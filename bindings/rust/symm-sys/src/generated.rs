@@ -36,8 +36,9 @@ enums! {
         Ok = SYMM_OK = 0,
         /// An argument is out of range; the message names it.
         InvalidArgument = SYMM_ERR_INVALID_ARGUMENT = -1,
-        /// A handle is NULL, was released, is of another type, was inherited through fork(), or
-        /// belongs to a finalized group; or the memory of a token was released or withdrawn.
+        /// What was given names nothing that can be used: a handle is NULL, was released, is of
+        /// another type, was inherited through fork(), or belongs to a finalized group or to
+        /// memory of one; or the memory of a token was released or withdrawn.
         InvalidHandle = SYMM_ERR_INVALID_HANDLE = -2,
         /// Memory of the host or a device has run out, or a limit on it was hit.
         OutOfMemory = SYMM_ERR_OUT_OF_MEMORY = -3,
@@ -102,7 +103,7 @@ enums! {
         Prod = SYMM_OP_PROD = 4,
     }
 
-    /// Where a factor is multiplied in; see symm_collective_options_t. Since 0.2.
+    /// Where a factor is multiplied in; see symm_collective_options_t.
     pub enum Scale: symm_scale_t {
         /// There is no factor.
         None = SYMM_SCALE_NONE = 0,
@@ -114,7 +115,8 @@ enums! {
 
     /// What memory a group works on.
     pub enum Backend: symm_backend_t {
-        /// $SYMM_BACKEND ("host" or "cuda") if it is set, else the host.
+        /// $SYMM_BACKEND ("host" or "cuda") if it is set, else the host. A group with
+        /// SYMM_GROUP_ON_DEVICE: CUDA.
         Auto = SYMM_BACKEND_AUTO = 0,
         /// Memory that is shared between processes of one machine.
         Host = SYMM_BACKEND_HOST = 1,
@@ -130,23 +132,16 @@ enums! {
         Broadcast = SYMM_COLLECTIVE_BROADCAST = 3,
         Reduce = SYMM_COLLECTIVE_REDUCE = 4,
         Alltoall = SYMM_COLLECTIVE_ALLTOALL = 5,
-        /// since 0.2
         Allgatherv = SYMM_COLLECTIVE_ALLGATHERV = 6,
-        /// since 0.2
         ReduceScatterv = SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,
-        /// since 0.2
         Alltoallv = SYMM_COLLECTIVE_ALLTOALLV = 8,
-        /// since 0.2
         Gather = SYMM_COLLECTIVE_GATHER = 9,
-        /// since 0.2
         Scatter = SYMM_COLLECTIVE_SCATTER = 10,
-        /// since 0.2
         AllgatherRows = SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
-        /// since 0.2
         AllreduceRmsnorm = SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12,
     }
 
-    /// Which elements share a scale of symm_rmsnorm_t. Since 0.2.
+    /// Which elements share a scale of symm_rmsnorm_t.
     pub enum QuantScale: symm_quant_scale_t {
         /// All elements; the caller gives the scale.
         ScaleTensor = SYMM_QUANT_SCALE_TENSOR = 0,
@@ -223,49 +218,86 @@ enums! {
 }
 
 constants! {
-    /// No deadline.
-    pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
-    /// Where a parameter says so, cast to a pointer: all streams.
-    pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
-    /// Look once instead of waiting.
-    pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1;
     pub const SYMM_VERSION_MAJOR: u32 = 0;
     pub const SYMM_VERSION_MINOR: u32 = 2;
     pub const SYMM_VERSION_PATCH: u32 = 0;
     pub const SYMM_VERSION: u32 = 512;
     pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
-    pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
-    /// The device that is the local rank's share: device (local rank modulo device count).
-    pub const SYMM_DEVICE_AUTO: i32 = -1;
-    /// No NUMA node in particular.
-    pub const SYMM_NODE_NEAREST: i32 = -1;
-    /// Several ranks may use one CUDA device.
+    pub const SYMM_IPC_TOKEN_MAX_BYTES: u32 = 512;
+    /// No deadline.
+    pub const SYMM_TIMEOUT_INFINITE: u64 = 18446744073709551615;
+    /// Look once instead of waiting. The call succeeds if nothing is missing. Otherwise it
+    /// returns TIMEOUT, has taken nothing and has revoked nothing. Accepted by symm_barrier()
+    /// and the waits for signals and words of a host group, by symm_ipc_withdraw(), and by all
+    /// calls that never wait, to which it says nothing. A call that is ordered on a CUDA stream
+    /// and waits, or that needs the other ranks to act, returns INVALID_ARGUMENT; so do
+    /// signals, copies and stores to the block of a rank, which wait when that rank is on
+    /// another machine.
+    pub const SYMM_TIMEOUT_NOW: u64 = 18446744073709551614;
+    /// Several ranks may use one CUDA device. A flag of symm_group_config_t and
+    /// symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
-    /// Compare the arguments of every collective on all ranks. As SYMM_CHECK=1.
+    /// Compare the arguments of every collective on all ranks. As SYMM_CHECK=1. A flag of
+    /// symm_group_config_t and symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_CHECK: u64 = 2;
     /// Give the group's memories multicast addresses where they can be had. As
-    /// SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer().
+    /// SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer(). A flag of
+    /// symm_group_config_t and symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_MULTICAST: u64 = 4;
     /// Groups that are made of this one work in its scratch memory, which they keep alive. The
-    /// chapter on groups says what this demands of the order of their calls. All ranks must
-    /// ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call. Since
-    /// 0.2.
+    /// introduction of this chapter says what this demands of the order of their calls. All
+    /// ranks must ask. UNSUPPORTED on the host, where ranks read each other's scratch after a
+    /// call. A flag of symm_group_config_t and symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_SHARED_SCRATCH: u64 = 8;
     /// All-reduces may combine floats in an order of their own: between machines HIERARCHICAL
     /// is chosen where it is faster. All ranks still get the same result, and a group of the
-    /// same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since 0.2.
+    /// same layout gets it again. As SYMM_ORDER=any. All ranks must ask. A flag of
+    /// symm_group_config_t and symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_ANY_ORDER: u64 = 16;
     /// A promise by the caller: in each all-reduce, all-gather, all-to-all and broadcast the
     /// recvs of all ranks are private, or lie at the same offset of the same memory, and all
     /// ranks are in place or none is. Large calls then go by SYMM_ALGORITHM_COPY_ENGINE with
-    /// CUDA. All ranks must ask. Since 0.2.
+    /// CUDA. All ranks must ask. A flag of symm_group_config_t and symm_group_options_t, and of
+    /// symm_group_info_t.
     pub const SYMM_GROUP_SAME_OFFSETS: u64 = 32;
-    /// Pinned memory of the host, which devices and the host reach alike.
+    /// symm_group_config_t.device is the device to use. With SYMM_BACKEND_AUTO the back end is
+    /// CUDA then. Not for symm_group_options_t: a group that is made of another uses the device
+    /// of that. A flag of symm_group_config_t and symm_group_options_t, and of
+    /// symm_group_info_t.
+    pub const SYMM_GROUP_ON_DEVICE: u64 = 64;
+    /// Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
+    /// SYMM_GROUP_ANY_ORDER. A flag of symm_group_config_t and symm_group_options_t, and of
+    /// symm_group_info_t.
+    pub const SYMM_GROUP_RANK_ORDER: u64 = 128;
+    /// Do not compare the arguments of collectives beyond need, whatever SYMM_CHECK says. The
+    /// opposite of SYMM_GROUP_CHECK. A flag of symm_group_config_t and symm_group_options_t,
+    /// and of symm_group_info_t.
+    pub const SYMM_GROUP_NO_CHECK: u64 = 256;
+    /// Give the group's memories no multicast addresses, whatever SYMM_MULTICAST says. The
+    /// opposite of SYMM_GROUP_MULTICAST. A flag of symm_group_config_t and
+    /// symm_group_options_t, and of symm_group_info_t.
+    pub const SYMM_GROUP_NO_MULTICAST: u64 = 512;
+    /// Pinned memory of the host, which devices and the host reach alike. A flag of
+    /// symm_alloc_options_t and symm_heap_options_t.
     pub const SYMM_ALLOC_HOST: u64 = 1;
-    /// Allocated by SYMM_ALLOC_HOST, or for a host group.
+    /// numa_node is the node that the memory is on. Goes with SYMM_ALLOC_HOST, and alone with
+    /// the host back end. A flag of symm_alloc_options_t and symm_heap_options_t.
+    pub const SYMM_ALLOC_ON_NODE: u64 = 2;
+    /// The memory is a piece of a memfd, which `fd` and `offset` name. A flag of
+    /// symm_adopt_options_t.
+    pub const SYMM_ADOPT_FD: u64 = 1;
+    /// Allocated by SYMM_ALLOC_HOST, or for a host group. A flag of symm_buffer_info_t.
     pub const SYMM_BUFFER_HOST: u64 = 1;
-    /// Made by symm_buffer_adopt().
+    /// Made by symm_buffer_adopt(). A flag of symm_buffer_info_t.
     pub const SYMM_BUFFER_ADOPTED: u64 = 2;
+    /// All streams. Accepted where a parameter says so, cast to void \* by way of uintptr_t.
+    pub const SYMM_ALL_STREAMS: u64 = 18446744073709551615;
+    /// Do not keep the memory for this token, whatever $SYMM_IPC_HOLD_MS says. A flag of
+    /// symm_ipc_export_options_t.
+    pub const SYMM_IPC_NO_HOLD: u64 = 1;
+    /// symm_ipc_import_options_t.device is the device for which to map. A flag of
+    /// symm_ipc_import_options_t.
+    pub const SYMM_IPC_ON_DEVICE: u64 = 1;
 }
 
 structs! {
@@ -289,10 +321,10 @@ structs! {
         _unused: [u8; 0],
     }
 
-    /// Everything that is known of one failure. Filled by symm_last_failure(). Any call that
-    /// takes options also writes the failure of that very call to options.failure, if that is
-    /// not NULL. The caller must have set its struct_size. Nothing is written when the call
-    /// succeeds.
+    /// Everything that is known of one failure. Filled by symm_last_failure().
+    /// symm_group_status() fills one with why a group was revoked. Any call that takes options
+    /// also writes the failure of that very call to options.failure, if that is not NULL. The
+    /// caller must have set its struct_size. Nothing is written when the call succeeds.
     pub struct symm_failure_t {
         pub struct_size: usize,
         pub status: symm_status_t,
@@ -303,8 +335,8 @@ structs! {
         pub message: [c_char; 1024],
     }
 
-    /// How long a call may wait. NULL means the defaults.
-    pub struct symm_wait_options_t {
+    /// Options of one call. NULL means the defaults.
+    pub struct symm_call_options_t {
         pub struct_size: usize,
         pub timeout_ms: u64,
         pub failure: *mut symm_failure_t,
@@ -344,7 +376,7 @@ structs! {
                 user: *mut c_void,
                 key: *const c_char,
                 value: *const c_void,
-                size: usize,
+                bytes: usize,
                 timeout_ms: u64,
             ) -> symm_status_t,
         >,
@@ -354,13 +386,13 @@ structs! {
                 key: *const c_char,
                 value: *mut c_void,
                 capacity: usize,
-                out_size: *mut usize,
+                out_bytes: *mut usize,
                 timeout_ms: u64,
             ) -> symm_status_t,
         >,
     }
 
-    /// How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init().
+    /// How to make a group. NULL means the defaults.
     pub struct symm_group_config_t {
         pub struct_size: usize,
         pub rank: i32,
@@ -378,12 +410,23 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
-    /// How to shrink a group. NULL means the defaults.
-    pub struct symm_group_shrink_options_t {
+    /// How to make a group of another: by symm_group_split(), symm_group_create_from_ranks(),
+    /// symm_group_local() and symm_group_shrink(). NULL means the defaults. The new group
+    /// inherits the back end and the device, the flags that are in force
+    /// (symm_group_info_t.flags), scratch_bytes, channels and both deadlines of the group that
+    /// it is made of. The environment is not asked again. All fields but timeout_ms and failure
+    /// must be the same on all ranks of the new group; a difference is MISMATCH.
+    pub struct symm_group_options_t {
         pub struct_size: usize,
         pub timeout_ms: u64,
-        pub name: *const c_char,
         pub failure: *mut symm_failure_t,
+        pub name: *const c_char,
+        pub flags: u64,
+        pub remove_flags: u64,
+        pub scratch_bytes: u64,
+        pub create_timeout_ms: u64,
+        pub group_timeout_ms: u64,
+        pub channels: i32,
     }
 
     /// Facts about a group. Filled by symm_group_info().
@@ -394,6 +437,9 @@ structs! {
         pub backend: symm_backend_t,
         pub device: i32,
         pub id: u64,
+        pub flags: u64,
+        pub create_timeout_ms: u64,
+        pub timeout_ms: u64,
         pub channels: i32,
         pub unwatched_peers: i32,
         pub rejected_connections: u64,
@@ -415,17 +461,8 @@ structs! {
         pub engine: [c_char; 64],
     }
 
-    /// Health of a group. Filled by symm_group_status().
-    pub struct symm_group_status_t {
-        pub struct_size: usize,
-        pub status: symm_status_t,
-        pub failed_rank: i32,
-        pub failed_pid: i64,
-        pub message: [c_char; 256],
-    }
-
-    /// Facts about one rank of a group. Filled by symm_peer_info().
-    pub struct symm_peer_info_t {
+    /// Facts about one rank of a group. Filled by symm_group_peer_info().
+    pub struct symm_group_peer_info_t {
         pub struct_size: usize,
         pub rank: i32,
         pub backend: symm_backend_t,
@@ -433,9 +470,9 @@ structs! {
         pub alive: i32,
         pub pid: i64,
         pub host: [c_char; 64],
-        pub machine: [c_char; 64],
+        pub machine_name: [c_char; 64],
         pub uuid: [c_char; 64],
-        pub machine_index: i32,
+        pub machine: i32,
         pub mapped: i32,
     }
 
@@ -443,9 +480,6 @@ structs! {
     /// unless a field says otherwise. Filled by symm_group_stats().
     pub struct symm_group_stats_t {
         pub struct_size: usize,
-        pub collective_calls: [u64; 32],
-        pub collective_bytes: [u64; 32],
-        pub algorithm_calls: [u64; 32],
         pub barriers: u64,
         pub signals_sent: u64,
         pub signals_taken: u64,
@@ -453,6 +487,21 @@ structs! {
         pub sleeps: u64,
         pub slept_ns: u64,
         pub waits: u64,
+    }
+
+    /// Counts of one collective on a group, of calls that succeeded. Filled by
+    /// symm_group_collective_stats().
+    pub struct symm_collective_stats_t {
+        pub struct_size: usize,
+        pub calls: u64,
+        pub bytes: u64,
+    }
+
+    /// Counts of one algorithm on a group, of calls that succeeded. Filled by
+    /// symm_group_algorithm_stats().
+    pub struct symm_algorithm_stats_t {
+        pub struct_size: usize,
+        pub calls: u64,
     }
 
     /// How to allocate. NULL means the defaults.
@@ -469,8 +518,9 @@ structs! {
     /// How to adopt. NULL means the defaults.
     pub struct symm_adopt_options_t {
         pub struct_size: usize,
-        pub fd: i32,
+        pub flags: u64,
         pub offset: u64,
+        pub fd: i32,
         pub name: *const c_char,
         pub failure: *mut symm_failure_t,
     }
@@ -507,8 +557,8 @@ structs! {
         pub bytes: u64,
         pub id: u64,
         pub channels: i32,
-        pub signal_pad_bytes: i32,
         pub multicast: i32,
+        pub signal_pad_bytes: u64,
         pub multicast_reason: [c_char; 192],
     }
 
@@ -575,6 +625,8 @@ structs! {
         pub result_dtype: symm_dtype_t,
         pub scale: f64,
         pub scale_pointer: *const c_void,
+        pub tag: *const c_char,
+        pub max_blocks: i32,
     }
 
     /// What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
@@ -627,6 +679,7 @@ structs! {
     /// How to export. NULL means the defaults.
     pub struct symm_ipc_export_options_t {
         pub struct_size: usize,
+        pub flags: u64,
         pub hold_ms: u64,
         pub hold_imports: u64,
         pub failure: *mut symm_failure_t,
@@ -635,6 +688,7 @@ structs! {
     /// How to import. NULL means the defaults.
     pub struct symm_ipc_import_options_t {
         pub struct_size: usize,
+        pub flags: u64,
         pub timeout_ms: u64,
         pub directory: *const c_char,
         pub device: i32,
@@ -666,7 +720,7 @@ structs! {
     /// Totals of what collections have done since the process began, those of
     /// symm_ipc_collect() and the library's own. The difference of two reports is what happened
     /// in between. Filled by symm_ipc_collect().
-    #[derive(Default, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct symm_ipc_report_t {
         pub struct_size: usize,
         /// Leases that were found released by their holders.
@@ -686,7 +740,7 @@ structs! {
     }
 
     /// State of sharing in this process. Filled by symm_ipc_stats().
-    #[derive(Default, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct symm_ipc_stats_t {
         pub struct_size: usize,
         /// Tokens made so far.
@@ -758,12 +812,6 @@ functions! {
     /// \[capturable\]
     pub fn symm_last_failure(out: *mut symm_failure_t) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_wait_options_init(
-        options: *mut symm_wait_options_t,
-        struct_size: usize,
-    ) -> symm_status_t;
-
     /// Send log messages of at most `level` to `callback`. \[local\]
     pub fn symm_log_add_listener(
         callback: symm_log_callback_t,
@@ -791,7 +839,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Size of one element in bytes. \[local\] \[capturable\]
-    pub fn symm_dtype_size(dtype: symm_dtype_t, out_bytes: *mut usize) -> symm_status_t;
+    pub fn symm_dtype_bytes(dtype: symm_dtype_t, out_bytes: *mut usize) -> symm_status_t;
 
     /// Number of devices of a back end. \[local\] \[capturable\]
     pub fn symm_device_count(
@@ -812,12 +860,7 @@ functions! {
         out_class: *mut symm_topology_class_t,
         out_links: *mut i32,
         capacity: usize,
-    ) -> symm_status_t;
-
-    /// Set the first `struct_size` bytes of `config` to the defaults. \[local\] \[capturable\]
-    pub fn symm_group_config_init(
-        config: *mut symm_group_config_t,
-        struct_size: usize,
+        out_count: *mut usize,
     ) -> symm_status_t;
 
     /// Form a group. \[collective\] \[blocking, create_timeout_ms\]
@@ -827,41 +870,38 @@ functions! {
     ) -> symm_status_t;
 
     /// Divide a group: ranks that pass the same color form a new group. \[collective over
-    /// `group`\] \[blocking, create_timeout_ms\]
+    /// `group`\] \[blocking, options.timeout_ms\]
     pub fn symm_group_split(
         group: *mut symm_group_t,
         color: i32,
         key: i32,
+        options: *const symm_group_options_t,
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
     /// Form a group of some ranks of another. \[collective over `ranks`\] \[blocking,
-    /// create_timeout_ms\]
+    /// options.timeout_ms\]
     pub fn symm_group_create_from_ranks(
         group: *mut symm_group_t,
         ranks: *const i32,
         count: usize,
+        options: *const symm_group_options_t,
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
     /// Form a group of the ranks on this rank's machine, in the order of their ranks.
-    /// \[collective over the ranks of a machine\] \[blocking, create_timeout_ms\]
+    /// \[collective over the ranks of a machine\] \[blocking, options.timeout_ms\]
     pub fn symm_group_local(
         group: *mut symm_group_t,
+        options: *const symm_group_options_t,
         out: *mut *mut symm_group_t,
-    ) -> symm_status_t;
-
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_group_shrink_options_init(
-        options: *mut symm_group_shrink_options_t,
-        struct_size: usize,
     ) -> symm_status_t;
 
     /// Form a group of those ranks of `group` that are alive and have not released it, in their
     /// old order. \[collective over these\] \[blocking, options.timeout_ms\]
     pub fn symm_group_shrink(
         group: *mut symm_group_t,
-        options: *const symm_group_shrink_options_t,
+        options: *const symm_group_options_t,
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
@@ -894,7 +934,7 @@ functions! {
     /// Ask whether the group was revoked, and why. \[local\] \[capturable\]
     pub fn symm_group_status(
         group: *mut symm_group_t,
-        out: *mut symm_group_status_t,
+        out: *mut symm_failure_t,
     ) -> symm_status_t;
 
     /// List the ranks that this rank knows to be dead, or to have released the group. \[local\]
@@ -914,16 +954,31 @@ functions! {
     ) -> symm_status_t;
 
     /// Describe rank `rank` of a group, this one or another. \[local\] \[capturable\]
-    pub fn symm_peer_info(
+    pub fn symm_group_peer_info(
         group: *mut symm_group_t,
         rank: i32,
-        out: *mut symm_peer_info_t,
+        out: *mut symm_group_peer_info_t,
     ) -> symm_status_t;
 
     /// Ask what was done on a group. \[local\] \[capturable\]
     pub fn symm_group_stats(
         group: *mut symm_group_t,
         out: *mut symm_group_stats_t,
+    ) -> symm_status_t;
+
+    /// Ask how often this rank has made a collective on a group. \[local\] \[capturable\]
+    pub fn symm_group_collective_stats(
+        group: *mut symm_group_t,
+        collective: symm_collective_t,
+        out: *mut symm_collective_stats_t,
+    ) -> symm_status_t;
+
+    /// Ask how often collectives of this rank on a group went by an algorithm. \[local\]
+    /// \[capturable\]
+    pub fn symm_group_algorithm_stats(
+        group: *mut symm_group_t,
+        algorithm: symm_algorithm_t,
+        out: *mut symm_algorithm_stats_t,
     ) -> symm_status_t;
 
     /// Revoke the group on all ranks: pending and later calls return ABORTED. \[local\]
@@ -936,7 +991,7 @@ functions! {
     /// another leave early. \[collective\] \[blocking, options.timeout_ms\]
     pub fn symm_group_finalize(
         group: *mut symm_group_t,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
     ) -> symm_status_t;
 
     /// Add a reference. \[local\] \[capturable\]
@@ -945,24 +1000,12 @@ functions! {
     /// Drop a reference. \[local\]
     pub fn symm_group_release(group: *mut symm_group_t);
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_alloc_options_init(
-        options: *mut symm_alloc_options_t,
-        struct_size: usize,
-    ) -> symm_status_t;
-
     /// Allocate this rank's block on the group's device, zeroed. \[local\] \[blocking\]
     pub fn symm_alloc(
         group: *mut symm_group_t,
-        size: usize,
+        bytes: usize,
         options: *const symm_alloc_options_t,
         out: *mut *mut symm_buffer_t,
-    ) -> symm_status_t;
-
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_adopt_options_init(
-        options: *mut symm_adopt_options_t,
-        struct_size: usize,
     ) -> symm_status_t;
 
     /// Make a buffer of memory that another library has allocated, to be rendezvoused like one
@@ -970,7 +1013,7 @@ functions! {
     pub fn symm_buffer_adopt(
         group: *mut symm_group_t,
         pointer: *const c_void,
-        size: usize,
+        bytes: usize,
         options: *const symm_adopt_options_t,
         out: *mut *mut symm_buffer_t,
     ) -> symm_status_t;
@@ -984,6 +1027,7 @@ functions! {
     /// Find the buffer of this process that contains `address`. \[local\] \[capturable\]
     pub fn symm_buffer_find(
         address: *const c_void,
+        options: *const symm_call_options_t,
         out: *mut *mut symm_buffer_t,
         out_offset: *mut usize,
     ) -> symm_status_t;
@@ -993,7 +1037,8 @@ functions! {
     pub fn symm_buffer_export_dmabuf(
         buffer: *mut symm_buffer_t,
         offset: usize,
-        size: usize,
+        bytes: usize,
+        options: *const symm_call_options_t,
         out_fd: *mut i32,
     ) -> symm_status_t;
 
@@ -1004,9 +1049,15 @@ functions! {
     ) -> symm_status_t;
 
     /// Bytes that were asked for. \[local\] \[capturable\]
-    pub fn symm_buffer_size(
+    pub fn symm_buffer_bytes(
         buffer: *mut symm_buffer_t,
         out_bytes: *mut usize,
+    ) -> symm_status_t;
+
+    /// Get the group that a buffer was made for. \[local\] \[capturable\]
+    pub fn symm_buffer_group(
+        buffer: *mut symm_buffer_t,
+        out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
     /// Add a reference. \[local\] \[capturable\]
@@ -1014,12 +1065,6 @@ functions! {
 
     /// Drop a reference. \[local\]
     pub fn symm_buffer_release(buffer: *mut symm_buffer_t);
-
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_rendezvous_options_init(
-        options: *mut symm_rendezvous_options_t,
-        struct_size: usize,
-    ) -> symm_status_t;
 
     /// Exchange blocks: after the call every rank's block is mapped here. \[collective\]
     /// \[blocking, options.timeout_ms\]
@@ -1034,6 +1079,7 @@ functions! {
     pub fn symm_buffer_memory(
         buffer: *mut symm_buffer_t,
         group: *mut symm_group_t,
+        options: *const symm_call_options_t,
         out: *mut *mut symm_memory_t,
     ) -> symm_status_t;
 
@@ -1041,6 +1087,18 @@ functions! {
     pub fn symm_memory_info(
         memory: *mut symm_memory_t,
         out: *mut symm_memory_info_t,
+    ) -> symm_status_t;
+
+    /// Get the group of a memory. \[local\] \[capturable\]
+    pub fn symm_memory_group(
+        memory: *mut symm_memory_t,
+        out: *mut *mut symm_group_t,
+    ) -> symm_status_t;
+
+    /// Get the buffer that has become a memory: this rank's block. \[local\] \[capturable\]
+    pub fn symm_memory_buffer(
+        memory: *mut symm_memory_t,
+        out: *mut *mut symm_buffer_t,
     ) -> symm_status_t;
 
     /// Address at which rank `rank`'s block is mapped here. \[local\] \[capturable\]
@@ -1076,14 +1134,15 @@ functions! {
     /// \[local\] \[capturable\]
     pub fn symm_memory_device_view(
         memory: *mut symm_memory_t,
-        timeout_ms: u64,
         stop: *const c_void,
+        options: *const symm_call_options_t,
         out: *mut symm_memory_view_t,
     ) -> symm_status_t;
 
     /// Multicast address of the memory. \[local\] \[capturable\]
     pub fn symm_memory_multicast_pointer(
         memory: *mut symm_memory_t,
+        options: *const symm_call_options_t,
         out_pointer: *mut *mut c_void,
     ) -> symm_status_t;
 
@@ -1091,6 +1150,7 @@ functions! {
     pub fn symm_memory_find(
         group: *mut symm_group_t,
         address: *const c_void,
+        options: *const symm_call_options_t,
         out: *mut *mut symm_memory_t,
         out_rank: *mut i32,
         out_offset: *mut usize,
@@ -1108,12 +1168,14 @@ functions! {
         group: *mut symm_group_t,
         stream: *mut c_void,
         after_stream: *mut c_void,
+        options: *const symm_call_options_t,
     ) -> symm_status_t;
 
     /// Ask whether everything that was issued on `stream` is over. \[local\] \[capturable\]
     pub fn symm_stream_query(
         group: *mut symm_group_t,
         stream: *mut c_void,
+        options: *const symm_call_options_t,
         out_done: *mut i32,
     ) -> symm_status_t;
 
@@ -1122,13 +1184,14 @@ functions! {
     pub fn symm_group_synchronize(
         group: *mut symm_group_t,
         stream: *mut c_void,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
     ) -> symm_status_t;
 
     /// Say that what was issued on `stream` so far uses the buffer. \[local\] \[stream\]
     /// \[capturable\]
     pub fn symm_buffer_record_use(
         buffer: *mut symm_buffer_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1136,13 +1199,8 @@ functions! {
     /// \[capturable\]
     pub fn symm_memory_record_use(
         memory: *mut symm_memory_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
-    ) -> symm_status_t;
-
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_heap_options_init(
-        options: *mut symm_heap_options_t,
-        struct_size: usize,
     ) -> symm_status_t;
 
     /// Make a heap of `bytes` on every rank. \[collective\] \[blocking, options.timeout_ms\]
@@ -1156,28 +1214,40 @@ functions! {
     /// Take a piece of this rank's block. \[local\] \[capturable\]
     pub fn symm_heap_alloc(
         heap: *mut symm_heap_t,
-        size: usize,
+        bytes: usize,
         alignment: usize,
+        options: *const symm_call_options_t,
         out_pointer: *mut *mut c_void,
         out_offset: *mut usize,
     ) -> symm_status_t;
 
     /// Give a piece back. \[local\] \[capturable\]
-    pub fn symm_heap_free(heap: *mut symm_heap_t, pointer: *mut c_void) -> symm_status_t;
+    pub fn symm_heap_free(
+        heap: *mut symm_heap_t,
+        pointer: *mut c_void,
+        options: *const symm_call_options_t,
+    ) -> symm_status_t;
 
     /// Find the piece that contains `address`, anywhere between its first and its last byte in
     /// this rank's block. \[local\] \[capturable\]
     pub fn symm_heap_find(
         heap: *mut symm_heap_t,
         address: *const c_void,
+        options: *const symm_call_options_t,
         out_pointer: *mut *mut c_void,
-        out_size: *mut usize,
+        out_bytes: *mut usize,
     ) -> symm_status_t;
 
     /// Get the memory that the pieces lie in. \[local\] \[capturable\]
     pub fn symm_heap_memory(
         heap: *mut symm_heap_t,
         out: *mut *mut symm_memory_t,
+    ) -> symm_status_t;
+
+    /// Get the group of a heap. \[local\] \[capturable\]
+    pub fn symm_heap_group(
+        heap: *mut symm_heap_t,
+        out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 
     /// Describe a heap. \[local\] \[capturable\]
@@ -1199,7 +1269,7 @@ functions! {
         ranks: *const i32,
         count: usize,
         channel: i32,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1209,6 +1279,7 @@ functions! {
         memory: *mut symm_memory_t,
         rank: i32,
         channel: i32,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1220,6 +1291,7 @@ functions! {
         channel: i32,
         op: symm_signal_op_t,
         value: u64,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1229,7 +1301,7 @@ functions! {
         memory: *mut symm_memory_t,
         rank: i32,
         channel: i32,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1241,7 +1313,7 @@ functions! {
         channel: i32,
         compare: symm_compare_t,
         value: u64,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
         out_seen: *mut u64,
         stream: *mut c_void,
     ) -> symm_status_t;
@@ -1252,7 +1324,7 @@ functions! {
         waits: *const symm_signal_wait_t,
         count: usize,
         any: i32,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
         out_index: *mut usize,
         stream: *mut c_void,
     ) -> symm_status_t;
@@ -1262,6 +1334,7 @@ functions! {
         memory: *mut symm_memory_t,
         rank: i32,
         channel: i32,
+        options: *const symm_call_options_t,
         out_pending: *mut u64,
     ) -> symm_status_t;
 
@@ -1270,28 +1343,31 @@ functions! {
         memory: *mut symm_memory_t,
         rank: i32,
         channel: i32,
+        options: *const symm_call_options_t,
         out_value: *mut u64,
     ) -> symm_status_t;
 
-    /// Copy `size` bytes to `offset` in rank `rank`'s block. \[local\] \[stream\]
+    /// Copy `bytes` bytes to `offset` in rank `rank`'s block. \[local\] \[stream\]
     /// \[capturable\]
     pub fn symm_put(
         memory: *mut symm_memory_t,
         rank: i32,
         offset: usize,
         source: *const c_void,
-        size: usize,
+        bytes: usize,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. \[local\]
+    /// Copy `bytes` bytes from `offset` in rank `rank`'s block to `destination`. \[local\]
     /// \[stream\] \[capturable\]
     pub fn symm_get(
         memory: *mut symm_memory_t,
         rank: i32,
         offset: usize,
         destination: *mut c_void,
-        size: usize,
+        bytes: usize,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1302,8 +1378,9 @@ functions! {
         rank: i32,
         offset: usize,
         source: *const c_void,
-        size: usize,
+        bytes: usize,
         channel: i32,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1315,6 +1392,7 @@ functions! {
         offset: usize,
         value: u32,
         count: usize,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1325,6 +1403,7 @@ functions! {
         rank: i32,
         offset: usize,
         value: u32,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1335,6 +1414,7 @@ functions! {
         rank: i32,
         offset: usize,
         value: u64,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1345,7 +1425,7 @@ functions! {
         offset: usize,
         compare: symm_compare_t,
         value: u32,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1356,14 +1436,8 @@ functions! {
         offset: usize,
         compare: symm_compare_t,
         value: u64,
-        options: *const symm_wait_options_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
-    ) -> symm_status_t;
-
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_collective_options_init(
-        options: *mut symm_collective_options_t,
-        struct_size: usize,
     ) -> symm_status_t;
 
     /// Combine the operands of all ranks, with the result on every rank. \[collective\]
@@ -1551,12 +1625,6 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `norm` to the defaults. \[local\] \[capturable\]
-    pub fn symm_rmsnorm_init(
-        norm: *mut symm_rmsnorm_t,
-        struct_size: usize,
-    ) -> symm_status_t;
-
     /// Tell which algorithm a collective would use if every rank passed memory like this
     /// rank's. \[local\] \[capturable\]
     pub fn symm_collective_plan(
@@ -1566,33 +1634,21 @@ functions! {
         out: *mut symm_plan_info_t,
     ) -> symm_status_t;
 
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_ipc_export_options_init(
-        options: *mut symm_ipc_export_options_t,
-        struct_size: usize,
-    ) -> symm_status_t;
-
-    /// Make a token for `size` bytes at `pointer`. \[local\] \[stream\]
+    /// Make a token for `bytes` bytes at `pointer`. \[local\] \[stream\]
     pub fn symm_ipc_export(
         pointer: *const c_void,
-        size: usize,
+        bytes: usize,
         options: *const symm_ipc_export_options_t,
         out_token: *mut c_void,
         capacity: usize,
-        out_size: *mut usize,
+        out_bytes: *mut usize,
         stream: *mut c_void,
-    ) -> symm_status_t;
-
-    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] \[capturable\]
-    pub fn symm_ipc_import_options_init(
-        options: *mut symm_ipc_import_options_t,
-        struct_size: usize,
     ) -> symm_status_t;
 
     /// Map the memory that a token names. \[local\] \[blocking, options.timeout_ms\] \[stream\]
     pub fn symm_ipc_import(
         token: *const c_void,
-        token_size: usize,
+        token_bytes: usize,
         options: *const symm_ipc_import_options_t,
         out: *mut *mut symm_ipc_t,
         stream: *mut c_void,
@@ -1605,7 +1661,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Bytes of the imported piece. \[local\] \[capturable\]
-    pub fn symm_ipc_size(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
+    pub fn symm_ipc_bytes(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
 
     /// Describe an import. \[local\] \[capturable\]
     pub fn symm_ipc_info(
@@ -1617,6 +1673,7 @@ functions! {
     /// the exporter had issued before it, too. \[local\] \[stream\]
     pub fn symm_ipc_stream_wait(
         ipc: *mut symm_ipc_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1624,6 +1681,7 @@ functions! {
     /// before that is over. \[local\] \[stream\]
     pub fn symm_ipc_record_use(
         ipc: *mut symm_ipc_t,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
@@ -1634,22 +1692,26 @@ functions! {
     pub fn symm_ipc_release(ipc: *mut symm_ipc_t, stream: *mut c_void);
 
     /// End the tokens made so far for any part of a piece of memory, and wait until nobody
-    /// holds a lease on any part of it. \[local\] \[blocking, timeout_ms\]
+    /// holds a lease on any part of it. \[local\] \[blocking, options.timeout_ms\]
     pub fn symm_ipc_withdraw(
         pointer: *const c_void,
-        size: usize,
-        timeout_ms: u64,
+        bytes: usize,
+        options: *const symm_call_options_t,
     ) -> symm_status_t;
 
     /// Ask who holds a piece of memory, without ending its tokens. \[local\]
     pub fn symm_ipc_holders(
         pointer: *const c_void,
-        size: usize,
+        bytes: usize,
+        options: *const symm_call_options_t,
         out: *mut symm_ipc_holders_t,
     ) -> symm_status_t;
 
     /// Free what is provably free. \[local\]
-    pub fn symm_ipc_collect(out: *mut symm_ipc_report_t) -> symm_status_t;
+    pub fn symm_ipc_collect(
+        options: *const symm_call_options_t,
+        out: *mut symm_ipc_report_t,
+    ) -> symm_status_t;
 
     /// Ask for the state of sharing. \[local\]
     pub fn symm_ipc_stats(out: *mut symm_ipc_stats_t) -> symm_status_t;

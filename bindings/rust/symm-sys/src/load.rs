@@ -100,7 +100,7 @@ impl Api {
 
 /// Refuses a library of another major version. An older minor version is accepted: a function that
 /// it lacks is an error when the function is called.
-fn check(api: Api, path: &Path) -> Result<Api, LoadError> {
+fn check(mut api: Api, path: &Path) -> Result<Api, LoadError> {
     // SAFETY: symm_version() has no preconditions.
     let found = match unsafe { api.symm_version() } {
         Ok(found) => found,
@@ -112,6 +112,7 @@ fn check(api: Api, path: &Path) -> Result<Api, LoadError> {
         }
     };
     if found >> 16 == SYMM_VERSION_MAJOR {
+        api.version = found;
         return Ok(api);
     }
     Err(LoadError::Version {
@@ -122,9 +123,12 @@ fn check(api: Api, path: &Path) -> Result<Api, LoadError> {
 
 /// The loaded library has no such function: it is older than these bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MissingSymbol {
     /// Name of the function.
     pub name: &'static str,
+    /// Version of the library, encoded like `SYMM_VERSION`; 0 if it does not even tell that.
+    pub version: u32,
 }
 
 /// Why there is no library to call.
@@ -191,10 +195,11 @@ impl fmt::Display for Status {
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name;
+        let found = dotted(self.version);
         let own = dotted(crate::SYMM_VERSION);
         write!(
             f,
-            "the loaded libsymm has no function {name}: it is older than these bindings ({own})"
+            "the loaded libsymm {found} has no function {name}, which these bindings ({own}) call"
         )
     }
 }

@@ -1,8 +1,8 @@
 //! Heaps as allocators of containers.
 
 use crate::buffer::on_host;
-use crate::convert::given;
-use crate::error::call;
+use crate::error::acting;
+use crate::stream::no_wait;
 use crate::{Heap, Result};
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use std::ptr::{self, NonNull};
@@ -46,14 +46,16 @@ impl Heap {
 // else gets the piece before it is given back.
 unsafe impl Allocator for HeapAllocator {
     fn allocate(&self, layout: Layout) -> std::result::Result<NonNull<[u8]>, AllocError> {
-        let start = match layout.size() {
-            0 => ptr::without_provenance_mut(layout.align()),
-            // SAFETY: the handle is alive.
-            size => given(ptr::null_mut(), |api, out| unsafe {
-                api.symm_heap_alloc(self.0.as_raw(), size, layout.align(), out, ptr::null_mut())
-            })
-            .map_err(|_| AllocError)?,
-        };
+        let heap = &self.0;
+        let align = layout.align();
+        let mut start = ptr::without_provenance_mut(align);
+        if layout.size() != 0 {
+            let taken = on!(
+                heap.symm_heap_alloc(layout.size(), align, options, &mut start, ptr::null_mut()),
+                options: no_wait()
+            );
+            taken.map_err(|_| AllocError)?;
+        }
         let start = NonNull::new(start.cast::<u8>()).ok_or(AllocError)?;
         Ok(NonNull::slice_from_raw_parts(start, layout.size()))
     }
@@ -64,6 +66,8 @@ unsafe impl Allocator for HeapAllocator {
         }
         // SAFETY: the handle is alive, and the caller promises that the piece is of this heap. So
         // the call cannot fail.
-        let _ = call(|api| unsafe { api.symm_heap_free(self.0.as_raw(), piece.as_ptr().cast()) });
+        let _ = acting(no_wait(), |api, options| unsafe {
+            api.symm_heap_free(self.0.as_raw(), piece.as_ptr().cast(), options)
+        });
     }
 }

@@ -1,8 +1,9 @@
 //! Buffers: one rank's block before other ranks can see it.
 
 use crate::convert::{Handle, to_c};
-use crate::error::{Error, Result, call, looked_up};
+use crate::error::{Error, Result, acting, looked_up};
 use crate::group::Shared as GroupShared;
+use crate::stream::no_wait;
 use crate::{Backend, Element, Group, Status, Stream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -75,14 +76,18 @@ impl Group {
     pub fn alloc_with<T: Element>(&self, len: usize, config: &AllocConfig) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let name = to_c("name", &config.name)?;
-        let options = sized!(symm_alloc_options_t {
+        let given = sys::symm_alloc_options_t {
             flags: config.flags(),
             numa_node: config.numa_node(),
             alignment: config.alignment as u64,
             page_bytes: config.page_bytes as u64,
             name: name.as_ptr(),
-        });
-        self.own_buffer(len, on!(self.symm_alloc(bytes, &options) => Handle)?)
+            ..Default::default()
+        };
+        self.own_buffer(
+            len,
+            on!(self.symm_alloc(bytes, options) => Handle, options: given)?,
+        )
     }
 
     /// A buffer of device memory that another library has made by `cuMemCreate`, on the group's
@@ -100,9 +105,11 @@ impl Group {
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         // The library asks the driver about the pointer and does not follow it.
+        let pointer = pointer.cast();
+        let given = sys::symm_adopt_options_t::default();
         self.own_buffer(
             len,
-            on!(self.symm_buffer_adopt(pointer.cast(), bytes, ptr::null()) => Handle)?,
+            on!(self.symm_buffer_adopt(pointer, bytes, options) => Handle, options: given)?,
         )
     }
 
@@ -120,13 +127,15 @@ impl Group {
         len: usize,
     ) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
-        let options = sized!(symm_adopt_options_t {
+        let given = sys::symm_adopt_options_t {
+            flags: sys::SYMM_ADOPT_FD,
+            offset,
             fd: fd.as_raw_fd(),
-            offset: offset,
-        });
+            ..Default::default()
+        };
         self.own_buffer(
             len,
-            on!(self.symm_buffer_adopt(ptr::null(), bytes, &options) => Handle)?,
+            on!(self.symm_buffer_adopt(ptr::null(), bytes, options) => Handle, options: given)?,
         )
     }
 
@@ -166,11 +175,12 @@ builder! {
 
 impl AllocConfig {
     pub(crate) fn flags(&self) -> u64 {
-        if self.host { sys::SYMM_ALLOC_HOST } else { 0 }
+        let host = u64::from(self.host) * sys::SYMM_ALLOC_HOST;
+        host + u64::from(self.node.is_some()) * sys::SYMM_ALLOC_ON_NODE
     }
 
     pub(crate) fn numa_node(&self) -> i32 {
-        self.node.map_or(sys::SYMM_NODE_NEAREST, i32::from)
+        self.node.unwrap_or_default().into()
     }
 }
 
@@ -197,7 +207,9 @@ pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> 
     let mut out = ptr::null_mut();
     let mut offset = 0;
     // SAFETY: the address is only looked up.
-    let found = call(|api| unsafe { api.symm_buffer_find(address.cast(), &mut out, &mut offset) });
+    let found = acting(no_wait(), |api, options| unsafe {
+        api.symm_buffer_find(address.cast(), options, &mut out, &mut offset)
+    });
     if !looked_up(found)? {
         return Ok(None);
     }
@@ -212,6 +224,11 @@ impl<T: Element> Buffer<T> {
     /// Describes the buffer.
     pub fn info(&self) -> Result<BufferInfo> {
         on!(self.symm_buffer_info() => BufferInfo)
+    }
+
+    /// The group that it was made for, which it keeps alive.
+    pub fn group(&self) -> Group {
+        Group::from_shared(self.group.clone(), self.stream.clone())
     }
 
     /// The elements. Errors: `Unsupported` for memory of a device.
@@ -242,9 +259,7 @@ impl<T: Element> Buffer<T> {
     /// Errors: `Unavailable` with the reason, as in
     /// [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
     pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
-        let fd = on!(self.symm_buffer_export_dmabuf(offset, bytes) -> -1)?;
-        // SAFETY: a successful call gives the descriptor to its caller.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        export_dmabuf(&self.handle, offset, bytes)
     }
 
     /// Records that the work that was issued on this handle's stream so far uses the memory.
@@ -254,7 +269,10 @@ impl<T: Element> Buffer<T> {
     /// it is given back when the recorded work and this crate's own calls are done; so record
     /// every use then, each after its last work.
     pub fn record_use(&self) -> Result<()> {
-        on!(self.symm_buffer_record_use(self.stream.as_raw()))
+        on!(
+            self.symm_buffer_record_use(options, self.stream.as_raw()),
+            options: no_wait()
+        )
     }
 
     /// This buffer as elements of another type. Bytes at the end that make no whole element are out
@@ -275,6 +293,19 @@ impl<T: Element> Buffer<T> {
     pub fn as_raw(&self) -> *mut symm_buffer {
         self.handle.as_raw()
     }
+}
+
+pub(crate) fn export_dmabuf(
+    buffer: &Handle<symm_buffer>,
+    offset: usize,
+    bytes: usize,
+) -> Result<OwnedFd> {
+    let fd = on!(
+        buffer.symm_buffer_export_dmabuf(offset, bytes, options) -> -1,
+        options: no_wait()
+    )?;
+    // SAFETY: a successful call gives the descriptor to its caller.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The size of `len` elements in bytes.

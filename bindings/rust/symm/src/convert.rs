@@ -1,9 +1,8 @@
 //! Conversion of values and handles to and from C.
 
 use crate::error::{Called, Error, Result, call, from_array};
-use crate::{Algorithm, Backend, Status};
+use crate::{Algorithm, Backend, Status, Timeout};
 use std::ffi::{CString, c_char};
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use symm_sys::{Api, MissingSymbol, symm_buffer, symm_group, symm_heap, symm_memory};
 
@@ -26,7 +25,7 @@ macro_rules! from_c {
 }
 from_c! {
     u64 => u64: std::convert::identity;
-    [u64; 32] => [u64; 32]: std::convert::identity;
+    u64 => Timeout: Timeout::from_millis;
     i64 => i64: std::convert::identity;
     i32 => bool: |value| value != 0;
     i32 => usize: count;
@@ -34,7 +33,6 @@ from_c! {
     i64 => Option<i64>: |pid| (pid > 0).then_some(pid);
     i32 => Algorithm: Algorithm::from_raw;
     i32 => Backend: Backend::from_raw;
-    i32 => Status: Status::from_raw;
 }
 
 impl<const N: usize> FromC<[c_char; N]> for String {
@@ -72,21 +70,11 @@ pub(crate) fn given<T>(start: T, function: impl FnOnce(&Api, &mut T) -> Called) 
     Ok(out)
 }
 
-/// A struct that `function` fills.
-///
-/// # Safety
-/// `T` is a struct of `symm.h` without references that begins with `struct_size`, and
-/// `function` fills no other.
-pub(crate) unsafe fn filled<T>(function: impl FnOnce(&Api, *mut T) -> Called) -> Result<T> {
-    let mut out = MaybeUninit::<T>::zeroed();
-    // SAFETY: the struct begins with its size.
-    unsafe { out.as_mut_ptr().cast::<usize>().write(size_of::<T>()) };
-
-    call(|api| function(api, out.as_mut_ptr()))?;
-
-    // SAFETY: all zeros is a value of a struct of integers, characters and raw
-    // pointers, and so is what the library wrote.
-    Ok(unsafe { out.assume_init() })
+/// A struct of `symm.h` that `function` fills.
+pub(crate) fn filled<T: Default>(function: impl FnOnce(&mut T) -> Result<()>) -> Result<T> {
+    let mut out = T::default(); // which says its size
+    function(&mut out)?;
+    Ok(out)
 }
 
 /// A C string, or an error that names the argument.

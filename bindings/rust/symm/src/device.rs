@@ -5,6 +5,7 @@ use crate::error::{Error, Result, call};
 use crate::{Backend, Status, TopologyClass};
 use std::ffi::CStr;
 use std::fmt;
+use std::ptr;
 
 /// Version of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,9 +76,11 @@ pub fn device_count(backend: Backend) -> Result<usize> {
 /// Describes a device. Errors: `Unavailable` when the back end cannot be used,
 /// `InvalidArgument` for a device out of range.
 pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
-    // SAFETY: the struct is one of symm.h, and the function is the one that fills it.
-    unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }
-        .map(DeviceInfo::from)
+    filled(|out| {
+        // SAFETY: the struct says its size.
+        call(|api| unsafe { api.symm_device_info(backend.as_raw(), index(device), out) })
+    })
+    .map(DeviceInfo::from)
 }
 
 /// Links between the devices of a back end.
@@ -106,7 +109,15 @@ pub fn topology(backend: Backend) -> Result<Topology> {
     let mut links = vec![0; devices * devices];
     let to = links.as_mut_ptr();
     // SAFETY: `to` holds `links.len()` numbers.
-    call(|api| unsafe { api.symm_topology(backend.as_raw(), &mut class, to, links.len()) })?;
+    call(|api| unsafe {
+        api.symm_topology(
+            backend.as_raw(),
+            &mut class,
+            to,
+            links.len(),
+            ptr::null_mut(),
+        )
+    })?;
 
     let rows = links
         .chunks(devices)

@@ -1,9 +1,10 @@
 //! Errors of calls, and how the status of a call of the library becomes one.
 
 use crate::Status;
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::fmt;
-use symm_sys::{Api, LoadError, MissingSymbol, symm_status_t};
+use std::mem::MaybeUninit;
+use symm_sys::{self as sys, Api, LoadError, MissingSymbol, symm_failure_t, symm_status_t};
 
 /// Result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -46,21 +47,100 @@ impl Error {
 
     /// The failure of the last call on this thread, as the library describes it.
     #[cold]
-    fn last(api: &Api, status: symm_status_t) -> Self {
-        let mut failure = sized!(symm_failure_t {});
+    fn last(api: &Api) -> Self {
+        let mut failure = symm_failure_t::default();
         // SAFETY: the struct says its size.
-        if let Err(missing) = unsafe { api.symm_last_failure(&mut failure) } {
-            return missing.into();
-        }
-
-        Self {
-            rank: usize::try_from(failure.rank).ok(), // -1 if there is none
-            pid: (failure.pid > 0).then_some(failure.pid),
-            os_error: (failure.os_error != 0).then_some(failure.os_error),
-            cuda_result: (failure.cuda_result != 0).then_some(failure.cuda_result),
-            ..Self::from_parts(Status::from_raw(status), from_array(&failure.message))
+        match unsafe { api.symm_last_failure(&mut failure) } {
+            Ok(_) => failure.into(),
+            Err(missing) => missing.into(),
         }
     }
+
+    fn with_blame(mut self, rank: i32, pid: i64, os_error: i32, cuda_result: i32) -> Self {
+        self.rank = usize::try_from(rank).ok(); // -1 if there is none
+        self.pid = (pid > 0).then_some(pid);
+        self.os_error = (os_error != 0).then_some(os_error);
+        self.cuda_result = (cuda_result != 0).then_some(cuda_result);
+        self
+    }
+}
+
+impl From<symm_failure_t> for Error {
+    fn from(c: symm_failure_t) -> Self {
+        Self::from_parts(Status::from_raw(c.status), from_array(&c.message)).with_blame(
+            c.rank,
+            c.pid,
+            c.os_error,
+            c.cuda_result,
+        )
+    }
+}
+
+/// Where the library writes the failure of one call. Only the two fields that it reads are set
+/// before, since the message is long and most calls succeed.
+struct Sink(MaybeUninit<symm_failure_t>);
+
+impl Sink {
+    #[inline]
+    fn new() -> Self {
+        let mut failure = MaybeUninit::<symm_failure_t>::uninit();
+        let at = failure.as_mut_ptr();
+        // SAFETY: the fields lie within the struct, of which nothing is read.
+        unsafe {
+            (&raw mut (*at).struct_size).write(size_of::<symm_failure_t>());
+            (&raw mut (*at).status).write(sys::SYMM_OK);
+        }
+        Self(failure)
+    }
+
+    /// The failure of the call that was given this place. A call that could not read its options
+    /// has left it to the thread, which has made no other call since.
+    #[cold]
+    fn error(&self, api: &Api) -> Error {
+        let at = self.0.as_ptr();
+        // SAFETY: new() has set the status. Where it is another, the library has written all of
+        // the other fields, and ended the message.
+        unsafe {
+            if (*at).status == sys::SYMM_OK {
+                return Error::last(api);
+            }
+            let message = CStr::from_ptr((&raw const (*at).message).cast());
+            Error::from_parts(Status::from_raw((*at).status), message.to_string_lossy()).with_blame(
+                (*at).rank,
+                (*at).pid,
+                (*at).os_error,
+                (*at).cuda_result,
+            )
+        }
+    }
+}
+
+/// A struct of options of `symm.h`, which says where the failure of the call goes.
+pub(crate) trait Options {
+    fn set_failure(&mut self, failure: *mut symm_failure_t);
+}
+
+macro_rules! options {
+    ($($name:ident,)*) => {
+        $(impl Options for sys::$name {
+            #[inline]
+            fn set_failure(&mut self, failure: *mut symm_failure_t) {
+                self.failure = failure;
+            }
+        })*
+    };
+}
+options! {
+    symm_call_options_t,
+    symm_group_config_t,
+    symm_group_options_t,
+    symm_alloc_options_t,
+    symm_adopt_options_t,
+    symm_rendezvous_options_t,
+    symm_heap_options_t,
+    symm_collective_options_t,
+    symm_ipc_export_options_t,
+    symm_ipc_import_options_t,
 }
 
 impl fmt::Display for Error {
@@ -101,13 +181,29 @@ pub(crate) fn looked_up(called: Result<()>) -> Result<bool> {
     }
 }
 
-/// Calls the library. A negative status becomes an error, which is read here, on the thread of
-/// the call and before any other call.
+/// Calls a function of the library that has no options. A negative status becomes an error, which
+/// is read here, on the thread of the call and before any other call.
 #[inline]
 pub(crate) fn call(function: impl FnOnce(&Api) -> Called) -> Result<()> {
     let api = symm_sys::api()?;
     match function(api)? {
-        status if status < 0 => Err(Error::last(api, status)),
+        status if status < 0 => Err(Error::last(api)),
+        _ => Ok(()),
+    }
+}
+
+/// Calls a function of the library that has options. A negative status becomes the failure that
+/// the library has written for this very call.
+#[inline]
+pub(crate) fn acting<O: Options>(
+    mut options: O,
+    function: impl FnOnce(&Api, &O) -> Called,
+) -> Result<()> {
+    let api = symm_sys::api()?;
+    let mut sink = Sink::new();
+    options.set_failure(sink.0.as_mut_ptr());
+    match function(api, &options)? {
+        status if status < 0 => Err(sink.error(api)),
         _ => Ok(()),
     }
 }

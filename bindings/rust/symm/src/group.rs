@@ -1,10 +1,11 @@
 //! Groups of ranks that share memory: how to make one, and information about it.
 
 use crate::convert::{Feature, Handle, count, index, to_c};
-use crate::error::{Error, Result, call, looked_up};
+use crate::error::{Error, Result, acting, looked_up};
 use crate::store::{Adapter, Store};
-use crate::{Algorithm, Backend, Scale, Status, Stream, Timeout};
-use std::ffi::{CStr, c_char};
+use crate::stream::no_wait;
+use crate::{Algorithm, Backend, Collective, Scale, Status, Stream, Timeout};
+use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -53,26 +54,113 @@ builder! {
         /// each rank. Otherwise what is fastest.
         scratch_bytes(bytes: u64): u64 = bytes;
         /// Whether the group's memories are given multicast addresses, where they can be had. All
-        /// ranks must ask.
-        multicast(wanted: bool): bool = wanted;
+        /// ranks must ask. Otherwise as `$SYMM_MULTICAST` says.
+        multicast(wanted: bool): Option<bool> = Some(wanted);
         /// Whether groups made of this one, but by
         /// [`shrink`](crate::Group::shrink), work in its scratch: CUDA only.
         /// Collectives of all of them have one order, also in graphs, and a
         /// failure of one is a failure of all; `symm.h` says it exactly.
-        shared_scratch(wanted: bool): bool = wanted;
+        shared_scratch(wanted: bool): Option<bool> = Some(wanted);
         /// Whether all-reduces between machines may combine floats in an order of their
-        /// own, which takes less time. All ranks must ask.
-        any_order(allowed: bool): bool = allowed;
+        /// own, which takes less time. All ranks must ask. Otherwise as `$SYMM_ORDER` says;
+        /// `false` keeps the order of the ranks, whatever it says.
+        any_order(allowed: bool): Option<bool> = Some(allowed);
         /// A promise about each all-reduce, all-gather, all-to-all and broadcast: `recv` is
         /// private on all ranks, or at one offset of one memory on all ranks, and the call is in
         /// place on all ranks or on none. Large calls then use copy engines with CUDA. All ranks
         /// must ask.
-        same_offsets(promised: bool): bool = promised;
+        same_offsets(promised: bool): Option<bool> = Some(promised);
         /// Whether several ranks may use one CUDA device.
-        overlapping_devices(allowed: bool): bool = allowed;
+        overlapping_devices(allowed: bool): Option<bool> = Some(allowed);
         /// Whether every rank compares the arguments of every collective with every other.
-        check(compare: bool): bool = compare;
+        /// Otherwise as `$SYMM_CHECK` says.
+        check(compare: bool): Option<bool> = Some(compare);
     }
+}
+
+builder! {
+    /// How to make a group of another: [`Group::split_with`], [`Group::create_from_ranks_with`],
+    /// [`Group::local_with`], [`Group::shrink_with`]. Whatever is not set is as in the other
+    /// group; the environment is not asked again. All but [`timeout`](Self::timeout) must be
+    /// equal on all ranks of the new group.
+    ///
+    /// ```no_run
+    /// # let group = symm::Group::from_env()?;
+    /// let options = symm::GroupOptions::new().name("pairs").check(true);
+    /// let pair = group.split_with(Some(group.rank() as u32 / 2), 0, &options)?;
+    /// # Ok::<(), symm::Error>(())
+    /// ```
+    #[derive(Debug, Clone)]
+    #[must_use = "options do nothing until a group is made with them"]
+    pub struct GroupOptions {
+        /// Deadline of the call that makes the group. Otherwise the other group's deadline of
+        /// create, split and rendezvous.
+        timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// Shown in messages.
+        name(name: impl Into<String>): Option<String> = Some(name.into());
+        /// As [`GroupConfig::create_timeout`], of the new group.
+        create_timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// As [`GroupConfig::timeout`], of the new group.
+        group_timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// As [`GroupConfig::scratch_bytes`].
+        scratch_bytes(bytes: u64): u64 = bytes;
+        /// As [`GroupConfig::channels`].
+        channels(number: usize): usize = number;
+        /// As [`GroupConfig::multicast`].
+        multicast(wanted: bool): Option<bool> = Some(wanted);
+        /// As [`GroupConfig::shared_scratch`].
+        shared_scratch(wanted: bool): Option<bool> = Some(wanted);
+        /// As [`GroupConfig::any_order`].
+        any_order(allowed: bool): Option<bool> = Some(allowed);
+        /// As [`GroupConfig::same_offsets`].
+        same_offsets(promised: bool): Option<bool> = Some(promised);
+        /// As [`GroupConfig::overlapping_devices`].
+        overlapping_devices(allowed: bool): Option<bool> = Some(allowed);
+        /// As [`GroupConfig::check`].
+        check(compare: bool): Option<bool> = Some(compare);
+    }
+}
+
+/// Flags to set, and inherited flags to remove. A wish is what is wanted or not, if anything was
+/// said, its flag, and the flag of its opposite, 0 if there is none.
+fn flags_of(wishes: [(Option<bool>, u64, u64); 6]) -> (u64, u64) {
+    let mut flags = 0;
+    let mut removed = 0;
+    for (wish, flag, opposite) in wishes {
+        match wish {
+            Some(true) => flags |= flag,
+            Some(false) if opposite == 0 => removed |= flag,
+            Some(false) => flags |= opposite,
+            None => {}
+        }
+    }
+    (flags, removed)
+}
+
+/// The flags of a [`GroupConfig`] or of [`GroupOptions`].
+macro_rules! flags_of {
+    ($of:ident) => {
+        flags_of([
+            (
+                $of.multicast,
+                sys::SYMM_GROUP_MULTICAST,
+                sys::SYMM_GROUP_NO_MULTICAST,
+            ),
+            (
+                $of.any_order,
+                sys::SYMM_GROUP_ANY_ORDER,
+                sys::SYMM_GROUP_RANK_ORDER,
+            ),
+            ($of.check, sys::SYMM_GROUP_CHECK, sys::SYMM_GROUP_NO_CHECK),
+            ($of.shared_scratch, sys::SYMM_GROUP_SHARED_SCRATCH, 0),
+            ($of.same_offsets, sys::SYMM_GROUP_SAME_OFFSETS, 0),
+            (
+                $of.overlapping_devices,
+                sys::SYMM_GROUP_OVERLAPPING_DEVICES,
+                0,
+            ),
+        ])
+    };
 }
 
 impl GroupConfig {
@@ -81,33 +169,25 @@ impl GroupConfig {
     /// the missing ranks), `PeerFailed`, `Mismatch`, `System`, `OutOfMemory`.
     pub fn create(self) -> Result<Group> {
         let (rank, size) = self.ranks.unwrap_or_default();
-        let default_backend = if self.device.is_some() {
-            Backend::Cuda
-        } else {
-            Backend::Auto
-        };
-        let bootstrap = self
-            .bootstrap
-            .map(|text| to_c("bootstrap", &text))
-            .transpose()?;
-        let name = self.name.map(|text| to_c("name", &text)).transpose()?;
+        if self.ranks.is_some() && size == 0 {
+            return Err(Error::argument("size is 0: a group has at least one rank"));
+        }
+        let bootstrap = optional_to_c("bootstrap", self.bootstrap.as_deref())?;
+        let name = optional_to_c("name", self.name.as_deref())?;
+        // A flag that is not wanted, and has no opposite, is just not there.
+        let (mut flags, _) = flags_of!(self);
+        if self.device.is_some() {
+            flags |= sys::SYMM_GROUP_ON_DEVICE;
+        }
+
         let store = self.store.map(Adapter::new);
         let table = store.as_ref().map(Adapter::table);
-
-        let flags = u64::from(self.multicast) * sys::SYMM_GROUP_MULTICAST
-            + u64::from(self.shared_scratch) * sys::SYMM_GROUP_SHARED_SCRATCH
-            + u64::from(self.any_order) * sys::SYMM_GROUP_ANY_ORDER
-            + u64::from(self.same_offsets) * sys::SYMM_GROUP_SAME_OFFSETS
-            + u64::from(self.overlapping_devices) * sys::SYMM_GROUP_OVERLAPPING_DEVICES
-            + u64::from(self.check) * sys::SYMM_GROUP_CHECK;
-        let config = sized!(symm_group_config_t {
+        let config = sys::symm_group_config_t {
             rank: number("rank", rank)?,
             size: number("size", size)?,
-            backend: self.backend.unwrap_or(default_backend).as_raw(),
-            device: self
-                .device
-                .map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
-            flags: flags,
+            backend: self.backend.unwrap_or(Backend::Auto).as_raw(),
+            device: number("device", self.device.unwrap_or(0))?,
+            flags,
             bootstrap: as_pointer(bootstrap.as_deref()),
             store: table.as_ref().map_or(ptr::null(), ptr::from_ref),
             create_timeout_ms: self.create_timeout.as_millis(),
@@ -115,15 +195,15 @@ impl GroupConfig {
             name: as_pointer(name.as_deref()),
             scratch_bytes: self.scratch_bytes,
             channels: number("channels", self.channels)?,
-        });
-        if self.ranks.is_some() && size == 0 {
-            return Err(Error::argument("size is 0: a group has at least one rank"));
-        }
+            ..Default::default()
+        };
 
         let mut out = ptr::null_mut();
         // SAFETY: the struct says its size, its strings and
         // its store live until the end of this function.
-        let made = call(|api| unsafe { api.symm_group_create(&config, &mut out) });
+        let made = acting(config, |api, config| unsafe {
+            api.symm_group_create(config, &mut out)
+        });
         made.map_err(|mut error| {
             let complaint = store.as_ref().and_then(Adapter::complaint);
             error.message.push_str(&complaint.unwrap_or_default());
@@ -132,6 +212,30 @@ impl GroupConfig {
         // SAFETY: a successful create gives one reference.
         Group::from_handle(unsafe { Handle::new(out) }?)
     }
+}
+
+impl GroupOptions {
+    /// Makes a group by `function`, which is given these options.
+    fn make<T>(&self, function: impl FnOnce(sys::symm_group_options_t) -> Result<T>) -> Result<T> {
+        let name = optional_to_c("name", self.name.as_deref())?;
+        let (flags, remove_flags) = flags_of!(self);
+        function(sys::symm_group_options_t {
+            timeout_ms: self.timeout.as_millis(),
+            name: as_pointer(name.as_deref()),
+            flags,
+            remove_flags,
+            scratch_bytes: self.scratch_bytes,
+            create_timeout_ms: self.create_timeout.as_millis(),
+            group_timeout_ms: self.group_timeout.as_millis(),
+            channels: number("channels", self.channels)?,
+            ..Default::default()
+        })
+    }
+}
+
+/// A C string, if there is a text.
+pub(crate) fn optional_to_c(what: &str, text: Option<&str>) -> Result<Option<CString>> {
+    text.map(|text| to_c(what, text)).transpose()
 }
 
 /// The address of a C string, NULL if there is none.
@@ -167,12 +271,14 @@ pub struct Group {
     pub(crate) algorithm: Algorithm,
     pub(crate) timeout: Timeout,
     pub(crate) factor: Factor,
+    pub(crate) tag: Option<Arc<CStr>>,
+    pub(crate) max_blocks: i32,
 }
 
 /// A factor of reductions: its position, its value, and the address of an f32 that has the value
 /// if that address is not 0.
 pub(crate) type Factor = (Scale, f64, usize);
-pub(crate) const NO_FACTOR: Factor = (Scale::None, 0.0, 0);
+const NO_FACTOR: Factor = (Scale::None, 0.0, 0);
 
 impl Group {
     pub(crate) fn from_handle(handle: Handle<symm_group>) -> Result<Self> {
@@ -183,13 +289,20 @@ impl Group {
             size: info.size,
             backend: info.backend,
         };
-        Ok(Self {
-            shared: Arc::new(shared),
-            stream: Stream::none(),
+        Ok(Self::from_shared(Arc::new(shared), Stream::none()))
+    }
+
+    /// A handle with the defaults of calls.
+    pub(crate) fn from_shared(shared: Arc<Shared>, stream: Stream) -> Self {
+        Self {
+            shared,
+            stream,
             algorithm: Algorithm::Auto,
             timeout: Timeout::Group,
             factor: NO_FACTOR,
-        })
+            tag: None,
+            max_blocks: 0,
+        }
     }
 
     /// This process's or thread's rank.
@@ -212,9 +325,10 @@ impl Group {
         on!(self.symm_group_info() => GroupInfo)
     }
 
-    /// Whether the group was revoked, and why. Never waits.
-    pub fn status(&self) -> Result<GroupStatus> {
-        on!(self.symm_group_status() => GroupStatus)
+    /// Why the group was revoked, and who is to blame; `None` while it works. Never waits.
+    pub fn status(&self) -> Result<Option<Error>> {
+        let error = on!(self.symm_group_status() => Error)?;
+        Ok((error.status != Status::Ok).then_some(error))
     }
 
     /// A handle to this group whose calls are ordered on `stream`, and so are those on buffers and
@@ -261,7 +375,8 @@ impl Group {
         }
     }
 
-    /// A handle to this group whose barriers and collectives have this deadline.
+    /// A handle to this group whose barriers, collectives and other calls that wait have this
+    /// deadline. What is made by the handle has the group's own.
     #[must_use]
     pub fn with_timeout(&self, timeout: impl Into<Timeout>) -> Self {
         Self {
@@ -270,17 +385,51 @@ impl Group {
         }
     }
 
+    /// A handle to this group whose collectives are shown by a name of yours: in traces, ranges of
+    /// NVTX, `symm top` and messages. Each rank has its own. Errors: `InvalidArgument` for a NUL
+    /// character.
+    pub fn with_tag(&self, tag: &str) -> Result<Self> {
+        Ok(Self {
+            tag: Some(to_c("tag", tag)?.into()),
+            ..self.clone()
+        })
+    }
+
+    /// A handle to this group whose collectives use at most this many multiprocessors for a
+    /// kernel, which must be equal on all ranks; 0 for as many as the plan says. The host ignores
+    /// it.
+    #[must_use]
+    pub fn with_max_blocks(&self, blocks: usize) -> Self {
+        Self {
+            max_blocks: index(blocks),
+            ..self.clone()
+        }
+    }
+
     /// Divides the group. Ranks that pass equal colors form a new group, ordered by key, then by
     /// rank. A rank that passes `None` takes part in the call and is in no new group. All ranks of
     /// the group call it.
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
+        self.split_with(color, key, &GroupOptions::new())
+    }
+
+    /// As [`split`](Self::split), into groups as `options` say. Those of ranks of different colors
+    /// may differ.
+    pub fn split_with(
+        &self,
+        color: Option<u32>,
+        key: i32,
+        options: &GroupOptions,
+    ) -> Result<Option<Self>> {
         let color = match color {
             None => -1,
             Some(color) => i32::try_from(color)
                 .map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?,
         };
 
-        let out = on!(self.symm_group_split(color, key) -> ptr::null_mut())?;
+        let out = options.make(
+            |c| on!(self.symm_group_split(color, key, options) -> ptr::null_mut(), options: c),
+        )?;
         if out.is_null() {
             return Ok(None);
         }
@@ -291,15 +440,29 @@ impl Group {
     /// A group of some ranks of this one, in this order. Only those ranks call it, with equal
     /// lists. Errors: as [`GroupConfig::create`]; `Mismatch` if the order differs.
     pub fn create_from_ranks(&self, ranks: &[usize]) -> Result<Self> {
+        self.create_from_ranks_with(ranks, &GroupOptions::new())
+    }
+
+    /// As [`create_from_ranks`](Self::create_from_ranks), a group as `options` say.
+    pub fn create_from_ranks_with(&self, ranks: &[usize], options: &GroupOptions) -> Result<Self> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
-        Self::from_handle(
-            on!(self.symm_group_create_from_ranks(ranks.as_ptr(), ranks.len()) => Handle)?,
-        )
+        let first = ranks.as_ptr();
+        let len = ranks.len();
+        Self::from_handle(options.make(
+            |c| on!(self.symm_group_create_from_ranks(first, len, options) => Handle, options: c),
+        )?)
     }
 
     /// A group of the ranks of this rank's machine. Only those ranks call it.
     pub fn local(&self) -> Result<Self> {
-        Self::from_handle(on!(self.symm_group_local() => Handle)?)
+        self.local_with(&GroupOptions::new())
+    }
+
+    /// As [`local`](Self::local), a group as `options` say.
+    pub fn local_with(&self, options: &GroupOptions) -> Result<Self> {
+        Self::from_handle(
+            options.make(|c| on!(self.symm_group_local(options) => Handle, options: c))?,
+        )
     }
 
     /// A group of the ranks that are alive and have not released this one, in their old order. It
@@ -307,13 +470,15 @@ impl Group {
     /// are alive call it, and all get one group or all one failure; a rank that dies meanwhile is
     /// left out. Errors: `Timeout` (a rank is alive and did not call; once it is gone the call can
     /// be made again), otherwise as [`GroupConfig::create`].
-    pub fn shrink(&self, name: Option<&str>, timeout: impl Into<Timeout>) -> Result<Self> {
-        let name = name.map(|text| to_c("name", text)).transpose()?;
-        let options = sized!(symm_group_shrink_options_t {
-            timeout_ms: timeout.into().as_millis(),
-            name: as_pointer(name.as_deref()),
-        });
-        Self::from_handle(on!(self.symm_group_shrink(&options) => Handle)?)
+    pub fn shrink(&self) -> Result<Self> {
+        self.shrink_with(&GroupOptions::new())
+    }
+
+    /// As [`shrink`](Self::shrink), to a group as `options` say.
+    pub fn shrink_with(&self, options: &GroupOptions) -> Result<Self> {
+        Self::from_handle(
+            options.make(|c| on!(self.symm_group_shrink(options) => Handle, options: c))?,
+        )
     }
 
     /// The rank in this group of the process that is rank `rank` of `other`; `None` if that
@@ -346,12 +511,24 @@ impl Group {
 
     /// Describes a rank: its process, host and device, and whether it is alive.
     pub fn peer_info(&self, rank: usize) -> Result<PeerInfo> {
-        on!(self.symm_peer_info(index(rank)) => PeerInfo)
+        on!(self.symm_group_peer_info(index(rank)) => PeerInfo)
     }
 
     /// Counts what this rank has done on the group so far.
     pub fn stats(&self) -> Result<GroupStats> {
         on!(self.symm_group_stats() => GroupStats)
+    }
+
+    /// Counts the calls of one collective of this rank on the group so far. Errors: `Unsupported`
+    /// for a collective that the library does not know.
+    pub fn collective_stats(&self, collective: Collective) -> Result<CollectiveStats> {
+        on!(self.symm_group_collective_stats(collective.as_raw()) => CollectiveStats)
+    }
+
+    /// Counts the collectives of this rank on the group so far that used one algorithm. Errors:
+    /// `Unsupported` for an algorithm that the library does not know.
+    pub fn algorithm_stats(&self, algorithm: Algorithm) -> Result<AlgorithmStats> {
+        on!(self.symm_group_algorithm_stats(algorithm.as_raw()) => AlgorithmStats)
     }
 
     /// Waits until all ranks are here. Whatever a rank wrote before its barrier is visible to all
@@ -371,26 +548,30 @@ impl Group {
             ranks.as_ptr()
         };
 
-        on!(self.symm_barrier(
-            pointer,
-            ranks.len(),
-            index(channel),
-            &self.timeout.options(),
-            self.stream.as_raw()
-        ))
+        let len = ranks.len();
+        let channel = index(channel);
+        let stream = self.stream.as_raw();
+        on!(
+            self.symm_barrier(pointer, len, channel, options, stream),
+            options: self.timeout.options()
+        )
     }
 
     /// Waits until all work that was issued on this handle's stream is done. Errors: the status
     /// with which that work failed or the group was revoked; `Timeout` if the work is not done
     /// yet, after which the group stays usable; `InvalidArgument` for a stream under capture.
     pub fn synchronize(&self) -> Result<()> {
-        on!(self.symm_group_synchronize(self.stream.as_raw(), &self.timeout.options()))
+        on!(
+            self.symm_group_synchronize(self.stream.as_raw(), options),
+            options: self.timeout.options()
+        )
     }
 
     /// Whether all work that was issued on this handle's stream is done; always true on the host.
     /// Never waits. Errors: `InvalidArgument` for a stream under capture, which goes on.
     pub fn is_done(&self) -> Result<bool> {
-        on!(self.symm_stream_query(self.stream.as_raw()) -> 0).map(|done| done != 0)
+        let stream = self.stream.as_raw();
+        on!(self.symm_stream_query(stream, options) -> 0, options: no_wait()).map(|done| done != 0)
     }
 
     /// Orders work that is issued on this handle's stream from now on after the work that was
@@ -398,7 +579,10 @@ impl Group {
     /// issued. Does nothing on the host.
     pub fn wait_for(&self, other: Option<&Stream>) -> Result<()> {
         let after = other.map_or_else(Stream::all, Stream::as_raw);
-        on!(self.symm_stream_wait(self.stream.as_raw(), after))
+        on!(
+            self.symm_stream_wait(self.stream.as_raw(), after, options),
+            options: no_wait()
+        )
     }
 
     /// Revokes the group on all ranks: pending and later calls return
@@ -418,7 +602,7 @@ impl Group {
     /// Afterwards only queries are of use. All ranks call it. Errors: `Timeout`, `PeerFailed`,
     /// `Aborted`; the group has ended after an error too.
     pub fn finalize(&self) -> Result<()> {
-        on!(self.symm_group_finalize(&self.timeout.options()))
+        on!(self.symm_group_finalize(options), options: self.timeout.options())
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to
@@ -484,6 +668,12 @@ known! {
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "The device; 0 on the host.";
         pub id: u64 = "Equal on all ranks, different for every group.";
+        pub flags: u64 =
+            "`SYMM_GROUP_*` of [`symm_sys`] that are in force: those of its configuration, those \
+             that it has inherited, and those that the environment has added.";
+        pub create_timeout of create_timeout_ms: Timeout =
+            "Deadline of create, split and rendezvous.";
+        pub timeout of timeout_ms: Timeout = "Deadline of every other wait.";
         pub channels: usize =
             "Barrier channels, and signal channels of a memory by default: `0 .. channels`.";
         pub unwatched_peers: usize = "Peers whose death is noticed by their closed socket only.";
@@ -512,27 +702,18 @@ known! {
         pub engine: String = "The transport between machines; empty on one machine.";
     }
 
-    /// Health of a group.
-    #[derive(PartialEq, Eq)]
-    pub struct GroupStatus of symm_group_status_t {
-        pub status: Status = "[`Status::Ok`], or why the group was revoked.";
-        pub failed_rank: Option<usize> = "The rank that caused it.";
-        pub failed_pid: Option<i64> = "The process id of that rank, where known.";
-        pub message: String = "Empty while the status is [`Status::Ok`].";
-    }
-
     /// Information about one rank of a group.
     #[derive(PartialEq, Eq)]
-    pub struct PeerInfo of symm_peer_info_t {
+    pub struct PeerInfo of symm_group_peer_info_t {
         pub rank: usize = "The rank.";
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "The device, as that rank's process numbers it.";
         pub alive: bool = "Whether neither its death nor its departure was noticed.";
         pub pid: Option<i64> = "Its process as seen from here.";
         pub host: String = "Its host name.";
-        pub machine: String = "`$SYMM_MACHINE` there, or the boot id of its kernel.";
+        pub machine: usize = "Its machine, numbered as [`GroupInfo::machine`].";
+        pub machine_name: String = "`$SYMM_MACHINE` there, or the boot id of its kernel.";
         pub uuid: String = "The UUID of its GPU; for the host back end, the boot id.";
-        pub machine_index: usize = "Its machine, numbered as [`GroupInfo::machine`].";
         pub mapped: bool = "Whether its memory is mapped here.";
     }
 
@@ -540,14 +721,6 @@ known! {
     /// where a field says so.
     #[derive(PartialEq, Eq)]
     pub struct GroupStats of symm_group_stats_t {
-        pub collective_calls: [u64; 32] =
-            "Calls, by the number of the [`Collective`](crate::Collective).";
-        pub collective_bytes: [u64; 32] =
-            "Count times the size of an element, summed over the calls, by the number of the \
-             collective.";
-        pub algorithm_calls: [u64; 32] =
-            "Calls, by the number of the [`Algorithm`](crate::Algorithm); those that needed none \
-             are under `Auto`.";
         pub barriers: u64 = "Barriers.";
         pub signals_sent: u64 = "Signals sent.";
         pub signals_taken: u64 = "Signals taken.";
@@ -555,5 +728,17 @@ known! {
         pub sleeps: u64 = "Waits on the host that did not end while they spun.";
         pub slept_ns: u64 = "Nanoseconds that those waits took in sum.";
         pub waits: u64 = "Waits for values of signals, and for words.";
+    }
+    /// Counts of one collective on a group, of calls that succeeded.
+    #[derive(PartialEq, Eq)]
+    pub struct CollectiveStats of symm_collective_stats_t {
+        pub calls: u64 = "Calls.";
+        pub bytes: u64 = "Count times the size of an element, summed over the calls.";
+    }
+
+    /// Counts of one algorithm on a group, of calls that succeeded.
+    #[derive(PartialEq, Eq)]
+    pub struct AlgorithmStats of symm_algorithm_stats_t {
+        pub calls: u64 = "Calls of any collective; those that needed none count under `Auto`.";
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::buffer::{AllocConfig, bytes, on_host};
 use crate::convert::{Handle, to_c};
-use crate::error::{Result, call, looked_up};
+use crate::error::{Result, acting, looked_up};
+use crate::stream::no_wait;
 use crate::{Backend, Element, Error, Group, Memory, Source, Status, Target, Timeout, View};
 use std::ffi::CString;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use symm_sys::symm_heap;
+use symm_sys::{symm_heap, symm_heap_options_t};
 
 known! {
     /// Information about a heap.
@@ -62,17 +63,21 @@ impl Group {
         timeout: impl Into<Timeout>,
     ) -> Result<Heap> {
         let name: CString = to_c("name", &config.name)?;
-        let options = sized!(symm_heap_options_t {
+        let given = symm_heap_options_t {
             flags: config.flags(),
             numa_node: config.numa_node(),
             alignment: config.alignment as u64,
             page_bytes: config.page_bytes as u64,
             name: name.as_ptr(),
             timeout_ms: timeout.into().as_millis(),
-        });
+            ..Default::default()
+        };
 
-        let handle: Handle<symm_heap> = on!(self.symm_heap_create(bytes, &options) => Handle)?;
-        let memory = Memory::adopt(on!(handle.symm_heap_memory() => Handle)?, None, self)?;
+        let handle: Handle<symm_heap> = on!(
+            self.symm_heap_create(bytes, options) => Handle,
+            options: given
+        )?;
+        let memory = Memory::adopt(on!(handle.symm_heap_memory() => Handle)?, self)?;
         Ok(Heap {
             inner: Arc::new(Inner { handle, memory }),
         })
@@ -91,10 +96,13 @@ impl Heap {
     /// most the alignment of the heap. Every piece is aligned to 256 bytes at least; 0 asks for
     /// no more. Errors: as [`alloc`](Self::alloc), and `InvalidArgument` for another alignment.
     pub fn alloc_aligned<T: Element>(&self, len: usize, alignment: usize) -> Result<Piece<T>> {
-        let size = bytes::<T>(len)?;
+        let bytes = bytes::<T>(len)?;
         let mut pointer = ptr::null_mut();
         let mut offset = 0;
-        on!(self.symm_heap_alloc(size, alignment, &mut pointer, &mut offset))?;
+        on!(
+            self.symm_heap_alloc(bytes, alignment, options, &mut pointer, &mut offset),
+            options: no_wait()
+        )?;
 
         let pointer = NonNull::new(pointer.cast())
             .ok_or_else(|| Error::from_parts(Status::Internal, "the piece is at NULL"))?;
@@ -110,19 +118,24 @@ impl Heap {
     /// there is one.
     pub fn find<T>(&self, address: *const T) -> Result<Option<(usize, usize)>> {
         let mut pointer = ptr::null_mut();
-        let mut size = 0;
-        let found = looked_up(on!(self.symm_heap_find(
-            address.cast(),
-            &mut pointer,
-            &mut size
-        )))?;
-        Ok(found.then(|| (pointer as usize - self.inner.memory.own() as usize, size)))
+        let mut bytes = 0;
+        let found = on!(
+            self.symm_heap_find(address.cast(), options, &mut pointer, &mut bytes),
+            options: no_wait()
+        );
+        let start = self.inner.memory.own() as usize;
+        Ok(looked_up(found)?.then(|| (pointer as usize - start, bytes)))
     }
 
     /// The memory that the pieces lie in.
     #[must_use]
     pub fn memory<T: Element>(&self) -> Memory<T> {
         self.inner.memory.cast()
+    }
+
+    /// The group of the heap.
+    pub fn group(&self) -> Group {
+        self.inner.memory.group()
     }
 
     /// Describes the heap.
@@ -226,8 +239,8 @@ impl<T: Element> Drop for Piece<T> {
     fn drop(&mut self) {
         // SAFETY: the handle is alive, and the piece belongs to this value. The call cannot fail,
         // because the piece is in use.
-        let _ = call(|api| unsafe {
-            api.symm_heap_free(self.heap.as_raw(), self.pointer.as_ptr().cast())
+        let _ = acting(no_wait(), |api, options| unsafe {
+            api.symm_heap_free(self.heap.as_raw(), self.pointer.as_ptr().cast(), options)
         });
     }
 }

@@ -22,9 +22,10 @@
 //! [`Shared::withdraw`] gives it back when it is certain that nobody else holds it.
 
 use crate::buffer::on_host;
-use crate::convert::{filled, index, to_c};
-use crate::error::{Error, Result, call};
-use crate::group::as_pointer;
+use crate::convert::{filled, to_c};
+use crate::error::{Error, Result, acting, call};
+use crate::group::{as_pointer, number};
+use crate::stream::no_wait;
 use crate::{Backend, Buffer, Element, Span, Status, Stream, Timeout, View};
 use std::ffi::{CString, c_void};
 use std::fmt;
@@ -66,7 +67,7 @@ device, use a part of an import on the stream of the import.",
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// The bytes, at most `SYMM_IPC_TOKEN_MAX_SIZE`.
+    /// The bytes, at most `SYMM_IPC_TOKEN_MAX_BYTES`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -190,9 +191,10 @@ builder! {
     #[derive(Debug, Clone)]
     #[must_use = "options do nothing until export() is called"]
     pub struct ExportOptions {
-        /// Keeps the memory for this token for a time from now on, though its owner releases it.
-        /// Otherwise `$SYMM_IPC_HOLD_MS`, if that is set.
-        hold(time: Duration): u64 = Timeout::from(time).as_millis();
+        /// Keeps the memory for this token for a time from now on, though its owner releases it;
+        /// for no time, whatever `$SYMM_IPC_HOLD_MS` says, if the time is zero. Otherwise as long
+        /// as `$SYMM_IPC_HOLD_MS` says, if that is set.
+        hold(time: Duration): Option<Duration> = Some(time);
         /// Ends the hold early, once this token was imported that many times.
         hold_imports(imports: u64): u64 = imports;
         /// On CUDA: an importer sees the results of work that was issued on this stream before.
@@ -206,21 +208,26 @@ impl ExportOptions {
     /// only its owner can hold), `OutOfMemory`, `System`, `Unavailable` (the directory
     /// of the sockets is not private), `PeerFailed`, `Cuda`.
     pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
-        let options = sized!(symm_ipc_export_options_t {
-            hold_ms: self.hold,
+        let mut given = sys::symm_ipc_export_options_t {
             hold_imports: self.hold_imports,
-        });
-        let (at, size) = address_and_bytes(piece);
-        let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_SIZE as usize];
+            ..Default::default()
+        };
+        match self.hold {
+            None => {}
+            Some(Duration::ZERO) => given.flags = sys::SYMM_IPC_NO_HOLD,
+            Some(time) => given.hold_ms = Timeout::After(time).as_millis(),
+        }
+        let (at, bytes) = address_and_bytes(piece);
+        let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_BYTES as usize];
         let mut len = 0;
 
         // SAFETY: the struct says its size, and the token holds `token.len()` bytes. The piece lies
         // in a block that lives, and that safe code does not borrow.
-        call(|api| unsafe {
+        acting(given, |api, options| unsafe {
             api.symm_ipc_export(
                 at,
-                size,
-                &options,
+                bytes,
+                options,
                 token.as_mut_ptr().cast(),
                 token.len(),
                 &mut len,
@@ -251,19 +258,24 @@ impl<T: Element> Span<'_, T> {
 /// message names a holder; the tokens have ended nevertheless), `PeerFailed` (a holder is gone, but
 /// may still write), `InvalidArgument`.
 pub fn withdraw<T: Element>(piece: &Span<'_, T>, timeout: impl Into<Timeout>) -> Result<()> {
-    let (at, size) = address_and_bytes(piece);
+    let (at, bytes) = address_and_bytes(piece);
     // SAFETY: the address is only looked up.
-    call(|api| unsafe { api.symm_ipc_withdraw(at, size, timeout.into().as_millis()) })
+    acting(timeout.into().options(), |api, options| unsafe {
+        api.symm_ipc_withdraw(at, bytes, options)
+    })
 }
 
 /// The holders of leases on any part of a piece of memory. Its tokens do not end. Never waits;
 /// looks at all leases. Errors: `InvalidArgument` for memory that this process makes no tokens
 /// for.
 pub fn holders<T: Element>(piece: &Span<'_, T>) -> Result<Holders> {
-    let (at, size) = address_and_bytes(piece);
-    // SAFETY: the address is only looked up; the struct is one of symm.h, and the function is the
-    // one that fills it.
-    unsafe { filled(|api, out| api.symm_ipc_holders(at, size, out)) }
+    let (at, bytes) = address_and_bytes(piece);
+    filled(|out| {
+        // SAFETY: the address is only looked up; the struct says its size.
+        acting(no_wait(), |api, options| unsafe {
+            api.symm_ipc_holders(at, bytes, options, out)
+        })
+    })
 }
 
 builder! {
@@ -299,20 +311,22 @@ impl ImportOptions {
     /// * `Timeout`, `OutOfMemory`, `System`, `Cuda`.
     pub fn import<T: Element>(&self, token: &Token) -> Result<Import<T>> {
         let directory = self.directory.as_deref().map(path_to_c).transpose()?;
-        let options = sized!(symm_ipc_import_options_t {
+        let given = sys::symm_ipc_import_options_t {
+            flags: u64::from(self.device.is_some()) * sys::SYMM_IPC_ON_DEVICE,
             timeout_ms: self.timeout.as_millis(),
             directory: as_pointer(directory.as_deref()),
-            device: self.device.map_or(sys::SYMM_DEVICE_AUTO, index),
-        });
+            device: number("device", self.device.unwrap_or(0))?,
+            ..Default::default()
+        };
 
         let bytes = token.as_bytes();
         let stream = self.stream.as_raw();
         let mut out = ptr::null_mut();
         // SAFETY: the struct says its size, its string lives until the end of this function, and
         // the token has `bytes.len()` bytes.
-        call(|api| unsafe {
+        acting(given, |api, options| unsafe {
             let at = bytes.as_ptr().cast();
-            api.symm_ipc_import(at, bytes.len(), &options, &mut out, stream)
+            api.symm_ipc_import(at, bytes.len(), options, &mut out, stream)
         })?;
         let raw = NonNull::new(out).ok_or_else(|| {
             Error::from_parts(Status::Internal, "the library gave NULL for an import")
@@ -423,13 +437,19 @@ impl<T: Element> Import<T> {
     /// Orders work that is issued on `stream` from now on after the work that the exporter had
     /// issued before the export. Errors: `InvalidArgument` for a stream under capture, `Cuda`.
     pub fn order(&self, stream: &Stream) -> Result<()> {
-        on!(self.symm_ipc_stream_wait(stream.as_raw()))
+        on!(
+            self.symm_ipc_stream_wait(options, stream.as_raw()),
+            options: no_wait()
+        )
     }
 
     /// Records that the work that was issued on `stream` so far uses the memory: the lease does not
     /// end before that work is done.
     pub fn record_use(&self, stream: &Stream) -> Result<()> {
-        on!(self.symm_ipc_record_use(stream.as_raw()))
+        on!(
+            self.symm_ipc_record_use(options, stream.as_raw()),
+            options: no_wait()
+        )
     }
 
     /// Describes the import.
@@ -454,12 +474,18 @@ described!(Import);
 /// Frees memory that is provably unused. Never waits. Exports and allocations collect as much as
 /// they need. Returns counts of what all collections of the process have done.
 pub fn collect() -> Result<Report> {
-    // SAFETY: the struct is one of symm.h, and the function is the one that fills it.
-    unsafe { filled(|api, out| api.symm_ipc_collect(out)) }
+    filled(|out| {
+        // SAFETY: the struct says its size.
+        acting(no_wait(), |api, options| unsafe {
+            api.symm_ipc_collect(options, out)
+        })
+    })
 }
 
 /// The state of sharing in this process.
 pub fn stats() -> Result<Stats> {
-    // SAFETY: the struct is one of symm.h, and the function is the one that fills it.
-    unsafe { filled(|api, out| api.symm_ipc_stats(out)) }
+    filled(|out| {
+        // SAFETY: the struct says its size.
+        call(|api| unsafe { api.symm_ipc_stats(out) })
+    })
 }

@@ -58,12 +58,15 @@ pub use device::{
 };
 pub use element::{Bool, Element, F8E4M3, F8E5M2, Reduces, Word};
 pub use error::{Error, Result};
-pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStats, GroupStatus, PeerInfo};
+pub use group::{
+    AbortHandle, AlgorithmStats, CollectiveStats, Group, GroupConfig, GroupInfo, GroupOptions,
+    GroupStats, PeerInfo,
+};
 pub use heap::{Heap, HeapInfo, Piece};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;
 pub use log::{LogListener, log_to, log_to_fd};
-pub use memory::{Found, Memory, SignalWait, View};
+pub use memory::{Found, Memory, RendezvousOptions, SignalWait, View};
 pub use operand::{Operand, Place, Raw, Source, Span, Target, TargetOf};
 pub use store::{Store, StoreError};
 pub use stream::{Stream, Timeout};

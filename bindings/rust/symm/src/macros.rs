@@ -141,11 +141,11 @@ macro_rules! builder {
 }
 
 /// A struct of information, made from the struct of C that the library fills. Each field is made
-/// from the field of C with its name; a [`Feature`](crate::Feature) also from the field of C that
-/// holds the reason why the feature is not there.
+/// from the field of C with its name, or the name after `of`; a [`Feature`](crate::Feature) also
+/// from the field of C that holds the reason why the feature is not there.
 macro_rules! known {
     ($($(#[$meta:meta])* pub struct $name:ident of $c:ident {
-        $(pub $field:ident: $type:ty $(, or $reason:ident)? = $doc:literal;)*
+        $(pub $field:ident $(of $source:ident)?: $type:ty $(, or $reason:ident)? = $doc:literal;)*
     })*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone)]
@@ -159,29 +159,19 @@ macro_rules! known {
 
         impl From<symm_sys::$c> for $name {
             fn from(c: symm_sys::$c) -> Self {
-                Self { $($field: known!(@made of c.$field $(, c.$reason)?),)* }
+                Self { $($field: known!(@made c, $field $(of $source)? $(or $reason)?),)* }
             }
         }
     )*};
-    (@made of $value:expr) => {
-        $crate::convert::FromC::from_c($value)
+    (@made $c:ident, $field:ident) => {
+        $crate::convert::FromC::from_c($c.$field)
     };
-    (@made of $value:expr, $reason:expr) => {
-        $crate::convert::FromC::from_c(($value, $reason))
+    (@made $c:ident, $field:ident of $source:ident) => {
+        $crate::convert::FromC::from_c($c.$source)
     };
-}
-
-/// `sized!(name { field: value, ... })`: a struct of C that begins with its size. Fields that are
-/// not named are zero, which is the default of each.
-macro_rules! sized {
-    ($name:ident { $($field:ident: $value:expr),* $(,)? }) => {{
-        // SAFETY: all zeros is a value of a struct of
-        // numbers, raw pointers and optional functions.
-        let mut made: symm_sys::$name = unsafe { std::mem::zeroed() };
-        made.struct_size = size_of::<symm_sys::$name>();
-        $(made.$field = $value;)*
-        made
-    }};
+    (@made $c:ident, $field:ident or $reason:ident) => {
+        $crate::convert::FromC::from_c(($c.$field, $c.$reason))
+    };
 }
 
 /// `on!(self.symm_x(...))` calls `symm_x(handle, ...)` of the library. The other arguments are
@@ -191,6 +181,9 @@ macro_rules! sized {
 /// * `-> start` gives the value that the call writes, which is `start` before.
 /// * `=> Handle` gives the reference that the call makes.
 /// * `=> Type` gives that type, made from the struct that the call fills.
+///
+/// A function that has options is called with `, options: value` behind that: the arguments name
+/// the place of the options by the word before the colon.
 macro_rules! on {
     ($of:ident.$function:ident($($argument:expr),*)) => {
         // SAFETY: the handle is alive, and so is what the arguments refer to.
@@ -202,17 +195,50 @@ macro_rules! on {
             api.$function($of.as_raw(), $($argument,)* out)
         })
     };
-    ($of:ident.$function:ident($($argument:expr),*) => Handle) => {
-        on!($of.$function($($argument),*) -> std::ptr::null_mut())
+    (
+        $of:ident.$function:ident($($argument:expr),*) => Handle
+        $(, $options:ident: $value:expr)?
+    ) => {
+        on!($of.$function($($argument),*) -> std::ptr::null_mut() $(, $options: $value)?)
             // SAFETY: a successful call gives one reference.
             .and_then(|out| unsafe { $crate::convert::Handle::new(out) })
     };
     ($of:ident.$function:ident($($argument:expr),*) => $type:ident) => {
-        // SAFETY: the handle is alive, and so is what the arguments refer to; the struct is one
-        // of symm.h, and the function is the one that fills it.
-        unsafe {
-            $crate::convert::filled(|api, out| api.$function($of.as_raw(), $($argument,)* out))
-        }
+        $crate::convert::filled(|out| {
+            // SAFETY: the handle is alive, and so is what the arguments refer to; the struct
+            // says its size.
+            $crate::error::call(|api| unsafe { api.$function($of.as_raw(), $($argument,)* out) })
+        })
+        .map($type::from)
+    };
+    ($of:ident.$function:ident($($argument:expr),*), $options:ident: $value:expr) => {
+        // SAFETY: the handle is alive, and so is what the arguments refer to.
+        $crate::error::acting($value, |api, $options| unsafe {
+            api.$function($of.as_raw(), $($argument),*)
+        })
+    };
+    (
+        $of:ident.$function:ident($($argument:expr),*) -> $start:expr,
+        $options:ident: $value:expr
+    ) => {{
+        let mut out = $start;
+        // SAFETY: the handle is alive, and so is what the arguments refer to.
+        $crate::error::acting($value, |api, $options| unsafe {
+            api.$function($of.as_raw(), $($argument,)* &mut out)
+        })
+        .map(|()| out)
+    }};
+    (
+        $of:ident.$function:ident($($argument:expr),*) => $type:ident,
+        $options:ident: $value:expr
+    ) => {
+        $crate::convert::filled(|out| {
+            // SAFETY: the handle is alive, and so is what the arguments refer to; the struct
+            // says its size.
+            $crate::error::acting($value, |api, $options| unsafe {
+                api.$function($of.as_raw(), $($argument,)* out)
+            })
+        })
         .map($type::from)
     };
 }

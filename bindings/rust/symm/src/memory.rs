@@ -1,16 +1,18 @@
 //! Symmetric memory: the rendezvous that makes it of buffers, copies between blocks, access to
 //! single elements, and signals between ranks.
 
-use crate::buffer::{Buffer, bytes, on_host};
+use crate::buffer::{Buffer, BufferInfo, bytes, export_dmabuf, on_host};
 use crate::convert::{Feature, FromC, Handle, count, index};
 use crate::element::Word;
-use crate::error::{Error, Result, looked_up};
+use crate::error::{Result, looked_up};
 use crate::group::{Shared, number};
 use crate::operand::{Operand, Source, Target};
-use crate::{Compare, Element, Group, SignalOp, Status, Stream, Timeout};
+use crate::stream::no_wait;
+use crate::{Compare, Element, Group, SignalOp, Stream, Timeout};
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,15 +66,15 @@ use symm_sys::{
 pub struct Memory<T: Element> {
     pub(crate) inner: Arc<Inner>,
     stream: Stream,
+    timeout: Timeout,
     _type: PhantomData<fn() -> T>,
 }
 
 /// The state that all handles to a memory share. The order of the fields is that of their release.
 pub(crate) struct Inner {
     handle: Handle<symm_memory>,
-    /// The buffer, for a rendezvous on another group. A memory that was found by an address has
-    /// none.
-    buffer: Option<Handle<symm_buffer>>,
+    /// This rank's own block.
+    buffer: Handle<symm_buffer>,
     pub(crate) group: Arc<Shared>,
     info: symm_memory_info_t,
     own: *mut c_void,
@@ -89,10 +91,36 @@ impl<T: Element> Memory<T> {
     #[must_use]
     pub fn with_stream(&self, stream: Stream) -> Self {
         Self {
-            inner: self.inner.clone(),
             stream,
-            _type: PhantomData,
+            ..self.clone()
         }
+    }
+
+    /// A handle to this memory whose calls have this deadline where they wait and are not given
+    /// one: [`wait_signal`](Self::wait_signal), and puts, gets, signals and stores to a rank of
+    /// another machine, for which [`Timeout::Now`] is `InvalidArgument`.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: impl Into<Timeout>) -> Self {
+        Self {
+            timeout: timeout.into(),
+            ..self.clone()
+        }
+    }
+
+    /// The group of the memory.
+    pub fn group(&self) -> Group {
+        Group::from_shared(self.inner.group.clone(), self.stream.clone())
+    }
+
+    /// Describes the buffer that has become this memory: this rank's own block.
+    pub fn buffer_info(&self) -> Result<BufferInfo> {
+        let buffer = &self.inner.buffer;
+        on!(buffer.symm_buffer_info() => BufferInfo)
+    }
+
+    /// As [`Buffer::export_dmabuf`], of this rank's own block.
+    pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
+        export_dmabuf(&self.inner.buffer, offset, bytes)
     }
 
     /// A handle to this memory as elements of another type. Bytes at the end of a block that make
@@ -102,6 +130,7 @@ impl<T: Element> Memory<T> {
         Memory {
             inner: self.inner.clone(),
             stream: self.stream.clone(),
+            timeout: self.timeout,
             _type: PhantomData,
         }
     }
@@ -135,7 +164,11 @@ impl<T: Element> Memory<T> {
     /// The address by which the multimem instructions of the device reach all ranks'
     /// blocks at once. Errors: `Unavailable` if there is none; the message says why.
     pub fn multicast_pointer(&self) -> Result<*mut T> {
-        on!(self.symm_memory_multicast_pointer() -> ptr::null_mut()).map(|pointer| pointer.cast())
+        on!(
+            self.symm_memory_multicast_pointer(options) -> ptr::null_mut(),
+            options: no_wait()
+        )
+        .map(|pointer| pointer.cast())
     }
 
     /// Whether the memory has a multicast address, or why not. The answer is one for all ranks.
@@ -209,26 +242,17 @@ impl Group {
     /// Errors: `Mismatch` (sizes differ), `Timeout`, `PeerFailed`, `Aborted`, `System`,
     /// `OutOfMemory`.
     pub fn rendezvous<T: Element>(&self, buffer: Buffer<T>) -> Result<Memory<T>> {
-        self.rendezvous_tagged(buffer, 0)
+        self.rendezvous_with(buffer, &RendezvousOptions::new())
     }
 
-    /// As [`rendezvous`](Self::rendezvous), between calls with equal tags, so that several threads
-    /// of a rank can share blocks of one group at once.
-    pub fn rendezvous_tagged<T: Element>(&self, buffer: Buffer<T>, tag: u64) -> Result<Memory<T>> {
-        self.rendezvous_with(buffer, tag, 0)
-    }
-
-    /// As [`rendezvous_tagged`](Self::rendezvous_tagged), with a number of signal channels that is
-    /// equal on all ranks; 0 for as many as the group has. Errors: as
+    /// As [`rendezvous`](Self::rendezvous), as `options` say. Errors: as
     /// [`rendezvous`](Self::rendezvous); `Unsupported` for more channels than there can be.
     pub fn rendezvous_with<T: Element>(
         &self,
         buffer: Buffer<T>,
-        tag: u64,
-        channels: usize,
+        options: &RendezvousOptions,
     ) -> Result<Memory<T>> {
-        let handle = self.meet(&buffer.handle, tag, channels)?;
-        Memory::adopt(handle, Some(buffer.handle), self)
+        Memory::adopt(self.meet(&buffer.handle, options)?, self)
     }
 
     /// A block of `len` elements on every rank: [`alloc`](Self::alloc) and
@@ -243,13 +267,17 @@ impl Group {
         let mut out = ptr::null_mut();
         let mut rank = 0;
         let mut offset = 0;
-        let found = on!(self.symm_memory_find(address.cast(), &mut out, &mut rank, &mut offset));
+        let address = address.cast();
+        let found = on!(
+            self.symm_memory_find(address, options, &mut out, &mut rank, &mut offset),
+            options: no_wait()
+        );
         if !looked_up(found)? {
             return Ok(None);
         }
 
         // SAFETY: a successful call gives one reference.
-        let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
+        let memory = Memory::adopt(unsafe { Handle::new(out) }?, self)?;
         Ok(Some(Found {
             memory,
             rank: count(rank),
@@ -260,14 +288,31 @@ impl Group {
     fn meet(
         &self,
         buffer: &Handle<symm_buffer>,
-        tag: u64,
-        channels: usize,
+        options: &RendezvousOptions,
     ) -> Result<Handle<symm_memory>> {
-        let options = sized!(symm_rendezvous_options_t {
-            tag: tag,
-            channels: number("channels", channels)?,
-        });
-        on!(self.symm_rendezvous(buffer.as_raw(), &options) => Handle)
+        let given = sys::symm_rendezvous_options_t {
+            tag: options.tag,
+            timeout_ms: options.timeout.as_millis(),
+            channels: number("channels", options.channels)?,
+            ..Default::default()
+        };
+        on!(self.symm_rendezvous(buffer.as_raw(), options) => Handle, options: given)
+    }
+}
+
+builder! {
+    /// How to share a block; see [`Group::rendezvous_with`].
+    #[derive(Debug, Clone)]
+    #[must_use = "options do nothing until a block is shared with them"]
+    pub struct RendezvousOptions {
+        /// Calls with equal tags meet, so that several threads of a rank can share blocks of one
+        /// group at once. Otherwise 0.
+        tag(tag: u64): u64 = tag;
+        /// Deadline of the call. Otherwise
+        /// [`GroupConfig::create_timeout`](crate::GroupConfig::create_timeout).
+        timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// Signal channels of the memory, equal on all ranks. Otherwise as many as the group has.
+        channels(number: usize): usize = number;
     }
 }
 
@@ -284,11 +329,8 @@ pub struct Found {
 }
 
 impl<T: Element> Memory<T> {
-    pub(crate) fn adopt(
-        handle: Handle<symm_memory>,
-        buffer: Option<Handle<symm_buffer>>,
-        group: &Group,
-    ) -> Result<Self> {
+    pub(crate) fn adopt(handle: Handle<symm_memory>, group: &Group) -> Result<Self> {
+        let buffer = on!(handle.symm_memory_buffer() => Handle)?;
         let info = on!(handle.symm_memory_info() => symm_memory_info_t)?;
         let own = on!(handle.symm_memory_pointer(info.rank) -> ptr::null_mut())?;
         let inner = Inner {
@@ -301,27 +343,16 @@ impl<T: Element> Memory<T> {
         Ok(Self {
             inner: Arc::new(inner),
             stream: group.stream.clone(),
+            timeout: Timeout::Group,
             _type: PhantomData,
         })
     }
 
     /// Shares this memory's own block with the ranks of another group of its device. All ranks of
     /// that group call it. A second call for a group is local and gives the memory that the first
-    /// one made. Errors: as [`Group::rendezvous`]; `Unsupported` for a memory that was
-    /// [found](Group::find).
-    pub fn rendezvous_on(&self, group: &Group, tag: u64) -> Result<Self> {
-        let Some(buffer) = &self.inner.buffer else {
-            return Err(Error::from_parts(
-                Status::Unsupported,
-                "a memory that was found by an address has no buffer to share",
-            ));
-        };
-
-        let handle = group.meet(buffer, tag, 0)?;
-        on!(buffer.symm_buffer_retain())?;
-        // SAFETY: the retain that has just succeeded gives the reference.
-        let buffer = unsafe { Handle::new(buffer.as_raw()) }?;
-        Self::adopt(handle, Some(buffer), group)
+    /// one made. Errors: as [`Group::rendezvous`].
+    pub fn rendezvous_on(&self, group: &Group, options: &RendezvousOptions) -> Result<Self> {
+        Self::adopt(group.meet(&self.inner.buffer, options)?, group)
     }
 }
 
@@ -335,8 +366,11 @@ impl<T: Element> Memory<T> {
         offset: usize,
         source: &S,
     ) -> Result<()> {
-        let (offset, from, size) = self.copied(offset, source.operand())?;
-        on!(self.symm_put(index(rank), offset, from, size, self.stream.as_raw()))
+        let (offset, from, bytes) = self.copied(offset, source.operand())?;
+        on!(
+            self.symm_put(index(rank), offset, from, bytes, options, self.stream.as_raw()),
+            options: self.timeout.options()
+        )
     }
 
     /// Copies from element `offset` of a rank's block to `target`, as many elements as `target`
@@ -347,13 +381,19 @@ impl<T: Element> Memory<T> {
         offset: usize,
         target: &mut D,
     ) -> Result<()> {
-        let (offset, to, size) = self.copied(offset, target.operand_mut())?;
-        on!(self.symm_get(index(rank), offset, to, size, self.stream.as_raw()))
+        let (offset, to, bytes) = self.copied(offset, target.operand_mut())?;
+        on!(
+            self.symm_get(index(rank), offset, to, bytes, options, self.stream.as_raw()),
+            options: self.timeout.options()
+        )
     }
 
     /// As [`Buffer::record_use`], for the blocks of all ranks.
     pub fn record_use(&self) -> Result<()> {
-        on!(self.symm_memory_record_use(self.stream.as_raw()))
+        on!(
+            self.symm_memory_record_use(options, self.stream.as_raw()),
+            options: no_wait()
+        )
     }
 
     /// [`put`](Self::put), then [`signal`](Self::signal), in one call.
@@ -367,19 +407,16 @@ impl<T: Element> Memory<T> {
     where
         S: Source<Element = T> + ?Sized,
     {
-        let (offset, from, size) = self.copied(offset, source.operand())?;
-        on!(self.symm_put_signal(
-            index(rank),
-            offset,
-            from,
-            size,
-            index(channel),
-            self.stream.as_raw()
-        ))
+        let (offset, from, bytes) = self.copied(offset, source.operand())?;
+        let channel = index(channel);
+        let stream = self.stream.as_raw();
+        on!(
+            self.symm_put_signal(index(rank), offset, from, bytes, channel, options, stream),
+            options: self.timeout.options()
+        )
     }
 
-    /// The offset of a copy in the block, the operand's address, and the size of the copy; offset
-    /// and size in bytes.
+    /// The offset of a copy in the block in bytes, the operand's address, and the bytes to copy.
     fn copied(&self, offset: usize, operand: Operand<T>) -> Result<(usize, *mut c_void, usize)> {
         let operand = operand.on(&self.inner.group, &self.stream)?;
         Ok((
@@ -395,20 +432,22 @@ impl<T: Word> Memory<T> {
     /// Stores `count` copies of a value, from element `offset` of a rank's block on. A local call.
     pub fn fill(&self, rank: usize, offset: usize, value: T, count: usize) -> Result<()> {
         let offset = bytes::<T>(offset)?;
-        on!(self.symm_fill32(
-            index(rank),
-            offset,
-            value.bits(),
-            count,
-            self.stream.as_raw()
-        ))
+        let stream = self.stream.as_raw();
+        on!(
+            self.symm_fill32(index(rank), offset, value.bits(), count, options, stream),
+            options: self.timeout.options()
+        )
     }
 
     /// Stores one value at element `offset` of a rank's block, after everything that this rank
     /// wrote before. A local call.
     pub fn write_value(&self, rank: usize, offset: usize, value: T) -> Result<()> {
         let offset = bytes::<T>(offset)?;
-        on!(self.symm_write_value32(index(rank), offset, value.bits(), self.stream.as_raw()))
+        let stream = self.stream.as_raw();
+        on!(
+            self.symm_write_value32(index(rank), offset, value.bits(), options, stream),
+            options: self.timeout.options()
+        )
     }
 }
 
@@ -426,10 +465,12 @@ impl Memory<u32> {
         timeout: impl Into<Timeout>,
     ) -> Result<()> {
         let offset = bytes::<u32>(offset)?;
-        let options = timeout.into().options();
         let compare = compare.as_raw();
         let stream = self.stream.as_raw();
-        on!(self.symm_wait_value32(offset, compare, value, &options, stream))
+        on!(
+            self.symm_wait_value32(offset, compare, value, options, stream),
+            options: timeout.into().options()
+        )
     }
 }
 
@@ -440,7 +481,10 @@ impl Memory<u64> {
     pub fn write_value(&self, rank: usize, offset: usize, value: u64) -> Result<()> {
         let offset = bytes::<u64>(offset)?;
         let stream = self.stream.as_raw();
-        on!(self.symm_write_value64(index(rank), offset, value, stream))
+        on!(
+            self.symm_write_value64(index(rank), offset, value, options, stream),
+            options: self.timeout.options()
+        )
     }
 
     /// Waits until element `offset` of this rank's own block compares with `value` as `compare`
@@ -453,10 +497,12 @@ impl Memory<u64> {
         timeout: impl Into<Timeout>,
     ) -> Result<()> {
         let offset = bytes::<u64>(offset)?;
-        let options = timeout.into().options();
         let compare = compare.as_raw();
         let stream = self.stream.as_raw();
-        on!(self.symm_wait_value64(offset, compare, value, &options, stream))
+        on!(
+            self.symm_wait_value64(offset, compare, value, options, stream),
+            options: timeout.into().options()
+        )
     }
 }
 
@@ -476,12 +522,13 @@ pub struct SignalWait {
 
 impl SignalWait {
     fn to_c(self) -> symm_signal_wait_t {
-        sized!(symm_signal_wait_t {
+        symm_signal_wait_t {
             rank: index(self.rank),
             channel: index(self.channel),
             compare: self.compare.as_raw(),
             value: self.value,
-        })
+            ..Default::default()
+        }
     }
 }
 
@@ -490,14 +537,18 @@ impl<T: Element> Memory<T> {
     /// number may be outstanding. Whatever this rank wrote before is visible to `rank` once it has
     /// waited for the signal.
     pub fn signal(&self, rank: usize, channel: usize) -> Result<()> {
-        on!(self.symm_signal(index(rank), index(channel), self.stream.as_raw()))
+        let stream = self.stream.as_raw();
+        on!(
+            self.symm_signal(index(rank), index(channel), options, stream),
+            options: self.timeout.options()
+        )
     }
 
     /// Takes one signal from `rank` on `channel`, and waits for it if it is not there. Errors:
     /// `Timeout`, after which on the host nothing was taken and the group stays usable, and on a
     /// CUDA stream the group is revoked; `PeerFailed`, `Aborted`, `InvalidArgument`.
     pub fn wait_signal(&self, rank: usize, channel: usize) -> Result<()> {
-        self.wait_signal_for(rank, channel, Timeout::Group)
+        self.wait_signal_for(rank, channel, self.timeout)
     }
 
     /// As [`wait_signal`](Self::wait_signal), with a deadline of its own.
@@ -507,12 +558,11 @@ impl<T: Element> Memory<T> {
         channel: usize,
         timeout: impl Into<Timeout>,
     ) -> Result<()> {
-        on!(self.symm_wait_signal(
-            index(rank),
-            index(channel),
-            &timeout.into().options(),
-            self.stream.as_raw()
-        ))
+        let stream = self.stream.as_raw();
+        on!(
+            self.symm_wait_signal(index(rank), index(channel), options, stream),
+            options: timeout.into().options()
+        )
     }
 
     /// Adds a value to the word of 64 bits that `rank` has for signals of this rank on `channel`,
@@ -526,7 +576,10 @@ impl<T: Element> Memory<T> {
     ) -> Result<()> {
         let op = op.as_raw();
         let stream = self.stream.as_raw();
-        on!(self.symm_signal_value(index(rank), index(channel), op, value, stream))
+        on!(
+            self.symm_signal_value(index(rank), index(channel), op, value, options, stream),
+            options: self.timeout.options()
+        )
     }
 
     /// Waits until the word from `rank` on `channel` compares with `value` as `compare` says, and
@@ -540,7 +593,6 @@ impl<T: Element> Memory<T> {
         value: u64,
         timeout: impl Into<Timeout>,
     ) -> Result<Option<u64>> {
-        let options = timeout.into().options();
         let stream = self.stream.as_raw();
         let rank = index(rank);
         let channel = index(channel);
@@ -548,7 +600,10 @@ impl<T: Element> Memory<T> {
 
         let mut seen = self.is_on_host().then_some(0);
         let out = seen.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        on!(self.symm_wait_signal_value(rank, channel, compare, value, &options, out, stream))?;
+        on!(
+            self.symm_wait_signal_value(rank, channel, compare, value, options, out, stream),
+            options: timeout.into().options()
+        )?;
         Ok(seen)
     }
 
@@ -581,44 +636,50 @@ impl<T: Element> Memory<T> {
         timeout: Timeout,
     ) -> Result<Option<usize>> {
         let waits: Vec<_> = waits.iter().copied().map(SignalWait::to_c).collect();
-        let options = timeout.options();
+        let first_wait = waits.as_ptr();
+        let len = waits.len();
+        let any = any.into();
         let stream = self.stream.as_raw();
 
         let mut first = self.is_on_host().then_some(0);
         let out = first.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        on!(self.symm_wait_signals(
-            waits.as_ptr(),
-            waits.len(),
-            any.into(),
-            &options,
-            out,
-            stream
-        ))?;
+        on!(
+            self.symm_wait_signals(first_wait, len, any, options, out, stream),
+            options: timeout.options()
+        )?;
         Ok(first)
     }
 
     /// The number of signals from `rank` on `channel` that have arrived and were not taken. Never
     /// waits.
     pub fn test_signal(&self, rank: usize, channel: usize) -> Result<u64> {
-        on!(self.symm_test_signal(index(rank), index(channel)) -> 0)
+        on!(
+            self.symm_test_signal(index(rank), index(channel), options) -> 0,
+            options: no_wait()
+        )
     }
 
     /// The word from `rank` on `channel`. Never waits.
     pub fn test_signal_value(&self, rank: usize, channel: usize) -> Result<u64> {
-        on!(self.symm_test_signal_value(index(rank), index(channel)) -> 0)
+        on!(
+            self.symm_test_signal_value(index(rank), index(channel), options) -> 0,
+            options: no_wait()
+        )
     }
 
     /// The memory as kernels of your own see it: `symm::device::Memory` of `device.cuh`. `stop` is
-    /// null or the device address of a word that ends all waits when it becomes other than 0.
-    /// Errors: `Unsupported` on the host.
+    /// null or the device address of a word that ends all waits when it becomes other than 0, and
+    /// `timeout` is the deadline of each wait of a kernel. Errors: `Unsupported` on the host.
     pub fn device_view(
         &self,
-        timeout: impl Into<Timeout>,
         stop: *const u32,
+        timeout: impl Into<Timeout>,
     ) -> Result<symm_memory_view_t> {
-        let timeout = timeout.into().as_millis();
         let stop = stop.cast::<c_void>();
-        on!(self.symm_memory_device_view(timeout, stop) => symm_memory_view_t)
+        on!(
+            self.symm_memory_device_view(stop, options) => symm_memory_view_t,
+            options: timeout.into().options()
+        )
     }
 
     fn is_on_host(&self) -> bool {

@@ -42,10 +42,10 @@ impl Adapter {
     /// The functions for the library, valid while the adapter lives and is not moved.
     pub(crate) fn table(&self) -> symm_store_t {
         symm_store_t {
-            struct_size: size_of::<symm_store_t>(),
             user: std::ptr::from_ref(self).cast_mut().cast(),
             set: Some(set),
             get: Some(get),
+            ..Default::default()
         }
     }
 
@@ -76,18 +76,18 @@ unsafe extern "C" fn set(
     user: *mut c_void,
     key: *const c_char,
     value: *const c_void,
-    size: usize,
+    bytes: usize,
     timeout_ms: u64,
 ) -> symm_status_t {
     // SAFETY: `user` is the adapter, which outlives the creation.
     let adapter = unsafe { &*user.cast::<Adapter>() };
     // SAFETY: the library passes a C string.
     let key = unsafe { CStr::from_ptr(key) }.to_string_lossy();
-    let value = if size == 0 {
+    let value = if bytes == 0 {
         &[]
     } else {
-        // SAFETY: the library passes `size` bytes.
-        unsafe { std::slice::from_raw_parts(value.cast(), size) }
+        // SAFETY: the library passes that many bytes.
+        unsafe { std::slice::from_raw_parts(value.cast(), bytes) }
     };
 
     let timeout = Duration::from_millis(timeout_ms);
@@ -101,7 +101,7 @@ unsafe extern "C" fn get(
     key: *const c_char,
     value: *mut c_void,
     capacity: usize,
-    out_size: *mut usize,
+    out_bytes: *mut usize,
     timeout_ms: u64,
 ) -> symm_status_t {
     // SAFETY: `user` is the adapter, which outlives the creation.
@@ -119,10 +119,10 @@ unsafe extern "C" fn get(
         }
 
         // SAFETY: `value` holds `capacity` bytes, which is
-        // enough, and `out_size` is the library's variable.
+        // enough, and `out_bytes` is the library's variable.
         unsafe {
             std::ptr::copy_nonoverlapping(found.as_ptr(), value.cast(), found.len());
-            *out_size = found.len();
+            *out_bytes = found.len();
         }
         Ok(Status::Ok)
     })

@@ -49,7 +49,7 @@ impl Stream {
 
     /// The value that means all streams, for functions of the library that accept it.
     pub(crate) const fn all() -> *mut c_void {
-        std::ptr::without_provenance_mut(usize::MAX)
+        std::ptr::without_provenance_mut(sys::SYMM_ALL_STREAMS as usize)
     }
 
     /// The `CUstream`, NULL for none.
@@ -71,13 +71,14 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Deadline of a call.
+/// Deadline of a call. A [`Duration`] is one: of zero it is [`Now`](Self::Now). So is an
+/// `Option<Duration>`: `None` is [`Group`](Self::Group).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeout {
     /// The group's own ([`GroupConfig::timeout`](crate::GroupConfig::timeout)).
     #[default]
     Group,
-    /// This long, rounded up to milliseconds; zero is one millisecond.
+    /// This long, rounded up to milliseconds; zero is [`Now`](Self::Now).
     After(Duration),
     /// Do not wait: if the condition does not hold now, the call fails with
     /// [`Status::Timeout`](crate::Status::Timeout) and takes nothing. For calls on the host that
@@ -92,9 +93,9 @@ impl Timeout {
         match self {
             Self::Group => 0,
             Self::Never => sys::SYMM_TIMEOUT_INFINITE,
-            Self::Now => sys::SYMM_TIMEOUT_NOW,
+            Self::Now | Self::After(Duration::ZERO) => sys::SYMM_TIMEOUT_NOW,
             Self::After(time) => {
-                let millis = time.as_nanos().div_ceil(1_000_000).max(1);
+                let millis = time.as_nanos().div_ceil(1_000_000);
                 u64::try_from(millis)
                     .unwrap_or(u64::MAX)
                     .min(sys::SYMM_TIMEOUT_NOW - 1)
@@ -102,17 +103,44 @@ impl Timeout {
         }
     }
 
-    /// The options of a call that waits with this deadline.
-    pub(crate) fn options(self) -> sys::symm_wait_options_t {
-        sized!(symm_wait_options_t {
-            timeout_ms: self.as_millis()
-        })
+    /// The deadline that a group tells in milliseconds.
+    pub(crate) fn from_millis(millis: u64) -> Self {
+        match millis {
+            sys::SYMM_TIMEOUT_INFINITE => Self::Never,
+            sys::SYMM_TIMEOUT_NOW => Self::Now,
+            _ => Self::After(Duration::from_millis(millis)),
+        }
     }
+
+    /// The options of a call with this deadline.
+    #[inline]
+    pub(crate) fn options(self) -> sys::symm_call_options_t {
+        sys::symm_call_options_t {
+            timeout_ms: self.as_millis(),
+            ..Default::default()
+        }
+    }
+}
+
+/// The options of a call that does not wait.
+#[inline]
+pub(crate) fn no_wait() -> sys::symm_call_options_t {
+    sys::symm_call_options_t::default()
 }
 
 impl From<Duration> for Timeout {
     fn from(time: Duration) -> Self {
-        Self::After(time)
+        if time.is_zero() {
+            Self::Now
+        } else {
+            Self::After(time)
+        }
+    }
+}
+
+impl From<Option<Duration>> for Timeout {
+    fn from(time: Option<Duration>) -> Self {
+        time.map_or(Self::Group, Self::from)
     }
 }
 
@@ -121,8 +149,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn zero_looks_once_and_nothing_is_the_default() {
+        assert_eq!(Timeout::from(Duration::ZERO), Timeout::Now);
+        assert_eq!(Timeout::After(Duration::ZERO).as_millis(), u64::MAX - 1);
+        assert_eq!(Timeout::from(None), Timeout::Group);
+        let time = Duration::from_secs(2);
+        assert_eq!(Timeout::from(Some(time)), Timeout::After(time));
+        assert_eq!(Timeout::from_millis(2000), Timeout::After(time));
+    }
+
+    #[test]
     fn no_duration_means_the_default_or_no_deadline() {
-        assert_eq!(Timeout::from(Duration::ZERO).as_millis(), 1);
+        assert_eq!(Timeout::from(Duration::from_nanos(1)).as_millis(), 1);
         assert_eq!(Timeout::from(Duration::from_micros(1001)).as_millis(), 2);
         assert_eq!(Timeout::from(Duration::MAX).as_millis(), u64::MAX - 2);
         assert_eq!(Timeout::Now.as_millis(), u64::MAX - 1);

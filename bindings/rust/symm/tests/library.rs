@@ -104,6 +104,11 @@ fn answer() {
     println!("{:?}", symm::version());
     println!("{:?}", symm::Group::from_env());
     println!("{:?}", symm::log_to(LogLevel::Error, |_, _| ()).err());
+    let found = symm::find_buffer(&0_u8);
+    println!("{found:?}");
+    if let Err(e) = found {
+        println!("{:?}", (e.rank, e.pid, e.os_error, e.cuda_result));
+    }
 }
 
 #[cfg(not(feature = "link"))]
@@ -112,34 +117,75 @@ fn without_the_library_calls_say_so() {
     let said = asked(Path::new("/nowhere/libsymm.so"));
     assert_eq!(
         said.matches("(unavailable: cannot load libsymm").count(),
-        3,
+        4,
         "{said}"
     );
-    assert_eq!(said.matches("/nowhere/libsymm.so").count(), 3 * 2, "{said}");
+    assert_eq!(said.matches("/nowhere/libsymm.so").count(), 4 * 2, "{said}");
 }
 
+/// Builds a library of this name and source.
 #[cfg(not(feature = "link"))]
-#[test]
-fn an_older_library_says_what_it_lacks() {
-    let [source, library] =
-        ["old.rs", "libsymm.so.0"].map(|name| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
-    std::fs::write(
-        &source,
-        "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0 }",
-    )
-    .expect("a file");
+fn library(name: &str, text: &str) -> std::path::PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let source = folder.join("source.rs");
+    let library = folder.join("libsymm.so.0");
+    std::fs::write(&source, text).expect("a file");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let built = Command::new(rustc)
         .args(["--edition=2024", "--crate-type=cdylib", "-o"])
         .args([&library, &source])
         .status();
     assert!(built.expect("rustc").success());
+    library
+}
 
-    let said = asked(&library);
+#[cfg(not(feature = "link"))]
+#[test]
+fn an_older_library_says_what_it_lacks() {
+    let older = "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0x101 }";
+    let said = asked(&library("older", older));
     for line in [
-        "Ok(Version { major: 0, minor: 0, patch: 0 })",
-        "no function symm_group_create",
-        "no function symm_log_add_listener",
+        "Ok(Version { major: 0, minor: 1, patch: 1 })",
+        "libsymm 0.1.1 has no function symm_group_create, which these bindings (0.2.0) call",
+        "libsymm 0.1.1 has no function symm_log_add_listener, which these bindings (0.2.0) call",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+/// The library of this test knows nothing of the last failure of a thread.
+#[cfg(not(feature = "link"))]
+#[test]
+fn an_error_is_the_failure_of_that_very_call() {
+    let failing = r#"
+        #[repr(C)]
+        pub struct Failure {
+            bytes: usize, status: i32, rank: i32, pid: i64, of: [i32; 2], text: [u8; 1024],
+        }
+        #[repr(C)]
+        pub struct Options { bytes: usize, timeout_ms: u64, failure: *mut Failure }
+        #[unsafe(no_mangle)]
+        pub extern "C" fn symm_version() -> u32 { 0x200 }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn symm_buffer_find(
+            _: usize, options: &Options, _: usize, _: usize,
+        ) -> i32 {
+            let failure = unsafe { &mut *options.failure };
+            assert_eq!(failure.bytes, size_of::<Failure>());
+            failure.status = -10;
+            failure.rank = 3;
+            failure.pid = 5;
+            failure.of = [7, 0];
+            failure.text[..9].copy_from_slice(b"of a call");
+            failure.text[9] = 0;
+            -10
+        }
+    "#;
+    let said = asked(&library("failing", failing));
+    for line in [
+        "Err(system call failed: of a call)",
+        "(Some(3), Some(5), Some(7), None)",
     ] {
         assert!(said.contains(line), "{said}");
     }

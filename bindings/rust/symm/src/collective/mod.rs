@@ -9,12 +9,11 @@ pub use plan::Plan;
 pub use rmsnorm::RmsNorm;
 
 use crate::convert::index;
-use crate::error::{Called, Error, Result, call};
-use crate::group::NO_FACTOR;
+use crate::error::{Called, Error, Result, acting};
+use crate::group::as_pointer;
 use crate::operand::{Operand, Source, Target, TargetOf};
-use crate::{Algorithm, Collective, Element, Group, Op, Reduces, Timeout};
+use crate::{Collective, Element, Group, Op, Reduces};
 use std::ffi::c_void;
-use std::ptr;
 use symm_sys::{self as sys, Api};
 
 type Pair<T, U> = (Operand<T>, Operand<U>);
@@ -224,31 +223,24 @@ impl Group {
         result: i32,
         one: impl FnOnce(&Api, *const sys::symm_collective_options_t) -> Called,
     ) -> Result<()> {
-        call(|api| self.options(result, |options| one(api, options)))
+        acting(self.options(result), |api, options| one(api, options))
     }
 
-    /// Passes the options of this handle to `function`, NULL if they are the defaults.
+    /// The options of this handle.
     #[inline]
-    fn options<X>(
-        &self,
-        result: i32,
-        function: impl FnOnce(*const sys::symm_collective_options_t) -> X,
-    ) -> X {
-        let plain = result == 0 && self.factor == NO_FACTOR;
-        if plain && self.algorithm == Algorithm::Auto && self.timeout == Timeout::Group {
-            return function(ptr::null());
-        }
-
+    fn options(&self, result: i32) -> sys::symm_collective_options_t {
         let (position, scale, scale_address) = self.factor;
-        let options = sized!(symm_collective_options_t {
+        sys::symm_collective_options_t {
             algorithm: self.algorithm.as_raw(),
             timeout_ms: self.timeout.as_millis(),
             scale_position: position.as_raw(),
             result_dtype: result,
-            scale: scale,
+            scale,
             scale_pointer: scale_address as *const c_void,
-        });
-        function(&options)
+            tag: as_pointer(self.tag.as_deref()),
+            max_blocks: self.max_blocks,
+            ..Default::default()
+        }
     }
 
     /// Length of one rank's part of an operand that has a part for each rank.

@@ -1,7 +1,7 @@
 //! Plans: the algorithm that a collective would use, and why.
 
 use super::Blocks;
-use crate::convert::{filled, index};
+use crate::convert::index;
 use crate::error::Result;
 use crate::operand::Source;
 use crate::{Algorithm, Collective, Element, Group, Op, Reduces};
@@ -11,9 +11,11 @@ known! {
     /// The algorithm chosen for a call, and why.
     pub struct Plan of symm_plan_info_t {
         pub algorithm: Algorithm = "The algorithm that would be used.";
-        pub slices: usize = "Parts into which the work is divided among the ranks.";
+        pub slices: usize =
+            "Parts into which the work is divided among the ranks; 0 if it is not, or that is \
+             not known.";
         pub chunk_bytes: u64 = "Bytes moved per step and rank when staged, else 0.";
-        pub nontemporal: bool = "Whether results bypass the cache.";
+        pub nontemporal: bool = "Whether it is known that results bypass the cache.";
         pub reason: String = "The reason, in words.";
     }
 }
@@ -100,28 +102,23 @@ impl Group {
         };
         let send = send.operand().on(&self.shared, &self.stream)?;
         let recv = recv.operand().on(&self.shared, &self.stream)?;
-        let asked = sized!(symm_collective_call_t {
+        let asked = symm_collective_call_t {
             collective: what.as_raw(),
             send: send.pointer(),
             recv: recv.pointer(),
-            count: count,
+            count,
             dtype: S::Element::DTYPE,
             op: op.as_raw(),
             root: index(root),
-        });
+            ..Default::default()
+        };
         Ok((asked, result))
     }
 
     fn ask(&self, asked: &symm_collective_call_t, result: i32) -> Result<Plan> {
-        // SAFETY: the handle is alive and the addresses are only looked at; the struct is one of
-        // symm.h, and the function is the one that fills it.
-        let plan = unsafe {
-            filled(|api, out| {
-                self.options(result, |o| {
-                    api.symm_collective_plan(self.as_raw(), asked, o, out)
-                })
-            })
-        };
-        plan.map(Plan::from)
+        on!(
+            self.symm_collective_plan(asked, options) => Plan,
+            options: self.options(result)
+        )
     }
 }

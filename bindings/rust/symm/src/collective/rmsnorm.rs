@@ -29,7 +29,7 @@ pub struct RmsNorm<'a, T: Element, W: Element> {
     pub scale_in: In<'a, f32>,
     /// Receives scales: one for each row, or one for each 128 elements of a row.
     pub scale_out: Out<'a, f32>,
-    /// Added to the mean of squares.
+    /// Added to the mean of squares; 0 is 1e-6.
     pub epsilon: f32,
     /// Added to each weight.
     pub weight_offset: f32,
@@ -116,19 +116,20 @@ impl Group {
 
         let norm_out = norm.norm_out.map(|to| to.operand_mut());
         let quant_out = norm.quant_out.map(|to| to.operand_mut());
-        Ok(sized!(symm_rmsnorm_t {
-            residual_in: residual_in,
-            residual_out: residual_out,
+        Ok(symm_rmsnorm_t {
+            residual_in,
+            residual_out,
             norm_out: self.pointer_of("norm_out", norm_out, all)?,
             weight: weight.pointer(),
             weight_dtype: W::DTYPE,
             epsilon: f64::from(norm.epsilon),
             weight_offset: f64::from(norm.weight_offset),
-            scale_kind: scale_kind,
+            scale_kind,
             quant_out: self.pointer_of("quant_out", quant_out, all)?,
             scale_in: self.pointer_of("scale_in", norm.scale_in.map(Source::operand), 1)?,
             scale_out: self.pointer_of("scale_out", scale_out, scales)?,
-        }))
+            ..Default::default()
+        })
     }
 
     /// The address of an operand that must have `needed` elements; NULL if there is none.

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use symm::{Backend, Group, GroupConfig, Op, Status, Store, StoreError, Timeout};
+use symm::{
+    Algorithm, Backend, Collective, Group, GroupConfig, GroupOptions, Op, Status, Store,
+    StoreError, Timeout, symm_sys as sys,
+};
 
 #[test]
 fn a_group_that_cannot_be_is_refused() {
@@ -29,17 +32,97 @@ fn a_group_of_one_describes_itself() {
     let info = group.info().expect("it is alive");
     assert_eq!(info.backend, Backend::Host);
     assert!(info.bootstrap.contains("thread://"), "{info:?}");
-    let status = group.status().expect("it is alive");
-    assert_eq!(status.status, Status::Ok);
-    assert_eq!(status.failed_rank, None);
-    assert_eq!(status.failed_pid, None);
-    assert_eq!(status.message, "");
+    assert_eq!(group.status().expect("it is alive"), None);
 
     let mut data = [3.5f32, -1.0];
     group
         .allreduce_in_place(&mut data, Op::Sum)
         .expect("a sum of one");
     assert_eq!(data, [3.5, -1.0]);
+}
+
+#[test]
+fn a_group_tells_what_it_was_made_with() {
+    let seconds = |count| Timeout::After(Duration::from_secs(count));
+    let config = GroupConfig::new()
+        .ranks(0, 1)
+        .backend(Backend::Host)
+        .bootstrap("thread://told")
+        .check(true)
+        .any_order(false)
+        .create_timeout(seconds(9))
+        .timeout(Timeout::Never);
+    let info = config.create().and_then(|group| group.info());
+    let info = info.expect("it is alone");
+    let wanted = sys::SYMM_GROUP_CHECK | sys::SYMM_GROUP_RANK_ORDER;
+    assert_eq!(info.flags & wanted, wanted, "{info:?}");
+    assert_eq!(info.create_timeout, seconds(9));
+    assert_eq!(info.timeout, Timeout::Never);
+}
+
+#[test]
+fn a_group_of_a_group_has_options_of_its_own() {
+    threads(2, |group| {
+        let options = GroupOptions::new()
+            .name("both")
+            .check(true)
+            .channels(3)
+            .group_timeout(Duration::from_millis(1500));
+        let both = group
+            .split_with(Some(0), 0, &options)
+            .expect("all split")
+            .expect("it has a color");
+        let info = both.info().expect("it is alive");
+        assert_eq!(info.name, "both");
+        assert_eq!(info.channels, 3);
+        assert_eq!(info.flags & sys::SYMM_GROUP_CHECK, sys::SYMM_GROUP_CHECK);
+        assert_eq!(
+            info.timeout,
+            Timeout::After(Duration::from_millis(1500)),
+            "that of the new group"
+        );
+        let whole = group.info().expect("it is alive");
+        assert_eq!(info.create_timeout, whole.create_timeout, "inherited");
+
+        let ranks = [1, 0];
+        let swapped = both.create_from_ranks_with(&ranks, &GroupOptions::new().check(false));
+        let info = swapped.and_then(|group| group.info()).expect("both come");
+        assert_eq!(info.rank, 1 - group.rank());
+        assert_eq!(info.channels, 3, "inherited");
+        assert_eq!(info.flags & sys::SYMM_GROUP_CHECK, 0);
+
+        let local = both.local_with(&GroupOptions::new().name("near"));
+        let info = local.and_then(|group| group.info()).expect("both come");
+        assert_eq!(info.name, "near");
+        refused(
+            both.local_with(&GroupOptions::new().name("a\0b")),
+            Status::InvalidArgument,
+            "name",
+        );
+    });
+}
+
+#[test]
+fn calls_are_counted_by_algorithm() {
+    threads(2, |group| {
+        let memory = group.memory::<f32>(8).expect("a block each");
+        group
+            .with_algorithm(Algorithm::TwoShot)
+            .allreduce_in_place(&mut memory.span(..).expect("all"), Op::Sum)
+            .expect("both come");
+        let stats = group.algorithm_stats(Algorithm::TwoShot);
+        assert_eq!(stats.expect("it is alive").calls, 1);
+        refused(
+            group.algorithm_stats(Algorithm::Unknown(77)),
+            Status::Unsupported,
+            "77",
+        );
+    });
+}
+
+#[test]
+fn a_tag_is_a_text_of_c() {
+    refused(alone().with_tag("a\0b"), Status::InvalidArgument, "tag");
 }
 
 type Values = HashMap<String, Vec<u8>>;
@@ -205,11 +288,12 @@ fn a_peer_that_leaves_is_named() {
         assert_eq!(error.status, Status::PeerFailed, "{error}");
         assert_eq!(error.rank, Some(2), "{error}");
 
-        let status = group.status().expect("it can still be asked");
-        assert_eq!(status.status, Status::PeerFailed);
-        assert_eq!(status.failed_rank, Some(2));
-        assert!(status.failed_pid.is_some(), "{status:?}");
-        assert_eq!(error.pid, status.failed_pid);
+        let why = group.status().expect("it can still be asked");
+        let why = why.expect("it is revoked");
+        assert_eq!(why.status, Status::PeerFailed);
+        assert_eq!(why.rank, Some(2));
+        assert!(why.pid.is_some(), "{why:?}");
+        assert_eq!(error.pid, why.pid);
 
         let gone = group.peer_info(2).expect("known");
         assert!(!gone.alive, "{gone:?}");
@@ -223,7 +307,7 @@ fn a_peer_that_leaves_is_named() {
 fn the_ranks_that_are_left_form_a_group() {
     after_one_left(|group, _| {
         let rest = group
-            .shrink(Some("rest"), Timeout::Group)
+            .shrink_with(&GroupOptions::new().name("rest"))
             .expect("two are left");
         assert_eq!(rest.size(), 2);
         assert_eq!(rest.rank(), group.rank());
@@ -238,8 +322,11 @@ fn the_ranks_that_are_left_form_a_group() {
 
         rest.allreduce_in_place(&mut [1], Op::Sum)
             .expect("both are alive");
-        let calls = rest.stats().expect("it is alive").collective_calls;
-        assert_eq!(calls[symm::Collective::Allreduce.as_raw() as usize], 1);
+        let stats = rest.collective_stats(Collective::Allreduce);
+        let stats = stats.expect("it is alive");
+        assert_eq!((stats.calls, stats.bytes), (1, 4));
+        let unused = rest.collective_stats(Collective::Gather);
+        assert_eq!(unused.expect("it is alive").calls, 0);
         rest.finalize().expect("both come");
     });
 }

@@ -167,6 +167,20 @@ fn a_piece_must_begin_where_an_element_can() {
 }
 
 #[test]
+fn a_hold_of_no_time_is_none() {
+    let shared = alone().alloc::<u32>(64).expect("a block").share();
+    let all = shared.span(..).expect("all");
+    let none = ExportOptions::new().hold(Duration::ZERO);
+    none.export(&all).expect("a token");
+    // What nobody holds, no number of imports can end.
+    refused(
+        none.hold_imports(1).export(&all),
+        Status::InvalidArgument,
+        "hold_imports",
+    );
+}
+
+#[test]
 fn a_hold_keeps_memory_for_as_many_imports() {
     let mut buffer = alone().alloc::<u32>(64).expect("a block");
     buffer.as_mut_slice().expect("on the host")[63] = 7;

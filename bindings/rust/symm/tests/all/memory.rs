@@ -1,7 +1,10 @@
 //! Buffers, memories and heaps.
 
 use crate::ranks::{alone, refused, threads};
-use symm::{AllocConfig, Group, Op, Status, Timeout};
+use std::ptr;
+use std::time::{Duration, Instant};
+use symm::symm_sys as sys;
+use symm::{AllocConfig, Group, Op, RendezvousOptions, Status, Timeout};
 
 fn left(group: &Group) -> usize {
     (group.rank() + group.size() - 1) % group.size()
@@ -155,8 +158,11 @@ fn an_address_is_found() {
         assert_eq!(found.rank, left(&group));
         assert_eq!(found.offset, 96);
         assert_eq!(found.memory.cast::<f64>().len(), 100);
-        let again = found.memory.rendezvous_on(&group, 0);
-        assert!(again.is_err(), "it has no buffer");
+        let again = found
+            .memory
+            .rendezvous_on(&group, &RendezvousOptions::new());
+        let again = again.expect("its block has met");
+        assert_eq!(again.as_raw(), memory.as_raw());
 
         let address = memory.pointer(group.rank()).expect("its own");
         let (info, offset) = symm::find_buffer(address.wrapping_add(1))
@@ -167,6 +173,72 @@ fn an_address_is_found() {
         assert_eq!(offset, 8);
 
         assert!(!memory.signal_pad(0).expect("a pad").is_null());
+        group.barrier().expect("all come");
+    });
+}
+
+#[test]
+fn what_is_made_of_a_group_tells_the_group() {
+    let group = alone();
+    let buffer = group.alloc::<u32>(100).expect("a block");
+    assert_eq!(buffer.group().as_raw(), group.as_raw());
+    let heap = group.heap(1 << 16).expect("a heap");
+    assert_eq!(heap.group().as_raw(), group.as_raw());
+
+    let memory = group.rendezvous(buffer).expect("alone");
+    let info = memory.buffer_info().expect("it is alive");
+    assert_eq!(info.bytes, 400);
+    assert_eq!(info.memories, 1);
+    refused(memory.export_dmabuf(0, 400), Status::Unavailable, "DMA-BUF");
+
+    let mut of_c = ptr::null_mut();
+    // SAFETY: the memory is alive, and the call gives one reference, which is released.
+    unsafe {
+        let api = sys::api().expect("a library");
+        let status = api.symm_memory_group(memory.as_raw(), &mut of_c);
+        assert_eq!(status, Ok(sys::SYMM_OK));
+        api.symm_group_release(of_c).expect("it is there");
+    }
+    assert_eq!(memory.group().as_raw(), of_c);
+    assert_eq!(of_c, group.as_raw());
+}
+
+#[test]
+fn a_deadline_of_zero_looks_once() {
+    threads(2, |group| {
+        let memory = group.memory::<u32>(4).expect("a block each");
+        let zero = Duration::ZERO;
+        let hasty = memory.with_timeout(zero);
+        let start = Instant::now();
+        refused(
+            memory.wait_signal_for(left(&group), 0, zero),
+            Status::Timeout,
+            "no signal",
+        );
+        refused(
+            hasty.wait_signal(left(&group), 0),
+            Status::Timeout,
+            "no signal",
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "the group's is 60 s"
+        );
+
+        // A deadline that would be too late for the signal is no deadline of the call that sends
+        // it, but one cannot look once whether somebody on another machine takes it.
+        refused(
+            hasty.signal(right(&group), 0),
+            Status::InvalidArgument,
+            "timeout",
+        );
+        memory.signal(right(&group), 0).expect("it is there");
+        group.barrier().expect("all come");
+        hasty.wait_signal(left(&group), 0).expect("it has come");
+        memory
+            .with_timeout(None)
+            .wait_signal_for(left(&group), 0, Some(Duration::from_millis(1)))
+            .expect_err("there is no other");
         group.barrier().expect("all come");
     });
 }
@@ -194,7 +266,9 @@ fn one_block_is_in_two_groups() {
             .split(Some((group.rank() % 2) as u32), 0)
             .expect("all split")
             .expect("it has a color");
-        let again = memory.rendezvous_on(&half, 1).expect("both come");
+        let options = RendezvousOptions::new().tag(1).channels(2);
+        let again = memory.rendezvous_on(&half, &options).expect("both come");
+        assert_eq!(again.channels(), 2);
         assert_eq!(again.size(), 2);
         assert_eq!(again.rank(), half.rank());
 

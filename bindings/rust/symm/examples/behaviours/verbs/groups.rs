@@ -4,12 +4,13 @@ use crate::line::Line;
 use crate::runner::{Gone, Runner, create as create_group};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use symm::{Buffer, GroupConfig, Result, Status, Timeout};
+use symm::{Buffer, Error, GroupConfig, Result, Status};
 
 pub fn create(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let config = GroupConfig::new()
-        .shared_scratch(line.flag("shared_scratch"))
-        .check(line.flag("check"));
+    let mut config = GroupConfig::new().shared_scratch(line.flag("shared_scratch"));
+    if line.flag("check") {
+        config = config.check(true);
+    }
     let group = create_group(line.text("as"), config, line.timeout())?;
     r.made(line, group)
 }
@@ -36,7 +37,7 @@ pub fn create_from_ranks(r: &mut Runner, line: &Line<'_>) -> Result<()> {
 }
 
 pub fn shrink(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let group = r.group(line).shrink(None, Timeout::Group)?;
+    let group = r.group(line).shrink()?;
     r.made(line, group)
 }
 
@@ -61,17 +62,16 @@ pub fn expect_status(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let expected = line.named("status", Status::from_raw);
 
     let deadline = Instant::now() + Duration::from_secs(20);
+    let status_of = |failure: &Option<Error>| failure.as_ref().map_or(Status::Ok, |f| f.status);
     let mut now = group.status()?;
-    while now.status != expected && Instant::now() < deadline {
+    while status_of(&now) != expected && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
         now = group.status()?;
     }
 
-    assert_eq!(now.status, expected, "status ({})", now.message);
-    line.expect(
-        "failed_rank",
-        now.failed_rank.map_or(-1, |rank| rank as i64),
-    );
+    assert_eq!(status_of(&now), expected, "status ({now:?})");
+    let blamed = now.and_then(|failure| failure.rank);
+    line.expect("failed_rank", blamed.map_or(-1, |rank| rank as i64));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::line::Line;
 use crate::runner::{Gone, Runner};
-use symm::{AllocConfig, Buffer, Memory, Result};
+use symm::{AllocConfig, Buffer, Memory, RendezvousOptions, Result};
 
 pub fn alloc(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let config = AllocConfig::new().alignment(line.get_or("alignment", 0));
@@ -14,13 +14,15 @@ pub fn alloc(r: &mut Runner, line: &Line<'_>) -> Result<()> {
 pub fn rendezvous(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let group = r.group(line);
     let name = line.text("buffer");
-    let tag = line.get_or("tag", 0);
+    let options = RendezvousOptions::new()
+        .tag(line.get_or("tag", 0))
+        .channels(line.get_or("channels", 0));
     let memory = match r.put(name, Gone).downcast::<Buffer<u8>>() {
-        Ok(buffer) => group.rendezvous_with(*buffer, tag, line.get_or("channels", 0))?,
+        Ok(buffer) => group.rendezvous_with(*buffer, &options)?,
         Err(memory) => memory
             .downcast::<Memory<u8>>()
             .expect("a buffer")
-            .rendezvous_on(&group, tag)?,
+            .rendezvous_on(&group, &options)?,
     };
 
     if line.has("memory") {

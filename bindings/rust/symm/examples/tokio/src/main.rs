@@ -9,13 +9,15 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::spawn_blocking;
 
 /// Returns the reason when the group is revoked. Nobody reads the descriptor, so it stays readable.
-async fn failure(group: &Group) -> Result<String, Box<dyn Error>> {
+async fn failure(group: &Group) -> Result<symm::Error, Box<dyn Error>> {
     let fd = group.failure_fd()?;
     // SAFETY: the descriptor is open, and the same, as long as the group, which is borrowed.
     let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
     let fd = fd.map_err(std::io::Error::from)?;
     let _ready = fd.readable().await?;
-    Ok(group.status()?.message)
+    Ok(group
+        .status()?
+        .ok_or("the descriptor is readable too early")?)
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -32,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     loop {
         tokio::select! {
             taken = &mut signal => break println!("rank {rank}: a signal, {:?}", taken?),
-            reason = failure(&group) => return Err(reason?.into()),
+            reason = failure(&group) => Err(reason?)?,
             _ = work.tick() => {} // other work
         }
     }
