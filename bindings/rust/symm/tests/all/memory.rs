@@ -30,7 +30,7 @@ fn a_buffer_is_zero_and_can_be_borrowed() {
 #[test]
 fn a_length_that_cannot_be_is_refused() {
     let group = alone();
-    refused(group.alloc::<f32>(0), Status::InvalidArgument, "size");
+    refused(group.alloc::<f32>(0), Status::InvalidArgument, "bytes");
     refused(group.alloc::<f64>(usize::MAX), Status::InvalidArgument, "");
 }
 
@@ -225,13 +225,13 @@ fn a_deadline_of_zero_looks_once() {
             "the group's is 60 s"
         );
 
-        // A deadline that would be too late for the signal is no deadline of the call that sends
-        // it, but one cannot look once whether somebody on another machine takes it.
+        // A rank on another machine would have to act for this call.
         refused(
             hasty.signal(right(&group), 0),
             Status::InvalidArgument,
             "timeout",
         );
+        group.barrier().expect("both have looked");
         memory.signal(right(&group), 0).expect("it is there");
         group.barrier().expect("all come");
         hasty.wait_signal(left(&group), 0).expect("it has come");

@@ -1,29 +1,16 @@
 //! Waits in tokio for a signal, and for the end of the group, while the thread has other work.
 //! docs/rust.md shows it.
 
-use std::error::Error;
 use std::time::Duration;
 use symm::{Group, Timeout};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use symm_tokio::{Failure, failure};
 use tokio::task::spawn_blocking;
 
-/// Returns the reason when the group is revoked. Nobody reads the descriptor, so it stays readable.
-async fn failure(group: &Group) -> Result<symm::Error, Box<dyn Error>> {
-    let fd = group.failure_fd()?;
-    // SAFETY: the descriptor is open, and the same, as long as the group, which is borrowed.
-    let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    let fd = fd.map_err(std::io::Error::from)?;
-    let _ready = fd.readable().await?;
-    Ok(group
-        .status()?
-        .ok_or("the descriptor is readable too early")?)
-}
-
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let group = Group::from_env()?;
-    let memory = group.memory::<u64>(1)?;
+async fn main() -> Result<(), Failure> {
+    let group = spawn_blocking(Group::from_env).await??;
+    let all = group.clone();
+    let memory = spawn_blocking(move || all.memory::<u64>(1)).await??;
     let (rank, size) = (group.rank(), group.size());
     memory.signal((rank + 1) % size, 0)?;
 
