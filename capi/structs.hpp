@@ -35,6 +35,8 @@ T read_struct(const T* from, const T& defaults, size_t first, const char* argume
   if (from == nullptr) return defaults;
   require_struct_size(from->struct_size, first, argument);
 
+  if (from->struct_size == sizeof(T)) return *from;
+
   T into = defaults;
   std::memcpy(&into, from, std::min(from->struct_size, sizeof(T)));
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
