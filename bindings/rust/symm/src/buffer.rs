@@ -194,6 +194,7 @@ known! {
             "Bytes of address space, and of memory unless the memory was adopted.";
         pub flags: u64 = "`SYMM_BUFFER_*` of [`symm_sys`].";
         pub numa_node: Option<usize> = "The NUMA node that was asked for.";
+        pub address of pointer: usize = "Its address, as [`Buffer::as_ptr`] gives it.";
         pub memories: usize = "Number of memories that were made of it and live.";
         pub page_bytes: u64 =
             "Size of its pages; 0 if that is not known, as for adopted memory of a device.";

@@ -2,7 +2,7 @@
 
 use crate::error::{Called, Error, Result, call, from_array};
 use crate::{Algorithm, Backend, Status, Timeout};
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_void};
 use std::ptr::NonNull;
 use symm_sys::{Api, MissingSymbol, symm_buffer, symm_group, symm_heap, symm_memory};
 
@@ -29,6 +29,7 @@ from_c! {
     i64 => i64: std::convert::identity;
     i32 => bool: |value| value != 0;
     i32 => usize: count;
+    *mut c_void => usize: |address| address as usize;
     i32 => Option<usize>: |rank| usize::try_from(rank).ok(); // -1 if there is none
     i64 => Option<i64>: |pid| (pid > 0).then_some(pid);
     i32 => Algorithm: Algorithm::from_raw;

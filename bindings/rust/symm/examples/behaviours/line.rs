@@ -116,11 +116,27 @@ impl<'a> Line<'a> {
     }
 
     pub fn timeout(&self) -> Timeout {
-        match self.find("timeout_ms") {
-            None | Some("0") => Timeout::Group,
-            Some("now") => Timeout::Now,
-            Some(millis) => Duration::from_millis(self.integer(millis)).into(),
+        self.timeout_of("timeout_ms").unwrap_or_default()
+    }
+
+    pub fn timeout_of(&self, key: &str) -> Option<Timeout> {
+        match self.find(key)? {
+            "0" => None,
+            "now" => Some(Duration::ZERO.into()),
+            "infinite" => Some(Timeout::Never),
+            millis => Some(Duration::from_millis(self.integer(millis)).into()),
         }
+    }
+
+    /// Whether something is wanted, if the line says anything of it.
+    pub fn wish(&self, key: &str) -> Option<bool> {
+        self.has(key).then(|| self.flag(key))
+    }
+
+    /// Requires that a time-out is as the line says, if it says anything of this key.
+    pub fn expect_timeout(&self, key: &str, seen: Timeout) {
+        let expected = self.timeout_of(key).unwrap_or(seen);
+        assert_eq!(seen, expected, "{key}");
     }
 
     /// The name and the bytes of `m+128`.

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use symm::{
     Algorithm, Backend, Element, Group, GroupConfig, Heap, Memory, Place, Raw, Result, Scale, Span,
-    Timeout,
 };
 
 /// Bytes of the memory and of the array with which a scenario begins.
@@ -24,19 +23,8 @@ pub struct Runner {
     things: BTreeMap<String, Box<dyn Any>>,
 }
 
-/// A group of all ranks.
-pub fn create(
-    name: &str,
-    config: GroupConfig,
-    create_timeout: impl Into<Timeout>,
-) -> Result<Group> {
-    config
-        .name(name)
-        .backend(Backend::Host)
-        .timeout(Duration::from_secs(60))
-        .create_timeout(create_timeout)
-        .create()
-}
+/// The deadlines of the group with which a scenario begins.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Runner {
     pub fn new(rank: usize) -> Self {
@@ -48,7 +36,12 @@ impl Runner {
 
     pub fn begin(&mut self, scenario: &str) -> Result<()> {
         self.things.clear();
-        let group = create(scenario, GroupConfig::new(), Duration::from_secs(60))?;
+        let group = GroupConfig::new()
+            .name(scenario)
+            .backend(Backend::Host)
+            .timeout(PATIENCE)
+            .create_timeout(PATIENCE)
+            .create()?;
         let memory = group.memory::<u8>(BYTES)?;
         self.put("b", memory.clone());
         self.put("m", memory);
@@ -143,8 +136,18 @@ impl Runner {
         self.the(line.text("heap"))
     }
 
+    /// The memory of a line, with the timeout that the line sets.
     pub fn block(&self, line: &Line<'_>) -> Memory<u8> {
         self.memory(line.text("memory"))
+            .with_timeout(line.timeout())
+    }
+
+    /// Requires that something belongs to the group that the line says, if it says anything of it.
+    pub fn expect_group_of(&self, line: &Line<'_>, seen: &Group) -> Result<()> {
+        if let Some(name) = line.find("of") {
+            assert_eq!(seen.info()?.id, self.the::<Group>(name).info()?.id, "of");
+        }
+        Ok(())
     }
 
     pub fn words<T: Element>(&self, line: &Line<'_>) -> Memory<T> {

@@ -4,7 +4,7 @@ use crate::{RANKS, Verb, collectives};
 use half::{bf16, f16};
 use std::fmt::Debug;
 use std::num::ParseIntError;
-use symm::{Bool, Element, F8E4M3, F8E5M2, Op};
+use symm::{Bool, Element, F8E4M3, F8E5M2, Op, symm_sys as sys};
 
 pub fn number(text: &str) -> Result<i64, ParseIntError> {
     match text.strip_prefix("0x") {
@@ -23,6 +23,29 @@ pub fn named<T: Debug>(name: &str, from_raw: fn(i32) -> T) -> T {
         .map(from_raw)
         .find(|value| format!("{value:?}").to_uppercase() == plain)
         .unwrap_or_else(|| panic!("no constant is called {name}"))
+}
+
+macro_rules! flags {
+    ($($name:ident)*) => {
+        &[$((stringify!($name), sys::$name)),*]
+    };
+}
+
+/// Names and values of the flags of groups.
+const FLAGS: &[(&str, u64)] = flags!(
+    SYMM_GROUP_OVERLAPPING_DEVICES SYMM_GROUP_SHARED_SCRATCH SYMM_GROUP_SAME_OFFSETS
+    SYMM_GROUP_CHECK SYMM_GROUP_ANY_ORDER SYMM_GROUP_MULTICAST
+    SYMM_GROUP_NO_CHECK SYMM_GROUP_RANK_ORDER SYMM_GROUP_NO_MULTICAST
+);
+
+/// The flag of a group that the table calls `CHECK`.
+pub fn group_flag(name: &str) -> u64 {
+    let found = FLAGS
+        .iter()
+        .find(|(known, _)| known.strip_prefix("SYMM_GROUP_") == Some(name));
+    found
+        .unwrap_or_else(|| panic!("no flag is called {name}"))
+        .1
 }
 
 macro_rules! types {

@@ -1,23 +1,58 @@
 //! Verbs on groups.
 
 use crate::line::Line;
-use crate::runner::{Gone, Runner, create as create_group};
+use crate::runner::{Gone, PATIENCE, Runner};
+use crate::values::group_flag;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use symm::{Buffer, Error, GroupConfig, Result, Status};
+use symm::{Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Result, Status};
+
+/// Sets the flags that a line wants or forbids.
+macro_rules! wishes {
+    ($builder:ident, $line:ident) => {
+        if let Some(wish) = $line.wish("check") {
+            $builder = $builder.check(wish);
+        }
+        if let Some(wish) = $line.wish("any_order") {
+            $builder = $builder.any_order(wish);
+        }
+        if let Some(wish) = $line.wish("multicast") {
+            $builder = $builder.multicast(wish);
+        }
+    };
+}
 
 pub fn create(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let mut config = GroupConfig::new().shared_scratch(line.flag("shared_scratch"));
-    if line.flag("check") {
-        config = config.check(true);
+    let timeout = line.timeout_of("group_timeout_ms");
+    let mut config = GroupConfig::new()
+        .name(line.text("as"))
+        .backend(Backend::Host)
+        .create_timeout(line.timeout())
+        .timeout(timeout.unwrap_or(PATIENCE.into()))
+        .shared_scratch(line.flag("shared_scratch"));
+    wishes!(config, line);
+    r.made(line, config.create()?)
+}
+
+/// The options of a line that makes a group of another.
+fn options(line: &Line<'_>) -> GroupOptions {
+    let mut options = GroupOptions::new()
+        .timeout(line.timeout())
+        .channels(line.get_or("channels", 0))
+        .create_timeout(line.timeout_of("create_timeout_ms").unwrap_or_default())
+        .group_timeout(line.timeout_of("group_timeout_ms").unwrap_or_default());
+    if let Some(name) = line.find("name") {
+        options = options.name(name);
     }
-    let group = create_group(line.text("as"), config, line.timeout())?;
-    r.made(line, group)
+    wishes!(options, line);
+    options
 }
 
 pub fn split(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let color = u32::try_from(line.get::<i64>("color")).ok();
-    let part = r.group(line).split(color, line.get("key"))?;
+    let part = r
+        .group(line)
+        .split_with(color, line.get("key"), &options(line))?;
 
     assert_eq!(part.is_some(), color.is_some(), "whether there is a group");
     match part {
@@ -27,17 +62,19 @@ pub fn split(r: &mut Runner, line: &Line<'_>) -> Result<()> {
 }
 
 pub fn local(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let group = r.group(line).local()?;
+    let group = r.group(line).local_with(&options(line))?;
     r.made(line, group)
 }
 
 pub fn create_from_ranks(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let group = r.group(line).create_from_ranks(&line.list("ranks"))?;
+    let group = r
+        .group(line)
+        .create_from_ranks_with(&line.list("ranks"), &options(line))?;
     r.made(line, group)
 }
 
 pub fn shrink(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let group = r.group(line).shrink()?;
+    let group = r.group(line).shrink_with(&options(line))?;
     r.made(line, group)
 }
 
@@ -54,6 +91,46 @@ pub fn expect_group(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     line.expect("rank", info.rank);
     line.expect("size", info.size);
     line.expect("channels", info.channels);
+    line.expect_timeout("timeout_ms", info.timeout);
+    line.expect_timeout("create_timeout_ms", info.create_timeout);
+
+    let named = |key| line.find(key).unwrap_or_default().split(':');
+    for name in named("flags").filter(|name| !name.is_empty()) {
+        assert_ne!(
+            info.flags & group_flag(name),
+            0,
+            "{name} of {:#x}",
+            info.flags
+        );
+    }
+    for name in named("without").filter(|name| !name.is_empty()) {
+        assert_eq!(
+            info.flags & group_flag(name),
+            0,
+            "{name} of {:#x}",
+            info.flags
+        );
+    }
+    Ok(())
+}
+
+pub fn expect_calls(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let collective = line.named("collective", Collective::from_raw);
+    let stats = r.group(line).collective_stats(collective)?;
+    line.expect("calls", stats.calls);
+    line.expect("bytes", stats.bytes);
+    Ok(())
+}
+
+pub fn expect_cuda(_: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let on_device = |name| {
+        let config = GroupConfig::new().name(name).create_timeout(PATIENCE);
+        config.device(line.get("device"))
+    };
+    let by_itself = on_device("auto").create().expect_err("no such device");
+    let asked = on_device("cuda").backend(Backend::Cuda).create();
+    let asked = asked.expect_err("no such device");
+    assert_eq!(by_itself.status, asked.status, "{by_itself}, {asked}");
     Ok(())
 }
 

@@ -41,5 +41,5 @@ pub fn expect_heap(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     line.expect("pieces", info.pieces);
     line.expect("largest_free", info.largest_free);
     line.expect("fragmentation", info.fragmentation);
-    Ok(())
+    r.expect_group_of(line, &r.heap(line).group())
 }

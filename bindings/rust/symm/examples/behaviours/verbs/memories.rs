@@ -16,7 +16,8 @@ pub fn rendezvous(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let name = line.text("buffer");
     let options = RendezvousOptions::new()
         .tag(line.get_or("tag", 0))
-        .channels(line.get_or("channels", 0));
+        .channels(line.get_or("channels", 0))
+        .timeout(line.timeout());
     let memory = match r.put(name, Gone).downcast::<Buffer<u8>>() {
         Ok(buffer) => group.rendezvous_with(*buffer, &options)?,
         Err(memory) => memory
@@ -43,7 +44,15 @@ pub fn expect_memory(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     line.expect("size", memory.size());
     line.expect("bytes", memory.len());
     line.expect("channels", memory.channels());
-    Ok(())
+    let own = memory.pointer(memory.rank())? as usize;
+    assert_eq!(memory.buffer_info()?.address, own, "its buffer");
+    r.expect_group_of(line, &memory.group())
+}
+
+pub fn expect_buffer(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let buffer: &Buffer<u8> = r.the(line.text("buffer"));
+    line.expect("bytes", buffer.len());
+    r.expect_group_of(line, &buffer.group())
 }
 
 pub fn find(r: &mut Runner, line: &Line<'_>) -> Result<()> {
