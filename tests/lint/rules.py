@@ -415,13 +415,13 @@ def promises():
         if not line.startswith("| ") or line.startswith("| promise |"):
             continue
         tests = re.findall(
-            r"`((?:bindings/\w+/)?tests/[^` ]+)(?: (?:(\w+)\.(\w+)|(test_\w+)))?`", line
+            r"`((?:bindings/[\w/]+/)?tests/[^` ]+)(?: (?:(\w+)\.(\w+)|(\w+)))?`", line
         )
         if not tests:
             yield f"{page}:{number}: no test"
         for path, suite, case, function in tests:
             text = "\n".join(lines(path)) if (root / path).is_file() else None
-            wanted = rf"^def {function}\(" if function else rf"\(\s*{suite},\s*{case}\)"
+            wanted = rf"^(?:def|fn) {function}\(" if function else rf"\(\s*{suite},\s*{case}\)"
             is_named = bool(case or function)
             if text is None or (is_named and not re.search(wanted, text, flags=re.M)):
                 name = function or f"{suite} {case}"

@@ -136,8 +136,10 @@ CASES = [
         "promises",
         {
             "docs/promises.md": "| it works | `bindings/python/tests/test_it.py test_works` |\n"
-            "| it flies | `bindings/python/tests/test_it.py test_flies` |\n",
+            "| it flies | `bindings/python/tests/test_it.py test_flies` |\n"
+            "| it runs | `bindings/rust/symm/tests/it.rs it_works` |\n",
             "bindings/python/tests/test_it.py": "def test_works():\n",
+            "bindings/rust/symm/tests/it.rs": "fn it_works() {\n",
         },
         ["docs/promises.md:2: there is no bindings/python/tests/test_it.py test_flies"],
     ),
