@@ -7,6 +7,7 @@
 //! | [`Group`] | the ranks that share memory |
 //! | [`Buffer`] | one rank's allocation, before others can see it |
 //! | [`Memory`] | a buffer after [`Group::rendezvous`]: every rank's block mapped here |
+//! | [`Timeout`] | the deadline of a call: the group's own, a duration, a look, or none |
 //! | [`Heap`], [`Piece`] | a memory that is handed out in pieces, at equal offsets on all ranks |
 //! | [`Span`] | a part of this rank's own block, as an operand of calls |
 //! | [`View`] | any rank's block, element by element |
@@ -17,7 +18,8 @@
 //!
 //! When a rank dies, hangs, aborts or calls something different from the others, the group is
 //! *revoked*: pending and later calls fail with one status on all ranks, and [`Group::status`] says
-//! why. In a forked child every call on an object that its parent made is `InvalidHandle`.
+//! why. The [`Error`] of a call is the failure of that very call, whatever other threads and tasks
+//! do. In a forked child every call on an object that its parent made is `InvalidHandle`.
 //!
 //! Every call can fail with these errors, which its documentation does not repeat:
 //! `InvalidArgument` for a rank, channel or length that is out of range, or a text with a NUL
