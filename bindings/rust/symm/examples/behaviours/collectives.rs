@@ -242,7 +242,7 @@ fn allreduce_rmsnorm<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
     let mut scale_out = optional::<f32>(r, line, "scale_out", scales);
 
     let mut norm = RmsNorm::new(&weight);
-    norm.epsilon = 0.0;
+    norm.epsilon = f64::from_bits(1); // nothing
     norm.weight_offset = f32::from(line.get_or::<i16>("weight_offset", 0));
     norm.residual_in = residual_in.as_ref().map(|one| one as _);
     norm.residual_out = residual_out.as_mut().map(|one| one as _);

@@ -29,8 +29,9 @@ pub struct RmsNorm<'a, T: Element, W: Element> {
     pub scale_in: In<'a, f32>,
     /// Receives scales: one for each row, or one for each 128 elements of a row.
     pub scale_out: Out<'a, f32>,
-    /// Added to the mean of squares; 0 is 1e-6.
-    pub epsilon: f32,
+    /// Added to the mean of squares, rounded to f32. 0 means 1e-6, too; a number that f32 rounds to
+    /// 0, as `f64::from_bits(1)`, means that nothing is added.
+    pub epsilon: f64,
     /// Added to each weight.
     pub weight_offset: f32,
 }
@@ -122,7 +123,7 @@ impl Group {
             norm_out: self.pointer_of("norm_out", norm_out, all)?,
             weight: weight.pointer(),
             weight_dtype: W::DTYPE,
-            epsilon: f64::from(norm.epsilon),
+            epsilon: norm.epsilon,
             weight_offset: f64::from(norm.weight_offset),
             scale_kind,
             quant_out: self.pointer_of("quant_out", quant_out, all)?,
