@@ -24,15 +24,16 @@ WIDTH = 96 - len(INDENT)  # of what stands in a class
 # Names of the package that differ from those of the header.
 NAMES = {
     "symm_plan_info_t": "Plan",
+    "symm_group_peer_info_t": "PeerInfo",
     "symm_ipc_info_t": "ImportInfo",
-    "symm_group_flag_values": "GroupFlag",
 }
 # Enums that the package has in another form.
-LEFT_OUT = {
-    "symm_dtype_values",
-    "symm_log_level_values",
-    "symm_alloc_flag_values",
-    "symm_misc_values",
+LEFT_OUT = {"symm_dtype_values", "symm_log_level_values"}
+# The sets of flags that the library answers, by the first struct of their heading, as a class and
+# its comment. All other flags are parameters of the package.
+FLAGS = {
+    "symm_group_config_t": ("GroupFlag", "Flags of a group, as `Group.info()` tells them."),
+    "symm_buffer_info_t": ("BufferFlag", "Flags of a buffer, as `Buffer.info()` tells them."),
 }
 
 
@@ -43,32 +44,44 @@ def classes(header):
         + IMPORTS
     ]
     parts += [enum_class(enum, comments) for enum in header.enums if enum.name not in LEFT_OUT]
-    parts += [struct_class(struct) for struct in filled_structs(header)]
+    parts += [flag_class(flags) for flags in header.flags if flags.name in FLAGS]
+    parts += [struct_class(struct, header.flags) for struct in filled_structs(header)]
     return "\n\n".join(parts)
 
 
 def enum_class(enum, comments):
-    kind = "OpenEnum" if enum.name in comments else "IntFlag"
+    return class_of(
+        name_of(enum.name), "OpenEnum", comments.get(enum.name, enum.comment), members_of(enum)
+    )
+
+
+def flag_class(flags):
+    name, comment = FLAGS[flags.name]
+    return class_of(name, "IntFlag", comment, members_of(flags))
+
+
+def members_of(enum):
     prefix = os.path.commonprefix([c.name for c in enum.constants]).rpartition("_")[0] + "_"
-    members = [
+    return [
         remarked(f"{c.name.removeprefix(prefix).removeprefix('ERR_')} = {c.value}", "# ", c.comment)
         for c in enum.constants
     ]
-    return class_of(enum.name, kind, comments.get(enum.name, enum.comment), members)
 
 
-def struct_class(struct):
+def struct_class(struct, flags):
     members = [f"LAYOUT = {quoted(layout(struct))}"]
     members += [
-        remarked(f"{field.name}: {kind_of(field)}", "#: ", said(field))
+        remarked(f"{field.name}: {kind_of(field, struct, flags)}", "#: ", said(field))
         for field in struct.fields[1:]
     ]
-    return class_of(struct.name, "Filled", struct.comment, members)
+    return class_of(name_of(struct.name), "Filled", struct.comment, members)
 
 
 def filled_structs(header):
     return [
-        struct for struct in header.structs if re.search(r"Filled by symm_\w+\(\)", struct.comment)
+        struct
+        for struct in header.structs
+        if re.search(r"Filled by symm_\w+\(\)", one_line(struct.comment))
     ]
 
 
@@ -82,11 +95,11 @@ def name_of(name):
 
 
 def class_of(name, base, comment, members):
-    comment = re.sub(r"\s*Filled by symm_\w+\(\)\.", "", one_line(comment))
+    comment = re.sub(r"\s*Filled by symm_\w+\(\)(?: and symm_\w+\(\))*\.", "", one_line(comment))
     summary, rest = re.fullmatch(r"(.*?[.:])(?: (.*))?", comment).groups()
     text = '"""' + summary + (f"\n\n{filled(rest, WIDTH)}\n" if rest else "") + '"""'
     inside = textwrap.indent("\n".join([text, "", *members]), INDENT)
-    return f"class {name_of(name)}({base}):\n{inside}\n"
+    return f"class {name}({base}):\n{inside}\n"
 
 
 def remarked(line, mark, comment):
@@ -121,7 +134,10 @@ def said(field):
     return re.sub(r"^1 if\b", "whether", re.sub(r"^0 once\b", "False once", text))
 
 
-def kind_of(field):
+def kind_of(field, struct, flags):
+    if field.name == "flags":
+        owners = [set_ for set_ in flags if set_.name in FLAGS and struct.name in set_.comment]
+        return FLAGS[owners[0].name][0] if owners else "int"
     if field.type.kind == "array":
         return "str" if field.type.of.name == "char" else "tuple[int, ...]"
     if field.type.name.startswith("symm_"):
@@ -218,13 +234,13 @@ def read_as(type_):
 # the type that they add to the result.
 TRAVEL = [
     ("ranks count", "ranks: Sequence[int] | None", None),
-    ("out_links capacity", "capacity: int", "list[int]"),
+    ("out_links capacity out_count", "capacity: int", "list[int]"),
     ("out_ranks capacity out_count", "capacity: int", "list[int]"),
-    ("out_token capacity out_size", None, "bytes"),
+    ("out_token capacity out_bytes", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),
-    ("token token_size", "token: bytes", None),
+    ("token token_bytes", "token: bytes", None),
 ]
 
 OWN = """
@@ -266,9 +282,7 @@ def stub(header):
     names += [constant.name for enum in header.enums for constant in enum.constants]
     constants = "\n".join(f"{name}: int" for name in names)
     functions = "\n".join(
-        signature(function)
-        for function in header.functions
-        if not function.name.endswith("_init") and function.name not in WITHOUT_PYTHON
+        signature(function) for function in header.functions if function.name not in WITHOUT_PYTHON
     )
 
     return (

@@ -12,7 +12,7 @@ with symm.Group.from_env() as group:
     if group.rank > 0:
         inbox.wait_signal(last)
     passed_on = inbox.numpy() + np.int32(group.rank)
-    inbox.put(passed_on, following, signal=0)
+    inbox.put(following, passed_on, signal=0)
     if group.rank == 0:
         inbox.wait_signal(last)
         print(f"around {group.size} ranks: {inbox.numpy()[0]}")

@@ -72,7 +72,7 @@ with symm.Group.from_env(backend="host") as group:
         Path(sys.argv[1], str(group.rank)).write_bytes(total.tobytes())
 
     token = mine.export_token()
-    mail.put(len(token).to_bytes(4, "little") + token, right, signal=TOKEN)
+    mail.put(right, len(token).to_bytes(4, "little") + token, signal=TOKEN)
     mail.wait_signal(left, TOKEN)
     received = mail.numpy().tobytes()
     size = int.from_bytes(received[:4], "little")

@@ -66,7 +66,9 @@ void pool_close(int number) {
 static void* take(struct pool* pool, Py_ssize_t size) {
   void* piece = NULL;
   if (size <= 0) return NULL;
-  if (symm_heap_alloc(pool->heap, (size_t)size, ALIGNMENT, &piece, NULL) != SYMM_OK) return NULL;
+  if (symm_heap_alloc(pool->heap, (size_t)size, ALIGNMENT, NULL, &piece, NULL) != SYMM_OK) {
+    return NULL;
+  }
   __atomic_add_fetch(&pool->taken, 1, __ATOMIC_RELAXED);
   return piece;
 }
@@ -76,7 +78,7 @@ static void* take(struct pool* pool, Py_ssize_t size) {
 static void give(struct pool* pool, void* piece, void* stream) {
   if (piece == NULL) return;
   symm_group_synchronize(pool->group, stream, NULL);
-  if (symm_heap_free(pool->heap, piece) == SYMM_OK) {
+  if (symm_heap_free(pool->heap, piece, NULL) == SYMM_OK) {
     __atomic_sub_fetch(&pool->taken, 1, __ATOMIC_RELEASE);
   }
 }

@@ -31,21 +31,19 @@
           symm_build_info,
           symm_status_string,
           symm_last_error,
-          symm_dtype_size,
+          symm_dtype_bytes,
           symm_group_rank,
           symm_group_size,
           symm_buffer_pointer,
-          symm_buffer_size,
+          symm_buffer_bytes,
           symm_memory_pointer,
           symm_memory_signal_pad,
           symm_heap_alloc,
           symm_heap_free,
           symm_heap_find,
           symm_ipc_pointer,
-          symm_ipc_size)
+          symm_ipc_bytes)
 
-// Structs are filled in C, with their defaults.
-%rename("$ignore", regextarget=1) "^symm_.*_init$";
 // Python code does not run on threads of the library, so log messages go to a descriptor.
 %ignore symm_log_add_listener;
 // interrupt.c calls it for the main thread.
@@ -54,6 +52,8 @@
 %ignore SYMM_ALL_STREAMS;
 %ignore SYMM_TIMEOUT_NOW;
 
+// SWIG does not read the system's stdint.h, by whose macro symm.h writes its flags.
+#define UINT64_C(value) value##ULL
 %include <symm/symm.h>
 
 %exception;

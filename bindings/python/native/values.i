@@ -95,41 +95,34 @@ static int symm_py_room(PyObject *from, int32_t **to, size_t *capacity) {
   return *to != NULL;
 }
 }
-%typemap(in, fragment="symm_py_room") (int32_t *out_links, size_t capacity)
-    (int32_t *links = NULL) {
-  if (!symm_py_room($input, &links, &$2)) SWIG_fail;
-  $1 = $2 > 0 ? links : NULL;
-}
-%typemap(argout) (int32_t *out_links, size_t capacity) {
-  $result = symm_py_append($result, symm_py_list($1, $2));
-}
-%typemap(freearg) (int32_t *out_links, size_t capacity) {
-  free(links$argnum);
-}
-%typemap(in, fragment="symm_py_room") (int32_t *out_ranks, size_t capacity, size_t *out_count)
-    (int32_t *ranks = NULL, size_t written = 0) {
-  if (!symm_py_room($input, &ranks, &$2)) SWIG_fail;
-  $1 = ranks;
+%define OUT_LIST(name)
+%typemap(in, fragment="symm_py_room") (int32_t *name, size_t capacity, size_t *out_count)
+    (int32_t *numbers = NULL, size_t written = 0) {
+  if (!symm_py_room($input, &numbers, &$2)) SWIG_fail;
+  $1 = $2 > 0 ? numbers : NULL;
   $3 = &written;
 }
-%typemap(argout) (int32_t *out_ranks, size_t capacity, size_t *out_count) {
+%typemap(argout) (int32_t *name, size_t capacity, size_t *out_count) {
   $result = symm_py_append($result, symm_py_list($1, *$3 < $2 ? *$3 : $2));
 }
-%typemap(freearg) (int32_t *out_ranks, size_t capacity, size_t *out_count) {
-  free(ranks$argnum);
+%typemap(freearg) (int32_t *name, size_t capacity, size_t *out_count) {
+  free(numbers$argnum);
 }
+%enddef
+OUT_LIST(out_links)
+OUT_LIST(out_ranks)
 
 // Tokens are bytes.
-%typemap(in, numinputs=0) (void *out_token, size_t capacity, size_t *out_size)
-    (char token[SYMM_IPC_TOKEN_MAX_SIZE], size_t size = 0) {
+%typemap(in, numinputs=0) (void *out_token, size_t capacity, size_t *out_bytes)
+    (char token[SYMM_IPC_TOKEN_MAX_BYTES], size_t length = 0) {
   $1 = token;
   $2 = sizeof token;
-  $3 = &size;
+  $3 = &length;
 }
-%typemap(argout) (void *out_token, size_t capacity, size_t *out_size) {
+%typemap(argout) (void *out_token, size_t capacity, size_t *out_bytes) {
   $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)*$3));
 }
-%typemap(in) (const void *token, size_t token_size) {
+%typemap(in) (const void *token, size_t token_bytes) {
   char *bytes = NULL;
   Py_ssize_t length = 0;
   if (PyBytes_AsStringAndSize($input, &bytes, &length) < 0) SWIG_fail;

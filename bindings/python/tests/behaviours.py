@@ -106,6 +106,10 @@ class Runner:
         """A list of integers, such as 4:0:3; empty if there is none."""
         return [int(one) for one in self.text(key, "").split(":") if one]
 
+    def names(self, key: str) -> list[str]:
+        """A list of names, such as CHECK:RANK_ORDER; empty if there is none."""
+        return [name for name in self.text(key, "").split(":") if name]
+
     def parse(self, value: str) -> int:
         """An integer, which may be a list by rank, or named relative to this rank."""
         by_rank = value.split(",")
@@ -128,10 +132,27 @@ class Runner:
         a, b, m, c = (int(part) for part in self.text("f").split(":"))
         return (a * rank + b * i) % m + c
 
-    def timeout(self) -> float | None:
-        if self.text("timeout_ms", "") == "now":
-            return 0
-        return self.integer("timeout_ms", 0) / 1000 or None
+    def timeout(self, key: str = "timeout_ms") -> float | None:
+        if not self.has(key):
+            return None
+        named = {"now": 0, "infinite": math.inf}
+        value = self.text(key)
+        return named[value] if value in named else self.parse(value) / 1000
+
+    def flags(self) -> dict[str, bool]:
+        """The flags that the line asks for, or forbids."""
+        names = ("shared_scratch", "check", "any_order", "multicast")
+        return {name: self.integer(name) != 0 for name in names if self.has(name)}
+
+    def part_options(self) -> dict[str, object]:
+        """The options of a call that makes a group of another."""
+        return self.flags() | {
+            "timeout": self.timeout(),
+            "name": self.text("name") if self.has("name") else None,
+            "channels": self.integer("channels", 0),
+            "create_timeout": self.timeout("create_timeout_ms"),
+            "group_timeout": self.timeout("group_timeout_ms"),
+        }
 
     # ---- things
 
@@ -184,10 +205,9 @@ class Runner:
         elements = self.operand(key, self.integer("count"), dtype)
         return np.asarray(elements).view(f"u{dtype.itemsize}")
 
-    def new_group(self, name: str, timeout: float | None, **flags: bool) -> symm.Group:
-        return symm.Group.from_env(
-            backend="host", name=name, timeout=60, create_timeout=timeout, **flags
-        )
+    def new_group(self, name: str, create_timeout: float | None, **options: object) -> symm.Group:
+        given = {"backend": "host", "timeout": 60, "create_timeout": create_timeout, **options}
+        return symm.Group.from_env(name=name, **given)
 
     # ---- expectations
 
@@ -203,7 +223,37 @@ class Runner:
     # ---- groups
 
     def do_expect_group(self) -> None:
-        self.expect_fields(self.group().info(), "rank", "size", "channels")
+        info = self.group().info()
+        self.expect_fields(info, "rank", "size", "channels")
+        for key in ("timeout_ms", "create_timeout_ms"):
+            if self.has(key):
+                seen = getattr(info, key.removesuffix("_ms"))
+                assert seen == self.timeout(key), f"{key} is {seen} s"
+        flags = {flag.name for flag in symm.GroupFlag if flag in info.flags}
+        missing = set(self.names("flags")) - flags
+        assert not missing, f"the flags are {flags}"
+        assert not flags & set(self.names("without")), f"the flags are {flags}"
+
+    def do_expect_calls(self) -> None:
+        stats = self.group().collective_stats(self.text("collective"))
+        self.expect_fields(stats, "calls", "bytes")
+
+    def do_expect_cuda(self) -> None:
+        statuses = set()
+        for name, backend in (("auto", symm.Backend.AUTO), ("cuda", symm.Backend.CUDA)):
+            try:
+                self.new_group(name, 20, backend=backend, device=self.integer("device"))
+            except symm.SymmError as error:
+                statuses.add(error.status)
+            else:
+                raise AssertionError(f"there is such a device: {name}")
+        assert len(statuses) == 1, f"the statuses are {statuses}"
+
+    def expect_of(self, group: symm.Group | None) -> None:
+        """Expect that a thing knows the group that the line names by `of`, if it does."""
+        if self.has("of"):
+            assert group is not None
+            assert group.info().id == self.thing("of").info().id, "it is another group"
 
     def do_expect_status(self) -> None:
         expected = symm.Status[self.text("status")]
@@ -213,30 +263,33 @@ class Runner:
             time.sleep(0.001)
             status = self.group().status()
         assert status.status == expected, f"the status is {status}"
-        self.expect_fields(status, "failed_rank")
+        failed_rank = self.integer("failed_rank", status.rank)
+        assert status.rank == failed_rank, f"the rank to blame is {status.rank}"
 
     def do_expect_failed(self) -> None:
         failed = self.group().failed_ranks()
         assert failed == self.numbers("ranks"), f"the failed ranks are {failed}"
 
     def do_create(self) -> symm.Group:
-        flags = {flag: self.integer(flag, 0) != 0 for flag in ("shared_scratch", "check")}
-        return self.new_group(self.text("as"), self.timeout(), **flags)
+        options = self.flags()
+        if self.has("group_timeout_ms"):
+            options["timeout"] = self.timeout("group_timeout_ms")
+        return self.new_group(self.text("as"), self.timeout(), **options)
 
     def do_split(self) -> symm.Group | None:
         color = self.integer("color")
-        part = self.group().split(color, self.integer("key"))
+        part = self.group().split(color, self.integer("key"), **self.part_options())
         assert (part is None) == (color < 0)
         return part
 
     def do_create_from_ranks(self) -> symm.Group:
-        return self.group().create_from_ranks(self.numbers("ranks"))
+        return self.group().create_from_ranks(self.numbers("ranks"), **self.part_options())
 
     def do_local(self) -> symm.Group:
-        return self.group().local()
+        return self.group().local(**self.part_options())
 
     def do_shrink(self) -> symm.Group:
-        return self.group().shrink()
+        return self.group().shrink(**self.part_options())
 
     def do_finalize(self) -> None:
         self.group().finalize()
@@ -273,12 +326,22 @@ class Runner:
     def do_rendezvous(self) -> symm.Memory:
         tag = self.integer("tag", 0)
         channels = self.integer("channels", 0)
-        memory = self.group().rendezvous(self.thing("buffer"), tag, channels=channels)
+        memory = self.group().rendezvous(
+            self.thing("buffer"), tag, channels=channels, timeout=self.timeout()
+        )
         assert not self.has("memory") or memory.id == self.memory().id
         return memory
 
     def do_expect_memory(self) -> None:
-        self.expect_fields(self.memory().info(), "rank", "size", "bytes", "channels")
+        memory = self.memory()
+        self.expect_fields(memory.info(), "rank", "size", "bytes", "channels")
+        self.expect_of(memory.group)
+        assert memory.buffer.pointer == memory.pointer()
+
+    def do_expect_buffer(self) -> None:
+        buffer = self.thing("buffer")
+        assert buffer.nbytes == self.integer("bytes")
+        self.expect_of(buffer.group)
 
     def do_release(self) -> None:
         self.thing("name").close()
@@ -313,6 +376,7 @@ class Runner:
             "pieces",
             "fragmentation",
         )
+        self.expect_of(self.thing("heap").group)
 
     def do_take(self) -> None:
         alignment = self.integer("alignment", 0)
@@ -365,16 +429,17 @@ class Runner:
 
     def do_put(self) -> None:
         rank, offset = self.integers("rank", "offset")
-        self.memory().put(rank, offset, self.bytes_at("source"))
+        self.memory().put(rank, offset, self.bytes_at("source"), timeout=self.timeout())
 
     def do_put_signal(self) -> None:
         rank, offset = self.integers("rank", "offset")
         channel = self.integer("channel", 0)
-        self.memory().put(rank, offset, self.bytes_at("source"), signal=channel)
+        source = self.bytes_at("source")
+        self.memory().put(rank, offset, source, signal=channel, timeout=self.timeout())
 
     def do_get(self) -> None:
         rank, offset = self.integers("rank", "offset")
-        self.memory().get(rank, offset, self.bytes_at("destination"))
+        self.memory().get(rank, offset, self.bytes_at("destination"), timeout=self.timeout())
 
     def do_fill32(self) -> None:
         self.memory().fill32(*self.integers("rank", "offset", "value", "count"))
@@ -394,7 +459,8 @@ class Runner:
         self.memory().wait_value64(offset, self.compare(), value, timeout=self.timeout())
 
     def do_signal(self) -> None:
-        self.memory().signal(self.integer("rank"), self.integer("channel", 0))
+        channel = self.integer("channel", 0)
+        self.memory().signal(self.integer("rank"), channel, timeout=self.timeout())
 
     def do_wait_signal(self) -> None:
         channel = self.integer("channel", 0)

@@ -179,7 +179,7 @@ def rank_torch_graph(group):
         view.copy_(step.expand(4096) * (group.rank + 1))
         group.allreduce(block, out)
         group.barrier()
-        block[:64].put(out[:64], 1 - group.rank, signal=5)
+        block[:64].put(1 - group.rank, out[:64], signal=5)
         del spare
         block.wait_signal(1 - group.rank, 5)
         out *= 2
@@ -224,7 +224,7 @@ def rank_torch_side_stream(group):
             view.fill_(group.rank + 1 + round_)
             group.allreduce(array)  # in place, so no operand has a current stream
             group.barrier()
-            array[:500].put(array[500:], 1 - group.rank, signal=3)
+            array[:500].put(1 - group.rank, array[500:], signal=3)
             array.wait_signal(1 - group.rank, 3)
             group.barrier()
         torch.cuda._sleep(200_000_000)

@@ -1,5 +1,6 @@
 """Memory that is shared by tokens."""
 
+import ctypes
 import gc
 import os
 
@@ -32,7 +33,7 @@ def counted(alone):
 def test_an_import_sees_the_part_that_was_exported(counted):
     token = counted[1:3].export_token()
     assert isinstance(token, bytes)
-    assert len(token) <= symm._raw.SYMM_IPC_TOKEN_MAX_SIZE
+    assert len(token) <= symm._raw.SYMM_IPC_TOKEN_MAX_BYTES
     with symm.import_token(token, (2, 8), "f32") as seen:
         assert np.array_equal(seen.numpy(), np.arange(8, 24).reshape(2, 8))
         seen[1].numpy()[0] = -1
@@ -61,7 +62,7 @@ def test_an_import_is_a_lease_until_it_is_closed(counted):
         lambda seen, array: array.group.allreduce(seen),
         lambda seen, array: memoryview(seen),
         lambda seen, array: seen.__dlpack__(),
-        lambda seen, array: array.put(seen, 0),
+        lambda seen, array: array.put(0, seen),
         lambda seen, array: seen.export_token(),
         lambda seen, array: seen.withdraw(),
         lambda seen, array: seen.holders(),
@@ -151,6 +152,62 @@ def test_held_memory_can_be_imported_after_its_array_is_gone(alone, monkeypatch)
     del array
     gc.collect()
     assert symm.import_token(token, dtype="f32").numpy().sum() == 48
+
+
+@pytest.mark.parametrize("hold", [None, 0])
+def test_a_program_decides_whether_memory_is_held(alone, monkeypatch, hold):
+    monkeypatch.setenv("SYMM_IPC_HOLD_MS", "60000")
+    array = alone.empty(16)
+    token = array.export_token(hold=hold)
+    del array
+    gc.collect()
+    if hold is None:
+        assert symm.import_token(token).nbytes == 64
+    else:
+        with pytest.raises(symm.InvalidHandleError):
+            symm.import_token(token)
+
+
+PIECES = {
+    "buffer": lambda buffer: buffer,
+    "address": lambda buffer: (buffer.pointer, buffer.nbytes),
+    "array": lambda buffer: np.ctypeslib.as_array(
+        (ctypes.c_ubyte * buffer.nbytes).from_address(buffer.pointer)
+    ),
+    "view": lambda buffer: buffer.group.from_buffer(buffer),
+}
+
+
+@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
+def test_a_buffer_is_shared_without_a_rendezvous(alone, piece):
+    buffer = alone.alloc(4096)
+    memory = piece(buffer)
+    token = symm.ipc_export(memory)
+    with symm.import_token(token) as seen:
+        assert seen.nbytes == 4096
+        assert symm.ipc_holders(memory).leases == 1
+        with pytest.raises(symm.TimeoutError):
+            symm.ipc_withdraw(memory, timeout=0)
+    symm.ipc_withdraw(memory, 20)
+    with pytest.raises(symm.InvalidHandleError, match="withdrawn"):
+        symm.import_token(token)
+
+
+def test_a_piece_that_is_not_contiguous_is_refused(alone):
+    with pytest.raises(symm.InvalidArgumentError, match="not contiguous"):
+        symm.ipc_export(alone.empty(8).numpy()[::2])
+
+
+def test_both_kinds_of_arrays_are_arrays(counted):
+    def total(array: symm.Array) -> float:
+        return float(array.numpy().sum())
+
+    with symm.import_token(counted.export_token(), dtype="f32") as seen:
+        assert isinstance(seen, symm.Array)
+        assert isinstance(counted, symm.Array)
+        assert total(seen) == total(counted) == 496
+        for name in dir(symm.Array):
+            assert hasattr(seen, name) or name == "__cuda_array_interface__"
 
 
 def test_tokens_and_collections_are_counted(alone):

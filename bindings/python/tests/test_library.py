@@ -284,27 +284,29 @@ print(*sorted(name for name in set(sys.modules) - before if name.partition(".")[
 
 
 def test_records_are_frozen_values():
-    one = symm.GroupStatus(symm.Status.OK, -1, 0, "")
-    named = symm.GroupStatus(message="", failed_pid=0, failed_rank=-1, status=symm.Status.OK)
+    one = symm.Failure(symm.Status.OK, -1, 0, 0, 0, "")
+    named = symm.Failure(
+        message="", cuda_result=0, os_error=0, pid=0, rank=-1, status=symm.Status.OK
+    )
     assert one == named
     assert hash(one) == hash(named)
-    assert one != symm.GroupStatus(symm.Status.OK, 1, 0, "")
-    assert repr(one).startswith("GroupStatus(status=<Status.OK: 0>, failed_rank=-1")
+    assert one != symm.Failure(symm.Status.OK, 1, 0, 0, 0, "")
+    assert repr(one).startswith("Failure(status=<Status.OK: 0>, rank=-1")
     with pytest.raises(AttributeError):
-        one.failed_rank = 3
+        one.rank = 3
     with pytest.raises(AttributeError):
-        del one.failed_rank
-    for wrong in ((), (symm.Status.OK,), (symm.Status.OK, -1, 0, "", 5)):
-        with pytest.raises(TypeError, match="failed_rank"):
-            symm.GroupStatus(*wrong)
-    with pytest.raises(TypeError, match="failed_rank"):
-        symm.GroupStatus(symm.Status.OK, -1, 0, "", status=symm.Status.OK)
+        del one.rank
+    for wrong in ((), (symm.Status.OK,), (symm.Status.OK, -1, 0, 0, 0, "", 5)):
+        with pytest.raises(TypeError, match="cuda_result"):
+            symm.Failure(*wrong)
+    with pytest.raises(TypeError, match="cuda_result"):
+        symm.Failure(symm.Status.OK, -1, 0, 0, 0, "", status=symm.Status.OK)
     for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
         assert copied == one
 
     # The package dataclasses takes them for its own.
     assert dataclasses.is_dataclass(one)
     assert [field.name for field in dataclasses.fields(one)] == list(one.__match_args__)
-    assert dataclasses.asdict(one)["failed_rank"] == -1
-    assert dataclasses.replace(one, failed_rank=2).failed_rank == 2
+    assert dataclasses.asdict(one)["rank"] == -1
+    assert dataclasses.replace(one, rank=2).rank == 2
     assert list(inspect.signature(symm.Plan).parameters) == list(symm.Plan.__match_args__)

@@ -14,10 +14,10 @@ import pytest
 
 import symm
 from symm import _streams
-from symm._view import View
+from symm._view import Array
 
 
-class OnGpu(View):
+class OnGpu(Array):
     """An array on CUDA device 3 that remembers which streams were made to wait for its work."""
 
     def __init__(self, shape=(2, 3), dtype=symm.f32):
@@ -79,11 +79,11 @@ def test_arrays_are_ordered_and_released_by_calls_of_the_library(alone, monkeypa
     del array
     symm.memory._end(group, 3, memory)
     assert calls == [
-        ("stream_wait", group, 5, 2**64 - 1),
-        ("memory_record_use", memory, 6),
+        ("stream_wait", group, 5, 2**64 - 1, None),
+        ("memory_record_use", memory, None, 6),
         ("memory_release", memory),
         ("group_release", group),
-        ("stream_query", group, 73),
+        ("stream_query", group, 73, None),
         ("memory_release", memory),
         ("group_release", group),
     ]
@@ -101,6 +101,7 @@ def test_calls_about_streams_do_nothing_on_the_host(alone):
     array = alone.empty(4)
     array.record_use()
     imported = symm.import_token(array.export_token())
+    imported.record_use()
     imported.record_use(0)
     imported._order(0)
 

@@ -69,7 +69,7 @@ def work(group: symm.Group, stream: torch.cuda.Stream) -> str:
     mine.torch().copy_(pattern(group.rank, mine.size))
     group.barrier(stream=stream)
 
-    received.put(mine[:PUT], right, signal=DATA, stream=stream)
+    received.put(right, mine[:PUT], signal=DATA, stream=stream)
     block.wait_signal(left, DATA, stream=stream)
     require(same_bits(received.torch()[:PUT], pattern(left, PUT)), "the left neighbour's floats")
 

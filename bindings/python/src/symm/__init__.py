@@ -17,15 +17,17 @@ Tags in the docstrings:
 - [blocking]: the call returns when the work is done.
 - [stream]: the work is ordered on a CUDA stream; on the host the call is blocking.
 
-Time-outs are in seconds. Sizes are in bytes where the name says so (`nbytes`), else in elements.
+Time-outs are in seconds: None is the default, ``math.inf`` waits for ever, and 0 looks once without
+waiting. Sizes are in bytes where the name says so (`nbytes`), else in elements.
 """
 
 from types import ModuleType as _Module
 
 from symm._generated import (
+    AlgorithmStats as AlgorithmStats,
     BufferInfo as BufferInfo,
+    CollectiveStats as CollectiveStats,
     DeviceInfo as DeviceInfo,
-    GroupInfo as GroupInfo,
     GroupStats as GroupStats,
     HeapInfo as HeapInfo,
     ImportInfo as ImportInfo,
@@ -37,6 +39,7 @@ from symm._generated import (
     Plan as Plan,
 )
 from symm._library import version as version
+from symm._view import Array as Array
 from symm.array import SymmArray as SymmArray
 from symm.devices import (
     Topology as Topology,
@@ -66,8 +69,10 @@ from symm.dtypes import (
 from symm.enums import (
     Algorithm as Algorithm,
     Backend as Backend,
+    BufferFlag as BufferFlag,
     Collective as Collective,
     Compare as Compare,
+    GroupFlag as GroupFlag,
     Op as Op,
     Scale as Scale,
     SignalOp as SignalOp,
@@ -77,7 +82,7 @@ from symm.enums import (
 from symm.errors import (
     AbortedError as AbortedError,
     CudaError as CudaError,
-    DeadlineError as DeadlineError,
+    Failure as Failure,
     InternalError as InternalError,
     InvalidArgumentError as InvalidArgumentError,
     InvalidHandleError as InvalidHandleError,
@@ -87,16 +92,20 @@ from symm.errors import (
     PeerFailedError as PeerFailedError,
     SymmError as SymmError,
     SystemCallError as SystemCallError,
+    TimeoutError as TimeoutError,  # noqa: A004 - it is one of Python's, too
     UnavailableError as UnavailableError,
     UnsupportedError as UnsupportedError,
 )
-from symm.group import Group as Group, GroupStatus as GroupStatus
+from symm.group import Group as Group, GroupInfo as GroupInfo
 from symm.heap import Heap as Heap
 from symm.ipc import (
     ImportedArray as ImportedArray,
     import_token as import_token,
     ipc_collect as ipc_collect,
+    ipc_export as ipc_export,
+    ipc_holders as ipc_holders,
     ipc_stats as ipc_stats,
+    ipc_withdraw as ipc_withdraw,
 )
 from symm.logs import log_to as log_to
 from symm.memory import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from symm._library import raw
-from symm._view import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, View
+from symm._view import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, Array
 from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
 from symm.errors import InvalidArgumentError
 
@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes
 if TYPE_CHECKING:
     from typing import Any, NamedTuple, Protocol, TypeAlias
 
-    AnyOperand: TypeAlias = "Operand | View"
+    AnyOperand: TypeAlias = "Operand | Array"
     Device: TypeAlias = tuple[int, int]  # DLPack's (device type, device id)
     # The operand, its device, whether it is contiguous, and whether it may be written.
     Found: TypeAlias = tuple["Operand", Device, bool, bool]
@@ -60,7 +60,7 @@ class Operand(_Array):
 
 def operand(
     array: Any, name: str, group: OnDevice, stream: int, *, written: bool
-) -> Operand | View:
+) -> Operand | Array:
     """Read `array` as an operand of a call on `group`, ordered on `stream`.
 
     Accepted are symmetric arrays, tensors of PyTorch, NumPy arrays (with ml_dtypes), any
@@ -79,8 +79,8 @@ def operand(
             has its elements negated or conjugated.
         TypeError: `array` is not an array.
     """
-    found: Operand | View
-    if isinstance(array, View):
+    found: Operand | Array
+    if isinstance(array, Array):
         array._require_open()
         if array.device_key == group.device_key:
             return array
@@ -94,6 +94,17 @@ def operand(
         raise InvalidArgumentError(f"{name}: is read-only")
     _require_device(device, name, group)
     return found
+
+
+def piece_of(array: Any, name: str) -> tuple[int, int]:
+    """The address and the number of bytes of a contiguous array of any package."""
+    if isinstance(array, Array):
+        array._require_open()
+        return array.pointer, array.nbytes
+    found, _, contiguous, _ = _read(array, name, 0)
+    if not contiguous:
+        raise InvalidArgumentError(f"{name}: is not contiguous")
+    return found.pointer, found.size * found.dtype.itemsize
 
 
 def _require_device(device: Device, name: str, group: OnDevice) -> None:

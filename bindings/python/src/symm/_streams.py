@@ -38,8 +38,13 @@ def milliseconds(seconds: float | None) -> int:
     return max(1, math.ceil(wide * 1000)) if wide < LONGEST else INFINITE
 
 
+def seconds(milliseconds: int) -> float:
+    """Convert a time-out of the library's to seconds; without an end it is ``math.inf``."""
+    return math.inf if milliseconds == INFINITE else milliseconds / 1000
+
+
 def within(seconds: float | None) -> tuple[int] | None:
-    """The options struct of a call that waits for at most `seconds`, as `milliseconds()` has it."""
+    """The options of a call that waits for at most `seconds`, as `milliseconds()` has it."""
     return None if seconds is None else (milliseconds(seconds),)
 
 

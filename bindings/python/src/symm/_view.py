@@ -7,7 +7,7 @@ from operator import index
 
 from symm._generated import IpcHolders
 from symm._library import raw
-from symm._streams import handle_of, milliseconds
+from symm._streams import handle_of, milliseconds, within
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.errors import InvalidArgumentError
 
@@ -44,8 +44,30 @@ def extents_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     return extents
 
 
-class View(_Exporter):
-    """A contiguous array in symm's memory.
+def export(pointer: int, nbytes: int, hold: float | None, hold_imports: int, stream: Any) -> bytes:
+    """A token of a piece of memory; `Array.export_token()` explains the other parameters."""
+    options = None
+    if hold is not None or hold_imports:
+        flags = raw.SYMM_IPC_NO_HOLD if hold == 0 else 0
+        options = (flags, 0 if hold == 0 else milliseconds(hold), hold_imports)
+    cuda_stream = 0 if stream is None else handle_of(stream)
+    return raw.symm_ipc_export(pointer, nbytes, options, cuda_stream)
+
+
+def withdraw(pointer: int, nbytes: int, timeout: float | None) -> None:
+    """End the tokens of a piece of memory, as `Array.withdraw()` does."""
+    raw.symm_ipc_withdraw(pointer, nbytes, within(timeout))
+
+
+def holders(pointer: int, nbytes: int) -> IpcHolders:
+    """The holders of a piece of memory, as `Array.holders()` tells them."""
+    return IpcHolders.read(raw.symm_ipc_holders(pointer, nbytes, None))
+
+
+class Array(_Exporter):
+    """A contiguous array in symm's memory: a `SymmArray` or an `ImportedArray`.
+
+    What takes any array of symm's is annotated with this class.
 
     NumPy (``numpy.asarray(a)``), PyTorch (``torch.from_dlpack(a)``), JAX and CuPy see the same
     memory without a copy: by DLPack, on the host by the buffer protocol and
@@ -83,6 +105,17 @@ class View(_Exporter):
 
     def _require_open(self) -> None:
         """Raise InvalidHandleError if the memory was released."""
+
+    def record_use(self, stream: Any = None) -> None:
+        """Say that work issued on `stream` so far uses the memory. [local] [stream]
+
+        The memory is not released before that work is over.
+
+        Args:
+            stream: the stream; None: the current stream of PyTorch or CuPy, else the legacy
+                default stream.
+        """
+        raise NotImplementedError
 
     def reshape(self, *shape: int) -> Self:
         """The same elements in another shape; one extent may be -1. [local]"""
@@ -161,23 +194,20 @@ class View(_Exporter):
 
         Args:
             hold: seconds for which the memory is kept for this token after all its handles in
-                this process are gone; None: $SYMM_IPC_HOLD_MS, and without it the memory is
-                not kept.
+                this process are gone; 0: not at all; None: $SYMM_IPC_HOLD_MS, and without it the
+                memory is not kept.
             hold_imports: the number of imports after which the memory is not kept any longer;
-                0: only `hold` ends it.
+                0: only `hold` ends it. It needs `hold` or $SYMM_IPC_HOLD_MS.
             stream: work that was issued on this stream before is visible after the import.
 
         Raises:
-            InvalidArgumentError: the array is in another rank's block; only the owner exports.
+            InvalidArgumentError: the array is in another rank's block, and only the owner exports;
+                or `hold_imports` is given for memory that is not kept.
             UnsupportedError: `hold` for imported memory, which only its owner can hold.
             UnavailableError: the directory for the socket is not private.
         """
         self._require_open()
-        options = None
-        if hold is not None or hold_imports:
-            options = (milliseconds(hold), hold_imports)
-        cuda_stream = 0 if stream is None else handle_of(stream)
-        return raw.symm_ipc_export(self.pointer, self.nbytes, options, cuda_stream)
+        return export(self.pointer, self.nbytes, hold, hold_imports, stream)
 
     def withdraw(self, timeout: float | None = None) -> None:
         """Invalidate the tokens of any part of this array, and wait until all leases on it ended.
@@ -185,16 +215,16 @@ class View(_Exporter):
         [local] [blocking] Afterwards the array may be written anew and exported again.
 
         Args:
-            timeout: seconds; None: $SYMM_TIMEOUT_MS, else 60.
+            timeout: seconds; None: $SYMM_TIMEOUT_MS, else 60; 0: only look.
 
         Raises:
-            DeadlineError: a process still holds a lease; the message names it. The tokens are
+            symm.TimeoutError: a process still holds a lease; the message names it. The tokens are
                 invalid all the same.
             PeerFailedError: the holder of a lease is gone, but may still write. Do not use the
                 memory again.
         """
         self._require_open()
-        raw.symm_ipc_withdraw(self.pointer, self.nbytes, milliseconds(timeout))
+        withdraw(self.pointer, self.nbytes, timeout)
 
     def holders(self) -> IpcHolders:
         """Describe the leases on any part of this array, and their holders. [local]
@@ -202,7 +232,7 @@ class View(_Exporter):
         The tokens stay valid. Never waits; looks at all leases.
         """
         self._require_open()
-        return IpcHolders.read(raw.symm_ipc_holders(self.pointer, self.nbytes))
+        return holders(self.pointer, self.nbytes)
 
     # ---- how other packages see it
 

@@ -7,9 +7,10 @@ import struct
 
 from symm._library import raw
 from symm._streams import ALL_STREAMS
-from symm._view import View
-from symm.dtypes import DType, bf16
-from symm.errors import InvalidArgumentError, UnsupportedError
+from symm._view import Array
+from symm.dtypes import DType, bf16, f8e4m3, u8
+from symm.enums import Compare, SignalOp
+from symm.errors import InvalidArgumentError
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ def element_bytes(value: float, dtype: DType) -> bytes:
 
     Raises:
         InvalidArgumentError: `value` is not a value of the type.
-        UnsupportedError: the type is fp8, and `value` is not 0.
     """
     if value == 0 and math.copysign(1, value) > 0:
         return bytes(dtype.itemsize)
@@ -37,17 +37,41 @@ def element_bytes(value: float, dtype: DType) -> bytes:
             if not math.isnan(value):  # round to nearest, ties to even
                 bits += 0x7FFF + (bits >> 16 & 1)
             return struct.pack("<H", bits >> 16 & 0xFFFF)
+        (narrow,) = struct.unpack("<f", struct.pack("<f", value))  # as the library rounds, too
+        return bytes([_f8(narrow, 3 if dtype == f8e4m3 else 2)])
     except (struct.error, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"value: {value} is none of {dtype!r}") from error
 
-    raise UnsupportedError(f"fill with {value} for {dtype!r}; view('u8').fill() sets bytes")
+
+def _f8(value: float, mantissa: int) -> int:
+    """The bits of fp8 with so many bits of mantissa, rounded to nearest even.
+
+    Finite values saturate, as those of the library do. f8e4m3 has no infinity, and makes NaN of it.
+    """
+    exponents = 7 - mantissa
+    bias = (1 << (exponents - 1)) - 1
+    sign = 0x80 if math.copysign(1, value) < 0 else 0
+    has_infinity = mantissa == 2
+    if math.isnan(value) or (math.isinf(value) and not has_infinity):
+        return sign | 0x7F
+    if math.isinf(value):
+        return sign | 0x7C
+
+    largest = 0x7B if has_infinity else 0x7E
+    _, exponent = math.frexp(value)
+    least = 1 - bias  # the exponent of the smallest normal number, and of all below it
+    power = max(exponent - 1, least)
+    steps = round(math.ldexp(abs(value), mantissa - power))  # ties go to even
+    # A number of steps that is one too large for its exponent carries into the exponent.
+    bits = ((power - least) << mantissa) + steps
+    return sign | min(bits, largest)
 
 
-class SymmArray(View):
+class SymmArray(Array):
     """A contiguous part of one rank's block.
 
     ``Group.empty()``, ``Group.from_buffer()``, ``Memory.array()`` and ``Heap.empty()`` make
-    them. `View` says how NumPy, PyTorch, JAX and CuPy see the array, and has the other
+    them. `Array` says how NumPy, PyTorch, JAX and CuPy see the array, and has the other
     attributes.
 
     Attributes:
@@ -92,7 +116,7 @@ class SymmArray(View):
         )
 
     def _order(self, stream: int) -> None:
-        raw.symm_stream_wait(self._mapping.group, stream, ALL_STREAMS)
+        raw.symm_stream_wait(self._mapping.group, stream, ALL_STREAMS, None)
 
     def record_use(self, stream: Any = None) -> None:
         """Record that `stream` uses the whole memory: ``Memory.record_use()``. [local] [stream]"""
@@ -104,7 +128,15 @@ class SymmArray(View):
 
     # ---- data and signals to and from the corresponding part of another rank's block
 
-    def put(self, source: Any, rank: int, *, signal: int | None = None, stream: Any = None) -> None:
+    def put(
+        self,
+        rank: int,
+        source: Any,
+        *,
+        signal: int | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
         """Copy all of `source` to the start of this array's part of `rank`'s block.
 
         [local] [stream] Parameters and errors are those of ``Memory.put()``.
@@ -112,9 +144,19 @@ class SymmArray(View):
         Raises:
             InvalidArgumentError: `source` has more bytes than this array.
         """
-        self.memory.put(rank, self.offset, source, signal=signal, stream=stream, _room=self.nbytes)
+        self.memory.put(
+            rank,
+            self.offset,
+            source,
+            signal=signal,
+            timeout=timeout,
+            stream=stream,
+            _room=self.nbytes,
+        )
 
-    def get(self, rank: int, destination: Any, *, stream: Any = None) -> None:
+    def get(
+        self, rank: int, destination: Any, *, timeout: float | None = None, stream: Any = None
+    ) -> None:
         """Fill all of `destination` from the start of this array's part of `rank`'s block.
 
         [local] [stream] Parameters and errors are those of ``Memory.get()``.
@@ -122,14 +164,18 @@ class SymmArray(View):
         Raises:
             InvalidArgumentError: `destination` has more bytes than this array.
         """
-        self.memory.get(rank, self.offset, destination, stream=stream, _room=self.nbytes)
+        self.memory.get(
+            rank, self.offset, destination, timeout=timeout, stream=stream, _room=self.nbytes
+        )
 
-    def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
+    def signal(
+        self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
+    ) -> None:
         """Send a signal: ``Memory.signal()``. [local] [stream]
 
         Channels belong to the memory, not to the array.
         """
-        self.memory.signal(rank, channel, stream=stream)
+        self.memory.signal(rank, channel, timeout=timeout, stream=stream)
 
     def wait_signal(
         self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
@@ -137,25 +183,112 @@ class SymmArray(View):
         """Take a signal: ``Memory.wait_signal()``. [local] [stream; blocking on the host]"""
         self.memory.wait_signal(rank, channel, timeout=timeout, stream=stream)
 
-    def fill(self, value: float, *, stream: Any = None) -> None:
-        """Set every element to `value`. [local] [stream]
+    def test_signal(self, rank: int, channel: int = 0) -> int:
+        """The number of untaken signals: ``Memory.test_signal()``. [local] Never waits."""
+        return self.memory.test_signal(rank, channel)
+
+    def signal_value(
+        self,
+        rank: int,
+        value: int,
+        channel: int = 0,
+        *,
+        op: SignalOp = SignalOp.ADD,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Send a signal with a value: ``Memory.signal_value()``. [local] [stream]"""
+        self.memory.signal_value(rank, value, channel, op=op, timeout=timeout, stream=stream)
+
+    def wait_signal_value(
+        self,
+        rank: int,
+        compare: Compare,
+        value: int,
+        channel: int = 0,
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> int | None:
+        """Wait for a value: ``Memory.wait_signal_value()``.
+
+        [local] [stream; blocking on the host]
+        """
+        return self.memory.wait_signal_value(
+            rank, compare, value, channel, timeout=timeout, stream=stream
+        )
+
+    def test_signal_value(self, rank: int, channel: int = 0) -> int:
+        """The word of a signal: ``Memory.test_signal_value()``. [local] Never waits."""
+        return self.memory.test_signal_value(rank, channel)
+
+    def fill(self, value: float, *, timeout: float | None = None, stream: Any = None) -> None:
+        """Set every element to `value`, of any element type and shape. [local] [stream]
+
+        Values of bf16 and fp8 are rounded to nearest even. The call is quickest where elements
+        fill whole 32-bit words, as nearly always, and where 8-byte elements have equal halves.
+
+        Args:
+            value: the value.
+            timeout: seconds to wait for a rank on another machine; None: the group's.
+            stream: the stream of the call.
 
         Raises:
-            InvalidArgumentError: the array does not consist of whole 32-bit words, or `value`
-                is not a value of its element type.
-            UnsupportedError: the element is not a repeated 32-bit word. That concerns some
-                values of the 8-byte types, and fp8 other than 0.
+            InvalidArgumentError: `value` is not a value of the element type.
         """
         element = element_bytes(value, self.dtype)
-        if self.nbytes % 4:
-            raise InvalidArgumentError(f"{self.nbytes} bytes are not whole 32-bit words")
-        word = (element * 4)[:4]
-        if element not in (word * 2, word, word[:2], word[:1]):
-            raise UnsupportedError(f"{value} of {self.dtype!r} is no repeated 32-bit word")
+        if self.nbytes == 0:
+            return
+        options: dict[str, Any] = {
+            "timeout": timeout,
+            "stream": self.group._stream(stream),
+        }
+        if element[:4] * 2 == element or len(element) <= 4:
+            self._fill_words((element * 4)[:4], options)
+        else:
+            self._fill_long(element, options)
 
+    def _fill_words(self, word: bytes, options: dict[str, Any]) -> None:
+        """Fill with elements that a 32-bit word holds one or several of."""
+        begin = self.offset
+        end = begin + self.nbytes
+        first = -(-begin // 4) * 4
+        last = end // 4 * 4
+        if first >= last:
+            # No whole word of the block is the array's, which has less than 8 bytes.
+            self._put_bytes(begin, (word * 2)[begin % 4 :][: self.nbytes], options)
+            return
         self.memory.fill32(
-            self.rank, self.offset, int.from_bytes(word, "little"), self.nbytes // 4, stream=stream
+            self.rank, first, int.from_bytes(word, "little"), (last - first) // 4, **options
         )
+        # The bytes beside the whole words are those of a word next to them.
+        self._repeat(begin, begin + 4, first - begin, options)
+        self._repeat(last, last - 4, end - last, options)
+
+    def _fill_long(self, element: bytes, options: dict[str, Any]) -> None:
+        """Fill with elements of 8 bytes: the first one is written, and copied again and again."""
+        number = int.from_bytes(element, "little")
+        self.memory.write_value64(self.rank, self.offset, number, **options)
+        done = len(element)
+        while done < self.nbytes:
+            part = min(done, self.nbytes - done)
+            self._repeat(self.offset + done, self.offset, part, options)
+            done += part
+
+    def _repeat(self, offset: int, source: int, nbytes: int, options: dict[str, Any]) -> None:
+        """Copy bytes of this rank's block within it. The two pieces do not overlap."""
+        if nbytes > 0:
+            part = SymmArray(
+                self.memory, self._mapping, self._block, self.rank, source, (nbytes,), u8
+            )
+            self.memory.put(self.rank, offset, part, **options)
+
+    def _put_bytes(self, offset: int, data: bytes, options: dict[str, Any]) -> None:
+        """Put a few bytes, which on CUDA must lie in memory of the device before."""
+        source: Any = data
+        if not self.group._on_host:
+            source = self.group._device_bytes(data, options["stream"])
+        self.memory.put(self.rank, offset, source, **options)
 
     def __repr__(self) -> str:
         return (

@@ -14,7 +14,7 @@ used, else on the legacy default stream.
 Errors of all collectives:
 
 - `InvalidArgumentError`: an argument is wrong. Nothing has happened on any rank.
-- `DeadlineError`, `PeerFailedError` and `AbortedError`: the exception names the rank.
+- `symm.TimeoutError`, `PeerFailedError` and `AbortedError`: the exception names the rank.
 - `MismatchError`: ranks disagree in operation, element type, op, root or count.
 """
 
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         algorithm: Algorithm | str | None
         timeout: float | None
         stream: Any
+        tag: str | None
+        max_blocks: int
 
     class ReductionOptions(CallOptions, total=False):
         """The options that reductions take in addition."""
@@ -59,10 +61,16 @@ _allreduce = raw.symm_allreduce
 _NARROW_FLOATS = (f16, bf16, f8e4m3, f8e5m2)
 
 
-def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[int, int] | None:
-    if algorithm is None and timeout is None:
+def _options(
+    algorithm: Algorithm | str | None, timeout: float | None, tag: str | None, max_blocks: int
+) -> tuple[Any, ...] | None:
+    """The options as the library takes them: all of them, or the first two, or none."""
+    if algorithm is None and timeout is None and tag is None and not max_blocks:
         return None
-    return int(member(Algorithm, algorithm or Algorithm.AUTO)), milliseconds(timeout)
+    head = int(member(Algorithm, algorithm or Algorithm.AUTO)), milliseconds(timeout)
+    if tag is None and not max_blocks:
+        return head
+    return *head, int(Scale.NONE), 0, 0.0, 0, tag, max_blocks
 
 
 def _is_number(value: Any) -> bool:
@@ -114,8 +122,8 @@ def require_rows(name: str, rows_by_rank: Sequence[int], rows: int, ranks: int) 
 class Collectives(Owned):
     """The collectives of a `Group`.
 
-    All methods take the options `algorithm`, `timeout` and `stream` by keyword. Reductions also
-    take `scale` and `scale_position`. `allreduce()` explains them.
+    All methods take the options `algorithm`, `timeout`, `stream`, `tag` and `max_blocks` by
+    keyword. Reductions also take `scale` and `scale_position`. `allreduce()` explains them.
     """
 
     _on_host: bool
@@ -152,7 +160,9 @@ class Collectives(Owned):
         algorithm: Algorithm | str | None = None,
         timeout: float | None = None,
         stream: Any = None,
-    ) -> tuple[AnyOperand, AnyOperand, tuple[int, int] | None, int]:
+        tag: str | None = None,
+        max_blocks: int = 0,
+    ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
         """Convert the arguments of a call: (send, recv, options, CUstream).
 
         If `recv` is None or `send` itself, the call is in place, and both operands are one
@@ -164,7 +174,7 @@ class Collectives(Owned):
         target = source
         if not in_place:
             target = self._operand(recv, "recv", cuda_stream, written=True)
-        return source, target, _options(algorithm, timeout), cuda_stream
+        return source, target, _options(algorithm, timeout, tag, max_blocks), cuda_stream
 
     def _begin_with(
         self,
@@ -173,7 +183,9 @@ class Collectives(Owned):
         algorithm: Algorithm | str | None = None,
         timeout: float | None = None,
         stream: Any = None,
-    ) -> tuple[AnyOperand, tuple[int, int] | None, int]:
+        tag: str | None = None,
+        max_blocks: int = 0,
+    ) -> tuple[AnyOperand, tuple[Any, ...] | None, int]:
         """Convert the arguments of a call in which this rank has one operand.
 
         Returns:
@@ -181,7 +193,7 @@ class Collectives(Owned):
         """
         cuda_stream = self._stream(stream, operand)
         converted = self._operand(operand, name, cuda_stream, written=name == "recv")
-        return converted, _options(algorithm, timeout), cuda_stream
+        return converted, _options(algorithm, timeout, tag, max_blocks), cuda_stream
 
     def _begin_reduction(
         self,
@@ -217,8 +229,8 @@ class Collectives(Owned):
                 pointer = factor.pointer
         result = target.code if wider else 0
 
-        algorithm_and_timeout = call_options or (int(Algorithm.AUTO), 0)
-        extended = (*algorithm_and_timeout, int(position), result, value, pointer)
+        given = call_options or (int(Algorithm.AUTO), 0)
+        extended = (*given[:2], int(position), result, value, pointer, *given[6:])
         return source, target, extended, cuda_stream
 
     def _part(self, elements: int) -> int:
@@ -309,6 +321,9 @@ class Collectives(Owned):
             algorithm: the algorithm to use, the same on all ranks; None: the library chooses.
             timeout: seconds; None: the group's.
             stream: the stream of the call; None: see the top of this module.
+            tag: a text that is shown where the call is: in NVTX, traces, ``symm top`` and messages.
+            max_blocks: the most multiprocessors that the call's kernel may use, the same on all
+                ranks; 0: the library chooses.
             scale: a factor: a number, the same on all ranks, or an array of one f32, which is
                 read when the call runs.
             scale_position: "before": every operand is scaled; "after": the result is scaled.
@@ -361,7 +376,7 @@ class Collectives(Owned):
             recv: n elements, also of f32 as for `allreduce()`; None: in place, into this rank's
                 part of `send`.
             op: the operation of `allreduce()`.
-            **options: algorithm, timeout, stream, scale and scale_position of `allreduce()`.
+            **options: the options of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
         pointer, count = self._part_at(target, source, self.rank)
@@ -385,7 +400,7 @@ class Collectives(Owned):
         Args:
             send: n elements; None: in place, this rank's part of `recv`.
             recv: size * n elements.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         whole_if_in_place = recv if send is None else send
         source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
@@ -405,7 +420,7 @@ class Collectives(Owned):
             send: n elements, which are read on the root only.
             recv: n elements; None: in place.
             root: the rank whose elements are sent.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         _require(target, source)
@@ -436,7 +451,7 @@ class Collectives(Owned):
                 only; None: in place.
             op: the operation of `allreduce()`.
             root: the rank that receives.
-            **options: algorithm, timeout, stream, scale and scale_position of `allreduce()`.
+            **options: the options of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
         _require(target, source, wider=True)
@@ -458,7 +473,7 @@ class Collectives(Owned):
         Args:
             send: size * n elements.
             recv: size * n elements; None: in place.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         _require(target, source)
@@ -481,7 +496,7 @@ class Collectives(Owned):
             send: n elements; None, on the root only: in place, the root's part of `recv`.
             recv: size * n elements on the root; ignored on other ranks.
             root: the rank that receives.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         if self.rank != root:
             source, call_options, cuda_stream = self._begin_with(send, "send", **options)
@@ -522,7 +537,7 @@ class Collectives(Owned):
             send: size * n elements on the root; ignored on other ranks.
             recv: n elements; None, on the root only: in place, the root's part of `send`.
             root: the rank that sends.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         if self.rank != root:
             target, call_options, cuda_stream = self._begin_with(recv, "recv", **options)
@@ -571,7 +586,7 @@ class Collectives(Owned):
             rows: the number of rows.
             recv_stride: elements from the start of one row of `recv` to the next; None:
                 size * n.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         rows = index(rows)
@@ -618,7 +633,7 @@ class Collectives(Owned):
             recv_counts: the number of elements of each rank's block; the same on all ranks.
             recv_displacements: the start of each rank's block, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         whole_if_in_place = recv if send is None else send
         source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
@@ -657,7 +672,7 @@ class Collectives(Owned):
             op: the operation of `allreduce()`.
             send_displacements: the start of each rank's block, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
@@ -697,7 +712,7 @@ class Collectives(Owned):
                 are contiguous, in the order of the ranks.
             recv_displacements: the start of each block of `recv`, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
@@ -743,7 +758,7 @@ class Collectives(Owned):
                 are contiguous, in the order of the ranks.
             recv_displacements: the start of each block of `recv`, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
 
         Raises:
             InvalidArgumentError: a block does not lie within its array. On the host the call
@@ -809,13 +824,13 @@ class Collectives(Owned):
             norm_out: receives the normalised rows.
             residual_in: is added to the sum.
             residual_out: receives sum + residual; may be `residual_in`.
-            epsilon: is added to the mean of squares.
+            epsilon: is added to the mean of squares; 0 means 1e-6, too.
             weight_offset: is added to each weight.
             quant_out: receives the normalised rows divided by their scale, of f8e4m3.
             scale_in: one f32, the scale of all rows; an alternative to `scale_out`.
             scale_out: receives the scales that the call computes, of f32: one for each row, or
                 one for each 128 elements of a row.
-            **options: algorithm, timeout and stream of `allreduce()`.
+            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
         """
         inputs = {"weight": weight, "residual_in": residual_in, "scale_in": scale_in}
         outputs = {

@@ -3,6 +3,7 @@
 from symm._generated import (
     Algorithm,
     Backend,
+    BufferFlag,
     Collective,
     Compare,
     GroupFlag,
@@ -17,6 +18,7 @@ from symm._values import member
 __all__ = [
     "Algorithm",
     "Backend",
+    "BufferFlag",
     "Collective",
     "Compare",
     "GroupFlag",

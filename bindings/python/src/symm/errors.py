@@ -1,14 +1,28 @@
 """One exception class for each status of the library.
 
 If Python has an exception of the same meaning, the class derives from it, too. For instance,
-``except TimeoutError`` catches a `DeadlineError`.
+``except TimeoutError`` catches a `symm.TimeoutError`.
 """
 
 from __future__ import annotations
 
-from symm._generated import Failure
+import builtins
+
+from symm import _generated
 from symm._library import raw
 from symm.enums import Status
+
+
+class Failure(_generated.Failure):
+    """Everything that is known of one failure, for instance why a group was revoked.
+
+    `SymmError` has these facts of one call, with None where nothing is known.
+    """
+
+    @property
+    def ok(self) -> bool:
+        """Whether there was no failure."""
+        return self.status == Status.OK
 
 
 class SymmError(Exception):
@@ -55,7 +69,7 @@ class UnsupportedError(SymmError, NotImplementedError, status=Status.UNSUPPORTED
     """This library does not do that."""
 
 
-class DeadlineError(SymmError, TimeoutError, status=Status.TIMEOUT):
+class TimeoutError(SymmError, builtins.TimeoutError, status=Status.TIMEOUT):  # noqa: A001
     """A deadline passed; the message names the rank that was awaited."""
 
 
@@ -87,14 +101,35 @@ class InternalError(SymmError, status=Status.INTERNAL):
     """A defect of the library."""
 
 
+# What C calls otherwise. Python has no structs of options, only their fields as parameters.
+_IN_PYTHON = {
+    r"\b(?:config|options|call)\.": "",
+    r"\b((?:create_|group_)?timeout)_ms: SYMM_TIMEOUT_NOW": r"\1: 0",
+    r"\b((?:create_|group_)?timeout|hold)_ms\b": r"\1",
+    r"\bnuma_node\b": "node",
+    r"\bSYMM_TIMEOUT_NOW\b": "a timeout of 0",
+    r"\bSYMM_ALLOC_ON_NODE\b": "node",
+    r"\bSYMM_ALLOC_HOST\b": "host=True",
+    r"\bSYMM_IPC_NO_HOLD\b": "hold=0",
+}
+
+
+def _in_python(message: str) -> str:
+    """The message of the library in the words of this package."""
+    import re  # here, since most programs have no errors
+
+    for words, own in _IN_PYTHON.items():
+        message = re.sub(words, own, message)
+    return message
+
+
 _classes = {kind.status: kind for kind in SymmError.__subclasses__()}
 
 
-def error_of(failure: Failure) -> SymmError:
+def error_of(failure: _generated.Failure) -> SymmError:
     """The exception for a failure; a plain `SymmError` for a status of a newer library."""
     name = raw.symm_status_string(failure.status)
-    # Python has no config and options structs, only their fields as parameters.
-    message = failure.message.removeprefix("config.").removeprefix("options.")
+    message = _in_python(failure.message)
     if failure.status == Status.INVALID_HANDLE:
         message = message.replace(": is NULL", ": it was closed")
 

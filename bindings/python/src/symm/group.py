@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from symm import _generated, stores
-from symm._generated import GroupInfo, GroupStats, MemoryInfo, PeerInfo
+from symm._generated import AlgorithmStats, CollectiveStats, GroupStats, MemoryInfo, PeerInfo
 from symm._library import raw
-from symm._streams import ALL_STREAMS, handle_of, milliseconds, within
+from symm._streams import ALL_STREAMS, handle_of, milliseconds, seconds, within
 from symm._view import CPU, CUDA, extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
-from symm.enums import Backend, GroupFlag, Status, member
-from symm.errors import InvalidArgumentError, NotFoundError
+from symm.enums import Algorithm, Backend, Collective, GroupFlag, member
+from symm.errors import Failure, InvalidArgumentError, NotFoundError
 from symm.heap import Heap
 from symm.memory import Buffer, Memory
 
@@ -33,23 +34,96 @@ if TYPE_CHECKING:
         timeout: float | None
         create_timeout: float | None
         name: str
-        check: bool
+        check: bool | None
         overlapping_devices: bool
-        multicast: bool
+        multicast: bool | None
         shared_scratch: bool
-        any_order: bool
+        any_order: bool | None
         same_offsets: bool
         channels: int
         scratch_bytes: int
 
+    class PartOptions(TypedDict, total=False):
+        """The options of methods that form a group of another; `Group.split()` explains them."""
 
-class GroupStatus(_generated.GroupStatus):
-    """The health of a group."""
+        timeout: float | None
+        name: str | None
+        create_timeout: float | None
+        group_timeout: float | None
+        check: bool | None
+        overlapping_devices: bool | None
+        multicast: bool | None
+        shared_scratch: bool | None
+        any_order: bool | None
+        same_offsets: bool | None
+        channels: int
+        scratch_bytes: int
+
+
+class GroupInfo(_generated.GroupInfo):
+    """Facts about a group. `flags` are those in force, the environment's included."""
 
     @property
-    def ok(self) -> bool:
-        """Whether the group works, that is, was not revoked."""
-        return self.status == Status.OK
+    def timeout(self) -> float:
+        """Seconds for every wait except those of creation; ``math.inf``: for ever."""
+        return seconds(self.timeout_ms)
+
+    @property
+    def create_timeout(self) -> float:
+        """Seconds for creation, split and rendezvous; ``math.inf``: for ever."""
+        return seconds(self.create_timeout_ms)
+
+
+# The flag of each parameter, and the flag that says the opposite, if there is one: then None leaves
+# the choice to the environment, or to the group that a group is made of.
+_FLAGS = {
+    "check": (GroupFlag.CHECK, GroupFlag.NO_CHECK),
+    "multicast": (GroupFlag.MULTICAST, GroupFlag.NO_MULTICAST),
+    "any_order": (GroupFlag.ANY_ORDER, GroupFlag.RANK_ORDER),
+    "overlapping_devices": (GroupFlag.OVERLAPPING_DEVICES, None),
+    "shared_scratch": (GroupFlag.SHARED_SCRATCH, None),
+    "same_offsets": (GroupFlag.SAME_OFFSETS, None),
+}
+
+
+def _flags(**wanted: bool | None) -> tuple[int, int]:
+    """The flags that are asked for, and those that the new group shall not inherit."""
+    asked = 0
+    removed = 0
+    for name, value in wanted.items():
+        flag, opposite = _FLAGS[name]
+        if value:
+            asked |= flag
+        elif value is not None and opposite is not None:
+            asked |= opposite
+        elif value is not None:
+            removed |= flag
+    return int(asked), int(removed)
+
+
+def _part_options(
+    *,
+    timeout: float | None = None,
+    name: str | None = None,
+    create_timeout: float | None = None,
+    group_timeout: float | None = None,
+    channels: int = 0,
+    scratch_bytes: int = 0,
+    **wanted: bool | None,
+) -> tuple[int, str | None, int, int, int, int, int, int]:
+    """The options of a call that forms a group of another."""
+    unknown = set(wanted) - set(_FLAGS)
+    if unknown:
+        raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+    return (
+        milliseconds(timeout),
+        name,
+        *_flags(**wanted),
+        scratch_bytes,
+        milliseconds(create_timeout),
+        milliseconds(group_timeout),
+        channels,
+    )
 
 
 def _placement(
@@ -59,12 +133,13 @@ def _placement(
     if node is not None and not 0 <= node < 2**31:
         raise InvalidArgumentError(f"node: {node} is not in 0 .. 2^31-1")
     flags = raw.SYMM_ALLOC_HOST if host else 0
-    numa_node = raw.SYMM_NODE_NEAREST if node is None else node
-    return flags, numa_node, alignment, page_bytes
+    if node is not None:
+        flags |= raw.SYMM_ALLOC_ON_NODE
+    return flags, node or 0, alignment, page_bytes
 
 
-def _backend_and_ordinal(backend: Backend, device: int | str | None) -> tuple[Backend, int]:
-    """The back end and the ordinal of the device that a caller asks for.
+def _backend_and_ordinal(backend: Backend, device: int | str | None) -> tuple[Backend, int | None]:
+    """The back end that a caller asks for, and the ordinal of the device if one is named.
 
     A device, in whatever form it is given, asks for CUDA unless `backend` says otherwise.
     """
@@ -73,15 +148,13 @@ def _backend_and_ordinal(backend: Backend, device: int | str | None) -> tuple[Ba
         kind, _, digits = device.partition(":")
         if kind != "cuda" or not (digits or "0").isdecimal():
             raise InvalidArgumentError(f"device: {device!r} is neither 'cuda' nor 'cuda:<ordinal>'")
-        names_cuda = True
         ordinal = int(digits) if digits else None
     else:
-        names_cuda = device is not None and device >= 0
         ordinal = device
 
-    if names_cuda and backend == Backend.AUTO:
+    if device is not None and backend == Backend.AUTO:
         backend = Backend.CUDA
-    return backend, raw.SYMM_DEVICE_AUTO if ordinal is None else ordinal
+    return backend, ordinal
 
 
 class Group(Collectives):
@@ -99,12 +172,14 @@ class Group(Collectives):
 
     These parameters mean the same in all methods:
 
-    - `timeout`: seconds; None: the group's.
+    - `timeout`: seconds; None: the group's; ``math.inf``: for ever; 0: look once, without
+      waiting. Calls that need the other ranks to act, or that wait on a stream, refuse 0.
     - `stream`: None: the current stream of PyTorch or CuPy, else the legacy default stream.
     - `name`: is shown in messages.
 
-    Methods that form groups take the options of `join()`. Every call that waits may raise
-    `DeadlineError`, `PeerFailedError` and `AbortedError`.
+    Methods that form groups take the options of `join()`, and those that form groups of this one
+    the options of `split()`. Every call that waits may raise `symm.TimeoutError`,
+    `PeerFailedError` and `AbortedError`.
 
     Attributes:
         rank: this rank.
@@ -131,39 +206,39 @@ class Group(Collectives):
     # ---- forming groups
 
     @classmethod
-    def from_env(cls, address: str | None = None, **options: Unpack[GroupOptions]) -> Group:
+    def from_env(cls, bootstrap: str | None = None, **options: Unpack[GroupOptions]) -> Group:
         """Form a group of the ranks that a launcher started. [collective] [blocking]
 
         Rank and size come from the launcher: symm run, Open MPI, MPICH, torchrun, Slurm, or a
         single process without any.
 
         Args:
-            address: where the ranks meet; None: $SYMM_BOOTSTRAP, else what the launcher says.
+            bootstrap: where the ranks meet; None: $SYMM_BOOTSTRAP, else what the launcher says.
             **options: the options of `join()`.
 
         Raises:
             UnavailableError: a launcher that symm does not read started this process. `join()`
                 lists the other errors.
         """
-        return cls.join(0, 0, address, **options)
+        return cls.join(0, 0, bootstrap, **options)
 
     @classmethod
     def join(
         cls,
         rank: int,
         size: int,
-        address: str | None = None,
+        bootstrap: str | None = None,
         *,
         backend: Backend | str = Backend.AUTO,
         device: int | str | None = None,
         timeout: float | None = None,
         create_timeout: float | None = None,
         name: str = "",
-        check: bool = False,
+        check: bool | None = None,
         overlapping_devices: bool = False,
-        multicast: bool = False,
+        multicast: bool | None = None,
         shared_scratch: bool = False,
-        any_order: bool = False,
+        any_order: bool | None = None,
         same_offsets: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
@@ -176,27 +251,31 @@ class Group(Collectives):
         Args:
             rank: this rank, 0 .. size-1.
             size: the number of ranks.
-            address: where the ranks meet. ``"dir:///path"``: a directory of this user of mode
+            bootstrap: where the ranks meet. ``"dir:///path"``: a directory of this user of mode
                 0700. ``"thread://name"``: the ranks are threads of this process. ``"env://"``:
-                what the launcher says. None: $SYMM_BOOTSTRAP, else ``"env://"``.
-            backend: the back end, the same on all ranks. `Backend.AUTO`: CUDA if `device` names
-                a CUDA device, else $SYMM_BACKEND, else the host.
+                what the launcher says. ``"tcp://host:port"``: rank 0 listens there; ranks may be
+                on several machines. None: $SYMM_BOOTSTRAP, else ``"env://"``.
+            backend: the back end, the same on all ranks. `Backend.AUTO`: CUDA if `device` is
+                given, else $SYMM_BACKEND, else the host.
             device: a CUDA ordinal, ``"cuda:1"``, or ``"cuda"`` for this rank's share of the
                 devices. With CUDA, None is this rank's share, too.
             timeout: seconds for every wait except those of creation; None: $SYMM_TIMEOUT_MS,
                 else 60; ``math.inf``: for ever.
             create_timeout: seconds for creation, split and rendezvous; None:
                 $SYMM_CREATE_TIMEOUT_MS, else 300.
-            name: distinguishes concurrent groups of the same address; is shown in messages.
-            check: compare the arguments of every collective on all ranks.
+            name: distinguishes concurrent groups of the same bootstrap; is shown in messages.
+            check: compare the arguments of every collective on all ranks; None: if SYMM_CHECK=1;
+                False: not even then.
             overlapping_devices: several ranks may use one CUDA device.
             multicast: multicast addresses for the group's memories, where they are available.
-                All ranks must ask for it.
+                All ranks must ask for it. None: if SYMM_MULTICAST=1; False: not even then.
             shared_scratch: groups that are made of this one, except by `shrink()`, use its
                 scratch. CUDA only. Collectives of all these groups have one order, also in
                 graphs, and a failure of one is a failure of all; ``symm.h`` has the details.
             any_order: all-reduces between machines may combine floats in another order than
-                that of the ranks, which is faster. All ranks must ask for it.
+                that of the ranks, which is faster. All ranks must ask for it. None: if
+                SYMM_ORDER=any; False: not even then, so that sums have the same bits in groups of
+                any layout.
             same_offsets: a promise about each all-reduce, all-gather, all-to-all and broadcast:
                 the recvs of all ranks are private, or lie at the same offset, and the call is
                 in place on all ranks or on none. With CUDA, copy engines then do large calls.
@@ -207,29 +286,30 @@ class Group(Collectives):
                 0: the size that is fastest.
 
         Raises:
-            InvalidArgumentError: rank, size or address is wrong.
+            InvalidArgumentError: rank, size, bootstrap or another argument is wrong.
             UnavailableError: the back end cannot be used here.
-            DeadlineError: not all ranks came; the message names the missing ones.
+            symm.TimeoutError: not all ranks came; the message names the missing ones.
             PeerFailedError: a rank died meanwhile.
             MismatchError: ranks gave different arguments.
         """
-        wanted_flags = {
-            GroupFlag.CHECK: check,
-            GroupFlag.OVERLAPPING_DEVICES: overlapping_devices,
-            GroupFlag.MULTICAST: multicast,
-            GroupFlag.SHARED_SCRATCH: shared_scratch,
-            GroupFlag.ANY_ORDER: any_order,
-            GroupFlag.SAME_OFFSETS: same_offsets,
-        }
-        flags = sum(int(flag) for flag, wanted in wanted_flags.items() if wanted)
+        flags, _ = _flags(
+            check=check,
+            overlapping_devices=overlapping_devices,
+            multicast=multicast,
+            shared_scratch=shared_scratch,
+            any_order=any_order,
+            same_offsets=same_offsets,
+        )
         kind, ordinal = _backend_and_ordinal(member(Backend, backend), device)
+        if ordinal is not None:
+            flags |= raw.SYMM_GROUP_ON_DEVICE
         config = (
             rank,
             size,
             int(kind),
-            ordinal,
+            ordinal or 0,
             flags,
-            address,
+            bootstrap,
             _store,
             milliseconds(create_timeout),
             milliseconds(timeout),
@@ -299,56 +379,78 @@ class Group(Collectives):
             from mpi4py import MPI
 
             communicator = MPI.COMM_WORLD
-        with stores.directory_of_communicator(communicator) as address:
-            return cls.join(communicator.Get_rank(), communicator.Get_size(), address, **options)
+        with stores.directory_of_communicator(communicator) as bootstrap:
+            return cls.join(communicator.Get_rank(), communicator.Get_size(), bootstrap, **options)
 
-    def split(self, color: int, key: int = 0) -> Group | None:
-        """Divide the group. [collective] [blocking, create_timeout]
+    def split(self, color: int, key: int = 0, **options: Unpack[PartOptions]) -> Group | None:
+        """Divide the group. [collective] [blocking, timeout]
+
+        The new group inherits what this group was made with, as ``info()`` tells it. The options
+        change that, and must be the same on all ranks of the new group, except `timeout`.
 
         Args:
             color: ranks of the same color form a group; a rank of a negative color is in none.
             key: the ranks of the new group are ordered by key, then by rank.
+            **options:
+
+                - timeout: seconds for this call; None: the create_timeout of this group.
+                - name: the name of the new group; None: the name of this one, with the color or a
+                  number.
+                - create_timeout, group_timeout: the create_timeout and the timeout of the new
+                  group, as `join()` has them; None: as this group.
+                - check, multicast, any_order, overlapping_devices, shared_scratch, same_offsets:
+                  as for `join()`; None: as this group; False: not, though this group has it.
+                - channels, scratch_bytes: as for `join()`; 0: as this group.
 
         Returns:
             The group of this rank's color; None if the color is negative.
+
+        Raises:
+            MismatchError: ranks of a new group gave different options.
         """
-        part = raw.symm_group_split(self._handle, color, key)
+        part = raw.symm_group_split(self._handle, color, key, _part_options(**options))
         return Group(part) if part else None
 
-    def create_from_ranks(self, ranks: Iterable[int]) -> Group:
+    def create_from_ranks(self, ranks: Iterable[int], **options: Unpack[PartOptions]) -> Group:
         """Form a group of some ranks, in the order in which they are named.
 
-        [collective over `ranks`] [blocking, create_timeout]
+        [collective over `ranks`] [blocking, timeout]
 
         Args:
             ranks: distinct ranks of this group, this rank among them. All of them must name the
                 same ranks in the same order.
+            **options: the options of `split()`.
         """
-        return Group(raw.symm_group_create_from_ranks(self._handle, list(ranks)))
+        chosen = list(ranks)
+        return Group(
+            raw.symm_group_create_from_ranks(self._handle, chosen, _part_options(**options))
+        )
 
-    def local(self) -> Group:
+    def local(self, **options: Unpack[PartOptions]) -> Group:
         """Form a group of the ranks of this rank's machine.
 
-        [collective over the ranks of a machine] [blocking, create_timeout]
-        """
-        return Group(raw.symm_group_local(self._handle))
-
-    def shrink(self, *, name: str | None = None, timeout: float | None = None) -> Group:
-        """Form a group of the ranks that are alive and have not closed this group.
-
-        [collective] [blocking] The ranks keep their order. The call is meant for the time after
-        a failure: this group may be revoked, and stays as it is. Ranks that die meanwhile are
-        left out. All others get the same group, or the same failure.
+        [collective over the ranks of a machine] [blocking, timeout]
 
         Args:
-            name: the name of the new group; None: the name of this one.
-            timeout: seconds; None: the group's create_timeout.
+            **options: the options of `split()`.
+        """
+        return Group(raw.symm_group_local(self._handle, _part_options(**options)))
+
+    def shrink(self, **options: Unpack[PartOptions]) -> Group:
+        """Form a group of the ranks that are alive and have not closed this group.
+
+        [collective] [blocking, timeout] The ranks keep their order. The call is meant for the
+        time after a failure: this group may be revoked, and stays as it is. Ranks that die
+        meanwhile are left out. All others get the same group, or the same failure.
+
+        Args:
+            **options: the options of `split()`; the name is by default that of this group.
 
         Raises:
-            DeadlineError: a rank is alive and did not come. Once it is gone, the call can be
+            symm.TimeoutError: a rank is alive and did not come. Once it is gone, the call can be
                 made again.
         """
-        return Group(raw.symm_group_shrink(self._handle, (milliseconds(timeout), name)))
+        return Group(raw.symm_group_shrink(self._handle, _part_options(**options)))
 
     def translate_rank(self, other: Group, rank: int) -> int | None:
         """The rank in this group of rank `rank` of `other`; None if it is not a member. [local]"""
@@ -363,9 +465,9 @@ class Group(Collectives):
         """Describe the group. [local]"""
         return GroupInfo.read(raw.symm_group_info(self._handle))
 
-    def status(self) -> GroupStatus:
-        """Whether the group was revoked, and why. [local] Never waits."""
-        return GroupStatus.read(raw.symm_group_status(self._handle))
+    def status(self) -> Failure:
+        """Why the group was revoked; its `ok` is true while it works. [local] Never waits."""
+        return Failure.read(raw.symm_group_status(self._handle))
 
     def failed_ranks(self) -> list[int]:
         """The ranks that this rank knows to be dead or to have closed the group, ascending.
@@ -383,14 +485,24 @@ class Group(Collectives):
 
     def peer_info(self, rank: int) -> PeerInfo:
         """Describe rank `rank`: process, host, device, whether it is alive. [local]"""
-        return PeerInfo.read(raw.symm_peer_info(self._handle, rank))
+        return PeerInfo.read(raw.symm_group_peer_info(self._handle, rank))
 
     def stats(self) -> GroupStats:
-        """Count what this rank has done on the group so far. [local]
-
-        For instance ``stats().collective_calls[Collective.ALLREDUCE]``.
-        """
+        """Count what this rank has done on the group so far. [local]"""
         return GroupStats.read(raw.symm_group_stats(self._handle))
+
+    def collective_stats(self, collective: Collective | str) -> CollectiveStats:
+        """Count this rank's calls of a collective on the group, and their bytes. [local]"""
+        kind = member(Collective, collective)
+        return CollectiveStats.read(raw.symm_group_collective_stats(self._handle, kind))
+
+    def algorithm_stats(self, algorithm: Algorithm | str) -> AlgorithmStats:
+        """Count this rank's collectives on the group that went by an algorithm. [local]
+
+        `Algorithm.AUTO` stands for those that needed none, as in a group of one rank.
+        """
+        kind = member(Algorithm, algorithm)
+        return AlgorithmStats.read(raw.symm_group_algorithm_stats(self._handle, kind))
 
     def abort(self, reason: str = "") -> None:
         """Revoke the group on all ranks: pending and later calls raise `AbortedError`. [local]
@@ -447,7 +559,7 @@ class Group(Collectives):
             host: allocate pinned memory of the host, which devices and host can access. A group
                 that works on devices has device memory without it.
             node: the NUMA node of host memory; None: the node nearest to the device, in a host
-                group the one nearest to the calling thread.
+                group the one nearest to the calling thread. On CUDA it needs `host`.
             alignment: the alignment of the address, a power of two; 0: 4096.
             page_bytes: the least size of the pages, a power of two, for instance that of huge
                 pages; 0: the system's.
@@ -456,7 +568,7 @@ class Group(Collectives):
         Raises:
             OutOfMemoryError: a limit was reached; the message names it.
             InvalidArgumentError: nbytes is 0, the node does not exist, `node` is given without
-                `host`, or a number is not a power of two.
+                `host` on CUDA, or a number is not a power of two.
             UnavailableError: host memory, memory of that node or pages of that size are not
                 available; the message says why.
         """
@@ -464,7 +576,13 @@ class Group(Collectives):
         return Buffer(raw.symm_alloc(self._handle, nbytes, options), nbytes)
 
     def adopt(
-        self, address: int | None, nbytes: int, *, fd: int = -1, offset: int = 0, name: str = ""
+        self,
+        address: int | None,
+        nbytes: int,
+        *,
+        fd: int | None = None,
+        offset: int = 0,
+        name: str = "",
     ) -> Buffer:
         """Make a buffer of memory that another library has allocated. [local] [blocking]
 
@@ -490,9 +608,9 @@ class Group(Collectives):
                 made it; the message says why.
             UnsupportedError: an address in a host group, or a descriptor in a CUDA group.
         """
-        return Buffer(
-            raw.symm_buffer_adopt(self._handle, address, nbytes, (fd, offset, name)), nbytes
-        )
+        flags = 0 if fd is None else raw.SYMM_ADOPT_FD
+        options = (flags, offset, fd or 0, name)
+        return Buffer(raw.symm_buffer_adopt(self._handle, address, nbytes, options), nbytes)
 
     def rendezvous(
         self, buffer: Buffer, tag: int = 0, *, timeout: float | None = None, channels: int = 0
@@ -521,7 +639,7 @@ class Group(Collectives):
     def memory_of(self, buffer: Buffer) -> Memory | None:
         """The memory that `buffer` became on this group; None before its `rendezvous()`. [local]"""
         try:
-            return Memory(raw.symm_buffer_memory(buffer._handle, self._handle), self)
+            return Memory(raw.symm_buffer_memory(buffer._handle, self._handle, None), self)
         except NotFoundError:
             return None
 
@@ -607,13 +725,24 @@ class Group(Collectives):
             (id of the memory, rank, offset in bytes); None if no memory of the group maps it.
         """
         try:
-            handle, rank, offset = raw.symm_memory_find(self._handle, address)
+            handle, rank, offset = raw.symm_memory_find(self._handle, address, None)
         except NotFoundError:
             return None
         try:
             return MemoryInfo.read(raw.symm_memory_info(handle)).id, rank, offset
         finally:
             raw.symm_memory_release(handle)
+
+    def _device_bytes(self, data: bytes, stream: int) -> SymmArray:
+        """At most 8 bytes in memory of the group's device, written in the order of `stream`."""
+        own = self._own.empty(8, "u8")
+        own.memory.write_value64(0, 0, int.from_bytes(data, "little"), stream=stream)
+        return own[: len(data)]
+
+    @functools.cached_property
+    def _own(self) -> Group:
+        """A group of this rank alone: no other rank needs to hear of its memories."""
+        return self.create_from_ranks([self.rank])
 
     # ---- barrier
 
@@ -635,11 +764,11 @@ class Group(Collectives):
         Args:
             ranks: distinct ranks, this rank among them; None: the whole group.
             channel: 0 .. channels-1.
-            timeout: seconds; None: the group's.
+            timeout: seconds; None: the group's; 0, on the host: only look whether all are here.
             stream: the stream of the call.
 
         Raises:
-            DeadlineError: a rank did not come; the exception names the first missing rank.
+            symm.TimeoutError: a rank did not come; the exception names the first missing rank.
             InvalidArgumentError: `ranks` or `channel` is wrong.
         """
         chosen = None if ranks is None else list(ranks)
@@ -651,7 +780,7 @@ class Group(Collectives):
         """Wait until all work that was issued on `stream` is over. [local] [blocking, timeout]
 
         Raises:
-            DeadlineError: the work is not over yet; the group stays usable.
+            symm.TimeoutError: the work is not over yet; the group stays usable.
             SymmError: the group was revoked; the exception is the failure that revoked it.
             InvalidArgumentError: the stream is being captured.
         """
@@ -665,7 +794,7 @@ class Group(Collectives):
         Raises:
             InvalidArgumentError: the stream is being captured; the capture goes on.
         """
-        return bool(raw.symm_stream_query(self._handle, self._stream(stream)))
+        return bool(raw.symm_stream_query(self._handle, self._stream(stream), None))
 
     def stream_wait(self, stream: Any = None, after: Any = None) -> None:
         """Order later work on `stream` after earlier work on another stream. [local] [stream]
@@ -678,7 +807,7 @@ class Group(Collectives):
                 were issued on.
         """
         other = ALL_STREAMS if after is None else handle_of(after)
-        raw.symm_stream_wait(self._handle, self._stream(stream), other)
+        raw.symm_stream_wait(self._handle, self._stream(stream), other, None)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"on {self.backend.name.lower()} memory"

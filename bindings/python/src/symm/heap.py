@@ -83,7 +83,7 @@ class Heap(Owned, Closing):
         nbytes = math.prod(extents) * kind.itemsize
         offset = 0
         if nbytes > 0:
-            _, offset = raw.symm_heap_alloc(self._handle, nbytes, alignment)
+            _, offset = raw.symm_heap_alloc(self._handle, nbytes, alignment, None)
         return self.memory.array(extents, kind, offset=offset)
 
     def free(self, array: SymmArray) -> None:
@@ -99,12 +99,12 @@ class Heap(Owned, Closing):
                 of this heap. Nothing has changed.
         """
         if array.nbytes:
-            raw.symm_heap_free(self._handle, array.pointer)
+            raw.symm_heap_free(self._handle, array.pointer, None)
 
     def find(self, address: int) -> tuple[int, int] | None:
         """(address, bytes) of the piece that contains `address`; None if none does. [local]"""
         try:
-            pointer, nbytes = raw.symm_heap_find(self._handle, address)
+            pointer, nbytes = raw.symm_heap_find(self._handle, address, None)
         except NotFoundError:
             return None
         return pointer, nbytes
@@ -141,13 +141,13 @@ class Heap(Owned, Closing):
         import cupy
 
         def malloc(nbytes: int, _: int) -> int:
-            address, _ = raw.symm_heap_alloc(self._handle, nbytes, 512)
+            address, _ = raw.symm_heap_alloc(self._handle, nbytes, 512, None)
             return address
 
         def free(address: int, device: int) -> None:
             # cudaFree() synchronises the device, and CuPy relies on that.
             cupy.cuda.Device(device).synchronize()
-            raw.symm_heap_free(self._handle, address)
+            raw.symm_heap_free(self._handle, address, None)
 
         return cupy.cuda.MemoryPool(cupy.cuda.PythonFunctionAllocator(malloc, free).malloc)
 

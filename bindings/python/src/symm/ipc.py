@@ -7,13 +7,16 @@ which ends with the last array of the import, or with the process that holds it.
 
 from __future__ import annotations
 
-from symm._generated import ImportInfo, IpcReport, IpcStats
+from symm import _view
+from symm._generated import ImportInfo, IpcHolders, IpcReport, IpcStats
 from symm._library import Closing, Owned, raw
-from symm._streams import ALL_STREAMS, handle_of, milliseconds
-from symm._view import CPU, CUDA, View, extents_of
+from symm._operand import piece_of
+from symm._streams import ALL_STREAMS, current_on, handle_of, milliseconds
+from symm._view import CPU, CUDA, Array, extents_of
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.enums import Backend
 from symm.errors import InvalidArgumentError, InvalidHandleError
+from symm.memory import Buffer
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
@@ -42,10 +45,10 @@ def _release(
     release(handle, streams)
 
 
-class ImportedArray(View, Closing):
+class ImportedArray(Array, Closing):
     """Memory of another process, or of this one, that was imported by a token.
 
-    `View` says how NumPy and other packages see the array. The lease ends when this array, its
+    `Array` says how NumPy and other packages see the array. The lease ends when this array, its
     parts and all views of them are gone. So ``with import_token(...) as a:`` ends the lease if
     no view outlives the block.
     """
@@ -65,14 +68,22 @@ class ImportedArray(View, Closing):
         return ImportedArray(self._open(), self.pointer + offset, shape, dtype, self.device_key)
 
     def _order(self, stream: int) -> None:
-        raw.symm_ipc_stream_wait(self._open()._handle, stream)
+        raw.symm_ipc_stream_wait(self._open()._handle, None, stream)
 
-    def record_use(self, stream: Any) -> None:
+    def record_use(self, stream: Any = None) -> None:
         """Say that work issued on `stream` so far uses the import. [local] [stream]
 
-        The lease does not end before that work is over.
+        The lease does not end before that work is over. `stream` is that of
+        ``Array.record_use()``.
         """
-        raw.symm_ipc_record_use(self._open()._handle, handle_of(stream))
+        handle = self._open()._handle
+        if stream is not None:
+            cuda_stream = handle_of(stream)
+        elif self.device_key[0] == CUDA:
+            cuda_stream = current_on(self.device_key[1]) or 0
+        else:
+            cuda_stream = 0
+        raw.symm_ipc_record_use(handle, None, cuda_stream)
 
     def _open(self) -> _Lease:
         if self._lease is None:
@@ -119,7 +130,8 @@ def import_token(
             language.
         shape: the extents; None: one axis with all that the token names.
         dtype: the element type.
-        timeout: seconds for the exporter's answer; None: $SYMM_TIMEOUT_MS, else 60.
+        timeout: seconds for the exporter's answer; None: $SYMM_TIMEOUT_MS, else 60;
+            ``math.inf``: for ever.
         directory: the path in this process of the exporter's $SYMM_IPC_DIRECTORY; None: the
             same path as there.
         device: the CUDA ordinal for which to map the memory; None: the GPU that has it.
@@ -133,10 +145,10 @@ def import_token(
         UnavailableError: the token is of another machine or user.
         InvalidHandleError: the memory was released or withdrawn.
         PeerFailedError: the exporter is gone.
-        DeadlineError: the exporter does not answer.
+        symm.TimeoutError: the exporter does not answer.
     """
-    ordinal = raw.SYMM_DEVICE_AUTO if device is None else device
-    options = (milliseconds(timeout), directory, ordinal)
+    flags = 0 if device is None else raw.SYMM_IPC_ON_DEVICE
+    options = (flags, milliseconds(timeout), directory, device or 0)
     cuda_stream = 0 if stream is None else handle_of(stream)
     lease = _Lease(raw.symm_ipc_import(bytes(token), options, cuda_stream))
     info = ImportInfo.read(raw.symm_ipc_info(lease._handle))
@@ -152,13 +164,64 @@ def import_token(
     return array
 
 
+def _piece(memory: Any) -> tuple[int, int]:
+    """The address and the number of bytes of what the caller means by a piece of memory."""
+    if isinstance(memory, Buffer):
+        return memory.pointer, memory.nbytes
+    if isinstance(memory, tuple):
+        address, nbytes = memory
+        return address, nbytes
+    return piece_of(memory, "memory")
+
+
+def ipc_export(
+    memory: Any, *, hold: float | None = None, hold_imports: int = 0, stream: Any = None
+) -> bytes:
+    """A token by which any process of this user on this machine can map a piece of memory.
+
+    [local] [stream] ``Array.export_token()`` has the details.
+
+    Args:
+        memory: a `Buffer`, an array of symm's or of any package in such a buffer, or a tuple
+            (address, number of bytes). On CUDA it may lie in any memory that the driver can
+            export, such as PyTorch's expandable segments.
+        hold: seconds for which the memory is kept for this token.
+        hold_imports: the number of imports after which it is not kept any longer.
+        stream: work that was issued on this stream before is visible after the import.
+    """
+    return _view.export(*_piece(memory), hold, hold_imports, stream)
+
+
+def ipc_withdraw(memory: Any, timeout: float | None = None) -> None:
+    """End the tokens of any part of a piece of memory, and wait until nobody holds it.
+
+    [local] [blocking, timeout] ``Array.withdraw()`` has the details.
+
+    Args:
+        memory: the piece, as for `ipc_export()`.
+        timeout: seconds; None: $SYMM_TIMEOUT_MS, else 60; 0: only look.
+    """
+    _view.withdraw(*_piece(memory), timeout)
+
+
+def ipc_holders(memory: Any) -> IpcHolders:
+    """Describe the leases on any part of a piece of memory, and their holders. [local]
+
+    ``Array.holders()`` has the details.
+
+    Args:
+        memory: the piece, as for `ipc_export()`.
+    """
+    return _view.holders(*_piece(memory))
+
+
 def ipc_collect() -> IpcReport:
     """Free the memory that provably nobody uses any more. [local] Never waits.
 
     Returns:
         What all collections of the process have done so far.
     """
-    return IpcReport.read(raw.symm_ipc_collect())
+    return IpcReport.read(raw.symm_ipc_collect(None))
 
 
 def ipc_stats() -> IpcStats:

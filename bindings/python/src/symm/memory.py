@@ -15,7 +15,7 @@ from operator import index
 
 from symm._generated import BufferInfo, MemoryInfo
 from symm._library import Closing, Owned, raw
-from symm._streams import current_on, handle_of, milliseconds, within
+from symm._streams import current_on, handle_of, within
 from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
@@ -83,6 +83,19 @@ class Buffer(Owned):
         """Describe the buffer. [local]"""
         return BufferInfo.read(raw.symm_buffer_info(self._handle))
 
+    @property
+    def group(self) -> Group | None:
+        """The group that the buffer was made for; None if it is gone. [local]
+
+        It is an object of its own for that group, which a buffer does not keep alive.
+        """
+        from symm.group import Group  # which imports this module
+
+        try:
+            return Group(raw.symm_buffer_group(self._handle))
+        except NotFoundError:
+            return None
+
     def export_dmabuf(self, offset: int = 0, nbytes: int | None = None) -> int:
         """A DMA-BUF descriptor of a piece, by which a device of another kind can map it. [local]
 
@@ -100,14 +113,14 @@ class Buffer(Owned):
         """
         if nbytes is None:
             nbytes = self.nbytes - offset
-        return raw.symm_buffer_export_dmabuf(self._handle, offset, nbytes)
+        return raw.symm_buffer_export_dmabuf(self._handle, offset, nbytes, None)
 
     def record_use(self, stream: Any) -> None:
         """Say that work issued on `stream` so far uses this rank's block. [local] [stream]
 
         ``Memory.record_use()`` says what this is for.
         """
-        raw.symm_buffer_record_use(self._handle, handle_of(stream))
+        raw.symm_buffer_record_use(self._handle, None, handle_of(stream))
 
 
 def find_buffer(address: int) -> tuple[Buffer, int] | None:
@@ -117,10 +130,10 @@ def find_buffer(address: int) -> tuple[Buffer, int] | None:
         (the buffer, offset in bytes); None if no buffer contains it.
     """
     try:
-        handle, offset = raw.symm_buffer_find(address)
+        handle, offset = raw.symm_buffer_find(address, None)
     except NotFoundError:
         return None
-    return Buffer(handle, raw.symm_buffer_size(handle)), offset
+    return Buffer(handle, raw.symm_buffer_bytes(handle)), offset
 
 
 class Mapping(Owned):
@@ -161,7 +174,7 @@ def _see_capture(group: int, device: int) -> None:
     stream = current_on(device)
     if stream is not None:
         with contextlib.suppress(SymmError):
-            raw.symm_stream_query(group, stream)
+            raw.symm_stream_query(group, stream, None)
 
 
 class Memory(Closing):
@@ -212,6 +225,11 @@ class Memory(Closing):
         """Describe the memory. [local]"""
         return MemoryInfo.read(raw.symm_memory_info(self._handle))
 
+    @property
+    def buffer(self) -> Buffer:
+        """The buffer that has become this memory: this rank's block. [local]"""
+        return Buffer(raw.symm_memory_buffer(self._handle), self.nbytes)
+
     def pointer(self, rank: int | None = None) -> int:
         """Address at which `rank`'s block (None: this rank's) is mapped here. [local]
 
@@ -251,7 +269,7 @@ class Memory(Closing):
         Raises:
             UnsupportedError: the group is on the host.
         """
-        return raw.symm_memory_device_view(self._handle, milliseconds(timeout), stop)
+        return raw.symm_memory_device_view(self._handle, stop, within(timeout))
 
     def multicast_pointer(self) -> int:
         """Multicast address of all ranks' blocks, for the device's multimem instructions. [local]
@@ -260,7 +278,7 @@ class Memory(Closing):
             UnavailableError: there is none; the message says why, as ``info().multicast_reason``
                 does.
         """
-        return raw.symm_memory_multicast_pointer(self._handle)
+        return raw.symm_memory_multicast_pointer(self._handle, None)
 
     def array(
         self,
@@ -302,7 +320,7 @@ class Memory(Closing):
           over, which is earlier. Then every stream that uses the memory must have been
           recorded, each after its last work.
         """
-        raw.symm_memory_record_use(self._handle, self.group._stream(stream))
+        raw.symm_memory_record_use(self._handle, None, self.group._stream(stream))
 
     def _copy_operand(
         self, array: Any, name: str, stream: Any, room: float, *, written: bool = False
@@ -324,6 +342,7 @@ class Memory(Closing):
         source: Any,
         *,
         signal: int | None = None,
+        timeout: float | None = None,
         stream: Any = None,
         _room: float = math.inf,
     ) -> None:
@@ -338,6 +357,7 @@ class Memory(Closing):
                 or has the buffer protocol.
             signal: a channel on which to signal `rank` when the bytes have arrived; None: no
                 signal.
+            timeout: seconds to wait for a rank on another machine; None: the group's.
             stream: the stream of the call; None: the current stream of `source`'s framework,
                 else of PyTorch or CuPy.
 
@@ -347,10 +367,19 @@ class Memory(Closing):
         """
         operand, nbytes, cuda_stream = self._copy_operand(source, "source", stream, _room)
         if signal is None:
-            raw.symm_put(self._handle, rank, offset, operand.pointer, nbytes, cuda_stream)
+            raw.symm_put(
+                self._handle, rank, offset, operand.pointer, nbytes, within(timeout), cuda_stream
+            )
         else:
             raw.symm_put_signal(
-                self._handle, rank, offset, operand.pointer, nbytes, signal, cuda_stream
+                self._handle,
+                rank,
+                offset,
+                operand.pointer,
+                nbytes,
+                signal,
+                within(timeout),
+                cuda_stream,
             )
 
     def get(
@@ -359,6 +388,7 @@ class Memory(Closing):
         offset: int,
         destination: Any,
         *,
+        timeout: float | None = None,
         stream: Any = None,
         _room: float = math.inf,
     ) -> None:
@@ -369,30 +399,63 @@ class Memory(Closing):
         operand, nbytes, cuda_stream = self._copy_operand(
             destination, "destination", stream, _room, written=True
         )
-        raw.symm_get(self._handle, rank, offset, operand.pointer, nbytes, cuda_stream)
+        raw.symm_get(
+            self._handle, rank, offset, operand.pointer, nbytes, within(timeout), cuda_stream
+        )
 
-    def fill32(self, rank: int, offset: int, value: int, count: int, *, stream: Any = None) -> None:
+    def fill32(
+        self,
+        rank: int,
+        offset: int,
+        value: int,
+        count: int,
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
         """Store `count` copies of the 32-bit `value` in `rank`'s block. [local] [stream]
 
-        They begin at byte `offset`, a multiple of 4.
+        They begin at byte `offset`, a multiple of 4. `timeout` is that of `put()`.
         """
-        raw.symm_fill32(self._handle, rank, offset, value, count, self.group._stream(stream))
+        raw.symm_fill32(
+            self._handle, rank, offset, value, count, within(timeout), self.group._stream(stream)
+        )
 
-    def write_value32(self, rank: int, offset: int, value: int, *, stream: Any = None) -> None:
+    def write_value32(
+        self,
+        rank: int,
+        offset: int,
+        value: int,
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
         """Store one 32-bit value at byte `offset` of `rank`'s block. [local] [stream]
 
         The offset is a multiple of 4. The store is ordered after everything that this rank
-        wrote before.
+        wrote before. `timeout` is that of `put()`.
         """
-        raw.symm_write_value32(self._handle, rank, offset, value, self.group._stream(stream))
+        raw.symm_write_value32(
+            self._handle, rank, offset, value, within(timeout), self.group._stream(stream)
+        )
 
-    def write_value64(self, rank: int, offset: int, value: int, *, stream: Any = None) -> None:
+    def write_value64(
+        self,
+        rank: int,
+        offset: int,
+        value: int,
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
         """Store one 64-bit value at byte `offset` of `rank`'s block. [local] [stream]
 
         The offset is a multiple of 8. The store is ordered after everything that this rank
-        wrote before.
+        wrote before. `timeout` is that of `put()`.
         """
-        raw.symm_write_value64(self._handle, rank, offset, value, self.group._stream(stream))
+        raw.symm_write_value64(
+            self._handle, rank, offset, value, within(timeout), self.group._stream(stream)
+        )
 
     def wait_value32(
         self,
@@ -430,13 +493,16 @@ class Memory(Closing):
             self._handle, offset, compare, value, within(timeout), self.group._stream(stream)
         )
 
-    def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
+    def signal(
+        self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
+    ) -> None:
         """Send one signal to `rank` on `channel`. [local] [stream]
 
-        Never waits; any number of signals may be outstanding. What this rank wrote before is
-        visible to the rank that has waited for the signal.
+        Never waits on one machine; any number of signals may be outstanding. What this rank
+        wrote before is visible to the rank that has waited for the signal. `timeout` is that of
+        `put()`.
         """
-        raw.symm_signal(self._handle, rank, channel, self.group._stream(stream))
+        raw.symm_signal(self._handle, rank, channel, within(timeout), self.group._stream(stream))
 
     def wait_signal(
         self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
@@ -453,7 +519,7 @@ class Memory(Closing):
             stream: the stream of the call.
 
         Raises:
-            DeadlineError: the signal did not come. On the host nothing was taken, and the group
+            symm.TimeoutError: the signal did not come. On the host nothing was taken, and the group
                 stays usable.
         """
         raw.symm_wait_signal(
@@ -467,13 +533,23 @@ class Memory(Closing):
         channel: int = 0,
         *,
         op: SignalOp = SignalOp.ADD,
+        timeout: float | None = None,
         stream: Any = None,
     ) -> None:
         """Add `value` to the 64-bit word that `rank` sees of this rank on `channel`, or set it.
 
-        [local] [stream] Never waits. `op` says whether the value is added or set.
+        [local] [stream] Never waits on one machine. `op` says whether the value is added or
+        set. `timeout` is that of `put()`.
         """
-        raw.symm_signal_value(self._handle, rank, channel, op, value, self.group._stream(stream))
+        raw.symm_signal_value(
+            self._handle,
+            rank,
+            channel,
+            op,
+            value,
+            within(timeout),
+            self.group._stream(stream),
+        )
 
     def wait_signal_value(
         self,
@@ -538,11 +614,11 @@ class Memory(Closing):
 
     def test_signal(self, rank: int, channel: int = 0) -> int:
         """The number of untaken signals from `rank` on `channel`. [local] Never waits."""
-        return raw.symm_test_signal(self._handle, rank, channel)
+        return raw.symm_test_signal(self._handle, rank, channel, None)
 
     def test_signal_value(self, rank: int, channel: int = 0) -> int:
         """The 64-bit word from `rank` on `channel`. [local] Never waits."""
-        return raw.symm_test_signal_value(self._handle, rank, channel)
+        return raw.symm_test_signal_value(self._handle, rank, channel, None)
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""

@@ -39,10 +39,11 @@ import torch
 import torch.distributed as dist
 from torch.futures import Future
 
+from symm import errors
 from symm.collectives import require_rows
 from symm.dtypes import ALL
 from symm.enums import Op
-from symm.errors import AbortedError, DeadlineError, InvalidArgumentError, UnsupportedError
+from symm.errors import AbortedError, InvalidArgumentError, UnsupportedError
 from symm.group import Group
 from symm.torch.operators import require_distinct_elements
 
@@ -307,7 +308,7 @@ class _Executor:
             if seconds is not None:
                 raise TimeoutError(f"the collective is not over after {seconds} s")
             if count == self._count:
-                raise DeadlineError(
+                raise errors.TimeoutError(
                     "torch.distributed: an asynchronous collective, or a callback of its future, "
                     f"is not over after {limit} s"
                 )
