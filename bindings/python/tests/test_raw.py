@@ -28,6 +28,13 @@ def constants():
     }
 
 
+def macros():
+    """The values of macros. The extension has no names for the two largest numbers of 64 bits."""
+    found = re.findall(r"^macro (SYMM_\w+) 0x([0-9a-f]+)$", TEXT, re.MULTILINE)
+    values = {name: int(value, 16) for name, value in found}
+    return {name: value for name, value in values.items() if value < 2**64 - 2}
+
+
 def test_stub_and_extension_have_the_same_names():
     stubbed = re.findall(r"^(?:def )?([a-zA-Z]\w*)[(:]", STUB.read_text(), re.MULTILINE)
     assert set(stubbed) == {name for name in dir(raw) if not name.startswith(("_", "SWIG"))}
@@ -40,6 +47,16 @@ def test_every_function_and_constant_of_the_header_is_there():
     assert {name for name in functions if not NOT_NEEDED.match(name)} <= set(dir(raw))
     assert len(constants()) > 50
     assert {name: getattr(raw, name) for name in constants()} == constants()
+    assert len(macros()) > 15
+    assert {name: getattr(raw, name) for name in macros()} == macros()
+
+
+@golden
+@pytest.mark.parametrize("flags", [symm.GroupFlag, symm.BufferFlag])
+def test_flags_that_the_library_answers_are_those_of_the_header(flags):
+    prefix = f"SYMM_{flags.__name__.removesuffix('Flag').upper()}_"
+    of_header = {name: value for name, value in macros().items() if name.startswith(prefix)}
+    assert {f"{prefix}{flag.name}": flag.value for flag in flags} == of_header
 
 
 @golden
