@@ -116,6 +116,27 @@ def rank_torch_operands(group):
             group.allreduce(wrong)
 
 
+def rank_fill(group):
+    """Elements of any type, number and place, in the block of the other rank."""
+    torch, device = torch_on(group)
+    for name in ("u8", "f8e4m3", "f16", "f32", "i64", "f64"):
+        array = group.empty(40, name)
+        element = symm.array.element_bytes(1, array.dtype)
+        whole = array.view("u8").torch()
+        # Whole words; bytes beside them; and pieces in which there is no whole word.
+        for begin, count in ((0, 40), (3, 29), (1, 1), (5, 2), (0, 3), (7, 0)):
+            whole.fill_(255)
+            meet(group)
+            array[begin : begin + count].peer(1 - group.rank).fill(1)
+            meet(group)
+            expected = torch.full((40, array.itemsize), 255, dtype=torch.uint8, device=device)
+            expected[begin : begin + count] = torch.frombuffer(
+                bytearray(element), dtype=torch.uint8
+            ).to(device)
+            assert torch.equal(whole, expected.flatten()), (name, begin, count)
+            meet(group)
+
+
 def rank_torch_pool(group):
     torch, device = torch_on(group)
     heap = group.heap(128 << 20)
