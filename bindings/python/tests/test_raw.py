@@ -114,6 +114,32 @@ def test_the_exception_of_a_status_has_the_fields_of_the_failure(status):
     assert (error.rank, error.pid, error.os_error, error.cuda_result) == (3, 14, 5, None)
 
 
+@pytest.mark.parametrize(
+    ("status", "of_c", "of_python"),
+    [
+        (
+            symm.Status.INVALID_ARGUMENT,
+            "finalize: options.timeout_ms: SYMM_TIMEOUT_NOW, but the other ranks must act",
+            "finalize: timeout: 0, but the other ranks must act",
+        ),
+        (
+            symm.Status.INVALID_ARGUMENT,
+            "config.create_timeout_ms: too long",
+            "create_timeout: too long",
+        ),
+        (
+            symm.Status.INVALID_ARGUMENT,
+            "options.hold_imports: needs hold_ms",
+            "hold_imports: needs hold",
+        ),
+        (symm.Status.INVALID_HANDLE, "group: is NULL", "group: it was closed"),
+        (symm.Status.ABORTED, "rank 0 aborted: see options.txt", "rank 0 aborted: see options.txt"),
+    ],
+)
+def test_a_message_has_the_names_of_python(status, of_c, of_python):
+    assert str(symm.errors.error_of(Failure(status, -1, 0, 0, 0, of_c))) == of_python
+
+
 def test_every_status_has_an_exception_of_its_own():
     classes = {type(symm.errors.error_of(Failure(s, 3, 14, 5, 0, ""))) for s in FAILURES}
     assert len(classes) == len(symm.Status) - 1

@@ -103,7 +103,8 @@ class InternalError(SymmError, status=Status.INTERNAL):
 
 # What C calls otherwise. Python has no structs of options, only their fields as parameters.
 _IN_PYTHON = {
-    r"\b(?:config|options|call)\.": "",
+    r"^call\.": "",
+    r"\b(?:config|options)\.(?=[a-z])": "",
     r"\b((?:create_|group_)?timeout)_ms: SYMM_TIMEOUT_NOW": r"\1: 0",
     r"\b((?:create_|group_)?timeout|hold)_ms\b": r"\1",
     r"\bnuma_node\b": "node",
@@ -129,7 +130,9 @@ _classes = {kind.status: kind for kind in SymmError.__subclasses__()}
 def error_of(failure: _generated.Failure) -> SymmError:
     """The exception for a failure; a plain `SymmError` for a status of a newer library."""
     name = raw.symm_status_string(failure.status)
-    message = _in_python(failure.message)
+    message = failure.message
+    if failure.status != Status.ABORTED:  # that has the words of the caller who aborted
+        message = _in_python(message)
     if failure.status == Status.INVALID_HANDLE:
         message = message.replace(": is NULL", ": it was closed")
 
