@@ -17,13 +17,18 @@ TITLE = """\
 ! only, the constant ends in _VALUE.
 !   Handles    are types of their own, and so are structs, whose variables begin with the
 !              header's defaults, struct_size among them.
-!   Arguments  that point to constants are optional, and those that the header says may be
-!              NULL: left out, they are NULL. Left out, too, may be stream (NULL), channel (0),
-!              timeout_ms (0, the default) and count or capacity behind an array (its size, or 0
-!              without an array). What follows one that is left out is given by its name.
+!   Arguments  that point to constants are optional, as are all outputs but the first, and what
+!              the header says may be NULL: left out, they are NULL. Left out, too, may be stream
+!              (NULL), channel (0) and count or capacity behind an array (its size, or 0 without
+!              an array). What follows one that is left out is given by its name.
 !              Such a call is one of Fortran; that of C has c_ before its name.
 !   Memory     (void *) is a type(c_ptr): what the library gave, c_loc() of a target, or
 !              c_null_ptr.
+!   Options    are variables of their type, or made in place by the name of a field:
+!              options=symm_call_options_t(timeout_ms=500). A place for the failure is c_loc() of
+!              a symm_failure_t that is a target.
+!   Flags      are joined by ior().
+!   Streams    are addresses; transfer(SYMM_ALL_STREAMS, c_null_ptr) is all of them.
 !   Text       for a call ends in c_null_char. symm_text() makes text of what comes back, and of
 !              c_loc() of characters in a struct.
 !   Unsigned   numbers are the signed ones with the same bits.
@@ -34,7 +39,7 @@ module symm
 
 # What an argument that is passed by value is when it is left out. C has no optional ones, so a
 # function that has some is called through one of Fortran.
-DEFAULTS = {"channel": "0", "timeout_ms": "0", "stream": "c_null_ptr"}
+DEFAULTS = {"channel": "0", "stream": "c_null_ptr"}
 SIZES = ("count", "capacity")
 
 TEXT = """
@@ -104,17 +109,23 @@ def remark(comment, indent):
 
 
 def constants(header):
-    """The macros, and the values of each enum."""
+    """The macros, the values of each enum, and the flags."""
     functions = {function.name for function in header.functions}
     # the header has one beside each integer type
     typed = {name.removesuffix("_t") + "_values": name for name in header.integers}
 
+    of_flags = {flag.name for flags in header.flags for flag in flags.constants}
     yield "\n".join(
-        constant(f"c_int{8 * one.bytes}_t", one, 8 * one.bytes, functions) for one in header.macros
+        constant(f"c_int{8 * one.bytes}_t", one, 8 * one.bytes, functions)
+        for one in header.macros
+        if one.name not in of_flags
     )
     for enum in header.enums:
         kind = typed.get(enum.name, "c_int32_t")
         yield "\n".join(constant(kind, one, 32, functions) for one in enum.constants)
+    for flags in header.flags:
+        names = "\n".join(constant("c_int64_t", one, 64, functions) for one in flags.constants)
+        yield remark(flags.comment, "  ") + names
 
 
 def constant(kind, found, bits, functions):
@@ -299,11 +310,25 @@ def argument(function, name, type_, following):
 
     # What is written is "inout": the library reads struct_size, and writes nothing if it fails.
     attributes = [of_type(of), f"intent({'in' if type_.const else 'inout'})"]
-    if type_.const or may_be_null(function, name):
+    if type_.const or is_further_output(function, name) or may_be_null(function, name):
         attributes.append("optional")
     is_array = (type_.const and of.kind == "integer") or following in SIZES
     return f"{', '.join(attributes)} :: {name}{'(*)' if is_array else ''}"
 
 
+def said_of(function, name):
+    """What the header says of an argument."""
+    found = re.search(rf"@param\S*\s+{name}\b([^@]*)", function.comment)
+    return found[1] if found else ""
+
+
 def may_be_null(function, name):
-    return re.search(rf"@param\S*\s+{name}\b[^@]*\bNULL\b", function.comment)
+    return re.search(r"(?<!\bnot )\bNULL\b", said_of(function, name))
+
+
+def is_further_output(function, name):
+    """Whether it is an output behind the first, which may be NULL unless the header says that it
+    is not.
+    """
+    outputs = [name for name, _ in function.parameters if re.match(r"out(_|$)", name)]
+    return name in outputs[1:] and not re.search(r"\bnot\s+NULL\b", said_of(function, name))
