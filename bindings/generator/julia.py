@@ -20,7 +20,9 @@ PLAIN = {"size_t": "Csize_t", "char": "UInt8"}  # char arrays are text; UTF-8 is
 
 def render(header):
     known = {struct.name: struct for struct in header.structs}
-    parts = [TITLE, "\n".join(constant(m.name, integer(m), m.value) for m in header.macros)]
+    of_flags = {flag.name for flags in header.flags for flag in flags.constants}
+    macros = [macro for macro in header.macros if macro.name not in of_flags]
+    parts = [TITLE, "\n".join(explained(m, integer(m)) for m in macros)]
     parts += numbers(header)
     parts += [
         documented(comment) + f"mutable struct {name} end"
@@ -39,7 +41,7 @@ def render(header):
 
 
 def numbers(header):
-    """The integer types with the values of each, and then the flags."""
+    """The integer types with the values of each, and then the sets of flags."""
     enums = {enum.name: enum for enum in header.enums}
     for name, (type_, comment) in header.integers.items():
         # the header has one beside each integer type
@@ -52,9 +54,11 @@ def numbers(header):
             yield documented(comment) + f"const {name} = {integer(type_)}"
             yield constants(values, name)
 
-    for enum in enums.values():
-        lead = filled(enum.comment, WIDTH, "# ") + "\n" if enum.comment else ""
-        yield lead + constants(enum, "Int32")
+    if enums:
+        raise SystemExit(f"enums without an integer type: {', '.join(enums)}")
+    for flags in header.flags:
+        lead = filled(flags.comment, WIDTH, "# ")
+        yield "\n".join([lead, *(explained(flag, "UInt64") for flag in flags.constants)])
 
 
 def integer(type_):
@@ -64,6 +68,10 @@ def integer(type_):
 def constant(name, type_, value):
     literal = f"0x{value:x}" if type_.startswith("UInt") else str(value)
     return f"const {name} = {type_}({literal})"
+
+
+def explained(macro, type_):
+    return documented(macro.comment) + constant(macro.name, type_, macro.value)
 
 
 def constants(enum, type_):
@@ -110,9 +118,11 @@ def calls_back(type_, known):
 
 
 def waits(function):
-    """Whether a function is [blocking], or ordered on a stream and so blocking with the host
-    back end.
+    """Whether a function is [blocking], can miss a deadline, or is ordered on a stream and so
+    blocking with the host back end.
     """
+    if "SYMM_ERR_TIMEOUT" in function.comment:
+        return True
     if "never waits" in one_line(function.comment).lower():
         return False
     return "[blocking" in function.comment or any(

@@ -1,5 +1,6 @@
 """Plants mistakes in copies of the files, which must be found. Run by unittest."""
 
+import re
 import shutil
 import tempfile
 import unittest
@@ -30,6 +31,13 @@ PLANTED = [
         "symm_release_number(void)",
         "-function uint32_t symm_version(void)",
         "@call symm_release_number()::UInt32",
+    ),
+    (
+        generate.HEADER,
+        "SYMM_GROUP_NO_CHECK UINT64_C(256)",
+        "SYMM_GROUP_NO_CHECK UINT64_C(1099511627776)",
+        "+macro SYMM_GROUP_NO_CHECK 0x10000000000",
+        "+const SYMM_GROUP_NO_CHECK = UInt64(0x10000000000)",
     ),
 ]
 
@@ -62,6 +70,26 @@ class Generate(unittest.TestCase):
         self.plant(generate.HEADER, "SYMM_OP_PROD = 4", "SYMM_OP_PROD = 4, SYMM_OP_T = 5")
         with self.assertRaisesRegex(SystemExit, "symm_op_t"):
             generate.fortran.render(header.read(self.root / generate.HEADER))
+
+    def test_fortran_may_leave_out_what_may_be_null(self):
+        made = generate.fortran.render(header.read(generate.ROOT / generate.HEADER))
+        for function, output, is_optional in (
+            ("symm_memory_find", "type(symm_memory_t), intent(inout){} :: out", False),
+            ("symm_memory_find", "integer(c_int32_t), intent(inout){} :: out_rank", True),
+            ("symm_group_failed_ranks", "integer(c_size_t), intent(inout){} :: out_count", True),
+            ("symm_ipc_export", "integer(c_size_t), intent(inout){} :: out_bytes", False),
+        ):
+            text = re.search(rf"^  function {function}\(.*?^  end", made, re.M | re.S)
+            text = text or re.search(rf"^    function {function}\(.*?^    end", made, re.M | re.S)
+            self.assertIn(output.format(", optional" if is_optional else ""), text[0])
+
+    def test_constants_of_an_enum_have_an_integer_type(self):
+        with self.assertRaisesRegex(SystemExit, "symm_lonely_values"):
+            self.plant(
+                generate.HEADER,
+                "typedef int32_t symm_op_t;",
+                "enum symm_lonely_values { SYMM_LONELY = 1 };\ntypedef int32_t symm_op_t;",
+            )
 
     def test_an_unknown_declaration_is_an_error(self):
         with self.assertRaises(SystemExit):

@@ -40,7 +40,7 @@ end
 median(samples) = sort(samples)[(end + 1) ÷ 2]
 
 function main()
-    group = Group(0, 1, "thread://overhead"; backend=:host)
+    group = Group(0, 1; bootstrap="thread://overhead", backend=:host)
     from = [1.5]
     to = [0.0]
     entry = LibSymm.address(LibSymm.index_of(:symm_allreduce))

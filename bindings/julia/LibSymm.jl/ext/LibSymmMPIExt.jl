@@ -16,7 +16,8 @@ function LibSymm.Group(comm::MPI.Comm; options...)
     made = rank == 0 ? mktempdir(; prefix="symm-mpi-") : nothing
     folder = MPI.bcast(made, comm; root=0)
     try
-        group = LibSymm.Group(rank, MPI.Comm_size(comm), "dir://" * folder; options...)
+        size = MPI.Comm_size(comm)
+        group = LibSymm.Group(rank, size; bootstrap="dir://" * folder, options...)
         # A creation that failed does not come here: all ranks fail, but perhaps not in time for a
         # barrier.
         MPI.Barrier(comm)

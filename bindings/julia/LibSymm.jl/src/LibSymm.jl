@@ -51,7 +51,10 @@ include("log.jl")
 # An image of this module may hold addresses of the process that made it, which are wrong here.
 function __init__()
     OPENED[] = C_NULL
-    return fill!(ADDRESSES, C_NULL)
+    fill!(ADDRESSES, C_NULL)
+    # Since Julia 1.9 there may be more threads than nthreads() of one pool.
+    threads = @static isdefined(Threads, :maxthreadid) ? Threads.maxthreadid() : Threads.nthreads()
+    return fill!(resize!(FRAMES, threads), nothing)
 end
 
 end

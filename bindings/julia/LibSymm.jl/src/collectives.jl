@@ -7,40 +7,66 @@
 # - `algorithm`: a Symbol, for instance :one_shot; equal on all ranks.
 # - `timeout`: seconds.
 # - `stream`: the stream of a CUDA group.
+# - `tag`: a text that is shown where the call is: in ranges of NVTX, traces, `symm top` and
+#   messages; each rank's own.
+# - `max_blocks`: the most multiprocessors that a kernel of the call may use, equal on all ranks; 0
+#   for as many as the plan says. The host ignores it.
 #
 # Reductions of floats also take `scale`, a factor: a number, equal on all ranks, or an array of one
 # Float32, which is read when the call runs. `scale_position` is :before (every operand is scaled)
 # or :after (the result is). A destination of Float32 has an unrounded result if the source is
 # narrower.
 
-"""The options of a collective: NULL if they are the defaults."""
-@inline function options(::Nothing, ::Nothing, result=0, ::Nothing=nothing, position=nothing)
-    return result == 0 ? C_NULL : full_options(nothing, nothing, result)
-end
-function options(algorithm, timeout, result=0, scale=nothing, position=:before)
-    return full_options(algorithm, timeout, result, scale, position)
+"""The options of a collective as the caller gives them, for `collective_options`."""
+struct Choice{A,D,S,T}
+    algorithm::A
+    timeout::D
+    scale::S
+    scale_position::Symbol
+    tag::T
+    max_blocks::Int32
 end
 
-function full_options(algorithm, timeout, result=0, scale=nothing, position=:before)
-    value = 0.0
-    address = C_NULL
-    if scale isa AbstractArray
-        eltype(scale) === Float32 && length(scale) == 1 ||
-            throw(ArgumentError("scale: is not one Float32"))
-        address = address_of(scale)
-    elseif scale !== nothing
-        value = Float64(scale)
-    end
-    return sized_with(
+@inline function Choice(;
+    algorithm=nothing,
+    timeout=nothing,
+    scale=nothing,
+    scale_position::Symbol=:before,
+    tag=nothing,
+    max_blocks::Integer=0,
+)
+    text = tag === nothing ? nothing : String(tag)
+    return Choice(algorithm, timeout, scale, scale_position, text, Int32(max_blocks))
+end
+
+"""The options of a collective. `choice` must be kept alive until the call has returned."""
+@inline function collective_options(call, choice, result=Int32(0))
+    position, number, address = factor(choice.scale, choice.scale_position)
+    return options_of(
+        call,
         symm_collective_options_t,
-        algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm),
-        milliseconds(timeout),
-        C_NULL,
-        scale === nothing ? SYMM_SCALE_NONE : value_of(SCALES, position),
+        algorithm_of(choice.algorithm),
+        milliseconds(choice.timeout),
+        call.failure,
+        position,
         result,
-        value,
+        number,
         address,
+        text_for_c(choice.tag),
+        choice.max_blocks,
     )
+end
+
+algorithm_of(::Nothing) = SYMM_ALGORITHM_AUTO
+algorithm_of(name) = value_of(ALGORITHMS, name)
+
+"""Position, value and address of a factor."""
+factor(::Nothing, position) = (SYMM_SCALE_NONE, 0.0, C_NULL)
+factor(scale, position) = (value_of(SCALES, position), Float64(scale), C_NULL)
+function factor(scale::AbstractArray, position)
+    eltype(scale) === Float32 && length(scale) == 1 ||
+        throw(ArgumentError("scale: is not one Float32"))
+    return value_of(SCALES, position), 0.0, address_of(scale)
 end
 
 # Floats whose sums can be left unrounded in Float32.
@@ -99,25 +125,17 @@ Call the function `f` of C for a collective. `more` are its arguments between th
 options.
 """
 @inline function collective(
-    f,
-    group,
-    from,
-    to,
-    count,
-    T,
-    more...;
-    algorithm=nothing,
-    timeout=nothing,
-    stream=nothing,
-    scale=nothing,
-    scale_position=:before,
-)
+    f::F, group, from, to, count, T, more...; stream=nothing, chosen...
+) where {F}
     result = to === nothing || from === nothing ? Int32(0) : wider(to, from)
-    how = options(algorithm, timeout, result, scale, scale_position)
+    choice = Choice(; chosen...)
     on = stream_for(stream, group)
-    GC.@preserve scale check(
-        f(group, operand(from), operand(to), count, dtype(T), more..., how, on)
-    )
+    # As `attempt`, whose body would be a closure over more than the compiler takes apart.
+    call = take_frame()
+    GC.@preserve call choice begin
+        how = collective_options(call, choice, result)
+        finish(call, f(group, operand(from), operand(to), count, dtype(T), more..., how, on))
+    end
     return to
 end
 
@@ -300,11 +318,12 @@ end
 Call the function `f` of C for a collective with counts. `arguments` are those between the group and
 the options.
 """
-function finish_collective(
-    f, group, arguments...; algorithm=nothing, timeout=nothing, stream=nothing
-)
-    how = options(algorithm, timeout)
-    return check(f(group, arguments..., how, stream_for(stream, group)))
+function finish_collective(f::F, group, arguments...; stream=nothing, chosen...) where {F}
+    choice = Choice(; chosen...)
+    on = stream_for(stream, group)
+    return GC.@preserve choice attempt() do call
+        return f(group, arguments..., collective_options(call, choice), on)
+    end
 end
 
 """
@@ -519,9 +538,8 @@ function allreduce_rmsnorm!(
     quantised=nothing,
     scale=nothing,
     scales=nothing,
-    algorithm=nothing,
-    timeout=nothing,
     stream=nothing,
+    chosen...,
 )
     hidden = length(weight)
     columns, rest = hidden == 0 ? (0, 1) : divrem(length(from), hidden)
@@ -536,8 +554,10 @@ function allreduce_rmsnorm!(
     require_scales(scale, 1)
     require_scales(scales, by_group ? columns * hidden ÷ 128 : columns)
 
+    choice = Choice(; chosen...)
+    on = stream_for(stream, group)
     operands = (residual, residual_out, to, weight, quantised, scale, scales, from)
-    GC.@preserve operands begin
+    GC.@preserve operands choice begin
         addresses = map(address_of, operands)
         norm = sized_with(
             symm_rmsnorm_t,
@@ -548,18 +568,13 @@ function allreduce_rmsnorm!(
             kind,
             addresses[5:7]...,
         )
-        check(
-            symm_allreduce_rmsnorm(
-                group,
-                addresses[8],
-                columns,
-                hidden,
-                dtype(eltype(from)),
-                norm,
-                options(algorithm, timeout),
-                stream_for(stream, group),
-            ),
-        )
+        type = dtype(eltype(from))
+        attempt() do call
+            how = collective_options(call, choice)
+            return symm_allreduce_rmsnorm(
+                group, addresses[8], columns, hidden, type, norm, how, on
+            )
+        end
     end
     return to
 end
@@ -625,8 +640,9 @@ function plan(
     end
     count = own_count(collective, to, from, group) ÷ max(rows, 1)
 
-    found = GC.@preserve from to scale blocks begin
-        call = sized_with(
+    choice = Choice(; algorithm=algorithm, scale=scale, scale_position=scale_position)
+    found = GC.@preserve from to choice blocks begin
+        arguments = sized_with(
             symm_collective_call_t,
             value_of(COLLECTIVES, collective),
             address_of(from),
@@ -639,8 +655,11 @@ function plan(
             rows,
             something(stride, group.size * count),
         )
-        how = options(algorithm, nothing, wider(to, from), scale, scale_position)
-        filled(symm_plan_info_t, symm_collective_plan, group, call, how)
+        result = wider(to, from)
+        described(symm_plan_info_t) do call, out
+            how = collective_options(call, choice, result)
+            return symm_collective_plan(group, arguments, how, out)
+        end
     end
     return (; found..., algorithm=name_of(ALGORITHMS, found.algorithm))
 end

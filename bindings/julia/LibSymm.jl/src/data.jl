@@ -1,35 +1,44 @@
 # Puts and gets: copies into and out of other ranks' blocks. On an array, `at` is the index of the
-# first element; on a memory, `offset` counts bytes.
+# first element; on a memory, `offset` counts bytes. A rank on another machine is waited for, at
+# most `timeout` seconds; otherwise these calls do not wait.
 
 """
-    LibSymm.put!(A, rank, source; at=1, stream=nothing)
-    LibSymm.put!(memory, rank, source; offset=0, stream=nothing)
+    LibSymm.put!(A, rank, source; at=1, timeout=nothing, stream=nothing)
+    LibSymm.put!(memory, rank, source; offset=0, timeout=nothing, stream=nothing)
 
 Copy `source` to rank `rank`'s array, from index `at` on. That rank sees the elements after a signal
 or barrier. Local; on CUDA in stream order.
 """
-function put!(A::SymmArray, rank::Integer, source; at::Integer=1, stream=nothing)
-    put!(A.memory, rank, source; offset=offset_of(A, at, source), stream=stream)
+function put!(A::SymmArray, rank::Integer, source; at::Integer=1, options...)
+    put!(A.memory, rank, source; offset=offset_of(A, at, source), options...)
     return A
 end
 
-function put!(memory::SymmMemory, rank::Integer, source; offset::Integer=0, stream=nothing)
+function put!(
+    memory::SymmMemory,
+    rank::Integer,
+    source;
+    offset::Integer=0,
+    timeout=nothing,
+    stream=nothing,
+)
     on = stream_for(stream, memory.group)
-    check(symm_put(memory, rank, offset, operand(source), bytes(source), on))
+    from = operand(source)
+    attempt() do call
+        how = within(call, timeout)
+        return symm_put(memory, rank, offset, from, bytes(source), how, on)
+    end
     return memory
 end
 
 """
-    put_signal!(A, rank, source; at=1, channel=0, stream=nothing)
-    put_signal!(memory, rank, source; offset=0, channel=0, stream=nothing)
+    put_signal!(A, rank, source; at=1, channel=0, timeout=nothing, stream=nothing)
+    put_signal!(memory, rank, source; offset=0, channel=0, timeout=nothing, stream=nothing)
 
 `LibSymm.put!`, then `signal!`, in one call.
 """
-function put_signal!(
-    A::SymmArray, rank::Integer, source; at::Integer=1, channel::Integer=0, stream=nothing
-)
-    offset = offset_of(A, at, source)
-    put_signal!(A.memory, rank, source; offset=offset, channel=channel, stream=stream)
+function put_signal!(A::SymmArray, rank::Integer, source; at::Integer=1, options...)
+    put_signal!(A.memory, rank, source; offset=offset_of(A, at, source), options...)
     return A
 end
 
@@ -39,36 +48,49 @@ function put_signal!(
     source;
     offset::Integer=0,
     channel::Integer=0,
+    timeout=nothing,
     stream=nothing,
 )
     on = stream_for(stream, memory.group)
     from = operand(source)
-    check(symm_put_signal(memory, rank, offset, from, bytes(source), channel, on))
+    attempt() do call
+        how = within(call, timeout)
+        return symm_put_signal(memory, rank, offset, from, bytes(source), channel, how, on)
+    end
     return memory
 end
 
 """
-    LibSymm.get!(destination, A, rank; at=1, stream=nothing)
-    LibSymm.get!(destination, memory, rank; offset=0, stream=nothing)
+    LibSymm.get!(destination, A, rank; at=1, timeout=nothing, stream=nothing)
+    LibSymm.get!(destination, memory, rank; offset=0, timeout=nothing, stream=nothing)
 
 Fill `destination` from rank `rank`'s array, from index `at` on. Local; on CUDA in stream order.
 """
-function get!(destination, A::SymmArray, rank::Integer; at::Integer=1, stream=nothing)
+function get!(destination, A::SymmArray, rank::Integer; at::Integer=1, options...)
     offset = offset_of(A, at, destination)
-    return get!(destination, A.memory, rank; offset=offset, stream=stream)
+    return get!(destination, A.memory, rank; offset=offset, options...)
 end
 
 function get!(
-    destination, memory::SymmMemory, rank::Integer; offset::Integer=0, stream=nothing
+    destination,
+    memory::SymmMemory,
+    rank::Integer;
+    offset::Integer=0,
+    timeout=nothing,
+    stream=nothing,
 )
     on = stream_for(stream, memory.group)
-    check(symm_get(memory, rank, offset, operand(destination), bytes(destination), on))
+    to = operand(destination)
+    attempt() do call
+        how = within(call, timeout)
+        return symm_get(memory, rank, offset, to, bytes(destination), how, on)
+    end
     return destination
 end
 
 """
-    fill!(A, value, rank; at=1, count=length(A) - at + 1, stream=nothing)
-    fill!(memory, value::UInt32, rank; offset=0, count, stream=nothing)
+    fill!(A, value, rank; at=1, count=length(A) - at + 1, timeout=nothing, stream=nothing)
+    fill!(memory, value::UInt32, rank; offset=0, count, timeout=nothing, stream=nothing)
 
 Store `count` copies of a value of 4 bytes in rank `rank`'s array. Local; on CUDA in stream order.
 """
@@ -78,12 +100,12 @@ function Base.fill!(
     rank::Integer;
     at::Integer=1,
     count::Integer=length(A) - at + 1,
-    stream=nothing,
+    options...,
 ) where {T}
     sizeof(T) == 4 ||
         throw(ArgumentError("only elements of 4 bytes can be stored in copies, not $T"))
     word_ = word(T, value)
-    fill!(A.memory, word_, rank; offset=offset_at(A, at, count), count=count, stream=stream)
+    fill!(A.memory, word_, rank; offset=offset_at(A, at, count), count=count, options...)
     return A
 end
 
@@ -93,25 +115,29 @@ function Base.fill!(
     rank::Integer;
     count::Integer,
     offset::Integer=0,
+    timeout=nothing,
     stream=nothing,
 )
     on = stream_for(stream, memory.group)
-    check(symm_fill32(memory, rank, offset, value, count, on))
+    attempt() do call
+        return symm_fill32(memory, rank, offset, value, count, within(call, timeout), on)
+    end
     return memory
 end
 
 """
-    write_value!(A, value, rank; at=1, stream=nothing)
-    write_value!(memory, value::Union{UInt32,UInt64}, rank; offset=0, stream=nothing)
+    write_value!(A, value, rank; at=1, timeout=nothing, stream=nothing)
+    write_value!(memory, value::Union{UInt32,UInt64}, rank; offset=0, timeout=nothing,
+                 stream=nothing)
 
 Store one value of 4 or 8 bytes in rank `rank`'s array, after everything that this rank wrote
 before. Local; on CUDA in stream order.
 """
 function write_value!(
-    A::SymmArray{T}, value, rank::Integer; at::Integer=1, stream=nothing
+    A::SymmArray{T}, value, rank::Integer; at::Integer=1, options...
 ) where {T}
     offset = offset_at(A, at, 1)
-    write_value!(A.memory, word(T, value), rank; offset=offset, stream=stream)
+    write_value!(A.memory, word(T, value), rank; offset=offset, options...)
     return A
 end
 
@@ -120,10 +146,12 @@ function write_value!(
     value::Union{UInt32,UInt64},
     rank::Integer;
     offset::Integer=0,
+    timeout=nothing,
     stream=nothing,
 )
     on = stream_for(stream, memory.group)
-    check(write_word(value)(memory, rank, offset, value, on))
+    f = write_word(value)
+    attempt(call -> f(memory, rank, offset, value, within(call, timeout), on))
     return memory
 end
 
@@ -155,7 +183,8 @@ function wait_value(
 )
     on = stream_for(stream, memory.group)
     f = wait_word(value)
-    return check(f(memory, offset, comparison(compare), value, within(timeout), on))
+    how = comparison(compare)
+    return attempt(call -> f(memory, offset, how, value, within(call, timeout), on))
 end
 
 wait_word(value::UInt32) = symm_wait_value32

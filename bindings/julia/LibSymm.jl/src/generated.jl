@@ -4,15 +4,36 @@
 # Every name and every meaning is the header's, which says at length what is here in a sentence.
 # `@call` and `@waiting` are in call.jl.
 
+"""Major version of this header."""
 const SYMM_VERSION_MAJOR = Int32(0)
+"""Minor version of this header."""
 const SYMM_VERSION_MINOR = Int32(2)
+"""Patch version of this header."""
 const SYMM_VERSION_PATCH = Int32(0)
+"""
+Version of this header, major << 16 | minor << 8 | patch. Compare it with symm_version().
+"""
 const SYMM_VERSION = Int32(512)
+"""No deadline."""
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
+"""
+Look once instead of waiting. The call succeeds if nothing is missing. Otherwise it returns
+TIMEOUT, has taken nothing and has revoked nothing. Accepted by symm_barrier() and the waits
+for signals and words of a host group, by symm_ipc_withdraw(), and by all calls that never
+wait, to which it says nothing. A call that is ordered on a CUDA stream and waits, or that
+needs the other ranks to act, returns INVALID_ARGUMENT; so do signals, copies and stores to
+the block of a rank, which wait when that rank is on another machine.
+"""
 const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe)
+"""
+Layout of pads and counts in a symm_memory_view_t: uint64_t[channel][source]. Another number
+is another layout.
+"""
 const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
+"""All streams. Accepted where a parameter says so, cast to void * by way of uintptr_t."""
 const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
-const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
+"""Longest token in bytes."""
+const SYMM_IPC_TOKEN_MAX_BYTES = Int32(512)
 
 """Result of a call. Values are fixed for ever; new ones may be added."""
 @enum symm_status_t::Int32 begin
@@ -69,7 +90,7 @@ const SYMM_OP_MIN = symm_op_t(2)
 const SYMM_OP_MAX = symm_op_t(3)
 const SYMM_OP_PROD = symm_op_t(4)
 
-"""Where a factor is multiplied in; see symm_collective_options_t. Since 0.2."""
+"""Where a factor is multiplied in; see symm_collective_options_t."""
 const symm_scale_t = Int32
 
 const SYMM_SCALE_NONE = symm_scale_t(0)
@@ -100,7 +121,7 @@ const SYMM_COLLECTIVE_SCATTER = symm_collective_t(10)
 const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
 const SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = symm_collective_t(12)
 
-"""Which elements share a scale of symm_rmsnorm_t. Since 0.2."""
+"""Which elements share a scale of symm_rmsnorm_t."""
 const symm_quant_scale_t = Int32
 
 const SYMM_QUANT_SCALE_TENSOR = symm_quant_scale_t(0)
@@ -160,23 +181,82 @@ const SYMM_LOG_WARNING = symm_log_level_t(2)
 const SYMM_LOG_INFO = symm_log_level_t(3)
 const SYMM_LOG_DEBUG = symm_log_level_t(4)
 
-const SYMM_DEVICE_AUTO = Int32(-1)
-const SYMM_NODE_NEAREST = Int32(-1)
+# Flags of symm_group_config_t and symm_group_options_t, and of symm_group_info_t.
+"""Several ranks may use one CUDA device."""
+const SYMM_GROUP_OVERLAPPING_DEVICES = UInt64(0x1)
+"""Compare the arguments of every collective on all ranks. As SYMM_CHECK=1."""
+const SYMM_GROUP_CHECK = UInt64(0x2)
+"""
+Give the group's memories multicast addresses where they can be had. As SYMM_MULTICAST=1.
+All ranks must ask; see symm_memory_multicast_pointer().
+"""
+const SYMM_GROUP_MULTICAST = UInt64(0x4)
+"""
+Groups that are made of this one work in its scratch memory, which they keep alive. The
+introduction of this chapter says what this demands of the order of their calls. All ranks
+must ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call.
+"""
+const SYMM_GROUP_SHARED_SCRATCH = UInt64(0x8)
+"""
+All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is
+chosen where it is faster. All ranks still get the same result, and a group of the same
+layout gets it again. As SYMM_ORDER=any. All ranks must ask.
+"""
+const SYMM_GROUP_ANY_ORDER = UInt64(0x10)
+"""
+A promise by the caller: in each all-reduce, all-gather, all-to-all and broadcast the recvs
+of all ranks are private, or lie at the same offset of the same memory, and all ranks are in
+place or none is. Large calls then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks
+must ask.
+"""
+const SYMM_GROUP_SAME_OFFSETS = UInt64(0x20)
+"""
+symm_group_config_t.device is the device to use. With SYMM_BACKEND_AUTO the back end is CUDA
+then. Not for symm_group_options_t: a group that is made of another uses the device of that.
+"""
+const SYMM_GROUP_ON_DEVICE = UInt64(0x40)
+"""
+Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
+SYMM_GROUP_ANY_ORDER.
+"""
+const SYMM_GROUP_RANK_ORDER = UInt64(0x80)
+"""
+Do not compare the arguments of collectives beyond need, whatever SYMM_CHECK says. The
+opposite of SYMM_GROUP_CHECK.
+"""
+const SYMM_GROUP_NO_CHECK = UInt64(0x100)
+"""
+Give the group's memories no multicast addresses, whatever SYMM_MULTICAST says. The opposite
+of SYMM_GROUP_MULTICAST.
+"""
+const SYMM_GROUP_NO_MULTICAST = UInt64(0x200)
 
-# Bits of symm_group_config_t.flags.
-const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1)
-const SYMM_GROUP_CHECK = Int32(2)
-const SYMM_GROUP_MULTICAST = Int32(4)
-const SYMM_GROUP_SHARED_SCRATCH = Int32(8)
-const SYMM_GROUP_ANY_ORDER = Int32(16)
-const SYMM_GROUP_SAME_OFFSETS = Int32(32)
+# Flags of symm_alloc_options_t and symm_heap_options_t.
+"""Pinned memory of the host, which devices and the host reach alike."""
+const SYMM_ALLOC_HOST = UInt64(0x1)
+"""
+numa_node is the node that the memory is on. Goes with SYMM_ALLOC_HOST, and alone with the
+host back end.
+"""
+const SYMM_ALLOC_ON_NODE = UInt64(0x2)
 
-# Bits of symm_alloc_options_t.flags.
-const SYMM_ALLOC_HOST = Int32(1)
+# Flags of symm_adopt_options_t.
+"""The memory is a piece of a memfd, which `fd` and `offset` name."""
+const SYMM_ADOPT_FD = UInt64(0x1)
 
-# Bits of symm_buffer_info_t.flags.
-const SYMM_BUFFER_HOST = Int32(1)
-const SYMM_BUFFER_ADOPTED = Int32(2)
+# Flags of symm_buffer_info_t.
+"""Allocated by SYMM_ALLOC_HOST, or for a host group."""
+const SYMM_BUFFER_HOST = UInt64(0x1)
+"""Made by symm_buffer_adopt()."""
+const SYMM_BUFFER_ADOPTED = UInt64(0x2)
+
+# Flags of symm_ipc_export_options_t.
+"""Do not keep the memory for this token, whatever \$SYMM_IPC_HOLD_MS says."""
+const SYMM_IPC_NO_HOLD = UInt64(0x1)
+
+# Flags of symm_ipc_import_options_t.
+"""symm_ipc_import_options_t.device is the device for which to map."""
+const SYMM_IPC_ON_DEVICE = UInt64(0x1)
 
 """Ranks that share memory, deadlines and failures."""
 mutable struct symm_group_t end
@@ -206,9 +286,10 @@ asked inside of the call, so it must not make calls that wait.
 const symm_interrupt_callback_t = Ptr{Cvoid}
 
 """
-Everything that is known of one failure. Filled by symm_last_failure(). Any call that takes
-options also writes the failure of that very call to options.failure, if that is not NULL.
-The caller must have set its struct_size. Nothing is written when the call succeeds.
+Everything that is known of one failure. Filled by symm_last_failure() and
+symm_group_status(). Any call that takes options also writes the failure of that very call
+to options.failure, if that is not NULL. The caller must have set its struct_size. Nothing
+is written when the call succeeds.
 """
 struct symm_failure_t
     struct_size::Csize_t
@@ -220,8 +301,8 @@ struct symm_failure_t
     message::NTuple{1024,UInt8}
 end
 
-"""How long a call may wait. NULL means the defaults."""
-struct symm_wait_options_t
+"""Options of one call. NULL means the defaults."""
+struct symm_call_options_t
     struct_size::Csize_t
     timeout_ms::UInt64
     failure::Ptr{symm_failure_t}
@@ -262,7 +343,7 @@ struct symm_store_t
     get::Ptr{Cvoid}
 end
 
-"""How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init()."""
+"""How to make a group. NULL means the defaults."""
 struct symm_group_config_t
     struct_size::Csize_t
     rank::Int32
@@ -280,12 +361,25 @@ struct symm_group_config_t
     failure::Ptr{symm_failure_t}
 end
 
-"""How to shrink a group. NULL means the defaults."""
-struct symm_group_shrink_options_t
+"""
+How to make a group of another: by symm_group_split(), symm_group_create_from_ranks(),
+symm_group_local() and symm_group_shrink(). NULL means the defaults. The new group inherits
+the back end and the device, the flags that are in force (symm_group_info_t.flags),
+scratch_bytes, channels and both deadlines of the group that it is made of. The environment
+is not asked again. All fields but timeout_ms and failure must be the same on all ranks of
+the new group; a difference is MISMATCH.
+"""
+struct symm_group_options_t
     struct_size::Csize_t
     timeout_ms::UInt64
-    name::Cstring
     failure::Ptr{symm_failure_t}
+    name::Cstring
+    flags::UInt64
+    remove_flags::UInt64
+    scratch_bytes::UInt64
+    create_timeout_ms::UInt64
+    group_timeout_ms::UInt64
+    channels::Int32
 end
 
 """Facts about a group. Filled by symm_group_info()."""
@@ -296,6 +390,9 @@ struct symm_group_info_t
     backend::symm_backend_t
     device::Int32
     id::UInt64
+    flags::UInt64
+    create_timeout_ms::UInt64
+    timeout_ms::UInt64
     channels::Int32
     unwatched_peers::Int32
     rejected_connections::UInt64
@@ -317,17 +414,8 @@ struct symm_group_info_t
     engine::NTuple{64,UInt8}
 end
 
-"""Health of a group. Filled by symm_group_status()."""
-struct symm_group_status_t
-    struct_size::Csize_t
-    status::symm_status_t
-    failed_rank::Int32
-    failed_pid::Int64
-    message::NTuple{256,UInt8}
-end
-
-"""Facts about one rank of a group. Filled by symm_peer_info()."""
-struct symm_peer_info_t
+"""Facts about one rank of a group. Filled by symm_group_peer_info()."""
+struct symm_group_peer_info_t
     struct_size::Csize_t
     rank::Int32
     backend::symm_backend_t
@@ -335,9 +423,9 @@ struct symm_peer_info_t
     alive::Int32
     pid::Int64
     host::NTuple{64,UInt8}
-    machine::NTuple{64,UInt8}
+    machine_name::NTuple{64,UInt8}
     uuid::NTuple{64,UInt8}
-    machine_index::Int32
+    machine::Int32
     mapped::Int32
 end
 
@@ -347,9 +435,6 @@ unless a field says otherwise. Filled by symm_group_stats().
 """
 struct symm_group_stats_t
     struct_size::Csize_t
-    collective_calls::NTuple{32,UInt64}
-    collective_bytes::NTuple{32,UInt64}
-    algorithm_calls::NTuple{32,UInt64}
     barriers::UInt64
     signals_sent::UInt64
     signals_taken::UInt64
@@ -357,6 +442,25 @@ struct symm_group_stats_t
     sleeps::UInt64
     slept_ns::UInt64
     waits::UInt64
+end
+
+"""
+Counts of one collective on a group, of calls that succeeded. Filled by
+symm_group_collective_stats().
+"""
+struct symm_collective_stats_t
+    struct_size::Csize_t
+    calls::UInt64
+    bytes::UInt64
+end
+
+"""
+Counts of one algorithm on a group, of calls that succeeded. Filled by
+symm_group_algorithm_stats().
+"""
+struct symm_algorithm_stats_t
+    struct_size::Csize_t
+    calls::UInt64
 end
 
 """How to allocate. NULL means the defaults."""
@@ -373,8 +477,9 @@ end
 """How to adopt. NULL means the defaults."""
 struct symm_adopt_options_t
     struct_size::Csize_t
-    fd::Int32
+    flags::UInt64
     offset::UInt64
+    fd::Int32
     name::Cstring
     failure::Ptr{symm_failure_t}
 end
@@ -411,8 +516,8 @@ struct symm_memory_info_t
     bytes::UInt64
     id::UInt64
     channels::Int32
-    signal_pad_bytes::Int32
     multicast::Int32
+    signal_pad_bytes::UInt64
     multicast_reason::NTuple{192,UInt8}
 end
 
@@ -485,6 +590,8 @@ struct symm_collective_options_t
     result_dtype::symm_dtype_t
     scale::Cdouble
     scale_pointer::Ptr{Cvoid}
+    tag::Cstring
+    max_blocks::Int32
 end
 
 """
@@ -538,6 +645,7 @@ end
 """How to export. NULL means the defaults."""
 struct symm_ipc_export_options_t
     struct_size::Csize_t
+    flags::UInt64
     hold_ms::UInt64
     hold_imports::UInt64
     failure::Ptr{symm_failure_t}
@@ -546,6 +654,7 @@ end
 """How to import. NULL means the defaults."""
 struct symm_ipc_import_options_t
     struct_size::Csize_t
+    flags::UInt64
     timeout_ms::UInt64
     directory::Cstring
     device::Int32
@@ -619,15 +728,16 @@ end
 
 const STRUCTS = (
     symm_failure_t,
-    symm_wait_options_t,
+    symm_call_options_t,
     symm_device_info_t,
     symm_store_t,
     symm_group_config_t,
-    symm_group_shrink_options_t,
+    symm_group_options_t,
     symm_group_info_t,
-    symm_group_status_t,
-    symm_peer_info_t,
+    symm_group_peer_info_t,
     symm_group_stats_t,
+    symm_collective_stats_t,
+    symm_algorithm_stats_t,
     symm_alloc_options_t,
     symm_adopt_options_t,
     symm_buffer_info_t,
@@ -676,12 +786,6 @@ Tell what the last failing call on this thread failed of, and who is to blame. [
 """
 @call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_wait_options_init(
-    options::Ptr{symm_wait_options_t},
-    struct_size::Csize_t,
-)::symm_status_t
-
 """Send log messages of at most `level` to `callback`. [local]"""
 @call symm_log_add_listener(
     callback::Ptr{Cvoid},
@@ -697,7 +801,7 @@ on threads of the library. [local]
 @call symm_log_to_fd(fd::Int32, level::symm_log_level_t, out_id::Ptr{UInt64})::symm_status_t
 
 """End a listener. [local]"""
-@call symm_log_remove_listener(id::UInt64)::symm_status_t
+@waiting symm_log_remove_listener(id::UInt64)::symm_status_t
 
 """
 Set the callback that the calls of this thread ask while they wait on the host, so that
@@ -706,7 +810,7 @@ Ctrl-C or another signal ends them at once. [local]
 @call symm_thread_interrupt(callback::Ptr{Cvoid}, user::Ptr{Cvoid})::symm_status_t
 
 """Size of one element in bytes. [local] [capturable]"""
-@call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
+@call symm_dtype_bytes(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
 
 """Number of devices of a back end. [local] [capturable]"""
 @call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
@@ -724,12 +828,7 @@ Ctrl-C or another signal ends them at once. [local]
     out_class::Ptr{symm_topology_class_t},
     out_links::Ptr{Int32},
     capacity::Csize_t,
-)::symm_status_t
-
-"""Set the first `struct_size` bytes of `config` to the defaults. [local] [capturable]"""
-@call symm_group_config_init(
-    config::Ptr{symm_group_config_t},
-    struct_size::Csize_t,
+    out_count::Ptr{Csize_t},
 )::symm_status_t
 
 """Form a group. [collective] [blocking, create_timeout_ms]"""
@@ -749,39 +848,36 @@ collect garbage meanwhile.
 
 """
 Divide a group: ranks that pass the same color form a new group. [collective over `group`]
-[blocking, create_timeout_ms]
+[blocking, options.timeout_ms]
 """
 @waiting symm_group_split(
     group::Ptr{symm_group_t},
     color::Int32,
     key::Int32,
+    options::Ptr{symm_group_options_t},
     out::Ptr{Ptr{symm_group_t}},
 )::symm_status_t
 
 """
 Form a group of some ranks of another. [collective over `ranks`] [blocking,
-create_timeout_ms]
+options.timeout_ms]
 """
 @waiting symm_group_create_from_ranks(
     group::Ptr{symm_group_t},
     ranks::Ptr{Int32},
     count::Csize_t,
+    options::Ptr{symm_group_options_t},
     out::Ptr{Ptr{symm_group_t}},
 )::symm_status_t
 
 """
 Form a group of the ranks on this rank's machine, in the order of their ranks. [collective
-over the ranks of a machine] [blocking, create_timeout_ms]
+over the ranks of a machine] [blocking, options.timeout_ms]
 """
 @waiting symm_group_local(
     group::Ptr{symm_group_t},
+    options::Ptr{symm_group_options_t},
     out::Ptr{Ptr{symm_group_t}},
-)::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_group_shrink_options_init(
-    options::Ptr{symm_group_shrink_options_t},
-    struct_size::Csize_t,
 )::symm_status_t
 
 """
@@ -790,7 +886,7 @@ order. [collective over these] [blocking, options.timeout_ms]
 """
 @waiting symm_group_shrink(
     group::Ptr{symm_group_t},
-    options::Ptr{symm_group_shrink_options_t},
+    options::Ptr{symm_group_options_t},
     out::Ptr{Ptr{symm_group_t}},
 )::symm_status_t
 
@@ -812,10 +908,7 @@ order. [collective over these] [blocking, options.timeout_ms]
 @call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
 
 """Ask whether the group was revoked, and why. [local] [capturable]"""
-@call symm_group_status(
-    group::Ptr{symm_group_t},
-    out::Ptr{symm_group_status_t},
-)::symm_status_t
+@call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_failure_t})::symm_status_t
 
 """
 List the ranks that this rank knows to be dead, or to have released the group. [local]
@@ -835,16 +928,32 @@ revoked. [local] [capturable]
 @call symm_group_failure_fd(group::Ptr{symm_group_t}, out_fd::Ptr{Int32})::symm_status_t
 
 """Describe rank `rank` of a group, this one or another. [local] [capturable]"""
-@call symm_peer_info(
+@call symm_group_peer_info(
     group::Ptr{symm_group_t},
     rank::Int32,
-    out::Ptr{symm_peer_info_t},
+    out::Ptr{symm_group_peer_info_t},
 )::symm_status_t
 
 """Ask what was done on a group. [local] [capturable]"""
 @call symm_group_stats(
     group::Ptr{symm_group_t},
     out::Ptr{symm_group_stats_t},
+)::symm_status_t
+
+"""Ask how often this rank has made a collective on a group. [local] [capturable]"""
+@call symm_group_collective_stats(
+    group::Ptr{symm_group_t},
+    collective::symm_collective_t,
+    out::Ptr{symm_collective_stats_t},
+)::symm_status_t
+
+"""
+Ask how often collectives of this rank on a group went by an algorithm. [local] [capturable]
+"""
+@call symm_group_algorithm_stats(
+    group::Ptr{symm_group_t},
+    algorithm::symm_algorithm_t,
+    out::Ptr{symm_algorithm_stats_t},
 )::symm_status_t
 
 """Revoke the group on all ranks: pending and later calls return ABORTED. [local]"""
@@ -856,7 +965,7 @@ leave early. [collective] [blocking, options.timeout_ms]
 """
 @waiting symm_group_finalize(
     group::Ptr{symm_group_t},
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
 )::symm_status_t
 
 """Add a reference. [local] [capturable]"""
@@ -865,24 +974,12 @@ leave early. [collective] [blocking, options.timeout_ms]
 """Drop a reference. [local]"""
 @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_alloc_options_init(
-    options::Ptr{symm_alloc_options_t},
-    struct_size::Csize_t,
-)::symm_status_t
-
 """Allocate this rank's block on the group's device, zeroed. [local] [blocking]"""
 @waiting symm_alloc(
     group::Ptr{symm_group_t},
-    size::Csize_t,
+    bytes::Csize_t,
     options::Ptr{symm_alloc_options_t},
     out::Ptr{Ptr{symm_buffer_t}},
-)::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_adopt_options_init(
-    options::Ptr{symm_adopt_options_t},
-    struct_size::Csize_t,
 )::symm_status_t
 
 """
@@ -892,7 +989,7 @@ symm_alloc(). [local] [blocking]
 @waiting symm_buffer_adopt(
     group::Ptr{symm_group_t},
     pointer::Ptr{Cvoid},
-    size::Csize_t,
+    bytes::Csize_t,
     options::Ptr{symm_adopt_options_t},
     out::Ptr{Ptr{symm_buffer_t}},
 )::symm_status_t
@@ -906,6 +1003,7 @@ symm_alloc(). [local] [blocking]
 """Find the buffer of this process that contains `address`. [local] [capturable]"""
 @call symm_buffer_find(
     address::Ptr{Cvoid},
+    options::Ptr{symm_call_options_t},
     out::Ptr{Ptr{symm_buffer_t}},
     out_offset::Ptr{Csize_t},
 )::symm_status_t
@@ -917,7 +1015,8 @@ map. [local]
 @call symm_buffer_export_dmabuf(
     buffer::Ptr{symm_buffer_t},
     offset::Csize_t,
-    size::Csize_t,
+    bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
     out_fd::Ptr{Int32},
 )::symm_status_t
 
@@ -928,19 +1027,19 @@ map. [local]
 )::symm_status_t
 
 """Bytes that were asked for. [local] [capturable]"""
-@call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+@call symm_buffer_bytes(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+
+"""Get the group that a buffer was made for. [local] [capturable]"""
+@call symm_buffer_group(
+    buffer::Ptr{symm_buffer_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
 
 """Add a reference. [local] [capturable]"""
 @call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
 
 """Drop a reference. [local]"""
 @call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_rendezvous_options_init(
-    options::Ptr{symm_rendezvous_options_t},
-    struct_size::Csize_t,
-)::symm_status_t
 
 """
 Exchange blocks: after the call every rank's block is mapped here. [collective] [blocking,
@@ -957,6 +1056,7 @@ options.timeout_ms]
 @call symm_buffer_memory(
     buffer::Ptr{symm_buffer_t},
     group::Ptr{symm_group_t},
+    options::Ptr{symm_call_options_t},
     out::Ptr{Ptr{symm_memory_t}},
 )::symm_status_t
 
@@ -964,6 +1064,18 @@ options.timeout_ms]
 @call symm_memory_info(
     memory::Ptr{symm_memory_t},
     out::Ptr{symm_memory_info_t},
+)::symm_status_t
+
+"""Get the group of a memory. [local] [capturable]"""
+@call symm_memory_group(
+    memory::Ptr{symm_memory_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""Get the buffer that has become a memory: this rank's block. [local] [capturable]"""
+@call symm_memory_buffer(
+    memory::Ptr{symm_memory_t},
+    out::Ptr{Ptr{symm_buffer_t}},
 )::symm_status_t
 
 """Address at which rank `rank`'s block is mapped here. [local] [capturable]"""
@@ -1007,14 +1119,15 @@ Describe a memory for kernels of your own, to which the struct is passed by valu
 """
 @call symm_memory_device_view(
     memory::Ptr{symm_memory_t},
-    timeout_ms::UInt64,
     stop::Ptr{Cvoid},
+    options::Ptr{symm_call_options_t},
     out::Ptr{symm_memory_view_t},
 )::symm_status_t
 
 """Multicast address of the memory. [local] [capturable]"""
 @call symm_memory_multicast_pointer(
     memory::Ptr{symm_memory_t},
+    options::Ptr{symm_call_options_t},
     out_pointer::Ptr{Ptr{Cvoid}},
 )::symm_status_t
 
@@ -1022,6 +1135,7 @@ Describe a memory for kernels of your own, to which the struct is passed by valu
 @call symm_memory_find(
     group::Ptr{symm_group_t},
     address::Ptr{Cvoid},
+    options::Ptr{symm_call_options_t},
     out::Ptr{Ptr{symm_memory_t}},
     out_rank::Ptr{Int32},
     out_offset::Ptr{Csize_t},
@@ -1041,12 +1155,14 @@ Order streams: what is issued on `stream` next runs after what was issued on `af
     group::Ptr{symm_group_t},
     stream::Ptr{Cvoid},
     after_stream::Ptr{Cvoid},
+    options::Ptr{symm_call_options_t},
 )::symm_status_t
 
 """Ask whether everything that was issued on `stream` is over. [local] [capturable]"""
 @call symm_stream_query(
     group::Ptr{symm_group_t},
     stream::Ptr{Cvoid},
+    options::Ptr{symm_call_options_t},
     out_done::Ptr{Int32},
 )::symm_status_t
 
@@ -1057,26 +1173,25 @@ group. [local] [blocking, options.timeout_ms]
 @waiting symm_group_synchronize(
     group::Ptr{symm_group_t},
     stream::Ptr{Cvoid},
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
 )::symm_status_t
 
 """
 Say that what was issued on `stream` so far uses the buffer. [local] [stream] [capturable]
 """
-@call symm_buffer_record_use(buffer::Ptr{symm_buffer_t}, stream::Ptr{Cvoid})::symm_status_t
+@call symm_buffer_record_use(
+    buffer::Ptr{symm_buffer_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
 
 """
 Say that what was issued on `stream` so far uses the memory. [local] [stream] [capturable]
 """
 @waiting symm_memory_record_use(
     memory::Ptr{symm_memory_t},
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
-)::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_heap_options_init(
-    options::Ptr{symm_heap_options_t},
-    struct_size::Csize_t,
 )::symm_status_t
 
 """Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms]"""
@@ -1090,14 +1205,19 @@ Say that what was issued on `stream` so far uses the memory. [local] [stream] [c
 """Take a piece of this rank's block. [local] [capturable]"""
 @call symm_heap_alloc(
     heap::Ptr{symm_heap_t},
-    size::Csize_t,
+    bytes::Csize_t,
     alignment::Csize_t,
+    options::Ptr{symm_call_options_t},
     out_pointer::Ptr{Ptr{Cvoid}},
     out_offset::Ptr{Csize_t},
 )::symm_status_t
 
 """Give a piece back. [local] [capturable]"""
-@call symm_heap_free(heap::Ptr{symm_heap_t}, pointer::Ptr{Cvoid})::symm_status_t
+@call symm_heap_free(
+    heap::Ptr{symm_heap_t},
+    pointer::Ptr{Cvoid},
+    options::Ptr{symm_call_options_t},
+)::symm_status_t
 
 """
 Find the piece that contains `address`, anywhere between its first and its last byte in this
@@ -1106,12 +1226,16 @@ rank's block. [local] [capturable]
 @call symm_heap_find(
     heap::Ptr{symm_heap_t},
     address::Ptr{Cvoid},
+    options::Ptr{symm_call_options_t},
     out_pointer::Ptr{Ptr{Cvoid}},
-    out_size::Ptr{Csize_t},
+    out_bytes::Ptr{Csize_t},
 )::symm_status_t
 
 """Get the memory that the pieces lie in. [local] [capturable]"""
 @call symm_heap_memory(heap::Ptr{symm_heap_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
+
+"""Get the group of a heap. [local] [capturable]"""
+@call symm_heap_group(heap::Ptr{symm_heap_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
 
 """Describe a heap. [local] [capturable]"""
 @call symm_heap_info(heap::Ptr{symm_heap_t}, out::Ptr{symm_heap_info_t})::symm_status_t
@@ -1130,7 +1254,7 @@ Wait until all ranks of a set are here. [collective over the set] [stream] [capt
     ranks::Ptr{Int32},
     count::Csize_t,
     channel::Int32,
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1138,10 +1262,11 @@ Wait until all ranks of a set are here. [collective over the set] [stream] [capt
 Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]
 [capturable]
 """
-@call symm_signal(
+@waiting symm_signal(
     memory::Ptr{symm_memory_t},
     rank::Int32,
     channel::Int32,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1149,12 +1274,13 @@ Add one to the signals that this rank has sent to `rank` on `channel`. [local] [
 Add a value to the word that this rank has at `rank` on `channel`, or set the word to it.
 [local] [stream] [capturable]
 """
-@call symm_signal_value(
+@waiting symm_signal_value(
     memory::Ptr{symm_memory_t},
     rank::Int32,
     channel::Int32,
     op::symm_signal_op_t,
     value::UInt64,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1166,7 +1292,7 @@ Take one signal from `rank` on `channel`, waiting for it if need be. [local] [st
     memory::Ptr{symm_memory_t},
     rank::Int32,
     channel::Int32,
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1180,7 +1306,7 @@ Wait until the word from `rank` on `channel` compares with `value` as `compare` 
     channel::Int32,
     compare::symm_compare_t,
     value::UInt64,
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
     out_seen::Ptr{UInt64},
     stream::Ptr{Cvoid},
 )::symm_status_t
@@ -1191,7 +1317,7 @@ Wait until the word from `rank` on `channel` compares with `value` as `compare` 
     waits::Ptr{symm_signal_wait_t},
     count::Csize_t,
     any::Int32,
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
     out_index::Ptr{Csize_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
@@ -1201,6 +1327,7 @@ Wait until the word from `rank` on `channel` compares with `value` as `compare` 
     memory::Ptr{symm_memory_t},
     rank::Int32,
     channel::Int32,
+    options::Ptr{symm_call_options_t},
     out_pending::Ptr{UInt64},
 )::symm_status_t
 
@@ -1209,21 +1336,23 @@ Wait until the word from `rank` on `channel` compares with `value` as `compare` 
     memory::Ptr{symm_memory_t},
     rank::Int32,
     channel::Int32,
+    options::Ptr{symm_call_options_t},
     out_value::Ptr{UInt64},
 )::symm_status_t
 
-"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] [capturable]"""
+"""Copy `bytes` bytes to `offset` in rank `rank`'s block. [local] [stream] [capturable]"""
 @waiting symm_put(
     memory::Ptr{symm_memory_t},
     rank::Int32,
     offset::Csize_t,
     source::Ptr{Cvoid},
-    size::Csize_t,
+    bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
 """
-Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]
+Copy `bytes` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]
 [capturable]
 """
 @waiting symm_get(
@@ -1231,7 +1360,8 @@ Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local]
     rank::Int32,
     offset::Csize_t,
     destination::Ptr{Cvoid},
-    size::Csize_t,
+    bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1244,8 +1374,9 @@ Copy as symm_put() does, then signal as symm_signal() does, in one call. [local]
     rank::Int32,
     offset::Csize_t,
     source::Ptr{Cvoid},
-    size::Csize_t,
+    bytes::Csize_t,
     channel::Int32,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1259,6 +1390,7 @@ Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block. [loca
     offset::Csize_t,
     value::UInt32,
     count::Csize_t,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1271,6 +1403,7 @@ wrote before (release order). [local] [stream] [capturable]
     rank::Int32,
     offset::Csize_t,
     value::UInt32,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1283,6 +1416,7 @@ wrote before (release order). [local] [stream] [capturable]
     rank::Int32,
     offset::Csize_t,
     value::UInt64,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1295,7 +1429,7 @@ Wait until a 32-bit word of this rank's own block compares with `value` as `comp
     offset::Csize_t,
     compare::symm_compare_t,
     value::UInt32,
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 
@@ -1308,14 +1442,8 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     offset::Csize_t,
     compare::symm_compare_t,
     value::UInt64,
-    options::Ptr{symm_wait_options_t},
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
-)::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_collective_options_init(
-    options::Ptr{symm_collective_options_t},
-    struct_size::Csize_t,
 )::symm_status_t
 
 """
@@ -1516,9 +1644,6 @@ Gather matrices along the last dimension on every rank. [collective] [stream] [c
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `norm` to the defaults. [local] [capturable]"""
-@call symm_rmsnorm_init(norm::Ptr{symm_rmsnorm_t}, struct_size::Csize_t)::symm_status_t
-
 """
 Tell which algorithm a collective would use if every rank passed memory like this rank's.
 [local] [capturable]
@@ -1530,33 +1655,21 @@ Tell which algorithm a collective would use if every rank passed memory like thi
     out::Ptr{symm_plan_info_t},
 )::symm_status_t
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_ipc_export_options_init(
-    options::Ptr{symm_ipc_export_options_t},
-    struct_size::Csize_t,
-)::symm_status_t
-
-"""Make a token for `size` bytes at `pointer`. [local] [stream]"""
+"""Make a token for `bytes` bytes at `pointer`. [local] [stream]"""
 @waiting symm_ipc_export(
     pointer::Ptr{Cvoid},
-    size::Csize_t,
+    bytes::Csize_t,
     options::Ptr{symm_ipc_export_options_t},
     out_token::Ptr{Cvoid},
     capacity::Csize_t,
-    out_size::Ptr{Csize_t},
+    out_bytes::Ptr{Csize_t},
     stream::Ptr{Cvoid},
-)::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] [capturable]"""
-@call symm_ipc_import_options_init(
-    options::Ptr{symm_ipc_import_options_t},
-    struct_size::Csize_t,
 )::symm_status_t
 
 """Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream]"""
 @waiting symm_ipc_import(
     token::Ptr{Cvoid},
-    token_size::Csize_t,
+    token_bytes::Csize_t,
     options::Ptr{symm_ipc_import_options_t},
     out::Ptr{Ptr{symm_ipc_t}},
     stream::Ptr{Cvoid},
@@ -1566,7 +1679,7 @@ Tell which algorithm a collective would use if every rank passed memory like thi
 @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
 """Bytes of the imported piece. [local] [capturable]"""
-@call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+@call symm_ipc_bytes(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
 
 """Describe an import. [local] [capturable]"""
 @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
@@ -1575,13 +1688,21 @@ Tell which algorithm a collective would use if every rank passed memory like thi
 Let another stream wait for the export: what is issued on `stream` next runs after what the
 exporter had issued before it, too. [local] [stream]
 """
-@waiting symm_ipc_stream_wait(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
+@waiting symm_ipc_stream_wait(
+    ipc::Ptr{symm_ipc_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
 
 """
 Say that what was issued on `stream` so far uses the import: its lease does not end before
 that is over. [local] [stream]
 """
-@waiting symm_ipc_record_use(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
+@waiting symm_ipc_record_use(
+    ipc::Ptr{symm_ipc_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
 
 """Add a reference. [local] [capturable]"""
 @call symm_ipc_retain(ipc::Ptr{symm_ipc_t})::symm_status_t
@@ -1591,23 +1712,27 @@ that is over. [local] [stream]
 
 """
 End the tokens made so far for any part of a piece of memory, and wait until nobody holds a
-lease on any part of it. [local] [blocking, timeout_ms]
+lease on any part of it. [local] [blocking, options.timeout_ms]
 """
 @waiting symm_ipc_withdraw(
     pointer::Ptr{Cvoid},
-    size::Csize_t,
-    timeout_ms::UInt64,
+    bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
 )::symm_status_t
 
 """Ask who holds a piece of memory, without ending its tokens. [local]"""
 @call symm_ipc_holders(
     pointer::Ptr{Cvoid},
-    size::Csize_t,
+    bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
     out::Ptr{symm_ipc_holders_t},
 )::symm_status_t
 
 """Free what is provably free. [local]"""
-@call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
+@call symm_ipc_collect(
+    options::Ptr{symm_call_options_t},
+    out::Ptr{symm_ipc_report_t},
+)::symm_status_t
 
 """Ask for the state of sharing. [local]"""
 @call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t

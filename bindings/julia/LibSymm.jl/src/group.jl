@@ -1,22 +1,23 @@
 """
     Group(; options...)
-    Group(rank, size, address; options...)
-    Group(rank, size, store::Store; options...)
+    Group(rank, size; options...)
 
 The ranks that share memory. Collective: every rank makes the group.
 
 The first form takes rank and size from the launcher (`symm run`, `mpirun`, `torchrun`, `srun`);
-without a launcher it is a group of one. `address` names the place where ranks meet without a
-launcher: `"dir:///path"`, a private directory, or `"thread://name"`, for ranks that are threads of
-this process.
+without a launcher it is a group of one.
 
 Options:
 
+- `bootstrap`: where the ranks meet: `"tcp://host:port"`, where rank 0 listens on its machine;
+  `"dir:///path"`, a private directory; `"thread://name"`, for ranks that are threads of this
+  process; `"env://"`, what the launcher says; or `nothing` for `\$SYMM_BOOTSTRAP`, else `"env://"`.
+- `store`: a [`Store`](@ref) of the caller's, instead of `bootstrap`; it needs rank and size.
 - `backend`: `:auto`, `:host` or `:cuda`. Automatic is CUDA if a device is named, else
   `\$SYMM_BACKEND`, else the host.
 - `device`: a CUDA ordinal, `"cuda:1"`, or `"cuda"` for this rank's share of the devices.
 - `name`: tells apart groups that are made at one time.
-- `timeout`, `create_timeout`: seconds; `Inf` for none.
+- `timeout`, `create_timeout`: seconds; `Inf` for none, `nothing` for the default.
 - `overlapping_devices`: several ranks may use one GPU.
 - `check`: compare the arguments of every collective on all ranks.
 - `multicast`: multicast addresses for the group's memories, where the hardware has them. All ranks
@@ -33,6 +34,9 @@ Options:
   number; 0 means 64.
 - `scratch_bytes`: the most bytes for the scratch of this group and of each group made of it; 0
   means as many as are fastest.
+
+`check`, `multicast` and `any_order` are what the environment says (`\$SYMM_CHECK`,
+`\$SYMM_MULTICAST`, `\$SYMM_ORDER`) unless they are given; `false` is a "no", whatever it says.
 
 The fields `rank` and `size` count from 0. `close(group)`, or the garbage collector, releases the
 group; objects that were made from it stay valid.
@@ -51,94 +55,123 @@ mutable struct Group <: Handle{symm_group_t}
     end
 end
 
-Group(; options...) = Group(0, 0, nothing; options...)
+Group(; options...) = Group(0, 0; options...)
 
 function Group(
     rank::Integer,
-    size::Integer,
-    meet::Union{AbstractString,Store,Nothing};
+    size::Integer;
+    bootstrap::Union{AbstractString,Nothing}=nothing,
+    store::Union{Store,Nothing}=nothing,
     backend::Symbol=:auto,
-    device::Union{Integer,AbstractString}=SYMM_DEVICE_AUTO,
+    device::Union{Integer,AbstractString,Nothing}=nothing,
     name::AbstractString="",
     timeout=nothing,
     create_timeout=nothing,
-    overlapping_devices::Bool=false,
-    check::Bool=false,
-    multicast::Bool=false,
-    shared_scratch::Bool=false,
-    any_order::Bool=false,
-    same_offsets::Bool=false,
     channels::Integer=0,
     scratch_bytes::Integer=0,
+    flags...,
 )
-    backend, device = backend_and_device(backend, device)
-    flags =
-        overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES |
-        check * SYMM_GROUP_CHECK |
-        multicast * SYMM_GROUP_MULTICAST |
-        shared_scratch * SYMM_GROUP_SHARED_SCRATCH |
-        any_order * SYMM_GROUP_ANY_ORDER |
-        same_offsets * SYMM_GROUP_SAME_OFFSETS
+    bootstrap === nothing ||
+        store === nothing ||
+        throw(ArgumentError("ranks meet by bootstrap or by store, and not by both"))
+    backend, ordinal = backend_and_device(backend, device)
+    added, removed = group_flags(; flags...)
+    on_device = ordinal === nothing ? UInt64(0) : SYMM_GROUP_ON_DEVICE
+    store_call = StoreCall(something(store, Store(nothing, nothing)), nothing)
+    callbacks = Ref(symm_store(store_call))
+    texts = (String(name), bootstrap === nothing ? nothing : String(bootstrap))
 
-    has_store = meet isa Store
-    call = StoreCall(has_store ? meet : Store(nothing, nothing), nothing)
-    store = Ref(symm_store(call))
-    return with_text(name) do name_text
-        return with_text(has_store ? nothing : meet) do address
-            return GC.@preserve call store begin
-                callbacks = has_store ? Base.unsafe_convert(Ptr{symm_store_t}, store) : C_NULL
-                config = options_with(
-                    symm_group_config_t,
-                    rank,
-                    size,
-                    value_of(BACKENDS, backend),
-                    device,
-                    flags,
-                    address,
-                    callbacks,
-                    milliseconds(create_timeout),
-                    milliseconds(timeout),
-                    name_text,
-                    scratch_bytes,
-                    channels,
-                )
-                has_store ? create(config, call) : create(config)
-            end
-        end
+    GC.@preserve store_call callbacks texts begin
+        has_store = store !== nothing
+        fields = (
+            rank,
+            size,
+            value_of(BACKENDS, backend),
+            something(ordinal, 0),
+            added | on_device,
+            text_for_c(texts[2]),
+            has_store ? Base.unsafe_convert(Ptr{symm_store_t}, callbacks) : C_NULL,
+            milliseconds(create_timeout),
+            milliseconds(timeout),
+            text_for_c(texts[1]),
+            scratch_bytes,
+            channels,
+        )
+        return has_store ? create(fields, store_call) : create(fields)
     end
-end
-
-function backend_and_device(backend, device::Integer)
-    is_cuda = backend === :auto && device >= 0
-    return is_cuda ? :cuda : backend, device
 end
 
 function backend_and_device(backend, device::AbstractString)
     found = match(r"^cuda(?::(\d+))?$", device)
     found === nothing &&
         throw(ArgumentError("device: $device is neither cuda nor cuda:<ordinal>"))
-    ordinal = found[1] === nothing ? SYMM_DEVICE_AUTO : parse(Int32, found[1])
+    ordinal = found[1] === nothing ? nothing : parse(Int32, found[1])
     return backend === :auto ? :cuda : backend, ordinal
 end
+backend_and_device(backend, device) = backend, device
 
-function create(config)
-    return Group(given(Ptr{symm_group_t}, symm_group_create_without_callbacks, config))
+# Each option of a group that is a flag of C, with the flag of its opposite, if it has one.
+const GROUP_FLAGS = (
+    overlapping_devices=(SYMM_GROUP_OVERLAPPING_DEVICES, nothing),
+    check=(SYMM_GROUP_CHECK, SYMM_GROUP_NO_CHECK),
+    multicast=(SYMM_GROUP_MULTICAST, SYMM_GROUP_NO_MULTICAST),
+    shared_scratch=(SYMM_GROUP_SHARED_SCRATCH, nothing),
+    any_order=(SYMM_GROUP_ANY_ORDER, SYMM_GROUP_RANK_ORDER),
+    same_offsets=(SYMM_GROUP_SAME_OFFSETS, nothing),
+)
+
+"""
+The flags that these options add, and those that a group made of another does not inherit. What is
+`nothing` is left to the environment, or to the other group.
+"""
+function group_flags(; options...)
+    added = removed = UInt64(0)
+    for (name, choice) in pairs(options)
+        if !haskey(GROUP_FLAGS, name)
+            known = join(keys(GROUP_FLAGS), ", ")
+            throw(ArgumentError("$name is no option of a group; its flags are $known"))
+        end
+        flag, opposite = GROUP_FLAGS[name]
+        if choice === true
+            added |= flag
+        elseif choice === false && opposite !== nothing
+            added |= opposite
+        elseif choice === false
+            removed |= flag
+        elseif choice !== nothing
+            throw(ArgumentError("$name is true, false, or nothing for what is so anyway"))
+        end
+    end
+    return added, removed
 end
 
-function create(config, call::StoreCall)
-    out = Ref{Ptr{symm_group_t}}(C_NULL)
+function create(fields)
+    made = produced(Ptr{symm_group_t}) do call, out
+        config = options_of(call, symm_group_config_t, fields..., call.failure)
+        return symm_group_create_without_callbacks(config, out)
+    end
+    return Group(made)
+end
+
+function create(fields, store_call::StoreCall)
     task = current_task()
-    # A store that waits could move this task to another thread, but the library and its failure
-    # belong to the thread that called.
+    # A store that waits could move this task to another thread, but the call of the library belongs
+    # to the thread that began it.
     sticky = task.sticky
     task.sticky = true
-    status = symm_group_create(config, out)
-    problem = status == SYMM_OK ? nothing : last_failure()
-    task.sticky = sticky
-
-    call.failure === nothing || throw(first(call.failure))
-    problem === nothing || throw(problem)
-    return Group(out[])
+    try
+        made = produced(Ptr{symm_group_t}) do call, out
+            config = options_of(call, symm_group_config_t, fields..., call.failure)
+            return symm_group_create(config, out)
+        end
+        return Group(made)
+    catch
+        # What the store has thrown is the cause of the failure.
+        store_call.failure === nothing || throw(first(store_call.failure))
+        rethrow()
+    finally
+        task.sticky = sticky
+    end
 end
 
 function Base.show(io::IO, group::Group)
@@ -147,50 +180,101 @@ function Base.show(io::IO, group::Group)
 end
 
 """
-    LibSymm.split(group, color, key=group.rank)
+    LibSymm.split(group, color, key=group.rank; options...)
 
 Divide a group. Collective, blocking. Ranks that pass equal colors form a new group, in the order of
 their keys. A rank with a negative color is in no group, and gets `nothing`.
+
+Options, here and of [`create_from_ranks`](@ref), [`local_group`](@ref) and [`shrink`](@ref):
+
+- `timeout`: seconds for this call; `nothing` for the `create_timeout` of `group`.
+- `name`: that of the new group; `nothing` for one made of the name of `group`.
+- `create_timeout`, `group_timeout`: of the new group, which are the `create_timeout` and `timeout`
+  of [`Group`](@ref).
+- `check`, `multicast`, `any_order`, `same_offsets`, `shared_scratch`, `overlapping_devices`,
+  `channels`, `scratch_bytes`: as of [`Group`](@ref); `false` is a "no".
+
+What is not given is inherited from `group`. All ranks of the new group give the same, but for
+`timeout`.
 """
-function split(group::Group, color::Integer, key::Integer=group.rank)
-    part = given(Ptr{symm_group_t}, symm_group_split, group, color, key)
+function split(group::Group, color::Integer, key::Integer=group.rank; options...)
+    part = group_of_group(; options...) do how, out
+        return symm_group_split(group, color, key, how, out)
+    end
     return part == C_NULL ? nothing : Group(part)
 end
 
 """
-    create_from_ranks(group, ranks)
+    create_from_ranks(group, ranks; options...)
 
 A group of some ranks of `group`, in this order. Collective over these ranks, which pass equal
-lists; blocking.
+lists; blocking. Options are those of [`LibSymm.split`](@ref).
 """
-function create_from_ranks(group::Group, ranks)
+function create_from_ranks(group::Group, ranks; options...)
     list = collect(Int32, ranks)
-    made = given(Ptr{symm_group_t}, symm_group_create_from_ranks, group, list, length(list))
+    made = group_of_group(; options...) do how, out
+        return symm_group_create_from_ranks(group, list, length(list), how, out)
+    end
     return Group(made)
 end
 
 """
-    local_group(group)
+    local_group(group; options...)
 
-A group of the ranks of this rank's machine. Collective over these ranks; blocking.
+A group of the ranks of this rank's machine. Collective over these ranks; blocking. Options are
+those of [`LibSymm.split`](@ref).
 """
-local_group(group::Group) = Group(given(Ptr{symm_group_t}, symm_group_local, group))
+function local_group(group::Group; options...)
+    return Group(group_of_group((how, out) -> symm_group_local(group, how, out); options...))
+end
 
 """
-    shrink(group; name=nothing, timeout=nothing)
+The handle of a group that is made of another: `group_of_group(; options...) do how, out`, of which
+the body makes the call.
+"""
+function group_of_group(
+    body::F;
+    name::Union{AbstractString,Nothing}=nothing,
+    timeout=nothing,
+    create_timeout=nothing,
+    group_timeout=nothing,
+    channels::Integer=0,
+    scratch_bytes::Integer=0,
+    flags...,
+) where {F}
+    added, removed = group_flags(; flags...)
+    text = name === nothing ? nothing : String(name)
+    return GC.@preserve text produced(Ptr{symm_group_t}) do call, out
+        how = options_of(
+            call,
+            symm_group_options_t,
+            milliseconds(timeout),
+            call.failure,
+            text_for_c(text),
+            added,
+            removed,
+            scratch_bytes,
+            milliseconds(create_timeout),
+            milliseconds(group_timeout),
+            channels,
+        )
+        return body(how, out)
+    end
+end
+
+"""
+    shrink(group; options...)
 
 A group of the ranks that are alive and have not closed `group`, in their old order. It works after
-a failure too: `group` may be revoked, and stays as it is.
+a failure too: `group` may be revoked, and stays as it is. Options are those of
+[`LibSymm.split`](@ref).
 
 Collective over the ranks that are alive, which all get one group or all one failure; a rank that
 dies meanwhile is left out. Blocking: a rank that is alive and does not call is `SYMM_ERR_TIMEOUT`;
 once it is gone the call can be made again.
 """
-function shrink(group::Group; name=nothing, timeout=nothing)
-    return with_text(name) do text
-        options = options_with(symm_group_shrink_options_t, milliseconds(timeout), text)
-        return Group(given(Ptr{symm_group_t}, symm_group_shrink, group, options))
-    end
+function shrink(group::Group; options...)
+    return Group(group_of_group((how, out) -> symm_group_shrink(group, how, out); options...))
 end
 
 """
@@ -201,8 +285,10 @@ The rank in `group` of the process that is rank `rank` of `other`; `nothing` if 
 """
 function translate_rank(group::Group, other::Group, rank::Integer)
     found = Ref{Int32}(-1)
-    is_there = looked_up(symm_group_translate_rank(group, other, rank, found))
-    return is_there ? Int(found[]) : nothing
+    status = symm_group_translate_rank(group, other, rank, found)
+    status == SYMM_ERR_NOT_FOUND && return nothing
+    check(status)
+    return Int(found[])
 end
 
 """
@@ -228,36 +314,57 @@ failure_fd(group::Group) = RawFD(given(Int32, symm_group_failure_fd, group))
 """
     peer_info(group, rank)
 
-Describe one rank, as a named tuple: `pid`, `host`, `machine`, `device`, `uuid`, `alive` and so on.
-Local.
+Describe one rank, as a named tuple: `pid`, `host`, `machine`, `machine_name`, `device`, `uuid`,
+`alive` and so on. Local.
 """
 function peer_info(group::Group, rank::Integer)
-    return filled(symm_peer_info_t, symm_peer_info, group, rank)
+    return filled(symm_group_peer_info_t, symm_group_peer_info, group, rank)
 end
 
 """
-    stats(group)
+    LibSymm.stats(group)
 
-Counts of what this rank has done on the group so far, as a named tuple. Element `value + 1` of
-`collective_calls`, `collective_bytes` and `algorithm_calls` belongs to the collective or algorithm
-of that value. Local.
+Counts of what this rank has done on the group so far, as a named tuple: `barriers`, `signals_sent`,
+`failures`, `slept_ns` and so on. Local; never waits.
 """
 stats(group::Group) = filled(symm_group_stats_t, symm_group_stats, group)
 
 """
+    LibSymm.collective_stats(group, collective)
+    LibSymm.algorithm_stats(group, algorithm)
+
+How often this rank has made a collective on the group, `(calls, bytes)`, and how often collectives
+of any kind went by an algorithm, `(calls,)`. Both are named as in [`plan`](@ref): `:allreduce`,
+`:one_shot`. Local; never waits.
+"""
+function collective_stats(group::Group, collective::Symbol)
+    code = value_of(COLLECTIVES, collective)
+    return filled(symm_collective_stats_t, symm_group_collective_stats, group, code)
+end
+function algorithm_stats(group::Group, algorithm::Symbol)
+    code = value_of(ALGORITHMS, algorithm)
+    return filled(symm_algorithm_stats_t, symm_group_algorithm_stats, group, code)
+end
+
+"""
     LibSymm.info(group)
 
-Describe a group, as a named tuple: `channels`, `bootstrap`, `id` and so on. Local.
+Describe a group, as a named tuple: `channels`, `bootstrap`, `id`, `flags` (those in force, of
+`LibSymm.SYMM_GROUP_*`), `timeout_ms` and so on. Local.
 """
 info(group::Group) = filled(symm_group_info_t, symm_group_info, group)
 
 """
     status(group)
 
-Health of a group, as a named tuple: `status` (`LibSymm.SYMM_OK`, or why the group was revoked),
-`failed_rank` (-1 if none), `failed_pid` and `message`. Local; never waits.
+Health of a group, as a named tuple with the fields of a [`SymmError`](@ref): `status`
+(`LibSymm.SYMM_OK`, or why the group was revoked), `message`, and `rank`, `pid`, `os_error` and
+`cuda_result`, which are `nothing` if there is none. Local; never waits.
 """
-status(group::Group) = filled(symm_group_status_t, symm_group_status, group)
+function status(group::Group)
+    found = filled(symm_failure_t, symm_group_status, group)
+    return (; status=found.status, message=found.message, blamed(found)...)
+end
 
 """
     abort(group, reason="")
@@ -274,5 +381,5 @@ End a group: wait until all ranks have called this, so that no rank sees another
 Collective, blocking, optional.
 """
 function finalize_group(group::Group; timeout=nothing)
-    return check(symm_group_finalize(group, within(timeout)))
+    return attempt(call -> symm_group_finalize(group, within(call, timeout)))
 end

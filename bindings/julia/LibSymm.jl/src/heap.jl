@@ -35,14 +35,23 @@ mutable struct Heap <: Handle{symm_heap_t}
     end
 end
 
+function Heap(handle::Ptr{symm_heap_t})
+    return Heap(handle, Group(given(Ptr{symm_group_t}, symm_heap_group, handle)))
+end
+
 function Heap(
     group::Group, bytes::Integer; name::AbstractString="", timeout=nothing, where_to_lie...
 )
+    place = placement(; where_to_lie...)
     return with_text(name) do text
-        options = options_with(
-            symm_heap_options_t, placement(; where_to_lie...)..., text, milliseconds(timeout)
-        )
-        return Heap(given(Ptr{symm_heap_t}, symm_heap_create, group, bytes, options), group)
+        handle = produced(Ptr{symm_heap_t}) do call, out
+            deadline = milliseconds(timeout)
+            how = options_of(
+                call, symm_heap_options_t, place..., text, deadline, call.failure
+            )
+            return symm_heap_create(group, bytes, how, out)
+        end
+        return Heap(handle, group)
     end
 end
 
@@ -56,7 +65,9 @@ were asked for, the free bytes, and the largest free piece.
 function alloc(heap::Heap, bytes::Integer; alignment::Integer=0)
     address = Ref{Ptr{Cvoid}}(C_NULL)
     offset = Ref{Csize_t}(0)
-    check(symm_heap_alloc(heap, bytes, alignment, address, offset))
+    attempt() do call
+        return symm_heap_alloc(heap, bytes, alignment, within(call), address, offset)
+    end
     return Int(offset[])
 end
 
@@ -66,11 +77,12 @@ end
 
 Give a piece back: see [`Heap`](@ref). Local; never waits.
 """
-free(heap::Heap, offset::Integer) = check(symm_heap_free(heap, pointer(heap.memory) + offset))
+free(heap::Heap, offset::Integer) = free_at(heap, pointer(heap.memory) + offset)
 function free(heap::Heap, A::SymmArray)
     isempty(A) && return nothing  # no elements take no piece
-    return check(symm_heap_free(heap, pointer(A)))
+    return free_at(heap, pointer(A))
 end
+free_at(heap, piece) = attempt(call -> symm_heap_free(heap, piece, within(call)))
 
 function SymmArray{T}(heap::Heap, dims::Integer...; alignment::Integer=0) where {T}
     return SymmArray{T}(heap, Dims(dims); alignment=alignment)
@@ -92,7 +104,8 @@ Offset and length in bytes of the piece that contains an address of this rank's 
 function find(heap::Heap, address)
     found = Ref{Ptr{Cvoid}}(C_NULL)
     size = Ref{Csize_t}(0)
-    looked_up(symm_heap_find(heap, operand(address), found, size)) || return nothing
+    at = operand(address)
+    looked_up(call -> symm_heap_find(heap, at, within(call), found, size)) || return nothing
     return (offset=Int(found[] - pointer(heap.memory)), bytes=Int(size[]))
 end
 

@@ -7,17 +7,29 @@ A token for the memory of `A` (an array in symmetric or imported memory, a `Buff
 or a `Span`): bytes that may travel by any means. A process that imports them maps that memory.
 Local; on CUDA an importer sees the results of work that was issued on `stream` before.
 
-`hold` keeps the memory for this token for so many seconds (without it: `\$SYMM_IPC_HOLD_MS`), even
-if its buffer is released, or until it was imported `imports` times.
+`hold` keeps the memory for this token for so many seconds, even if its buffer is released, or until
+it was imported `imports` times. With `nothing` it is `\$SYMM_IPC_HOLD_MS`, and with 0 the memory is
+not kept, whatever that says.
 """
 function export_token(A; hold=nothing, imports::Integer=0, stream=nothing)
-    token = Vector{UInt8}(undef, SYMM_IPC_TOKEN_MAX_SIZE)
+    token = Vector{UInt8}(undef, SYMM_IPC_TOKEN_MAX_BYTES)
     used = Ref{Csize_t}(0)
-    how = options_with(symm_ipc_export_options_t, milliseconds(hold), imports)
+    flags, kept_ms = hold_of(hold)
     piece, size = exported(A)
     on = ipc_stream(stream)
-    check(symm_ipc_export(piece, size, how, token, length(token), used, on))
+    attempt() do call
+        how = options_of(
+            call, symm_ipc_export_options_t, flags, kept_ms, imports, call.failure
+        )
+        return symm_ipc_export(piece, size, how, token, length(token), used, on)
+    end
     return resize!(token, used[])
+end
+
+"""The flags and the milliseconds of a time for which memory is held."""
+function hold_of(hold)
+    is_none = hold !== nothing && iszero(hold)
+    return is_none ? (SYMM_IPC_NO_HOLD, UInt64(0)) : (UInt64(0), milliseconds(hold))
 end
 
 """Operand and bytes of the memory of an argument that can be exported."""
@@ -41,7 +53,8 @@ garbage collector, ends the lease. The result of the second form is an array of 
 elements of type `T`; without dims a vector of the whole piece.
 
 `directory` is the path of the exporter's socket directory in this process, if it is not the
-exporter's path.
+exporter's path. `device` is the CUDA ordinal for which the memory is mapped; without it, the GPU
+that has the memory.
 """
 function import_token(token::AbstractVector{UInt8}; options...)
     return finalizer(release, open_token(token; options...))
@@ -56,18 +69,23 @@ end
 
 function open_token(token; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
     given_bytes = convert(Vector{UInt8}, token)
-    out = Ref{Ptr{symm_ipc_t}}(C_NULL)
-    with_text(directory) do path
-        how = options_with(
-            symm_ipc_import_options_t,
-            milliseconds(timeout),
-            path,
-            something(device, SYMM_DEVICE_AUTO),
-        )
-        on = ipc_stream(stream)
-        return check(symm_ipc_import(given_bytes, length(given_bytes), how, out, on))
+    on = ipc_stream(stream)
+    flags = device === nothing ? UInt64(0) : SYMM_IPC_ON_DEVICE
+    return with_text(directory) do path
+        handle = produced(Ptr{symm_ipc_t}) do call, out
+            how = options_of(
+                call,
+                symm_ipc_import_options_t,
+                flags,
+                milliseconds(timeout),
+                path,
+                something(device, 0),
+                call.failure,
+            )
+            return symm_ipc_import(given_bytes, length(given_bytes), how, out, on)
+        end
+        return Import(handle)
     end
-    return Import(out[])
 end
 
 """Memory of another process, made by [`import_token`](@ref)."""
@@ -76,7 +94,7 @@ mutable struct Import <: Handle{symm_ipc_t}
     bytes::Int
 
     function Import(handle::Ptr{symm_ipc_t})
-        return new(handle, given(Csize_t, symm_ipc_size, handle))
+        return new(handle, given(Csize_t, symm_ipc_bytes, handle))
     end
 end
 
@@ -123,7 +141,8 @@ Order work that is issued on `stream` from now on after the work that the export
 the export. Local, in stream order.
 """
 function stream_wait(made::Import; stream=C_NULL)
-    return check(symm_ipc_stream_wait(made, stream_handle(stream)))
+    on = stream_handle(stream)
+    return attempt(call -> symm_ipc_stream_wait(made, within(call), on))
 end
 
 """
@@ -133,7 +152,8 @@ Record that the work that was issued on `stream` so far uses the import: its lea
 before that work is done. Local, in stream order.
 """
 function record_use(made::Import; stream=C_NULL)
-    return check(symm_ipc_record_use(made, stream_handle(stream)))
+    on = stream_handle(stream)
+    return attempt(call -> symm_ipc_record_use(made, within(call), on))
 end
 
 Base.pointer(made::Import) = given(Ptr{Cvoid}, symm_ipc_pointer, made)
@@ -156,7 +176,7 @@ it; then it may be written anew. Local, blocking.
 """
 function ipc_withdraw(A; timeout=nothing)
     piece, size = exported(A)
-    return check(symm_ipc_withdraw(piece, size, milliseconds(timeout)))
+    return attempt(call -> symm_ipc_withdraw(piece, size, within(call, timeout)))
 end
 
 """
@@ -167,7 +187,9 @@ The holders of leases on any part of the memory of `A`, as a named tuple: `lease
 """
 function ipc_holders(A)
     piece, size = exported(A)
-    return filled(symm_ipc_holders_t, symm_ipc_holders, piece, size)
+    return described(symm_ipc_holders_t) do call, out
+        return symm_ipc_holders(piece, size, within(call), out)
+    end
 end
 
 """
@@ -177,7 +199,9 @@ Free memory that is provably unused, without waiting. Returns counts of what all
 process have done, as a named tuple: `leases_ended`, `blocks_freed`, `bytes_freed`,
 `blocks_in_limbo` and so on. Local.
 """
-ipc_collect() = filled(symm_ipc_report_t, symm_ipc_collect)
+function ipc_collect()
+    return described((call, out) -> symm_ipc_collect(within(call), out), symm_ipc_report_t)
+end
 
 """
     ipc_stats()

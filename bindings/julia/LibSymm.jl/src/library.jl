@@ -119,12 +119,14 @@ end
 dotted(version) = join((version >> 16, (version >> 8) & 0xff, version & 0xff), '.')
 
 # This is slow, and happens once for each function and process. An older library of this major
-# version may lack a function; that is an error of its call.
+# version may lack a function; that is an error of its call, which names both versions.
 @noinline function find_function(index)
     name = FUNCTIONS[index]
     entry = Libdl.dlsym(open_library(), name; throw_error=false)
     if entry === nothing
-        message = "the loaded libsymm is older than this package: it has no $name"
+        found = dotted(symm_version())
+        own = dotted(SYMM_VERSION)
+        message = "there is no $name in libsymm $found, and this package is for $own"
         throw(SymmError(SYMM_ERR_UNSUPPORTED, message))
     end
     ADDRESSES[index] = entry
@@ -158,7 +160,7 @@ function topology(backend::Symbol=:auto)
     count = given(Int32, symm_device_count, code)
     class = Ref{symm_topology_class_t}(0)
     links = zeros(Int32, count, count)
-    check(symm_topology(code, class, links, length(links)))
+    check(symm_topology(code, class, links, length(links), C_NULL))
     # The library writes row after row, and Julia reads column after column.
     return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))
 end

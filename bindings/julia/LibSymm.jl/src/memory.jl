@@ -32,17 +32,28 @@ function placement(;
     if node !== nothing && !(0 <= node <= typemax(Int32))
         throw(ArgumentError("node: $node is not in 0 .. 2^31-1"))
     end
-    flags = host ? SYMM_ALLOC_HOST : 0
-    return flags, something(node, SYMM_NODE_NEAREST), alignment, page_bytes
+    flags = host * SYMM_ALLOC_HOST | (node !== nothing) * SYMM_ALLOC_ON_NODE
+    return flags, something(node, 0), alignment, page_bytes
 end
 
 function Buffer(group::Group, bytes::Integer; name::AbstractString="", where_to_lie...)
+    place = placement(; where_to_lie...)
     return with_text(name) do text
-        options = options_with(symm_alloc_options_t, placement(; where_to_lie...)..., text)
-        handle = given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, options)
+        handle = produced(Ptr{symm_buffer_t}) do call, out
+            how = options_of(call, symm_alloc_options_t, place..., text, call.failure)
+            return symm_alloc(group, bytes, how, out)
+        end
         return Buffer(handle, bytes)
     end
 end
+
+"""
+    LibSymm.group_of(buffer)
+
+The group that a buffer was made for. Local. A buffer does not keep its group alive: if the group is
+gone, the call fails with `SYMM_ERR_NOT_FOUND`.
+"""
+group_of(buffer::Buffer) = Group(given(Ptr{symm_group_t}, symm_buffer_group, buffer))
 
 """
     LibSymm.adopt(group, address, bytes; name="")
@@ -59,21 +70,24 @@ The second form takes a piece of a memfd, in a host group: open for reading and 
 against shrinking. The descriptor stays its owner's.
 """
 function adopt(group::Group, address, bytes::Integer; name::AbstractString="")
-    return adopt(group, operand(address), -1, 0, bytes, name)
+    return adopt(group, operand(address), bytes, name, UInt64(0), 0, 0)
 end
 
 function adopt(
     group::Group, fd::RawFD, bytes::Integer; offset::Integer=0, name::AbstractString=""
 )
-    return adopt(group, C_NULL, reinterpret(Int32, fd), offset, bytes, name)
+    number = reinterpret(Int32, fd)
+    return adopt(group, C_NULL, bytes, name, SYMM_ADOPT_FD, offset, number)
 end
 
-function adopt(group, address, fd, offset, bytes, name)
+function adopt(group, address, bytes, name, flags, offset, fd)
     return with_text(name) do text
-        options = options_with(symm_adopt_options_t, fd, offset, text)
-        handle = given(
-            Ptr{symm_buffer_t}, symm_buffer_adopt, group, address, bytes, options
-        )
+        handle = produced(Ptr{symm_buffer_t}) do call, out
+            how = options_of(
+                call, symm_adopt_options_t, flags, offset, fd, text, call.failure
+            )
+            return symm_buffer_adopt(group, address, bytes, how, out)
+        end
         return Buffer(handle, bytes)
     end
 end
@@ -88,7 +102,10 @@ caller closes it, before the buffer and the memories made of the buffer are clos
 function export_dmabuf(
     buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - offset
 )
-    return RawFD(given(Int32, symm_buffer_export_dmabuf, buffer, offset, bytes))
+    fd = produced(Int32) do call, out
+        return symm_buffer_export_dmabuf(buffer, offset, bytes, within(call), out)
+    end
+    return RawFD(fd)
 end
 
 """
@@ -112,19 +129,24 @@ mutable struct SymmMemory <: Handle{symm_memory_t}
     bytes::Int
 
     # Takes over the reference to `handle`.
-    function SymmMemory(handle::Ptr{symm_memory_t}, group::Group)
+    function SymmMemory(handle::Ptr{symm_memory_t}, group::Group=group_at(handle))
         about = filled(symm_memory_info_t, symm_memory_info, handle)
         return finalizer(release, new(handle, group, about.rank, about.size, about.bytes))
     end
 end
 
+group_at(memory::Ptr{symm_memory_t}) = Group(given(Ptr{symm_group_t}, symm_memory_group, memory))
+
 function SymmMemory(
     group::Group, buffer::Buffer; tag::Integer=0, timeout=nothing, channels::Integer=0
 )
-    options = options_with(
-        symm_rendezvous_options_t, tag, milliseconds(timeout), channels
-    )
-    handle = given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, options)
+    handle = produced(Ptr{symm_memory_t}) do call, out
+        deadline = milliseconds(timeout)
+        how = options_of(
+            call, symm_rendezvous_options_t, tag, deadline, channels, call.failure
+        )
+        return symm_rendezvous(group, buffer, how, out)
+    end
     return SymmMemory(handle, group)
 end
 
@@ -199,7 +221,9 @@ all waits when it becomes other than 0. Local.
 """
 function device_view(memory::SymmMemory; timeout=nothing, stop=C_NULL)
     view = sized(symm_memory_view_t)
-    check(symm_memory_device_view(memory, milliseconds(timeout), stop, view))
+    attempt() do call
+        return symm_memory_device_view(memory, stop, within(call, timeout), view)
+    end
     return view[]
 end
 
@@ -211,7 +235,9 @@ Without such an address the call fails with `SYMM_ERR_UNAVAILABLE` and the reaso
 `LibSymm.info(memory).multicast_reason` is too. Local.
 """
 function multicast_pointer(memory::SymmMemory)
-    return given(Ptr{Cvoid}, symm_memory_multicast_pointer, memory)
+    return produced(Ptr{Cvoid}) do call, out
+        return symm_memory_multicast_pointer(memory, within(call), out)
+    end
 end
 
 """
@@ -238,9 +264,21 @@ The buffer of this process that contains an address, and the bytes from its star
 function find_buffer(address)
     out = Ref{Ptr{symm_buffer_t}}(C_NULL)
     offset = Ref{Csize_t}(0)
-    looked_up(symm_buffer_find(operand(address), out, offset)) || return nothing
-    buffer = Buffer(out[], given(Csize_t, symm_buffer_size, out[]))
+    at = operand(address)
+    looked_up(call -> symm_buffer_find(at, within(call), out, offset)) || return nothing
+    buffer = buffer_at(out[])
     return (buffer=buffer, offset=Int(offset[]))
+end
+
+buffer_at(handle) = Buffer(handle, given(Csize_t, symm_buffer_bytes, handle))
+
+"""
+    LibSymm.buffer_of(memory)
+
+The buffer that has become a memory: this rank's block. Local.
+"""
+function buffer_of(memory::SymmMemory)
+    return buffer_at(given(Ptr{symm_buffer_t}, symm_memory_buffer, memory))
 end
 
 """
@@ -250,7 +288,7 @@ The memory that was made of a buffer on a group; `nothing` before there is one. 
 """
 function memory_of(group::Group, buffer::Buffer)
     out = Ref{Ptr{symm_memory_t}}(C_NULL)
-    is_there = looked_up(symm_buffer_memory(buffer, group, out))
+    is_there = looked_up(call -> symm_buffer_memory(buffer, group, within(call), out))
     return is_there ? SymmMemory(out[], group) : nothing
 end
 
@@ -264,6 +302,10 @@ function find(group::Group, address)
     out = Ref{Ptr{symm_memory_t}}(C_NULL)
     rank = Ref{Int32}(-1)
     offset = Ref{Csize_t}(0)
-    looked_up(symm_memory_find(group, operand(address), out, rank, offset)) || return nothing
+    at = operand(address)
+    is_there = looked_up() do call
+        return symm_memory_find(group, at, within(call), out, rank, offset)
+    end
+    is_there || return nothing
     return (memory=SymmMemory(out[], group), rank=Int(rank[]), offset=Int(offset[]))
 end

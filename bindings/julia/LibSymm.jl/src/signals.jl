@@ -11,18 +11,22 @@ function barrier(
     set = ranks === nothing ? C_NULL : collect(Int32, ranks)
     count = ranks === nothing ? 0 : length(set)
     on = stream_for(stream, group)
-    return check(symm_barrier(group, set, count, channel, within(timeout), on))
+    return attempt() do call
+        return symm_barrier(group, set, count, channel, within(call, timeout), on)
+    end
 end
 
 """
-    signal!(A, rank; channel=0, stream=nothing)
+    signal!(A, rank; channel=0, timeout=nothing, stream=nothing)
 
 Add one to the signals that this rank has sent to `rank` on a channel. `A` is a memory or an array
-in symmetric memory. Local; never waits; on CUDA in stream order.
+in symmetric memory. Local; on CUDA in stream order. It waits for nothing but a rank on another
+machine that has not taken what was sent before, at most `timeout` seconds.
 """
-function signal!(A, rank::Integer; channel::Integer=0, stream=nothing)
+function signal!(A, rank::Integer; channel::Integer=0, timeout=nothing, stream=nothing)
     memory = memory_of(A)
-    return check(symm_signal(memory, rank, channel, stream_for(stream, memory.group)))
+    on = stream_for(stream, memory.group)
+    return attempt(call -> symm_signal(memory, rank, channel, within(call, timeout), on))
 end
 
 """
@@ -36,21 +40,30 @@ function wait_signal(
 )
     memory = memory_of(A)
     on = stream_for(stream, memory.group)
-    return check(symm_wait_signal(memory, rank, channel, within(timeout), on))
+    return attempt(call -> symm_wait_signal(memory, rank, channel, within(call, timeout), on))
 end
 
 """
-    signal_value!(A, rank, value; op=+, channel=0, stream=nothing)
+    signal_value!(A, rank, value; op=+, channel=0, timeout=nothing, stream=nothing)
 
 Add `value` to the word of 64 bits that `rank` has for signals of this rank, or set that word
-(`op=identity`). Local; never waits; on CUDA in stream order.
+(`op=identity`). Local; waits as [`signal!`](@ref) does; on CUDA in stream order.
 """
 function signal_value!(
-    A, rank::Integer, value::Integer; op=+, channel::Integer=0, stream=nothing
+    A,
+    rank::Integer,
+    value::Integer;
+    op=+,
+    channel::Integer=0,
+    timeout=nothing,
+    stream=nothing,
 )
     memory = memory_of(A)
     on = stream_for(stream, memory.group)
-    return check(symm_signal_value(memory, rank, channel, signal_op(op), value, on))
+    code = signal_op(op)
+    return attempt() do call
+        return symm_signal_value(memory, rank, channel, code, value, within(call, timeout), on)
+    end
 end
 
 signal_op(::typeof(+)) = SYMM_SIGNAL_ADD
@@ -75,19 +88,15 @@ function wait_signal_value(
     stream=nothing,
 )
     group = group_of(A)
+    memory = memory_of(A)
+    on = stream_for(stream, group)
     seen = on_host(group) ? Ref{UInt64}(0) : nothing
-    check(
-        symm_wait_signal_value(
-            memory_of(A),
-            rank,
-            channel,
-            comparison(compare),
-            value,
-            within(timeout),
-            something(seen, C_NULL),
-            stream_for(stream, group),
-        ),
-    )
+    out = something(seen, C_NULL)
+    code = comparison(compare)
+    attempt() do call
+        how = within(call, timeout)
+        return symm_wait_signal_value(memory, rank, channel, code, value, how, out, on)
+    end
     return seen === nothing ? nothing : seen[]
 end
 
@@ -112,7 +121,11 @@ function wait_signals(A, waits; any::Bool=false, timeout=nothing, stream=nothing
     first = any && on_host(group) ? Ref{Csize_t}(0) : nothing
     out = something(first, C_NULL)
     on = stream_for(stream, group)
-    check(symm_wait_signals(memory_of(A), all, length(all), any, within(timeout), out, on))
+    memory = memory_of(A)
+    attempt() do call
+        how = within(call, timeout)
+        return symm_wait_signals(memory, all, length(all), any, how, out, on)
+    end
     return first === nothing ? nothing : Int(first[]) + 1
 end
 
@@ -124,10 +137,16 @@ The number of signals from `rank` that have arrived and were not taken, and the 
 which they count. Local; never waits.
 """
 function test_signal(A, rank::Integer; channel::Integer=0)
-    return given(UInt64, symm_test_signal, memory_of(A), rank, channel)
+    memory = memory_of(A)
+    return produced(UInt64) do call, out
+        return symm_test_signal(memory, rank, channel, within(call), out)
+    end
 end
 function test_signal_value(A, rank::Integer; channel::Integer=0)
-    return given(UInt64, symm_test_signal_value, memory_of(A), rank, channel)
+    memory = memory_of(A)
+    return produced(UInt64) do call, out
+        return symm_test_signal_value(memory, rank, channel, within(call), out)
+    end
 end
 
 comparison(::typeof(==)) = SYMM_COMPARE_EQ
@@ -152,7 +171,7 @@ was one. Local, blocking. A timeout leaves the group usable.
 """
 function synchronize_group(group::Group; timeout=nothing, stream=nothing)
     on = stream_for(stream, group)
-    return check(symm_group_synchronize(group, on, within(timeout)))
+    return attempt(call -> symm_group_synchronize(group, on, within(call, timeout)))
 end
 
 """
@@ -161,7 +180,11 @@ end
 Whether all work that was issued on `stream` is done; always true on the host. Local; never waits.
 """
 function stream_done(group::Group; stream=nothing)
-    return given(Int32, symm_stream_query, group, stream_for(stream, group)) != 0
+    on = stream_for(stream, group)
+    done = produced(Int32) do call, out
+        return symm_stream_query(group, on, within(call), out)
+    end
+    return done != 0
 end
 
 """
@@ -173,7 +196,7 @@ Order work that is issued on `stream` from now on after the work that was issued
 function stream_wait(group::Group; stream=nothing, after=nothing)
     on = stream_for(stream, group)
     other = after === nothing ? ALL_STREAMS : stream_handle(after)
-    return check(symm_stream_wait(group, on, other))
+    return attempt(call -> symm_stream_wait(group, on, other, within(call)))
 end
 
 """
@@ -189,8 +212,10 @@ its last work.
 """
 function record_use(A; stream=nothing)
     memory = memory_of(A)
-    return check(symm_memory_record_use(memory, stream_for(stream, memory.group)))
+    on = stream_for(stream, memory.group)
+    return attempt(call -> symm_memory_record_use(memory, within(call), on))
 end
 function record_use(buffer::Buffer; stream=C_NULL)
-    return check(symm_buffer_record_use(buffer, stream_handle(stream)))
+    on = stream_handle(stream)
+    return attempt(call -> symm_buffer_record_use(buffer, within(call), on))
 end

@@ -34,19 +34,19 @@ function guarded(body, user)
     end
 end
 
-function store_set(user, key, value, size, timeout_ms)
+function store_set(user, key, value, count, timeout_ms)
     return guarded(user) do store
-        bytes = copy(unsafe_wrap(Array, Ptr{UInt8}(value), size))
+        bytes = copy(unsafe_wrap(Array, Ptr{UInt8}(value), count))
         store.set(unsafe_string(key), bytes, timeout_ms / 1000)
         return SYMM_OK
     end
 end
 
-function store_get(user, key, value, capacity, out_size, timeout_ms)
+function store_get(user, key, value, capacity, out_bytes, timeout_ms)
     return guarded(user) do store
         found = store.get(unsafe_string(key), timeout_ms / 1000)
         found === nothing && return SYMM_ERR_TIMEOUT
-        unsafe_store!(out_size, length(found))
+        unsafe_store!(out_bytes, length(found))
         length(found) > capacity && return SYMM_ERR_INVALID_ARGUMENT
 
         bytes = convert(Vector{UInt8}, found)

@@ -15,10 +15,10 @@ end
 sized_with(::Type{T}, values...) where {T} = Ref(T(sizeof(T), values...))
 
 """
-Options with these fields. The last field of options, to which the library would write a failure, is
-left out, because a failing call throws its failure.
+The address of a text for C, NULL for `nothing`; good while `GC.@preserve` keeps the text.
 """
-options_with(::Type{T}, values...) where {T} = sized_with(T, values..., C_NULL)
+text_for_c(::Nothing) = Cstring(C_NULL)
+text_for_c(text::String) = Base.unsafe_convert(Cstring, text)
 
 """`f(address)` with the address of a text for C, which is NULL for `nothing`."""
 function with_text(f, text::AbstractString)
@@ -34,12 +34,6 @@ function given(::Type{T}, f::F, arguments...) where {T,F}
     return out[]
 end
 
-"""Whether a look-up has found something."""
-function looked_up(status)
-    status == SYMM_ERR_NOT_FOUND || check(status)
-    return status == SYMM_OK
-end
-
 """The [`fields`](@ref) of the struct that `f(arguments..., out)` fills."""
 function filled(::Type{T}, f::F, arguments...) where {T,F}
     out = sized(T)
@@ -49,21 +43,20 @@ end
 
 """The fields of an info struct as a named tuple, without its size and with text as strings."""
 function fields(ref::Ref{T}) where {T}
-    chosen = 2:fieldcount(T)  # the first is the size
-    GC.@preserve ref begin
-        # Fields are read from memory one by one, because the compiler takes many seconds for tuples
-        # of hundreds of characters.
-        address = Ptr{Cvoid}(Base.unsafe_convert(Ptr{T}, ref))
-        values = [plain(fieldtype(T, n), address + fieldoffset(T, n)) for n in chosen]
-        return NamedTuple{Tuple(fieldname(T, n) for n in chosen)}(Tuple(values))
-    end
+    return GC.@preserve ref fields_at(T, Base.unsafe_convert(Ptr{T}, ref))
 end
 
-"""The value of a field, which is text, an array of numbers, or a number."""
-plain(::Type{NTuple{N,UInt8}}, address) where {N} = unsafe_string(Ptr{UInt8}(address))
-function plain(::Type{Tuple{UInt64,Vararg{UInt64,N}}}, address) where {N}
-    return copy(unsafe_wrap(Vector{UInt64}, Ptr{UInt64}(address), N + 1))
+function fields_at(::Type{T}, address) where {T}
+    chosen = 2:fieldcount(T)  # the first is the size
+    # Fields are read from memory one by one, because the compiler takes many seconds for tuples of
+    # hundreds of characters.
+    start = Ptr{Cvoid}(address)
+    values = [plain(fieldtype(T, n), start + fieldoffset(T, n)) for n in chosen]
+    return NamedTuple{Tuple(fieldname(T, n) for n in chosen)}(Tuple(values))
 end
+
+"""The value of a field, which is text or a number."""
+plain(::Type{NTuple{N,UInt8}}, address) where {N} = unsafe_string(Ptr{UInt8}(address))
 plain(::Type{T}, address) where {T} = unsafe_load(Ptr{T}(address))
 
 # In seconds, 584 million years: a longer time has no number of milliseconds, and is `Inf`.
@@ -86,10 +79,6 @@ function milliseconds(seconds::Real)
     wide < LONGEST_TIMEOUT || return SYMM_TIMEOUT_INFINITE
     return max(UInt64(1), ceil(UInt64, 1000 * wide))
 end
-
-"""The options of a call that waits with this deadline."""
-within(::Nothing) = C_NULL
-within(seconds) = options_with(symm_wait_options_t, milliseconds(seconds))
 
 """The header's constants of one kind by their names without the prefix, in small letters."""
 struct Names
@@ -145,7 +134,7 @@ function refuse_copy(x, instead="")
 end
 
 # The argument that means all streams.
-const ALL_STREAMS = Ptr{Cvoid}(typemax(UInt))
+const ALL_STREAMS = Ptr{Cvoid}(SYMM_ALL_STREAMS % UInt)
 
 """
 Release the reference. This is the finalizer too: it is local, and neither waits nor fails, in any

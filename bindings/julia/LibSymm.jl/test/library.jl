@@ -71,6 +71,23 @@ end
     @test isempty(detect_ambiguities(LibSymm))
 end
 
+# A later package with this library: the function is not there, and both versions are named.
+@testset "a function that the library lacks" begin
+    index = LibSymm.index_of(:symm_ipc_stats)
+    entry = LibSymm.address(index)
+    LibSymm.FUNCTIONS[index] = :symm_ipc_stats_of_tomorrow
+    LibSymm.ADDRESSES[index] = C_NULL
+    why = error_of(ipc_stats)
+    LibSymm.FUNCTIONS[index] = :symm_ipc_stats
+    LibSymm.ADDRESSES[index] = entry
+
+    @test why.status == LibSymm.SYMM_ERR_UNSUPPORTED
+    found = LibSymm.dotted(LibSymm.symm_version())
+    own = LibSymm.dotted(LibSymm.SYMM_VERSION)
+    says = "there is no symm_ipc_stats_of_tomorrow in libsymm $found, and this package is for $own"
+    @test why.message == says
+end
+
 @testset "statuses" begin
     why = SymmError(LibSymm.SYMM_ERR_TIMEOUT, "rank 2")
     @test sprint(showerror, why) == "SymmError: TIMEOUT: rank 2"

@@ -10,10 +10,84 @@ using Serialization: serialize
     about = LibSymm.info(group)
     @test about.name == "alone"
     @test about.channels > 0
-    health = (status=LibSymm.SYMM_OK, failed_rank=-1, failed_pid=0, message="")
-    @test status(group) == health
+    @test (about.timeout_ms, about.create_timeout_ms) == (20_000, 20_000)
+    nobody = (rank=nothing, pid=nothing, os_error=nothing, cuda_result=nothing)
+    @test status(group) == (; status=LibSymm.SYMM_OK, message="", nobody...)
     @test string(status(group).status) == "SYMM_OK"
     barrier(group)
+
+    flags_of(g) = LibSymm.info(g).flags
+    is_set(flag, g) = flags_of(g) & flag != 0
+
+    @testset "options that are yes, no or neither" begin
+        made(; options...) = Group(; backend=:host, options...)
+        @test is_set(LibSymm.SYMM_GROUP_CHECK, made(; check=true))
+        @test is_set(LibSymm.SYMM_GROUP_NO_CHECK, made(; check=false))
+        @test is_set(LibSymm.SYMM_GROUP_ANY_ORDER, made(; any_order=true))
+        @test is_set(LibSymm.SYMM_GROUP_RANK_ORDER, made(; any_order=false))
+        @test is_set(LibSymm.SYMM_GROUP_NO_MULTICAST, made(; multicast=false))
+        @test flags_of(made(; same_offsets=false)) == flags_of(made())
+        @test_throws ArgumentError made(; checks=true)
+        @test_throws ArgumentError made(; check=1)
+    end
+
+    @testset "groups made of a group" begin
+        parent = Group(; backend=:host, name="parent", check=true, same_offsets=true, channels=5)
+        makers = (
+            (; options...) -> LibSymm.split(parent, 0; options...),
+            (; options...) -> create_from_ranks(parent, [0]; options...),
+            (; options...) -> local_group(parent; options...),
+            (; options...) -> shrink(parent; options...),
+        )
+        for make in makers
+            same = LibSymm.info(make())
+            @test same.flags == flags_of(parent)
+            @test same.channels == 5
+            @test same.timeout_ms == LibSymm.info(parent).timeout_ms
+
+            other = make(;
+                name="part",
+                timeout=30,
+                create_timeout=7,
+                group_timeout=Inf,
+                check=false,
+                same_offsets=false,
+                channels=3,
+            )
+            about = LibSymm.info(other)
+            @test about.name == "part"
+            @test about.create_timeout_ms == 7000
+            @test about.timeout_ms == LibSymm.SYMM_TIMEOUT_INFINITE
+            @test about.channels == 3
+            @test !is_set(LibSymm.SYMM_GROUP_CHECK, other)
+            @test !is_set(LibSymm.SYMM_GROUP_SAME_OFFSETS, other)
+            now() = make(; timeout=0)
+            @test refused(now, LibSymm.SYMM_ERR_INVALID_ARGUMENT, "timeout: 0 means")
+        end
+        @test LibSymm.split(parent, -1; name="none") === nothing
+    end
+
+    @testset "a device asks for CUDA" begin
+        status_of(; options...) = error_of(() -> close(Group(; options...))).status
+        for device in (0, "cuda", "cuda:0")
+            @test status_of(; device=device) == status_of(; backend=:cuda)
+        end
+        @test_throws ArgumentError Group(; device="gpu")
+    end
+
+    @testset "counts" begin
+        counted = Group(; backend=:host)
+        barrier(counted)
+        allreduce!([1.0, 2.0, 3.0], +, counted)
+        allgather!([1.0], [1.0], counted)
+        @test LibSymm.stats(counted).barriers == 1
+        @test LibSymm.collective_stats(counted, :allreduce) == (calls=1, bytes=24)
+        @test LibSymm.collective_stats(counted, :allgather) == (calls=1, bytes=8)
+        @test LibSymm.collective_stats(counted, :reduce).calls == 0
+        calls_by(algorithm) = LibSymm.algorithm_stats(counted, algorithm).calls
+        @test sum(calls_by, last.(LibSymm.ALGORITHMS.values)) == 2
+        @test_throws ArgumentError LibSymm.collective_stats(counted, :allreduces)
+    end
 
     @testset "arrays" begin
         A = SymmArray{Float32}(group, 4, 5)
@@ -67,6 +141,27 @@ using Serialization: serialize
         @test LibSymm.info(Group(; backend=:host, multicast=true)).multicast == 0
     end
 
+    @testset "what an object belongs to" begin
+        id_of(x) = LibSymm.info(x).id
+        buffer = Buffer(group, 64)
+        memory = SymmMemory(group, buffer)
+        @test id_of(LibSymm.group_of(buffer)) == id_of(group)
+        @test pointer(LibSymm.buffer_of(memory)) == pointer(buffer)
+        @test LibSymm.buffer_of(memory).bytes == 64
+
+        # Another package may have only a handle.
+        LibSymm.check(LibSymm.symm_memory_retain(memory))
+        @test id_of(SymmMemory(memory.handle).group) == id_of(group)
+        heap = Heap(group, 256)
+        LibSymm.check(LibSymm.symm_heap_retain(heap))
+        @test id_of(LibSymm.group_of(Heap(heap.handle).memory)) == id_of(group)
+
+        short = Group(; backend=:host)
+        orphan = Buffer(short, 64)
+        close(short)
+        @test refused(() -> LibSymm.group_of(orphan), LibSymm.SYMM_ERR_NOT_FOUND)
+    end
+
     @testset "kinds of memory" begin
         buffer = Buffer(group, 4096; host=true)
         @test buffer.bytes == 4096
@@ -85,8 +180,9 @@ using Serialization: serialize
             refused(on_node(0), LibSymm.SYMM_ERR_UNAVAILABLE, "mbind")
         @test refused(on_node(65534), LibSymm.SYMM_ERR_INVALID_ARGUMENT)
         @test_throws ArgumentError on_node(-1)()
-        not_of_host() = Buffer(group, 64; node=0)
-        @test refused(not_of_host, LibSymm.SYMM_ERR_INVALID_ARGUMENT)
+        # In a host group all memory is the host's.
+        alone() = Buffer(group, 64; node=0)
+        @test error_of(alone).status == error_of(on_node(0)).status
     end
 
     @testset "heap" begin
@@ -144,6 +240,30 @@ using Serialization: serialize
         @test_throws ArgumentError barrier(group; timeout=NaN)
     end
 
+    # A call that cannot look once says so by the name of its keyword.
+    @testset "a time of 0" begin
+        A = SymmArray{Float32}(group, 4)
+        buffer = Buffer(group, 64)
+        barrier(group; timeout=0)
+        @test refused(() -> wait_signal(A, 0; timeout=0), LibSymm.SYMM_ERR_TIMEOUT)
+        refusing = (
+            () -> allreduce!(A, +; timeout=0),
+            () -> signal!(A, 0; timeout=0),
+            () -> LibSymm.put!(A, 0, zeros(Float32, 1); timeout=0),
+            () -> write_value!(A, 1, 0; timeout=0),
+            () -> SymmMemory(group, buffer; timeout=0),
+            () -> Heap(group, 4096; timeout=0),
+            () -> finalize_group(group; timeout=0),
+        )
+        for call in refusing
+            why = error_of(call)
+            @test why.status == LibSymm.SYMM_ERR_INVALID_ARGUMENT
+            @test startswith(why.message, "timeout: 0 means to look once")
+        end
+        named = () -> Group(; backend=:host, create_timeout=0)
+        @test startswith(error_of(named).message, "create_timeout: 0 means to look once")
+    end
+
     @testset "handles are neither copied nor serialized" begin
         A = SymmArray{Float32}(group, 4)
         heap = Heap(group, 4096)
@@ -197,9 +317,11 @@ using Serialization: serialize
     end
 
     @testset "errors" begin
-        relative() = Group(0, 2, "dir://relative")
+        relative() = Group(0, 2; bootstrap="dir://relative")
         @test refused(relative, LibSymm.SYMM_ERR_INVALID_ARGUMENT)
         @test_throws ArgumentError Group(; backend=:quantum)
+        two_ways() = Group(0, 1; bootstrap="thread://two", store=Store(nothing, nothing))
+        @test_throws ArgumentError two_ways()
 
         other = Group(; backend=:host)
         close(other)
@@ -257,11 +379,20 @@ using Serialization: serialize
         keeps_nothing(key, value, seconds) = nothing
         has_nothing(key, seconds) = nothing
         broken = Store(no_ink, has_nothing)
-        @test_throws ErrorException("no ink") Group(0, 2, broken; create_timeout=5)
+        with(store) = Group(0, 2; store=store, create_timeout=0.2, backend=:host)
+        @test_throws ErrorException("no ink") with(broken)
 
         silent = Store(keeps_nothing, has_nothing)
-        alone() = Group(0, 2, silent; create_timeout=0.2, backend=:host)
-        @test refused(alone, LibSymm.SYMM_ERR_TIMEOUT)
+        @test refused(() -> with(silent), LibSymm.SYMM_ERR_TIMEOUT)
+
+        # A call that the store makes has its own failure, and the creation has its own.
+        seen = []
+        function fails(key, seconds)
+            push!(seen, error_of(() -> barrier(group; channel=1000)))
+            return nothing
+        end
+        @test refused(() -> with(Store(keeps_nothing, fails)), LibSymm.SYMM_ERR_TIMEOUT)
+        @test startswith(first(seen).message, "channel: 1000 ")
     end
 
     @testset "devices" begin
@@ -279,7 +410,7 @@ using Serialization: serialize
         A = SymmArray(group, collect(Float32, 1:100))
         before = ipc_stats().leased
         token = export_token(A)
-        @test 0 < length(token) <= LibSymm.SYMM_IPC_TOKEN_MAX_SIZE
+        @test 0 < length(token) <= LibSymm.SYMM_IPC_TOKEN_MAX_BYTES
 
         B = import_token(Float32, token)
         @test B isa DenseArray
@@ -301,6 +432,11 @@ using Serialization: serialize
         @test made.bytes == 400
         @test unsafe_load(Ptr{Float32}(pointer(made))) == 1
         close(made)
+
+        # No time to hold the memory, whatever the environment says.
+        kept_by_none() = export_token(A; hold=0, imports=1)
+        @test refused(kept_by_none, LibSymm.SYMM_ERR_INVALID_ARGUMENT)
+        @test length(export_token(A; hold=0)) > 0
 
         private() = export_token(zeros(4))
         @test refused(private, LibSymm.SYMM_ERR_INVALID_ARGUMENT)

@@ -106,7 +106,7 @@ function test_store(group)
     directory = joinpath(ENV["SYMM_TEST_DIRECTORY"], "store")
     mkpath(directory)
     store = file_store(directory)
-    other = Group(group.rank, 3, store; backend=:host, create_timeout=60)
+    other = Group(group.rank, 3; store=store, backend=:host, create_timeout=60)
     @test allreduce!([group.rank], +, other) == [3]
     return finalize_group(other)
 end
