@@ -91,6 +91,19 @@ class Generate(unittest.TestCase):
                 "enum symm_lonely_values { SYMM_LONELY = 1 };\ntypedef int32_t symm_op_t;",
             )
 
+    def test_integer_registers_are_enough_for_every_call(self):
+        """What docs/how-to/write-a-binding.md tells those who have no libclang."""
+        found = header.read(generate.ROOT / generate.HEADER)
+        for function in found.functions:
+            kinds = {type_.kind for _, type_ in function.parameters} | {function.result.kind}
+            self.assertLessEqual(kinds, {"integer", "pointer", "callback", "void"}, function.name)
+            self.assertLessEqual(len(function.parameters), 12, function.name)
+        for struct in found.structs:
+            for field in struct.fields:
+                one = field.type.of if field.type.kind == "array" else field.type
+                self.assertEqual(field.offset % one.bytes, 0, f"{struct.name}.{field.name}")
+                self.assertNotIn(one.kind, ("struct", "array"), f"{struct.name}.{field.name}")
+
     def test_an_unknown_declaration_is_an_error(self):
         with self.assertRaises(SystemExit):
             self.plant(generate.HEADER, "typedef int32_t symm_op_t;", "typedef float symm_op_t;")

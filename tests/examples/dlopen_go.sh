@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# dlopen_go.sh <libsymm.so> <symm> <folder>: examples/dlopen.go is built with the header alone, opens
-# the library, and is right alone and as three ranks. Ends with 77 where this machine has no Go.
+# dlopen_go.sh <libsymm.so> <symm> <folder>: examples/dlopen.go is built with the header alone,
+# opens the library, and is right alone and as three ranks. Ends with 77 where there is no Go.
 set -euo pipefail
 library=$1 symm=$2 folder=$3
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

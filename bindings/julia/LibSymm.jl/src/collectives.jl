@@ -521,6 +521,7 @@ Sum `source` of all ranks, add a residual and normalise by RMSNorm, in one kerne
 columns as long as `weight`. The arithmetic is that of `symm.h`.
 
 - `destination` receives the normalised columns; may be `nothing`.
+- `epsilon` is added to the mean of squares; 0 means 1e-6, too.
 - `residual` is added to the sum, and `residual_out` receives that sum; either may be `nothing`.
 - `quantised` receives `destination` as Float8 bytes of the kind e4m3, divided by a scale: either
   `scale`, an array of one Float32, or scales of the call's own, which go to `scales`, one for a

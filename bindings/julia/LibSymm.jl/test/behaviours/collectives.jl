@@ -194,7 +194,7 @@ function run_allreduce_rmsnorm(r)
         group(r);
         residual=array("residual_in", T, all),
         residual_out=array("residual_out", T, all),
-        epsilon=0,
+        epsilon=nextfloat(0.0),  # 0 in Float32
         weight_offset=number(r, "weight_offset", 0),
         quantised=array("quant_out", UInt8, all),
         scale=array("scale_in", Float32, 1),
