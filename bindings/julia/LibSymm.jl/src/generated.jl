@@ -286,10 +286,10 @@ asked inside of the call, so it must not make calls that wait.
 const symm_interrupt_callback_t = Ptr{Cvoid}
 
 """
-Everything that is known of one failure. Filled by symm_last_failure() and
-symm_group_status(). Any call that takes options also writes the failure of that very call
-to options.failure, if that is not NULL. The caller must have set its struct_size. Nothing
-is written when the call succeeds.
+Everything that is known of one failure. Filled by symm_last_failure(). symm_group_status()
+fills one with why a group was revoked. Any call that takes options also writes the failure
+of that very call to options.failure, if that is not NULL. The caller must have set its
+struct_size. Nothing is written when the call succeeds.
 """
 struct symm_failure_t
     struct_size::Csize_t

@@ -66,12 +66,16 @@ flag(r, key) = number(r, key, 0) != 0
 """A list of ranks or of other numbers: `2:0`; nothing if the line has none."""
 list(r, key) = has(r, key) ? parse.(Int, split(word(r, key), ':')) : nothing
 
-"""The time of a key in milliseconds, in seconds; nothing for none and for 0."""
+"""The time of a key in milliseconds, in seconds: nothing for none, 0 for a look."""
 function seconds(r, key="timeout_ms")
-    has(r, key) && word(r, key) == "now" && return 0
-    milliseconds = number(r, key, 0)
-    return milliseconds == 0 ? nothing : milliseconds / 1000
+    has(r, key) || return nothing
+    word(r, key) == "now" && return 0
+    word(r, key) == "infinite" && return Inf
+    return number(r, key) / 1000
 end
+
+"""A key that is 0 or 1; nothing if the line does not have it."""
+choice(r, key) = has(r, key) ? flag(r, key) : nothing
 
 """A constant of the header."""
 function constant(prefix, text)
@@ -100,6 +104,25 @@ function same_fields(r, info, names)
         seen = getfield(info, Symbol(name))
         same(name, seen, number(r, name, seen))
     end
+end
+
+"""Require that a time in milliseconds is as the line says, where it says anything of it."""
+function same_time(r, info, name)
+    has(r, name) || return nothing
+    expected = LibSymm.milliseconds(seconds(r, name))
+    return same(name, getfield(info, Symbol(name)), expected)
+end
+
+"""The flags of a group that a key names: `CHECK:RANK_ORDER`."""
+function named_flags(r, key)
+    has(r, key) || return UInt64(0)
+    return reduce(|, constant.("GROUP", split(word(r, key), ':')))
+end
+
+"""Require that the group of a thing is the one that the line names."""
+function same_group(r, group)
+    has(r, "of") || return nothing
+    return same("group", LibSymm.info(group).id, LibSymm.info(thing(r, "of")).id)
 end
 
 function expect_count(r, seen)

@@ -7,28 +7,73 @@ function run_create(r)
     return Group(;
         backend=:host,
         name=word(r, "as"),
-        timeout=60,
+        timeout=has(r, "group_timeout_ms") ? seconds(r, "group_timeout_ms") : 60,
         create_timeout=seconds(r),
         shared_scratch=flag(r, "shared_scratch"),
-        check=flag(r, "check"),
+        check=choice(r, "check"),
+        any_order=choice(r, "any_order"),
+        multicast=choice(r, "multicast"),
+    )
+end
+
+"""The options of a call that makes a group of another."""
+function part_options(r)
+    return (
+        timeout=seconds(r),
+        name=word(r, "name", nothing),
+        check=choice(r, "check"),
+        any_order=choice(r, "any_order"),
+        multicast=choice(r, "multicast"),
+        channels=number(r, "channels", 0),
+        create_timeout=seconds(r, "create_timeout_ms"),
+        group_timeout=seconds(r, "group_timeout_ms"),
     )
 end
 
 function run_split(r)
     color = number(r, "color")
-    part = LibSymm.split(group(r), color, number(r, "key"))
+    part = LibSymm.split(group(r), color, number(r, "key"); part_options(r)...)
     (part === nothing) == (color < 0) || error("a group although color < 0, or none")
     return part
 end
 
-run_local(r) = local_group(group(r))
-run_create_from_ranks(r) = create_from_ranks(group(r), list(r, "ranks"))
-run_shrink(r) = shrink(group(r))
+run_local(r) = local_group(group(r); part_options(r)...)
+function run_create_from_ranks(r)
+    return create_from_ranks(group(r), list(r, "ranks"); part_options(r)...)
+end
+run_shrink(r) = shrink(group(r); part_options(r)...)
 run_finalize(r) = finalize_group(group(r))
 run_abort(r) = abort(group(r), word(r, "reason"))
 
 function run_expect_group(r)
-    return same_fields(r, LibSymm.info(group(r)), ("rank", "size", "channels"))
+    info = LibSymm.info(group(r))
+    same_fields(r, info, ("rank", "size", "channels"))
+    same_time(r, info, "timeout_ms")
+    same_time(r, info, "create_timeout_ms")
+
+    with = named_flags(r, "flags")
+    same("flags", info.flags & with, with)
+    return same("flags that are not to be there", info.flags & named_flags(r, "without"), 0)
+end
+
+function run_expect_calls(r)
+    collective = Symbol(lowercase(word(r, "collective")))
+    return same_fields(r, LibSymm.collective_stats(group(r), collective), ("calls", "bytes"))
+end
+
+function run_expect_cuda(r)
+    device = number(r, "device")
+    function status_of(name, backend)
+        try
+            close(Group(; backend=backend, device=device, name=name, create_timeout=20))
+        catch why
+            why isa SymmError || rethrow()
+            return why.status
+        end
+        return error("there is such a device")
+    end
+    named = status_of("cuda", :cuda)
+    return same("the status without a back end", status_of("auto", :auto), named)
 end
 
 function run_expect_status(r)
@@ -62,7 +107,8 @@ end
 function run_rendezvous(r)
     tag = number(r, "tag", 0)
     channels = number(r, "channels", 0)
-    made = SymmMemory(group(r), thing(r, "buffer"); tag=tag, channels=channels)
+    buffer = thing(r, "buffer")
+    made = SymmMemory(group(r), buffer; tag=tag, channels=channels, timeout=seconds(r))
     has(r, "memory") && same("handle", made.handle, memory(r).handle)
     return made
 end
@@ -70,7 +116,20 @@ end
 run_release(r) = close(thing(r, "name"))
 
 function run_expect_memory(r)
-    return same_fields(r, LibSymm.info(memory(r)), ("rank", "size", "bytes", "channels"))
+    seen = memory(r)
+    if has(r, "of")
+        # The library's answer, and not the object that this package has.
+        same_group(r, LibSymm.group_at(seen.handle))
+        same("its buffer's address", pointer(LibSymm.buffer_of(seen)), pointer(seen))
+    end
+    return same_fields(r, LibSymm.info(seen), ("rank", "size", "bytes", "channels"))
+end
+
+function run_expect_buffer(r)
+    buffer = thing(r, "buffer")
+    same_group(r, LibSymm.group_of(buffer))
+    bytes = LibSymm.given(Csize_t, LibSymm.symm_buffer_bytes, buffer)
+    return same("bytes", bytes, number(r, "bytes"))
 end
 
 function run_find(r)
@@ -97,16 +156,19 @@ end
 run_write(r) = write_elements(r)
 run_expect(r) = expect_elements(r)
 
-run_put(r) = LibSymm.put!(memory(r), rank(r), piece(r, "source"); offset=offset(r))
-run_get(r) = LibSymm.get!(piece(r, "destination"), memory(r), rank(r); offset=offset(r))
+# Where the bytes of a copy or a store lie, and how long the call waits.
+placed(r) = (offset=offset(r), timeout=seconds(r))
+
+run_put(r) = LibSymm.put!(memory(r), rank(r), piece(r, "source"); placed(r)...)
+run_get(r) = LibSymm.get!(piece(r, "destination"), memory(r), rank(r); placed(r)...)
 
 function run_fill32(r)
     value = UInt32(number(r, "value"))
-    return fill!(memory(r), value, rank(r); offset=offset(r), count=number(r, "count"))
+    return fill!(memory(r), value, rank(r); count=number(r, "count"), placed(r)...)
 end
 
 function run_write_value(r, T)
-    return write_value!(memory(r), T(number(r, "value")), rank(r); offset=offset(r))
+    return write_value!(memory(r), T(number(r, "value")), rank(r); placed(r)...)
 end
 run_write_value32(r) = run_write_value(r, UInt32)
 run_write_value64(r) = run_write_value(r, UInt64)
@@ -140,12 +202,17 @@ end
 
 function run_expect_heap(r)
     names = ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")
-    return same_fields(r, LibSymm.info(thing(r, "heap")), names)
+    heap = thing(r, "heap")
+    if has(r, "of")
+        handle = LibSymm.given(Ptr{LibSymm.symm_group_t}, LibSymm.symm_heap_group, heap)
+        same_group(r, LibSymm.Group(handle))
+    end
+    return same_fields(r, LibSymm.info(heap), names)
 end
 
 # ---- signals
 
-run_signal(r) = signal!(memory(r), rank(r); channel=channel(r))
+run_signal(r) = signal!(memory(r), rank(r); channel=channel(r), timeout=seconds(r))
 
 function run_wait_signal(r)
     return wait_signal(memory(r), rank(r); channel=channel(r), timeout=seconds(r))
@@ -155,12 +222,15 @@ run_test_signal(r) = expect_count(r, test_signal(memory(r), rank(r); channel=cha
 
 function run_put_signal(r)
     source = piece(r, "source")
-    return put_signal!(memory(r), rank(r), source; offset=offset(r), channel=channel(r))
+    return put_signal!(memory(r), rank(r), source; channel=channel(r), placed(r)...)
 end
 
 function run_signal_value(r)
     op = constant("SIGNAL", word(r, "signal"))
-    return signal_value!(memory(r), rank(r), number(r, "value"); op=op, channel=channel(r))
+    value = number(r, "value")
+    return signal_value!(
+        memory(r), rank(r), value; op=op, channel=channel(r), timeout=seconds(r)
+    )
 end
 
 function run_wait_signal_value(r)
