@@ -18,7 +18,8 @@ using namespace symm::capi;
 static_assert(static_cast<int32_t>(BackendKind::host) == SYMM_BACKEND_HOST &&
               static_cast<int32_t>(BackendKind::cuda) == SYMM_BACKEND_CUDA);
 static_assert(
-    static_cast<int32_t>(TopologyClass::fully_connected) == SYMM_TOPOLOGY_FULLY_CONNECTED);
+    static_cast<int32_t>(TopologyClass::fully_connected) == SYMM_TOPOLOGY_FULLY_CONNECTED &&
+    static_cast<int32_t>(TopologyClass::hybrid_cube_mesh) == SYMM_TOPOLOGY_HYBRID_CUBE_MESH);
 
 symm_status_t symm_device_count(symm_backend_t backend, int32_t* out_count) {
   return produce(

@@ -97,6 +97,10 @@ inline constexpr size_t kCollectives = SYMM_COLLECTIVES(SYMM_COUNT);
 #undef SYMM_ENUMERATOR
 #undef SYMM_COUNT
 
+// Ranks of a hybrid cube mesh, and of each of its quads.
+inline constexpr int kCubeMeshRanks = 8;
+inline constexpr int kQuadRanks = 4;
+
 // The low byte of a DLPack-style code is the width in bits.
 constexpr size_t size_of(DType dtype) noexcept {
   return (static_cast<uint32_t>(dtype) & 0xFFU) / 8;

@@ -172,7 +172,9 @@ std::string links_svg(const json& back_end) {
   std::vector<json> devices = back_end.at("devices");
   std::stable_sort(devices.begin(), devices.end(),
       [](const json& a, const json& b) { return a.at("numa_node") < b.at("numa_node"); });
-  Svg svg(640, 480, back_end.value("name", "") + ": devices, their NUMA nodes, and links");
+  Svg svg(640, 480,
+      back_end.value("name", "") + ": devices, their NUMA nodes, and links (" +
+          links.value("class", "") + ")");
   const auto angle = [&](size_t i) {
     return 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(devices.size());
   };

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "core/backend/hardware.hpp"
-#include "core/backend/topology.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "tests/support/core.hpp"
@@ -187,13 +186,6 @@ TEST(Hardware, LimitsOfControlGroupsAreSeen) {
   EXPECT_EQ(available("3:cpu:/job\n"), SIZE_MAX);
   EXPECT_EQ(available("3:cpu:/job\n4:cpuset,memory:/job/inner\n0::/\n"), 700U);
   EXPECT_EQ(available("0::/job/part\n"), 400U);
-}
-
-// Machines as there are some: InfoOnFakes.LinksOfMachines in tests/tools.
-TEST(Topology, OneWayLinksDoNotCountAndNoDevicesAreNothing) {
-  EXPECT_EQ(classify({2, {0, 3, 3, 0}}), TopologyClass::fully_connected);
-  EXPECT_EQ(classify({2, {0, 3, 0, 0}}), TopologyClass::unknown);
-  EXPECT_EQ(classify({0, {}}), TopologyClass::unknown);
 }
 }  // namespace
 }  // namespace symm::host

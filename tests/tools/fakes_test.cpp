@@ -48,7 +48,8 @@ TEST(InfoOnFakes, LinksOfMachines) {
     const char* machine;
     std::vector<size_t> visible;  // in this order; none: all
     const char* kind;
-  } rows[] = {{"dgx1v", {}, "unknown"}, {"dgx1v", {7, 0, 5, 2, 4, 1, 6, 3}, "unknown"},
+  } rows[] = {{"dgx1v", {}, "hybrid cube mesh"},
+      {"dgx1v", {7, 0, 5, 2, 4, 1, 6, 3}, "hybrid cube mesh"},
       {"dgx1v", {3, 1, 0, 2}, "fully connected"}, {"dgx1v", {6, 4, 7, 5}, "fully connected"},
       {"dgx1v", {0, 1, 4, 5}, "unknown"}, {"dgx2", {}, "fully connected"},
       {"hgx_h100", {}, "fully connected"}, {"hgx_h100_vm", {}, "fully connected"},
@@ -78,6 +79,7 @@ TEST(InfoOnFakes, LinksOfMachines) {
   }
   const json cut = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_CUT=2,6"});
   EXPECT_EQ(cut["matrix"][2], (std::vector<int>{1, 2, 0, 2, 0, 0, 0, 0})) << cut;
+  EXPECT_EQ(cut["class"], "unknown") << cut;
   const auto drawn = [](bool nvml) {
     return on_fakes(
         {"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=dgx1v"}, {SYMM_TOOL, "info", "--svg"}, nvml);

@@ -42,6 +42,14 @@ json device_report(symm_backend_t backend, int32_t device) {
       {"numa_node", info.numa_node}};
 }
 
+const char* topology_name(symm_topology_class_t kind) {
+  switch (kind) {
+    case SYMM_TOPOLOGY_FULLY_CONNECTED: return "fully connected";
+    case SYMM_TOPOLOGY_HYBRID_CUBE_MESH: return "hybrid cube mesh";
+    default: return "unknown";
+  }
+}
+
 json links_report(symm_backend_t backend, int32_t devices) {
   const auto n = static_cast<size_t>(devices);
   std::vector<int32_t> links(n * n);
@@ -56,8 +64,7 @@ json links_report(symm_backend_t backend, int32_t devices) {
     rows.push_back(std::vector<int32_t>(row, row + n));
   }
 
-  const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED ? "fully connected" : "unknown";
-  return {{"class", name}, {"matrix", rows}};
+  return {{"class", topology_name(kind)}, {"matrix", rows}};
 }
 
 json back_end_report(const char* name, symm_backend_t backend) {

@@ -404,7 +404,16 @@ enum symm_compare_values {
 
 /** Class of the links between devices. */
 typedef int32_t symm_topology_class_t;
-enum symm_topology_class_values { SYMM_TOPOLOGY_UNKNOWN = 0, SYMM_TOPOLOGY_FULLY_CONNECTED = 1 };
+enum symm_topology_class_values {
+  SYMM_TOPOLOGY_UNKNOWN = 0,
+  /** Every two devices have a link. */
+  SYMM_TOPOLOGY_FULLY_CONNECTED = 1,
+  /**
+   * 8 devices (DGX-1 with P100 or V100): two quads, in each of which every two devices have a
+   * link, and one link from each device to one device of the other quad.
+   */
+  SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2
+};
 
 /** Severity of a log message. */
 typedef int32_t symm_log_level_t;

@@ -172,6 +172,7 @@ const symm_topology_class_t = Int32
 
 const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0)
 const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
+const SYMM_TOPOLOGY_HYBRID_CUBE_MESH = symm_topology_class_t(2)
 
 """Severity of a log message."""
 const symm_log_level_t = Int32

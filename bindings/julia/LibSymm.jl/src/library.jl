@@ -151,9 +151,9 @@ end
 """
     topology(backend=:auto)
 
-The links between the devices of a back end, as a named tuple: `class` (`:fully_connected` or
-`:unknown`), and `links`, the symmetric matrix of the numbers of direct links between two devices.
-Local.
+The links between the devices of a back end, as a named tuple: `class` (`:fully_connected`,
+`:hybrid_cube_mesh` or `:unknown`), and `links`, the symmetric matrix of the numbers of direct links
+between two devices. Local.
 """
 function topology(backend::Symbol=:auto)
     code = value_of(BACKENDS, backend)

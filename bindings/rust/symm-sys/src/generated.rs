@@ -205,7 +205,11 @@ enums! {
     /// Class of the links between devices.
     pub enum TopologyClass: symm_topology_class_t {
         Other = SYMM_TOPOLOGY_UNKNOWN = 0,
+        /// Every two devices have a link.
         FullyConnected = SYMM_TOPOLOGY_FULLY_CONNECTED = 1,
+        /// 8 devices (DGX-1 with P100 or V100): two quads, in each of which every two devices
+        /// have a link, and one link from each device to one device of the other quad.
+        HybridCubeMesh = SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2,
     }
 
     /// Severity of a log message.
