@@ -73,6 +73,7 @@
   X(one_shot, ONE_SHOT, 2)                   \
   X(two_shot, TWO_SHOT, 3)                   \
   X(two_shot_staged, TWO_SHOT_STAGED, 4)     \
+  X(hybrid_cube_mesh, HYBRID_CUBE_MESH, 5)   \
   X(multimem_one_shot, MULTIMEM_ONE_SHOT, 6) \
   X(multimem_two_shot, MULTIMEM_TWO_SHOT, 7) \
   X(marked, MARKED, 8)                       \

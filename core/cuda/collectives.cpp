@@ -175,6 +175,8 @@ void Collectives::launch_plain(
     add_pipeline_args(group_, call, chosen, args);
   }
   if (is_multimem(chosen.algorithm)) add_multimem_args(group_, call, chosen, args);
+  args.quad = group_.cube_mesh.quad;
+  args.partners = group_.cube_mesh.partners;
 
   const Kernels::Launch launch{static_cast<unsigned>(chosen.blocks),
       static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream), 1,

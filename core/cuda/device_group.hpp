@@ -9,6 +9,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
+#include "core/backend/topology.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/kernels.hpp"
@@ -47,6 +48,8 @@ struct DeviceGroup {
   const Layout layout;
   // Complete when all peers are connected.
   Facts facts;
+  // The roles of ranks, which mean something where there are 8.
+  CubeMesh cube_mesh;
   DeviceComm comm;
   MulticastMemories multicast;
   Kernels kernels;

@@ -2,11 +2,13 @@
 #include "core/cuda/nvml.hpp"
 
 #include <algorithm>
-#include <cctype>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "core/backend/topology.hpp"
@@ -29,8 +31,6 @@ struct nvmlPciInfo {
   char busId[32];
 };
 
-// Links of a GPU.
-constexpr unsigned kMaxLinks = 18;
 constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
 constexpr int kRemoteUnknown = 255;
@@ -66,7 +66,7 @@ struct Nvml {
 };
 
 LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) {
-  LinkFacts links{bus, 0, {}};
+  LinkFacts links{.bus = bus_number(bus)};
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     int active = 0;
     if (nvml.nvmlDeviceGetNvLinkState(device, link, &active) != 0 || active == 0) continue;
@@ -84,22 +84,34 @@ LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) 
                  : kRemoteSwitch;
     }
     if (type == kRemoteSwitch) ++links.to_switches;
-    if (type == kRemoteGpu && located) links.to_gpus.emplace_back(remote.busId);
+    if (type == kRemoteGpu && located) {
+      links.to_gpus[static_cast<size_t>(links.direct++)] = bus_number(remote.busId);
+    }
   }
   return links;
 }
-
-// "00000000:1B:00.0" and "0000:1b:00.0" are one device.
-std::string normal(std::string text) {
-  for (char& c : text) {
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  const size_t colon = text.find(':');
-  if (colon == std::string::npos) return text;
-  const size_t start = std::min(text.find_first_not_of('0'), colon);
-  return text.substr(start);
-}
 }  // namespace
+
+uint64_t bus_number(std::string_view text) {
+  // Domain, bus, device and function, each in base 16.
+  constexpr struct {
+    uint32_t most;
+    char end;
+  } kParts[] = {{UINT32_MAX, ':'}, {0xFF, ':'}, {0xFF, '.'}, {0xFF, '\0'}};
+
+  uint64_t number = 0;
+  for (const auto& [most, end] : kParts) {
+    uint32_t part = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), part, 16);
+    const auto length = static_cast<size_t>(rest - text.data());
+    const bool ends = end == '\0' ? length == text.size() : length < text.size() && *rest == end;
+    if (error != std::errc() || !ends || part > most) return 0;
+
+    number = number << 8 | part;
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return number;
+}
 
 std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
   static const auto* const nvml = new Nvml;
@@ -122,11 +134,11 @@ Links links_between(std::span<const LinkFacts> devices) {
   Links links{static_cast<int>(count), std::vector<int32_t>(count * count)};
 
   for (size_t a = 0; a < count; ++a) {
-    const auto& ends = devices[a].to_gpus;
+    const auto known = std::clamp(devices[a].direct, 0, static_cast<int32_t>(kMaxLinks));
+    const auto ends = std::span(devices[a].to_gpus).first(static_cast<size_t>(known));
     for (size_t b = 0; b < count; ++b) {
       if (a == b) continue;
-      const auto direct = std::count_if(ends.begin(), ends.end(),
-          [&](const std::string& bus) { return normal(bus) == normal(devices[b].bus); });
+      const auto direct = std::count(ends.begin(), ends.end(), devices[b].bus);
       links.count[a * count + b] =
           static_cast<int32_t>(direct) + std::min(devices[a].to_switches, devices[b].to_switches);
     }

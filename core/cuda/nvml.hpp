@@ -1,19 +1,33 @@
 // Which GPU is linked to which by NVLink, as NVML says.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/backend/topology.hpp"
 
 namespace symm::cuda {
-// The far ends of one GPU's active links, by PCI bus id, "0000:1b:00.0".
+// A PCI bus id, "0000:1b:00.0", as a number, so that other ways to write it are the same. 0, which
+// no GPU has, if the text is no bus id.
+uint64_t bus_number(std::string_view text);
+
+// Links of a GPU.
+inline constexpr size_t kMaxLinks = 18;
+
+// The far ends of one GPU's active links. Ranks tell them to each other, so this is plain data, of
+// which nothing is believed beyond its bounds.
 struct LinkFacts {
-  std::string bus;
+  // 0: nothing is known of the links.
+  uint64_t bus = 0;
   int32_t to_switches = 0;
-  std::vector<std::string> to_gpus;
+  // How many of `to_gpus` there are.
+  int32_t direct = 0;
+  std::array<uint64_t, kMaxLinks> to_gpus{};
 };
 
 // The links of GPUs that are given by PCI bus id, in the order of the devices. Throws

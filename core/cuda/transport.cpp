@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,12 +16,14 @@
 #include "core/backend/device.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/backend/stats.hpp"
+#include "core/backend/topology.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/control.hpp"
+#include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
@@ -28,6 +31,7 @@
 #include "core/cuda/intranode_device.hpp"
 #include "core/cuda/memory_table.hpp"
 #include "core/cuda/multicast_choice.hpp"
+#include "core/cuda/nvml.hpp"
 #include "core/cuda/signal_kernels.hpp"
 #include "core/cuda/signal_pad.hpp"
 #include "core/cuda/stream_uses.hpp"
@@ -50,6 +54,7 @@ struct TransportShare {
   int32_t multiprocessors;
   int32_t has_clusters;
   MulticastFacts multicast;
+  LinkFacts links;
 };
 }  // namespace
 
@@ -64,6 +69,7 @@ CudaTransport::CudaTransport(
       values_(values),
       controls_(static_cast<size_t>(group_.context.size)),
       uuids_(controls_.size()),
+      links_(controls_.size()),
       mailbox_(std::make_shared<ErrorMailbox>(group_.device)),
       collectives_(group_, stats_) {
   controls_[me()] = create_control(group_.device, group_.context.size, group_.layout);
@@ -71,6 +77,7 @@ CudaTransport::CudaTransport(
   // Exported now, where a failure is one of all ranks.
   controls_[me()]->fd();
   uuids_[me()] = group_.device->uuid();
+  links_[me()] = link_facts(*group_.device, group_.context.size);
   MulticastWish wish = group_.context.multicast ? MulticastWish::yes : MulticastWish::none;
   if (group_.context.no_multicast) wish = MulticastWish::no;
   group_.multicast.facts(group_.context.rank) = multicast_facts(*group_.device, wish, environment);
@@ -89,7 +96,7 @@ OutgoingMessage CudaTransport::share() const {
   OutgoingMessage share{{}, {control->fd()}};
   append(share, TransportShare{group_.device->uuid(), control->size(), control->mapped(), values_,
                     group_.device->multiprocessors(), group_.kernels.is_for_9() ? 1 : 0,
-                    group_.multicast.facts(group_.context.rank)});
+                    group_.multicast.facts(group_.context.rank), links_[me()]});
   return share;
 }
 
@@ -114,6 +121,7 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
         Allocation::import(group_.device, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   }
   uuids_[at] = body.uuid;
+  links_[at] = body.links;
   group_.multicast.facts(peer) = body.multicast;
 
   Facts& facts = group_.facts;
@@ -130,6 +138,13 @@ void CudaTransport::ready() {
       max_blocks_of(group_.facts.max_blocks, context.size, on_one, group_.tuning);
   // Where ranks share a device, the early kernel of one could take the room that another's needs.
   if (on_one == 1) group_.kernels.launch_early(group_.tuning.early);
+
+  // A bus id tells devices apart on one machine only.
+  if (context.machines.count == 1) {
+    const std::optional<CubeMesh> mesh = cube_mesh_of(links_);
+    group_.facts.is_cube_mesh = mesh.has_value();
+    group_.cube_mesh = mesh.value_or(CubeMesh{});
+  }
 
   DeviceComm& comm = group_.comm;
   for (size_t rank = 0; rank < controls_.size(); ++rank) {

@@ -18,6 +18,7 @@
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/error_mailbox.hpp"
 #include "core/cuda/memory_table.hpp"
+#include "core/cuda/nvml.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
@@ -94,6 +95,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   // By group rank.
   std::vector<std::shared_ptr<Allocation>> controls_;
   std::vector<Uuid> uuids_;
+  std::vector<LinkFacts> links_;
   // The block that has this rank's stages: its own, or the lender's.
   std::shared_ptr<Allocation> stages_;
   std::shared_ptr<ErrorMailbox> mailbox_;

@@ -465,6 +465,7 @@ std::string MultinodeTransport::why_impossible(const CollectiveCall& call) const
       break;
     case Algorithm::hierarchical: why = why_not_hierarchical(call.dtype); break;
     case Algorithm::bruck: why = why_no_bruck(); break;
+    case Algorithm::hybrid_cube_mesh: why = "is of groups on one machine"; break;
     default: return host::refuse({call, facts_}, true);
   }
 

@@ -356,6 +356,10 @@ struct CollectiveArgs {
   // shots only.
   uint64_t send_multicast;
   uint64_t recv_multicast;
+  // For the hybrid cube mesh: the ranks of one quad, as bits, and the partner of rank r in bits 4r
+  // to 4r + 3.
+  uint32_t quad;
+  uint32_t partners;
 };
 
 // A kernel of RMSNorm keeps a row in registers: so many packs of it in each thread, and so many

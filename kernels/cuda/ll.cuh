@@ -40,11 +40,12 @@ __device__ __forceinline__ uint32_t token_pack(const DeviceComm& comm) {
 
 __device__ __forceinline__ int lowest(uint32_t ranks) { return __ffs(static_cast<int>(ranks)) - 1; }
 
-// Receives pack q from the slots of `sources`, in which bit r is rank `from` + r. A wait that ends
-// in trouble names the first rank whose cells are missing.
-template <int kRanks>
-__device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks],
-    uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, int from = 0) {
+// Receives pack q from the slots of `sources`, in which bit r is the slot of v[r]. A wait that ends
+// in trouble names the rank blamed(missing), where `missing` are the sources whose cells are
+// missing; it is asked as seldom as a wait looks around.
+template <int kRanks, class Blamed>
+__device__ __forceinline__ bool receive_blaming(const DeviceComm& comm, uint4 (&v)[kRanks],
+    uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, const Blamed& blamed) {
   SpinState spin;
   const uint32_t flag = flag_of(epoch);
   const uint64_t first_cells = slots + uint64_t{cell_of(q)} * kPack;
@@ -80,8 +81,7 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
       if (missing == 0) break;
 
       if ((++spin.looks & 1023U) != 0) continue;
-      spin.deadline =
-          check_abort(comm, spin.deadline, from + lowest(missing), blockIdx.x, epoch, 0);
+      spin.deadline = check_abort(comm, spin.deadline, blamed(missing), blockIdx.x, epoch, 0);
       if (spin.deadline == kLeave) return false;
     }
   }
@@ -95,5 +95,14 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
     store_pairs(cells + kApart, {0, 0, 0, 0});
   }
   return true;
+}
+
+// As receive_blaming(); bit r of `sources` is rank `from` + r, and the first rank whose cells are
+// missing is blamed.
+template <int kRanks>
+__device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks],
+    uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, int from = 0) {
+  return receive_blaming(comm, v, sources, slots, q, epoch,
+      [from](uint32_t missing) { return from + lowest(missing); });
 }
 }  // namespace symm::cuda

@@ -28,6 +28,8 @@ struct Facts {
   bool has_clusters = false;
   // All ranks promise that recvs which are symmetric memory lie at the same offset.
   bool same_offsets = false;
+  // The ranks' devices make a hybrid cube mesh, as all ranks know.
+  bool is_cube_mesh = false;
 };
 
 struct PlanInput : CallSignature, Facts {
@@ -85,7 +87,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
 
 // The number of a plan's form in the table; an algorithm may have several forms.
-inline constexpr size_t kKernelForms = 16;
+inline constexpr size_t kKernelForms = 17;
 size_t row_of(const Plan& chosen);
 
 // All kernels that a group of `size` may launch: those that need multicast, or the others.

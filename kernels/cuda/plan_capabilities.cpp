@@ -116,6 +116,13 @@ bool sums_by_multimem(const PlanInput& input, std::string* why) {
       collective_name(input.collective));
 }
 
+bool reduces_on_mesh(const PlanInput& input, std::string* why) {
+  return answer(input.collective == Collective::allreduce, why, "does allreduce, not ",
+             collective_name(input.collective)) &&
+         answer(input.size == kCubeMeshRanks, why, "needs ", kCubeMeshRanks, " ranks, not ",
+             input.size);
+}
+
 bool goes_by_engine(const PlanInput& input, std::string* why) {
   const bool is_cut = input.collective == Collective::allreduce &&
                       input.count % static_cast<size_t>(input.size) == 0;
@@ -132,6 +139,8 @@ bool prefers_ahead(const PlanInput& input) {
 }
 
 bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
+
+bool is_on_mesh(const PlanInput& input) { return input.is_cube_mesh; }
 
 bool can_use_copy_engine(const PlanInput& input) {
   return suits_copy_engine(input) && input.why_not.empty();

@@ -39,6 +39,9 @@ bool pushes_reduce_twice(const PlanInput& input, std::string* why);
 // The switch adds.
 bool sums_by_multimem(const PlanInput& input, std::string* why);
 
+// Along the links of a hybrid cube mesh.
+bool reduces_on_mesh(const PlanInput& input, std::string* why);
+
 // Copy engines move results into every recv. An all-reduce is a reduce-scatter, whose results
 // they move.
 bool goes_by_engine(const PlanInput& input, std::string* why);
@@ -49,6 +52,7 @@ bool always(const PlanInput& input);
 bool prefers_ahead(const PlanInput& input);
 bool not_pushed(const PlanInput& input);
 bool can_use_copy_engine(const PlanInput& input);
+bool is_on_mesh(const PlanInput& input);
 
 // Would copy engines be preferred, if the operands lie as they have to?
 bool suits_copy_engine(const PlanInput& input);

@@ -28,6 +28,13 @@ std::string why_pipeline(const PlanInput& input, const Plan& chosen) {
   return text(how, chosen.tile, " bytes of each at a time", launch_text(chosen));
 }
 
+std::string why_mesh(const PlanInput& input, const Plan& chosen) {
+  const char* links =
+      input.is_cube_mesh ? "the hybrid cube mesh"
+                         : "quads 0-3 and 4-7 and partners r and r + 4, as if the devices had them";
+  return text("in two hops along the links of ", links, launch_text(chosen));
+}
+
 std::string why_copy_engine(const PlanInput&, const Plan&) {
   return "copied into every recv by engines, between two meetings of a warp";
 }
@@ -52,6 +59,9 @@ constexpr const char* kBesideFlags = "ride beside their flags";
 
 // clang-format off
 constexpr KernelForm kForms[] = {
+    {Algorithm::hybrid_cube_mesh, {.name = "hybrid_cube_mesh"},
+     reduces_on_mesh, ll_max_bytes, is_on_mesh, shape_ll,
+     nullptr, why_mesh},
     {Algorithm::one_shot, {.name = "rmsnorm", .per_arithmetic = true, .per_ranks = true},
      normalises, rmsnorm_max_bytes, always, shape_rmsnorm,
      "are normalised where they arrive"},

@@ -21,6 +21,7 @@ void allreduce_ll(const Execution& x);
 void allreduce_one_shot(const Execution& x);
 void allreduce_two_shot(const Execution& x);
 void allreduce_two_shot_staged(const Execution& x);
+void allreduce_hybrid_cube_mesh(const Execution& x);
 void reduce_scatter_ll(const Execution& x);
 void reduce_scatter_staged(const Execution& x);
 void reduce_scatter_zero_copy(const Execution& x);
@@ -85,6 +86,14 @@ std::string needs_symmetric(const PlanInput& input, bool symmetric) {
   return text("is zero copy: the operands of ", collective_name(input.collective),
       " that other ranks touch must be symmetric memory",
       remote_operands(input.collective).out_of_place ? ", and not in place" : "");
+}
+
+std::string needs_eight_ranks(const PlanInput& input, bool) {
+  if (input.collective != Collective::allreduce) {
+    return text("does allreduce, not ", collective_name(input.collective));
+  }
+  if (input.size == kCubeMeshRanks) return "";
+  return text("needs ", kCubeMeshRanks, " ranks, not ", input.size);
 }
 
 // ---- when an algorithm is preferred to the rows after it
@@ -161,6 +170,14 @@ void staged(Plan& plan, const PlanInput& input) {
           : published_chunk(input);
 }
 
+// Three slots each of a chunk, of a slice, which is a quarter of the chunk, and of a partial sum,
+// which is up to four times as wide as a slice: at most 2.25 chunks a slot.
+void in_quads(Plan& plan, const PlanInput& input) {
+  plan.slices = kQuadRanks;
+  plan.chunk_bytes = chunk_of(
+      input, input.tuning.step_bytes * kQuadRanks, kLine * kQuadRanks, input.scratch_bytes / 7);
+}
+
 // ---- why it was chosen, for people
 
 std::string why_entry(const PlanInput& input, const Plan&) {
@@ -186,6 +203,12 @@ std::string why_private(const PlanInput& input, const Plan& chosen) {
       "private memory goes through the library's in chunks of ", chosen.chunk_bytes, " bytes");
 }
 
+std::string why_quads(const PlanInput&, const Plan& chosen) {
+  return text(
+      "each rank reads from its quad, 0-3 or 4-7, and from its partner, r + 4, in chunks of ",
+      chosen.chunk_bytes, " bytes");
+}
+
 // The rows are tried in their order.
 // clang-format off
 constexpr AlgorithmForm kForms[] = {
@@ -205,6 +228,8 @@ constexpr AlgorithmForm kForms[] = {
       broadcast_staged, reduce_two_shot_staged, blocks_staged,
       exchange_pieces, reduce_pieces, exchange_pieces,
       exchange_pieces, exchange_pieces, exchange_pieces}},
+    {Algorithm::hybrid_cube_mesh, false, needs_eight_ranks, nullptr, in_quads, why_quads,
+     {allreduce_hybrid_cube_mesh}},
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::marked, true, is_of_gpus, nullptr, in_one_step, nullptr, {}},

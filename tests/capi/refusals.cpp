@@ -150,7 +150,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("0", UNSUPPORTED, 0, "symm_log_level_t"),
       SYMM_REFUSE_ALL("one too many", UNSUPPORTED, SYMM_LOG_DEBUG + 1, "symm_log_level_t"),
       {{}, {"const symm_collective_options_t*"}, "algorithm unknown", SYMM_ERR_UNSUPPORTED,
-          [](World& w) { return w.bits(support::forced(5)); }, "algorithm"},
+          [](World& w) { return w.bits(support::forced(99)); }, "algorithm"},
 
       SYMM_REFUSE(symm_log_to_fd, fd, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_log_to_fd, fd, "not open", INVALID_ARGUMENT, 1 << 20),

@@ -111,6 +111,7 @@ void expect_message_fits(
       ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
       break;
     case Algorithm::two_shot_staged: return expect_pipeline_fits(input, chosen, tuning, layout);
+    case Algorithm::hybrid_cube_mesh:
     case Algorithm::multimem_one_shot:
     case Algorithm::multimem_two_shot:
     case Algorithm::chain:
@@ -349,6 +350,69 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
     input.size = 1;
     EXPECT_EQ(refuse(input, tuning), "");
   }
+}
+
+// The mesh is taken where the devices are one, for as much as fits into the slots of LL, and by
+// force on any 8 ranks.
+TEST(CudaPlans, HybridCubeMesh) {
+  const Tuning tuning = default_tuning(8);
+  const Layout layout = layout_of(8, tuning);
+  const auto expect_mesh = [&](DType dtype, size_t count, int max_blocks, bool is_cube_mesh) {
+    PlanInput input = input_of(Collective::allreduce, dtype, count, 8);
+    input.max_blocks = max_blocks;
+    input.is_cube_mesh = is_cube_mesh;
+    const bool fits = input.unit() <= tuning.ll_max;
+    const bool is_chosen = plan(input, tuning).algorithm == Algorithm::hybrid_cube_mesh;
+    ASSERT_EQ(is_chosen, fits && is_cube_mesh) << input.unit();
+
+    input.algorithm = is_chosen ? Algorithm::automatic : Algorithm::hybrid_cube_mesh;
+    ASSERT_EQ(refuse(input, tuning).empty(), fits) << refuse(input, tuning);
+    if (!fits) return;
+
+    const Plan chosen = plan(input, tuning);
+    ASSERT_EQ(chosen.algorithm, Algorithm::hybrid_cube_mesh);
+    ASSERT_EQ(kernel_name(input, chosen), "symm_hybrid_cube_mesh");
+    ASSERT_LE(chosen.threads, 256) << "the kernel's launch bounds";
+    expect_launch_fits(input, chosen);
+    ASSERT_LE((input.unit() + kPack - 1) / kPack * 2 * kPack, layout.ll_slot);
+
+    const std::string why = explain(input, chosen, tuning);
+    const char* words = is_cube_mesh ? "in two hops along the links of the hybrid cube mesh"
+                                     : "forced: in two hops along the links of quads 0-3 and 4-7";
+    ASSERT_EQ(why.find(words), 0U) << why;
+    ASSERT_LT(why.size(), 192U);
+  };
+  for_each_combination(std::tuple(std::array{DType::bf16, DType::i8, DType::f64}, rising_counts(),
+                           kBlocks, std::array{false, true}),
+      expect_mesh);
+}
+
+TEST(CudaPlans, HybridCubeMeshIsRefusedWithTheReason) {
+  const Tuning tuning = default_tuning(8);
+  const auto expect_refusal = [&](PlanInput input, const std::string& words) {
+    input.algorithm = Algorithm::hybrid_cube_mesh;
+    const std::string refusal = refuse(input, tuning);
+    EXPECT_NE(refusal.find("algorithm hybrid_cube_mesh " + words), std::string::npos) << refusal;
+  };
+
+  for (const Collective collective : {Collective::reduce_scatter, Collective::allgather,
+           Collective::broadcast, Collective::reduce, Collective::alltoall, Collective::allgatherv,
+           Collective::reduce_scatterv, Collective::allreduce_rmsnorm}) {
+    PlanInput input = input_of(collective, DType::f32, 1024, 8);
+    if (collective == Collective::allreduce_rmsnorm) input.root = 1024;
+    const Algorithm usual = plan(input, tuning).algorithm;
+    input.is_cube_mesh = true;
+    EXPECT_EQ(plan(input, tuning).algorithm, usual);
+    expect_refusal(input, std::string("does allreduce, not ") + collective_name(collective));
+  }
+
+  for (const int size : {2, 4, 7, 9, 16}) {
+    expect_refusal(input_of(Collective::allreduce, DType::f32, 100, size),
+        "needs 8 ranks, not " + std::to_string(size));
+  }
+
+  expect_refusal(input_of(Collective::allreduce, DType::u8, tuning.ll_max + 1, 8),
+      "carries at most " + std::to_string(tuning.ll_max) + " bytes");
 }
 
 // With two ranks there is no rank to which a broadcast could be passed on. With more

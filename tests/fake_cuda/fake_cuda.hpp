@@ -71,6 +71,9 @@ struct Launch {
   // that hold the stages of the first ranks.
   uint64_t memory = 0;
   uint64_t stages[3] = {};
+  // For the hybrid cube mesh: the roles of the ranks.
+  uint32_t quad = 0;
+  uint32_t partners = 0;
 };
 // The launches since the last call of launches(), which are forgotten.
 std::vector<Launch> launches();

@@ -152,6 +152,12 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
       std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
     }
 
+    if (name == "symm_hybrid_cube_mesh") {
+      const auto& args = *static_cast<const CollectiveArgs*>(parameters[0]);
+      launch.quad = args.quad;
+      launch.partners = args.partners;
+    }
+
     state().launches.push_back(launch);
   }
 

@@ -21,7 +21,7 @@ using support::for_each_combination;
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter,
     Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall};
 constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll, Algorithm::one_shot,
-    Algorithm::two_shot, Algorithm::two_shot_staged};
+    Algorithm::two_shot, Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
 
 constexpr Case::Place kPlaces[] = {Case::Place::out, Case::Place::in, Case::Place::mixed};
 

@@ -109,7 +109,8 @@ TEST(Plan, ChunksFitIntoScratch) {
     const std::array scratches = {
         minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20};
     for_each_combination(std::tuple(scratches, collectives,
-                             std::array{Algorithm::one_shot, Algorithm::two_shot_staged}),
+                             std::array{Algorithm::one_shot, Algorithm::two_shot_staged,
+                                 Algorithm::hybrid_cube_mesh}),
         [&](size_t scratch, Collective collective, Algorithm algorithm) {
           PlanInput input = allreduce(1 << 24, size);
           input.collective = collective;
@@ -150,6 +151,14 @@ TEST(Refuse, SaysWhatIsInTheWay) {
     }
   }
 
+  input.algorithm = Algorithm::hybrid_cube_mesh;
+  EXPECT_EQ(refuse(input, false), "");
+  input.collective = Collective::broadcast;
+  EXPECT_NE(refuse(input, false).find("does allreduce, not broadcast"), std::string::npos);
+  input.collective = Collective::allreduce;
+  input.size = 7;
+  EXPECT_NE(refuse(input, false).find("needs 8 ranks, not 7"), std::string::npos);
+
   input.algorithm = Algorithm::marked;
   EXPECT_NE(refuse(input, true).find("CUDA"), std::string::npos);
 
@@ -164,7 +173,7 @@ TEST(Explain, IsShortAndNamesTheReason) {
   for_each_combination(
       std::tuple(std::array{0UL, 1UL, 100UL, 1UL << 20, 1UL << 40}, std::array{1, 2, 8},
           std::array{Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot,
-              Algorithm::two_shot_staged},
+              Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh},
           std::array{false, true}),
       [](size_t count, int size, Algorithm forced, bool symmetric) {
         PlanInput input = allreduce(count, size);

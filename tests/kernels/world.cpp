@@ -34,13 +34,20 @@ struct alignas(128) RankWords {
   host::EntryPayload payload[2];
 };
 
+// Whether a rank of a hybrid cube mesh has a link to another, or is it.
+bool are_neighbours(int a, int b) {
+  return a / kQuadRanks == b / kQuadRanks || a == (b ^ kQuadRanks);
+}
+
 class ThreadSync final : public host::Sync {
  public:
   ThreadSync(std::vector<RankWords>& words, int rank, bool delays, unsigned seed)
       : words_(words), rank_(rank), delays_(delays), random_(seed + static_cast<unsigned>(rank)) {}
 
-  // Begins a call, as the executor does before each call.
-  void begin() {
+  // Begins a call, as the executor does before each call. A call that is `on_mesh` may wait for
+  // the neighbours in a hybrid cube mesh only.
+  void begin(bool on_mesh) {
+    on_mesh_ = on_mesh;
     delay();
     for (RankWords& peer : words_) {
       wait([&] { return peer.entered.load(std::memory_order_acquire) >= call_; });
@@ -65,6 +72,7 @@ class ThreadSync final : public host::Sync {
   }
 
   const std::byte* await_entry(int peer) override {
+    expect_link(peer);
     auto& word = words_[static_cast<size_t>(peer)];
     wait([&] { return word.entered.load(std::memory_order_acquire) >= call_; });
     return word.payload[call_ % 2].data();
@@ -78,6 +86,7 @@ class ThreadSync final : public host::Sync {
   }
 
   void await(int peer) override {
+    expect_link(peer);
     auto& word = words_[static_cast<size_t>(peer)];
     wait([&] { return word.arrived.load(std::memory_order_acquire) >= (call_ << 32 | arrivals_); });
     delay();
@@ -89,6 +98,12 @@ class ThreadSync final : public host::Sync {
   }
 
  private:
+  void expect_link(int peer) const {
+    if (on_mesh_ && !are_neighbours(rank_, peer)) {
+      ADD_FAILURE() << "rank " << rank_ << " waits for rank " << peer << ", which is no neighbour";
+    }
+  }
+
   template <class Ready>
   void wait(Ready ready) {
     for (int spins = 0; !ready(); ++spins) {
@@ -118,6 +133,7 @@ class ThreadSync final : public host::Sync {
   uint64_t call_ = 0;
   uint64_t arrivals_ = 0;
   int entries_ = 0;
+  bool on_mesh_ = false;
 };
 
 std::string describe(const Case& c, int size) {
@@ -332,14 +348,20 @@ void World::run(std::span<const Case> cases) const {
       call.recv = o.recv(rank);
       host::Plan plan = host::plan(input);
 
-      sync.begin();
+      // The scratch of a rank without a link is not reached: an access there ends the program.
+      const bool on_mesh = plan.algorithm == Algorithm::hybrid_cube_mesh && size == kCubeMeshRanks;
+      std::vector<std::byte*> reached = scratch[i % 2];
+      for (int peer = 0; peer < size; ++peer) {
+        if (on_mesh && !are_neighbours(rank, peer)) reached[static_cast<size_t>(peer)] = nullptr;
+      }
+
+      sync.begin(on_mesh);
       if (plan.entered) {
         sync.enter(nullptr, 0);
         sync.await_all_entries(size);
         plan = host::settle(input, plan, o.all_direct());
       }
-      host::run(
-          {call, plan, rank, size, o.sends(), o.recvs(), nullptr, scratch[i % 2].data(), sync});
+      host::run({call, plan, rank, size, o.sends(), o.recvs(), nullptr, reached.data(), sync});
       EXPECT_EQ(sync.entries(), 1) << describe(c, size) << " rank " << rank;
       arrivals[static_cast<size_t>(rank)][i] = sync.arrivals();
 

@@ -474,6 +474,10 @@ TEST_F(Multinode, PlanByLayoutAndSize) {
         << refused;
   }
 
+  EXPECT_NE(planned("aabb", 1000, SYMM_ALGORITHM_HYBRID_CUBE_MESH)
+                .find("algorithm hybrid_cube_mesh is of groups on one machine"),
+      std::string::npos);
+
   setenv("SYMM_HOST_TUNE", "direct=1", 1);
   EXPECT_NE(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).find("10 2 machines"), std::string::npos);
   EXPECT_NE(planned("aabb", 1000, SYMM_ALGORITHM_BRUCK).find("forced: "), std::string::npos);

@@ -197,6 +197,21 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
   });
 }
 
+TEST(Collective, AHybridCubeMeshGivesTheSameBits) {
+  as_threads(8, [pattern = pattern_of(8)](int, const Group& group) {
+    std::vector<float> first(kCounts.back());
+    std::vector<float> second(kCounts.back());
+    size_t shift = 0;
+    for (const size_t count : kCounts) {
+      for (const bool in_place : {false, true}) {
+        compare(group, pattern,
+            operands_of(group, "allreduce", count, in_place, first.data(), second.data()),
+            SYMM_ALGORITHM_HYBRID_CUBE_MESH, shift += 37);
+      }
+    }
+  });
+}
+
 TEST(Collective, SeveralThreadsOfARankTakeTurns) {
   as_threads(2, [](int, const Group& group) {
     // Every thread makes the same call, so whichever

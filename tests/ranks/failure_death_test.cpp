@@ -62,6 +62,15 @@ TEST_P(Death, InTheMiddle) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), operation_name);
 
+// Ranks wait for their neighbours only, and the victim is no neighbour of rank 0.
+TEST(Manner, InAHybridCubeMesh) {
+  const Operation mesh{"hybrid_cube_mesh", [](Member& member) {
+                         collective(member, SYMM_COLLECTIVE_ALLREDUCE,
+                             SYMM_ALGORITHM_HYBRID_CUBE_MESH, 50'000, false);
+                       }};
+  expect_death_to_be_noticed(mesh, 8, 5, [](Member&) { raise(SIGKILL); });
+}
+
 TEST(Manner, OfEveryKind) {
   const std::function<void()> manners[] = {
       [] { _exit(7); },

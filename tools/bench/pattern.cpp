@@ -96,6 +96,7 @@ const std::vector<Named<symm_algorithm_t>>& algorithms() {
   static const std::vector<Named<symm_algorithm_t>> list{{"auto", SYMM_ALGORITHM_AUTO},
       {"ll", SYMM_ALGORITHM_LL}, {"one-shot", SYMM_ALGORITHM_ONE_SHOT},
       {"two-shot", SYMM_ALGORITHM_TWO_SHOT}, {"two-shot-staged", SYMM_ALGORITHM_TWO_SHOT_STAGED},
+      {"hybrid-cube-mesh", SYMM_ALGORITHM_HYBRID_CUBE_MESH},
       {"multimem-one-shot", SYMM_ALGORITHM_MULTIMEM_ONE_SHOT},
       {"multimem-two-shot", SYMM_ALGORITHM_MULTIMEM_TWO_SHOT}, {"marked", SYMM_ALGORITHM_MARKED},
       {"chain", SYMM_ALGORITHM_CHAIN}, {"bruck", SYMM_ALGORITHM_BRUCK},

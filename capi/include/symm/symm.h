@@ -365,6 +365,8 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_TWO_SHOT = 3,
   /** TWO_SHOT in chunks, through memory of the library; takes any buffer. */
   SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
+  /** 8 ranks, each of which exchanges data with 4 neighbours only; all-reduce. */
+  SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,
   /** Every rank loads the sum from the multicast address of send; not in place. */
   SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
   /** Each rank loads the sum of its slice and stores it to all, by multicast. */
@@ -2710,6 +2712,8 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * - SYMM_ALGORITHM_MULTIMEM_ONE_SHOT and _TWO_SHOT do the sum of F32, F16 and BF16 by
  *   all-reduce. send, and recv of the latter, must lie in memory with a multicast address: the
  *   same memory at the same offset on all ranks, a multiple of 16.
+ * - SYMM_ALGORITHM_HYBRID_CUBE_MESH does all-reduce in a group of 8 ranks on one machine. If
+ *   their devices are not such a mesh, 0-3 and 4-7 count as quads, r and r + 4 as partners.
  * - SYMM_ALGORITHM_COPY_ENGINE does all-gather, broadcast, all-to-all that is not in place,
  *   and, as a reduce-scatter and an all-gather, an all-reduce whose count is a multiple of the
  *   ranks. recv must lie in the same memory at the same offset on all ranks. If it does not,

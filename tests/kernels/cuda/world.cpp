@@ -161,7 +161,18 @@ void Ranks::store(uint32_t* to, uint32_t first, const uint32_t* second) {
   member_->pending.push_back(
       {place(to), {first, second != nullptr ? *second : 0}, second != nullptr ? 2U : 1U, thread_});
   ++member_->stored;
+  if (at_store) tell_store(to);
   if (is_held(*member_) || random_() % 8 == 0) yield();
+}
+
+void Ranks::tell_store(const uint32_t* to) const {
+  for (const Member& owner : members_) {
+    const uint32_t* const slots = owner.control.data() + owner.comm.ll / sizeof(uint32_t);
+    if (to < slots || to >= slots + 2 * half_bytes_ / sizeof(uint32_t)) continue;
+    const uint64_t at = static_cast<uint64_t>(to - slots) * sizeof(uint32_t);
+    at_store(
+        member_->comm.rank, owner.comm.rank, static_cast<int>(at % half_bytes_ / options_.slot));
+  }
 }
 
 void Ranks::add(void* to, size_t words, uint64_t value) {
@@ -345,6 +356,7 @@ bool Ranks::step(Member& member) {
       return true;
     }
     deliver_all(member);
+    if (!member.ended && at_end) at_end(static_cast<int>(&member - members_.data()));
     member.ended = true;
     return false;
   }

@@ -68,6 +68,10 @@ class Ranks {
   // Holds a rank up: after `stores` stores the rank does nothing until the model has taken `steps`
   // steps.
   void hold(int rank, long stores, long steps);
+  // Is called when all that was launched on a member has ended.
+  std::function<void(int member)> at_end;
+  // Is called when a rank stores into a slot of LL: whose slot that is, and for which source.
+  std::function<void(int by, int owner, int source)> at_store;
   // Runs until all kernels have ended. False if nothing goes on any more.
   bool run();
 
@@ -140,6 +144,7 @@ class Ranks {
   void deliver(Member& member, size_t index);
   void deliver_all(Member& member);
   uint32_t* place(const uint32_t* word) const;
+  void tell_store(const uint32_t* to) const;
   bool is_held(const Member& member) const;
 
   Options options_;

@@ -167,6 +167,8 @@ enums! {
         TwoShot = SYMM_ALGORITHM_TWO_SHOT = 3,
         /// TWO_SHOT in chunks, through memory of the library; takes any buffer.
         TwoShotStaged = SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
+        /// 8 ranks, each of which exchanges data with 4 neighbours only; all-reduce.
+        HybridCubeMesh = SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,
         /// Every rank loads the sum from the multicast address of send; not in place.
         MultimemOneShot = SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
         /// Each rank loads the sum of its slice and stores it to all, by multicast.
