@@ -5,18 +5,19 @@
 #
 # `./dev setup` fetches an nvcc into .deps/cuda where there is none on PATH
 # (kernels/cuda/dev); SYMM_CUDA=off in its environment keeps it from that.
-set(
-  SYMM_CUDA_ARCHITECTURES
-  "80;90;100"
-  CACHE STRING
-  "Compute capabilities to compile kernels for; the last one also as PTX"
-)
+#
+# SYMM_NVCC may also be kernels/cuda/nvrtc, which compiles by CUDA 12 from Python wheels
+# (`./dev setup cuda12`), and only kernels.
 set(SYMM_NVCC_CCBIN ${CMAKE_CXX_COMPILER} CACHE FILEPATH "The compiler that nvcc preprocesses with")
 set(SYMM_NVCC_FLAGS "" CACHE STRING "More options for nvcc, as a list")
 mark_as_advanced(SYMM_NVCC_CCBIN SYMM_NVCC_FLAGS)
 symm_switch(SYMM_CUDA auto)
 set(symm_back_ends host)
 set(symm_cuda_architectures "")
+# CUDA 12 is the last that knows 7.0 (V100).
+set(default_architectures 80 90 100)
+# Does the compiler make programs, too, with code of the host?
+set(symm_nvcc_makes_programs TRUE)
 if(NOT SYMM_CUDA STREQUAL "off")
   find_program(
     SYMM_NVCC
@@ -48,6 +49,27 @@ if(NOT SYMM_CUDA STREQUAL "off")
       )
     else()
       set(symm_cuda_reason "")
+      if(CMAKE_MATCH_1 EQUAL 12)
+        list(PREPEND default_architectures 70)
+      endif()
+      if(version MATCHES "for code of devices only")
+        set(symm_nvcc_makes_programs FALSE)
+      endif()
+    endif()
+  endif()
+  set(
+    SYMM_CUDA_ARCHITECTURES
+    "${default_architectures}"
+    CACHE STRING
+    "Compute capabilities to compile kernels for; the last one also as PTX"
+  )
+  if(NOT symm_cuda_reason AND NOT "70" IN_LIST default_architectures)
+    if("70" IN_LIST SYMM_CUDA_ARCHITECTURES)
+      message(
+        FATAL_ERROR
+        "SYMM_CUDA_ARCHITECTURES has 70, which ${SYMM_NVCC} does not know: CUDA 12 is the last "
+        "that does. Name one by -DSYMM_NVCC=; docs/gpu.md says how to get it from wheels."
+      )
     endif()
   endif()
   if(NOT symm_cuda_reason)

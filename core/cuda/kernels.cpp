@@ -9,12 +9,30 @@
 
 #include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
+#include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/images.hpp"
 
 namespace symm::cuda {
 namespace {
+// Throws what the driver says, in words of its own where there is no code for the device.
+void require_code(
+    const Device& device, CUresult result, const char* call, const std::string& name) {
+  if (result != CUDA_ERROR_NO_BINARY_FOR_GPU) {
+    device.driver().require(result, call, name);
+    return;
+  }
+
+  const int oldest = symm_images()->oldest_architecture;
+  throw Error(Status::unavailable,
+      format("device %d has compute capability %d.%d, and this build of symm has kernels for %d.%d "
+             "and later; CUDA 12 makes them for 7.0, too (docs/gpu.md)",
+          device.ordinal(), device.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+          device.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), oldest / 10,
+          oldest % 10));
+}
+
 // Libraries belong to the process, not to a context, and stay loaded: unloading would
 // wait for every context that uses them.
 struct Libraries {
@@ -22,26 +40,28 @@ struct Libraries {
   // By index in symm_images(); null: not loaded yet.
   std::vector<CUlibrary> loaded;
 
-  CUlibrary load(const Driver& driver, size_t index) {
+  CUlibrary load(const Device& device, size_t index) {
     loaded.resize(symm_images()->all.size());
     CUlibrary& library = loaded[index];
     if (library == nullptr) {
-      driver.require(driver.cuLibraryLoadData(&library, symm_images()->all[index].data, nullptr,
-                         nullptr, 0, nullptr, nullptr, 0),
+      require_code(device,
+          device.driver().cuLibraryLoadData(
+              &library, symm_images()->all[index].data, nullptr, nullptr, 0, nullptr, nullptr, 0),
           "cuLibraryLoadData", symm_images()->all[index].name);
     }
     return library;
   }
 };
 
-CUkernel find_kernel(const Driver& driver, const std::string& name) {
+CUkernel find_kernel(const Device& device, const std::string& name) {
+  const Driver& driver = device.driver();
   Libraries& known = PerProcess<Libraries>::current();
   const std::lock_guard lock(known.mutex);
 
   // All eager images are loaded at once, so that no later call, while kernels of other
   // ranks wait or a stream is captured, has anything to load.
   for (size_t i = 0; i < symm_images()->all.size(); ++i) {
-    if (symm_images()->all[i].eager) known.load(driver, i);
+    if (symm_images()->all[i].eager) known.load(device, i);
   }
 
   for (const bool eager : {true, false}) {
@@ -49,9 +69,9 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
       if (symm_images()->all[i].eager != eager) continue;
       CUkernel kernel = nullptr;
       const CUresult result =
-          driver.cuLibraryGetKernel(&kernel, known.load(driver, i), name.c_str());
+          driver.cuLibraryGetKernel(&kernel, known.load(device, i), name.c_str());
       if (result == CUDA_SUCCESS) return kernel;
-      if (result != CUDA_ERROR_NOT_FOUND) driver.require(result, "cuLibraryGetKernel", name);
+      if (result != CUDA_ERROR_NOT_FOUND) require_code(device, result, "cuLibraryGetKernel", name);
     }
   }
   throw Error(Status::internal, "this build of symm has no kernel " + name);
@@ -65,7 +85,7 @@ void Kernels::load(const std::string& name, unsigned shared) {
 
   const Driver& driver = device_.driver();
   CUfunction function = nullptr;
-  driver.require(driver.cuKernelGetFunction(&function, find_kernel(driver, name)),
+  require_code(device_, driver.cuKernelGetFunction(&function, find_kernel(device_, name)),
       "cuKernelGetFunction", name);
   if (shared != 0) {
     driver.require(driver.cuFuncSetAttribute(function,

@@ -25,7 +25,7 @@ Images find_images(std::string& why_none) {
   if (library == nullptr) {
     why_none =
         std::string("the kernels are in a file that this program does not find: ") + dlerror();
-    return {{}, 0, why_none.c_str()};
+    return {{}, 0, 0, why_none.c_str()};
   }
   if (const Images* found = images_in(library); found != nullptr) return *found;
 
@@ -33,7 +33,7 @@ Images find_images(std::string& why_none) {
   dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&place));
   why_none =
       std::string(place->l_name) + " has no kernels for this program: it is of another build";
-  return {{}, 0, why_none.c_str()};
+  return {{}, 0, 0, why_none.c_str()};
 }
 }  // namespace
 

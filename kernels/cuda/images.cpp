@@ -20,10 +20,10 @@ const Images* symm_images() {
 #define SYMM_IMAGE(name) \
   {#name, symm_fatbin_##name, !std::string_view(#name).starts_with("multimem")},
   static const Image all[] = {SYMM_IMAGES(SYMM_IMAGE)};
-  static const Images images{all, SYMM_NEWEST_ARCHITECTURE, ""};
+  static const Images images{all, SYMM_OLDEST_ARCHITECTURE, SYMM_NEWEST_ARCHITECTURE, ""};
 #else
   static const Images images{
-      {}, 0, "this build of symm has no CUDA kernels (it was configured without nvcc)"};
+      {}, 0, 0, "this build of symm has no CUDA kernels (it was configured without nvcc)"};
 #endif
   return &images;
 }

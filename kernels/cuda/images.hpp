@@ -15,7 +15,8 @@ struct Image {
 
 struct Images {
   std::span<const Image> all;
-  // The newest architecture for which there is code: 90 is compute capability 9.0.
+  // The oldest and the newest architecture for which there is code: 90 is compute capability 9.0.
+  int oldest_architecture;
   int newest_architecture;
   // Why there are no images, if there are none.
   const char* why_none;

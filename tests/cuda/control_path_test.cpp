@@ -188,6 +188,24 @@ TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
   });
 }
 
+// A V100, and kernels by CUDA 13. All ranks are told, and nothing is left.
+TEST_F(CudaControlPath, GpusWithoutKernelsAreUnavailable) {
+  fake_cuda::Settings& settings = fake_cuda::settings();
+  settings.no_binary = true;
+  settings.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 7;
+  settings.attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = 0;
+  const std::string name = unique();
+  support::as_threads(2, [&](int rank) {
+    support::expect_failure(Status::unavailable,
+        {"has compute capability 7.0, and this build of symm has kernels for 8.0 and later",
+            "CUDA 12"},
+        [&] { Group::create(config_of(rank, 2, name)); });
+  });
+  settings.no_binary = false;
+  settings.attributes.erase(cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  settings.attributes.erase(cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
 TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
   auto& attributes = fake_cuda::settings().attributes;
   constexpr int kShared = 228 << 10;

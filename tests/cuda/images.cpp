@@ -5,7 +5,7 @@ namespace symm::cuda {
 const Images* symm_images() {
   static const char image[] = "not a fatbin";
   static const Image all[] = {{"image", image, true}};
-  static const Images images{all, 90, ""};
+  static const Images images{all, 80, 90, ""};
   return &images;
 }
 }  // namespace symm::cuda

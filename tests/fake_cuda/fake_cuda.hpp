@@ -35,6 +35,8 @@ struct Settings {
   bool fabric_import = false;
   // cuMemGetAddressRange() gives the whole reservation, whatever was mapped there.
   bool ranges_are_reservations = false;
+  // No image has code for the devices.
+  bool no_binary = false;
   // Handles of destroyed streams are given again.
   bool reuses_streams = false;
   // Copies and unmaps do not return.

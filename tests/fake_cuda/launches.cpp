@@ -114,6 +114,7 @@ API cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
 
 API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   MAY_FAIL();
+  if (state().no_binary) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   *function = reinterpret_cast<CUfunction>(kernel);
   return CUDA_SUCCESS;
 }

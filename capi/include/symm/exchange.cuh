@@ -176,13 +176,22 @@ struct f32 {
 struct bf16 {
   static constexpr int kCount = 8;
   static SYMM_DEVICE float wide(unsigned word) { return to_float(word << 16); }
-#ifdef __CUDACC__
+  static SYMM_DEVICE unsigned half(unsigned bits) {
+    return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFU
+                                              : (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
+  }
+  // The instructions for two elements, here and below, need compute capability 8.0.
   static SYMM_DEVICE unsigned word(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     unsigned both;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
     return both;
+#else
+    return half(to_bits(first)) | half(to_bits(second)) << 16;
+#endif
   }
 };
+#ifdef __CUDACC__
 struct f16 {
   static constexpr int kCount = 8;
   static SYMM_DEVICE float wide(unsigned word) {
@@ -191,20 +200,20 @@ struct f16 {
     return value;
   }
   static SYMM_DEVICE unsigned word(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     unsigned both;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
     return both;
-  }
 #else
-  static unsigned half(unsigned bits) {
-    return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFU
-                                              : (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
-  }
-  static unsigned word(float first, float second) {
-    return half(to_bits(first)) | half(to_bits(second)) << 16;
-  }
+    unsigned short low;
+    unsigned short high;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(low) : "f"(first));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(high) : "f"(second));
+    return low | static_cast<unsigned>(high) << 16;
 #endif
+  }
 };
+#endif
 
 /** The elements of a pack as f32. [thread] */
 template <class Type>
