@@ -24,6 +24,7 @@
 //      in step s + 1.
 //   3. With three slots of each kind, the slot of step s is written again in step s + 3. By 1 all
 //      its readers, which are neighbours, have finished by then.
+// tests/models/cube_mesh.pml tries every order of steps.
 #include <cstddef>
 
 #include "kernels/host/arithmetic/reduce.hpp"
