@@ -113,7 +113,7 @@ std::string Allocation::fabric_reason(const Device& device) {
   return is_final ? learn_fabric(device, reason) : reason;
 }
 
-void Allocation::map(size_t alignment) {
+void Allocation::map(size_t alignment, bool is_imported) {
   const Driver& driver = device_->driver();
   driver.require(
       driver.cuMemAddressReserve(&address_, mapped_, alignment, 0, 0), "cuMemAddressReserve", [&] {
@@ -133,8 +133,9 @@ void Allocation::map(size_t alignment) {
       {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
   driver.require(
       driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess", [&] {
-        return format("%zu bytes for device %d%s", mapped_, device_->ordinal(),
-            on_host_ ? " and the host" : "");
+        return format("%zu bytes for device %d%s%s", mapped_, device_->ordinal(),
+            on_host_ ? " and the host" : "",
+            is_imported ? ", of another rank, whose GPU this one may not be able to access" : "");
       });
 }
 
@@ -221,7 +222,7 @@ std::shared_ptr<Allocation> Allocation::import(
         [&] { return format("%zu bytes into device %d", made->mapped_, device->ordinal()); });
   }
   made->has_handle_ = true;
-  made->map();
+  made->map(0, true);
   return made;
 }
 

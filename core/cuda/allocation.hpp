@@ -59,7 +59,7 @@ class Allocation final : public Block {
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes)
       : device_(std::move(device)), bytes_(bytes) {}
-  void map(size_t alignment = 0);
+  void map(size_t alignment = 0, bool is_imported = false);
 
   std::shared_ptr<Device> device_;
   size_t bytes_;

@@ -201,6 +201,16 @@ TEST_F(CubeMeshGroup, IsForcedOnAnyEightRanks) {
       call(shared, 64, Algorithm::hybrid_cube_mesh), CubeMesh{}, "as if the devices had them");
 }
 
+// As for GPUs of two sockets without a link, where the driver does not go over PCIe.
+TEST_F(CubeMeshGroup, IsNotMadeWhereGpusCannotAccessEachOther) {
+  fake_cuda::settings().are_apart = true;
+  const std::string refusal = call(kAll, 64, Algorithm::automatic).refusal;
+  fake_cuda::settings().are_apart = false;
+  for (const char* words : {"cuMemSetAccess", "whose GPU this one may not be able to access"}) {
+    EXPECT_NE(refusal.find(words), std::string::npos) << refusal;
+  }
+}
+
 TEST_F(CubeMeshGroup, IsRefusedOfOtherNumbersOfRanks) {
   for (const std::vector<int>& devices :
       {std::vector{0, 1, 2, 3}, std::vector{0, 1, 2, 3, 4, 5, 6}}) {

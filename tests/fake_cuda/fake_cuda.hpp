@@ -35,6 +35,9 @@ struct Settings {
   bool fabric_import = false;
   // cuMemGetAddressRange() gives the whole reservation, whatever was mapped there.
   bool ranges_are_reservations = false;
+  // No device may access what is imported, as where two GPUs have neither links nor PCIe between
+  // them.
+  bool are_apart = false;
   // No image has code for the devices.
   bool no_binary = false;
   // Handles of destroyed streams are given again.

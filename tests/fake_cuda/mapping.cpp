@@ -165,8 +165,11 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
     return CUDA_ERROR_INVALID_VALUE;
   }
 
-  const bool on_host =
-      state().memories[at->second.handle].prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  constexpr CUresult kInvalidDevice = 101;
+  const auto& memory = state().memories[at->second.handle];
+  if (state().are_apart && !memory.created) return kInvalidDevice;
+
+  const bool on_host = memory.prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   bool readable = !on_host;
 
   for (size_t i = 0; i < count; ++i) {

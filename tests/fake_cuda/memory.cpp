@@ -88,7 +88,7 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
-  state().memories[*handle] = {fd, bytes, *prop, 1};
+  state().memories[*handle] = {fd, bytes, *prop, 1, 0, nullptr, true};
 
   return CUDA_SUCCESS;
 }
@@ -104,7 +104,7 @@ API cuMemRelease(CUmemGenericAllocationHandle handle) {
                                   : violation("a multicast object is released twice");
   }
 
-  if (memory.created) memory.team->creator_has_gone = 1;
+  if (memory.created && memory.team != nullptr) memory.team->creator_has_gone = 1;
   if (!memory.bound.empty()) violation("a multicast object is released before it is unbound");
 
   const bool is_last = --memory.references == 0;
