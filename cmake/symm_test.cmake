@@ -88,7 +88,7 @@ function(symm_gtest name)
       PROPERTIES ${properties} LABELS "${labels}" ENVIRONMENT SYMM_UCX=${newer}
     )
   endif()
-  if(arg_SECURE AND SYMM_SODIUM_LIBRARY AND NOT SYMM_SANITIZE)
+  if(arg_SECURE AND symm_sodium AND NOT SYMM_SANITIZE)
     gtest_discover_tests(
       ${name}
       TEST_PREFIX secure.

@@ -85,9 +85,13 @@ fn build() {
         config.define(format!("SYMM_{part}"), wanted);
     }
 
-    println!("cargo:rerun-if-env-changed=SYMM_CUDA");
-    if let Ok(cuda) = std::env::var("SYMM_CUDA") {
-        config.define("SYMM_CUDA", cuda);
+    // Without libsodium, groups would be those of one machine. CMake says what is missing.
+    config.define("SYMM_SODIUM", "on");
+    for name in ["SYMM_CUDA", "SYMM_SODIUM"] {
+        println!("cargo:rerun-if-env-changed={name}");
+        if let Ok(wanted) = std::env::var(name) {
+            config.define(name, wanted);
+        }
     }
 
     let built = config.build();

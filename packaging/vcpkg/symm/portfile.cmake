@@ -6,7 +6,8 @@ vcpkg_cmake_configure(
     -DSYMM_TESTS=OFF
     -DSYMM_BENCH=OFF
     -DSYMM_TOOL=OFF
-    -DSYMM_SODIUM=OFF
+    # The sources of libsodium, whatever the port of it was built as: hidden in the library.
+    -DSYMM_SODIUM=on
     -DSYMM_UNITY=all
     -DSYMM_STATIC=${SYMM_STATIC}
 )

@@ -14,6 +14,7 @@ class Symm(CMakePackage, CudaPackage):
     depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("highway", type="build")
+    depends_on("libsodium", type="build")
     depends_on("cli11", type="build")
     depends_on("nlohmann-json", type="build")
     depends_on("cuda@12.8:", when="+cuda", type="build")
@@ -23,7 +24,7 @@ class Symm(CMakePackage, CudaPackage):
         args = {
             "SYMM_TESTS": False,
             "SYMM_BENCH": False,
-            "SYMM_SODIUM": False,
+            "SYMM_SODIUM": "on",
             "SYMM_UNITY": "all",
             "SYMM_CUDA": cuda,
         }
