@@ -158,11 +158,11 @@ def machines():
         ),
         (
             None,
-            "puts and gets of GPUs; NCCL for GPUs' collectives; without UCX symm's own connections.",
+            "puts and gets of GPUs, else symm's own connections; NCCL for collectives of GPUs.",
         ),
         (
             RED,
-            "The mesh is authenticated and encrypted. It carries all that must not be lost, no data.",
+            "The mesh, authenticated and encrypted, carries what must not be lost, and no data.",
         ),
     )
     for number, (colour, words) in enumerate(rows):
