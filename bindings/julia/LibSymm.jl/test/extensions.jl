@@ -67,6 +67,20 @@ end
     close(group)
 end
 
+@testset "the example for CUDA.jl" begin
+    if !haskey(ENV, "SYMM_TOOL")
+        @info "skipped: the example for CUDA.jl (SYMM_TOOL does not name the launcher)"
+    else
+        julia = `$(Base.julia_cmd()) --startup-file=no --project=$(Base.active_project())`
+        program = joinpath(@__DIR__, "cuda_rank.jl")
+        said = read(`$(ENV["SYMM_TOOL"]) run -n 2 --timeout 170 -- $julia $program`, String)
+        found = collect(eachmatch(r"rank \d of 2: off by (\S+), bits (\d+)", said))
+        @test length(found) == 2
+        @test all(one -> parse(Float64, one[1]) < 1e-4, found)
+        @test length(unique(one[2] for one in found)) == 1
+    end
+end
+
 # The stand-in for MPI.jl calls Open MPI, in a program of two ranks that mpirun starts.
 @testset "communicators of MPI.jl" begin
     mpirun = Sys.which("mpirun.openmpi")

@@ -5,6 +5,8 @@ addresses; they cannot show what the real package does.
 """
 module CUDA
 
+using LinearAlgebra: Adjoint
+
 export CuArray, CuPtr, CuStream
 
 primitive type CuPtr{T} 64 end
@@ -38,5 +40,23 @@ function Base.Array(A::CuArray{T}) where {T}
     return GC.@preserve A copy(unsafe_wrap(Array, reinterpret(Ptr{T}, A.address), A.dims))
 end
 Base.getindex(::CuArray, ::Int...) = error("scalar indexing of device memory")
+
+# What the real package does by kernels and cuBLAS: broadcasts, and products of matrix and vector.
+const Style = Base.Broadcast.ArrayStyle{CuArray}
+const Lazy = Base.Broadcast.Broadcasted{Style}
+Base.BroadcastStyle(::Type{<:CuArray}) = Style()
+Base.similar(lazy::Lazy, ::Type{T}) where {T} = CuArray(zeros(T, size(lazy)))
+on_host(x) = x
+on_host(x::CuArray) = Array(x)
+on_host(lazy::Lazy) = Base.Broadcast.broadcasted(lazy.f, map(on_host, lazy.args)...)
+function Base.copyto!(to::CuArray{T}, lazy::Lazy) where {T}
+    made = Base.Broadcast.materialize(on_host(lazy))
+    GC.@preserve to copyto!(unsafe_wrap(Array, reinterpret(Ptr{T}, to.address), to.dims), made)
+    return to
+end
+Base.:*(A::CuArray{T,2}, x::CuArray{T,1}) where {T} = CuArray(Array(A) * Array(x))
+function Base.:*(A::Adjoint{T,<:CuArray{T,2}}, x::CuArray{T,1}) where {T}
+    return CuArray(Array(parent(A))' * Array(x))
+end
 
 end
