@@ -2,6 +2,7 @@
 sources. tests/docs/site.py builds it.
 """
 
+import ast
 import importlib.util
 import re
 import shutil
@@ -211,6 +212,56 @@ def docstrings_of_julia():
     return re.sub(r"\[(`[^`]+`)\]\(@ref\)", r"\1", entries).replace("\\$", "$")
 
 
+# The chapters of Python's reference, in the order in which a reader needs them.
+PYTHON = {
+    "Groups": "group",
+    "Arrays": "array",
+    "Memory": "memory",
+    "Heaps": "heap",
+    "Memory by tokens": "ipc",
+    "Types of elements": "dtypes",
+    "Values": "enums",
+    "What calls return": "_generated",
+    "Devices": "devices",
+    "Logs": "logs",
+    "Errors": "errors",
+    "The version": "_library",
+}
+
+
+def chapters_of_python():
+    """The names that the package imports, by the module that has them. Code in docstrings is
+    Python.
+    """
+    folder = root / "bindings/python/src/symm"
+    imported = {
+        node.module.removeprefix("symm."): [alias.name for alias in node.names]
+        for node in ast.parse((folder / "__init__.py").read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("symm.")
+    }
+    if lost := set(imported) ^ set(PYTHON.values()):
+        sys.exit(f"docs/conf.py: the chapters of Python and the package differ in {lost}")
+
+    yield "\n```{eval-rst}\n.. highlight:: python\n\n.. automodule:: symm\n```\n"
+    for title, module in PYTHON.items():
+        source = folder / f"{module}.py"
+        functions = {
+            node.name
+            for node in (ast.parse(source.read_text()).body if source.exists() else [])
+            if isinstance(node, ast.FunctionDef)
+        }
+        yield f"\n## {title}\n\n```{{eval-rst}}\n.. highlight:: python\n\n"
+        for name in imported[module]:
+            kind = "function" if name in functions else "class"
+            if module == "dtypes" and name != "DType":
+                kind = "data"
+            yield f".. auto{kind}:: symm.{name}\n"
+            if kind == "class":
+                yield "   :members:\n   :undoc-members:\n   :exclude-members: __new__, LAYOUT\n"
+            yield "\n"
+        yield "```\n"
+
+
 def import_python():
     """The package as it is in the sources, without its extension, which only a build makes."""
     generate = [
@@ -296,9 +347,7 @@ added = {
     "docs/reference/cpp": "\n```{toctree}\n"
     + "".join(pages_of_cpp(name, cpp) for name in CPP)
     + "```\n",
-    "docs/reference/python": "\n```{eval-rst}\n"
-    ".. automodule:: symm\n   :members:\n   :undoc-members:\n"
-    "   :imported-members:\n   :exclude-members: __new__, LAYOUT\n```\n",
+    "docs/reference/python": "".join(chapters_of_python()),
     "docs/rust": "\n## Every item\n\n"
     + ('<a href="../rust/symm/index.html">Here</a>' if rust.is_dir() else "`cargo doc`"),
     "docs/tool": "\n```{literalinclude} ../core/backend/plan_table.txt\n:language: ini\n```\n",

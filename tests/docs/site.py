@@ -83,6 +83,12 @@ def unseen():
         if "dev docs" in page.read_text():
             yield f"{page}: says on itself that ./dev docs makes it"
 
+    python = (site / "docs/reference/python.html").read_text()
+    if not 0 < python.find('id="symm.Group"') < python.find('id="symm.SymmError"'):
+        yield "Python's reference does not begin with groups and end with errors"
+    if "highlight-python" not in python:
+        yield "the code in Python's docstrings has no colours"
+
     chapters = sorted((site / "docs/reference/c").glob("*.html"))
     calls = "".join(chapter.read_text() for chapter in chapters)
     statuses = (site / "docs/reference/statuses.html").read_text()

@@ -9,6 +9,7 @@ import pytest
 from conftest import REPOSITORY
 
 README = Path(__file__).parents[1] / "README.md"
+INDEX = REPOSITORY / "docs" / "index.md"
 TUTORIAL = REPOSITORY / "docs" / "python.md"
 
 
@@ -19,7 +20,7 @@ def programs(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [README, REPOSITORY / "README.md", TUTORIAL])
+@pytest.mark.parametrize("page", [README, REPOSITORY / "README.md", INDEX, TUTORIAL])
 def test_what_a_page_installs_is_what_its_programs_import(page):
     """PyTorch and JAX have sections of their own, for those who have these."""
     if not page.exists():
@@ -34,6 +35,7 @@ def test_what_a_page_installs_is_what_its_programs_import(page):
 # What rank {0}, with the left neighbour {1}, prints in the first program of a page.
 OUTPUT = {
     README: "rank {0} of 3: the sum is 6\n",
+    INDEX: "rank {0} of 3: the sum is 6\n",
     REPOSITORY / "README.md": "rank {0}: my neighbour wrote {1}, all together 3\n",
 }
 
