@@ -10,6 +10,7 @@ from conftest import REPOSITORY
 
 README = Path(__file__).parents[1] / "README.md"
 INDEX = REPOSITORY / "docs" / "index.md"
+PORT = REPOSITORY / "docs" / "how-to" / "from-torch-symmetric-memory.md"
 TUTORIAL = REPOSITORY / "docs" / "python.md"
 
 
@@ -47,10 +48,21 @@ def test_the_first_program_prints_what_it_should(launch, page):
         assert result == (0, OUTPUT[page].format(rank, (rank - 1) % 3))
 
 
+def programs_with_symm(page):
+    return [program for program in programs(page) if re.search("^import symm$", program, re.M)]
+
+
 @pytest.mark.skipif(not TUTORIAL.exists(), reason="the tutorial is in the repository only")
-@pytest.mark.parametrize("number", range(len(programs(TUTORIAL))))
-def test_a_program_of_the_tutorial_runs(launch, number):
-    program = programs(TUTORIAL)[number]
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [
+        (page, number)
+        for page in (TUTORIAL, PORT)
+        for number in range(len(programs_with_symm(page)))
+    ],
+)
+def test_a_program_of_a_page_runs(launch, page, number):
+    program = programs_with_symm(page)[number]
     if "# CUDA" in program:
         pytest.skip("needs a GPU")
     for package in ("torch", "jax"):
