@@ -51,14 +51,26 @@ constexpr uint64_t kEndMs = 2 * kReasonMs + kPatienceMs;
           "or name its libnccl.so.2 in SYMM_NCCL");
 }
 
+// Programs may have libsymm_nccl.so in the place of NCCL, under the SONAME of NCCL. The engine's
+// calls would come back to symm through it, so it is asked for the library behind it.
+void* behind_drop_in(void* library, std::string& reason) {
+  if (library == nullptr) return nullptr;
+  using Marker = void* (*)();
+  const auto marker = reinterpret_cast<Marker>(dlsym(library, "symm_nccl_marker"));
+  if (marker == nullptr) return library;
+  void* const behind = marker();
+  if (behind == nullptr) reason = "libnccl.so.2 is symm's drop-in, and no NCCL is behind it";
+  return behind;
+}
+
 struct Library {
   SYMM_NCCL_CALLS(SYMM_LIBRARY_CALL)
   std::string name;
 
   Library() {
     std::string reason;
-    void* const found =
-        find_library("libnccl.so.2", environment("SYMM_NCCL"), "nvidia/nccl/lib", reason);
+    void* const found = behind_drop_in(
+        find_library("libnccl.so.2", environment("SYMM_NCCL"), "nvidia/nccl/lib", reason), reason);
     if (found == nullptr) unavailable("no engine: " + reason);
 
     Dl_info place{};

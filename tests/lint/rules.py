@@ -276,6 +276,7 @@ ROOMS = (
     "tools",
     "examples",
     "bench",
+    "bindings/nccl",
 )
 # Rooms that do not know each other, though one stands before the other.
 STRANGERS = {
@@ -290,10 +291,11 @@ STRANGERS = {
 }
 STRANGERS |= {
     (user, room)
-    for user in ("tools", "examples")
+    for user in ("tools", "examples", "bindings/nccl")
     for room in ROOMS
     if room.startswith(("core/", "kernels")) or room == "capi"
 }
+STRANGERS |= {("bindings/nccl", room) for room in ("tools", "examples", "bench")}
 
 
 def room_of(path):

@@ -97,8 +97,13 @@ CASES = [
             "core/cuda/plan.cpp": '#include "core/host/control.hpp"\n',
             "core/multinode/proxy.cpp": '#include "core/cuda/driver.hpp"\n',
             "tools/main.cpp": '#include "core/base/log.hpp"\n',
+            "bindings/nccl/loading.cpp": '#include "bindings/nccl/abi.hpp"\n'
+            '#include "core/base/library.hpp"\n#include "tools/text.hpp"\n',
+            "bindings/nccl/host_group.cpp": "#include <symm/symm.h>\n",
         },
         [
+            "bindings/nccl/loading.cpp:2: bindings/nccl and core/base do not know each other",
+            "bindings/nccl/loading.cpp:3: bindings/nccl and tools do not know each other",
             "core/cuda/plan.cpp:1: core/cuda and core/host do not know each other",
             "core/multinode/proxy.cpp:1: core/multinode and core/cuda do not know each other",
             "tools/main.cpp:1: tools and core/base do not know each other",

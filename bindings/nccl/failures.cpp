@@ -1,0 +1,122 @@
+// The calls by which programs ask what went wrong: ncclCommGetAsyncError(), ncclGetLastError() and
+// ncclGetErrorString(). They give what symm knows beside what NCCL says.
+#include "bindings/nccl/failures.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/communicators.hpp"
+#include "bindings/nccl/forwarding.hpp"
+#include "bindings/nccl/loading.hpp"
+#include "bindings/nccl/settings.hpp"
+
+namespace symm::nccl {
+namespace {
+struct Sentences {
+  std::mutex mutex;
+  std::string ours;
+  // What NCCL said when `ours` was new: if it says something else, that is newer.
+  std::string theirs_then;
+};
+
+Sentences& sentences() {
+  static auto* const all = new Sentences;
+  return *all;
+}
+
+const char* theirs(Comm comm) noexcept {
+  if (!has_real(Function::ncclGetLastError)) return "";
+  const char* const said = real<const char*, Comm>(Function::ncclGetLastError)(comm);
+  return said != nullptr ? said : "";
+}
+
+// NCCL's own memory for this has 1024 bytes, too.
+const char* keep(const std::string& text) noexcept {
+  static thread_local char kept[1024];
+  std::snprintf(kept, sizeof kept, "%s", text.c_str());
+  return kept;
+}
+
+// The newest of both, and the other one, if there is one.
+std::string both(Comm comm) {
+  const std::string said = theirs(comm);
+  const std::lock_guard lock(sentences().mutex);
+  const std::string& ours = sentences().ours;
+  if (ours.empty() || said.empty()) return ours + said;
+  return said == sentences().theirs_then ? ours + "; NCCL: " + said : said + "; symm: " + ours;
+}
+
+// What NCCL's results are called where NCCL itself is too old, or not there.
+const char* name_of(Result result) noexcept {
+  switch (result) {
+    case kSuccess: return "no error";
+    case kCudaError: return "unhandled cuda error";
+    case kSystemError: return "unhandled system error";
+    case kInternalError: return "internal error";
+    case kInvalidArgument: return "invalid argument";
+    case kInvalidUsage: return "invalid usage";
+    case kRemoteError: return "remote process exited or there was a network error";
+    case kInProgress: return "NCCL operation in progress";
+    case kTimeout: return "a rank did not come before the deadline";
+    default: return "unknown result code";
+  }
+}
+}  // namespace
+
+void say(const std::string& sentence) noexcept {
+  try {
+    log("%s", sentence.c_str());
+    const std::string said = theirs(nullptr);
+    const std::lock_guard lock(sentences().mutex);
+    sentences().ours = sentence;
+    sentences().theirs_then = said;
+  } catch (...) {
+    // The sentence is lost for want of memory.
+  }
+}
+
+const char* last_sentence() noexcept {
+  try {
+    const std::lock_guard lock(sentences().mutex);
+    return keep(sentences().ours);
+  } catch (...) {
+    return "";
+  }
+}
+
+// ---- calls
+
+extern "C" {
+Result symm_ncclCommGetAsyncError(Comm comm, Result* error) noexcept {
+  const Result result = real<Result, Comm, Result*>(Function::ncclCommGetAsyncError)(comm, error);
+  if (result != kSuccess || error == nullptr) return result;
+
+  // NCCL's own error stands; symm's sentence is kept for ncclGetLastError() all the same.
+  const Result ours = ask_communicator(comm, *error);
+  if (*error == kSuccess || (*error == kInProgress && ours != kSuccess)) *error = ours;
+  return result;
+}
+
+const char* symm_ncclGetLastError(Comm comm) noexcept {
+  ask_all_communicators();
+  try {
+    return keep(both(comm));
+  } catch (...) {
+    return "";
+  }
+}
+
+const char* symm_ncclGetErrorString(Result result) noexcept {
+  const bool known =
+      result != kTimeout || real_library().version_code >= static_cast<int>(kTimeoutSince);
+  if (known && has_real(Function::ncclGetErrorString)) {
+    return real<const char*, Result>(Function::ncclGetErrorString)(result);
+  }
+  return name_of(result);
+}
+}
+}  // namespace symm::nccl

@@ -1,0 +1,130 @@
+// Fills the table of slots, and answers for functions that the real NCCL does not have.
+#include "bindings/nccl/forwarding.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <iterator>
+#include <mutex>
+#include <string>
+
+#include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/failures.hpp"
+#include "bindings/nccl/loading.hpp"
+
+namespace symm::nccl {
+namespace {
+struct Known {
+  const char* name;
+  const char* since;
+};
+#define SYMM_NCCL_FUNCTION(name, since, returns, by_hand) {"p" #name, since},
+constexpr Known kFunctions[] = {
+#include "functions.inc"
+};
+#undef SYMM_NCCL_FUNCTION
+constexpr size_t kSlots = 2 * std::size(kFunctions);
+
+// Slots with an even number have names that begin with nccl, the others pnccl.
+const char* name_of(size_t slot) { return kFunctions[slot / 2].name + (slot % 2 == 0 ? 1 : 0); }
+
+// ncclTeam_t.
+struct Team {
+  int ranks;
+  int rank;
+  int stride;
+};
+
+std::atomic<bool> filled{false};
+// The real NCCL may call its own API while it is loaded, on the thread that loads it.
+std::recursive_mutex filling;
+}  // namespace
+
+extern "C" {
+extern void* symm_nccl_slots[];
+extern void* const symm_nccl_missing[];
+}
+
+namespace {
+std::atomic_ref<void*> slot_at(size_t slot) {
+  return std::atomic_ref<void*>(symm_nccl_slots[slot]);
+}
+
+void fill() {
+  const std::lock_guard lock(filling);
+  static bool under_way = false;
+  if (filled || under_way) return;
+  under_way = true;
+
+  void* const handle = real_library().handle;
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    void* const found = handle != nullptr ? dlsym(handle, name_of(slot)) : nullptr;
+    slot_at(slot).store(found != nullptr ? found : symm_nccl_missing[slot]);
+  }
+  filled = true;
+}
+
+// Says what is missing, and returns the result for it.
+Result report_missing(size_t slot) noexcept {
+  try {
+    const Library& library = real_library();
+    if (library.handle == nullptr) {
+      say(std::string(name_of(slot)) + ": " + library.reason);
+      return kSystemError;
+    }
+    say(std::string(name_of(slot)) + " came with NCCL " + kFunctions[slot / 2].since +
+        ", and this process has NCCL " + library.version + " (" + library.file + ")");
+  } catch (...) {
+    // The sentence is lost for want of memory.
+  }
+  return kInvalidUsage;
+}
+}  // namespace
+
+void* real_function(Function function) noexcept {
+  const size_t slot = 2 * static_cast<size_t>(function);
+  try {
+    if (!filled) fill();
+  } catch (...) {
+    return symm_nccl_missing[slot];
+  }
+  return filled ? slot_at(slot).load(std::memory_order_relaxed) : symm_nccl_missing[slot];
+}
+
+bool has_real(Function function) noexcept {
+  return real_function(function) != symm_nccl_missing[2 * static_cast<size_t>(function)];
+}
+
+// What forwarders.S calls.
+extern "C" {
+void* symm_nccl_fill(unsigned slot) noexcept {
+  try {
+    fill();
+  } catch (...) {
+    return symm_nccl_missing[slot];
+  }
+  return filled ? slot_at(slot).load() : symm_nccl_missing[slot];
+}
+
+Result symm_nccl_missing_result(unsigned slot) noexcept { return report_missing(slot); }
+
+const char* symm_nccl_missing_string(unsigned slot) noexcept {
+  report_missing(slot);
+  return last_sentence();
+}
+
+int symm_nccl_missing_rank(unsigned slot) noexcept {
+  report_missing(slot);
+  return -1;
+}
+
+Team symm_nccl_missing_team(unsigned slot) noexcept {
+  report_missing(slot);
+  return {0, 0, 0};
+}
+
+void symm_nccl_missing_nothing(unsigned slot) noexcept { report_missing(slot); }
+}
+}  // namespace symm::nccl

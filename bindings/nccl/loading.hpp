@@ -1,0 +1,30 @@
+// The NCCL that stands behind the drop-in: which file it is, and where its functions are.
+#pragma once
+
+#include <string>
+
+namespace symm::nccl {
+struct Library {
+  // Null if there is none.
+  void* handle = nullptr;
+  std::string file;
+  // "2.27.3".
+  std::string version;
+  int version_code = 0;
+  // Why there is none.
+  std::string reason;
+};
+
+// The real NCCL, which is searched for at the first call and never unloaded:
+//  1. $SYMM_NCCL;
+//  2. the one that this process has already, since two copies of NCCL do not get on;
+//  3. candidates(), see search.hpp.
+// A file that is this library, or a copy of it, does not count.
+const Library& real_library();
+}  // namespace symm::nccl
+
+extern "C" {
+// Whoever opens "libnccl.so.2" and finds this symbol has the drop-in. It returns the real
+// library, as dlopen() does, or null.
+__attribute__((visibility("default"))) void* symm_nccl_marker() noexcept;
+}
