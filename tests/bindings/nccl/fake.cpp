@@ -1,0 +1,202 @@
+// A libnccl.so.2 that moves no data. It notes what it is called with, and knows ranks and sizes.
+// Words in $FAKE_NCCL direct it:
+//
+//   slow     a communicator that does not block is in progress for three looks at its state
+//   failed   ncclCommGetAsyncError() gives ncclInternalError
+//   reenters a destruction calls ncclCommWindowDeregister() and ncclMemFree() by their names, as
+//            NCCL's own commFree() does
+#include "tests/bindings/nccl/fake.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+#define FAKE(result, name, ...) FAKE_EXPORT result name(__VA_ARGS__)
+
+struct Id {
+  unsigned char bytes[128];
+};
+struct Comm {
+  Id id;
+  int rank;
+  int size;
+  int looks;
+  int splits;
+};
+
+#define FAKE_DATA __attribute__((visibility("default")))
+extern "C" {
+FAKE_DATA FakeCall fake_last;
+FAKE_DATA std::atomic<int> fake_calls{0};
+FAKE_DATA std::atomic<int> fake_alive{0};
+// The configuration of the last call that has one: where it was, and its first bytes. A test says
+// how many there are.
+FAKE_DATA const void* fake_config = nullptr;
+FAKE_DATA unsigned char fake_config_bytes[4096];
+FAKE_DATA size_t fake_config_size = 0;
+FAKE_DATA const char* fake_error = "";
+FAKE_DATA int fake_code = FAKE_NCCL_CODE;
+}
+
+namespace {
+bool told(const char* word) {
+  const char* const script = std::getenv("FAKE_NCCL");
+  return script != nullptr && std::strstr(script, word) != nullptr;
+}
+
+void note_config(const void* config) {
+  fake_config = config;
+  if (config != nullptr) std::memcpy(fake_config_bytes, config, fake_config_size);
+}
+
+bool is_blocking(const void* config) {
+  int blocking = 1;
+  if (config != nullptr) std::memcpy(&blocking, static_cast<const char*>(config) + 16, 4);
+  return blocking != 0;
+}
+
+// Pointers that ncclGroupEnd() writes.
+struct Open {
+  int depth = 0;
+  std::vector<std::pair<Comm**, Comm*>> made;
+};
+thread_local Open open;
+
+int make(Comm** to, const Id& id, int rank, int size, const void* config) {
+  if (to == nullptr || size < 1 || rank < 0 || rank >= size) return 4;
+  auto* const comm = new Comm{id, rank, size, 0, 0};
+  ++fake_alive;
+  const bool later = !is_blocking(config) && told("slow");
+  if (later) comm->looks = 3;
+  if (open.depth > 0) {
+    open.made.emplace_back(to, comm);
+    return 0;
+  }
+  *to = comm;
+  return later ? 7 : 0;
+}
+}  // namespace
+
+// Each of these returns a number of its own, so that a caller sees which one was called.
+#define FAKE_NOTED(called)                                                                        \
+  FAKE_EXPORT uint64_t called(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,         \
+      uint64_t f, double r, double s, double t, double u, double v, double w, double x, double y, \
+      uint64_t g, uint64_t h, uint64_t i, uint64_t j) {                                           \
+    fake_last = {#called, {a, b, c, d, e, f, g, h, i, j}, {r, s, t, u, v, w, x, y}};              \
+    return static_cast<uint64_t>(++fake_calls) + 1000;                                            \
+  }
+#include "noted.inc"
+
+FAKE(int, ncclGetVersion, int* version) {
+  *version = fake_code;
+  return 0;
+}
+FAKE(int, ncclGetUniqueId, Id* id) {
+  static std::atomic<unsigned> drawn{0};
+  std::memset(id, 0, sizeof *id);
+  std::snprintf(reinterpret_cast<char*>(id->bytes), 40, "%d.%u", getpid(), ++drawn);
+  return 0;
+}
+FAKE(int, ncclCommInitRank, Comm** comm, int size, Id id, int rank) {
+  return make(comm, id, rank, size, nullptr);
+}
+#if FAKE_NCCL_CODE >= 21400
+FAKE(int, ncclCommInitRankConfig, Comm** comm, int size, Id id, int rank, const void* config) {
+  note_config(config);
+  return make(comm, id, rank, size, config);
+}
+FAKE(int, ncclCommFinalize, Comm*) { return 0; }
+#endif
+#if FAKE_NCCL_CODE >= 22300
+FAKE(int, ncclCommInitRankScalable, Comm** comm, int size, int rank, int count, const Id* ids,
+    const void* config) {
+  note_config(config);
+  return count > 0 ? make(comm, ids[0], rank, size, config) : 4;
+}
+#endif
+FAKE(int, ncclCommInitAll, Comm** comms, int count, const int*) {
+  for (int rank = 0; rank < count; ++rank) {
+    make(comms + rank, {}, rank, count, nullptr);
+  }
+  return 0;
+}
+FAKE(int, ncclCommCount, const Comm* comm, int* count) {
+  *count = comm->size;
+  return comm->looks > 0 ? 7 : 0;
+}
+FAKE(int, ncclCommUserRank, const Comm* comm, int* rank) {
+  *rank = comm->rank;
+  return comm->looks > 0 ? 7 : 0;
+}
+// A child has the ranks 0 and 1 of its parent for colour 0, and those above for colour 1.
+#if FAKE_NCCL_CODE >= 21800
+FAKE(int, ncclCommSplit, Comm* comm, int color, int, Comm** child, const void* config) {
+  note_config(config);
+  ++comm->splits;
+  if (color < 0) {
+    *child = nullptr;
+    return 0;
+  }
+  const int size = color == 0 ? 2 : comm->size - 2;
+  return make(child, comm->id, color == 0 ? comm->rank : comm->rank - 2, size, config);
+}
+#endif
+#if FAKE_NCCL_CODE >= 22700
+// The ranks that are left out are the last ones.
+FAKE(int, ncclCommShrink, Comm* comm, int*, int count, Comm** child, const void* config, int) {
+  note_config(config);
+  return make(child, comm->id, comm->rank, comm->size - count, config);
+}
+#endif
+FAKE(int, ncclCommGetAsyncError, Comm* comm, int* error) {
+  *error = comm->looks > 0 ? 7 : told("failed") ? 3 : 0;
+  if (comm->looks > 0) --comm->looks;
+  return 0;
+}
+FAKE_EXPORT int fake_destroy(Comm* comm);
+FAKE(int, ncclCommDestroy, Comm* comm) { return fake_destroy(comm); }
+FAKE(int, ncclCommAbort, Comm* comm) { return fake_destroy(comm); }
+FAKE(int, ncclGroupStart, void) {
+  ++open.depth;
+  return 0;
+}
+FAKE(int, ncclGroupEnd, void) {
+  if (open.depth == 0) return 5;
+  if (--open.depth > 0) return 0;
+  int result = 0;
+  for (const auto& [to, comm] : open.made) {
+    *to = comm;
+    if (comm->looks > 0) result = 7;
+  }
+  open.made.clear();
+  return result;
+}
+FAKE(const char*, ncclGetErrorString, int result) { return result == 6 ? "fake remote" : "fake"; }
+#if FAKE_NCCL_CODE >= 21300
+FAKE(const char*, ncclGetLastError, Comm*) { return fake_error; }
+#endif
+
+// By a pointer that the compiler does not see through, so that the name is looked up as NCCL's own
+// calls are.
+FAKE_EXPORT int fake_destroy(Comm* comm) {
+#if FAKE_NCCL_CODE >= 22700
+  if (told("reenters")) {
+    using Two =
+        uint64_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, double, double,
+            double, double, double, double, double, double, uint64_t, uint64_t, uint64_t, uint64_t);
+    for (const Two call : {Two{&::ncclCommWindowDeregister}, Two{&::ncclMemFree}}) {
+      call(reinterpret_cast<uint64_t>(comm), 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0, 7, 8, 9, 10);
+    }
+  }
+#endif
+  --fake_alive;
+  delete comm;
+  return 0;
+}

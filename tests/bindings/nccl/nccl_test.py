@@ -1,0 +1,819 @@
+"""The drop-in over a fake NCCL.
+
+nccl_test.py <build folder> [tests of unittest]
+
+Each test runs its programs in processes of their own, since a process has one drop-in.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parents[2]
+sys.path.insert(0, str(SOURCE / "bindings/nccl"))
+import generate
+
+BUILD = Path(sys.argv[1]).resolve()
+SHIM = BUILD / "lib/libsymm_nccl.so"
+LINKS = BUILD / "lib/symm-nccl"
+FAKES = BUILD / "tests/bindings/nccl"
+NEWEST = FAKES / "nccl_newest/libnccl.so.2"
+OLD = FAKES / "nccl_old/libnccl.so.2"
+FUNCTIONS = generate.read()
+
+# Begins each program that calls the drop-in by ctypes.
+PRELUDE = f"""
+import ctypes, json, os, sys, threading, time
+shim = ctypes.CDLL({str(SHIM)!r})
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 128)]
+shim.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+shim.ncclCommInitRankConfig.argtypes = [
+    ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int, ctypes.c_void_p]
+for name in ("ncclGetLastError", "ncclGetErrorString"):
+    getattr(shim, name).restype = ctypes.c_char_p
+for name in ("ncclCommDestroy", "ncclCommAbort", "ncclCommFinalize", "ncclGetLastError"):
+    getattr(shim, name).argtypes = [ctypes.c_void_p]
+shim.ncclCommGetAsyncError.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclCommSplit.argtypes = [
+    ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclCommShrink.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+def new_id():
+    id = Id()
+    assert shim.ncclGetUniqueId(ctypes.byref(id)) == 0
+    return id
+def init(id, size, rank):
+    comm = ctypes.c_void_p()
+    assert shim.ncclCommInitRank(ctypes.byref(comm), size, id, rank) == 0
+    return comm
+def async_error(comm):
+    error = ctypes.c_int(-1)
+    assert shim.ncclCommGetAsyncError(comm, ctypes.byref(error)) == 0
+    return error.value
+def fake():
+    # The copy that the drop-in has found.
+    return ctypes.CDLL(os.environ["SYMM_NCCL"])
+"""
+
+
+def start(program, nccl=NEWEST, **environment):
+    """A process that runs `program` after PRELUDE."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SYMM_", "LD_", "FAKE_"))}
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + program],
+        env={**inherited, "SYMM_NCCL": str(nccl), **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(program, nccl=NEWEST, **environment):
+    """What `program` prints, read as JSON."""
+    process = start(program, nccl, **environment)
+    out, err = process.communicate(timeout=120)
+    if process.returncode != 0:
+        raise AssertionError(f"status {process.returncode}\n{out}\n{err}")
+    return json.loads(out)
+
+
+class Exports(unittest.TestCase):
+    def exported(self):
+        listing = subprocess.run(
+            ["nm", "-D", "--defined-only", SHIM], check=True, capture_output=True, text=True
+        )
+        return {line.split()[-1] for line in listing.stdout.splitlines()}
+
+    def test_are_the_list_and_nothing_else(self):
+        listed = {prefix + f.name for f in FUNCTIONS for prefix in ("", "p")}
+        self.assertEqual(self.exported(), listed | {"symm_nccl_marker"})
+
+    def test_have_all_that_clients_ask_for(self):
+        exported = self.exported()
+        lists = sorted((HERE / "clients").glob("*.txt"))
+        self.assertGreaterEqual(len(lists), 8)
+        for client in lists:
+            names = [n for n in client.read_text().splitlines() if n and not n.startswith("#")]
+            self.assertGreater(len(names), 15, client.name)
+            for name in names:
+                self.assertIn(name, exported, client.name)
+
+    def test_need_libc_only(self):
+        listing = subprocess.run(
+            ["readelf", "-dW", SHIM], check=True, capture_output=True, text=True
+        ).stdout
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", listing)
+        self.assertEqual([n for n in needed if not re.match(r"lib(?:c|dl|pthread|m)\.|ld-", n)], [])
+        self.assertIn("[libnccl.so.2]", re.search(r"\(SONAME\).*", listing)[0])
+        self.assertRegex(listing, r"FLAGS_1.*NODELETE")
+
+
+class Forwarding(unittest.TestCase):
+    def test_passes_every_argument_and_result(self):
+        """Ten words, four of which lie on the stack, and eight reals, twice: the first call of a
+        process goes another way than the later ones.
+        """
+        noted = [
+            p + f.name for f in FUNCTIONS for p in ("", "p") if not f.by_hand and p + f.name not in
+            ("ncclGetVersion", "ncclCommCount", "ncclCommUserRank", "ncclCommInitAll")
+        ]  # fmt: skip
+        answers = run(f"""
+names = {noted!r}
+words = list(range(0x1111111100000001, 0x111111110000000b))
+reals = [1.5 + i for i in range(8)]
+class Call(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("words", ctypes.c_uint64 * 10),
+                ("reals", ctypes.c_double * 8)]
+last = Call.in_dll(fake(), "fake_last")
+calls = ctypes.c_int.in_dll(fake(), "fake_calls")
+wrong = []
+for again in range(2):
+    for name in names:
+        call = getattr(shim, name)
+        call.restype = ctypes.c_uint64
+        call.argtypes = [ctypes.c_uint64] * 6 + [ctypes.c_double] * 8 + [ctypes.c_uint64] * 4
+        got = call(*words[:6], *reals, *words[6:])
+        if (last.name.decode(), list(last.words), list(last.reals)) != (name, words, reals):
+            wrong.append(["arguments", name, last.name.decode()])
+        if got != calls.value + 1000:
+            wrong.append(["result", name, got])
+print(json.dumps({{"wrong": wrong, "calls": calls.value}}))
+""")
+        self.assertEqual(answers["wrong"], [])
+        self.assertEqual(answers["calls"], 2 * len(noted))
+        self.assertGreater(len(noted), 150)
+
+    def test_first_call_of_each_function_in_a_process_of_its_own(self):
+        """The table is filled by whichever call comes first, with its arguments kept."""
+        for name in ("ncclAllReduce", "pncclSend", "ncclTeamRankToLsa", "ncclParamGetU8"):
+            got = run(f"""
+call = shim.{name}
+call.argtypes = [ctypes.c_uint64] * 6 + [ctypes.c_double] * 8 + [ctypes.c_uint64] * 4
+call(*range(1, 7), *[0.5] * 8, *range(7, 11))
+class Call(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("words", ctypes.c_uint64 * 10),
+                ("reals", ctypes.c_double * 8)]
+last = Call.in_dll(fake(), "fake_last")
+print(json.dumps([last.name.decode(), list(last.words), list(last.reals)]))
+""")
+            self.assertEqual(got, [name, list(range(1, 11)), [0.5] * 8])
+
+    def test_names_what_an_older_nccl_lacks(self):
+        answers = run(
+            """
+answers = {}
+for name in ("ncclAlltoAll", "ncclCommResume", "pncclSetEncryption", "ncclCommShrink"):
+    arguments = [None, None, 0, None, None, 0]
+    answers[name] = [getattr(shim, name)(*arguments), shim.ncclGetLastError(None).decode()]
+answers["ncclTeamRankToLsa"] = [shim.ncclTeamRankToLsa(None), ""]
+answers["ncclAllReduce"] = [shim.ncclAllReduce(None) > 1000, ""]
+answers["8"] = shim.ncclGetErrorString(8).decode()
+print(json.dumps(answers))
+""",
+            nccl=OLD,
+        )
+        for name, since in (
+            ("ncclAlltoAll", "2.28"),
+            ("ncclCommResume", "2.29.7"),
+            ("pncclSetEncryption", "2.32"),
+            ("ncclCommShrink", "2.27"),
+        ):
+            result, sentence = answers[name]
+            self.assertEqual(result, 5, name)
+            self.assertIn(f"{name} came with NCCL {since}, ", sentence)
+            self.assertIn(f"this process has NCCL 2.21.5 ({OLD})", sentence)
+        self.assertEqual(answers["ncclTeamRankToLsa"][0], -1)
+        self.assertTrue(answers["ncclAllReduce"][0])
+        self.assertEqual(answers["8"], "a rank did not come before the deadline")
+
+    def test_calls_of_nccl_to_itself_reach_it(self):
+        """A preloaded drop-in is asked for the names that NCCL calls within itself."""
+        got = run(
+            """
+comm = init(new_id(), 1, 0)
+class Call(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("words", ctypes.c_uint64 * 10)]
+calls = ctypes.c_int.in_dll(fake(), "fake_calls")
+before = calls.value
+result = shim.ncclCommDestroy(comm)
+last = Call.in_dll(fake(), "fake_last")
+print(json.dumps([result, calls.value - before, last.name.decode(), list(last.words)[1:]]))
+""",
+            FAKE_NCCL="reenters",
+            LD_PRELOAD=str(SHIM),
+        )
+        self.assertEqual(got, [0, 2, "ncclMemFree", [2, 3, 4, 5, 6, 7, 8, 9, 10]])
+
+    def test_results_and_errors_of_nccl_are_as_they_were(self):
+        got = run(
+            """
+comm = init(new_id(), 1, 0)
+bad = ctypes.c_void_p()
+results = [shim.ncclCommInitRank(ctypes.byref(bad), 1, new_id(), 5), bad.value, async_error(comm),
+           shim.ncclGroupEnd(), shim.ncclGetErrorString(6).decode()]
+ctypes.c_char_p.in_dll(fake(), "fake_error").value = b"what NCCL says"
+results += [shim.ncclGetLastError(comm).decode(), shim.ncclGetLastError(None).decode()]
+print(json.dumps(results))
+""",
+            FAKE_NCCL="failed",
+        )
+        self.assertEqual(got, [4, None, 3, 5, "fake remote", "what NCCL says", "what NCCL says"])
+
+
+class Configurations(unittest.TestCase):
+    # sizeof(ncclConfig_t) by version.
+    SIZES = {
+        21400: 24, 21700: 40, 21800: 48, 22500: 48, 22700: 72, 22800: 80, 22900: 88, 23000: 96,
+        23100: 112, 23200: 120,
+    }  # fmt: skip
+
+    def test_of_every_version_reach_nccl_byte_for_byte(self):
+        """A struct ends where its page ends, so that a byte read behind it is a crash."""
+        answers = run(f"""
+import mmap
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+page = libc.mmap(None, 8192, 3, 0x22, -1, 0)
+assert libc.mprotect(page + 4096, 4096, 0) == 0
+lib = fake()
+size_told = ctypes.c_size_t.in_dll(lib, "fake_config_size")
+where = ctypes.c_void_p.in_dll(lib, "fake_config")
+seen = (ctypes.c_ubyte * 4096).in_dll(lib, "fake_config_bytes")
+wrong = []
+def word(value, size):
+    return value.to_bytes(size, "little")
+cases = []
+for version, size in {self.SIZES!r}.items():
+    fill = bytes((7 * i) % 251 for i in range(size))
+    for blocking in (0, 1, 0x80000000):
+        head = word(size, 8) + word(0xcafebeef, 4) + word(version, 4) + word(blocking, 4)
+        cases.append(head + fill[20:])
+    cases.append(word(1 << 40, 8) + cases[-1][8:])        # a wrong size
+    cases.append(word(3, 8) + cases[-1][8:])              # and one that is too small
+    cases.append(word(size, 8) + word(0xdead, 4) + fill[12:])   # a wrong magic number
+# What Julia's NCCL.jl passes: a size of 4 bytes, and everything else 4 bytes earlier.
+cases.append(word(48, 4) + word(0xcafebeef, 4) + word(21800, 4) + word(1, 4) + bytes(32))
+for number, case in enumerate(cases):
+    at = page + 4096 - len(case)
+    ctypes.memmove(at, case, len(case))
+    size_told.value = len(case)
+    parent = init(new_id(), 4, 0)
+    for call in ("init", "split", "shrink", "scalable"):
+        where.value = None
+        ctypes.memset(seen, 0, 4096)
+        comm = ctypes.c_void_p()
+        id = new_id()
+        if call == "init":
+            result = shim.ncclCommInitRankConfig(ctypes.byref(comm), 1, id, 0, at)
+        elif call == "split":
+            result = shim.ncclCommSplit(parent, 0, 0, ctypes.byref(comm), at)
+        elif call == "shrink":
+            result = shim.ncclCommShrink(parent, None, 1, ctypes.byref(comm), at, 0)
+        else:
+            result = shim.ncclCommInitRankScalable(
+                ctypes.byref(comm), 1, 0, 1, ctypes.byref(id), ctypes.c_void_p(at))
+        if result != 0 or where.value != at or bytes(seen[:len(case)]) != case:
+            wrong.append([number, call, result])
+        if ctypes.string_at(at, len(case)) != case:
+            wrong.append([number, call, "changed"])
+        assert shim.ncclCommDestroy(comm) == 0
+    assert shim.ncclCommDestroy(parent) == 0
+print(json.dumps({{"wrong": wrong, "cases": len(cases)}}))
+os._exit(0)
+""")
+        self.assertEqual(answers, {"wrong": [], "cases": 61})
+
+
+class Loading(unittest.TestCase):
+    """Which library answers, by the way in which the drop-in comes into a process, and by that in
+    which a program looks for NCCL.
+    """
+
+    def client(self, program, *steps, **environment):
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SYMM_", "LD_"))}
+        out = subprocess.run(
+            [BUILD / "bin" / program, *steps],
+            env={**inherited, **environment},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        answers = dict(re.findall(r"^(\w+): file (.*)$", out, re.M))
+        versions = set(re.findall(r"result \d+ version \d+", out))
+        loaded = [os.path.realpath(name) for name in re.findall(r"^has (.*)$", out, re.M)]
+        who = {step: "drop-in" if os.path.samefile(f, SHIM) else "NCCL" for step, f in
+               answers.items()}  # fmt: skip
+        return who, versions, loaded
+
+    def expect(self, program, steps, expected, real=NEWEST, **environment):
+        who, versions, loaded = self.client(program, *steps, **environment)
+        self.assertEqual(who, expected, environment)
+        # Whoever answers, it is one copy of NCCL that does, and no other one is loaded.
+        self.assertEqual(versions, {"result 0 version 23200" if real == NEWEST else
+                                    "result 0 version 22105"})  # fmt: skip
+        self.assertEqual([f for f in loaded if f != str(SHIM)], [str(real)])
+        self.assertEqual(loaded.count(str(SHIM)), int("drop-in" in expected.values()))
+
+    def test_without_the_drop_in(self):
+        for program in ("nccl_client_rpath", "nccl_client_runpath"):
+            self.expect(program, ["linked", "soname"], {"linked": "NCCL", "soname": "NCCL"})
+
+    def test_preloaded(self):
+        for program in ("nccl_client_rpath", "nccl_client_runpath"):
+            self.expect(
+                program,
+                ["linked", "soname", "noload"],
+                {"linked": "drop-in", "soname": "drop-in", "noload": "drop-in"},
+                LD_PRELOAD=str(SHIM),
+            )
+
+    def test_preloaded_and_the_real_one_by_its_path(self):
+        """The copy that a program opens by its path is the one behind the drop-in."""
+        self.expect(
+            "nccl_client_rpath",
+            [f"path:{NEWEST}", "linked", "soname"],
+            {"path": "NCCL", "linked": "drop-in", "soname": "drop-in"},
+            LD_PRELOAD=str(SHIM),
+        )
+
+    def test_by_the_path_for_libraries(self):
+        """A program with DT_RPATH, as PyTorch's wheels have it, is not reached; DT_RUNPATH is."""
+        for program, who in (("nccl_client_rpath", "NCCL"), ("nccl_client_runpath", "drop-in")):
+            self.expect(
+                program,
+                ["linked", "soname"],
+                {"linked": who, "soname": who},
+                LD_LIBRARY_PATH=str(LINKS),
+            )
+        self.expect(
+            "nccl_client",
+            ["soname", "noload"],
+            {"soname": "drop-in", "noload": "drop-in"},
+            LD_LIBRARY_PATH=f"{LINKS}:{NEWEST.parent}",
+        )
+
+    def test_by_its_path(self):
+        """As with VLLM_NCCL_SO_PATH: the drop-in finds the copy that the process has, before or
+        after it was opened.
+        """
+        self.expect(
+            "nccl_client_rpath",
+            ["linked", f"path:{SHIM}", "linked"],
+            {"linked": "NCCL", "path": "drop-in"},
+        )
+        self.expect(
+            "nccl_client",
+            [f"path:{SHIM}", "soname"],
+            {"path": "drop-in", "soname": "drop-in"},
+            LD_LIBRARY_PATH=str(NEWEST.parent),
+        )
+
+    def test_the_variable_names_the_one_behind(self):
+        self.expect(
+            "nccl_client",
+            [f"path:{SHIM}"],
+            {"path": "drop-in"},
+            real=OLD,
+            SYMM_NCCL=str(OLD),
+            LD_LIBRARY_PATH=str(NEWEST.parent),
+        )
+
+    def test_none_behind_is_said(self):
+        for environment, why in (
+            ({}, "no libnccl.so.2 was found behind symm's drop-in"),
+            ({"SYMM_NCCL": str(SHIM)}, "is symm's drop-in, not the NCCL behind it"),
+            ({"SYMM_NCCL": "/nowhere/libnccl.so.2"}, "/nowhere/libnccl.so.2"),
+        ):
+            got = run(
+                f"""
+os.environ.pop("SYMM_NCCL", None)
+os.environ.update({environment!r})
+version = ctypes.c_int(7)
+results = [shim.ncclGetVersion(ctypes.byref(version)), version.value,
+           shim.ncclGetErrorString(2).decode(), shim.ncclGetLastError(None).decode(),
+           shim.symm_nccl_marker()]
+print(json.dumps(results))
+""",
+            )
+            if not environment and got[0] == 0:
+                self.skipTest("this machine has a NCCL, which is found")
+            self.assertEqual(got[:3] + got[4:], [2, 7, "unhandled system error", 0])
+            self.assertIn(why, got[3])
+
+    def test_engine_of_symm_gets_the_real_one(self):
+        for environment in (
+            {"LD_PRELOAD": str(SHIM), "SYMM_NCCL": str(NEWEST)},
+            {"LD_PRELOAD": str(SHIM), "LD_LIBRARY_PATH": str(NEWEST.parent)},
+            {"LD_LIBRARY_PATH": f"{LINKS}:{NEWEST.parent}"},
+        ):
+            inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SYMM_", "LD_"))}
+            ended = subprocess.run(
+                [BUILD / "bin/nccl_engine"],
+                env={**inherited, "SYMM_LOG": "info", **environment},
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(ended.stdout, "nccl 2.32.0\n", environment)
+            self.assertIn(f"engine: nccl 2.32.0 ({NEWEST})", ended.stderr)
+
+
+# A rank: tells when it is watched, and then does what it reads from its input.
+RANK = """
+rank, size = int(os.environ["TEST_RANK"]), int(os.environ["TEST_SIZE"])
+if rank == 0:
+    id = new_id()
+    print(bytes(id.bytes).hex(), flush=True)
+else:
+    id = Id((ctypes.c_ubyte * 128)(*bytes.fromhex(os.environ["TEST_ID"])))
+comm = init(id, size, rank)
+def watched(count=1):
+    # Each group that has formed is a line of the log.
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        text = open(os.environ["SYMM_NCCL_LOG"]).read()
+        if text.count(f"symm_nccl {os.getpid()}: rank") >= count:
+            return True
+        time.sleep(0.001)
+    return False
+def wait_for_error(comm, seconds=60):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        error = async_error(comm)
+        if error != 0:
+            return error, time.monotonic()
+        time.sleep(0.0002)
+    return 0, time.monotonic()
+print("watched" if watched() else "not watched", flush=True)
+"""
+
+
+class Failures(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.log = Path(folder.name) / "log"
+        self.log.touch()
+        self.runtime = Path(folder.name) / "runtime"
+        self.runtime.mkdir(mode=0o700)
+
+    def ranks(self, size, program, **environment):
+        environment = {
+            "TEST_SIZE": str(size),
+            "SYMM_NCCL_LOG": str(self.log),
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            **environment,
+        }
+        ranks = [start(RANK + program, TEST_RANK="0", **environment)]
+        environment["TEST_ID"] = ranks[0].stdout.readline().strip()
+        for rank in range(1, size):
+            ranks.append(start(RANK + program, TEST_RANK=str(rank), **environment))
+        for process in ranks:
+            self.addCleanup(self.end, process)
+        return ranks
+
+    def end(self, process):
+        process.kill()
+        process.communicate()
+
+    def lines(self, process):
+        out, err = process.communicate(timeout=90)
+        self.assertEqual(process.returncode, 0, out + err)
+        return out.splitlines()
+
+    def test_a_rank_that_is_killed_is_named_by_the_others(self):
+        ranks = self.ranks(
+            3,
+            """
+error, seen = wait_for_error(comm)
+print(json.dumps([error, seen, shim.ncclGetLastError(None).decode(),
+                  shim.ncclGetLastError(comm).decode(), shim.ncclGetErrorString(error).decode()]),
+      flush=True)
+assert shim.ncclCommAbort(comm) == 0
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        time.sleep(0.1)
+        begin = time.monotonic()
+        ranks[1].send_signal(signal.SIGKILL)
+        took = []
+        for process in (ranks[0], ranks[2]):
+            error, seen, sentence, same, name = json.loads(self.lines(process)[0])
+            self.assertEqual(error, 6)
+            self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
+            self.assertEqual(same, sentence)
+            self.assertEqual(name, "fake remote")
+            took.append(1000 * (seen - begin))
+        print(f"a death is known after {max(took):.1f} ms", file=sys.stderr)
+        self.assertLess(max(took), 2000)
+
+    def test_ranks_that_end_in_good_order_are_no_failure(self):
+        for end in (
+            "assert shim.ncclCommDestroy(comm) == 0",
+            "assert shim.ncclCommFinalize(comm) == 0; assert shim.ncclCommDestroy(comm) == 0",
+            "assert shim.ncclCommAbort(comm) == 0",
+            "pass",
+        ):
+            self.log.write_text("")
+            ranks = self.ranks(
+                2,
+                f"""
+if rank == 0:
+    {end}
+    sys.exit(0)
+sys.stdin.readline()
+until = time.monotonic() + 1
+errors = set()
+while time.monotonic() < until:
+    errors.add(async_error(comm))
+    time.sleep(0.001)
+print(json.dumps([sorted(errors), shim.ncclGetLastError(None).decode()]), flush=True)
+""",
+            )
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), "watched\n")
+            self.lines(ranks[0])
+            ranks[1].stdin.write("go\n")
+            ranks[1].stdin.flush()
+            self.assertEqual(json.loads(self.lines(ranks[1])[0]), [[0], ""], end)
+
+    def test_a_rank_that_has_left_is_named_after_a_while(self):
+        """As after an exception in one rank of a training, whose process ends by itself."""
+        ranks = self.ranks(
+            2,
+            """
+if rank == 0:
+    sys.exit(0)
+begin = time.monotonic()
+error, seen = wait_for_error(comm)
+print(json.dumps([error, seen - begin, shim.ncclGetLastError(None).decode()]), flush=True)
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        error, took, sentence = json.loads(self.lines(ranks[1])[0])
+        self.assertEqual(error, 6)
+        self.assertGreater(took, 4)
+        self.assertLess(took, 30)
+        self.assertEqual(sentence, f"rank 0 (pid {ranks[0].pid}) has left the communicator")
+
+    def test_a_child_of_a_communicator_is_watched_by_its_own_ranks(self):
+        """Ranks 0 and 1 have colour 0, ranks 2 and 3 colour 1, and a rank may have no colour."""
+        ranks = self.ranks(
+            4,
+            """
+child = ctypes.c_void_p()
+none = ctypes.c_void_p(5)
+assert shim.ncclCommSplit(comm, -1, 0, ctypes.byref(none), None) == 0
+assert none.value is None
+assert shim.ncclCommSplit(comm, rank // 2, 0, ctypes.byref(child), None) == 0
+fewer = ctypes.c_void_p()
+if rank < 3:
+    assert shim.ncclCommShrink(comm, None, 1, ctypes.byref(fewer), None, 0) == 0
+print("children" if watched(3 if rank < 3 else 2) else "none", flush=True)
+sys.stdin.readline()
+error, _ = wait_for_error(comm)
+of_child, _ = wait_for_error(child, 60 if rank == 1 else 0.2)
+of_fewer = wait_for_error(fewer, 60)[0] if rank < 3 else 0
+print(json.dumps([error, of_child, of_fewer]), flush=True)
+""",
+        )
+        for line in ("watched\n", "children\n"):
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), line)
+        ranks[0].send_signal(signal.SIGKILL)
+        for process in ranks[1:]:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        found = [json.loads(self.lines(process)[0]) for process in ranks[1:]]
+        self.assertEqual(found, [[6, 6, 6], [6, 0, 6], [6, 0, 0]])
+
+    def test_an_abort_from_another_thread_does_not_disturb_a_poll(self):
+        ranks = self.ranks(
+            2,
+            """
+stop = threading.Event()
+polled = [0]
+def poll():
+    while not stop.is_set():
+        shim.ncclGetLastError(None)
+        polled[0] += 1
+threads = [threading.Thread(target=poll) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(50):
+    other = init(new_id(), 2, 0)
+    aborting = threading.Thread(target=shim.ncclCommAbort, args=(other,))
+    aborting.start()
+    aborting.join(10)
+    assert not aborting.is_alive()
+stop.set()
+for thread in threads:
+    thread.join(10)
+assert shim.ncclCommAbort(comm) == 0
+print(json.dumps(polled), flush=True)
+os._exit(0)
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        for process in ranks:
+            self.assertGreater(json.loads(self.lines(process)[0])[0], 50)
+
+    def test_a_rank_without_the_drop_in_is_not_waited_for(self):
+        """Its id has no name, or it never comes: the calls of the others go to NCCL at once."""
+        begin = time.monotonic()
+        ranks = [
+            start(
+                RANK + "print(async_error(comm), flush=True)",
+                TEST_RANK="0",
+                TEST_SIZE="2",
+                SYMM_NCCL_LOG=str(self.log),
+                XDG_RUNTIME_DIR=str(self.runtime),
+            )
+        ]
+        self.addCleanup(self.end, ranks[0])
+        lines = self.lines(ranks[0])
+        self.assertEqual(lines[1:], ["watched", "0"])
+        self.assertRegex(self.log.read_text(), r"rank 0 of 2 is not watched: .*(?:missing|rank 1)")
+        self.assertLess(time.monotonic() - begin, 40)
+
+        got = run("""
+comm = ctypes.c_void_p()
+begin = time.monotonic()
+assert shim.ncclCommInitRank(ctypes.byref(comm), 2, Id(), 0) == 0
+print(json.dumps([time.monotonic() - begin, async_error(comm), shim.ncclCommDestroy(comm)]))
+""")
+        self.assertLess(got[0], 2)
+        self.assertEqual(got[1:], [0, 0])
+
+    def test_switched_off_nothing_is_watched(self):
+        got = run(
+            """
+id = new_id()
+comm = init(id, 2, 0)
+time.sleep(0.2)
+print(json.dumps([max(id.bytes[64:]), async_error(comm), threading.active_count(),
+                  len(os.listdir("/proc/self/task"))]))
+""",
+            SYMM_NCCL_MODE="off",
+        )
+        self.assertEqual(got[:2], [0, 0])
+        self.assertEqual(got[3], 1)
+
+    def test_one_that_does_not_block_is_watched_from_when_it_is_complete(self):
+        ranks = self.ranks(
+            2,
+            """
+class Config(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("blocking", ctypes.c_int)]
+config = Config(24, 0xcafebeef, 23000, 0)
+if rank == 0:
+    second = new_id()
+    print(bytes(second.bytes).hex(), flush=True)
+else:
+    second = Id((ctypes.c_ubyte * 128)(*bytes.fromhex(sys.stdin.readline())))
+other = ctypes.c_void_p()
+result = shim.ncclCommInitRankConfig(ctypes.byref(other), 2, second, rank, ctypes.byref(config))
+seen = []
+while not seen or seen[-1] == 7:
+    seen.append(async_error(other))
+print("children" if watched(2) else "none", flush=True)
+sys.stdin.readline()
+error, _ = wait_for_error(other)
+print(json.dumps([result, seen, error]), flush=True)
+""",
+            FAKE_NCCL="slow",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "children\n")
+        ranks[0].send_signal(signal.SIGKILL)
+        ranks[1].stdin.write("go\n")
+        ranks[1].stdin.flush()
+        self.assertEqual(json.loads(self.lines(ranks[1])[0]), [7, [7, 7, 7, 0], 6])
+
+    def test_those_that_a_group_of_calls_makes_are_watched(self):
+        ranks = self.ranks(
+            2,
+            """
+ids = [new_id() for _ in range(3)]
+if rank == 0:
+    print(json.dumps([bytes(id.bytes).hex() for id in ids]), flush=True)
+else:
+    ids = [Id((ctypes.c_ubyte * 128)(*bytes.fromhex(text))) for text in
+           json.loads(sys.stdin.readline())]
+comms = [ctypes.c_void_p() for _ in ids]
+assert shim.ncclGroupStart() == 0
+assert shim.ncclGroupStart() == 0
+for id, other in zip(ids, comms):
+    assert shim.ncclCommInitRank(ctypes.byref(other), 2, id, rank) == 0
+assert shim.ncclGroupEnd() == 0
+assert [other.value for other in comms] == [None] * 3
+assert shim.ncclGroupEnd() == 0
+# All ranks of this one are in this process.
+whole = [ctypes.c_void_p(), ctypes.c_void_p()]
+own = new_id()
+assert shim.ncclGroupStart() == 0
+for number, other in enumerate(whole):
+    assert shim.ncclCommInitRank(ctypes.byref(other), 2, own, number) == 0
+assert shim.ncclGroupEnd() == 0
+print("children" if watched(4) else "none", flush=True)
+sys.stdin.readline()
+print(json.dumps([wait_for_error(other)[0] for other in comms] +
+                 [async_error(other) for other in whole]), flush=True)
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "children\n")
+        ranks[0].send_signal(signal.SIGKILL)
+        ranks[1].stdin.write("go\n")
+        ranks[1].stdin.flush()
+        self.assertEqual(json.loads(self.lines(ranks[1])[0]), [6, 6, 6, 0, 0])
+        self.assertEqual(self.log.read_text().count("is watched"), 8)
+
+    def test_a_second_destruction_is_left_to_nccl(self):
+        got = run("""
+comm = init(new_id(), 2, 0)
+comms = [init(new_id(), 2, 0) for _ in range(4)]
+alive = ctypes.c_int.in_dll(fake(), "fake_alive")
+results = [alive.value] + [shim.ncclCommDestroy(c) for c in comms] + [alive.value]
+print(json.dumps(results))
+os._exit(0)
+""")
+        self.assertEqual(got, [5, 0, 0, 0, 0, 1])
+
+    def test_five_hundred_communicators_leave_nothing(self):
+        ranks = self.ranks(
+            2,
+            """
+def footprint():
+    return [len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")),
+            len(open("/proc/self/maps").readlines())]
+def settled():
+    best = footprint()
+    for _ in range(200):
+        time.sleep(0.01)
+        best = [min(pair) for pair in zip(best, footprint())]
+    return best
+ids = [new_id() for _ in range(500)]
+if rank == 0:
+    print(json.dumps([bytes(id.bytes).hex() for id in ids]), flush=True)
+else:
+    ids = [Id((ctypes.c_ubyte * 128)(*bytes.fromhex(text))) for text in
+           json.loads(sys.stdin.readline())]
+count = 1
+before = None
+for number, id in enumerate(ids):
+    if number == 50:
+        before = settled()
+    other = init(id, 2, rank)
+    count += 1
+    assert watched(count)
+    if number % 50 == 0:
+        open(os.environ["SYMM_NCCL_LOG"] + str(rank), "a").write(str(number))
+    assert (shim.ncclCommDestroy if number % 3 else shim.ncclCommAbort)(other) == 0
+print(json.dumps([before, settled(), open(os.environ["SYMM_NCCL_LOG"]).read().count("not w")]),
+      flush=True)
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        for process in ranks:
+            before, after, unwatched = json.loads(process.stdout.readline())
+            self.assertEqual(unwatched, 0)
+            for name, old, new in zip(("descriptors", "threads", "mappings"), before, after):
+                self.assertLessEqual(new, old + 8, name)
+        for process in ranks:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            self.lines(process)
+        left = [p for p in self.runtime.rglob("*") if not p.is_dir()]
+        self.assertLess(len(left), 10, left)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -1,0 +1,121 @@
+// Parts of the drop-in that need no NCCL: the names in unique ids, and the loader's cache.
+#include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/search.hpp"
+#include "tests/support/test.hpp"
+
+namespace symm::nccl {
+namespace {
+void append(std::string& image, const void* data, size_t size) {
+  image.append(static_cast<const char*>(data), size);
+}
+
+// An image of the cache as glibc 2.32 and later write it: `files` by name, for flags.
+std::string cache_of(const std::vector<std::pair<std::string, std::string>>& files, int32_t flags) {
+  const auto count = static_cast<uint32_t>(files.size());
+  std::string strings;
+  std::string entries;
+  for (const auto& [name, file] : files) {
+    const uint32_t begin = 48 + 24 * count + static_cast<uint32_t>(strings.size());
+    const uint32_t words[6] = {static_cast<uint32_t>(flags), begin,
+        begin + static_cast<uint32_t>(name.size()) + 1, 0, 0, 0};
+    append(entries, words, sizeof words);
+    strings += name + '\0' + file + '\0';
+  }
+
+  std::string image = "glibc-ld.so.cache1.1";
+  const uint32_t rest[7] = {count, static_cast<uint32_t>(strings.size()), 0, 0, 0, 0, 0};
+  append(image, rest, sizeof rest);
+  return image + entries + strings;
+}
+
+#if defined(__x86_64__)
+constexpr int32_t kHere = 0x0303;
+constexpr int32_t kElsewhere = 0x0003;
+#else
+constexpr int32_t kHere = 0x0a03;
+constexpr int32_t kElsewhere = 0x0303;
+#endif
+
+using Files = std::vector<std::string>;
+
+TEST(Cache, NamesTheFilesOfThisProcessor) {
+  const std::string image =
+      cache_of({{"libnccl.so.2", "/a/libnccl.so.2"}, {"libz.so.1", "/b/libz.so.1"},
+                   {"libnccl.so.2", "/c/libnccl.so.2"}},
+          kHere);
+  EXPECT_EQ(in_cache(image, "libnccl.so.2"), (Files{"/a/libnccl.so.2", "/c/libnccl.so.2"}));
+  EXPECT_EQ(in_cache(image, "libnccl.so"), Files{});
+  EXPECT_EQ(in_cache(cache_of({{"libnccl.so.2", "/a"}}, kElsewhere), "libnccl.so.2"), Files{});
+  // The older form has another table in front.
+  EXPECT_EQ(
+      in_cache("ld.so-1.7.0" + std::string(37, '\1') + image, "libz.so.1"), Files{"/b/libz.so.1"});
+}
+
+TEST(Cache, OfAnyBytesIsNoHarm) {
+  const std::string image = cache_of({{"libnccl.so.2", "/a/libnccl.so.2"}}, kHere);
+  for (size_t size = 0; size < image.size(); ++size) {
+    for (const std::string& file : in_cache(image.substr(0, size), "libnccl.so.2")) {
+      EXPECT_TRUE(std::string("/a/libnccl.so.2").starts_with(file)) << file;
+    }
+  }
+  std::string wild = image;
+  for (size_t i = 20; i < wild.size(); ++i) {
+    wild[i] = '\xff';
+    in_cache(wild, "libnccl.so.2");
+  }
+  EXPECT_EQ(in_cache(wild, "libnccl.so.2"), Files{});
+}
+
+TEST(MeetingName, IsInTheEndOfTheId) {
+  UniqueId id{};
+  id.bytes[0] = 7;
+  id.bytes[39] = 9;
+  EXPECT_FALSE(meeting_of(id).has_value());
+
+  add_meeting(id);
+  EXPECT_EQ(id.bytes[0], 7);
+  EXPECT_EQ(id.bytes[39], 9);
+  EXPECT_TRUE(std::all_of(id.bytes + 40, id.bytes + 96, [](uint8_t byte) { return byte == 0; }));
+  const auto meeting = meeting_of(id);
+  ASSERT_TRUE(meeting.has_value());
+  EXPECT_EQ(text_of(*meeting).size(), 32U);
+
+  UniqueId other{};
+  add_meeting(other);
+  EXPECT_NE(*meeting_of(other), *meeting);
+}
+
+TEST(MeetingName, IsNotWrittenOverWhatNcclHasThere) {
+  for (size_t at = 96; at < 128; ++at) {
+    UniqueId id{};
+    id.bytes[at] = 1;
+    add_meeting(id);
+    EXPECT_EQ(std::count(std::begin(id.bytes), std::end(id.bytes), 0), 127) << at;
+    EXPECT_FALSE(meeting_of(id).has_value());
+  }
+}
+
+TEST(MeetingName, OfAnotherMachineIsNone) {
+  UniqueId id{};
+  add_meeting(id);
+  ASSERT_TRUE(meeting_of(id).has_value());
+  id.bytes[104] ^= 1;
+  EXPECT_FALSE(meeting_of(id).has_value());
+}
+
+TEST(MeetingName, OfAChildDependsOnParentNumberAndColor) {
+  const Meeting parent{1, 2, 3};
+  const Meeting other{1, 2, 4};
+  std::set<std::string> names;
+  for (const Meeting& one : {parent, other}) {
+    for (const uint64_t number : {0, 1, 2}) {
+      for (const int64_t color : {-1, 0, 1}) {
+        names.insert(text_of(child_of(one, number, color)));
+        EXPECT_EQ(child_of(one, number, color), child_of(one, number, color));
+      }
+    }
+  }
+  EXPECT_EQ(names.size(), 18U);
+}
+}  // namespace
+}  // namespace symm::nccl
