@@ -28,6 +28,13 @@ libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
 [[ $(readlink "$libdir/libsymm.so") == libsymm.so.0 ]]
 [[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
 [[ -f $libdir/libsymm.so.$version ]]
+if [[ -f $build/lib/libsymm_nccl.so ]]; then
+  [[ $(readlink "$libdir/symm-nccl/libnccl.so.2") == ../libsymm_nccl.so ]]
+  [[ $(readlink "$libdir/symm-nccl/libnccl.so") == libnccl.so.2 ]]
+  # shellcheck disable=SC2016
+  [[ $("$prefix/bin/symm" run -n 1 --nccl --no-prefix -- sh -c 'echo "$LD_PRELOAD"') == \
+    "$libdir/libsymm_nccl.so" ]]
+fi
 for header in symm.h symm.hpp page.h device.cuh exchange.cuh multimem.cuh; do
   [[ -f $prefix/include/symm/$header ]]
 done

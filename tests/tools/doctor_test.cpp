@@ -146,6 +146,14 @@ TEST(Doctor, Ucx) {
   expect(judge_ucx({1, 22, 0, "/x", ""}), Verdict::ok);
 }
 
+TEST(Doctor, Nccl) {
+  expect(judge_nccl({0, "", "", "no libnccl.so.2"}), Verdict::note, "libnccl2");
+  expect(judge_nccl({21'703, "/x", ""}), Verdict::note, "2.18");
+  expect(judge_nccl({23'007, "/x", ""}), Verdict::ok);
+  EXPECT_EQ(judge_nccl({23'007, "/x", ""}).detail, "2.30.7 (/x)");
+  EXPECT_EQ(judge_nccl({23'007, "/x", "/y"}).detail, "2.30.7 (/x) behind symm's drop-in (/y)");
+}
+
 TEST(Doctor, ReportSaysWhetherItFails) {
   const std::vector<Finding> fine{
       {"a", Verdict::ok, "d", ""}, {"b", Verdict::warning, "d", "do this"}};

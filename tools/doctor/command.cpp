@@ -74,6 +74,7 @@ std::vector<Finding> examine() {
       judge_namespaces(own_namespaces(), peer.available),
       judge_cuda_driver(driver, library_can, library_reason),
       judge_ucx(find_ucx()),
+      judge_nccl(find_nccl()),
       self_test("self test", "host", 2, Verdict::failure),
   };
 

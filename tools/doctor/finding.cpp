@@ -276,6 +276,27 @@ Finding judge_ucx(const Ucx& ucx) {
       "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
 }
 
+Finding judge_nccl(const Nccl& nccl) {
+  if (nccl.path.empty()) {
+    return {"NCCL", Verdict::note, "none: " + nccl.reason,
+        "Groups of GPUs on several machines need it: install libnccl2 (Debian, RPM) or "
+        "nvidia-nccl-cu13 (pip), or name its libnccl.so.2 in SYMM_NCCL. Programs that bring their "
+        "own, as PyTorch does, have it all the same."};
+  }
+
+  const std::string text = std::to_string(nccl.version / 10'000) + "." +
+                           std::to_string(nccl.version / 100 % 100) + "." +
+                           std::to_string(nccl.version % 100) + " (" + nccl.path + ")";
+  const std::string detail =
+      nccl.drop_in.empty() ? text : text + " behind symm's drop-in (" + nccl.drop_in + ")";
+  constexpr int least = 21'800;
+  if (nccl.version < least) {
+    return {
+        "NCCL", Verdict::note, detail, "Groups of GPUs on several machines need 2.18 or newer."};
+  }
+  return {"NCCL", Verdict::ok, detail, ""};
+}
+
 std::string library_parent() {
   const std::string parent = runtime_parent();
   if (parent == environment("XDG_RUNTIME_DIR")) return parent + "/symm";

@@ -50,6 +50,7 @@ Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd);
 Finding judge_cuda_driver(
     const CudaDriver& driver, bool library_can, const std::string& library_reason);
 Finding judge_ucx(const Ucx& ucx);
+Finding judge_nccl(const Nccl& nccl);
 Finding self_test();
 
 std::vector<Finding> examine();

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -471,6 +472,13 @@ CudaDriver find_cuda_driver() {
   return driver;
 }
 
+namespace {
+std::string file_of(void* library) {
+  link_map* place = nullptr;
+  return ::dlinfo(library, RTLD_DI_LINKMAP, &place) == 0 ? place->l_name : "";
+}
+}  // namespace
+
 Ucx find_ucx() {
   Ucx ucx;
   const std::string named = environment("SYMM_UCX");
@@ -499,6 +507,37 @@ Ucx find_ucx() {
   ucx.path = path;
 
   return ucx;
+}
+
+Nccl find_nccl() {
+  Nccl nccl;
+  std::error_code ignored;
+  const auto packages =
+      fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().parent_path();
+  const std::string wheel = packages / "nvidia/nccl/lib/libnccl.so.2";
+
+  void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) library = ::dlopen(wheel.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    nccl.reason = "no libnccl.so.2 in the loader's folders";
+    return nccl;
+  }
+
+  if (const auto marker = find<void* (*)()>(library, "symm_nccl_marker"); marker != nullptr) {
+    nccl.drop_in = file_of(library);
+    library = marker();
+  }
+  if (library == nullptr) {
+    nccl.reason = "no NCCL is behind " + nccl.drop_in;
+    return nccl;
+  }
+  const auto version = find<int (*)(int*)>(library, "ncclGetVersion");
+  if (version == nullptr || version(&nccl.version) != 0) {
+    nccl.reason = file_of(library) + " does not tell its version";
+    return nccl;
+  }
+  nccl.path = file_of(library);
+  return nccl;
 }
 
 std::string draw(const json& root) { return draw_below(root, ""); }

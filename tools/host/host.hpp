@@ -64,6 +64,15 @@ struct Ucx {
 };
 Ucx find_ucx();  // where libsymm looks for it, unless the program has it already
 
+struct Nccl {
+  int version = 0;       // as ncclGetVersion() has it
+  std::string path;      // of the library itself
+  std::string drop_in;   // of symm's drop-in before it; "": programs get NCCL itself
+  std::string reason{};  // why there is none
+};
+// What a process that opens libnccl.so.2 gets in this environment.
+Nccl find_nccl();
+
 // The machine as a tree of parts, each with its "name" ("L3 0", "cores 0-3"), "detail"
 // ("32 MiB") and "parts", and its picture in text.
 nlohmann::json host_tree();  // the part that this process may use; throws std::runtime_error

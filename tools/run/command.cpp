@@ -92,6 +92,9 @@ void add_job_options(CLI::App* run, Arguments& arguments) {
   run->add_option(
          "--port", arguments.options.port, "Where rank 0 listens, with --hosts; otherwise any")
       ->check(CLI::Range(1, 65535));
+  run->add_flag("--nccl", arguments.options.nccl,
+      "The ranks get symm's drop-in in place of NCCL: a rank that dies is named in the others' "
+      "errors");
   run->add_option("--part", arguments.part)->group("");
   run->add_flag("--terminal", arguments.options.terminal)->group("");
 }
@@ -166,6 +169,7 @@ int run_job(const Arguments& arguments) {
   std::vector<std::string> parts{
       "--grace", std::to_string(arguments.grace), "--bind", std::exchange(job.bind, "none")};
   if (arguments.no_prefix) parts.emplace_back("--no-prefix");
+  if (job.nccl) parts.emplace_back("--nccl");
   if (!job.log_directory.empty()) {
     parts.insert(parts.end(), {"--log-dir", std::exchange(job.log_directory, "")});
   }

@@ -3,7 +3,9 @@
 #include "tools/run/job.hpp"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <netinet/in.h>
 #include <sys/auxv.h>
 #include <sys/file.h>
@@ -45,8 +47,16 @@ constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_"
     "SYMM_RANK", "SYMM_SIZE", "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_",
     "SLURM_STEP_TASKS_PER_NODE"};
 
+// By these a program, or the loader, takes another file in place of NCCL.
+constexpr std::array<std::string_view, 4> nccl_names{
+    "LD_PRELOAD", "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH"};
+
 bool foreign(std::string_view entry, const Job& job) {
   const std::string_view name = entry.substr(0, entry.find('='));
+  if (!job.nccl.empty() &&
+      std::find(nccl_names.begin(), nccl_names.end(), name) != nccl_names.end()) {
+    return true;
+  }
   if (!job.place.empty() && name == "SYMM_SECRET_FILE") return true;
   if (!job.master.empty() && (name == "MASTER_ADDR" || name == "MASTER_PORT")) return true;
   return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
@@ -133,6 +143,14 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   if (!job.trace.empty()) out.push_back("SYMM_TRACE=" + job.trace);
   if (job.terminal) out.emplace_back("SYMM_RUN_TERMINAL=1");
 
+  if (!job.nccl.empty()) {
+    const std::string preloaded = environment("LD_PRELOAD");
+    for (const std::string_view name : nccl_names) {
+      out.push_back(std::string(name) + "=" + job.nccl);
+    }
+    const auto preload = std::find(out.begin(), out.end(), "LD_PRELOAD=" + job.nccl);
+    if (!preloaded.empty()) *preload += ":" + preloaded;
+  }
   return out;
 }
 
@@ -183,6 +201,21 @@ std::string own_executable() {
   const auto* const name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (name == nullptr) throw std::runtime_error("/proc/self/exe: " + failed.message());
   return std::filesystem::absolute(name);
+}
+
+std::string nccl_drop_in() {
+  // The loader knows the folders where the library may be, of a build as of an installation.
+  void* const library = ::dlopen("libsymm_nccl.so", RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = ::dlerror();
+    throw std::runtime_error(std::string("--nccl: this symm was installed without its drop-in (") +
+                             (why != nullptr ? why : "libsymm_nccl.so cannot be loaded") + ")");
+  }
+  link_map* place = nullptr;
+  if (::dlinfo(library, RTLD_DI_LINKMAP, &place) != 0) {
+    throw std::runtime_error("--nccl: the loader does not tell where libsymm_nccl.so is");
+  }
+  return std::filesystem::absolute(place->l_name).lexically_normal();
 }
 
 JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& before) {

@@ -25,6 +25,7 @@ struct Job : JobPart {
   int ranks = 0;            // here
   std::string trace{};      // where they note their calls; "": nowhere
   std::string master{};     // host and port of rank 0 for torch.distributed; "": as inherited
+  std::string nccl{};       // the drop-in that they get in place of NCCL; "": none
   // Messages reach a terminal, so progress lines are welcome although the rank writes to a pipe.
   bool terminal = false;
 };
@@ -60,6 +61,10 @@ bool master_is_chosen();
 
 // The path of this program, whether or not /proc is mounted.
 std::string own_executable();
+
+// The path of libsymm_nccl.so, which is where this program would load it from. Throws
+// std::runtime_error if there is none.
+std::string nccl_drop_in();
 
 // Mode 0700, removed with the object. A lock is held on it
 // for as long as its owner lives, so that `symm doctor` can

@@ -76,6 +76,8 @@ Launcher::Launcher(const RunOptions& options)
   job_.terminal = ::isatty(STDERR_FILENO) != 0 || options_.terminal ||
                   *environment("SYMM_RUN_TERMINAL") != '\0';
   job_.trace = options_.trace;
+  // Each machine has its own.
+  if (options_.nccl && options_.hosts.empty()) job_.nccl = nccl_drop_in();
 
   if (!options_.trace.empty() && !options_.part) {
     job_.trace = options_.hosts.empty()

@@ -49,6 +49,7 @@ struct RunOptions {
   bool verbatim = false;  // output is handed on byte for byte
   std::string tag;
   std::string bind = "none";  // or "core"
+  bool nccl = false;          // the ranks get the drop-in in place of NCCL
   // The machines, each with its ranks, in the order of ranks.
   std::vector<std::pair<int, std::vector<std::string>>> programs;
   std::string log_directory;

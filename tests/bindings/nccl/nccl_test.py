@@ -429,6 +429,77 @@ print(json.dumps(results))
             self.assertIn(f"engine: nccl 2.32.0 ({NEWEST})", ended.stderr)
 
 
+class Tool(unittest.TestCase):
+    """`symm run --nccl` and `symm doctor`."""
+
+    def symm(self, *arguments, **environment):
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SYMM_", "LD_"))}
+        return subprocess.run(
+            [BUILD / "bin/symm", *arguments],
+            env={**inherited, **environment},
+            capture_output=True,
+            text=True,
+        )
+
+    def test_run_sets_what_each_client_needs(self):
+        names = ("LD_PRELOAD", "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH")
+        show = "; ".join(f"echo {name}=${name}" for name in names)
+        for environment, before in (
+            ({}, ""),
+            ({"LD_PRELOAD": "/lib64/libc.so.6"}, ":/lib64/libc.so.6"),
+            ({"VLLM_NCCL_SO_PATH": "/nowhere"}, ""),
+        ):
+            ended = self.symm(
+                "run", "-n", "2", "--nccl", "--no-prefix", "--", "sh", "-c", show, **environment
+            )
+            expected = [f"LD_PRELOAD={SHIM}{before}", *(f"{name}={SHIM}" for name in names[1:])]
+            self.assertEqual(sorted(ended.stdout.split()), sorted(2 * expected), ended.stderr)
+        ended = self.symm("run", "-n", "1", "--no-prefix", "--", "sh", "-c", show)
+        self.assertEqual(ended.stdout.split(), [f"{name}=" for name in names])
+
+    def test_a_rank_of_run_gets_the_drop_in(self):
+        ended = self.symm(
+            "run",
+            "-n",
+            "2",
+            "--nccl",
+            "--no-prefix",
+            "--",
+            BUILD / "bin/nccl_client_rpath",
+            "linked",
+        )
+        self.assertEqual(ended.stdout.count(f"linked: file {SHIM}"), 2, ended.stdout + ended.stderr)
+        self.assertEqual(ended.stdout.count(f"has {NEWEST}"), 2)
+
+    def test_run_says_where_there_is_no_drop_in(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = Path(folder) / "symm"
+            tool.write_bytes((BUILD / "bin/symm").read_bytes())
+            tool.chmod(0o755)
+            ended = subprocess.run(
+                [tool, "run", "-n", "1", "--nccl", "--", "true"], capture_output=True, text=True
+            )
+        if ended.returncode == 0:
+            self.skipTest("the loader has a libsymm_nccl.so of this machine")
+        self.assertIn("--nccl: this symm was installed without its drop-in", ended.stderr)
+
+    def test_doctor_says_which_nccl_a_process_gets(self):
+        for environment, expected in (
+            ({"LD_LIBRARY_PATH": str(NEWEST.parent)}, f"2.32.0 ({NEWEST})"),
+            (
+                {"LD_PRELOAD": str(SHIM), "SYMM_NCCL": str(OLD)},
+                f"2.21.5 ({OLD}) behind symm's drop-in ({SHIM})",
+            ),
+            (
+                {"LD_LIBRARY_PATH": f"{LINKS}:{OLD.parent}"},
+                f"2.21.5 ({OLD}) behind symm's drop-in ({LINKS / 'libnccl.so.2'})",
+            ),
+        ):
+            report = json.loads(self.symm("doctor", "--json", **environment).stdout)
+            found = [c for c in report["checks"] if c["check"] == "NCCL"]
+            self.assertEqual([c["detail"] for c in found], [expected])
+
+
 # A rank: tells when it is watched, and then does what it reads from its input.
 RANK = """
 rank, size = int(os.environ["TEST_RANK"]), int(os.environ["TEST_SIZE"])
