@@ -141,5 +141,7 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_RPM_PACKAGE_ARCHITECTURE ${CMAKE_SYSTEM_PROCESSOR})
   set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
   set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+  # The drop-in has the SONAME of NCCL, and is no NCCL that other packages could need.
+  set(CPACK_RPM_SPEC_MORE_DEFINE "%global __provides_exclude ^libnccl\\\\.so.*$")
   include(CPack)
 endif()

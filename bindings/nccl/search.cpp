@@ -214,7 +214,7 @@ std::vector<std::string> candidates(const char* soname) {
       if (needs_it(mapped) == wanted) add(folders_in(mapped.search_path, mapped.file));
     }
   }
-  add({folder_of(own_file()) + "/../../nvidia/nccl/lib"});
+  add({folder_of(own_file()) + "/../../../nvidia/nccl/lib"});
   add(loaders_folders());
 
   std::vector<std::string> files;

@@ -28,12 +28,16 @@ libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
 [[ $(readlink "$libdir/libsymm.so") == libsymm.so.0 ]]
 [[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
 [[ -f $libdir/libsymm.so.$version ]]
-if [[ -f $build/lib/libsymm_nccl.so ]]; then
-  [[ $(readlink "$libdir/symm-nccl/libnccl.so.2") == ../libsymm_nccl.so ]]
-  [[ $(readlink "$libdir/symm-nccl/libnccl.so") == libnccl.so.2 ]]
+if [[ -f $build/lib/symm-nccl/libsymm_nccl.so ]]; then
+  [[ $(readlink "$libdir/symm-nccl/libnccl.so.2") == libsymm_nccl.so ]]
+  [[ $(readlink "$libdir/symm-nccl/libnccl.so") == libsymm_nccl.so ]]
   # shellcheck disable=SC2016
   [[ $("$prefix/bin/symm" run -n 1 --nccl --no-prefix -- sh -c 'echo "$LD_PRELOAD"') == \
-    "$libdir/libsymm_nccl.so" ]]
+    "$libdir/symm-nccl/libsymm_nccl.so" ]]
+  # What ldconfig makes of the folder of the libraries is no libnccl.so.2.
+  cp -a "$libdir" "$scratch/scanned"
+  /sbin/ldconfig -n "$scratch/scanned" 2>/dev/null || true
+  [[ ! -e $scratch/scanned/libnccl.so.2 ]]
 fi
 for header in symm.h symm.hpp page.h device.cuh exchange.cuh multimem.cuh; do
   [[ -f $prefix/include/symm/$header ]]

@@ -22,8 +22,8 @@ sys.path.insert(0, str(SOURCE / "bindings/nccl"))
 import generate
 
 BUILD = Path(sys.argv[1]).resolve()
-SHIM = BUILD / "lib/libsymm_nccl.so"
 LINKS = BUILD / "lib/symm-nccl"
+SHIM = LINKS / "libsymm_nccl.so"
 FAKES = BUILD / "tests/bindings/nccl"
 NEWEST = FAKES / "nccl_newest/libnccl.so.2"
 OLD = FAKES / "nccl_old/libnccl.so.2"
