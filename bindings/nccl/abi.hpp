@@ -43,8 +43,9 @@ inline constexpr size_t kLeastConfig = 24;
 // caller's struct may be anything, so nothing behind its magic number is believed without it.
 inline Config read_config(const Config* config) {
   Config read{0, kConfigMagic, 0, 1};
-  if (config == nullptr || config->magic != kConfigMagic || config->size < kLeastConfig)
-    return read;
+  const bool is_one =
+      config != nullptr && config->magic == kConfigMagic && config->size >= kLeastConfig;
+  if (!is_one) return read;
   read.version = config->version;
   read.blocking = config->blocking == 0 ? 0 : 1;
   return read;

@@ -22,6 +22,13 @@
 
 namespace symm::nccl {
 namespace {
+// A communicator that a call has made, or is making: NCCL writes its address to *where.
+struct Made {
+  Comm* where;
+  Meeting meeting;
+  uint32_t version;
+};
+
 struct Entry {
   Meeting meeting{};
   uint32_t version = 0;
@@ -33,6 +40,9 @@ struct Entry {
   bool failure_said = false;
   // Calls of ncclCommSplit() and ncclCommShrink(), which all ranks make in the same order.
   uint64_t children = 0;
+  // Children that NCCL is making. The program must keep *where until ncclCommGetAsyncError() of
+  // this communicator has said that they are there, and there they are taken.
+  std::vector<Made> awaited;
 };
 
 struct Table {
@@ -76,24 +86,18 @@ void leave(const std::optional<Entry>& entry) noexcept {
   if (entry && entry->group != nullptr) entry->group->leave();
 }
 
-// All ranks are there: they meet. NCCL tells rank and size.
+// All ranks are there: they meet. NCCL tells rank and size, unless it is not ready to.
 void start(Comm comm, Entry& entry) {
-  if (std::exchange(entry.started, true)) return;
+  if (entry.started) return;
   int rank = 0;
   int size = 0;
   if (real<Result, Comm, int*>(Function::ncclCommUserRank)(comm, &rank) != kSuccess ||
       real<Result, Comm, int*>(Function::ncclCommCount)(comm, &size) != kSuccess) {
     return;
   }
+  entry.started = true;
   entry.group = HostGroup::meet(entry.meeting, rank, size);
 }
-
-// A communicator that a call has made, or is making.
-struct Made {
-  Comm* where;
-  Meeting meeting;
-  uint32_t version;
-};
 
 // Notes a communicator. If the result of the call that made it is kInProgress, it is watched from
 // when ncclCommGetAsyncError() has said that it is complete.
@@ -125,8 +129,8 @@ thread_local OpenGroup open_group;
 // All ranks of a communicator may be devices of this process: then nobody can die alone.
 bool is_whole(const std::vector<Made>& all, const Made& one) {
   int size = 0;
-  if (real<Result, Comm, int*>(Function::ncclCommCount)(*one.where, &size) != kSuccess)
-    return false;
+  const auto count = real<Result, Comm, int*>(Function::ncclCommCount);
+  if (count(*one.where, &size) != kSuccess) return false;
   const auto same = [&](const Made& other) { return other.meeting == one.meeting; };
   return std::count_if(all.begin(), all.end(), same) == size;
 }
@@ -153,12 +157,20 @@ std::optional<Meeting> next_child(Comm parent, int64_t color) noexcept {
   return child_of(entry.meeting, entry.children++, color);
 }
 
-// A child that is not complete: NCCL writes the pointer to it later, which is not awaited here.
-void finish_child(Comm* child, const std::optional<Meeting>& meeting, const Config* config,
-    Result result) noexcept {
-  const bool is_written = result == kSuccess || open_group.depth > 0;
-  if (!meeting || child == nullptr || !is_written) return;
-  finish({child, *meeting, read_config(config).version}, result);
+// Notes a child, or that NCCL is making it.
+void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meeting,
+    const Config* config, Result result) noexcept {
+  if (!meeting || child == nullptr) return;
+  const Made made{child, *meeting, read_config(config).version};
+  if (result != kInProgress || open_group.depth > 0) return finish(made, result);
+
+  try {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(parent);
+    if (found != table().entries.end()) found->second.awaited.push_back(made);
+  } catch (...) {
+    log("a communicator is not watched: no memory");
+  }
 }
 
 // Colors of ncclCommSplit() are not negative.
@@ -169,15 +181,19 @@ Result ask_communicator(Comm comm, Result state) noexcept {
   try {
     std::shared_ptr<HostGroup> group;
     uint32_t version = 0;
+    std::vector<Made> children;
     {
       const std::lock_guard lock(table().mutex);
       const auto found = table().entries.find(comm);
       if (found == table().entries.end()) return kSuccess;
       Entry& entry = found->second;
       if (state == kSuccess) start(comm, entry);
-      if (entry.ending && state == kSuccess) return kSuccess;
-      group = entry.group;
+      if (state == kSuccess) children.swap(entry.awaited);
+      if (!entry.ending || state != kSuccess) group = entry.group;
       version = entry.version;
+    }
+    for (const Made& child : children) {
+      note(child, kSuccess);
     }
     if (group == nullptr) return kSuccess;
     const std::optional<GroupFailure> failure = group->failure(version);
@@ -254,7 +270,7 @@ Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* co
   const auto meeting = next_child(comm, color);
   const Result result = real<Result, Comm, int, int, Comm*, Config*>(Function::ncclCommSplit)(
       comm, color, key, child, config);
-  finish_child(child, color < 0 ? std::nullopt : meeting, config, result);
+  finish_child(comm, child, color < 0 ? std::nullopt : meeting, config, result);
   return result;
 }
 
@@ -263,7 +279,7 @@ Result symm_ncclCommShrink(
   const auto meeting = next_child(comm, kShrunk);
   const Result result = real<Result, Comm, int*, int, Comm*, Config*, int>(
       Function::ncclCommShrink)(comm, excluded, count, child, config, flags);
-  finish_child(child, meeting, config, result);
+  finish_child(comm, child, meeting, config, result);
   return result;
 }
 

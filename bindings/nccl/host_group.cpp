@@ -1,12 +1,11 @@
 #include "bindings/nccl/host_group.hpp"
 
 #include <dlfcn.h>
-#include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -163,8 +162,9 @@ std::optional<GroupFailure> HostGroup::failure(uint32_t version) {
   symm_group_status_t status{};
   status.struct_size = sizeof status;
   if (library().group_status(group_, &status) != SYMM_OK) return std::nullopt;
-  if (status.status != SYMM_OK)
+  if (status.status != SYMM_OK) {
     return GroupFailure{result_of(status.status, version), status.message};
+  }
   return departure();
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -6,6 +6,8 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>

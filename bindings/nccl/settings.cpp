@@ -1,13 +1,14 @@
 #include "bindings/nccl/settings.hpp"
 
 #include <fcntl.h>
+#include <stdlib.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 namespace symm::nccl {

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pinned
 
-ROOMS = ("kernels", "core", "capi", "tools", "examples")
+ROOMS = ("kernels", "core", "capi", "tools", "examples", "bindings/nccl")
 if os.environ.get("SYMM_TIDY_ALL") == "1":
     ROOMS += ("tests", "bench")
 # Seconds after which a stamp that nobody asked for is thrown away.

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -28,7 +29,9 @@ struct Comm {
   int rank;
   int size;
   int looks;
-  int splits;
+  // A child that is there when `looks` is 0, and where its address goes.
+  Comm** child_place;
+  Comm* child;
 };
 
 #define FAKE_DATA __attribute__((visibility("default")))
@@ -71,7 +74,7 @@ thread_local Open open;
 
 int make(Comm** to, const Id& id, int rank, int size, const void* config) {
   if (to == nullptr || size < 1 || rank < 0 || rank >= size) return 4;
-  auto* const comm = new Comm{id, rank, size, 0, 0};
+  auto* const comm = new Comm{id, rank, size, 0, nullptr, nullptr};
   ++fake_alive;
   const bool later = !is_blocking(config) && told("slow");
   if (later) comm->looks = 3;
@@ -139,13 +142,18 @@ FAKE(int, ncclCommUserRank, const Comm* comm, int* rank) {
 #if FAKE_NCCL_CODE >= 21800
 FAKE(int, ncclCommSplit, Comm* comm, int color, int, Comm** child, const void* config) {
   note_config(config);
-  ++comm->splits;
   if (color < 0) {
     *child = nullptr;
     return 0;
   }
   const int size = color == 0 ? 2 : comm->size - 2;
-  return make(child, comm->id, color == 0 ? comm->rank : comm->rank - 2, size, config);
+  const int rank = color == 0 ? comm->rank : comm->rank - 2;
+  if (is_blocking(config) || !told("slow")) return make(child, comm->id, rank, size, config);
+
+  *child = nullptr;
+  comm->looks = 3;
+  comm->child_place = child;
+  return make(&comm->child, comm->id, rank, size, nullptr) == 0 ? 7 : 4;
 }
 #endif
 #if FAKE_NCCL_CODE >= 22700
@@ -156,8 +164,11 @@ FAKE(int, ncclCommShrink, Comm* comm, int*, int count, Comm** child, const void*
 }
 #endif
 FAKE(int, ncclCommGetAsyncError, Comm* comm, int* error) {
-  *error = comm->looks > 0 ? 7 : told("failed") ? 3 : 0;
-  if (comm->looks > 0) --comm->looks;
+  *error = told("failed") ? 3 : 0;
+  if (comm->looks > 0) *error = 7;
+  if (comm->looks > 0 && --comm->looks == 0 && comm->child_place != nullptr) {
+    *std::exchange(comm->child_place, nullptr) = comm->child;
+  }
   return 0;
 }
 FAKE_EXPORT int fake_destroy(Comm* comm);

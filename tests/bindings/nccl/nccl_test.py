@@ -762,10 +762,16 @@ result = shim.ncclCommInitRankConfig(ctypes.byref(other), 2, second, rank, ctype
 seen = []
 while not seen or seen[-1] == 7:
     seen.append(async_error(other))
-print("children" if watched(2) else "none", flush=True)
+assert watched(2)
+# A child is there when its parent says so, and not before.
+child = ctypes.c_void_p()
+results = [shim.ncclCommSplit(other, 0, 0, ctypes.byref(child), ctypes.byref(config)), child.value]
+while async_error(other) == 7:
+    results.append(child.value)
+print("children" if watched(3) else "none", flush=True)
 sys.stdin.readline()
-error, _ = wait_for_error(other)
-print(json.dumps([result, seen, error]), flush=True)
+print(json.dumps([result, seen, results, wait_for_error(other)[0], wait_for_error(child)[0]]),
+      flush=True)
 """,
             FAKE_NCCL="slow",
         )
@@ -778,7 +784,10 @@ print(json.dumps([result, seen, error]), flush=True)
         ranks[0].send_signal(signal.SIGKILL)
         ranks[1].stdin.write("go\n")
         ranks[1].stdin.flush()
-        self.assertEqual(json.loads(self.lines(ranks[1])[0]), [7, [7, 7, 7, 0], 6])
+        found = json.loads(self.lines(ranks[1])[0])
+        self.assertEqual(found[:2], [7, [7, 7, 7, 0]])
+        self.assertEqual(found[2][:4], [7, None, None, None])
+        self.assertEqual(found[3:], [6, 6])
 
     def test_those_that_a_group_of_calls_makes_are_watched(self):
         ranks = self.ranks(

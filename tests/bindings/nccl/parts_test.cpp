@@ -1,7 +1,18 @@
 // Parts of the drop-in that need no NCCL: the names in unique ids, and the loader's cache.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/search.hpp"
-#include "tests/support/test.hpp"
 
 namespace symm::nccl {
 namespace {
@@ -108,8 +119,8 @@ TEST(MeetingName, OfAChildDependsOnParentNumberAndColor) {
   const Meeting other{1, 2, 4};
   std::set<std::string> names;
   for (const Meeting& one : {parent, other}) {
-    for (const uint64_t number : {0, 1, 2}) {
-      for (const int64_t color : {-1, 0, 1}) {
+    for (const uint64_t number : {0U, 1U, 2U}) {
+      for (const int color : {-1, 0, 1}) {
         names.insert(text_of(child_of(one, number, color)));
         EXPECT_EQ(child_of(one, number, color), child_of(one, number, color));
       }
