@@ -2,16 +2,20 @@
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "bindings/nccl/abi.hpp"
@@ -75,6 +79,18 @@ std::string meeting_place() {
   return "dir://" + (usable ? std::string(runtime) : std::string("/tmp")) + own;
 }
 
+// Whether the program keeps a quarter of its descriptors. A group has two for each rank, and a
+// program that makes many communicators must not run out of them for the sake of names.
+bool leaves_descriptors(int size) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  std::error_code failed;
+  const std::filesystem::directory_iterator open("/proc/self/fd", failed);
+  if (failed) return false;
+  const auto now = static_cast<uint64_t>(std::distance(open, {}));
+  return now + 2 * static_cast<uint64_t>(size) <= limit.rlim_cur / 4 * 3;
+}
+
 // Least scratch: the group makes no collective calls.
 uint64_t least_scratch(int size) { return 16'384 + uint64_t{1'024} * static_cast<uint64_t>(size); }
 
@@ -118,6 +134,10 @@ void HostGroup::form(const Meeting& meeting, int rank, int size) noexcept {
   try {
     const std::string name = "nccl-" + text_of(meeting);
     const std::string place = meeting_place();
+    if (!leaves_descriptors(size)) {
+      log("rank %d of %d is not watched: this process has few descriptors left", rank, size);
+      return;
+    }
     symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
     config.rank = rank;
     config.size = size;

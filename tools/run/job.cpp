@@ -48,8 +48,33 @@ constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_"
     "SLURM_STEP_TASKS_PER_NODE"};
 
 // By these a program, or the loader, takes another file in place of NCCL.
-constexpr std::array<std::string_view, 4> nccl_names{
-    "LD_PRELOAD", "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH"};
+constexpr std::array<std::string_view, 5> nccl_names{"LD_PRELOAD", "LD_LIBRARY_PATH",
+    "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH"};
+
+// `first` in front of what the variable has, for those that list files or folders.
+std::string in_front(const std::string& first, const char* inherited) {
+  return *inherited == '\0' ? first : first + ":" + inherited;
+}
+
+// The variables by which the ranks get the drop-in.
+std::vector<std::string> nccl_environment(const std::string& drop_in) {
+  const std::filesystem::path file(drop_in);
+  std::vector<std::string> out{"LD_PRELOAD=" + in_front(drop_in, environment("LD_PRELOAD"))};
+  for (const char* const name :
+      {"VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH"}) {
+    out.push_back(std::string(name) + "=" + drop_in);
+  }
+
+  // Programs that look for libnccl.so, as those with cudarc do, find a link of that name beside the
+  // file. A wheel has no links.
+  const char* const folders = environment("LD_LIBRARY_PATH");
+  if (std::filesystem::exists(file.parent_path() / "libnccl.so")) {
+    out.push_back("LD_LIBRARY_PATH=" + in_front(file.parent_path(), folders));
+  } else if (*folders != '\0') {
+    out.push_back(std::string("LD_LIBRARY_PATH=") + folders);
+  }
+  return out;
+}
 
 bool foreign(std::string_view entry, const Job& job) {
   const std::string_view name = entry.substr(0, entry.find('='));
@@ -144,12 +169,8 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   if (job.terminal) out.emplace_back("SYMM_RUN_TERMINAL=1");
 
   if (!job.nccl.empty()) {
-    const std::string preloaded = environment("LD_PRELOAD");
-    for (const std::string_view name : nccl_names) {
-      out.push_back(std::string(name) + "=" + job.nccl);
-    }
-    const auto preload = std::find(out.begin(), out.end(), "LD_PRELOAD=" + job.nccl);
-    if (!preloaded.empty()) *preload += ":" + preloaded;
+    const std::vector<std::string> more = nccl_environment(job.nccl);
+    out.insert(out.end(), more.begin(), more.end());
   }
   return out;
 }

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -65,6 +66,10 @@ bool is_blocking(const void* config) {
   return blocking != 0;
 }
 
+// Those that are not destroyed: a second destruction is an invalid argument.
+std::mutex alive_mutex;
+std::set<Comm*> alive;
+
 // Pointers that ncclGroupEnd() writes.
 struct Open {
   int depth = 0;
@@ -76,6 +81,10 @@ int make(Comm** to, const Id& id, int rank, int size, const void* config) {
   if (to == nullptr || size < 1 || rank < 0 || rank >= size) return 4;
   auto* const comm = new Comm{id, rank, size, 0, nullptr, nullptr};
   ++fake_alive;
+  {
+    const std::lock_guard lock(alive_mutex);
+    alive.insert(comm);
+  }
   const bool later = !is_blocking(config) && told("slow");
   if (later) comm->looks = 3;
   if (open.depth > 0) {
@@ -207,6 +216,8 @@ FAKE_EXPORT int fake_destroy(Comm* comm) {
     }
   }
 #endif
+  const std::lock_guard lock(alive_mutex);
+  if (alive.erase(comm) == 0) return 4;
   --fake_alive;
   delete comm;
   return 0;

@@ -442,17 +442,19 @@ class Tool(unittest.TestCase):
         )
 
     def test_run_sets_what_each_client_needs(self):
-        names = ("LD_PRELOAD", "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH")
+        names = ("LD_PRELOAD", "LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH",
+                 "MEGATRON_NCCL_SO_PATH")  # fmt: skip
         show = "; ".join(f"echo {name}=${name}" for name in names)
-        for environment, before in (
-            ({}, ""),
-            ({"LD_PRELOAD": "/lib64/libc.so.6"}, ":/lib64/libc.so.6"),
-            ({"VLLM_NCCL_SO_PATH": "/nowhere"}, ""),
+        for environment, preload, path in (
+            ({}, "", ""),
+            ({"LD_PRELOAD": "/lib64/libc.so.6"}, ":/lib64/libc.so.6", ""),
+            ({"VLLM_NCCL_SO_PATH": "/nowhere", "LD_LIBRARY_PATH": "/a:/b"}, "", ":/a:/b"),
         ):
             ended = self.symm(
                 "run", "-n", "2", "--nccl", "--no-prefix", "--", "sh", "-c", show, **environment
             )
-            expected = [f"LD_PRELOAD={SHIM}{before}", *(f"{name}={SHIM}" for name in names[1:])]
+            expected = [f"LD_PRELOAD={SHIM}{preload}", f"LD_LIBRARY_PATH={LINKS}{path}"]
+            expected += [f"{name}={SHIM}" for name in names[2:]]
             self.assertEqual(sorted(ended.stdout.split()), sorted(2 * expected), ended.stderr)
         ended = self.symm("run", "-n", "1", "--no-prefix", "--", "sh", "-c", show)
         self.assertEqual(ended.stdout.split(), [f"{name}=" for name in names])
@@ -833,15 +835,51 @@ print(json.dumps([wait_for_error(other)[0] for other in comms] +
         self.assertEqual(self.log.read_text().count("is watched"), 8)
 
     def test_a_second_destruction_is_left_to_nccl(self):
+        """As cudarc makes it, in a destructor after an abort."""
         got = run("""
-comm = init(new_id(), 2, 0)
 comms = [init(new_id(), 2, 0) for _ in range(4)]
 alive = ctypes.c_int.in_dll(fake(), "fake_alive")
-results = [alive.value] + [shim.ncclCommDestroy(c) for c in comms] + [alive.value]
-print(json.dumps(results))
+results = [alive.value]
+for comm in comms:
+    results += [shim.ncclCommAbort(comm), shim.ncclCommDestroy(comm), shim.ncclCommDestroy(comm)]
+print(json.dumps([*results, alive.value]), flush=True)
 os._exit(0)
 """)
-        self.assertEqual(got, [5, 0, 0, 0, 0, 1])
+        self.assertEqual(got, [4, *([0, 4, 4] * 4), 0])
+
+    def test_a_process_with_few_descriptors_keeps_them(self):
+        ranks = self.ranks(
+            2,
+            """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+if rank == 0:
+    ids = [new_id() for _ in range(16)]
+    print(json.dumps([bytes(id.bytes).hex() for id in ids]), flush=True)
+else:
+    ids = [Id((ctypes.c_ubyte * 128)(*bytes.fromhex(text))) for text in
+           json.loads(sys.stdin.readline())]
+comms = []
+for number, id in enumerate(ids):
+    comms.append(init(id, 2, rank))
+    assert watched(2 + number)
+files = [open("/proc/self/status") for _ in range(8)]
+print(len(files), flush=True)
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "8\n")
+        for process in ranks:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            self.lines(process)
+        self.assertIn("few descriptors left", self.log.read_text())
+        self.assertGreater(self.log.read_text().count("is watched"), 8)
 
     def test_five_hundred_communicators_leave_nothing(self):
         ranks = self.ranks(
