@@ -37,7 +37,7 @@ struct Symm {
   decltype(&symm_group_release) group_release = nullptr;
   decltype(&symm_group_status) group_status = nullptr;
   decltype(&symm_group_failed_ranks) group_failed_ranks = nullptr;
-  decltype(&symm_peer_info) peer_info = nullptr;
+  decltype(&symm_group_peer_info) group_peer_info = nullptr;
   decltype(&symm_last_error) last_error = nullptr;
   bool usable = false;
 
@@ -58,7 +58,7 @@ struct Symm {
              find(library, "symm_group_release", group_release) &&
              find(library, "symm_group_status", group_status) &&
              find(library, "symm_group_failed_ranks", group_failed_ranks) &&
-             find(library, "symm_peer_info", peer_info) &&
+             find(library, "symm_group_peer_info", group_peer_info) &&
              find(library, "symm_last_error", last_error);
     if (!usable) log("no communicator is watched: libsymm.so.0 lacks a call");
   }
@@ -179,7 +179,7 @@ std::optional<GroupFailure> HostGroup::failure(uint32_t version) {
   const std::lock_guard lock(mutex_);
   if (group_ == nullptr) return std::nullopt;
 
-  symm_group_status_t status{};
+  symm_failure_t status{};
   status.struct_size = sizeof status;
   if (library().group_status(group_, &status) != SYMM_OK) return std::nullopt;
   if (status.status != SYMM_OK) {
@@ -199,9 +199,9 @@ std::optional<GroupFailure> HostGroup::departure() {
   if (!departed_) departed_ = now;
   if (now - *departed_ < kPatience) return std::nullopt;
 
-  symm_peer_info_t peer{};
+  symm_group_peer_info_t peer{};
   peer.struct_size = sizeof peer;
-  const bool known = library().peer_info(group_, rank, &peer) == SYMM_OK && peer.pid != 0;
+  const bool known = library().group_peer_info(group_, rank, &peer) == SYMM_OK && peer.pid != 0;
   const std::string pid = known ? " (pid " + std::to_string(peer.pid) + ")" : std::string();
   return GroupFailure{
       kRemoteError, "rank " + std::to_string(rank) + pid + " has left the communicator"};
