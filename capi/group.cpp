@@ -85,7 +85,7 @@ SubgroupOptions subgroup_of(const symm_group_options_t* options) {
   const symm_group_options_t given = read_options(options);
   SubgroupOptions asked;
   asked.call_timeout_ms = given.timeout_ms;
-  if (given.name != nullptr) asked.name = given.name;
+  asked.name = given.name;
   asked.flags = given.flags;
   asked.remove_flags = given.remove_flags;
   asked.scratch_bytes = given.scratch_bytes;

@@ -268,7 +268,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
 
   if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {
     throw Error(Status::invalid_argument,
-        format("options.offset, size: %zu bytes at %lu go beyond the %zu of the descriptor", bytes,
+        format("options.offset, bytes: %zu bytes at %lu go beyond the %zu of the descriptor", bytes,
             offset, pages.all_bytes));
   }
 

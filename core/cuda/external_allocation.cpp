@@ -80,7 +80,7 @@ void ExternalAllocation::require_within(const Range& range, size_t bytes) const 
 
   if (bytes > range.bytes - range.offset) {
     throw Error(
-        Status::invalid_argument, format("size: %zu bytes at this pointer go beyond its "
+        Status::invalid_argument, format("bytes: %zu bytes at this pointer go beyond its "
                                          "allocation, which has %zu more; what was mapped piece by "
                                          "piece can be adopted piece by piece",
                                       bytes, range.bytes - range.offset));

@@ -54,7 +54,7 @@ const char* flag_name(uint64_t bit) noexcept {
   return "SYMM_GROUP_ON_DEVICE";
 }
 
-void require_flags(uint64_t flags, const char* argument) {
+void require_known_flags(uint64_t flags, const char* argument) {
   uint64_t known = SYMM_GROUP_ON_DEVICE;
   for (const Flag& flag : kFlags) {
     known |= flag.bit;
@@ -63,7 +63,10 @@ void require_flags(uint64_t flags, const char* argument) {
     throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%lx", argument,
                                          SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, flags & ~known));
   }
+}
 
+void require_flags(uint64_t flags, const char* argument) {
+  require_known_flags(flags, argument);
   for (const Flag& flag : kFlags) {
     if ((flags & flag.bit) == 0) continue;
     for (const Flag& other : kFlags) {

@@ -16,8 +16,10 @@ void set_flags(GroupConfig& config, uint64_t flags) noexcept;
 // The name of one bit, for messages.
 const char* flag_name(uint64_t bit) noexcept;
 
-// Throws Error(unsupported) if a bit is not known, and Error(invalid_argument) if two contradict
-// each other.
+// Throws Error(unsupported) if a bit is not known.
+void require_known_flags(uint64_t flags, const char* argument);
+
+// Throws Error(invalid_argument), too, if two bits contradict each other.
 void require_flags(uint64_t flags, const char* argument);
 
 // The flags of a group that is made of one with the flags `inherited`. A flag that is added takes

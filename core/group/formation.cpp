@@ -236,6 +236,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   }
 
   group->parent_ = nullptr;
+  group->asked_ = {};
   Page::set((*group->revocation_->page())->backend, static_cast<int64_t>(group->backend_->kind()));
   Stragglers::met(*group);
   log::write(log::Level::info, "group %016lx '%s': rank %d of %d, %s", id, group->name().c_str(),
@@ -309,7 +310,7 @@ Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   offer.value[Fact::removed_flags] = asked_.remove_flags;
   offer.value[Fact::create_timeout_ms] = asked_.create_timeout_ms;
   offer.value[Fact::timeout_ms] = asked_.timeout_ms;
-  offer.value[Fact::name] = asked_.name ? fnv1a(std::string_view(*asked_.name)) : 0;
+  offer.value[Fact::name] = asked_.name != nullptr ? fnv1a(std::string_view(asked_.name)) : 0;
   offer.message = transport_->share();
   append(offer.message, facts);
   return offer;

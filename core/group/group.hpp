@@ -42,11 +42,12 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
 };
 
 // How a group is made of another one, of which it inherits what is not said here. All but
-// call_timeout_ms is equal on all ranks of the new group.
+// call_timeout_ms is equal on all ranks of the new group. Nothing in it allocates: a rank that ran
+// out of memory before it votes would leave the others waiting.
 struct SubgroupOptions {
   uint64_t call_timeout_ms = 0;  // 0, here and in the other numbers: that of the group
-  std::optional<std::string> name;
-  uint64_t flags = 0;  // SYMM_GROUP_* that are added, and those that are not inherited
+  const char* name = nullptr;    // read during the call only
+  uint64_t flags = 0;            // SYMM_GROUP_* that are added, and those that are not inherited
   uint64_t remove_flags = 0;
   uint64_t scratch_bytes = 0;
   uint64_t create_timeout_ms = 0;
@@ -208,6 +209,7 @@ class Group : public std::enable_shared_from_this<Group> {
       uint64_t id, const GroupConfig& config, const SubgroupOptions& options,
       std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
       std::shared_ptr<Group> lender = nullptr, const Group* parent = nullptr);
+  static void require_options(const SubgroupOptions& options);
   // The configuration of a group that is made of this one; its name is still this group's.
   GroupConfig config_for(const SubgroupOptions& options) const;
   Deadline deadline_of(const SubgroupOptions& options) const;
@@ -241,7 +243,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int rank_ = 0;
   int size_ = 0;
   GroupConfig config_;
-  SubgroupOptions asked_;  // by which it was made of another group
+  SubgroupOptions asked_;  // while this group is formed: those by which it is made of another
   std::string bootstrap_;
   std::shared_ptr<Revocation> revocation_;
   std::shared_ptr<Stragglers> past_;

@@ -60,7 +60,7 @@ void Heap::called(uint64_t what, uint64_t how) {
 
 Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   memory_->group().require_usable();
-  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1 byte");
   if (alignment == 0) alignment = Suballocator::kUnit;
   const size_t most = std::max(kPage, options_.placement.alignment);
   if (!std::has_single_bit(alignment) || alignment > most) {

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,9 +51,9 @@ Deadline Group::deadline_of(const SubgroupOptions& options) const {
                                       : Deadline::after_ms(options.call_timeout_ms);
 }
 
-GroupConfig Group::config_for(const SubgroupOptions& options) const {
+void Group::require_options(const SubgroupOptions& options) {
   require_flags(options.flags, "options.flags");
-  require_flags(options.remove_flags, "options.remove_flags");
+  require_known_flags(options.remove_flags, "options.remove_flags");
   if (((options.flags | options.remove_flags) & SYMM_GROUP_ON_DEVICE) != 0) {
     throw Error(Status::invalid_argument,
         "options.flags: SYMM_GROUP_ON_DEVICE, but the device is that of the group");
@@ -66,7 +65,9 @@ GroupConfig Group::config_for(const SubgroupOptions& options) const {
   require_waiting(options.create_timeout_ms, "options.create_timeout_ms");
   require_waiting(options.timeout_ms, "options.group_timeout_ms");
   require_channels(options.channels, "options.channels");
+}
 
+GroupConfig Group::config_for(const SubgroupOptions& options) const {
   GroupConfig config = config_;
   set_flags(config, inherited_flags(flags_of(config_), options.flags, options.remove_flags));
   if (options.scratch_bytes != 0) config.scratch_bytes = options.scratch_bytes;
@@ -103,7 +104,7 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline,
       rank = members_[static_cast<size_t>(rank)];
     }
     config = config_for(options);
-    config.name = options.name ? *options.name : std::move(part.name);
+    config.name = options.name != nullptr ? options.name : std::move(part.name);
   } catch (...) {
     mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
     throw;
@@ -129,7 +130,7 @@ std::shared_ptr<Group> Group::part(
 std::shared_ptr<Group> Group::split(int color, int key, const SubgroupOptions& options) {
   const Trace traced(page(), "group_split");
   require_usable();
-  config_for(options);  // refuses what this rank can see by itself
+  require_options(options);
   const Deadline deadline = deadline_of(options);
   const uint64_t sequence = splits_++;
 
@@ -164,7 +165,7 @@ std::shared_ptr<Group> Group::create_from_ranks(
   const Trace traced(page(), "group_create_from_ranks");
   require_usable();
   require_ranks(ranks);
-  config_for(options);  // refuses what this rank can see by itself
+  require_options(options);
   const Deadline deadline = deadline_of(options);
 
   // The sum is equal for any order of the ranks, so that ranks which name them in another order
@@ -208,7 +209,7 @@ std::shared_ptr<Group> Group::shrink(const SubgroupOptions& options) {
   if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
   }
-  config_for(options);  // refuses what this rank can see by itself
+  require_options(options);
   const Deadline deadline = deadline_of(options);
   const uint64_t timeout_ms =
       options.call_timeout_ms != 0 ? options.call_timeout_ms : config_.create_timeout_ms;

@@ -58,7 +58,7 @@ uintptr_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(point
 void require_range(uint64_t offset, uint64_t bytes, uint64_t whole) {
   if (bytes <= whole - offset) return;
   throw Error(Status::invalid_argument,
-      format("size: %lu bytes at this pointer go beyond the memory of %lu bytes", bytes, whole));
+      format("bytes: %lu bytes at this pointer go beyond the memory of %lu bytes", bytes, whole));
 }
 
 std::optional<Exporter::Source> buffer_at(const void* pointer, uint64_t bytes) {

@@ -57,7 +57,7 @@ std::vector<std::byte> encode(const Token& token) {
 // Long, since it goes by the fields in their order: each is read, and refused in its own words.
 TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   if (bytes.size() < kTokenFixed + kChecksum) {
-    return {Status::invalid_argument, "it is shorter than any token: cut short? (token_size)"};
+    return {Status::invalid_argument, "it is shorter than any token: cut short? (token_bytes)"};
   }
 
   Reader in(bytes);
@@ -74,11 +74,11 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   token.backend = in.number<uint16_t>();
   const auto length = in.number<uint32_t>();
   if (length > bytes.size()) {
-    return {Status::invalid_argument, "it is shorter than it says: cut short? (token_size)"};
+    return {Status::invalid_argument, "it is shorter than it says: cut short? (token_bytes)"};
   }
 
   if (length < bytes.size()) {
-    return {Status::invalid_argument, "it is followed by something else (token_size)"};
+    return {Status::invalid_argument, "it is followed by something else (token_bytes)"};
   }
 
   if (length > kMaxToken) return {Status::invalid_argument, "it is longer than any token"};

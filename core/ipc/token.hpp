@@ -35,7 +35,7 @@
 #include "core/base/process.hpp"
 
 namespace symm::ipc {
-inline constexpr size_t kMaxToken = 512;  // SYMM_IPC_TOKEN_MAX_SIZE
+inline constexpr size_t kMaxToken = 512;  // SYMM_IPC_TOKEN_MAX_BYTES
 inline constexpr size_t kTokenFixed = 136;
 inline constexpr size_t kMaxDirectory = kMaxToken - kTokenFixed - 8;
 inline constexpr uint32_t kSlots = 256;  // blocks on an exporter's board

@@ -197,17 +197,16 @@ TEST(Call, LongerStructs) {
   });
 }
 
-// A language that clears memory and sets the size gets what NULL gets, or, of a struct that cannot
-// be left out, what its initialiser gets.
+// A language that clears memory and sets the size gets what NULL gets, which is what every call of
+// calls.cpp is given, or a deadline in its place.
 TEST(Call, ZeroIsTheDefault) {
   std::set<std::string> sent;
   for_each_struct([&](const Call& call, size_t index, const Struct& one) {
     World world;
     const symm_status_t status = call.call(world, index, world.bits(one.zeroed));
-    World other;
-    const symm_status_t as_given = call.call(other, SIZE_MAX, 0);
-    EXPECT_EQ(status, as_given) << symm_last_error();
-    EXPECT_EQ(status, expected_of(call)) << symm_last_error();
+    // The zeroed wait is for a word that is 0, which it is.
+    const bool is_there = one.type == std::string("const symm_signal_wait_t*");
+    EXPECT_EQ(status, is_there ? SYMM_OK : expected_of(call)) << symm_last_error();
     sent.insert(one.type);
   });
   EXPECT_EQ(sent.size(), structs().size()) << "a struct that no call takes";

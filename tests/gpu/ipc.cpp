@@ -98,7 +98,7 @@ void order(bool exporter, cudaStream_t stream, int device) {
     reach(0);
     wait_for(1);
 
-    const symm_status_t status = symm_ipc_withdraw(owned.data, kBytes, within(20000));
+    const symm_status_t status = symm_ipc_withdraw(owned.data, kBytes, support::within(20000));
     check(status == SYMM_OK, std::string("withdraw: ") + symm_status_string(status));
     check(facts->over == 1, "the lease ended when the importer's stream was done, not before");
     check(first_of(owned.data, stream) == 0x02020202, "what the importer wrote is there");
@@ -131,7 +131,8 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
 
       check(eventually([] { return symm::ipc_stats().written_off == 1; }),
           "the dead importer's lease is written off");
-      check(symm_ipc_withdraw(owned.data, kBytes * 8, within(20000)) == SYMM_ERR_PEER_FAILED,
+      check(
+          symm_ipc_withdraw(owned.data, kBytes * 8, support::within(20000)) == SYMM_ERR_PEER_FAILED,
           "its memory is not to be used again");
 
       // Work that the dead importer had begun may still write into the memory that it imported, so
@@ -295,7 +296,7 @@ void foreign_memory(bool exporter, cudaStream_t stream, int device) {
   check(symm::ipc_stats().exported_blocks == 1, "one allocation, exported twice");
   reach(0);
   wait_for(1);
-  check(symm_ipc_withdraw(data, kBytes, within(20000)) == SYMM_OK, "withdraw ends it");
+  check(symm_ipc_withdraw(data, kBytes, support::within(20000)) == SYMM_OK, "withdraw ends it");
   check(symm::ipc_stats().exported_blocks == 0, "and gives up the reference");
 
   reach(2);

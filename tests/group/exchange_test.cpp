@@ -30,6 +30,13 @@
 #include "tests/support/core.hpp"
 
 namespace {
+// Options of a call that makes a group of another one, with a deadline of its own.
+symm::SubgroupOptions within(uint64_t timeout_ms) {
+  symm::SubgroupOptions options;
+  options.call_timeout_ms = timeout_ms;
+  return options;
+}
+
 // So many more allocations of this thread succeed, then one fails; negative: all succeed. They are
 // counted from the first allocation of `counted_from` bytes on; 0: from now on.
 thread_local long allocations_left = -1;
@@ -273,7 +280,7 @@ TEST(Shrink, ARankThatIsACallBehindGoesOnToTheLaterOne) {
   as_threads(2, [&](int rank) {
     const auto group = create(rank, 2);
     if (rank == 1) {
-      EXPECT_EQ(failure_of([&] { group->shrink(100, nullptr); }).status, Status::timeout);
+      EXPECT_EQ(failure_of([&] { group->shrink(within(100)); }).status, Status::timeout);
       given_up.arrive_and_wait();
     } else {
       given_up.arrive_and_wait();
@@ -287,7 +294,7 @@ TEST(Shrink, ARankThatIsACallBehindGoesOnToTheLaterOne) {
       EXPECT_EQ(end.status, Status::timeout) << end.message;
     }
 
-    const auto part = group->shrink(10'000, nullptr);
+    const auto part = group->shrink(within(10'000));
     EXPECT_EQ(part->size(), 2);
   });
 }
@@ -436,7 +443,7 @@ TEST(OutOfMemory, WhereAGroupIsMadeOfAnotherIsTheSameOnAll) {
   const std::function<std::shared_ptr<Group>(Group&)> ways[] = {
       [](Group& group) { return group.split(0, 0); },
       [&](Group& group) { return group.create_from_ranks(kBoth); },
-      [](Group& group) { return group.shrink(0, nullptr); }};
+      [](Group& group) { return group.shrink(); }};
 
   for (const auto& make : ways) {
     run_out_of_memory([&](int rank, const auto& run_short) {

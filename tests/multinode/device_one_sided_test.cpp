@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -194,6 +195,41 @@ TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {
   }
 }
 
+// Each call waits for a silent rank for as long as it was told, not for as long as the group would.
+TEST_F(CudaOneSided, ACallHasADeadlineOfItsOwn) {
+  for (const bool gets : {false, true}) {
+    const Body body = [gets](const std::shared_ptr<Group>& group) {
+      const Place here{group};
+      support::tell();
+      if (here.me == 1) support::sleep_for_ever();
+      std::vector<std::byte> data(kBlock);
+      const std::string said = support::outcome_of([&]() -> std::string {
+        for (;; group->synchronize(nullptr, 60'000)) {
+          if (gets) {
+            here.memory->get(1, 0, data.data(), data.size(), nullptr, 300);
+          } else {
+            here.memory->put(1, 0, data.data(), data.size(), nullptr, 300);
+          }
+        }
+      });
+      // The streams run on after the failure.
+      EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
+      return said;
+    };
+
+    const Setting patient{.change = [](GroupConfig& config) { config.timeout_ms = 60'000; }};
+    const support::TemporaryDirectory where;
+    const auto ranks = start("ab", body, patient, where.path());
+    for (support::Process& rank : *ranks) {
+      ASSERT_TRUE(rank.told()) << rank.said();
+    }
+    (*ranks)[1].kill(SIGSTOP);
+    const auto begin = std::chrono::steady_clock::now();
+    expect_all({(*ranks)[0].result()}, {gets ? "timed out: get: " : "timed out: put: ", "rank 1"});
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  }
+}
+
 // The owner of a block refuses what goes beyond the block, even if the sender did not check it.
 TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
   const Body body = [](const std::shared_ptr<Group>& group) {
@@ -203,15 +239,15 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
     Transport& transport = group->transport();
     if (here.me == 0) {
       // The owner drops each of the calls up to the signal.
-      transport.write_value(view, 1, kBlock, 1, 8, nullptr);
-      transport.write_value(view, 1, 4, 1, 8, nullptr);
-      transport.fill(view, 1, 4, 1, kBlock / 4, nullptr);
-      transport.fill(view, 1, 4, 1, (size_t{1} << 62) + 1, nullptr);
-      transport.send_signal(view, 1, view.channels, SignalOp::set, 1, nullptr);
+      transport.write_value(view, 1, kBlock, 1, 8, 20'000, nullptr);
+      transport.write_value(view, 1, 4, 1, 8, 20'000, nullptr);
+      transport.fill(view, 1, 4, 1, kBlock / 4, 20'000, nullptr);
+      transport.fill(view, 1, 4, 1, (size_t{1} << 62) + 1, 20'000, nullptr);
+      transport.send_signal(view, 1, view.channels, SignalOp::set, 1, 20'000, nullptr);
 
       here.memory->send_signal(1, 0, SignalOp::set, 1, nullptr);
       here.memory->wait_signal(1, 0, 20'000, nullptr);
-      transport.put(view, 1, kBlock - 4, &word, 8, nullptr);
+      transport.put(view, 1, kBlock - 4, &word, 8, 20'000, nullptr);
       here.synchronize();
       support::eventually([&] { return group->revocation().revoked(); });
       return std::string("protocol");

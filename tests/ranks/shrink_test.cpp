@@ -178,7 +178,7 @@ TEST(Peers, AreDescribedAndFoundInOtherGroups) {
       EXPECT_EQ(info.alive, 1);
       EXPECT_STREQ(info.host, group.peer_info(rank).host);
       EXPECT_STREQ(info.machine_name, group.peer_info(rank).machine_name);
-      EXPECT_NE(info.machine[0], '\0');
+      EXPECT_NE(info.machine_name[0], '\0');
       EXPECT_NE(info.uuid[0], '\0');
       EXPECT_EQ(reversed.translate_rank(group, peer), 2 - peer);
       EXPECT_EQ(reversed.peer_info(2 - peer).pid, info.pid);

@@ -486,8 +486,7 @@ class Memory : public Handle<symm_memory_t> {
   // Rank `rank`'s signal pad, uint64_t[channel][source rank]. symm_memory_signal_pad(). [local]
   Span<uint64_t> signal_pad(int32_t rank) const {
     void *const pad = detail::given("symm_memory_signal_pad", symm_memory_signal_pad, get(), rank);
-    return {static_cast<uint64_t *>(pad),
-            static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint64_t)};
+    return {static_cast<uint64_t *>(pad), info().signal_pad_bytes / sizeof(uint64_t)};
   }
 
   // Table of the size() block addresses, readable by the group's device.
