@@ -17,13 +17,17 @@
 # or :after (the result is). A destination of Float32 has an unrounded result if the source is
 # narrower.
 
-"""The options of a collective as the caller gives them, for `collective_options`."""
-struct Choice{A,D,S,T}
-    algorithm::A
-    timeout::D
-    scale::S
-    scale_position::Symbol
-    tag::T
+"""
+The options of a collective but for its call's own. `scale`, if it is an array, and `tag` must be
+kept alive until the call has returned.
+"""
+struct Choice
+    algorithm::symm_algorithm_t
+    timeout_ms::UInt64
+    position::symm_scale_t
+    factor::Float64
+    factor_at::Ptr{Cvoid}
+    tag::Cstring
     max_blocks::Int32
 end
 
@@ -35,26 +39,11 @@ end
     tag=nothing,
     max_blocks::Integer=0,
 )
-    text = tag === nothing ? nothing : String(tag)
-    return Choice(algorithm, timeout, scale, scale_position, text, Int32(max_blocks))
-end
-
-"""The options of a collective. `choice` must be kept alive until the call has returned."""
-@inline function collective_options(call, choice, result=Int32(0))
-    position, number, address = factor(choice.scale, choice.scale_position)
-    return options_of(
-        call,
-        symm_collective_options_t,
-        algorithm_of(choice.algorithm),
-        milliseconds(choice.timeout),
-        call.failure,
-        position,
-        result,
-        number,
-        address,
-        text_for_c(choice.tag),
-        choice.max_blocks,
-    )
+    code = algorithm_of(algorithm)
+    deadline = milliseconds(timeout)
+    position, value, address = factor(scale, scale_position)
+    text = text_for_c(tag)
+    return Choice(code, deadline, position, value, address, text, Int32(max_blocks))
 end
 
 algorithm_of(::Nothing) = SYMM_ALGORITHM_AUTO
@@ -67,6 +56,27 @@ function factor(scale::AbstractArray, position)
     eltype(scale) === Float32 && length(scale) == 1 ||
         throw(ArgumentError("scale: is not one Float32"))
     return value_of(SCALES, position), 0.0, address_of(scale)
+end
+
+"""A tag as `Choice` takes it."""
+tag_text(::Nothing) = nothing
+tag_text(tag) = String(tag)
+
+# Compiled once, and not into every call.
+@noinline function collective_options(call::CallFrame, choice::Choice, result::Int32=Int32(0))
+    return options_of(
+        call,
+        symm_collective_options_t,
+        choice.algorithm,
+        choice.timeout_ms,
+        call.failure,
+        choice.position,
+        result,
+        choice.factor,
+        choice.factor_at,
+        choice.tag,
+        choice.max_blocks,
+    )
 end
 
 # Floats whose sums can be left unrounded in Float32.
@@ -125,14 +135,25 @@ Call the function `f` of C for a collective. `more` are its arguments between th
 options.
 """
 @inline function collective(
-    f::F, group, from, to, count, T, more...; stream=nothing, chosen...
+    f::F,
+    group,
+    from,
+    to,
+    count,
+    T,
+    more...;
+    stream=nothing,
+    scale=nothing,
+    tag=nothing,
+    chosen...,
 ) where {F}
     result = to === nothing || from === nothing ? Int32(0) : wider(to, from)
-    choice = Choice(; chosen...)
+    text = tag_text(tag)
+    choice = Choice(; scale=scale, tag=text, chosen...)
     on = stream_for(stream, group)
     # As `attempt`, whose body would be a closure over more than the compiler takes apart.
     call = take_frame()
-    GC.@preserve call choice begin
+    GC.@preserve call scale text begin
         how = collective_options(call, choice, result)
         finish(call, f(group, operand(from), operand(to), count, dtype(T), more..., how, on))
     end
@@ -318,11 +339,15 @@ end
 Call the function `f` of C for a collective with counts. `arguments` are those between the group and
 the options.
 """
-function finish_collective(f::F, group, arguments...; stream=nothing, chosen...) where {F}
-    choice = Choice(; chosen...)
+function finish_collective(
+    f::F, group, arguments...; stream=nothing, tag=nothing, chosen...
+) where {F}
+    text = tag_text(tag)
+    choice = Choice(; tag=text, chosen...)
     on = stream_for(stream, group)
-    return GC.@preserve choice attempt() do call
-        return f(group, arguments..., collective_options(call, choice), on)
+    call = take_frame()
+    GC.@preserve call text begin
+        return finish(call, f(group, arguments..., collective_options(call, choice), on))
     end
 end
 
@@ -540,6 +565,7 @@ function allreduce_rmsnorm!(
     scale=nothing,
     scales=nothing,
     stream=nothing,
+    tag=nothing,
     chosen...,
 )
     hidden = length(weight)
@@ -555,10 +581,11 @@ function allreduce_rmsnorm!(
     require_scales(scale, 1)
     require_scales(scales, by_group ? columns * hidden ÷ 128 : columns)
 
-    choice = Choice(; chosen...)
+    text = tag_text(tag)
+    choice = Choice(; tag=text, chosen...)
     on = stream_for(stream, group)
     operands = (residual, residual_out, to, weight, quantised, scale, scales, from)
-    GC.@preserve operands choice begin
+    GC.@preserve operands text begin
         addresses = map(address_of, operands)
         norm = sized_with(
             symm_rmsnorm_t,
@@ -642,7 +669,7 @@ function plan(
     count = own_count(collective, to, from, group) ÷ max(rows, 1)
 
     choice = Choice(; algorithm=algorithm, scale=scale, scale_position=scale_position)
-    found = GC.@preserve from to choice blocks begin
+    found = GC.@preserve from to scale blocks begin
         arguments = sized_with(
             symm_collective_call_t,
             value_of(COLLECTIVES, collective),

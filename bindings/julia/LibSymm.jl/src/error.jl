@@ -135,7 +135,7 @@ end
 end
 
 """The options of a call that has no others than a deadline."""
-@inline function within(call, timeout=nothing)
+@noinline function within(call::CallFrame, timeout=nothing)
     return options_of(call, symm_call_options_t, milliseconds(timeout), call.failure)
 end
 

@@ -5,7 +5,7 @@ const ROOT = normpath(PACKAGE, "..", "..", "..")
 
 """Run a program as ranks. Returns its exit status and its lines."""
 function run_ranks(ranks, program, arguments...)
-    launcher = `$(ENV["SYMM_TOOL"]) run -n $ranks --timeout 170 --grace 60`
+    launcher = `$(ENV["SYMM_TOOL"]) run -n $ranks --timeout 300 --grace 60`
     julia = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE`
     command = `$launcher -- $julia $program $arguments`
     out = IOBuffer()
