@@ -306,6 +306,29 @@ using Serialization: serialize
         @test two_shot in (:two_shot, :one_shot)
     end
 
+    @testset "options of a collective" begin
+        written(; options...) =
+            unsafe_load(LibSymm.collective_options(frame, LibSymm.Choice(; options...)))
+        frame = LibSymm.CallFrame()
+        tag = "layer 3"
+        two = Float32[2]
+        GC.@preserve frame tag two begin
+            seen = written(; algorithm=:two_shot, timeout=2, tag=tag, max_blocks=8)
+            @test seen.algorithm == LibSymm.SYMM_ALGORITHM_TWO_SHOT
+            @test (seen.timeout_ms, seen.max_blocks) == (2000, 8)
+            @test unsafe_string(seen.tag) == tag
+            @test seen.failure == frame.failure
+
+            seen = written(; scale=two, scale_position=:after)
+            @test seen.scale_position == LibSymm.SYMM_SCALE_AFTER
+            @test seen.scale_pointer == pointer(two)
+            @test (seen.scale, seen.timeout_ms, seen.tag) == (0, 0, Cstring(C_NULL))
+            @test written(; scale=3).scale == 3
+        end
+        @test_throws ArgumentError LibSymm.tag_text("a\0b") |> LibSymm.text_for_c
+        @test_throws MethodError allreduce!([1.0], +, group; tags="x")
+    end
+
     @testset "a collective allocates nothing" begin
         A = SymmArray(group, collect(1.0:6.0))
         function once()
