@@ -76,7 +76,7 @@ class Generate(unittest.TestCase):
         for function, output, is_optional in (
             ("symm_memory_find", "type(symm_memory_t), intent(inout){} :: out", False),
             ("symm_memory_find", "integer(c_int32_t), intent(inout){} :: out_rank", True),
-            ("symm_group_failed_ranks", "integer(c_size_t), intent(inout){} :: out_count", True),
+            ("symm_topology", "integer(c_size_t), intent(inout){} :: out_count", True),
             ("symm_ipc_export", "integer(c_size_t), intent(inout){} :: out_bytes", False),
         ):
             text = re.search(rf"^  function {function}\(.*?^  end", made, re.M | re.S)
