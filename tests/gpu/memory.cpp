@@ -79,7 +79,8 @@ void adopted(Rank& rank, std::barrier<>& together) {
   // The owner frees the memory while symm still holds it.
   rank.settle(together);
   foreign.free();
-  expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr, nullptr) ==
+  symm_memory_t* found = nullptr;
+  expect(symm_memory_find(rank.group, theirs + 100, nullptr, &found, nullptr, nullptr) ==
              SYMM_ERR_NOT_FOUND,
       who(rank, "not found where the owner had it"));
 
