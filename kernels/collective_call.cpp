@@ -2,6 +2,7 @@
 // differ.
 #include "kernels/collective_call.hpp"
 
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -16,6 +17,31 @@ namespace symm {
 namespace {
 // 12 bits that tell factors apart; 0 for 0.
 uint64_t mixed(Number factor) { return factor.bits() * 0xD6E8FEB86659FD93U >> 52; }
+
+// Five bits of a data type: two for its width, 8 to 64 bits, and three for its kind, which is the
+// upper byte of its value. Kinds are even, except that of unsigned integers.
+constexpr uint64_t kUnsigned = 7;
+
+constexpr uint64_t bits_of(DType dtype) {
+  const auto value = static_cast<uint32_t>(dtype);
+  const uint32_t kind = value >> 8;
+  const auto width = static_cast<uint64_t>(std::countr_zero(value & 0xFF)) - 3;
+  return (kind == 1 ? kUnsigned : kind >> 1) << 2 | (width & 3);
+}
+
+constexpr DType dtype_of(uint64_t bits) {
+  const uint64_t kind = bits >> 2 == kUnsigned ? 1 : bits >> 2 << 1;
+  return static_cast<DType>(kind << 8 | uint64_t{8} << (bits & 3));
+}
+
+#define SYMM_IS_KEPT(name, c_name, value) \
+  static_assert(bits_of(DType::name) < 32 && dtype_of(bits_of(DType::name)) == DType::name);
+SYMM_DTYPES(SYMM_IS_KEPT)
+#undef SYMM_IS_KEPT
+
+#define SYMM_FITS(name, c_name, value) static_assert((value) < 8);
+SYMM_OPS(SYMM_FITS)
+#undef SYMM_FITS
 }  // namespace
 
 uint64_t CallSignature::packed() const noexcept {
@@ -23,15 +49,17 @@ uint64_t CallSignature::packed() const noexcept {
   const uint64_t scaled = bits(scaling.position) | uint64_t{scaling.kind == Factor::pointer} << 2 |
                           uint64_t{scaling.result != scaling.dtype} << 3;
   const uint64_t factor = mixed(scaling.factor);
-  return bits(heaps) << 48 | scaled << 44 | bits(scaling ? scaling.dtype : dtype) << 32 |
+  const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
+  return bits(heaps) << 48 | scaled << 44 | bits(block_limit) << 36 | (type & 0xF) << 32 |
          ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 | bits(collective) << 12 |
-         bits(op) << 8 | (factor >> 8) << 4 | bits(algorithm);
+         (type >> 4) << 11 | bits(op) << 8 | (factor >> 8) << 4 | bits(algorithm);
 }
 
 CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept {
   CallSignature signature;
   signature.heaps = static_cast<uint16_t>(packed >> 48);
-  signature.dtype = static_cast<DType>(packed >> 32 & 0xFFF);
+  signature.block_limit = static_cast<uint8_t>(packed >> 36);
+  signature.dtype = dtype_of((packed >> 32 & 0xF) | (packed >> 11 & 1) << 4);
   const uint64_t scaled = packed >> 44 & 0xF;
   if (scaled != 0) {
     const bool is_wider = (scaled >> 3 & 1) != 0;
@@ -43,7 +71,7 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
 
   signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
-  signature.op = static_cast<Op>(packed >> 8 & 0xF);
+  signature.op = static_cast<Op>(packed >> 8 & 7);
   signature.algorithm = static_cast<Algorithm>(packed & 0xF);
   signature.count = count;
   return signature;
@@ -84,6 +112,10 @@ std::string CallSignature::text() const {
   if (traits(collective).has_root()) all += symm::text(", root ", root);
   if (algorithm != Algorithm::automatic) {
     all += symm::text(", algorithm ", algorithm_name(algorithm));
+  }
+  if (block_limit != 0) {
+    all += symm::text(", max_blocks ", static_cast<int>(block_limit),
+        block_limit == kMostBlockLimit ? " or more" : "");
   }
   all += ")";
   if (heaps != 0) all += symm::text(" after heap calls with hash ", heaps);

@@ -46,14 +46,18 @@ struct CallSignature {
   int32_t root = 0;  // in an all-reduce with RMSNorm: hidden, the length of a row
   Algorithm algorithm = Algorithm::automatic;
   uint16_t heaps = 0;  // what the group's heaps were asked before, if ranks check each other
+  // The most multiprocessors that a kernel may use, and so the most blocks that it has. 0: there is
+  // no limit. A limit of kMostBlockLimit stands for all that are larger.
+  uint8_t block_limit = 0;
+  static constexpr int32_t kMostBlockLimit = UINT8_MAX;
   // The elements that symm.h calls count: per rank in all collectives but allreduce, broadcast and
   // reduce; 0 if each piece has a count of its own.
   size_t count = 0;
   Scaling scaling{};  // kept in the plain calls that a scaled call is made of (scaled_call.hpp)
 
   bool operator==(const CallSignature&) const = default;
-  // All fields but the count. A factor has 12 mixed bits, 8 of which share their place with the
-  // upper byte of the root. Groups of more than 256 ranks are the host's, which compares hashes.
+  // All fields but the count, of a known type. A factor has 12 mixed bits, 8 in the place of the
+  // root's upper byte. Groups of more than 256 ranks are the host's, which compares hashes.
   uint64_t packed() const noexcept;
   static CallSignature unpacked(uint64_t packed, uint64_t count) noexcept;
   uint32_t hash() const noexcept;

@@ -51,8 +51,9 @@ void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
     CollectiveCall summed = call;
     summed.send = sums;
     summed.count = rows * norm.hidden;
-    const RowShape shape = row_shape(
-        norm.hidden, rows, {kRowThreads, kMostThreads}, group.facts.has_clusters, kMaxBlocks);
+    const int most = call.block_limit != 0 ? int{call.block_limit} : kMaxBlocks;
+    const RowShape shape =
+        row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, group.facts.has_clusters, most);
     launch_rmsnorm(group, group.kernels.find(rmsnorm_kernel(call.dtype)), shape, summed, norm);
   };
   rows_of_norm(group, call).run(issue_plain, normalise);
@@ -81,7 +82,7 @@ void launch_conversion(
 
   const size_t narrower = std::min(size_of(conversion.from_dtype), size_of(conversion.to_dtype));
   group.kernels.launch_over(conversion.count * conversion.blocks * narrower,
-      group.kernels.find("symm_convert"), stream_of(call.stream), args);
+      group.kernels.find("symm_convert"), stream_of(call.stream), call.block_limit, args);
 }
 
 void launch_rmsnorm(const DeviceGroup& group, CUfunction kernel, const RowShape& shape,

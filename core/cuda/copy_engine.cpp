@@ -2,6 +2,7 @@
 // data here.
 #include "core/cuda/copy_engine.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -71,6 +72,9 @@ void CopyEngine::copy_block(
   args.factor = 1;
   args.from_dtype = static_cast<int32_t>(DType::u8);
   args.to_dtype = static_cast<int32_t>(DType::u8);
-  group_.kernels.launch(group_.kernels.find("symm_convert"), {32, 256, sides_.fork(stream)}, args);
+  constexpr unsigned kFew = 32;
+  const unsigned blocks = call.block_limit != 0 ? std::min<unsigned>(kFew, call.block_limit) : kFew;
+  group_.kernels.launch(
+      group_.kernels.find("symm_convert"), {blocks, 256, sides_.fork(stream)}, args);
 }
 }  // namespace symm::cuda

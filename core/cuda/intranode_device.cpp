@@ -231,8 +231,8 @@ void CudaIntranodeDevice::combine(const CollectiveCall& call, const CombineStep&
   args.call.unit = step.bytes;
 
   const Kernels& kernels = group_.kernels;
-  kernels.launch_over(
-      step.bytes, kernels.find("symm_combine"), static_cast<CUstream>(call.stream), args);
+  kernels.launch_over(step.bytes, kernels.find("symm_combine"), static_cast<CUstream>(call.stream),
+      call.block_limit, args);
 }
 
 void CudaIntranodeDevice::record_call(
@@ -267,8 +267,8 @@ void CudaIntranodeDevice::launch_stage(
       unpacks ? 1U : 0U};
   const auto size = static_cast<size_t>(group_.context.size);
   const Kernels& kernels = group_.kernels;
-  kernels.launch_over(
-      slots.slot_bytes * size, kernels.find("symm_stage"), stream_of(call.stream), args);
+  kernels.launch_over(slots.slot_bytes * size, kernels.find("symm_stage"), stream_of(call.stream),
+      call.block_limit, args);
 }
 
 // ---- composed calls

@@ -57,13 +57,16 @@ class Kernels {
     run(function, launch, parameters);
   }
 
-  // Launches a kernel that has a thread for each pack of so many bytes, and waits for no rank.
+  // Launches a kernel that has a thread for each pack of so many bytes, and waits for no rank. With
+  // a `block_limit` other than 0 it has no more blocks than that (CallSignature::block_limit).
   template <class Args>
-  void launch_over(size_t bytes, CUfunction function, CUstream stream, Args& args) const {
+  void launch_over(
+      size_t bytes, CUfunction function, CUstream stream, size_t block_limit, Args& args) const {
     constexpr size_t kThreads = 256;
     constexpr size_t kMost = 1024;
+    const size_t most = block_limit != 0 ? block_limit : kMost;
     launch(function,
-        {static_cast<unsigned>(std::min((bytes / kPack + kThreads) / kThreads, kMost)), kThreads,
+        {static_cast<unsigned>(std::min((bytes / kPack + kThreads) / kThreads, most)), kThreads,
             stream},
         args);
   }

@@ -238,6 +238,10 @@ PlanReport DeviceMultinodeTransport::plan(const CollectiveCall& call) {
   const char* forced = call.algorithm != Algorithm::automatic ? "forced: " : "";
   report.reason = text(device_.reason_prefix(call), forced, context_.machines.count,
       " machines over ", engine_.name(), ": ", how(plain, report.algorithm));
+  if (call.block_limit != 0) {
+    report.reason += text(", kernels of symm with at most ", static_cast<int>(call.block_limit),
+        " blocks by max_blocks");
+  }
   return report;
 }
 

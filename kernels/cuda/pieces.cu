@@ -403,6 +403,13 @@ __device__ __forceinline__ void run(const PiecesArgs& args) {
         s.index - work_groups, gridDim.x - work_groups);
   }
 
+  // Without further blocks the work groups copy this rank's own piece.
+  if (gridDim.x == work_groups && Receiver::kMayStore) {
+    store_to_destination(s, layout.send[s.me],
+        reinterpret_cast<char*>(args.call.recv) + layout.recv[s.me].at, args.row_stride, s.index,
+        work_groups);
+  }
+
   // Blocks beyond the work groups have no such word.
   const uint32_t call = s.mine.calls[s.index] + 1;
   post(s, call);

@@ -66,12 +66,27 @@ std::string kernel_name(const KernelForm& form, const CallSignature& call, int s
 }
 }  // namespace
 
+PlanInput within_block_limit(const PlanInput& input) {
+  PlanInput limited = input;
+  if (input.block_limit == 0) return limited;
+
+  // `max_blocks` counts two for each multiprocessor.
+  limited.max_blocks = std::min(input.max_blocks, 2 * int{input.block_limit});
+  limited.shares_device = true;
+  limited.block_limit = 0;
+  return limited;
+}
+
 bool may_go_by_engine(const PlanInput& input, const Tuning& tuning) {
+  if (input.block_limit != 0) return may_go_by_engine(within_block_limit(input), tuning);
+
   return input.algorithm == Algorithm::copy_engine ||
          (suits_copy_engine(input) && engine_max_bytes(input, tuning) != 0);
 }
 
 Plan plan(const PlanInput& input, const Tuning& tuning) {
+  if (input.block_limit != 0) return cuda::plan(within_block_limit(input), tuning);
+
   Plan plan;
   // The lengths of pieces are elsewhere, so neither `count` 0 nor one rank means that there is
   // nothing to launch.
@@ -94,6 +109,7 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
 
 std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm == Algorithm::automatic) return "";
+  if (input.block_limit != 0) return refuse(within_block_limit(input), tuning);
 
   const KernelForm* form = find(input.algorithm, input, tuning);
   if (form == nullptr && is_valid(input.algorithm)) {
@@ -114,6 +130,10 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
 }
 
 std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  if (input.block_limit != 0) {
+    return text(explain(within_block_limit(input), chosen, tuning), ", at most ",
+        static_cast<int>(input.block_limit), " blocks by max_blocks");
+  }
   if (chosen.form == nullptr && input.count == 0) return "nothing to do for count 0";
   if (chosen.form == nullptr) return "one rank: a copy";
 

@@ -38,6 +38,10 @@ struct PlanInput : CallSignature, Facts {
   std::string why_not;
 };
 
+// The input of a call that has a block_limit: that of a device with so many multiprocessors, of
+// which each block takes a whole one, since a device spreads blocks over as many as it has.
+PlanInput within_block_limit(const PlanInput& input);
+
 // Does `why_not` have to be found out for copy engines?
 bool may_go_by_engine(const PlanInput& input, const Tuning& tuning);
 

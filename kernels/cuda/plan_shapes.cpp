@@ -111,6 +111,8 @@ RowShape row_shape(uint64_t hidden, uint64_t rows, ThreadRoom room, bool has_clu
 
     const int blocks = std::min({kMaxBlocks, most, room.all / threads});
     const int clusters = blocks / cluster;
+    if (cluster > 1 && clusters == 0) continue;
+
     const auto limit = static_cast<uint64_t>(std::max(1, clusters));
     shape = {cluster, static_cast<int>(std::min(rows, limit)) * cluster, threads};
     if (rows <= limit) break;
@@ -242,7 +244,9 @@ void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const int fitting = copies_own ? multiprocessors * 2 / 3 : multiprocessors;
   plan.work_groups = std::max(1, std::min(pieces_blocks(tuning), fitting));
   plan.blocks = plan.work_groups;
-  if (copies_own) plan.blocks += (plan.work_groups + 1) / 2;
+  // With one multiprocessor the block that waits for others copies it, too.
+  const bool has_one = input.shares_device && multiprocessors == 1;
+  if (copies_own && !has_one) plan.blocks += (plan.work_groups + 1) / 2;
   plan.tile = pieces_slot_bytes(input.size, tuning);
 }
 

@@ -352,6 +352,73 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
   }
 }
 
+// No launch has more blocks than the call allows, whatever the algorithm, and reasons say so.
+// Messages still fit into scratch.
+TEST(CudaPlans, HaveNoMoreBlocksThanACallAllows) {
+  for (const int size : {2, 3, 4, 8, 16}) {
+    const Tuning tuning = default_tuning(size);
+    const Layout layout = layout_of(size, tuning);
+
+    const auto expect_limited = [&](Collective collective, DType dtype, size_t count, int limit) {
+      PlanInput input = input_of(collective, dtype, count, size);
+      input.has_clusters = true;
+      if (collective == Collective::allreduce_rmsnorm) {
+        input.root = 1024;
+        input.count = count % 1000 * 1024;
+      }
+      for (int value = 0; value <= static_cast<int>(Algorithm::copy_engine); ++value) {
+        input.algorithm = static_cast<Algorithm>(value);
+        input.block_limit = 0;
+        if (!is_valid(input.algorithm) || !refuse(input, tuning).empty()) continue;
+
+        input.block_limit = static_cast<uint8_t>(limit);
+        ASSERT_EQ(refuse(input, tuning), "");
+        const Plan chosen = plan(input, tuning);
+        SCOPED_TRACE(std::string(collective_name(collective)) + " " + std::to_string(input.unit()) +
+                     " bytes, " + algorithm_name(chosen.algorithm) + ", " + std::to_string(limit));
+        if (chosen.form == nullptr) continue;
+
+        ASSERT_LE(chosen.blocks, limit);
+        ASSERT_TRUE(chosen.blocks > 0 || chosen.algorithm == Algorithm::copy_engine);
+        ASSERT_EQ(chosen.blocks % chosen.cluster, 0);
+        const std::string why = explain(input, chosen, tuning);
+        ASSERT_NE(why.find("at most " + std::to_string(limit) + " blocks by max_blocks"),
+            std::string::npos)
+            << why;
+        ASSERT_LT(why.size(), 192U);
+        if (value == 0 && !chosen.in_pieces && collective != Collective::allreduce_rmsnorm) {
+          expect_message_fits(input, chosen, tuning, layout);
+        }
+      }
+    };
+
+    for_each_combination(
+        std::tuple(std::array{Collective::allreduce, Collective::reduce_scatter,
+                       Collective::allgather, Collective::broadcast, Collective::reduce,
+                       Collective::alltoall, Collective::alltoallv, Collective::allgatherv,
+                       Collective::reduce_scatterv, Collective::allreduce_rmsnorm},
+            std::array{DType::bf16, DType::f32}, rising_counts(), std::array{1, 2, 3, 5, 16, 200}),
+        expect_limited);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(CudaPlans, ALimitThatIsNotReachedChangesNoAlgorithm) {
+  const Tuning tuning = default_tuning(4);
+  PlanInput input = input_of(Collective::allreduce, DType::bf16, 512, 4);
+  const Plan usual = plan(input, tuning);
+  input.block_limit = CallSignature::kMostBlockLimit;
+  const Plan limited = plan(input, tuning);
+  EXPECT_EQ(limited.form, usual.form);
+  EXPECT_EQ(limited.blocks, usual.blocks);
+
+  // Few blocks send less at once, so that another algorithm takes over.
+  input.count = tuning.two_shot_max / 2;
+  const Plan large = plan(input, tuning);
+  input.block_limit = 1;
+  EXPECT_NE(plan(input, tuning).algorithm, large.algorithm);
+}
+
 // The mesh is taken where the devices are one, for as much as fits into the slots of LL, and by
 // force on any 8 ranks.
 TEST(CudaPlans, HybridCubeMesh) {

@@ -207,10 +207,12 @@ class Calls {
       }
     }
 
-    // The kernel that moves has one more block, for the rank's own piece.
+    // The kernel that moves has one more block, for the rank's own piece, except where one block
+    // is all that there may be.
+    const bool has_one = blocks_ == 1 && calls_.size() % 2 == 0;
     ranks_.launch(
         static_cast<int>(rank), [args, kernel](const CollectiveArgs&) { kernel(args); }, args.call,
-        kernel == symm_pieces_move ? blocks_ + 1 : blocks_);
+        kernel == symm_pieces_move && !has_one ? blocks_ + 1 : blocks_);
   }
 
   Ranks ranks_;
