@@ -11,6 +11,8 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
+#include "core/base/call_tag.hpp"
+#include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/group/group.hpp"
 #include "kernels/collective.hpp"
@@ -28,19 +30,23 @@ SYMM_OPTIONS(symm_collective_options, options, max_blocks, SYMM_COLLECTIVE_OPTIO
 SYMM_OPTIONS(symm_rmsnorm, norm, scale_out, SYMM_RMSNORM_INIT)
 
 namespace {
-// Adds what the group and the options say. After this, nothing of the call changes.
-void complete(CollectiveCall& call, const Group& group, const symm_collective_options_t* options) {
+// Adds what the group and the options say. After this, nothing of the call changes. Returns the
+// tag, or null.
+const char* complete(
+    CollectiveCall& call, const Group& group, const symm_collective_options_t* options) {
   call.heaps = group.heap_history();
   call.timeout_ms = group.timeout_or_default(0);
-  if (options == nullptr) return;
+  if (options == nullptr) return nullptr;
 
   const symm_collective_options_t given = read_options(options);
   call.algorithm = static_cast<Algorithm>(given.algorithm);
   call.timeout_ms = group.timeout_or_default(given.timeout_ms);
-  if (given.tag != nullptr) throw Error(Status::unsupported, "options.tag: is not there yet");
-  if (given.max_blocks != 0) {
-    throw Error(Status::unsupported, "options.max_blocks: is not there yet");
+  if (given.max_blocks < 0) {
+    throw Error(
+        Status::invalid_argument, format("options.max_blocks: %d is negative", given.max_blocks));
   }
+  call.block_limit =
+      static_cast<uint8_t>(std::min(given.max_blocks, CallSignature::kMostBlockLimit));
 
   const auto result = static_cast<DType>(given.result_dtype);
   const bool is_wider = given.result_dtype != 0 && result != call.dtype;
@@ -52,6 +58,18 @@ void complete(CollectiveCall& call, const Group& group, const symm_collective_op
         given.scale_pointer != nullptr ? Factor::pointer : Factor::value, factor};
     call.scale_pointer = given.scale_pointer;
   }
+  return given.tag;
+}
+
+void complete_and_run(
+    Group& group, CollectiveCall& call, const symm_collective_options_t* options) {
+  const char* tag = nullptr;
+  group.with_refusals_told(
+      collective_name(call.collective), [&] { tag = complete(call, group, options); });
+  if (tag == nullptr) return run_collective(group, call);
+
+  const CallTag tagged(tag);
+  run_collective(group, call);
 }
 
 // A number of elements; SIZE_MAX, which check_call() refuses, if it does not fit.
@@ -69,9 +87,7 @@ void set_norm_rows(CollectiveCall& call, size_t tokens, size_t hidden) {
 }
 
 void make(symm_group_t* handle, CollectiveCall& call, const symm_collective_options_t* options) {
-  Group& group = *group_of(handle);
-  complete(call, group, options);
-  run_collective(group, call);
+  complete_and_run(*group_of(handle), call, options);
 }
 
 // The epsilon of symm_rmsnorm_t where it is 0.
@@ -211,8 +227,7 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
     CollectiveCall call(Collective::allreduce_rmsnorm, send, nullptr, 0, dtype, stream);
     set_norm_rows(call, tokens, hidden);
     call.norm = &wanted;
-    complete(call, owner, options);
-    run_collective(owner, call);
+    complete_and_run(owner, call, options);
   });
 }
 

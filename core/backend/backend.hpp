@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/backend/stats.hpp"
+#include "core/base/call_tag.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -294,7 +295,7 @@ struct TransportContext : TransportOptions {
   }
   std::string rank_name(int peer) const { return format("rank %d (pid %ld)", peer, pid_of(peer)); }
   Failure blame(int peer, Status status, std::string message) const {
-    return {status, peer, pid_of(peer), std::move(message)};
+    return {status, peer, pid_of(peer), with_tag(std::move(message), rank)};
   }
   Failure blame_departed(int peer, const std::string& what) const {
     return blame(peer, Status::peer_failed, what + ": " + rank_name(peer) + " has left the group");

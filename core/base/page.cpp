@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -23,6 +24,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/call_tag.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -90,6 +92,16 @@ struct TraceFile {
 };
 
 thread_local Trace* current = nullptr;  // the outermost call of this thread
+
+// Pushes a range of the call's name and, in quotes, its tag, which may be null.
+void push_range(const char* name, const char* tag, uint64_t bytes) noexcept {
+  if (tag == nullptr) return nvtx::push(name, bytes);
+
+  std::array<char, kTagBytes + 32> text{};
+  std::snprintf(text.data(), text.size(), "%s \"%s\"", name, tag);
+  nvtx::push(text.data(), bytes);
+}
+
 const thread_local auto thread_number = static_cast<int32_t>(syscall(SYS_gettid));
 }  // namespace
 
@@ -163,8 +175,10 @@ std::atomic<bool> Trace::wanted{*environment("SYMM_TRACE") != '\0' || nvtx::is_t
 void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept
     try {
   if (current == nullptr) current = this;
+  // Collectives alone have a data type and a tag; a sleep in one has neither.
+  const char* const tag = dtype != 0 ? CallTag::current() : nullptr;
   if (nvtx::is_there()) {
-    nvtx::push(name, bytes);
+    push_range(name, tag, bytes);
     ranges_ = 1;
   }
   if (*environment("SYMM_TRACE") == '\0') return;
@@ -174,9 +188,10 @@ void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, 
   call_ = reinterpret_cast<symm_trace_call_t*>(head + 1) + (mark_ - 1) % head->room;
 
   Page::set(call_->mark, uint64_t{0});
-  *call_ = {0, now_ns(), 0, bytes, "", "", -1, -1, peer, thread_number, dtype, -1,
+  *call_ = {0, now_ns(), 0, bytes, "", "", "", -1, -1, peer, thread_number, dtype, -1,
       std::uncaught_exceptions(), 0};
   std::strncpy(call_->name, name, sizeof call_->name - 1);
+  if (tag != nullptr) std::strncpy(call_->tag, tag, sizeof call_->tag - 1);
   if (page != nullptr) {
     std::memcpy(call_->group, (*page)->name, sizeof call_->group - 1);
     call_->rank = (*page)->rank;

@@ -11,6 +11,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
+#include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 #include "core/cuda/control.hpp"
@@ -100,7 +101,7 @@ void DeviceGroup::load_kernels() {
 DeviceComm DeviceGroup::comm_of(uint64_t timeout_ms, uint32_t operation) const {
   DeviceComm made = comm;
   made.timeout_ns = nanoseconds_of(timeout_ms);
-  made.operation = operation;
+  made.operation = operation | tags->number_of(CallTag::current()) << kOperationBits;
   return made;
 }
 

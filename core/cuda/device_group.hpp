@@ -15,6 +15,7 @@
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
+#include "core/cuda/tag_table.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/plan.hpp"
@@ -55,6 +56,8 @@ struct DeviceGroup {
   Kernels kernels;
   // Copies in bulk have room (kernels/cuda/bulk.cuh).
   bool copies_in_bulk = false;
+  // The tags of calls, by which kernels know them.
+  const std::unique_ptr<TagTable> tags = std::make_unique<TagTable>();
   StreamOrder order;
 };
 

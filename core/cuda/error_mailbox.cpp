@@ -15,10 +15,12 @@
 
 #include "core/backend/backend.hpp"
 #include "core/base/background_tasks.hpp"
+#include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/tag_table.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
@@ -34,8 +36,13 @@ constexpr size_t kPage = 4096;
 constexpr size_t kWords = 1024;
 constexpr size_t kRead = 2048;
 
-const char* name_of_operation(uint32_t operation) {
-  switch (static_cast<Operation>(operation)) {
+Operation operation_of(const ErrorRecord& record) {
+  return static_cast<Operation>(record.operation & ((1U << kOperationBits) - 1));
+}
+
+const char* name_of_operation(const ErrorRecord& record) {
+  const Operation operation = operation_of(record);
+  switch (operation) {
     case Operation::barrier: return "barrier";
     case Operation::wait_signal: return "wait_signal";
     case Operation::wait_value: return "wait_value";
@@ -45,8 +52,8 @@ const char* name_of_operation(uint32_t operation) {
 
 // The operation and where it was under way, as messages begin.
 std::string place_of(const ErrorRecord& record, int device) {
-  const char* operation = name_of_operation(record.operation);
-  if (static_cast<Operation>(record.operation) == Operation::wait_value) {
+  const char* operation = name_of_operation(record);
+  if (operation_of(record) == Operation::wait_value) {
     return format("%s on device %d, word at 0x%lx", operation, device, record.peer_detail);
   }
   return format("%s on device %d, channel or block %u", operation, device, record.channel);
@@ -56,7 +63,7 @@ Failure timeout_of(
     const ErrorRecord& record, const TransportContext& context, const std::string& place) {
   const int peer = record.peer;
   const std::string who = context.rank_name(peer);
-  const auto operation = static_cast<Operation>(record.operation);
+  const Operation operation = operation_of(record);
 
   if (operation == Operation::wait_value || operation == Operation::wait_signal) {
     const bool is_rank = peer >= 0 && peer < context.size;
@@ -89,15 +96,14 @@ Failure other_length_of(const ErrorRecord& record, const TransportContext& conte
   const int sender = receives ? record.peer : context.rank;
   const int receiver = receives ? context.rank : record.peer;
   return context.blame(context.rank, Status::mismatch,
-      text(name_of_operation(record.operation), ": rank ", sender, " sends ", rows,
-          record.my_detail, " elements to rank ", receiver, ", which expects ",
-          record.peer_detail));
+      text(name_of_operation(record), ": rank ", sender, " sends ", rows, record.my_detail,
+          " elements to rank ", receiver, ", which expects ", record.peer_detail));
 }
 
 Failure beyond_capacity_of(const ErrorRecord& record, const TransportContext& context) {
   const char* operand = record.expected == 1 ? "recv" : "send";
   return context.blame(context.rank, Status::invalid_argument,
-      text(name_of_operation(record.operation), ": ",
+      text(name_of_operation(record), ": ",
           beyond_capacity(operand, static_cast<size_t>(record.peer), record.my_detail,
               record.peer_detail, record.my_count)));
 }
@@ -181,7 +187,10 @@ void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) no
       control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
 }
 
-Failure failure_of(const ErrorRecord& record, const TransportContext& context, int device) {
+Failure failure_of(
+    const ErrorRecord& record, const TransportContext& context, int device, const TagTable& tags) {
+  // The thread that finds the record may be in a call of its own, with another tag.
+  const CallTag tagged(tags.find(record.operation >> kOperationBits).c_str());
   const int peer = record.peer;
   const std::string place = place_of(record, device);
 
@@ -199,7 +208,7 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
       return context.blame(peer, Status::mismatch,
           format("%s: rank %d's operands do not lie where rank %d's do; it needs one memory and "
                  "one offset on all ranks",
-              name_of_operation(record.operation), peer, context.rank));
+              name_of_operation(record), peer, context.rank));
     case WaitError::spoilt:
       return context.blame(
           peer, Status::aborted, place + ": a group that shares its scratch has failed");

@@ -12,6 +12,7 @@
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/tag_table.hpp"
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {
@@ -51,5 +52,6 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
 };
 
 // What a kernel that gave up has written, in words.
-Failure failure_of(const ErrorRecord& record, const TransportContext& context, int device);
+Failure failure_of(
+    const ErrorRecord& record, const TransportContext& context, int device, const TagTable& tags);
 }  // namespace symm::cuda

@@ -203,7 +203,7 @@ void CudaTransport::tell_kernels() noexcept {
 void CudaTransport::check_device_errors() {
   const TransportContext& context = group_.context;
   if (!mailbox_->has_record() || context.revocation->revoked()) return;
-  context.fail(failure_of(mailbox_->record(), context, group_.device->ordinal()));
+  context.fail(failure_of(mailbox_->record(), context, group_.device->ordinal(), *group_.tags));
 }
 
 // ---- barriers

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/call_tag.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/library.hpp"
@@ -120,6 +121,7 @@ struct StreamEngine::State {
 
   struct WatchedCall {
     const char* name;
+    std::string tag;  // "": it has none
     uint64_t timeout_ms;
     std::vector<int32_t> ranks;
     std::function<Progress()> progress;
@@ -257,17 +259,20 @@ void StreamEngine::State::check_running(WatchedCall& call) {
     return deadline->expired();
   };
 
+  const CallTag tagged(call.tag.c_str());
   for (const int32_t member : call.ranks) {
     if (!revocation->departed(member) || !has_expired(call.grace, kReasonMs)) continue;
     const int64_t pid = pids[static_cast<size_t>(member)];
     fail_group({Status::peer_failed, member, pid,
-        format("%s: rank %d (pid %ld) has left the group", call.name, member, pid)});
+        with_tag(
+            format("%s: rank %d (pid %ld) has left the group", call.name, member, pid), rank)});
     return;
   }
   if (!has_expired(call.until, call.timeout_ms)) return;
   fail_group({Status::timeout, -1, 0,
-      format("%s: over %s, not all ranks came within %lu ms", call.name, nccl.name.c_str(),
-          call.timeout_ms)});
+      with_tag(format("%s: over %s, not all ranks came within %lu ms", call.name, nccl.name.c_str(),
+                   call.timeout_ms),
+          rank)});
 }
 
 // Waits until all that this rank sent has gone, so that no rank lacks the last of it.
@@ -379,8 +384,9 @@ void StreamEngine::settle(int result, const char* call, uint64_t timeout_ms) {
       {.spins = 100, .yields = 1'000}, deadline);
   s.revocation->throw_if_revoked();
   if (end == WaitEnd::timed_out) {
-    throw Error(Status::timeout,
-        format("%s: %s: not all ranks came within %lu ms", s.nccl.name.c_str(), call, timeout_ms));
+    throw Error(Status::timeout, with_tag(format("%s: %s: not all ranks came within %lu ms",
+                                              s.nccl.name.c_str(), call, timeout_ms),
+                                     s.rank));
   }
   require(result, call);
 }
@@ -439,8 +445,10 @@ void StreamEngine::reduce_scatter(
 
 void StreamEngine::watch(const char* call, uint64_t timeout_ms, std::vector<int32_t> ranks,
     std::function<Progress()> progress) {
+  const char* const tag = CallTag::current();
   const std::lock_guard lock(state_->mutex);
-  state_->watched.push_back({call, timeout_ms, std::move(ranks), std::move(progress), {}, {}});
+  state_->watched.push_back(
+      {call, tag != nullptr ? tag : "", timeout_ms, std::move(ranks), std::move(progress), {}, {}});
 }
 
 void StreamEngine::await_end() const noexcept {

@@ -216,9 +216,11 @@ namespace {
 std::string last_issued(const Group& group) {
   const uint64_t shown = group.transport().stats().shown.call.value();
   if (shown == 0) return "";
-  return format("; the last collective that this rank issued is %s of %lu bytes, by %s",
+  const std::string tag = group.transport().stats().tag();
+  return format("; the last collective that this rank issued is %s of %lu bytes, by %s%s",
       collective_name(static_cast<Collective>((shown & 0xFF) - 1)), shown >> 16,
-      algorithm_name(static_cast<Algorithm>((shown >> 8 & 0xFF) - 1)));
+      algorithm_name(static_cast<Algorithm>((shown >> 8 & 0xFF) - 1)),
+      tag.empty() ? "" : format(", with the tag \"%s\"", tag.c_str()).c_str());
 }
 }  // namespace
 

@@ -155,12 +155,15 @@ enum class WaitError : uint32_t {
   spoilt = 9
 };
 
+inline constexpr uint32_t kOperationBits = 8;
+
 // Lies in host memory that the device can write. `state` becomes 1 after the rest was written.
 struct ErrorRecord {
   uint32_t state;
   // WaitError.
   uint32_t trouble;
-  // Operation, or the number of a collective.
+  // Operation, or the number of a collective, in the low kOperationBits; above them the number of
+  // the call's tag in the group's table, or 0. Kernels pass it on as it is.
   uint32_t operation;
   int32_t peer;
   // The channel of a barrier or signal; the block or work group of a collective.
@@ -236,7 +239,7 @@ struct DeviceComm : ScratchPlaces {
   // MemoryEntry*, this rank's own table.
   uint64_t memories;
   int32_t memory_count;
-  // Operation, or the number of a collective.
+  // As in ErrorRecord.
   uint32_t operation;
 };
 

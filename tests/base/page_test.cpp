@@ -18,7 +18,9 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/call_tag.hpp"
 #include "core/base/fd.hpp"
+#include "kernels/types.hpp"
 #include "symm/page.h"
 #include "tests/support/footprint.hpp"
 
@@ -115,7 +117,9 @@ TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
   const Trace unfinished(nullptr, "unfinished");
 
   try {
-    const Trace call(&page, "call");
+    const CallTag tagged("gradients");
+    Trace call;
+    call.begin(&page, "call", -1, 0, static_cast<int>(DType::f32));
     Trace::note(5, 3);
     const Page::Sleep asleep(&page, 1, "", now_ns());
     throw 1;
@@ -129,6 +133,9 @@ TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
   const auto& [head, a, b, c] = seen;
   EXPECT_EQ(std::tuple(a.mark, a.end_ns, a.bytes, a.algorithm, b.failed, c.peer),
       std::tuple(1U, 0U, 5U, 3, 1, 1));
+  EXPECT_EQ(std::tuple(std::string(a.tag), std::string(b.tag), std::string(c.tag)),
+      std::tuple("", "gradients", ""))
+      << "the sleep has none of its own";
   EXPECT_TRUE(b.begin_ns <= c.begin_ns && c.end_ns <= b.end_ns);
 }
 }  // namespace

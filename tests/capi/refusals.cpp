@@ -265,6 +265,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("less than a block", INVALID_ARGUMENT, 7, "send_capacity", "recv_capacity"),
       SYMM_REFUSE_NAMED(symm_allreduce, options, algorithm, "on no host", INVALID_ARGUMENT,
           support::forced(SYMM_ALGORITHM_MARKED)),
+      SYMM_REFUSE_NAMED(symm_allreduce, options, max_blocks, "-1", INVALID_ARGUMENT,
+          support::tagged("a tag", -1)),
       SYMM_REFUSE_SCALED("options.scale_position: 3", "unknown", UNSUPPORTED, 3, 1),
       SYMM_REFUSE_SCALED(
           "options.scale, scale_pointer", "no factor", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 0),

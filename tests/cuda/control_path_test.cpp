@@ -1,6 +1,7 @@
 // The control path of the CUDA back end on the fake driver: all
 // objects are released, and when any driver call fails on one
 // rank, all ranks report the same error and nothing is left.
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstddef>
@@ -8,14 +9,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/tag_table.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
@@ -23,6 +27,7 @@
 #include "kernels/cuda/args.hpp"
 #include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
+#include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
 #include "tests/cuda/group.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
@@ -91,6 +96,130 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
     // The bools of a single rank are made 0 or 1.
     EXPECT_EQ(fake_cuda::launches().size(), 1U);
   });
+}
+
+// Whatever a call is made of (a check, conversions, RMSNorm, copies by engines), none of its
+// kernels has more blocks than it allows.
+TEST_F(CudaControlPath, ACallLimitsTheBlocksOfAllItsKernels) {
+  for (const int limit : {1, 3}) {
+    fake_cuda::launches();
+    as_groups(
+        3,
+        [&](int rank, const auto& group) {
+          const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 48 << 20), 0);
+          const auto run = [&](CollectiveCall call) {
+            call.block_limit = static_cast<uint8_t>(limit);
+            const std::string reason = plan_collective(*group, call).reason;
+            EXPECT_NE(reason.find("blocks by max_blocks"), std::string::npos) << reason;
+            run_collective(*group, call);
+          };
+          std::byte* const block = memory->pointer(rank);
+          for (const size_t count : {100, 10'000, 3'000'000}) {
+            run(call_of(Collective::allreduce, block, count, DType::bf16));
+            CollectiveCall scaled = call_of(Collective::allreduce, block, count, DType::bf16);
+            scaled.scaling = {
+                DType::bf16, DType::bf16, ScalePosition::before, Factor::value, Number(0.5)};
+            run(scaled);
+
+            CollectiveCall gathered = call_of(Collective::allgather, block, count, DType::bf16);
+            gathered.recv = block + (8 << 20);
+            run(gathered);
+            gathered.algorithm = Algorithm::copy_engine;
+            run(gathered);
+          }
+
+          RmsNorm norm{};
+          norm.hidden = 1024;
+          norm.weight = block;
+          norm.weight_dtype = DType::bf16;
+          norm.norm_out = block + (16 << 20);
+          CollectiveCall rows =
+              call_of(Collective::allreduce_rmsnorm, block + (8 << 20), 1024 * 1000, DType::bf16);
+          rows.recv = nullptr;
+          rows.root = 1024;
+          rows.norm = &norm;
+          run(rows);
+        },
+        [](GroupConfig& config) { config.check = true; });
+
+    std::map<std::string, unsigned> most;
+    for (const auto& launch : fake_cuda::launches()) {
+      most[launch.kernel] = std::max(most[launch.kernel], launch.blocks);
+    }
+    for (const auto& [kernel, blocks] : most) {
+      EXPECT_LE(blocks, static_cast<unsigned>(limit)) << kernel;
+    }
+    for (const char* kernel : {"symm_check", "symm_convert", "symm_barrier"}) {
+      EXPECT_TRUE(most.contains(kernel)) << kernel;
+    }
+    EXPECT_GT(most.size(), 5U);
+  }
+}
+
+// A kernel that gives up knows the tag of its call, whichever call finds that out.
+TEST_F(CudaControlPath, AFailureOnTheDeviceIsToldWithTheTag) {
+  static std::atomic<bool> gives_up{true};
+  fake_cuda::carry_out("symm_two_shot_f32_3", [](const void* arguments) -> std::function<bool()> {
+    const cuda::DeviceComm comm = static_cast<const cuda::CollectiveArgs*>(arguments)->comm;
+    if (!gives_up || comm.rank != 0 || comm.record == 0) return [] { return true; };
+    return [comm] {
+      auto* const record = reinterpret_cast<cuda::ErrorRecord*>(comm.record);
+      record->trouble = static_cast<uint32_t>(cuda::WaitError::timeout);
+      record->operation = comm.operation;
+      record->peer = 2;
+      std::atomic_ref(record->state).store(1, std::memory_order_release);
+      return true;
+    };
+  });
+
+  // The others neither leave nor hear of the failure before they have made their calls.
+  std::barrier all_there(3);
+  as_groups(3, [&](int rank, const auto& group) {
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1'000'000), 0);
+    CollectiveCall call = call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::f32);
+    call.algorithm = Algorithm::two_shot;
+    call.timeout_ms = 1000;
+    {
+      const CallTag tagged("gradients");
+      run_collective(*group, call);
+    }
+    all_there.arrive_and_wait();
+    if (rank != 0) {
+      all_there.arrive_and_wait();
+      return;
+    }
+
+    const CallTag tagged("another");
+    const Failure failure = support::failure_of([&] { run_collective(*group, call); });
+    EXPECT_EQ(failure.status, Status::timeout);
+    EXPECT_EQ(failure.rank, 2);
+    EXPECT_NE(failure.message.find("allreduce on device 0"), std::string::npos) << failure.message;
+    EXPECT_NE(
+        failure.message.find("; the call of rank 0 has the tag \"gradients\""), std::string::npos)
+        << failure.message;
+    all_there.arrive_and_wait();
+  });
+  gives_up = false;
+}
+
+TEST(TagTable, ForgetsTheOldest) {
+  cuda::TagTable tags;
+  EXPECT_EQ(tags.number_of(nullptr), 0U);
+  EXPECT_EQ(tags.find(0), "");
+  EXPECT_EQ(tags.find(7), "");
+  const uint32_t first = tags.number_of("first");
+  EXPECT_NE(first, 0U);
+  EXPECT_EQ(tags.number_of("first"), first);
+
+  for (uint32_t i = 1; i < cuda::TagTable::kMost; ++i) {
+    EXPECT_EQ(tags.find(tags.number_of(std::to_string(i).c_str())), std::to_string(i));
+  }
+  EXPECT_EQ(tags.find(first), "first");
+  tags.number_of("one more");
+  EXPECT_EQ(tags.find(first), "") << "a call that is replayed has no tag any more";
+  const uint32_t again = tags.number_of("first");
+  EXPECT_NE(again, first);
+  EXPECT_EQ(tags.find(again), "first");
 }
 
 // A launch names the memory into which peers may store. Counts on the device are read

@@ -3,6 +3,7 @@
 // calls that fail. Also scaled calls whose factor changes from replay to replay.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/reference.hpp"
+#include "tests/support/options.hpp"
 #include "tests/support/pieces_calls.hpp"
 
 namespace gpu {
@@ -101,18 +102,19 @@ struct Counts {
     copy(rank, send, numbers.data(), numbers.size() * sizeof(uint64_t));
   }
 
-  symm_status_t exchange(const Rank& rank, void* out) const {
+  symm_status_t exchange(const Rank& rank, void* out, int32_t max_blocks = 0) const {
     return symm_alltoallv_device(rank.group, rank.block, kRoom, send, nullptr, out, kRoom, recv,
-        nullptr, SYMM_DTYPE_I32, nullptr, rank.stream);
+        nullptr, SYMM_DTYPE_I32, support::tagged("counts", max_blocks), rank.stream);
   }
 };
 
-void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
+void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private, int32_t max_blocks) {
   char* out = is_private ? rank.ordinary : rank.block + (32 << 20);
   const Counts counts(rank);
   counts.set(rank, 0);
 
-  const Graph graph(rank, [&] { symm(counts.exchange(rank, out), "alltoallv_device in capture"); });
+  const Graph graph(
+      rank, [&] { symm(counts.exchange(rank, out, max_blocks), "alltoallv_device in capture"); });
   std::vector<int> data(kRoom);
   for (size_t i = 0; i < data.size(); ++i) {
     data[i] = rank.rank * 1'000'000 + static_cast<int>(i);
@@ -170,6 +172,8 @@ void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64
     expect(health.status == status,
         who(rank, std::string("the status of what is wrong: ") + health.message));
     expect(std::string(health.message).find(why) != std::string::npos, health.message);
+    expect(std::string(health.message).find("has the tag \"counts\"") != std::string::npos,
+        health.message);
   }
 
   together.arrive_and_wait();
@@ -225,8 +229,11 @@ TEST(Pieces, HaveTheBitsOfReduceScatter) { run_ranks(machine().ranks, same_bits)
 
 TEST(Pieces, OfCountsThatChangeFromReplayToReplay) {
   for (const bool is_private : {false, true}) {
-    run_ranks(machine().ranks,
-        [&](Rank& rank, auto& together) { counts_on_device(rank, together, is_private); });
+    for (const int32_t max_blocks : {0, 1, 3}) {
+      run_ranks(machine().ranks, [&](Rank& rank, auto& together) {
+        counts_on_device(rank, together, is_private, max_blocks);
+      });
+    }
   }
 }
 

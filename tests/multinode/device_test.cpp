@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/group/collective.hpp"
@@ -667,10 +668,12 @@ TEST(CudaMultinodeFailure, AKilledRankIsNamedAndNcclLetsGo) {
 
 TEST(CudaMultinodeFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
   const Body body = [](const std::shared_ptr<Group>& group) {
+    const CallTag tagged("step 7");
     return group->rank() == 0 ? work_until_failure(*group, 300) : failure_of(*group);
   };
   expect_all(on_machines("ab", body),
-      {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms"});
+      {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms",
+          "; the call of rank 0 has the tag \"step 7\""});
 }
 
 TEST(CudaMultinodeFailure, ARankThatHasLeftIsNamed) {

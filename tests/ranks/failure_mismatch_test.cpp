@@ -75,6 +75,7 @@ std::vector<Difference> differences() {
     if (rooted) add("root", [](Arguments& a) { a.call.root = 1; }, {"root 0", "root 1"});
     add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; },
         {"two_shot_staged"});
+    add("max_blocks", [](Arguments& a) { a.options.max_blocks = 4; }, {"max_blocks 4"});
     add("collective",
         [=](Arguments& a) {
           a.call.collective = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL;
@@ -143,6 +144,26 @@ TEST_P(Mismatch, IsFoundByAWaitingRankWhenNotChecked) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Mismatch, testing::ValuesIn(differences()),
     [](const auto& difference) { return difference.param.name; });
+
+// Tags are each rank's own. The message has the tag of the rank that found the mismatch.
+TEST(MismatchOfTags, IsNone) {
+  as_threads(
+      3,
+      [](int rank, const Group& group) {
+        const std::string tag = "call of rank " + std::to_string(rank);
+        float value = 1;
+        const auto sum = [&](int32_t max_blocks) {
+          return symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM,
+              tagged(tag.c_str(), max_blocks), nullptr);
+        };
+        check(sum(0));
+        EXPECT_EQ(value, 3);
+        expect_failed(sum(rank == 1 ? 8 : 300), SYMM_ERR_MISMATCH,
+            {"max_blocks 8", "max_blocks 255 or more", "; the call of rank ",
+                "has the tag \"call of rank "});
+      },
+      SYMM_GROUP_CHECK);
+}
 
 // Ranks 0 and 1 both find that rank 2 differs, and rank 2 finds that it differs from both. The vote
 // blames the rank that rank 0 found, not rank 0.

@@ -59,6 +59,24 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), operation_name);
 
+// The message of a time-out has the tag of the call in which it was found.
+TEST(SilenceInACallWithATag, IsToldWithTheTag) {
+  constexpr int kVictim = 2;
+  const auto body = [](Member& member) {
+    if (member.rank == kVictim) {
+      raise(SIGSTOP);
+      return;
+    }
+    float value = 1;
+    const symm_status_t status = symm_allreduce(member.group.get(), &value, &value, 1,
+        SYMM_DTYPE_F32, SYMM_OP_SUM, tagged("layer 7\n"), nullptr);
+    expect_failed(status, SYMM_ERR_TIMEOUT, {"did not come", "has the tag \"layer 7 \""});
+    ++member.facts.failed;
+  };
+
+  as_members(kRanks, body, {.stops = kVictim});
+}
+
 // The root of a broadcast waits for the stopped rank, and another rank
 // for the root. Both must name the rank that is to blame, although the
 // deadline of the rank that only waits for the root passes first.

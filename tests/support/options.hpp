@@ -53,6 +53,12 @@ inline Passed<symm_collective_options_t> forced(
   return made;
 }
 
+inline Passed<symm_collective_options_t> tagged(const char* tag, int32_t max_blocks = 0) {
+  Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};
+  made.value.tag = tag;
+  made.value.max_blocks = max_blocks;
+  return made;
+}
 inline Passed<symm_collective_options_t> scaled(symm_scale_t position, double scale,
     const float* scale_pointer = nullptr, symm_dtype_t result_dtype = 0) {
   Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};

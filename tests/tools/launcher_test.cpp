@@ -30,6 +30,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "symm/page.h"
 #include "symm/symm.h"
 #include "tests/support/group.hpp"
 #include "tests/tools/captured.hpp"
@@ -459,7 +460,8 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
   rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);
   const rlimit small{
-      std::string(getenv("SYMM_RANK")) == "0" ? 16 * 128 : limit.rlim_cur, limit.rlim_max};
+      std::string(getenv("SYMM_RANK")) == "0" ? 16 * sizeof(symm_trace_call_t) : limit.rlim_cur,
+      limit.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   EXPECT_THROW(support::create({"nowhere://"}, 0, 0), support::Error);
   setrlimit(RLIMIT_FSIZE, &limit);
@@ -467,8 +469,11 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
   const support::Group group = support::create({.name = "\"traced\""}, 0, 0);
   const support::Block block = support::allocate(group, 64);
   float sum = 1;
+  symm_collective_options_t options = support::forced(SYMM_ALGORITHM_LL).value;
+  options.tag = "\"step\"";
   for (int i = 0; i < 20; ++i) {
-    support::check(support::allreduce(group, &sum, &sum, 1, SYMM_ALGORITHM_LL));
+    support::check(
+        symm_allreduce(group.get(), &sum, &sum, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
   }
 
   for (int rank = 0; rank < 2 && group.rank() == 2; ++rank) {
@@ -496,7 +501,8 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
     const auto trace = nlohmann::json::parse(std::ifstream(path));
     expect_said(trace.dump(),
         {R"("name":"rank 0: the first )", R"("name":"rank 2")",
-            R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3"})",
+            R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3",)"
+            R"("tag":"\"step\""})",
             R"({"bytes":4,"group":"\"traced\"","peer":2,"rank":"1 of 3"})"});
 
     std::map<int, Words> names;
@@ -522,6 +528,28 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
     EXPECT_EQ(names[1], (calls + Words{"put", "signal", "barrier"}));
     EXPECT_EQ(names[2], (calls + Words{"wait_signal", "wait_signal"}));
   }
+}
+
+#ifdef SYMM_PROFILER
+void be_a_profiled_rank() {
+  const support::Group group = support::create({.name = "profiled"}, 0, 0);
+  float sum = 1;
+  support::check(symm_allreduce(
+      group.get(), &sum, &sum, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, support::tagged("step 1"), nullptr));
+  support::check(support::allreduce(group, &sum, &sum, 1));
+}
+#endif
+
+TEST(Launcher, AProfilerSeesTheTagsOfCalls) {
+#ifdef SYMM_PROFILER
+  if (getenv("NVTX_INJECTION64_PATH") != nullptr) return be_a_profiled_rank();
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const Captured result = capture({"env", "NVTX_INJECTION64_PATH=" SYMM_PROFILER, SYMM_TOOL, "run",
+      "-n", "2", "--", self, "--gtest_filter=Launcher.AProfilerSeesTheTags*"});
+  expect_end(result, 0, {"(allreduce \"step 1\" 4 (", "(allreduce 4 ("});
+#else
+  GTEST_SKIP() << "built without NVTX's headers, which come with CUDA's compiler";
+#endif
 }
 
 TEST(Launcher, AProfilerSeesRangesOfCallsAndAlgorithms) {

@@ -114,5 +114,42 @@ TEST(Top, ShowsWhatABlockedRankWaitsIn) {
   close(ends[0]);
   close(ends[1]);
 }
+// A collective that waits is shown with its tag, and the next one, which has none, without.
+TEST(Top, ShowsTheTagOfACall) {
+  const std::string name = "tagged-" + std::to_string(getpid());
+  const support::Bootstrap meeting;
+  support::Config config = meeting.threads();
+  config.name = name;
+  config.timeout_ms = 60'000;
+
+  support::as_threads(2, [&](int rank) {
+    const support::Group group = support::create(config, rank, 2);
+    float value = 1;
+    for (const char* tag : {"gradients of layer 7", ""}) {
+      const auto sum = [&] {
+        support::check(symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM,
+            support::tagged(tag), nullptr));
+      };
+      if (rank == 0) {
+        sum();
+        group.barrier();
+        continue;
+      }
+
+      json shown;
+      const auto is_shown = [&] {
+        const Captured result = capture({SYMM_TOOL, "top", "--json", "--job", name});
+        if (result.status != 0) return false;
+        shown = json::parse(result.out)["groups"][0]["ranks"][0];
+        return shown.contains("call") && shown["call"].value("tag", "") == tag;
+      };
+      EXPECT_TRUE(support::eventually(is_shown, 30'000)) << shown;
+      const std::string text = capture({SYMM_TOOL, "top", "--job", name}).out;
+      EXPECT_EQ(text.find("'gradients of layer 7'") != std::string::npos, *tag != '\0') << text;
+      sum();
+      group.barrier();
+    }
+  });
+}
 }  // namespace
 }  // namespace symm::tool

@@ -45,6 +45,10 @@ void write_call(std::ostream& out, const std::string& process, const symm_trace_
 
   out << R"(,"ph":")" << (has_ended ? "X" : "B") << R"(","args":{"group":)";
   out << nlohmann::json(call.group).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (call.tag[0] != '\0') {
+    out << R"(,"tag":)";
+    out << nlohmann::json(call.tag).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
   if (call.size > 0) out << R"(,"rank":")" << call.rank << " of " << call.size << '"';
   if (call.peer >= 0) out << R"(,"peer":)" << call.peer;
   if (call.bytes > 0) out << R"(,"bytes":)" << call.bytes;

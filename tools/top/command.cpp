@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -71,6 +72,22 @@ void copy_wait(uint64_t* to, const uint64_t* from) {
   to[0] = 0;
 }
 
+// The number of its changes, the tag and the number again, until what was read is whole. A tag that
+// changes all the time is left out.
+void copy_tag(symm_page_counts_t& to, const symm_page_counts_t& from) {
+  constexpr size_t kWords = sizeof to.tag / sizeof(uint64_t);
+  const auto* const words = reinterpret_cast<const uint64_t*>(from.tag);
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const uint64_t changes = load(from.tag_changes);
+    for (size_t i = 0; i < kWords; ++i) {
+      const uint64_t word = load(words[i]);
+      std::memcpy(to.tag + i * sizeof word, &word, sizeof word);
+    }
+    if (changes % 2 == 0 && load(from.tag_changes) == changes) return;
+  }
+  to.tag[0] = '\0';
+}
+
 Look read_page(const std::string& path, pid_t pid) {
   Look look{pid,
       static_cast<uint64_t>(
@@ -95,6 +112,8 @@ Look read_page(const std::string& path, pid_t pid) {
     for (size_t at = kFirst; at < kEnd; at += sizeof(symm_page_wait_t)) {
       copy_wait(&look.words[at / sizeof *words], &words[at / sizeof *words]);
     }
+    copy_tag(reinterpret_cast<symm_page_t*>(look.words.data())->counts,
+        static_cast<const symm_page_t*>(mapped)->counts);
     const symm_page_t& page = look.page();
     for (const auto& counts : page.counts.collectives) {
       look.calls += counts.calls;
@@ -188,6 +207,7 @@ json rank_report(const Look& look, const Looks& all_before) {
       algorithm <= SYMM_PAGE_KINDS) {
     rank["call"] = {{"name", printable(page.collective_names[collective - 1])},
         {"bytes", call >> 16}, {"algorithm", printable(page.algorithm_names[algorithm - 1])}};
+    if (page.counts.tag[0] != '\0') rank["call"]["tag"] = printable(page.counts.tag);
   }
 
   if (!is_known) return rank;
@@ -278,6 +298,7 @@ std::vector<std::string> row_of(const json& rank) {
   if (rank.contains("call")) {
     call = {text_of(rank["call"]["name"]), format_bytes(rank["call"]["bytes"]),
         text_of(rank["call"]["algorithm"])};
+    if (rank["call"].contains("tag")) call.push_back("'" + text_of(rank["call"]["tag"]) + "'");
   }
 
   for (const json& wait : rank["waits"]) {

@@ -535,6 +535,11 @@ class Runner:
         elif self.has("scale"):
             options["scale"] = self.integer("scale")
 
+        if self.has("tag"):
+            options["tag"] = self.text("tag")
+        if self.has("max_blocks"):
+            options["max_blocks"] = self.integer("max_blocks")
+
         in_place = self.integer("in_place", 0)
         if verb in ("gather", "scatter") and options["root"] != group.rank:
             in_place = 0  # only the root has an operand that is in place

@@ -719,14 +719,19 @@ def test_the_ranks_of_an_aborted_group_shrink_it_and_go_on(threads):
     threads(3, body)
 
 
-def test_a_tag_and_a_limit_of_multiprocessors_are_for_one_call(alone):
-    x = np.ones(4, np.float32)
-    for options in ({"tag": "gradients"}, {"max_blocks": 4}):
-        try:
-            alone.allreduce(x, op="sum", scale=1.0, **options)
-            alone.barrier()
-        except symm.UnsupportedError as error:
-            assert next(iter(options)) in str(error)
+def test_a_tag_and_a_limit_of_multiprocessors_are_for_one_call(threads):
+    def body(group):
+        x = np.ones(4, np.float32)
+        group.allreduce(x, tag=f"rank {group.rank}", max_blocks=4)
+        group.allreduce(x, scale=0.5, scale_position="after", tag="gradients", max_blocks=4)
+        assert x.tolist() == [2] * 4
+        with pytest.raises(symm.InvalidArgumentError, match="max_blocks: -1 is negative"):
+            group.allreduce(x, max_blocks=-1)
+        with pytest.raises(symm.MismatchError, match=r'max_blocks 1.*has the tag "gradients"'):
+            group.allreduce(x, tag="gradients", max_blocks=group.rank + 1)
+        group.close()
+
+    threads(2, body)
 
 
 def test_ranks_are_translated_between_a_group_and_its_part(threads):

@@ -35,13 +35,21 @@ typedef struct {
   char what[24];     /**< "allreduce", "barrier", "rendezvous" */
 } symm_page_wait_t;
 
-/** Counts as in symm_group_stats_t, except for `call`. */
+/** Counts as in symm_group_stats_t, except for `call` and its tag. */
 typedef struct {
   /**
    * The collective that the rank is in, on GPUs the last that it issued: symm_collective_t + 1,
    * symm_algorithm_t + 1 << 8, its bytes << 16. 0: none.
    */
   uint64_t call;
+  /**
+   * How often `tag` was begun and ended to be written: an odd number says that it is half written.
+   * Load this, the tag and this again, all with acquire. If both are equal and even, the tag is
+   * whole.
+   */
+  uint64_t tag_changes;
+  /** The tag of `call` (symm_collective_options_t.tag), in UTF-8; "": it has none. */
+  char tag[64];
   /** By symm_collective_t. */
   struct {
     uint64_t calls;
@@ -85,7 +93,7 @@ typedef struct {
   uint64_t room;          /**< calls that the ring holds */
   int64_t to_realtime_ns; /**< add to a time of CLOCK_MONOTONIC to get CLOCK_REALTIME */
   int64_t rank;           /**< $SYMM_RANK */
-  int64_t unused[11];
+  int64_t unused[19];
 } symm_trace_t;
 
 /** One call in the ring behind a symm_trace_t. */
@@ -96,6 +104,7 @@ typedef struct {
   uint64_t bytes;
   char name[24];     /**< "put"; "sleep": the thread slept in the call before */
   char group[40];    /**< the name of the group */
+  char tag[64];      /**< of a collective (symm_collective_options_t.tag), in UTF-8; "": none */
   int32_t rank;      /**< in the group; -1: none */
   int32_t size;      /**< of the group; -1: none */
   int32_t peer;      /**< -1: none */

@@ -2767,13 +2767,16 @@ typedef struct {
    */
   const void *scale_pointer;
   /**
-   * Shown where the call is shown: in ranges of NVTX, traces, `symm top` and messages. Cut to 63
-   * bytes, read during the call only, and each rank's own. NULL: none.
+   * Shown where the call is shown: in ranges of NVTX, traces, `symm top`, and messages of failures
+   * that this rank finds in the call. UTF-8, cut to 63 bytes at the end of a character, with a
+   * space for each control character. Read during the call only; each rank's own. NULL, "": none.
    */
   const char *tag;
   /**
-   * Most multiprocessors that a kernel of the call may use; 0: as many as the plan says. Must be
-   * the same on all ranks. The host back end ignores it.
+   * Most multiprocessors that a kernel of the call may use: no more blocks than that are launched.
+   * 0: as many as the plan says; numbers from 255 on are alike. Must be the same on all ranks, or
+   * that is MISMATCH. Copies by engines use none, and kernels of NCCL, which moves data between
+   * machines, are not counted. The host back end only compares it.
    */
   int32_t max_blocks;
 } symm_collective_options_t;

@@ -32,6 +32,12 @@ symm::Options options_of(Runner& runner, const Line& line) {
   options.scale_position = static_cast<symm_scale_t>(line.constant("position", "NONE"));
   options.scale = static_cast<double>(line.integer("scale", 0));
   if (line.has("scale_at")) options.scale_pointer = runner.address(line, "scale_at");
+  if (line.has("tag")) {
+    static std::string tag;
+    tag = line.text("tag");
+    options.tag = tag.c_str();
+  }
+  options.max_blocks = line.integer32("max_blocks", 0);
   return options;
 }
 

@@ -10,7 +10,7 @@
 # - `tag`: a text that is shown where the call is: in ranges of NVTX, traces, `symm top` and
 #   messages; each rank's own.
 # - `max_blocks`: the most multiprocessors that a kernel of the call may use, equal on all ranks; 0
-#   for as many as the plan says. The host ignores it.
+#   for as many as the plan says. The host only compares it.
 #
 # Reductions of floats also take `scale`, a factor: a number, equal on all ranks, or an array of one
 # Float32, which is read when the call runs. `scale_position` is :before (every operand is scaled)

@@ -396,8 +396,8 @@ impl Group {
     }
 
     /// A handle to this group whose collectives use at most this many multiprocessors for a
-    /// kernel, which must be equal on all ranks; 0 for as many as the plan says. The host ignores
-    /// it.
+    /// kernel, which must be equal on all ranks; 0 for as many as the plan says. The host only
+    /// compares it.
     #[must_use]
     pub fn with_max_blocks(&self, blocks: usize) -> Self {
         Self {

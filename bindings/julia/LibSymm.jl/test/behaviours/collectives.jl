@@ -17,11 +17,17 @@ end
 
 in_place(r) = flag(r, "in_place")
 
-"""The options that a line sets: the algorithm, and the scale of a reduction."""
+"""The options that a line sets: the algorithm, tag and limit, and the scale of a reduction."""
 function options(r)
     chosen = Dict{Symbol,Any}()
     if has(r, "algorithm")
         chosen[:algorithm] = Symbol(lowercase(word(r, "algorithm")))
+    end
+    if has(r, "tag")
+        chosen[:tag] = word(r, "tag")
+    end
+    if has(r, "max_blocks")
+        chosen[:max_blocks] = number(r, "max_blocks")
     end
     if has(r, "position")
         chosen[:scale_position] = Symbol(lowercase(word(r, "position")))

@@ -104,15 +104,20 @@ impl Runner {
             .unwrap_or_else(|| panic!("{name} is no {}", type_name::<T>()))
     }
 
-    /// The group of a line, with the timeout, algorithm and scale that the line sets.
+    /// The group of a line, with the timeout, algorithm, tag, limit and scale that the
+    /// line sets.
     pub fn group(&self, line: &Line<'_>) -> Group {
         let algorithm = line
             .find("algorithm")
             .map_or(Algorithm::Auto, |name| named(name, Algorithm::from_raw));
-        let group = self
+        let mut group = self
             .the::<Group>(line.find("group").unwrap_or("group"))
             .with_timeout(line.timeout())
-            .with_algorithm(algorithm);
+            .with_algorithm(algorithm)
+            .with_max_blocks(line.get_or("max_blocks", 0));
+        if let Some(tag) = line.find("tag") {
+            group = group.with_tag(tag).expect("a tag without NUL");
+        }
 
         let Some(position) = line.find("position") else {
             return group;
