@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/bootstrap/unique_id.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/flags.hpp"
 #include "kernels/types.hpp"
@@ -39,6 +41,31 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
   require(store.set, "config.store.set");
   require(store.get, "config.store.get");
   return {store.user, store.set, store.get};
+}
+
+static_assert(SYMM_UNIQUE_ID_MAX_BYTES == kUniqueIdBytes);
+
+// The bytes of config.id, which is one of three ways to say where the ranks meet.
+std::vector<std::byte> id_of(const symm_group_config_t& given) {
+  if (given.id == nullptr) {
+    if (given.id_bytes == 0) return {};
+    throw Error(Status::invalid_argument, "config.id: is NULL, but config.id_bytes is not 0");
+  }
+  if (given.id_bytes == 0) {
+    throw Error(Status::invalid_argument, "config.id_bytes: is 0, but config.id is not NULL");
+  }
+  const bool has_bootstrap = given.bootstrap != nullptr && *given.bootstrap != '\0';
+  if (has_bootstrap || given.store != nullptr) {
+    throw Error(Status::invalid_argument,
+        format("config.id: excludes config.%s", has_bootstrap ? "bootstrap" : "store"));
+  }
+  if (given.id_bytes > SYMM_UNIQUE_ID_MAX_BYTES) {
+    throw Error(
+        Status::invalid_argument, format("config.id_bytes: is %zu; an id has at most %d bytes",
+                                      given.id_bytes, SYMM_UNIQUE_ID_MAX_BYTES));
+  }
+  const auto* const bytes = static_cast<const std::byte*>(given.id);
+  return {bytes, bytes + given.id_bytes};
 }
 
 GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callbacks) {
@@ -78,6 +105,7 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   asked.name = given.name == nullptr ? "" : given.name;
   asked.scratch_bytes = given.scratch_bytes;
   asked.channels = given.channels;
+  asked.id = id_of(given);
   return asked;
 }
 
@@ -95,6 +123,21 @@ SubgroupOptions subgroup_of(const symm_group_options_t* options) {
   return asked;
 }
 }  // namespace
+
+symm_status_t symm_unique_id(
+    const symm_call_options_t* options, void* out_id, size_t capacity, size_t* out_bytes) {
+  return produce(options, out_bytes, "out_bytes", [&] {
+    check_options(options);
+    if (out_id == nullptr) throw Error(Status::invalid_argument, "out_id: is NULL");
+    if (capacity < kUniqueIdBytes) {
+      throw Error(Status::invalid_argument,
+          format("capacity: %zu is less than the %zu bytes of an id", capacity, kUniqueIdBytes));
+    }
+    const Bytes id = make_unique_id();
+    std::memcpy(out_id, id.data(), id.size());
+    return id.size();
+  });
+}
 
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
   return produce(config, out, "out", [&] {

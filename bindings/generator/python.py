@@ -209,7 +209,10 @@ def taken(struct, name):
     options have defaults. The place of a failure is left out: a failure is an exception.
     """
     fields = [field for field in struct.fields if field.name not in ("struct_size", "failure")]
-    how = " ".join(f"{field.name}:{read_as(field.type)}" for field in fields)
+    how = " ".join(
+        f"{field.name}:{'b' if is_bytes(struct, field) else read_as(field.type)}"
+        for field in fields
+    )
     first = "|" if name == "options" else ""
     defaults = struct.name.removesuffix("_t").upper() + "_INIT"
     places = ",\n".join(f"  &given.{field.name}" for field in fields)
@@ -217,6 +220,13 @@ def taken(struct, name):
         f'  "{line}"' for line in textwrap.wrap(first + how, 90, drop_whitespace=False)
     )
     return f"STRUCT({struct.name}, {name}, {defaults},\n{names},\n{places})"
+
+
+def is_bytes(struct, field):
+    """Whether a field is the address of bytes, of which another field has the number."""
+    names = {other.name for other in struct.fields}
+    is_untyped = field.type.kind == "pointer" and field.type.of.kind == "void"
+    return is_untyped and f"{field.name}_bytes" in names
 
 
 def read_as(type_):
@@ -237,6 +247,7 @@ TRAVEL = [
     ("out_links capacity out_count", "capacity: int", "list[int]"),
     ("out_ranks capacity out_count", "capacity: int", "list[int]"),
     ("out_token capacity out_bytes", None, "bytes"),
+    ("out_id capacity out_bytes", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),

@@ -20,6 +20,7 @@
 #include "core/bootstrap/pmix.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/bootstrap/tcp_store.hpp"
+#include "core/bootstrap/unique_id.hpp"
 #include "core/socket/directory.hpp"
 
 namespace symm {
@@ -39,6 +40,9 @@ void check_ranks(const BootstrapConfig& config) {
   }
   if (config.callbacks != nullptr && config.size == 0) {
     throw Error(Status::invalid_argument, "config.size: must be set with config.store");
+  }
+  if (!config.id.empty() && config.size == 0) {
+    throw Error(Status::invalid_argument, "config.size: must be set with config.id");
   }
 }
 
@@ -233,7 +237,11 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   BootstrapResult result;
   result.description = config.url.empty() ? std::string(kEnv) : config.url;
 
-  if (config.callbacks != nullptr) {
+  if (!config.id.empty()) {
+    take_ranks(config, {}, result);
+    result.description = name_of_id(config.id);
+    result.store = open_by_id(config.id, result.rank, result.size, deadline);
+  } else if (config.callbacks != nullptr) {
     take_ranks(config, {}, result);
     result.store = open_callback_store(*config.callbacks, config.name);
     result.description = "the user's store";

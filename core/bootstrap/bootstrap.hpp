@@ -1,8 +1,10 @@
 // Makes a store, a rank and a size of a bootstrap string.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/deadline.hpp"
 #include "core/bootstrap/store.hpp"
@@ -14,6 +16,7 @@ struct BootstrapConfig {
   int rank = 0;
   int size = 0;  // 0: rank and size come from the bootstrap
   std::string name;
+  std::vector<std::byte> id = {};  // of make_unique_id(); empty: none
 };
 
 // A rank, and the store by which the ranks of its group meet. The store belongs to one creation:

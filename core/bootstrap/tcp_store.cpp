@@ -26,6 +26,7 @@
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
@@ -92,12 +93,14 @@ struct ClientConnection;
 
 // The ranks of one creation.
 struct Meeting {
-  explicit Meeting(size_t size) : clients(size), came(size) {}
+  Meeting(size_t size, std::string where)
+      : clients(size), came(size), description(std::move(where)) {}
   void tell(std::span<const std::byte> bytes) const;
   void fail(Failure why);
 
   std::vector<ClientConnection*> clients;  // by rank; null before it came and after it left
   std::vector<bool> came;
+  const std::string description;  // where its ranks meet, for messages
   // Whether a rank has had no news of the failure: it comes late, and not again.
   bool is_news_for(const ClientConnection& client) const;
   int awaited() const { return static_cast<int>(std::count(came.begin(), came.end(), false)); }
@@ -132,6 +135,18 @@ struct StoreServer final : std::enable_shared_from_this<StoreServer> {
   // By creation, the meetings that wait for ranks, or that have failed before all had come: ranks
   // that come late are told so. Only its clients hold one that is complete.
   std::map<uint64_t, std::shared_ptr<Meeting>> open;
+
+  // At the maker of ids, set before it listens: it takes only the creations of `ids`, of which no
+  // group has been formed yet, and which threads add to.
+  bool serves_ids = false;
+  void expect(uint64_t creation);
+  bool is_expected(uint64_t creation);
+  // What messages call a creation.
+  std::string name_of(uint64_t creation) const {
+    return serves_ids ? format("id:%016lx", creation) : description;
+  }
+  std::mutex ids_mutex;
+  std::set<uint64_t> ids;
 };
 
 struct ClientConnection final : SecureConnection::Receiver,
@@ -180,7 +195,7 @@ void Meeting::fail(Failure why) {
 }
 
 Failure StoreServer::missing(const Meeting& meeting) const {
-  Failure failure = missing_ranks(meeting.came, description);
+  Failure failure = missing_ranks(meeting.came, meeting.description);
   const uint64_t refused = listener->refused();
   if (refused != 0) {
     failure.message += format(
@@ -188,10 +203,10 @@ Failure StoreServer::missing(const Meeting& meeting) const {
         refused);
   }
   if (listener->on_loopback()) {
-    failure.message +=
-        " (" + host +
-        " leads to the loopback on the machine of rank 0, so that only ranks of that "
-        "machine can come)";
+    failure.message += " (" + host + " leads to the loopback on the machine " +
+                       (serves_ids ? "that made the id" : "of rank 0") +
+                       ", so that only ranks of that "
+                       "machine can come)";
   }
   return failure;
 }
@@ -211,16 +226,30 @@ std::shared_ptr<ClientConnection> StoreServer::admit(
 
   client->server = weak_from_this();
   client->connection = connection;
+  if (!is_expected(client->creation)) {
+    client->meeting = std::make_shared<Meeting>(client->size, name_of(client->creation));
+    clients.push_back(client);
+    client->refuse({Status::invalid_argument, -1, 0,
+        format("config.id: %s is no good any more: its group has been formed, and an id serves "
+               "for one",
+            name_of(client->creation).c_str())});
+    return client;
+  }
+
   auto& found = open[client->creation];
   // A rank that comes again after a failure begins anew.
   const bool is_over = found && found->failure && !found->is_news_for(*client);
-  if (!found || is_over) found = std::make_shared<Meeting>(client->size);
+  if (!found || is_over) found = std::make_shared<Meeting>(client->size, name_of(client->creation));
   const auto meeting = found;
   client->meeting = meeting;
   clients.push_back(client);  // the last step that may fail for want of memory
 
   enter(*client);
-  if (meeting->complete) meeting->tell(frame(RequestKind::done));
+  if (meeting->complete) {
+    const std::lock_guard lock(ids_mutex);
+    ids.erase(client->creation);
+    meeting->tell(frame(RequestKind::done));
+  }
   forget_if_over(client->creation);
   if (!meeting->complete) return client;
 
@@ -229,6 +258,16 @@ std::shared_ptr<ClientConnection> StoreServer::admit(
     member->kept_server = shared_from_this();
   }
   return client;
+}
+
+void StoreServer::expect(uint64_t creation) {
+  const std::lock_guard lock(ids_mutex);
+  ids.insert(creation);
+}
+
+bool StoreServer::is_expected(uint64_t creation) {
+  const std::lock_guard lock(ids_mutex);
+  return !serves_ids || ids.count(creation) != 0;
 }
 
 void StoreServer::forget_if_over(uint64_t creation) {
@@ -248,11 +287,12 @@ void StoreServer::enter(ClientConnection& client) {
   if (client.size != meeting.clients.size()) {
     return client.refuse({Status::mismatch, rank, client.pid,
         format("%s of %s was told that there are %u ranks, others that there are %zu",
-            client.name().c_str(), description.c_str(), client.size, meeting.clients.size())});
+            client.name().c_str(), meeting.description.c_str(), client.size,
+            meeting.clients.size())});
   }
   if (const ClientConnection* other = meeting.clients[client.rank]) {
     return client.refuse({Status::mismatch, rank, client.pid,
-        format("rank %d of %s is claimed by two: %s, %s", rank, description.c_str(),
+        format("rank %d of %s is claimed by two: %s, %s", rank, meeting.description.c_str(),
             other->name().c_str(), client.name().c_str())});
   }
 
@@ -286,7 +326,7 @@ void ClientConnection::leave(bool in_good_order) {
 
   meeting->fail({Status::peer_failed, static_cast<int>(rank), pid,
       format("%s of %s died or gave up while the group was being formed", name().c_str(),
-          at->description.c_str())});
+          meeting->description.c_str())});
   at->forget_if_over(creation);
 }
 
@@ -332,8 +372,8 @@ const char* ClientConnection::on_frame(std::span<const std::byte> bytes) {
     meeting->tell(bytes);
     return nullptr;
   }
-  connection->post(frame(Failure{
-      Status::mismatch, -1, 0, "the key \"" + *key + "\" was set twice in " + at->description}));
+  connection->post(frame(Failure{Status::mismatch, -1, 0,
+      "the key \"" + *key + "\" was set twice in " + meeting->description}));
   return nullptr;
 }
 
@@ -341,15 +381,17 @@ const char* ClientConnection::on_frame(std::span<const std::byte> bytes) {
 struct StoreServers {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<StoreServer>> open;
+  // The servers of unique ids, by the place that was asked for and a hash of the secret, and by the
+  // place in the ids.
+  std::map<std::string, std::shared_ptr<StoreServer>> of_ids;
 };
 
-std::shared_ptr<StoreServer> server_at(const TcpPlace& place, const std::string& description) {
-  StoreServers& servers = PerProcess<StoreServers>::current();
-  const std::lock_guard lock(servers.mutex);
-  auto& known = servers.open[place.host + ":" + std::to_string(place.port)];
-  if (auto server = known.lock()) return server;
+std::string name_of(const TcpPlace& place) { return place.host + ":" + std::to_string(place.port); }
 
+std::shared_ptr<StoreServer> open_server(
+    const TcpPlace& place, const std::string& description, ServedBy served_by) {
   auto server = std::make_shared<StoreServer>();
+  server->serves_ids = served_by == ServedBy::maker_of_id;
   server->description = description;
   server->host = place.host;
   const auto admit = [weak = std::weak_ptr(server)](const auto& connection, auto first) {
@@ -367,8 +409,26 @@ std::shared_ptr<StoreServer> server_at(const TcpPlace& place, const std::string&
         "%s: %s leads to the loopback here: rank 0 waits for ranks of this machine only",
         description.c_str(), place.host.c_str());
   }
+  return server;
+}
+
+std::shared_ptr<StoreServer> server_at(const TcpPlace& place, const std::string& description) {
+  StoreServers& servers = PerProcess<StoreServers>::current();
+  const std::lock_guard lock(servers.mutex);
+  auto& known = servers.open[name_of(place)];
+  if (auto server = known.lock()) return server;
+  const auto server = open_server(place, description, ServedBy::rank_0);
   known = server;
   return server;
+}
+
+// The server of this process at which the ranks of an id meet; null if another process made the
+// id.
+std::shared_ptr<StoreServer> own_server_of_id(const TcpPlace& place) {
+  StoreServers& servers = PerProcess<StoreServers>::current();
+  const std::lock_guard lock(servers.mutex);
+  const auto found = servers.of_ids.find(name_of(place));
+  return found == servers.of_ids.end() ? nullptr : found->second;
 }
 
 // ---- the client at every rank
@@ -431,10 +491,11 @@ struct StoreReplica final : SecureConnection::Receiver {
 class TcpStore final : public Store {
  public:
   TcpStore(const TcpPlace& place, uint64_t creation, int rank, int size,
-      const std::string& description, Deadline deadline)
+      const std::string& description, Deadline deadline, ServedBy served_by)
       : place_(place),
         description_(description),
         rank_(rank),
+        by_id_(served_by == ServedBy::maker_of_id),
         secret_(read_secret()),
         exceptions_(std::uncaught_exceptions()) {
     Writer body;
@@ -481,8 +542,8 @@ class TcpStore final : public Store {
         replica_->await(Deadline::after_ms(kLastWordsMs), came_back)) {
       return;
     }
-    throw Error({Status::timeout, 0, 0,
-        "rank 0 did not take the key \"" + key + "\" of " + description_ + " in time"});
+    throw Error({Status::timeout, server_rank(), 0,
+        server_name() + " did not take the key \"" + key + "\" in time"});
   }
 
   Bytes get(const std::string& key, Deadline deadline) override {
@@ -509,7 +570,7 @@ class TcpStore final : public Store {
   uint64_t rejected() const override { return server_ ? server_->listener->refused() : 0; }
 
   std::string address() const override {
-    return rank_ == 0 ? place_.host : own_address(connection_->socket(), place_.host);
+    return server_ ? place_.host : own_address(connection_->socket(), place_.host);
   }
 
   std::string reached(const std::string& at) const override {
@@ -517,11 +578,17 @@ class TcpStore final : public Store {
   }
 
  private:
+  // The process that has the store, for messages, and the rank to blame for it.
+  std::string server_name() const {
+    return (by_id_ ? "the process that made " : "rank 0 of ") + description_;
+  }
+  int server_rank() const { return by_id_ ? -1 : 0; }
+
   bool has(const std::string& key) const {
     if (replica_->values.count(key) != 0) return true;
     if (replica_->failure) throw Error(*replica_->failure);
     if (replica_->end.empty() || replica_->rank_0_left) return false;
-    throw Error({Status::peer_failed, 0, 0, "rank 0 of " + description_ + " " + replica_->end});
+    throw Error({Status::peer_failed, server_rank(), 0, server_name() + " " + replica_->end});
   }
 
   // Tries until all ranks have met.
@@ -529,8 +596,10 @@ class TcpStore final : public Store {
     int refusals = 0;
     for (unsigned attempt = 0; !try_to_join(attempt, join, deadline); ++attempt) {
       if (deadline.expired()) {
-        throw Error({Status::timeout, 0, 0,
-            "rank 0 did not come to " + description_ + " before the deadline: " + why_});
+        const std::string late =
+            by_id_ ? server_name() + " did not answer before the deadline: "
+                   : "rank 0 did not come to " + description_ + " before the deadline: ";
+        throw Error({Status::timeout, server_rank(), 0, late + why_});
       }
       refusals = refusal_ ? refusals + 1 : 0;
       if (refusals == kMaxRefusals) throw Error(*refusal_);
@@ -544,6 +613,7 @@ class TcpStore final : public Store {
   // A rank that had met rank 0 and loses it gives it the time in which a dead rank may be started
   // again.
   void mourn() {
+    if (by_id_) return;
     if (rank_ != 0 && replica_ && replica_->met_rank_0.exchange(false)) {
       mourning_ = Deadline::after_ms(kRestartMs);
     }
@@ -576,16 +646,20 @@ class TcpStore final : public Store {
     if (!replica_->await(deadline, decided)) {
       if (connection_->known()) why_ = "it makes another group just now";
       if (why_.empty()) why_ = "no answer from " + place_.host;
-      connection_->post(frame(RequestKind::missing));  // rank 0 knows what ranks are missing
+      connection_->post(frame(RequestKind::missing));  // the server knows what ranks are missing
       if (rank_ != 0) connection_->post(frame(RequestKind::bye));
       if (connection_->known()) replica_->await(Deadline::after_ms(kLastWordsMs), decided);
     } else if (!replica_->complete) {
       why_ = "it " + replica_->end;
       if (!connection_->known() && replica_->closed_by_rank_0) {
-        refusal_ = {Status::unavailable, 0, 0,
-            format("rank 0 of %s refused rank %d on %s: the two machines have different secrets; "
-                   "make %s the same",
-                description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};
+        refusal_ = {Status::unavailable, server_rank(), 0,
+            format("%s refused rank %d on %s: the two machines have different secrets; make %s "
+                   "the same",
+                server_name().c_str(), rank_, host_name().c_str(), secret_file().c_str())};
+      } else if (by_id_ && (connection_->known() || connection_->was_refused())) {
+        // Who made an id listens until it ends, so there is nobody to wait for.
+        refusal_ = {Status::peer_failed, -1, 0,
+            format("%s has ended: %s", server_name().c_str(), replica_->end.c_str())};
       }
     }
     return replica_->complete;
@@ -593,7 +667,11 @@ class TcpStore final : public Store {
 
   bool connect(unsigned attempt) {
     try {
-      if (rank_ == 0) server_ = server_at(place_, description_);
+      if (by_id_) {
+        server_ = own_server_of_id(place_);
+      } else if (rank_ == 0) {
+        server_ = server_at(place_, description_);
+      }
 
       connection_ = std::make_shared<SecureConnection>(dial_tcp(place_.host, place_.port, attempt),
           true, secret_, milliseconds("SYMM_PEER_TIMEOUT_MS"));
@@ -610,9 +688,10 @@ class TcpStore final : public Store {
   const TcpPlace place_;
   const std::string description_;
   const int rank_;
+  const bool by_id_;
   const Secret secret_;
   const int exceptions_;                 // in flight at the start; more at the end: it failed
-  std::shared_ptr<StoreServer> server_;  // at rank 0
+  std::shared_ptr<StoreServer> server_;  // where this process has it
   std::shared_ptr<StoreReplica> replica_;
   std::shared_ptr<SecureConnection> connection_;
   std::string why_;
@@ -641,8 +720,27 @@ TcpPlace parse_tcp_place(const std::string& text) {
           "'; tcp:// needs the host of rank 0 and a port, as in tcp://node7:29600");
 }
 
+uint16_t listen_for_creation(const TcpPlace& place, uint64_t creation) {
+  StoreServers& servers = PerProcess<StoreServers>::current();
+  std::shared_ptr<StoreServer> server;
+  {
+    const std::lock_guard lock(servers.mutex);
+    // A process whose secret is replaced listens for each of its secrets.
+    const std::string asked = format("%s %016lx", name_of(place).c_str(), fnv1a(read_secret()));
+    auto& known = servers.of_ids[asked];
+    if (!known) {
+      known = open_server(place, "a unique id", ServedBy::maker_of_id);
+      const TcpPlace told{place.host, known->listener->port()};
+      servers.of_ids.emplace(name_of(told), known);
+    }
+    server = known;
+  }
+  server->expect(creation);
+  return server->listener->port();
+}
+
 std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, int rank, int size,
-    const std::string& description, Deadline deadline) {
-  return std::make_unique<TcpStore>(place, creation, rank, size, description, deadline);
+    const std::string& description, Deadline deadline, ServedBy served_by) {
+  return std::make_unique<TcpStore>(place, creation, rank, size, description, deadline, served_by);
 }
 }  // namespace symm

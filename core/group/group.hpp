@@ -39,6 +39,7 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
   const StoreCallbacks* callbacks = nullptr;
   uint64_t create_timeout_ms = 0;  // 0, here and in timeout_ms: the environment's, or the default
   std::string name;
+  std::vector<std::byte> id;  // of make_unique_id(); empty: none
 };
 
 // How a group is made of another one, of which it inherits what is not said here. All but

@@ -59,6 +59,14 @@ std::string secret_file() {
   return home + "/.config/symm/secret";
 }
 
+bool can_authenticate() noexcept {
+#if SYMM_SODIUM
+  return true;
+#else
+  return false;
+#endif
+}
+
 #if SYMM_SODIUM
 
 namespace {

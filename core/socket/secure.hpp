@@ -27,6 +27,8 @@ using Secret = std::array<unsigned char, 32>;
 // use. Throws Error(unavailable) if this library was built without libsodium, if others have access
 // to the file, or if it is not 32 bytes long.
 Secret read_secret();
+// Whether this library was built with libsodium.
+bool can_authenticate() noexcept;
 std::string secret_file();
 
 // One end of a stream. One thread may seal while another opens.

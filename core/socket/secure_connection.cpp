@@ -118,6 +118,7 @@ void SecureConnection::stop() noexcept {
 
 void SecureConnection::end(int error) {
   if (stage_ == Stage::connecting && redials_ == 0) {
+    was_refused_ = error == ECONNREFUSED;
     return end("cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
   }
   if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) {

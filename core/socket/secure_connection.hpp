@@ -57,6 +57,8 @@ class SecureConnection final : public Watched,
   bool ended() const noexcept { return ended_; }
   // The other end has shown that it knows the secret.
   bool known() const noexcept { return known_; }
+  // Whether nobody listens at the address that was dialled. Set before the receiver's on_end().
+  bool was_refused() const noexcept { return was_refused_; }
   // The other end has not greeted so far. On the monitor thread.
   bool silent() const noexcept { return stage_ == Stage::greeting; }
   int socket() const noexcept { return socket_.get(); }
@@ -113,6 +115,7 @@ class SecureConnection final : public Watched,
   Stage stage_;
 
   std::atomic<bool> known_{false};
+  std::atomic<bool> was_refused_{false};
   std::atomic<bool> ended_{false};
   std::atomic<int> error_{0};  // the errno of a write that failed
   // The monitor's numbers for the socket and the timer.

@@ -35,6 +35,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_topology, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(), w.out<int32_t>(),
           1, w.out<size_t>()),
 
+      SYMM_CALL(symm_unique_id, nullptr, w.out_token(), w.kToken, w.out<size_t>()),
       SYMM_CALL(symm_group_create, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_split, w.group, 0, 0, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_create_from_ranks, w.group, kSelf, 1, nullptr, w.out<symm_group_t*>()),

@@ -92,6 +92,8 @@ support::Passed<symm_group_options_t> grouped(
   return made;
 }
 
+constexpr std::byte kNoId[SYMM_UNIQUE_ID_MAX_BYTES] = {};
+
 // Calls symm_group_create() with a configuration that `change` has changed.
 template <class Change>
 symm_status_t create(World& w, Change change) {
@@ -309,6 +311,7 @@ const std::vector<Refusal>& refusals() {
           (support::Passed<symm_ipc_export_options_t>{
               {sizeof(symm_ipc_export_options_t), 2, 0, 0, nullptr}})),
       SYMM_REFUSE(symm_ipc_export, capacity, "too small", INVALID_ARGUMENT, 100),
+      SYMM_REFUSE(symm_unique_id, capacity, "too small", INVALID_ARGUMENT, 127),
       SYMM_REFUSE(symm_ipc_import, token, "no token", INVALID_ARGUMENT, w.source.data()),
       SYMM_REFUSE(symm_ipc_import, token_bytes, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_ipc_import, token_bytes, "one too few", INVALID_ARGUMENT, w.token_size - 1),
@@ -450,6 +453,20 @@ const std::vector<WrongCall>& wrong_calls() {
           config.size = 1),
       SYMM_REFUSE_CONFIG(
           size, "0 with a store", INVALID_ARGUMENT, config.store = &kStore, config.size = 0),
+      SYMM_REFUSE_CONFIG(id, "NULL with a size", INVALID_ARGUMENT, config.id = nullptr,
+          config.id_bytes = 128, config.size = 1),
+      SYMM_REFUSE_CONFIG(id_bytes, "0 with an id", INVALID_ARGUMENT, config.id = kNoId,
+          config.id_bytes = 0, config.size = 1),
+      SYMM_REFUSE_CONFIG(id, "no id", INVALID_ARGUMENT, config.id = kNoId,
+          config.id_bytes = sizeof kNoId, config.size = 1),
+      SYMM_REFUSE_CONFIG(id_bytes, "SIZE_MAX", INVALID_ARGUMENT, config.id = kNoId,
+          config.id_bytes = SIZE_MAX, config.size = 1),
+      SYMM_REFUSE_CONFIG(id, "with a bootstrap", INVALID_ARGUMENT, config.id = kNoId,
+          config.id_bytes = sizeof kNoId, config.size = 1, config.bootstrap = "thread://x"),
+      SYMM_REFUSE_CONFIG(id, "with a store", INVALID_ARGUMENT, config.id = kNoId,
+          config.id_bytes = sizeof kNoId, config.size = 1, config.store = &kStore),
+      SYMM_REFUSE_CONFIG(size, "0 with an id", INVALID_ARGUMENT, config.id = kNoId,
+          config.id_bytes = sizeof kNoId, config.size = 0),
   };
   return rows;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -171,6 +172,34 @@ class MachinesGroup : public TwoMachines {
   std::optional<Process> first;
   std::vector<Process> ranks;
 };
+
+// The id travels by memory that all ranks share, for want of a message between these machines.
+TEST_F(MachinesGroup, MeetsByAnIdOfAnyMachine) {
+  struct Sent {
+    std::atomic<bool> is_there{false};
+    std::byte id[SYMM_UNIQUE_ID_MAX_BYTES];
+  };
+  for (const int maker : {0, 3}) {
+    const Shared<Sent> sent;
+    as_processes(4, [&](int rank) {
+      enter(rank);
+      if (rank == maker) {
+        const symm::UniqueId id = symm::unique_id();
+        std::copy(id.begin(), id.end(), sent->id);
+        sent->is_there = true;
+      }
+      ASSERT_TRUE(eventually([&] { return sent->is_there.load(); }));
+
+      symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+      config.create_timeout_ms = 20'000;
+      const Group group = Group::create(symm::Span<const std::byte>(sent->id), rank, 4, config);
+      int32_t sum = 0;
+      group.allreduce(symm::Span<const int32_t>(&rank, 1), symm::Span<int32_t>(&sum, 1));
+      EXPECT_EQ(sum, 6);
+      EXPECT_EQ(group.info().machines, 2);
+    });
+  }
+}
 
 TEST_F(MachinesGroup, AKilledRankIsNamed) {
   run_attack("a rank killed", 3, [&] {

@@ -140,6 +140,11 @@ static int text_of(PyObject* from, const char** to) {
   return 0;
 }
 
+static int bytes_of(PyObject* from, const void** to) {
+  *to = from == Py_None ? NULL : PyBytes_AsString(from);
+  return !PyErr_Occurred();
+}
+
 static int double_of(PyObject* from, double* to) {
   *to = PyFloat_AsDouble(from);
   return !PyErr_Occurred();
@@ -163,6 +168,7 @@ static int field(PyObject* from, const char* name, char kind, void* to) {
     case 'd': return double_of(from, (double*)to);
     case 'z': return text_of(from, (const char**)to);
     case 'p': return symm_py_address(from, name, (void**)to);
+    case 'b': return bytes_of(from, (const void**)to);
     case 's': return symm_py_sizes(from, (size_t**)to);
     default: return object_of(from, (PyObject**)to);
   }

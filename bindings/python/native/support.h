@@ -42,6 +42,7 @@ int symm_py_address(PyObject* from, const char* name, void** to);
  *   d  double
  *   z  text, const char*; None is NULL
  *   p  address, void*; None is NULL
+ *   b  bytes, const void*; None is NULL
  *   s  sizes, size_t*, to be freed; None is NULL
  *   O  the object itself, a borrowed reference */
 int symm_py_fields(PyObject* from, const char* names, ...);

@@ -122,6 +122,16 @@ OUT_LIST(out_ranks)
 %typemap(argout) (void *out_token, size_t capacity, size_t *out_bytes) {
   $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)*$3));
 }
+// Unique ids are bytes.
+%typemap(in, numinputs=0) (void *out_id, size_t capacity, size_t *out_bytes)
+    (char id[SYMM_UNIQUE_ID_MAX_BYTES], size_t length = 0) {
+  $1 = id;
+  $2 = sizeof id;
+  $3 = &length;
+}
+%typemap(argout) (void *out_id, size_t capacity, size_t *out_bytes) {
+  $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)*$3));
+}
 %typemap(in) (const void *token, size_t token_bytes) {
   char *bytes = NULL;
   Py_ssize_t length = 0;

@@ -276,6 +276,15 @@ class Runner:
             options["timeout"] = self.timeout("group_timeout_ms")
         return self.new_group(self.text("as"), self.timeout(), **options)
 
+    def do_make_id(self) -> None:
+        made = symm.unique_id().ljust(128, b"\0")
+        self.bytes_at("at", 128)[:] = np.frombuffer(made, np.uint8)
+
+    def do_create_by_id(self) -> symm.Group:
+        group = self.group()
+        given = self.bytes_at().tobytes()
+        return symm.Group.join(group.rank, group.size, id=given, backend="host", timeout=60)
+
     def do_split(self) -> symm.Group | None:
         color = self.integer("color")
         part = self.group().split(color, self.integer("key"), **self.part_options())

@@ -787,6 +787,43 @@ typedef struct {
 /** A symm_store_t without functions; `set` and `get` must be set. */
 #define SYMM_STORE_INIT {sizeof(symm_store_t), NULL, NULL, NULL}
 
+/** No unique id has more bytes, so that it fits where an ncclUniqueId travels. */
+#define SYMM_UNIQUE_ID_MAX_BYTES 128
+
+/**
+ * Make an id by which the ranks of one group meet.
+ * [local] Since 0.2.
+ *
+ * Any process calls this, which need not be a rank, and sends the bytes to all ranks by any
+ * means: MPI_Bcast, a file, a queue, an argument. Each rank then passes them as `id` and
+ * `id_bytes` of symm_group_config_t. The id is no secret: who has it cannot join without the
+ * secret file, or without being this user on this machine.
+ *
+ * - Several machines: where libsodium, the secret file and an address can be had, this process
+ *   listens on a free port from its first id to its end, and the ranks may be on any machine
+ *   that reaches it and has the same secret file. It must live until the group is formed: if
+ *   it ends before, creation is PEER_FAILED.
+ * - One machine: else, or with SYMM_ID_ADDRESS=machine, the ranks must be processes of this
+ *   user on this machine. This process may end at once. An id that nobody uses is good for a
+ *   day.
+ * - SYMM_ID_ADDRESS=host or host:port is the address to put into the id, where the one that
+ *   symm finds is not reached from the other machines.
+ *
+ * An id serves for one group. If creation fails, make a new one.
+ *
+ * @param options         NULL means the defaults; the call does not wait.
+ * @param[out] out_id     the id.
+ * @param capacity        bytes that out_id holds; SYMM_UNIQUE_ID_MAX_BYTES suffices.
+ * @param[out] out_bytes  bytes of the id.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or $SYMM_ID_ADDRESS is wrong.
+ * @retval SYMM_ERR_UNAVAILABLE       there is no directory that is private to this user, or
+ *                                    $SYMM_ID_ADDRESS is no address.
+ * @retval SYMM_ERR_SYSTEM            a system call failed; the port of $SYMM_ID_ADDRESS may be
+ *                                    in use.
+ */
+SYMM_API symm_status_t symm_unique_id(const symm_call_options_t *options, void *out_id,
+                                      size_t capacity, size_t *out_bytes);
+
 /* Flags of symm_group_config_t and symm_group_options_t, and of symm_group_info_t. */
 
 /** Several ranks may use one CUDA device. */
@@ -870,6 +907,13 @@ typedef struct {
   const char *bootstrap;
   /** If not NULL, used instead of `bootstrap`; needs size > 0. */
   const symm_store_t *store;
+  /**
+   * NULL, or the bytes that symm_unique_id() made on one rank, the same on all ranks. Needs
+   * size > 0, and excludes `bootstrap` and `store`.
+   */
+  const void *id;
+  /** Number of bytes of `id`, as symm_unique_id() gave it. */
+  size_t id_bytes;
   /** Deadline of create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000. */
   uint64_t create_timeout_ms;
   /** Deadline of every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000. */
@@ -894,7 +938,7 @@ typedef struct {
 
 /** The defaults of symm_group_config_t. */
 #define SYMM_GROUP_CONFIG_INIT \
-  {sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, NULL}
+  {sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, NULL}
 
 /**
  * Form a group.
@@ -903,7 +947,8 @@ typedef struct {
  * All ranks succeed, or all fail with the same status, also those that come too late for the
  * others: in a directory (env:// on one machine, dir://) while the deadline of the others runs,
  * by tcp:// half a second later. A rank that nobody is left to tell ends with
- * SYMM_ERR_TIMEOUT. The first group of a process starts the threads that notice deaths.
+ * SYMM_ERR_TIMEOUT, as do ranks that were given different ids. The first group of a process
+ * starts the threads that notice deaths.
  *
  * @param config    NULL means the defaults; read during the call only.
  * @param[out] out  one reference, for symm_group_release().
@@ -911,16 +956,18 @@ typedef struct {
  *                                    environment variable is wrong; config.device is not 0
  *                                    without SYMM_GROUP_ON_DEVICE; ranks share a CUDA device
  *                                    without SYMM_GROUP_OVERLAPPING_DEVICES; there are more
- *                                    than 32767 ranks; or scratch_bytes is too small for the
- *                                    ranks.
+ *                                    than 32767 ranks; scratch_bytes is too small for the
+ *                                    ranks; or `id` is no id, was cut or changed, or its group
+ *                                    was formed already.
  * @retval SYMM_ERR_UNSUPPORTED       a flag or a back end is not known, there are more than 256
  *                                    channels, a CUDA group has more than 16 ranks, or a host
  *                                    group has SYMM_GROUP_SHARED_SCRATCH.
  * @retval SYMM_ERR_UNAVAILABLE       the back end, the launcher, a directory that is private to
  *                                    this user, the engine between machines, or libsodium
- *                                    cannot be had.
+ *                                    cannot be had; or `id` is for the ranks of another machine
+ *                                    or user.
  * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
- * @retval SYMM_ERR_PEER_FAILED       a rank died meanwhile.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died meanwhile, or the process that made `id`.
  * @retval SYMM_ERR_MISMATCH          ranks disagree about the back end, the number of ranks or
  *                                    channels, scratch_bytes, a flag, the version of the
  *                                    library or of the engine, or the plan table.

@@ -800,6 +800,19 @@ struct DeviceBlocks {
   }
 };
 
+// The bytes by which the ranks of one group meet.
+using UniqueId = std::vector<std::byte>;
+
+// Make an id on one rank, to be sent to all by any means. symm_unique_id(). [local]
+inline UniqueId unique_id(const CallOptions &options = {}) {
+  const auto c = detail::in_c(options);
+  UniqueId id(SYMM_UNIQUE_ID_MAX_BYTES);
+  size_t bytes = 0;
+  check(symm_unique_id(&c, id.data(), id.size(), &bytes), "symm_unique_id");
+  id.resize(bytes);
+  return id;
+}
+
 // Ranks that share memory.
 class Group : public Handle<symm_group_t> {
  public:
@@ -816,6 +829,17 @@ class Group : public Handle<symm_group_t> {
   // [collective] [blocking]
   static Group create(const symm_group_config_t &config = SYMM_GROUP_CONFIG_INIT) {
     return Group(detail::given("symm_group_create", symm_group_create, &config));
+  }
+
+  // Form a group as rank `rank` of `size` by an id that unique_id() made on one rank. `config` may
+  // have everything else. symm_group_create(). [collective] [blocking]
+  static Group create(Span<const std::byte> id, int32_t rank, int32_t size,
+                      symm_group_config_t config = SYMM_GROUP_CONFIG_INIT) {
+    config.rank = rank;
+    config.size = size;
+    config.id = id.data();
+    config.id_bytes = id.size();
+    return create(config);
   }
 
   // Form a group of the ranks that pass the same color, ordered by key; empty where color < 0.

@@ -1,6 +1,7 @@
 // Verbs that make, split, end and ask groups.
 #include <signal.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <stdexcept>
@@ -105,6 +106,22 @@ struct SubgroupOptions {
   symm_group_options_t value = SYMM_GROUP_OPTIONS_INIT;
 };
 
+void make_id(Runner& runner, const Line& line) {
+  symm::UniqueId id = symm::unique_id();
+  id.resize(SYMM_UNIQUE_ID_MAX_BYTES);
+  std::copy(id.begin(), id.end(), runner.address(line, "at"));
+}
+
+void create_by_id(Runner& runner, const Line& line) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.create_timeout_ms = 60'000;
+  config.timeout_ms = 60'000;
+  const int32_t size = runner.the<symm::Group>("group").size();
+  runner.things[line.text("as")] =
+      symm::Group::create(runner.bytes(line, "at"), runner.rank, size, config);
+}
+
 void split_group(Runner& runner, const Line& line) {
   const SubgroupOptions options(line);
   symm::Group part =
@@ -163,6 +180,7 @@ const Verbs& verbs_of_groups() {
       {"abort", abort_group},
       {"barrier", barrier},
       {"create", create},
+      {"create_by_id", create_by_id},
       {"create_from_ranks", create_from_ranks},
       {"die", die},
       {"expect_calls", expect_calls},
@@ -173,6 +191,7 @@ const Verbs& verbs_of_groups() {
       {"expect_stream_done", expect_stream_done},
       {"finalize", finalize},
       {"local", local},
+      {"make_id", make_id},
       {"shrink", shrink},
       {"split", split_group},
       {"stream_wait", stream_wait},

@@ -25,6 +25,8 @@ needs the other ranks to act, returns INVALID_ARGUMENT; so do signals, copies an
 the block of a rank, which wait when that rank is on another machine.
 """
 const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe)
+"""No unique id has more bytes, so that it fits where an ncclUniqueId travels."""
+const SYMM_UNIQUE_ID_MAX_BYTES = Int32(128)
 """
 Layout of pads and counts in a symm_memory_view_t: uint64_t[channel][source]. Another number
 is another layout.
@@ -355,6 +357,8 @@ struct symm_group_config_t
     flags::UInt64
     bootstrap::Cstring
     store::Ptr{symm_store_t}
+    id::Ptr{Cvoid}
+    id_bytes::Csize_t
     create_timeout_ms::UInt64
     timeout_ms::UInt64
     name::Cstring
@@ -831,6 +835,14 @@ Ctrl-C or another signal ends them at once. [local]
     out_links::Ptr{Int32},
     capacity::Csize_t,
     out_count::Ptr{Csize_t},
+)::symm_status_t
+
+"""Make an id by which the ranks of one group meet. [local]"""
+@call symm_unique_id(
+    options::Ptr{symm_call_options_t},
+    out_id::Ptr{Cvoid},
+    capacity::Csize_t,
+    out_bytes::Ptr{Csize_t},
 )::symm_status_t
 
 """Form a group. [collective] [blocking, create_timeout_ms]"""

@@ -13,6 +13,8 @@ Options:
   `"dir:///path"`, a private directory; `"thread://name"`, for ranks that are threads of this
   process; `"env://"`, what the launcher says; or `nothing` for `\$SYMM_BOOTSTRAP`, else `"env://"`.
 - `store`: a [`Store`](@ref) of the caller's, instead of `bootstrap`; it needs rank and size.
+- `id`: what `unique_id()` returned on one rank, the same on all ranks, instead of `bootstrap`; it
+  needs rank and size.
 - `backend`: `:auto`, `:host` or `:cuda`. Automatic is CUDA if a device is named, else
   `\$SYMM_BACKEND`, else the host.
 - `device`: a CUDA ordinal, `"cuda:1"`, or `"cuda"` for this rank's share of the devices.
@@ -57,11 +59,32 @@ end
 
 Group(; options...) = Group(0, 0; options...)
 
+"""
+    unique_id()
+
+An id by which the ranks of one group meet: bytes that one rank, or any other process, makes and
+sends to all ranks by any means. Local. Each rank passes them to
+`Group(rank, size; id)`.
+
+Where libsodium, the secret file and an address of this machine can be had, this process listens for
+ranks on any machine, and must live until the group is formed. Else, or with
+`SYMM_ID_ADDRESS=machine`, the ranks must be on this machine, and this process may end. An id serves
+for one group.
+"""
+function unique_id()
+    id = Vector{UInt8}(undef, SYMM_UNIQUE_ID_MAX_BYTES)
+    used = produced(Csize_t) do call, out
+        return symm_unique_id(within(call), id, length(id), out)
+    end
+    return resize!(id, used)
+end
+
 function Group(
     rank::Integer,
     size::Integer;
     bootstrap::Union{AbstractString,Nothing}=nothing,
     store::Union{Store,Nothing}=nothing,
+    id::Union{AbstractVector{UInt8},Nothing}=nothing,
     backend::Symbol=:auto,
     device::Union{Integer,AbstractString,Nothing}=nothing,
     name::AbstractString="",
@@ -71,9 +94,8 @@ function Group(
     scratch_bytes::Integer=0,
     flags...,
 )
-    bootstrap === nothing ||
-        store === nothing ||
-        throw(ArgumentError("ranks meet by bootstrap or by store, and not by both"))
+    count(!isnothing, (bootstrap, store, id)) <= 1 ||
+        throw(ArgumentError("ranks meet by one of bootstrap, store and id"))
     backend, ordinal = backend_and_device(backend, device)
     added, removed = group_flags(; flags...)
     on_device = ordinal === nothing ? UInt64(0) : SYMM_GROUP_ON_DEVICE
@@ -81,7 +103,9 @@ function Group(
     callbacks = Ref(symm_store(store_call))
     texts = (String(name), bootstrap === nothing ? nothing : String(bootstrap))
 
-    GC.@preserve store_call callbacks texts begin
+    id_bytes = id === nothing ? UInt8[] : Vector{UInt8}(id)
+
+    GC.@preserve store_call callbacks texts id_bytes begin
         has_store = store !== nothing
         fields = (
             rank,
@@ -91,6 +115,8 @@ function Group(
             added | on_device,
             text_for_c(texts[2]),
             has_store ? Base.unsafe_convert(Ptr{symm_store_t}, callbacks) : C_NULL,
+            id === nothing ? C_NULL : Ptr{Cvoid}(pointer(id_bytes)),
+            length(id_bytes),
             milliseconds(create_timeout),
             milliseconds(timeout),
             text_for_c(texts[1]),

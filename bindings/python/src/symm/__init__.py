@@ -96,7 +96,7 @@ from symm.errors import (
     UnavailableError as UnavailableError,
     UnsupportedError as UnsupportedError,
 )
-from symm.group import Group as Group, GroupInfo as GroupInfo
+from symm.group import Group as Group, GroupInfo as GroupInfo, unique_id as unique_id
 from symm.heap import Heap as Heap
 from symm.ipc import (
     ImportedArray as ImportedArray,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         same_offsets: bool
         channels: int
         scratch_bytes: int
+        id: bytes | None
 
     class PartOptions(TypedDict, total=False):
         """The options of methods that form a group of another; `Group.split()` explains them."""
@@ -157,6 +158,28 @@ def _backend_and_ordinal(backend: Backend, device: int | str | None) -> tuple[Ba
     return backend, ordinal
 
 
+def unique_id() -> bytes:
+    """Make an id by which the ranks of one group meet. [local]
+
+    Any process calls this and sends the bytes to all ranks by any means. Each rank then passes
+    them as ``id`` of `Group.join()`. ::
+
+        id = comm.bcast(symm.unique_id() if rank == 0 else None)
+        group = symm.Group.join(rank, size, id=id)
+
+    Where libsodium, the secret file and an address of this machine can be had, this process
+    listens for ranks on any machine, and must live until the group is formed. Else, or with
+    ``SYMM_ID_ADDRESS=machine``, the ranks must be on this machine, and this process may end. An
+    id serves for one group.
+
+    Raises:
+        InvalidArgumentError: $SYMM_ID_ADDRESS is wrong.
+        UnavailableError: there is no directory that is private to this user.
+        SystemCallError: the port of $SYMM_ID_ADDRESS is in use.
+    """
+    return raw.symm_unique_id(None)
+
+
 class Group(Collectives):
     """The ranks that share memory.
 
@@ -242,6 +265,7 @@ class Group(Collectives):
         same_offsets: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
+        id: bytes | None = None,  # noqa: A002 - as in the header
         _store: stores.Store | None = None,
     ) -> Group:
         """Form a group as rank `rank` of `size`. [collective] [blocking, create_timeout]
@@ -284,12 +308,16 @@ class Group(Collectives):
                 ask for no other number; at most 256; 0: 64.
             scratch_bytes: a limit on the scratch of this group, and of each group made of it;
                 0: the size that is fastest.
+            id: the bytes that `unique_id()` returned on one rank, the same on all ranks, by
+                which they meet instead of by `bootstrap`.
 
         Raises:
-            InvalidArgumentError: rank, size, bootstrap or another argument is wrong.
-            UnavailableError: the back end cannot be used here.
+            InvalidArgumentError: rank, size, bootstrap or another argument is wrong, or `id` is
+                no id, was changed, or has served for a group already.
+            UnavailableError: the back end cannot be used here, or `id` is for ranks of another
+                machine or user.
             symm.TimeoutError: not all ranks came; the message names the missing ones.
-            PeerFailedError: a rank died meanwhile.
+            PeerFailedError: a rank died meanwhile, or the process that made `id`.
             MismatchError: ranks gave different arguments.
         """
         flags, _ = _flags(
@@ -316,6 +344,8 @@ class Group(Collectives):
             name,
             scratch_bytes,
             channels,
+            id,
+            0 if id is None else len(id),
         )
 
         return cls(raw.symm_group_create(config))

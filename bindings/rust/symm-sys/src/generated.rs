@@ -228,6 +228,7 @@ constants! {
     pub const SYMM_VERSION_MINOR: u32 = 2;
     pub const SYMM_VERSION_PATCH: u32 = 0;
     pub const SYMM_VERSION: u32 = 512;
+    pub const SYMM_UNIQUE_ID_MAX_BYTES: u32 = 128;
     pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
     pub const SYMM_IPC_TOKEN_MAX_BYTES: u32 = 512;
     /// No deadline.
@@ -408,6 +409,8 @@ structs! {
         pub flags: u64,
         pub bootstrap: *const c_char,
         pub store: *const symm_store_t,
+        pub id: *const c_void,
+        pub id_bytes: usize,
         pub create_timeout_ms: u64,
         pub timeout_ms: u64,
         pub name: *const c_char,
@@ -867,6 +870,14 @@ functions! {
         out_links: *mut i32,
         capacity: usize,
         out_count: *mut usize,
+    ) -> symm_status_t;
+
+    /// Make an id by which the ranks of one group meet. \[local\]
+    pub fn symm_unique_id(
+        options: *const symm_call_options_t,
+        out_id: *mut c_void,
+        capacity: usize,
+        out_bytes: *mut usize,
     ) -> symm_status_t;
 
     /// Form a group. \[collective\] \[blocking, create_timeout_ms\]

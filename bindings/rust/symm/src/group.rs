@@ -12,6 +12,59 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 use symm_sys::{self as sys, symm_group};
 
+/// The bytes by which the ranks of one group meet. They may travel by any means.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UniqueId(Vec<u8>);
+
+impl UniqueId {
+    /// The bytes, to be sent to the other ranks.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Makes an id of bytes that came from another process. They are checked when a group is made.
+impl From<Vec<u8>> for UniqueId {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<&[u8]> for UniqueId {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+/// Makes an id by which the ranks of one group meet. A local call, of one rank or of any other
+/// process, which sends the bytes to all ranks by any means.
+///
+/// Where libsodium, the secret file and an address of this machine can be had, this process listens
+/// for ranks on any machine, and must live until the group is formed. Else, or with
+/// `SYMM_ID_ADDRESS=machine`, the ranks must be on this machine, and this process may end. An id
+/// serves for one group. Errors: `InvalidArgument` (`$SYMM_ID_ADDRESS`), `Unavailable` (no private
+/// directory), `System`.
+///
+/// ```no_run
+/// # fn sent_by_rank_0(_: Option<&[u8]>) -> Vec<u8> { Vec::new() }
+/// # let (rank, size) = (0, 1);
+/// let made = if rank == 0 { Some(symm::unique_id()?) } else { None };
+/// let id = symm::UniqueId::from(sent_by_rank_0(made.as_ref().map(|id| id.as_bytes())));
+/// let group = symm::GroupConfig::new().ranks(rank, size).id(&id).create()?;
+/// # Ok::<(), symm::Error>(())
+/// ```
+pub fn unique_id() -> Result<UniqueId> {
+    let mut id = vec![0; sys::SYMM_UNIQUE_ID_MAX_BYTES as usize];
+    let mut len = 0;
+    // SAFETY: the vector holds `id.len()` bytes.
+    acting(no_wait(), |api, options| unsafe {
+        api.symm_unique_id(options, id.as_mut_ptr().cast(), id.len(), &mut len)
+    })?;
+    id.truncate(len);
+    Ok(UniqueId(id))
+}
+
 builder! {
     /// How to make a group. Whatever is not set is left to the environment and the library's
     /// defaults.
@@ -40,6 +93,9 @@ builder! {
         /// A store of your own by which the ranks find each other. Needs
         /// [`ranks`](Self::ranks).
         store(store: impl Store + 'static): Option<Box<dyn Store>> = Some(Box::new(store));
+        /// The id that [`unique_id`] made on one rank, the same on all ranks, by which they meet.
+        /// Needs [`ranks`](Self::ranks), and excludes a bootstrap and a store.
+        id(id: &UniqueId): Option<UniqueId> = Some(id.clone());
         /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else
         /// 300 seconds.
         create_timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
@@ -190,6 +246,11 @@ impl GroupConfig {
             flags,
             bootstrap: as_pointer(bootstrap.as_deref()),
             store: table.as_ref().map_or(ptr::null(), ptr::from_ref),
+            id: self
+                .id
+                .as_ref()
+                .map_or(ptr::null(), |id| id.0.as_ptr().cast()),
+            id_bytes: self.id.as_ref().map_or(0, |id| id.0.len()),
             create_timeout_ms: self.create_timeout.as_millis(),
             timeout_ms: self.timeout.as_millis(),
             name: as_pointer(name.as_deref()),
@@ -199,7 +260,7 @@ impl GroupConfig {
         };
 
         let mut out = ptr::null_mut();
-        // SAFETY: the struct says its size, its strings and
+        // SAFETY: the struct says its size, its strings, its id and
         // its store live until the end of this function.
         let made = acting(config, |api, config| unsafe {
             api.symm_group_create(config, &mut out)

@@ -62,7 +62,7 @@ pub use element::{Bool, Element, F8E4M3, F8E5M2, Reduces, Word};
 pub use error::{Error, Result};
 pub use group::{
     AbortHandle, AlgorithmStats, CollectiveStats, Group, GroupConfig, GroupInfo, GroupOptions,
-    GroupStats, PeerInfo,
+    GroupStats, PeerInfo, UniqueId, unique_id,
 };
 pub use heap::{Heap, HeapInfo, Piece};
 #[cfg(feature = "tracing")]

@@ -30,6 +30,20 @@ function part_options(r)
     )
 end
 
+function run_make_id(r)
+    id = unique_id()
+    array = unsafe_wrap(Array, Ptr{UInt8}(address(r, "at")), 128)
+    fill!(array, 0)
+    copyto!(array, id)
+    return nothing
+end
+
+function run_create_by_id(r)
+    own = group(r)
+    id = copy(unsafe_wrap(Array, Ptr{UInt8}(address(r, "at")), number(r, "bytes")))
+    return Group(own.rank, own.size; id, backend=:host, timeout=60)
+end
+
 function run_split(r)
     color = number(r, "color")
     part = LibSymm.split(group(r), color, number(r, "key"); part_options(r)...)

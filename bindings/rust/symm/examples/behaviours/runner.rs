@@ -209,6 +209,14 @@ impl Runner {
         self.operand(line, key, line.get("bytes"))
     }
 
+    /// Bytes of a private array.
+    pub fn array(&mut self, line: &Line<'_>, key: &str, bytes: usize) -> &mut [u8] {
+        let (name, at) = line.address(key);
+        let thing = self.things.get_mut(name);
+        let array = thing.and_then(|thing| thing.downcast_mut::<Vec<u8>>());
+        &mut array.expect("a private array")[at..at + bytes]
+    }
+
     /// Stores elements by the formula.
     pub fn write(&mut self, line: &Line<'_>, key: &str) -> Result<()> {
         let dtype = dtype(line.text("dtype")).0;

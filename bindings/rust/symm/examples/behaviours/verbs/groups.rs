@@ -5,7 +5,9 @@ use crate::runner::{Gone, PATIENCE, Runner};
 use crate::values::group_flag;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use symm::{Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Result, Status};
+use symm::{
+    Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Result, Status, UniqueId,
+};
 
 /// Sets the flags that a line wants or forbids.
 macro_rules! wishes {
@@ -46,6 +48,26 @@ fn options(line: &Line<'_>) -> GroupOptions {
     }
     wishes!(options, line);
     options
+}
+
+pub fn make_id(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let made = symm::unique_id()?;
+    let array = r.array(line, "at", 128);
+    array.fill(0);
+    array[..made.as_bytes().len()].copy_from_slice(made.as_bytes());
+    Ok(())
+}
+
+pub fn create_by_id(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let size = r.group(line).size();
+    let id = UniqueId::from(&*r.array(line, "at", line.get("bytes")));
+    let group = GroupConfig::new()
+        .ranks(r.rank, size)
+        .id(&id)
+        .backend(Backend::Host)
+        .timeout(Duration::from_secs(60))
+        .create()?;
+    r.made(line, group)
 }
 
 pub fn split(r: &mut Runner, line: &Line<'_>) -> Result<()> {
