@@ -17,6 +17,7 @@
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 #include "core/backend/stats.hpp"
+#include "core/backend/topology.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
@@ -43,6 +44,7 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
   return {store.user, store.set, store.get};
 }
 
+static_assert(static_cast<int32_t>(Locality::other_machine) == SYMM_LOCALITY_OTHER_MACHINE);
 static_assert(SYMM_UNIQUE_ID_MAX_BYTES == kUniqueIdBytes);
 
 // The bytes of config.id, which is one of three ways to say where the ranks meet.
@@ -270,8 +272,8 @@ symm_status_t symm_group_failure_fd(symm_group_t* group, int32_t* out_fd) {
 }
 
 symm_status_t symm_group_peer_info(symm_group_t* group, int32_t rank, symm_group_peer_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_peer_info_t, mapped), [&] {
-    const Group& self = *group_of(group);
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_peer_info_t, locality), [&] {
+    Group& self = *group_of(group);
     self.require_rank("rank", rank);
     const PeerFacts& facts = self.facts(rank);
     const std::vector<int> gone = self.gone_ranks();
@@ -287,7 +289,32 @@ symm_status_t symm_group_peer_info(symm_group_t* group, int32_t rank, symm_group
     write_text(filled.uuid, facts.uuid);
     filled.machine = self.machines().machine_of[static_cast<size_t>(rank)];
     filled.mapped = self.maps(rank) ? 1 : 0;
+    filled.numa_node = facts.numa_node;
+    filled.links = self.links_to(rank);
+    filled.locality = static_cast<int32_t>(self.locality_of(rank));
     return filled;
+  });
+}
+
+symm_status_t symm_group_topology(symm_group_t* group, symm_topology_class_t* out_class,
+    int32_t* out_links, size_t capacity, size_t* out_count) {
+  return guard([&] {
+    require(out_class, "out_class");
+    Group& self = *group_of(group);
+    const Links& links = self.links();
+    if (out_links == nullptr && capacity != 0) {
+      throw Error(Status::invalid_argument, "out_links: is NULL, but capacity is not 0");
+    }
+    if (out_links != nullptr && capacity < links.count.size()) {
+      throw Error(
+          Status::invalid_argument, format("capacity: %zu is less than the %zu pairs of %d ranks",
+                                        capacity, links.count.size(), self.size()));
+    }
+
+    const TopologyClass whole = self.topology();
+    if (out_links != nullptr) std::copy(links.count.begin(), links.count.end(), out_links);
+    if (out_count != nullptr) *out_count = links.count.size();
+    *out_class = static_cast<int32_t>(whole);
   });
 }
 

@@ -79,6 +79,15 @@ Links links(BackendKind kind) {
   return resolve(kind) == BackendKind::cuda ? cuda::links() : Links{1, {0}};
 }
 
+std::string bus_of(BackendKind kind, int device) {
+  return resolve(kind) == BackendKind::cuda ? cuda::bus_of(device) : "";
+}
+
+Links links_of_buses(BackendKind kind, const std::vector<std::string>& buses) {
+  if (resolve(kind) == BackendKind::cuda) return cuda::links_of_buses(buses);
+  return {static_cast<int>(buses.size()), std::vector<int32_t>(buses.size() * buses.size())};
+}
+
 const ipc::Provider& ipc_provider(BackendKind kind) {
   return kind == BackendKind::cuda ? cuda::ipc_provider() : host::ipc_provider();
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
@@ -15,6 +17,10 @@ BackendKind resolve(BackendKind kind);
 int device_count(BackendKind kind);
 symm_device_info_t device_info(BackendKind kind, int device);
 Links links(BackendKind kind);
+// What names a device to other processes of this machine; "" for the host.
+std::string bus_of(BackendKind kind, int device);
+// The links between the devices with these names. Throws Error(unavailable) if NVML does not tell.
+Links links_of_buses(BackendKind kind, const std::vector<std::string>& buses);
 // The back end for a new group. Throws Error(unavailable) with the reason.
 std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank);
 

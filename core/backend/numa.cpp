@@ -2,13 +2,16 @@
 #include "core/backend/numa.hpp"
 
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -37,6 +40,43 @@ size_t available_on_node(int node) {
   return any ? available : SIZE_MAX;
 }
 }  // namespace
+
+bool list_has(const std::string& list, int number) {
+  const char* at = list.c_str();
+  while (std::isdigit(static_cast<unsigned char>(*at)) != 0) {
+    char* end = nullptr;
+    const long first = std::strtol(at, &end, 10);
+    long last = first;
+    if (*end == '-') last = std::strtol(end + 1, &end, 10);
+    if (first <= number && number <= last) return true;
+    at = *end == ',' ? end + 1 : end;
+  }
+  return false;
+}
+
+int node_of_processors() {
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return -1;
+
+  const auto read = [](const std::string& name) {
+    std::ifstream file("/sys/devices/system/node/" + name);
+    std::string line;
+    std::getline(file, line);
+    return line;
+  };
+  const std::string online = read("online");
+  for (int node = 0; node < kMaxNodes; ++node) {
+    if (!list_has(online, node)) continue;
+    const std::string processors = read("node" + std::to_string(node) + "/cpulist");
+    bool has_all = true;
+    for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+      has_all = has_all && (CPU_ISSET(static_cast<size_t>(processor), &mask) == 0 ||
+                               list_has(processors, processor));
+    }
+    if (has_all) return node;
+  }
+  return -1;
+}
 
 void bind_to_node(int fd, size_t bytes, int node) {
   if (node >= kMaxNodes) {

@@ -20,6 +20,16 @@ struct Links {
   }
 };
 
+// Where a rank's memory is, as seen from another rank.
+enum class Locality : int32_t {
+  unknown = 0,
+  same_device = 1,
+  nvlink = 2,
+  same_node = 3,
+  same_machine = 4,
+  other_machine = 5
+};
+
 // The class of a link matrix: pure. Two devices are linked if each has a link to the other.
 // - Fully connected: every two devices are linked (one device is).
 // - Hybrid cube mesh: 8 devices that can be divided into two quads, so that every two devices of a

@@ -122,21 +122,28 @@ symm_device_info_t device_info(int device) {
   return info;
 }
 
-Links links() {
+std::string bus_of(int ordinal) {
   const Driver& loaded = driver();
-  const int devices = device_count();
-  // A single device has no links to others.
-  if (devices < 2) return {devices, std::vector<int32_t>(static_cast<size_t>(devices))};
+  CUdevice device = 0;
+  char bus[32] = {};
+  loaded.require(loaded.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+  loaded.require(loaded.cuDeviceGetPCIBusId(bus, sizeof bus, device), "cuDeviceGetPCIBusId");
+  return bus;
+}
 
-  std::vector<std::string> buses;
-  for (int i = 0; i < devices; ++i) {
-    CUdevice device = 0;
-    char bus[32] = {};
-    loaded.require(loaded.cuDeviceGet(&device, i), "cuDeviceGet");
-    loaded.require(loaded.cuDeviceGetPCIBusId(bus, sizeof bus, device), "cuDeviceGetPCIBusId");
-    buses.emplace_back(bus);
-  }
+Links links_of_buses(const std::vector<std::string>& buses) {
+  // A single device has no links to others.
+  const auto count = static_cast<int>(buses.size());
+  if (count < 2) return {count, std::vector<int32_t>(buses.size())};
   return links_between(links_of(buses));
+}
+
+Links links() {
+  std::vector<std::string> buses;
+  for (int i = 0; i < device_count(); ++i) {
+    buses.push_back(bus_of(i));
+  }
+  return links_of_buses(buses);
 }
 
 namespace {

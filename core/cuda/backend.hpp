@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
@@ -19,6 +20,10 @@ std::shared_ptr<Backend> open(int device, int local_rank);
 int device_count();
 symm_device_info_t device_info(int device);
 Links links();
+// The PCI bus id of a device, and the links between the devices that have these, of which this
+// process need not see more than one.
+std::string bus_of(int ordinal);
+Links links_of_buses(const std::vector<std::string>& buses);
 
 // For sharing by tokens. Throws Error(unavailable) if there is no driver.
 const ipc::Provider& ipc_provider();

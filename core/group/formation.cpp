@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/numa.hpp"
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -71,17 +72,25 @@ PeerFacts own_facts(const Backend& backend) {
   gethostname(facts.host, sizeof facts.host - 1);
   const std::string_view named = environment("SYMM_MACHINE");
   write_text(facts.machine, named.empty() ? process::boot_id() : std::string(named));
-  write_text(facts.uuid, std::string(device_info(backend.kind(), backend.device()).uuid));
+  const symm_device_info_t device = device_info(backend.kind(), backend.device());
+  write_text(facts.uuid, std::string(device.uuid));
+  write_text(facts.bus, bus_of(backend.kind(), backend.device()));
+  const bool on_host = backend.kind() == BackendKind::host;
+  facts.numa_node = on_host ? host::node_of_processors() : device.numa_node;
   Stragglers::name_revoked(facts.revoked);
   return facts;
 }
 
 // Makes safe what a peer sent: texts end, and have no control characters.
 PeerFacts cleaned(PeerFacts facts) {
-  for (auto* text : {&facts.host, &facts.machine, &facts.uuid}) {
-    (*text)[sizeof *text - 1] = '\0';
-    std::replace_if(std::begin(*text), std::begin(*text) + std::strlen(*text), is_control, ' ');
-  }
+  const auto clean = [](auto& text) {
+    text[sizeof text - 1] = '\0';
+    std::replace_if(std::begin(text), std::begin(text) + std::strlen(text), is_control, ' ');
+  };
+  clean(facts.host);
+  clean(facts.machine);
+  clean(facts.uuid);
+  clean(facts.bus);
   return facts;
 }
 

@@ -17,6 +17,7 @@
 
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
+#include "core/backend/topology.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/page.hpp"
@@ -66,6 +67,8 @@ struct PeerFacts {
   char host[64] = "";
   char machine[64] = "";      // SYMM_MACHINE, or the kernel's boot id
   char uuid[64] = "";         // the device's
+  char bus[32] = "";          // its PCI bus id; "" for the host
+  int32_t numa_node = -1;     // of the device, or of the processors of the host
   uint64_t revoked[16] = {};  // the groups that Stragglers::name_revoked() names
 };
 
@@ -112,6 +115,14 @@ class Group : public std::enable_shared_from_this<Group> {
   const Machines& machines() const noexcept { return machines_; }
   // Whether this rank can map the memory of `rank`.
   bool maps(int rank) const noexcept { return machines_.together(rank, rank_); }
+  // The links between the devices of the ranks, which NVML is asked for once; -1 where one of two
+  // ranks is on another machine. Throws Error(unavailable) if NVML does not tell.
+  const Links& links();
+  TopologyClass topology();
+  // The links to `rank`; -1 if they are not known.
+  int32_t links_to(int rank);
+  // Where the memory of `rank` is, as seen from this rank.
+  Locality locality_of(int rank);
   const PeerFacts& facts(int rank) const { return facts_[static_cast<size_t>(rank)]; }
   // The ranks that may still write to memory of this group, after it was revoked.
   std::vector<Straggler> stragglers() const;
@@ -266,6 +277,9 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<uint64_t> shrinks_{0};  // the number of the next call
   std::vector<PeerFacts> facts_;      // by group rank
   Machines machines_;
+  std::mutex links_mutex_;
+  std::optional<Links> links_;
+  std::string why_no_links_;
   std::mutex failure_fd_mutex_;
   std::shared_ptr<PeerFd> failure_fd_;
   std::shared_ptr<void> failure_listener_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,9 +14,12 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/backend/hardware.hpp"
+#include "core/backend/numa.hpp"
+#include "core/backend/topology.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "tests/support/core.hpp"
@@ -151,6 +155,37 @@ TEST(Numa, NoSuchNode) {
     EXPECT_EQ(failure.message.rfind("options.numa_node: ", 0), 0U) << failure.message;
     EXPECT_NE(failure.message.find(std::to_string(node)), std::string::npos) << failure.message;
   }
+}
+
+TEST(Numa, ListsOfTheKernelAreRead) {
+  for (const int in : {0, 1, 3, 8, 1023}) {
+    EXPECT_TRUE(host::list_has("0-3,8,1000-1023", in)) << in;
+  }
+  for (const int out : {4, 7, 9, 999, 1024}) {
+    EXPECT_FALSE(host::list_has("0-3,8,1000-1023", out)) << out;
+  }
+  EXPECT_FALSE(host::list_has("", 0));
+}
+
+TEST(Numa, AThreadOnOneProcessorIsAtTheNodeOfThatProcessor) {
+  std::thread([] {
+    cpu_set_t all;
+    ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+    size_t first = 0;
+    while (CPU_ISSET(first, &all) == 0) {
+      ++first;
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+
+    const int node = host::node_of_processors();
+    const std::string place = "/sys/devices/system/node/node" + std::to_string(std::max(node, 0)) +
+                              "/cpu" + std::to_string(first);
+    EXPECT_EQ(node >= 0, std::filesystem::exists("/sys/devices/system/node/online"));
+    EXPECT_EQ(node >= 0, std::filesystem::exists(place)) << place;
+  }).join();
 }
 
 // Bound memory cannot come from elsewhere, so the kernel would kill somebody.

@@ -44,6 +44,8 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_group_translate_rank, w.group, w.group, 0, w.out<int32_t>()),
       SYMM_CALL(symm_group_failed_ranks, w.group, w.out<int32_t>(), 1, w.out<size_t>()),
       SYMM_CALL(symm_group_failure_fd, w.group, w.out<int32_t>()),
+      SYMM_CALL(symm_group_topology, w.group, w.out<symm_topology_class_t>(), w.out<int32_t>(), 1,
+          w.out<size_t>()),
       SYMM_CALL(symm_group_peer_info, w.group, 0, w.out_struct<symm_group_peer_info_t>()),
       SYMM_CALL(symm_group_stats, w.group, w.out_struct<symm_group_stats_t>()),
       SYMM_CALL(symm_group_collective_stats, w.group, SYMM_COLLECTIVE_ALLREDUCE,

@@ -1,12 +1,15 @@
 #include "tests/support/group.hpp"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <string>
 #include <vector>
 
 #include "symm/symm.h"
@@ -24,6 +27,56 @@ TEST(Group, IsOnOneMachineHere) {
     EXPECT_EQ(group.peer_info(1 - rank).machine, 0);
     EXPECT_EQ(group.peer_info(1 - rank).mapped, 1);
     group.barrier();
+  });
+}
+
+// Ranks of the host share its memory, without links. A rank that is bound to a processor has the
+// node of that processor, which says how near it is.
+TEST(Group, TheTopologyOfTheHostIsOneDevice) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    const bool is_bound = sched_setaffinity(0, sizeof one, &one) == 0;
+    const Group group = create(meeting.processes(), rank, 2);
+    const symm::Topology topology = group.topology();
+    EXPECT_EQ(topology.topology_class, SYMM_TOPOLOGY_FULLY_CONNECTED);
+    EXPECT_EQ(topology.links, std::vector<int32_t>(4));
+
+    EXPECT_EQ(group.peer_info(rank).locality, SYMM_LOCALITY_SAME_DEVICE);
+    const symm_group_peer_info_t other = group.peer_info(1 - rank);
+    EXPECT_EQ(other.links, 0);
+    EXPECT_EQ(other.numa_node, group.peer_info(rank).numa_node);
+    EXPECT_EQ(other.locality,
+        other.numa_node >= 0 ? SYMM_LOCALITY_SAME_NODE : SYMM_LOCALITY_SAME_MACHINE);
+    EXPECT_TRUE(
+        !is_bound || other.numa_node == 0 || access("/sys/devices/system/node/online", R_OK) != 0);
+
+    int32_t of_class = 0;
+    size_t count = 0;
+    check(symm_group_topology(group.get(), &of_class, nullptr, 0, &count));
+    EXPECT_EQ(count, 4);
+    group.barrier();
+  });
+}
+
+TEST(Group, RanksOfAnotherMachineHaveNoKnownLinks) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
+    setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
+    setenv("SYMM_SECRET_FILE", (meeting / "secret").c_str(), 1);
+    setenv("SYMM_ENGINE", "secure", 1);
+    const Outcome outcome = outcome_of([&] {
+      const Group group = create(meeting.processes(), rank, 2);
+      EXPECT_EQ(group.peer_info(1 - rank).locality, SYMM_LOCALITY_OTHER_MACHINE);
+      EXPECT_EQ(group.peer_info(1 - rank).links, -1);
+      EXPECT_EQ(group.topology().topology_class, SYMM_TOPOLOGY_UNKNOWN);
+      EXPECT_EQ(group.topology().links, (std::vector<int32_t>{0, -1, -1, 0}));
+      group.barrier();
+    });
+    const bool cannot = outcome.message.find("libsodium") != std::string::npos;
+    EXPECT_TRUE(outcome.status == SYMM_OK || cannot) << outcome.message;
   });
 }
 

@@ -276,6 +276,14 @@ class Runner:
             options["timeout"] = self.timeout("group_timeout_ms")
         return self.new_group(self.text("as"), self.timeout(), **options)
 
+    def do_expect_peer(self) -> None:
+        group = self.group()
+        rank, links = self.integers("rank", "links")
+        peer = group.peer_info(rank)
+        assert peer.locality == symm.Locality[self.text("locality")], peer.locality
+        assert peer.links == links, peer.links
+        assert group.topology().links[group.rank][rank] == links
+
     def do_make_id(self) -> None:
         made = symm.unique_id().ljust(128, b"\0")
         self.bytes_at("at", 128)[:] = np.frombuffer(made, np.uint8)

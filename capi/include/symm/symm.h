@@ -417,6 +417,23 @@ enum symm_topology_class_values {
   SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2
 };
 
+/** Where a rank's memory is, as seen from another rank; the nearest that holds. */
+typedef int32_t symm_locality_t;
+enum symm_locality_values {
+  /** Never given; what a newer version may say is another number. */
+  SYMM_LOCALITY_UNKNOWN = 0,
+  /** In the same device: the rank itself, or one that shares its GPU. */
+  SYMM_LOCALITY_SAME_DEVICE = 1,
+  /** In another GPU, which direct links or a switch of NVLink connect. */
+  SYMM_LOCALITY_NVLINK = 2,
+  /** On the same machine, and at the same NUMA node of its host. */
+  SYMM_LOCALITY_SAME_NODE = 3,
+  /** On the same machine, at another NUMA node, or it is not known at which. */
+  SYMM_LOCALITY_SAME_MACHINE = 4,
+  /** On another machine. */
+  SYMM_LOCALITY_OTHER_MACHINE = 5
+};
+
 /** Severity of a log message. */
 typedef int32_t symm_log_level_t;
 enum symm_log_level_values {
@@ -937,8 +954,23 @@ typedef struct {
 } symm_group_config_t;
 
 /** The defaults of symm_group_config_t. */
-#define SYMM_GROUP_CONFIG_INIT \
-  {sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, NULL}
+#define SYMM_GROUP_CONFIG_INIT  \
+  {sizeof(symm_group_config_t), \
+   0,                           \
+   0,                           \
+   SYMM_BACKEND_AUTO,           \
+   0,                           \
+   0,                           \
+   NULL,                        \
+   NULL,                        \
+   NULL,                        \
+   0,                           \
+   0,                           \
+   0,                           \
+   NULL,                        \
+   0,                           \
+   0,                           \
+   NULL}
 
 /**
  * Form a group.
@@ -1310,6 +1342,17 @@ typedef struct {
    * 1: its memory is mapped here; 0: it is reached by symm_put(), symm_get() and the like only.
    */
   int32_t mapped;
+  /**
+   * NUMA node of its machine: the nearest to its GPU, or for the host back end the one to which
+   * its process was bound when the group was made; -1 if unknown.
+   */
+  int32_t numa_node;
+  /**
+   * Links between its GPU and this rank's, as symm_group_topology() has them; -1 if unknown.
+   */
+  int32_t links;
+  /** Where its memory is, as seen from this rank. */
+  symm_locality_t locality;
 } symm_group_peer_info_t;
 
 /**
@@ -1322,6 +1365,35 @@ typedef struct {
  */
 SYMM_API symm_status_t symm_group_peer_info(symm_group_t *group, int32_t rank,
                                             symm_group_peer_info_t *out);
+
+/**
+ * Links between the devices of the ranks of a group.
+ * [local] [capturable] Since 0.2.
+ *
+ * NVML tells the links of all GPUs of this machine, also of those that this process does not
+ * see, as where CUDA_VISIBLE_DEVICES gives each rank one. The answer is found by the first call
+ * and kept with the group.
+ *
+ * The ranks of a host group on one machine share its memory: there are no links, and the class
+ * is FULLY_CONNECTED, as that of the one device of the host.
+ *
+ * @param group           group, or one that was revoked.
+ * @param[out] out_class  class of the whole; ranks on one GPU count as linked. UNKNOWN where ranks
+ *                        are on several machines.
+ * @param[out] out_links  row-major matrix [size][size] of the number of direct links, and of
+ *                        those that two ranks have to switches; 0 on the diagonal and between ranks
+ *                        on one GPU; -1 where one of two ranks is on another machine than this
+ *                        one. NULL with capacity 0 asks for the class only.
+ * @param capacity        elements that out_links holds, at least size * size.
+ * @param[out] out_count  elements of the matrix, size * size; may be NULL.
+ * @retval SYMM_ERR_UNAVAILABLE       NVML does not tell of links, or does not see the GPU of a
+ *                                    rank of this machine.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or out_links is NULL and capacity
+ *                                    is not 0.
+ */
+SYMM_API symm_status_t symm_group_topology(symm_group_t *group, symm_topology_class_t *out_class,
+                                           int32_t *out_links, size_t capacity,
+                                           size_t *out_count);
 
 /**
  * Counts of what this rank has done on a group so far. Calls that succeeded are counted, unless

@@ -800,6 +800,18 @@ struct DeviceBlocks {
   }
 };
 
+// How devices are linked: those of a back end, or those of the ranks of a group.
+struct Topology {
+  symm_topology_class_t topology_class = SYMM_TOPOLOGY_UNKNOWN;
+
+  // Number of devices, or of ranks.
+  size_t devices = 0;
+
+  // Row-major matrix [devices][devices] of the number of direct links; the diagonal is 0. Of a
+  // group, -1 where one of two ranks is on another machine than this one.
+  std::vector<int32_t> links;
+};
+
 // The bytes by which the ranks of one group meet.
 using UniqueId = std::vector<std::byte>;
 
@@ -912,6 +924,17 @@ class Group : public Handle<symm_group_t> {
   // Facts about rank `rank`. symm_group_peer_info(). [local]
   symm_group_peer_info_t peer_info(int32_t rank) const {
     return detail::given("symm_group_peer_info", symm_group_peer_info, get(), rank);
+  }
+
+  // Links between the devices of the ranks. symm_group_topology(). [local]
+  Topology topology() const {
+    Topology found;
+    found.devices = ranks();
+    found.links.resize(found.devices * found.devices);
+    check(symm_group_topology(get(), &found.topology_class, found.links.data(), found.links.size(),
+                              nullptr),
+          "symm_group_topology");
+    return found;
   }
 
   // What this rank has done on the group so far. symm_group_stats(). [local]
@@ -1294,17 +1317,6 @@ inline int32_t device_count(symm_backend_t backend) {
 inline symm_device_info_t device_info(symm_backend_t backend, int32_t device) {
   return detail::given("symm_device_info", symm_device_info, backend, device);
 }
-
-// How the devices of a back end are linked.
-struct Topology {
-  symm_topology_class_t topology_class = SYMM_TOPOLOGY_UNKNOWN;
-
-  // Number of devices.
-  size_t devices = 0;
-
-  // Row-major matrix [devices][devices] of the number of direct links; the diagonal is 0.
-  std::vector<int32_t> links;
-};
 
 // Links between the devices of a back end. symm_topology(). [local]
 inline Topology topology(symm_backend_t backend) {

@@ -65,6 +65,16 @@ void expect_cuda(Runner&, const Line& line) {
   require(statuses[0], statuses[1], "the status without a back end");
 }
 
+void expect_peer(Runner& runner, const Line& line) {
+  const symm::Group& group = runner.group(line);
+  const int32_t of = line.integer32("rank");
+  const symm_group_peer_info_t peer = group.peer_info(of);
+  require(peer.locality, line.constant("locality"), "locality");
+  require(peer.links, line.integer("links"), "links");
+  const size_t at = static_cast<size_t>(group.rank()) * static_cast<size_t>(group.size());
+  require(group.topology().links.at(at + static_cast<size_t>(of)), line.integer("links"), "links");
+}
+
 void expect_status(Runner& runner, const Line& line) {
   symm_failure_t now{};
   const auto is_so = [&] {
@@ -187,6 +197,7 @@ const Verbs& verbs_of_groups() {
       {"expect_cuda", expect_cuda},
       {"expect_failed", expect_failed},
       {"expect_group", expect_group},
+      {"expect_peer", expect_peer},
       {"expect_status", expect_status},
       {"expect_stream_done", expect_stream_done},
       {"finalize", finalize},

@@ -177,6 +177,16 @@ const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0)
 const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
 const SYMM_TOPOLOGY_HYBRID_CUBE_MESH = symm_topology_class_t(2)
 
+"""Where a rank's memory is, as seen from another rank; the nearest that holds."""
+const symm_locality_t = Int32
+
+const SYMM_LOCALITY_UNKNOWN = symm_locality_t(0)
+const SYMM_LOCALITY_SAME_DEVICE = symm_locality_t(1)
+const SYMM_LOCALITY_NVLINK = symm_locality_t(2)
+const SYMM_LOCALITY_SAME_NODE = symm_locality_t(3)
+const SYMM_LOCALITY_SAME_MACHINE = symm_locality_t(4)
+const SYMM_LOCALITY_OTHER_MACHINE = symm_locality_t(5)
+
 """Severity of a log message."""
 const symm_log_level_t = Int32
 
@@ -433,6 +443,9 @@ struct symm_group_peer_info_t
     uuid::NTuple{64,UInt8}
     machine::Int32
     mapped::Int32
+    numa_node::Int32
+    links::Int32
+    locality::symm_locality_t
 end
 
 """
@@ -946,6 +959,15 @@ revoked. [local] [capturable]
     group::Ptr{symm_group_t},
     rank::Int32,
     out::Ptr{symm_group_peer_info_t},
+)::symm_status_t
+
+"""Links between the devices of the ranks of a group. [local] [capturable]"""
+@call symm_group_topology(
+    group::Ptr{symm_group_t},
+    out_class::Ptr{symm_topology_class_t},
+    out_links::Ptr{Int32},
+    capacity::Csize_t,
+    out_count::Ptr{Csize_t},
 )::symm_status_t
 
 """Ask what was done on a group. [local] [capturable]"""

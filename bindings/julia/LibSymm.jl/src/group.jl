@@ -341,10 +341,26 @@ failure_fd(group::Group) = RawFD(given(Int32, symm_group_failure_fd, group))
     peer_info(group, rank)
 
 Describe one rank, as a named tuple: `pid`, `host`, `machine`, `machine_name`, `device`, `uuid`,
-`alive` and so on. Local.
+`alive` and so on. `locality` is `:same_device`, `:nvlink`, `:same_node`, `:same_machine` or
+`:other_machine`, as seen from this rank. Local.
 """
 function peer_info(group::Group, rank::Integer)
-    return filled(symm_group_peer_info_t, symm_group_peer_info, group, rank)
+    about = filled(symm_group_peer_info_t, symm_group_peer_info, group, rank)
+    return (; about..., locality=name_of(LOCALITIES, about.locality))
+end
+
+"""
+    LibSymm.topology(group)
+
+The links between the devices of the ranks, as `topology(backend)` has those of devices. The number
+is -1 where one of two ranks is on another machine than this one. Local.
+"""
+function topology(group::Group)
+    class = Ref{symm_topology_class_t}(0)
+    links = zeros(Int32, group.size, group.size)
+    check(symm_group_topology(group, class, links, length(links), C_NULL))
+    # The library writes row after row, and Julia reads column after column.
+    return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))
 end
 
 """

@@ -116,6 +116,7 @@ const COLLECTIVES = Names("a collective", "SYMM_COLLECTIVE_")
 const SCALES = Names("a position", "SYMM_SCALE_")
 const ALGORITHMS = Names("an algorithm", "SYMM_ALGORITHM_")
 const TOPOLOGIES = Names("a topology", "SYMM_TOPOLOGY_")
+const LOCALITIES = Names("a locality", "SYMM_LOCALITY_")
 const LOG_LEVELS = Names("a level", "SYMM_LOG_")
 
 """

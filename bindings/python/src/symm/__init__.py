@@ -73,6 +73,7 @@ from symm.enums import (
     Collective as Collective,
     Compare as Compare,
     GroupFlag as GroupFlag,
+    Locality as Locality,
     Op as Op,
     Scale as Scale,
     SignalOp as SignalOp,

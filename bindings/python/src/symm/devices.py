@@ -17,15 +17,22 @@ if TYPE_CHECKING:
 
 
 class Topology(Record):
-    """The links between the devices of a back end.
+    """The links between the devices of a back end, or of the ranks of a group.
 
     Attributes:
         kind: the class of the topology.
-        links: the number of direct links from each device to each; the diagonal is 0.
+        links: the number of direct links from each device to each; the diagonal is 0. Of a group,
+            -1 where one of two ranks is on another machine than this one.
     """
 
     kind: TopologyClass
     links: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, kind: int, links: list[int], count: int) -> Topology:
+        """Make one of what the library has written."""
+        rows = tuple(tuple(links[row * count : (row + 1) * count]) for row in range(count))
+        return cls(TopologyClass(kind), rows)
 
 
 def build_info() -> dict[str, Any]:
@@ -53,5 +60,4 @@ def topology(backend: Backend | str = Backend.AUTO) -> Topology:
     """The links between the devices of a back end."""
     count = device_count(backend)
     kind, links = raw.symm_topology(member(Backend, backend), count * count)
-    rows = tuple(tuple(links[row * count : (row + 1) * count]) for row in range(count))
-    return Topology(TopologyClass(kind), rows)
+    return Topology.of(kind, links, count)

@@ -11,6 +11,7 @@ from symm._library import raw
 from symm._streams import ALL_STREAMS, handle_of, milliseconds, seconds, within
 from symm._view import CPU, CUDA, extents_of
 from symm.collectives import Collectives
+from symm.devices import Topology
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Algorithm, Backend, Collective, GroupFlag, member
 from symm.errors import Failure, InvalidArgumentError, NotFoundError
@@ -512,6 +513,18 @@ class Group(Collectives):
         The group owns the descriptor; do not close it.
         """
         return raw.symm_group_failure_fd(self._handle)
+
+    def topology(self) -> Topology:
+        """Return the links between the devices of the ranks. [local]
+
+        The number is -1 where one of two ranks is on another machine than this one. The class is
+        that of the whole; ranks on one GPU count as linked.
+
+        Raises:
+            UnavailableError: NVML does not tell of links.
+        """
+        kind, links = raw.symm_group_topology(self._handle, self.size * self.size)
+        return Topology.of(kind, links, self.size)
 
     def peer_info(self, rank: int) -> PeerInfo:
         """Describe rank `rank`: process, host, device, whether it is alive. [local]"""

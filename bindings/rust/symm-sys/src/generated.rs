@@ -214,6 +214,22 @@ enums! {
         HybridCubeMesh = SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2,
     }
 
+    /// Where a rank's memory is, as seen from another rank; the nearest that holds.
+    pub enum Locality: symm_locality_t {
+        /// Never given; what a newer version may say is another number.
+        Other = SYMM_LOCALITY_UNKNOWN = 0,
+        /// In the same device: the rank itself, or one that shares its GPU.
+        SameDevice = SYMM_LOCALITY_SAME_DEVICE = 1,
+        /// In another GPU, which direct links or a switch of NVLink connect.
+        Nvlink = SYMM_LOCALITY_NVLINK = 2,
+        /// On the same machine, and at the same NUMA node of its host.
+        SameNode = SYMM_LOCALITY_SAME_NODE = 3,
+        /// On the same machine, at another NUMA node, or it is not known at which.
+        SameMachine = SYMM_LOCALITY_SAME_MACHINE = 4,
+        /// On another machine.
+        OtherMachine = SYMM_LOCALITY_OTHER_MACHINE = 5,
+    }
+
     /// Severity of a log message.
     pub enum LogLevel: symm_log_level_t {
         Error = SYMM_LOG_ERROR = 1,
@@ -483,6 +499,9 @@ structs! {
         pub uuid: [c_char; 64],
         pub machine: i32,
         pub mapped: i32,
+        pub numa_node: i32,
+        pub links: i32,
+        pub locality: symm_locality_t,
     }
 
     /// Counts of what this rank has done on a group so far. Calls that succeeded are counted,
@@ -975,6 +994,15 @@ functions! {
         group: *mut symm_group_t,
         rank: i32,
         out: *mut symm_group_peer_info_t,
+    ) -> symm_status_t;
+
+    /// Links between the devices of the ranks of a group. \[local\] \[capturable\]
+    pub fn symm_group_topology(
+        group: *mut symm_group_t,
+        out_class: *mut symm_topology_class_t,
+        out_links: *mut i32,
+        capacity: usize,
+        out_count: *mut usize,
     ) -> symm_status_t;
 
     /// Ask what was done on a group. \[local\] \[capturable\]

@@ -4,13 +4,26 @@ use crate::convert::{Feature, Handle, count, index, to_c};
 use crate::error::{Error, Result, acting, looked_up};
 use crate::store::{Adapter, Store};
 use crate::stream::no_wait;
-use crate::{Algorithm, Backend, Collective, Scale, Status, Stream, Timeout};
+use crate::{
+    Algorithm, Backend, Collective, Locality, Scale, Status, Stream, Timeout, TopologyClass,
+};
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::{Arc, Weak};
 use symm_sys::{self as sys, symm_group};
+
+/// How the devices of a group's ranks are linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupTopology {
+    /// Class of the whole; ranks on one GPU count as linked.
+    pub class: TopologyClass,
+    /// `links[a][b]` is the number of links between ranks a and b; nothing where one of the two is
+    /// on another machine than this rank.
+    pub links: Vec<Vec<Option<usize>>>,
+}
 
 /// The bytes by which the ranks of one group meet. They may travel by any means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -575,6 +588,26 @@ impl Group {
         on!(self.symm_group_peer_info(index(rank)) => PeerInfo)
     }
 
+    /// The links between the devices of the ranks. Errors: `Unavailable` where NVML does not tell
+    /// of links.
+    pub fn topology(&self) -> Result<GroupTopology> {
+        let size = self.size();
+        let mut class = 0;
+        let mut links = vec![0; size * size];
+        let (to, len) = (links.as_mut_ptr(), links.len());
+        on!(self.symm_group_topology(&mut class, to, len, ptr::null_mut()))?;
+
+        let rows = links.chunks(size).map(|row| {
+            row.iter()
+                .map(|links| usize::try_from(*links).ok())
+                .collect()
+        });
+        Ok(GroupTopology {
+            class: TopologyClass::from_raw(class),
+            links: rows.collect(),
+        })
+    }
+
     /// Counts what this rank has done on the group so far.
     pub fn stats(&self) -> Result<GroupStats> {
         on!(self.symm_group_stats() => GroupStats)
@@ -776,6 +809,10 @@ known! {
         pub machine_name: String = "`$SYMM_MACHINE` there, or the boot id of its kernel.";
         pub uuid: String = "The UUID of its GPU; for the host back end, the boot id.";
         pub mapped: bool = "Whether its memory is mapped here.";
+        pub numa_node: Option<usize> =
+            "The NUMA node nearest to its GPU, or to which its process was bound, where known.";
+        pub links: Option<usize> = "Links between its GPU and this rank's, where known.";
+        pub locality: Locality = "Where its memory is, as seen from this rank.";
     }
 
     /// Counts of what this rank has done on a group so far. Calls that failed are counted only

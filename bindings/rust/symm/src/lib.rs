@@ -62,7 +62,7 @@ pub use element::{Bool, Element, F8E4M3, F8E5M2, Reduces, Word};
 pub use error::{Error, Result};
 pub use group::{
     AbortHandle, AlgorithmStats, CollectiveStats, Group, GroupConfig, GroupInfo, GroupOptions,
-    GroupStats, PeerInfo, UniqueId, unique_id,
+    GroupStats, GroupTopology, PeerInfo, UniqueId, unique_id,
 };
 pub use heap::{Heap, HeapInfo, Piece};
 #[cfg(feature = "tracing")]
@@ -76,5 +76,6 @@ pub use stream::{Stream, Timeout};
 #[doc(no_inline)]
 pub use symm_sys;
 pub use symm_sys::{
-    Algorithm, Backend, Collective, Compare, LogLevel, Op, Scale, SignalOp, Status, TopologyClass,
+    Algorithm, Backend, Collective, Compare, Locality, LogLevel, Op, Scale, SignalOp, Status,
+    TopologyClass,
 };

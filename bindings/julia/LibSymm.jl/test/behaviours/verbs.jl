@@ -30,6 +30,15 @@ function part_options(r)
     )
 end
 
+function run_expect_peer(r)
+    own = group(r)
+    of = number(r, "rank")
+    peer = peer_info(own, of)
+    same("locality", uppercase(string(peer.locality)), word(r, "locality"))
+    same("links", peer.links, number(r, "links"))
+    return same("links", LibSymm.topology(own).links[own.rank + 1, of + 1], number(r, "links"))
+end
+
 function run_make_id(r)
     id = unique_id()
     array = unsafe_wrap(Array, Ptr{UInt8}(address(r, "at")), 128)

@@ -6,7 +6,8 @@ use crate::values::group_flag;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use symm::{
-    Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Result, Status, UniqueId,
+    Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Locality, Result, Status,
+    UniqueId,
 };
 
 /// Sets the flags that a line wants or forbids.
@@ -153,6 +154,17 @@ pub fn expect_cuda(_: &mut Runner, line: &Line<'_>) -> Result<()> {
     let asked = on_device("cuda").backend(Backend::Cuda).create();
     let asked = asked.expect_err("no such device");
     assert_eq!(by_itself.status, asked.status, "{by_itself}, {asked}");
+    Ok(())
+}
+
+pub fn expect_peer(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let group = r.group(line);
+    let rank: usize = line.get("rank");
+    let links: usize = line.get("links");
+    let peer = group.peer_info(rank)?;
+    assert_eq!(peer.locality, line.named("locality", Locality::from_raw));
+    assert_eq!(peer.links, Some(links));
+    assert_eq!(group.topology()?.links[r.rank][rank], Some(links));
     Ok(())
 }
 
