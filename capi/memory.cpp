@@ -21,6 +21,7 @@
 #include "core/base/wait.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
+#include "core/group/memory_pressure.hpp"
 #include "kernels/compare.hpp"
 #include "symm/symm.h"
 
@@ -30,6 +31,18 @@ using namespace symm::capi;
 SYMM_OPTIONS(symm_alloc_options, options, failure, SYMM_ALLOC_OPTIONS_INIT)
 SYMM_OPTIONS(symm_adopt_options, options, failure, SYMM_ADOPT_OPTIONS_INIT)
 SYMM_OPTIONS(symm_rendezvous_options, options, failure, SYMM_RENDEZVOUS_OPTIONS_INIT)
+
+symm_status_t symm_memory_pressure_add_listener(
+    symm_memory_pressure_callback_t callback, void* user, uint64_t* out_id) {
+  return produce(out_id, "out_id", [&] {
+    if (callback == nullptr) throw Error(Status::invalid_argument, "callback: is NULL");
+    return memory_pressure::add(callback, user);
+  });
+}
+
+symm_status_t symm_memory_pressure_remove_listener(uint64_t id) {
+  return guard([&] { memory_pressure::remove(id); });
+}
 
 symm_status_t symm_alloc(
     symm_group_t* group, size_t bytes, const symm_alloc_options_t* options, symm_buffer_t** out) {

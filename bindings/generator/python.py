@@ -270,6 +270,8 @@ def dlpack_make(
 def make_exporter_type() -> type: ...
 def pool_open(heap: int, group: int) -> int: ...
 def pool_close(number: int) -> None: ...
+def pressure_add(callable: object) -> int: ...
+def pressure_remove(number: int, callable: object) -> None: ...
 def xla_handler(device: int) -> Any: ...
 """
 
@@ -284,7 +286,12 @@ _Address = int | None
 
 
 # The functions that raw.i ignores.
-WITHOUT_PYTHON = ("symm_log_add_listener", "symm_thread_interrupt")
+WITHOUT_PYTHON = (
+    "symm_log_add_listener",
+    "symm_thread_interrupt",
+    "symm_memory_pressure_add_listener",
+    "symm_memory_pressure_remove_listener",
+)
 
 
 def stub(header):

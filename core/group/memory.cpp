@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -28,6 +29,7 @@
 #include "core/base/wait.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
+#include "core/group/memory_pressure.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/ipc/ipc.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -36,23 +38,31 @@
 
 namespace symm {
 namespace {
-// Allocates a block. If memory is short, blocks that importers have let go of and mappings that are
-// only kept for the next import are given back, and it is tried once more.
-std::shared_ptr<Block> allocate_block(
-    ShareableMemory& memory, size_t bytes, const Placement& placement) {
-  try {
-    return memory.allocate(bytes, placement);
-  } catch (const Error& error) {
-    if (error.status() != Status::out_of_memory) throw;
-    const symm_ipc_report_t before = ipc::report();
-    const symm_ipc_report_t after = ipc::collect();
-    if (after.blocks_freed == before.blocks_freed &&
-        after.mappings_dropped == before.mappings_dropped) {
-      throw;
+// Gives back blocks that importers have let go of and mappings that are only kept for the next
+// import. Returns whether there were any.
+bool collect_tokens() {
+  const symm_ipc_report_t before = ipc::report();
+  const symm_ipc_report_t after = ipc::collect();
+  return after.blocks_freed != before.blocks_freed ||
+         after.mappings_dropped != before.mappings_dropped;
+}
+
+// Allocates a block. If memory is short, the library gives back what it can, and then each callback
+// of the program is asked in turn. After each that has given something back it is tried once more.
+std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Placement& placement) {
+  std::optional<memory_pressure::Round> callbacks;
+  for (;;) {
+    try {
+      return backend.memory().allocate(bytes, placement);
+    } catch (const Error& error) {
+      if (error.status() != Status::out_of_memory) throw;
+      const bool is_first = !callbacks;
+      if (is_first) callbacks.emplace(backend.kind(), backend.device(), bytes);
+      if (is_first && collect_tokens()) continue;
+      if (!callbacks->relieve()) throw;
+      collect_tokens();
     }
   }
-
-  return memory.allocate(bytes, placement);
 }
 
 // Refuses a constant: a newer library may know it, but no library will know a negative one.
@@ -148,7 +158,7 @@ std::shared_ptr<Buffer> Buffer::allocate(
 
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
-  auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes,
+  auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes,
       backend.kind(), backend.device(), std::move(name));
   buffer->group_ = group.weak_from_this();
   buffer->numa_node_ = placement.node;

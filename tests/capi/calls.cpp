@@ -19,6 +19,8 @@ constexpr symm_op_t kSum = SYMM_OP_SUM;
 constexpr int32_t kSelf[] = {0};
 
 void ignore(void*, symm_log_level_t, const char*) {}
+
+uint64_t give_nothing(void*, symm_backend_t, int32_t, uint64_t) { return 0; }
 }  // namespace
 
 // A table with a row for each function of the C ABI.
@@ -35,6 +37,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_topology, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(), w.out<int32_t>(),
           1, w.out<size_t>()),
 
+      SYMM_CALL(symm_memory_pressure_add_listener, give_nothing, nullptr, w.out<uint64_t>()),
       SYMM_CALL(symm_unique_id, nullptr, w.out_token(), w.kToken, w.out<size_t>()),
       SYMM_CALL(symm_group_create, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_split, w.group, 0, 0, nullptr, w.out<symm_group_t*>()),

@@ -476,9 +476,10 @@ const std::vector<Exemption>& exemptions() {
   static const std::vector<Exemption> rows = {
       {{}, {"value"}, "any number is a value"},
       {{"symm_status_string"}, {"status"}, "an unknown one has a name too"},
-      {{"symm_log_add_listener", "symm_thread_interrupt"}, {"user"}, "is passed on unseen"},
+      {{"symm_log_add_listener", "symm_thread_interrupt", "symm_memory_pressure_add_listener"},
+          {"user"}, "is passed on unseen"},
       {{"symm_thread_interrupt"}, {"callback"}, "NULL means none"},
-      {{"symm_log_remove_listener"}, {"id"},
+      {{"symm_log_remove_listener", "symm_memory_pressure_remove_listener"}, {"id"},
           "one that is not there is NOT_FOUND, which names nothing"},
       {{"symm_group_failed_ranks"}, {"capacity"}, "may be smaller than the count"},
       {{"symm_group_split"}, {"color"}, "negative means no group"},

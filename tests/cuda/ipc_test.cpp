@@ -25,6 +25,7 @@
 #include "core/cuda/driver.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
+#include "core/group/memory_pressure.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/token.hpp"
 #include "symm/symm.h"
@@ -596,6 +597,38 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
   };
 
   both(exporting, importing);
+}
+
+// The library gives back what a token has kept, once its time is over, before it asks the program.
+// So an allocation fails first and succeeds then.
+TEST(CudaShortMemory, WhatATokenKeptGoesFirst) {
+  Process([] {
+    constexpr size_t kBytes = size_t{2} << 20;
+    const auto group = Group::create(config_of(0, 1, unique(), 0));
+    fake_cuda::settings().memory_bytes = fake_cuda::bytes_in_use() + kBytes;
+    auto kept = Buffer::allocate(*group, kBytes);
+    ipc::export_memory(kept->data(), kBytes, {.hold_ms = 200}, nullptr);
+    kept.reset();
+
+    int asked = 0;
+    const auto ask = [](void* user, int32_t, int32_t, uint64_t) -> uint64_t {
+      ++*static_cast<int*>(user);
+      return 0;
+    };
+    memory_pressure::add(ask, &asked);
+    std::shared_ptr<Buffer> block;
+    const auto allocate = [&] { block = Buffer::allocate(*group, kBytes); };
+    expect_failure(Status::out_of_memory, {}, allocate);
+    EXPECT_EQ(asked, 1);
+
+    EXPECT_TRUE(eventually([&] {
+      const int before = asked;
+      const bool is_there = support::failure_of(allocate).status == Status::ok;
+      EXPECT_EQ(asked, is_there ? before : before + 1);
+      return is_there;
+    }));
+    EXPECT_NE(block, nullptr);
+  }).expect_success("the rank");
 }
 }  // namespace
 }  // namespace symm::ipc

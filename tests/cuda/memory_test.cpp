@@ -24,6 +24,7 @@
 #include "core/base/log.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/group/group.hpp"
+#include "core/group/memory_pressure.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/types.hpp"
@@ -499,6 +500,56 @@ TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
       {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
           "cuMemSetAccess", "cuMemsetD32Async", "cuMemExportToShareableHandle",
           "cuMemImportFromShareableHandle"});
+}
+
+// ---- memory that is short
+
+// As little memory as is in use now, and a block.
+class CudaShortMemory : public OnFakeDriver {
+ protected:
+  static constexpr size_t kBytes = size_t{2} << 20;
+  static void limit_to_one_block() {
+    fake_cuda::settings().memory_bytes = fake_cuda::bytes_in_use() + kBytes;
+  }
+  static void expect_none(Group& group) {
+    expect_failure(Status::out_of_memory, {}, [&] { Buffer::allocate(group, kBytes); });
+  }
+  ~CudaShortMemory() override { fake_cuda::settings().memory_bytes = 0; }
+};
+
+struct Cache {
+  std::shared_ptr<Buffer> block;
+  int asked = 0;
+  int device = -1;
+  uint64_t wanted = 0;
+  static uint64_t give_back(void* user, int32_t backend, int32_t device, uint64_t bytes) {
+    auto& cache = *static_cast<Cache*>(user);
+    ++cache.asked;
+    cache.device = backend == SYMM_BACKEND_CUDA ? device : -1;
+    cache.wanted = bytes;
+    const uint64_t given_back = cache.block ? cache.block->bytes() : 0;
+    cache.block.reset();
+    return given_back;
+  }
+};
+
+TEST_F(CudaShortMemory, ACallbackGivesBackAndTheAllocationSucceeds) {
+  const auto group = group_of(0, 1, unique(), 2);
+  limit_to_one_block();
+  Cache cache{Buffer::allocate(*group, kBytes)};
+  expect_none(*group);
+
+  const uint64_t id = memory_pressure::add(Cache::give_back, &cache);
+  const auto block = Buffer::allocate(*group, kBytes);
+  EXPECT_EQ(cache.asked, 1);
+  EXPECT_EQ(cache.device, 2);
+  EXPECT_EQ(cache.wanted, kBytes);
+
+  expect_none(*group);  // the cache is empty
+  EXPECT_EQ(cache.asked, 2);
+  memory_pressure::remove(id);
+  expect_none(*group);
+  EXPECT_EQ(cache.asked, 2);
 }
 }  // namespace
 }  // namespace symm

@@ -55,6 +55,15 @@ std::map<std::string, long> live() {
   return all;
 }
 
+size_t bytes_in_use() {
+  const std::lock_guard lock(state().mutex);
+  size_t bytes = 0;
+  for (const auto& [handle, memory] : state().memories) {
+    if (memory.team == nullptr) bytes += memory.bytes;
+  }
+  return bytes;
+}
+
 std::vector<std::string> violations() {
   const std::lock_guard lock(state().mutex);
   return state().violations;

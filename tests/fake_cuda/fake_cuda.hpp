@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <set>
@@ -33,6 +34,8 @@ struct Settings {
   // on a machine that is set up for fabric handles.
   bool fabric_create = false;
   bool fabric_import = false;
+  // Bytes that the devices have in all for memory of cuMemCreate(); 0: without a limit.
+  size_t memory_bytes = 0;
   // cuMemGetAddressRange() gives the whole reservation, whatever was mapped there.
   bool ranges_are_reservations = false;
   // No device may access what is imported, as where two GPUs have neither links nor PCIe between
@@ -51,6 +54,9 @@ Settings& settings();
 // "stream", "event", "graph", "host", "context", "pushed"; and "binding" (of memory to
 // a multicast object) if there is any.
 std::map<std::string, long> live();
+
+// Bytes of the memory of cuMemCreate() that exists.
+size_t bytes_in_use();
 
 // Makes the n-th call from now on by this thread fail with `result`, or none if n is 0.
 // Calls that release something do not count and never fail.

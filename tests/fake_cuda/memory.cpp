@@ -84,6 +84,9 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
     return kNotPermitted;
   }
 
+  const size_t most = state().memory_bytes;
+  if (most != 0 && bytes_in_use() + bytes > most) return CUDA_ERROR_OUT_OF_MEMORY;
+
   const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);

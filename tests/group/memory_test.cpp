@@ -2,12 +2,14 @@
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <fstream>
 #include <string>
 
 #include "symm/symm.h"
@@ -322,6 +324,81 @@ TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
     const symm_heap_info_t info = heap.info();
     EXPECT_EQ(info.pieces, 10'000U - 9'999 / 7);
     EXPECT_EQ(info.peak_bytes, 4096 * info.pieces);
+  });
+}
+
+// ---- memory that is short
+
+struct Cache {
+  Buffer block;
+  int asked = 0;
+  static uint64_t give_back(void* user, symm_backend_t, int32_t, uint64_t) {
+    auto& cache = *static_cast<Cache*>(user);
+    ++cache.asked;
+    const uint64_t given_back = cache.block ? 64 << 20 : 0;
+    cache.block = {};
+    return given_back;
+  }
+};
+
+// A process that may map half a block more than it has.
+TEST(ShortMemory, ACallbackGivesBackAndTheAllocationSucceeds) {
+  SYMM_NOT_UNDER_ASAN("it maps terabytes for itself");
+  SYMM_NOT_UNDER_TSAN("it maps terabytes for itself");
+  as_processes(1, [](int) {
+    constexpr size_t kBytes = 64 << 20;
+    const Group group = create({.bootstrap = "thread://short"}, 0, 1);
+    Cache cache{group.allocate(kBytes)};
+
+    size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit limit{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = pages * static_cast<size_t>(getpagesize()) + kBytes / 2;
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    expect_failure(SYMM_ERR_OUT_OF_MEMORY, {}, [&] { group.allocate(kBytes); });
+
+    const symm::MemoryPressureListener listener(Cache::give_back, &cache);
+    const Buffer block = group.allocate(kBytes);
+    EXPECT_EQ(cache.asked, 1);
+    expect_failure(SYMM_ERR_OUT_OF_MEMORY, {}, [&] { group.allocate(kBytes); });
+    EXPECT_EQ(cache.asked, 2);
+  });
+}
+
+// No machine has so much, so each callback is asked, in its turn.
+TEST(ShortMemory, EachCallbackIsAskedInItsTurnAndNotFromWithinOne) {
+  constexpr size_t kTooMuch = size_t{1} << 50;
+  static std::string order;
+  static const Group* group_of_callback = nullptr;
+  as_threads(1, [&](int, const Group& group) {
+    group_of_callback = &group;
+    const auto first = [](void*, symm_backend_t, int32_t, uint64_t bytes) -> uint64_t {
+      order += "a";
+      symm_buffer_t* none = nullptr;
+      EXPECT_EQ(
+          symm_alloc(group_of_callback->get(), bytes, nullptr, &none), SYMM_ERR_OUT_OF_MEMORY);
+      return 1;
+    };
+    const auto second = [](void* user, symm_backend_t, int32_t, uint64_t) -> uint64_t {
+      order += "b";
+      check(symm_memory_pressure_remove_listener(*static_cast<uint64_t*>(user)));
+      return 0;
+    };
+    uint64_t ids[2] = {};
+    check(symm_memory_pressure_add_listener(first, nullptr, &ids[0]));
+    check(symm_memory_pressure_add_listener(second, &ids[1], &ids[1]));
+
+    expect_failure(SYMM_ERR_OUT_OF_MEMORY, {}, [&] { group.allocate(kTooMuch); });
+    EXPECT_EQ(order, "ab");
+    expect_failure(SYMM_ERR_OUT_OF_MEMORY, {}, [&] { group.allocate(kTooMuch); });
+    EXPECT_EQ(order, "aba");
+    check(symm_memory_pressure_remove_listener(ids[0]));
+    expect_failure(SYMM_ERR_OUT_OF_MEMORY, {}, [&] { group.allocate(kTooMuch); });
+    EXPECT_EQ(order, "aba");
+    for (const uint64_t id : ids) {
+      expect_failed(symm_memory_pressure_remove_listener(id), SYMM_ERR_NOT_FOUND, {"callback"});
+    }
   });
 }
 }  // namespace

@@ -44,6 +44,13 @@ PyObject* pool_open(void* heap, void* group);
 /* End the allocations of a pair. */
 void pool_close(int number);
 
+/* Add a callable that gives memory back when symm is short of it: it takes the back end, the device
+ * and the bytes that are wanted, and returns the bytes that it gave back. Returns its number. */
+PyObject* pressure_add(PyObject* callable);
+
+/* End the calls of a callable. */
+PyObject* pressure_remove(PyObject* number, PyObject* callable);
+
 /* The function that XLA calls for a collective, for the host or for a device, as a capsule for
  * jax.ffi.register_ffi_target(). It never takes the interpreter lock. */
 PyObject* xla_handler(int device);

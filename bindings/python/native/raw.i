@@ -48,6 +48,9 @@
 %ignore symm_log_add_listener;
 // interrupt.c calls it for the main thread.
 %ignore symm_thread_interrupt;
+// pressure.c calls them.
+%ignore symm_memory_pressure_add_listener;
+%ignore symm_memory_pressure_remove_listener;
 %ignore SYMM_TIMEOUT_INFINITE;
 %ignore SYMM_ALL_STREAMS;
 %ignore SYMM_TIMEOUT_NOW;

@@ -1575,6 +1575,50 @@ typedef struct {
 #define SYMM_ALLOC_OPTIONS_INIT {sizeof(symm_alloc_options_t), 0, 0, 0, 0, NULL, NULL}
 
 /**
+ * Gives memory back when symm_alloc() is short of it, from a cache of the program's or the like.
+ * `bytes` is what is wanted on `device` of `backend`. Returns the bytes that it gave back; 0:
+ * none.
+ *
+ * It is called inside of the call that allocates, on its thread, on several threads at once if
+ * several allocate. It may call the library to release handles, to collect and to ask, must not
+ * wait for other ranks, and must not unwind. What it allocates itself asks no callback.
+ */
+typedef uint64_t (*symm_memory_pressure_callback_t)(void *user, symm_backend_t backend,
+                                                    int32_t device, uint64_t bytes);
+
+/**
+ * Add a callback that symm asks to give memory back.
+ * [local] Since 0.2.
+ *
+ * It is added for the whole process, beside all others. When an allocation finds too little
+ * memory, the library first gives back what nobody uses, as symm_ipc_collect() does. Then the
+ * callbacks are asked in the order in which they were added, and after each that has given
+ * something back the allocation is tried again. It fails when all have been asked. A forked
+ * child has no callbacks.
+ *
+ * @param callback     gives memory back.
+ * @param user         passed to `callback` as it is.
+ * @param[out] out_id  number for symm_memory_pressure_remove_listener().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  callback is NULL.
+ */
+SYMM_API symm_status_t symm_memory_pressure_add_listener(symm_memory_pressure_callback_t callback,
+                                                         void *user, uint64_t *out_id);
+
+/**
+ * End a callback.
+ * [local] Since 0.2.
+ *
+ * When the call returns, the callback is not running and will not run again. A callback may end
+ * itself, and then goes on to its end. The call waits up to 60 seconds for a callback that is
+ * running.
+ *
+ * @param id  as symm_memory_pressure_add_listener() gave it.
+ * @retval SYMM_ERR_NOT_FOUND  there is no such callback.
+ * @retval SYMM_ERR_TIMEOUT    the callback has not returned within 60 seconds.
+ */
+SYMM_API symm_status_t symm_memory_pressure_remove_listener(uint64_t id);
+
+/**
  * Allocate this rank's block on the group's device, zeroed.
  * [local] [blocking] Since 0.2.
  *

@@ -150,6 +150,31 @@ class LogListener {
   uint64_t id_ = 0;
 };
 
+// Callback that gives memory back when an allocation is short of it, for as long as the object
+// lives. Moving is free. [local]
+class MemoryPressureListener {
+ public:
+  // symm_memory_pressure_add_listener().
+  MemoryPressureListener(symm_memory_pressure_callback_t callback, void *user) {
+    check(symm_memory_pressure_add_listener(callback, user, &id_),
+          "symm_memory_pressure_add_listener");
+  }
+
+  MemoryPressureListener(MemoryPressureListener &&other) noexcept
+      : id_(std::exchange(other.id_, 0)) {}
+  MemoryPressureListener &operator=(MemoryPressureListener &&other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+
+  ~MemoryPressureListener() {
+    if (id_ != 0) symm_memory_pressure_remove_listener(id_);
+  }
+
+ private:
+  uint64_t id_ = 0;
+};
+
 // ---- spans, data types and options -------------------------------------------------------
 
 // Contiguous elements that something else owns, like std::span, which C++17 does not have.

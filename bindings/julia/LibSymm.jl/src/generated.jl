@@ -300,6 +300,16 @@ asked inside of the call, so it must not make calls that wait.
 const symm_interrupt_callback_t = Ptr{Cvoid}
 
 """
+Gives memory back when symm_alloc() is short of it, from a cache of the program's or the
+like. `bytes` is what is wanted on `device` of `backend`. Returns the bytes that it gave
+back; 0: none. It is called inside of the call that allocates, on its thread, on several
+threads at once if several allocate. It may call the library to release handles, to collect
+and to ask, must not wait for other ranks, and must not unwind. What it allocates itself
+asks no callback.
+"""
+const symm_memory_pressure_callback_t = Ptr{Cvoid}
+
+"""
 Everything that is known of one failure. Filled by symm_last_failure(). symm_group_status()
 fills one with why a group was revoked. Any call that takes options also writes the failure
 of that very call to options.failure, if that is not NULL. The caller must have set its
@@ -1009,6 +1019,16 @@ leave early. [collective] [blocking, options.timeout_ms]
 
 """Drop a reference. [local]"""
 @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
+
+"""Add a callback that symm asks to give memory back. [local]"""
+@call symm_memory_pressure_add_listener(
+    callback::Ptr{Cvoid},
+    user::Ptr{Cvoid},
+    out_id::Ptr{UInt64},
+)::symm_status_t
+
+"""End a callback. [local]"""
+@waiting symm_memory_pressure_remove_listener(id::UInt64)::symm_status_t
 
 """Allocate this rank's block on the group's device, zeroed. [local] [blocking]"""
 @waiting symm_alloc(

@@ -39,11 +39,59 @@ end
 function Buffer(group::Group, bytes::Integer; name::AbstractString="", where_to_lie...)
     place = placement(; where_to_lie...)
     return with_text(name) do text
-        handle = produced(Ptr{symm_buffer_t}) do call, out
-            how = options_of(call, symm_alloc_options_t, place..., text, call.failure)
-            return symm_alloc(group, bytes, how, out)
+        handle = with_relief(group, bytes) do
+            return produced(Ptr{symm_buffer_t}) do call, out
+                how = options_of(call, symm_alloc_options_t, place..., text, call.failure)
+                return symm_alloc(group, bytes, how, out)
+            end
         end
         return Buffer(handle, bytes)
+    end
+end
+
+# The functions that give memory back, in the order in which they were added. The lists are never
+# changed, only replaced, so that a task may go through one while another adds to it.
+const RELIEVERS = Ref{Vector{Function}}(Function[])
+const RELIEVERS_LOCK = ReentrantLock()
+
+"""
+    on_memory_pressure(f)
+
+Add a function that gives memory back when an allocation is short of it: `f(backend, device, bytes)`
+returns the bytes that it gave back, or 0. When `Buffer(group, bytes)` finds too little memory,
+after the library has collected what nobody uses, the functions are asked in the order in which they
+were added, in the task that allocates, and after each that has given something back the allocation
+is tried again. The result is a function without arguments that ends this. Local.
+
+The library's own allocations, as of a heap, do not ask: Julia code must not run inside of a call.
+"""
+function on_memory_pressure(f)
+    lock(RELIEVERS_LOCK) do
+        return RELIEVERS[] = push!(copy(RELIEVERS[]), f)
+    end
+    return () -> lock(RELIEVERS_LOCK) do
+        RELIEVERS[] = filter(!=(f), RELIEVERS[])
+        return nothing
+    end
+end
+
+function with_relief(allocate, group, bytes)
+    relievers = RELIEVERS[]
+    next = 1
+    while true
+        try
+            return allocate()
+        catch failure
+            is_short = failure isa SymmError && failure.status == SYMM_ERR_OUT_OF_MEMORY
+            is_short || rethrow()
+            device = LibSymm.info(group).device
+            given_back = 0
+            while given_back == 0 && next <= length(relievers)
+                given_back = relievers[next](group.backend, device, bytes)
+                next += 1
+            end
+            given_back == 0 && rethrow()
+        end
     end
 end
 

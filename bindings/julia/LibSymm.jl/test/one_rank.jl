@@ -466,6 +466,29 @@ using Serialization: serialize
         @test ipc_collect().bytes_in_limbo == 0
     end
 
+    @testset "memory that is short" begin
+        asked = []
+        too_much = 1 << 50  # no machine has so many bytes
+        give_one(backend, device, wanted) = (push!(asked, (backend, device, wanted)); 1)
+        give_none(backend, device, wanted) = (push!(asked, wanted); 0)
+        stops = [on_memory_pressure(give_one), on_memory_pressure(give_none)]
+        @test refused(() -> Buffer(group, too_much), LibSymm.SYMM_ERR_OUT_OF_MEMORY)
+        @test asked == [(:host, 0, too_much), too_much]
+        Buffer(group, 64)
+        foreach(stop -> stop(), stops)
+        @test refused(() -> Buffer(group, too_much), LibSymm.SYMM_ERR_OUT_OF_MEMORY)
+        @test length(asked) == 2
+
+        attempts = Ref(0)
+        stop = on_memory_pressure((_...) -> 1)
+        @test LibSymm.with_relief(group, 64) do
+            attempts[] += 1
+            attempts[] == 1 && throw(SymmError(LibSymm.SYMM_ERR_OUT_OF_MEMORY, "short"))
+            return attempts[]
+        end == 2
+        stop()
+    end
+
     finalize_group(group; timeout=5)
     @test refused(() -> barrier(group), LibSymm.SYMM_ERR_INVALID_HANDLE)
 end

@@ -115,6 +115,10 @@ from symm.memory import (
     SignalWait as SignalWait,
     find_buffer as find_buffer,
 )
+from symm.pressure import (
+    MemoryPressureListener as MemoryPressureListener,
+    on_memory_pressure as on_memory_pressure,
+)
 
 __version__ = "0.2.0"
 # The public names are the imports above, without the modules that they come from.

@@ -28,6 +28,20 @@ pub type symm_log_callback_t = Option<
 pub type symm_interrupt_callback_t = Option<
     unsafe extern "C" fn(user: *mut c_void) -> i32,
 >;
+/// Gives memory back when symm_alloc() is short of it, from a cache of the program's or the
+/// like. `bytes` is what is wanted on `device` of `backend`. Returns the bytes that it gave
+/// back; 0: none. It is called inside of the call that allocates, on its thread, on several
+/// threads at once if several allocate. It may call the library to release handles, to collect
+/// and to ask, must not wait for other ranks, and must not unwind. What it allocates itself
+/// asks no callback.
+pub type symm_memory_pressure_callback_t = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        backend: symm_backend_t,
+        device: i32,
+        bytes: u64,
+    ) -> u64,
+>;
 
 enums! {
     /// Result of a call. Values are fixed for ever; new ones may be added.
@@ -1044,6 +1058,16 @@ functions! {
 
     /// Drop a reference. \[local\]
     pub fn symm_group_release(group: *mut symm_group_t);
+
+    /// Add a callback that symm asks to give memory back. \[local\]
+    pub fn symm_memory_pressure_add_listener(
+        callback: symm_memory_pressure_callback_t,
+        user: *mut c_void,
+        out_id: *mut u64,
+    ) -> symm_status_t;
+
+    /// End a callback. \[local\]
+    pub fn symm_memory_pressure_remove_listener(id: u64) -> symm_status_t;
 
     /// Allocate this rank's block on the group's device, zeroed. \[local\] \[blocking\]
     pub fn symm_alloc(

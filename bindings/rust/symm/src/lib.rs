@@ -46,6 +46,7 @@ pub mod ipc;
 mod log;
 mod memory;
 mod operand;
+mod pressure;
 mod store;
 mod stream;
 mod unwind;
@@ -70,6 +71,7 @@ pub use log::log_to_tracing;
 pub use log::{LogListener, log_to, log_to_fd};
 pub use memory::{Found, Memory, RendezvousOptions, SignalWait, View};
 pub use operand::{Operand, Place, Raw, Source, Span, Target, TargetOf};
+pub use pressure::{MemoryPressureListener, on_memory_pressure};
 pub use store::{Store, StoreError};
 pub use stream::{Stream, Timeout};
 

@@ -17,4 +17,9 @@ PyTorch 2.11 or later is needed.
 """
 
 from symm.torch.backend import ProcessGroup as ProcessGroup
+from symm.torch.memory import (
+    collect_on_oom as collect_on_oom,
+    lend_cache as lend_cache,
+    retry_on_oom as retry_on_oom,
+)
 from symm.torch.operators import forget as forget, group_of as group_of, use as use

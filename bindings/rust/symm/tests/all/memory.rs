@@ -2,9 +2,11 @@
 
 use crate::ranks::{alone, refused, threads};
 use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use symm::symm_sys as sys;
-use symm::{AllocConfig, Group, Op, RendezvousOptions, Status, Timeout};
+use symm::{AllocConfig, Backend, Group, Op, RendezvousOptions, Status, Timeout};
 
 fn left(group: &Group) -> usize {
     (group.rank() + group.size() - 1) % group.size()
@@ -25,6 +27,30 @@ fn a_buffer_is_zero_and_can_be_borrowed() {
     let bytes = buffer.cast::<u8>();
     assert_eq!(bytes.len(), 8000);
     assert_eq!(bytes.as_slice().expect("on the host")[7992], 0xfe);
+}
+
+#[test]
+fn a_callback_is_asked_before_an_allocation_fails() {
+    const TOO_MUCH: usize = 1 << 50; // no machine has so many bytes
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let listener = symm::on_memory_pressure(move |backend, device, bytes| {
+        assert_eq!((backend, device), (Backend::Host, 0));
+        if bytes == TOO_MUCH as u64 {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        0
+    })
+    .expect("a listener");
+    let panics = symm::on_memory_pressure(|_, _, _| panic!("no cache")).expect("a listener");
+
+    let group = alone();
+    refused(group.alloc::<u8>(TOO_MUCH), Status::OutOfMemory, "");
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    drop(listener);
+    drop(panics);
+    refused(group.alloc::<u8>(TOO_MUCH), Status::OutOfMemory, "");
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
 #[test]
