@@ -421,7 +421,8 @@ class Store:
         return values[key]
 
 def config(rank):
-    return (rank, 2, int(symm.Backend.HOST), 0, 0, None, Store(), 20_000, 20_000, "", 0, 0)
+    ms = 20_000
+    return (rank, 2, int(symm.Backend.HOST), 0, 0, None, Store(), None, 0, ms, ms, "", 0, 0)
 
 other = threading.Thread(target=lambda: handles.append(raw.symm_group_create(config(1))))
 handles, own = [], config(0)

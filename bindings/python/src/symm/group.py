@@ -340,13 +340,13 @@ class Group(Collectives):
             flags,
             bootstrap,
             _store,
+            id,
+            0 if id is None else len(id),
             milliseconds(create_timeout),
             milliseconds(timeout),
             name,
             scratch_bytes,
             channels,
-            id,
-            0 if id is None else len(id),
         )
 
         return cls(raw.symm_group_create(config))

@@ -77,6 +77,6 @@ def lend_cache() -> MemoryPressureListener:
             return 0
         before = torch.cuda.memory_reserved(device)
         torch.cuda.empty_cache()
-        return max(before - torch.cuda.memory_reserved(device), 0)
+        return max(int(before - torch.cuda.memory_reserved(device)), 0)
 
     return on_memory_pressure(empty)
