@@ -141,6 +141,7 @@ struct StoreServer final : std::enable_shared_from_this<StoreServer> {
   bool serves_ids = false;
   void expect(uint64_t creation);
   bool is_expected(uint64_t creation);
+  void spend(uint64_t creation);
   // What messages call a creation.
   std::string name_of(uint64_t creation) const {
     return serves_ids ? format("id:%016lx", creation) : description;
@@ -246,8 +247,7 @@ std::shared_ptr<ClientConnection> StoreServer::admit(
 
   enter(*client);
   if (meeting->complete) {
-    const std::lock_guard lock(ids_mutex);
-    ids.erase(client->creation);
+    spend(client->creation);
     meeting->tell(frame(RequestKind::done));
   }
   forget_if_over(client->creation);
@@ -268,6 +268,11 @@ void StoreServer::expect(uint64_t creation) {
 bool StoreServer::is_expected(uint64_t creation) {
   const std::lock_guard lock(ids_mutex);
   return !serves_ids || ids.count(creation) != 0;
+}
+
+void StoreServer::spend(uint64_t creation) {
+  const std::lock_guard lock(ids_mutex);
+  ids.erase(creation);
 }
 
 void StoreServer::forget_if_over(uint64_t creation) {

@@ -89,12 +89,14 @@ struct Round::State {
   size_t next = 0;
 };
 
-Round::Round(BackendKind kind, int device, uint64_t bytes)
-    : state_(new State{static_cast<int32_t>(kind), device, bytes, {}, 0}) {
+Round::Round(BackendKind kind, int device, uint64_t bytes) : state_(std::make_unique<State>()) {
+  state_->backend = static_cast<int32_t>(kind);
+  state_->device = device;
+  state_->bytes = bytes;
   if (inside == nullptr) state_->entries = current_entries();
 }
 
-Round::~Round() { delete state_; }
+Round::~Round() = default;
 
 bool Round::relieve() {
   while (state_->next < state_->entries.size()) {

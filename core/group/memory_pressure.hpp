@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/backend/backend.hpp"
 
@@ -30,6 +31,6 @@ class Round {
 
  private:
   struct State;
-  State* state_;
+  std::unique_ptr<State> state_;
 };
 }  // namespace symm::memory_pressure

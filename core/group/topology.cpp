@@ -71,6 +71,7 @@ TopologyClass Group::topology() {
 }
 
 int32_t Group::links_to(int rank) {
+  if (rank == rank_) return 0;
   try {
     return links().between(rank_, rank);
   } catch (const Error& error) {
