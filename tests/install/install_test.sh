@@ -32,8 +32,8 @@ if [[ -f $build/lib/symm-nccl/libsymm_nccl.so ]]; then
   [[ $(readlink "$libdir/symm-nccl/libnccl.so.2") == libsymm_nccl.so ]]
   [[ $(readlink "$libdir/symm-nccl/libnccl.so") == libsymm_nccl.so ]]
   # shellcheck disable=SC2016
-  [[ $("$prefix/bin/symm" run -n 1 --nccl --no-prefix -- sh -c 'echo "$LD_PRELOAD"') == \
-    "$libdir/symm-nccl/libsymm_nccl.so" ]]
+  preloaded=$("$prefix/bin/symm" run -n 1 --nccl --no-prefix -- sh -c 'echo "$LD_PRELOAD"')
+  [[ $preloaded == "$libdir/symm-nccl/libsymm_nccl.so" ]]
   # What ldconfig makes of the folder of the libraries is no libnccl.so.2.
   cp -a "$libdir" "$scratch/scanned"
   /sbin/ldconfig -n "$scratch/scanned" 2>/dev/null || true

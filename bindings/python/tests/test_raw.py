@@ -15,9 +15,7 @@ STUB = Path(symm.__file__).with_name("_raw.pyi")
 # No Python code runs on threads of the library, so the extension has no log callback. That of an
 # interruption is called in C (native/interrupt.c), and so are those of short memory
 # (native/pressure.c).
-NOT_NEEDED = re.compile(
-    r"symm_log_add_listener$|symm_thread_interrupt$|symm_memory_pressure_\w+$"
-)
+NOT_NEEDED = re.compile(r"symm_log_add_listener$|symm_thread_interrupt$|symm_memory_pressure_\w+$")
 TEXT = LAYOUT.read_text() if LAYOUT.exists() else ""
 golden = pytest.mark.skipif(
     not LAYOUT.exists(), reason="the golden layout is in the repository only"

@@ -1392,8 +1392,7 @@ SYMM_API symm_status_t symm_group_peer_info(symm_group_t *group, int32_t rank,
  *                                    is not 0.
  */
 SYMM_API symm_status_t symm_group_topology(symm_group_t *group, symm_topology_class_t *out_class,
-                                           int32_t *out_links, size_t capacity,
-                                           size_t *out_count);
+                                           int32_t *out_links, size_t capacity, size_t *out_count);
 
 /**
  * Counts of what this rank has done on a group so far. Calls that succeeded are counted, unless
