@@ -194,7 +194,8 @@ TEST_F(MachinesGroup, MeetsByAnIdOfAnyMachine) {
       config.create_timeout_ms = 20'000;
       const Group group = Group::create(symm::Span<const std::byte>(sent->id), rank, 4, config);
       int32_t sum = 0;
-      group.allreduce(symm::Span<const int32_t>(&rank, 1), symm::Span<int32_t>(&sum, 1));
+      group.allreduce(
+          symm::Span<const int32_t>(&rank, 1), symm::Span<int32_t>(&sum, 1), SYMM_OP_SUM);
       EXPECT_EQ(sum, 6);
       EXPECT_EQ(group.info().machines, 2);
     });
