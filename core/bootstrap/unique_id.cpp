@@ -32,7 +32,7 @@
 
 namespace symm {
 namespace {
-constexpr std::string_view kMagic = "symm-id";
+constexpr std::string_view kIdMagic = "symm-id";
 constexpr uint8_t kVersion = 1;
 constexpr uint64_t kLifeMs = 24 * 3'600'000ULL;       // of an id that nobody uses, on one machine
 constexpr std::string_view kThisMachine = "machine";  // a value of SYMM_ID_ADDRESS
@@ -55,13 +55,13 @@ struct UniqueId {
 
 // In an id, in this order: magic, version, scope, first, time_ns, second, machine, user, port,
 // length of the host, host, zeros, and a hash of all that.
-constexpr size_t kFixed = kMagic.size() + 2 + 4 * sizeof(uint64_t) + sizeof(uint32_t) +
+constexpr size_t kFixed = kIdMagic.size() + 2 + 4 * sizeof(uint64_t) + sizeof(uint32_t) +
                           sizeof(uint16_t) + 1 + sizeof(uint64_t);
 constexpr size_t kLongestHost = kUniqueIdBytes - kFixed;
 
 Bytes encode(const UniqueId& id) {
   Writer out;
-  out.text(std::string(kMagic));
+  out.text(std::string(kIdMagic));
   out.numbers(kVersion, static_cast<uint8_t>(id.scope), id.first, id.time_ns, id.second, id.machine,
       id.user, id.port, static_cast<uint8_t>(id.host.size()));
   out.text(id.host);
@@ -77,7 +77,7 @@ UniqueId decode(std::span<const std::byte> bytes) {
     throw no_id(format("has %zu bytes, and an id has %zu", bytes.size(), kUniqueIdBytes));
   }
   Reader in(bytes);
-  if (in.text(kMagic.size()) != kMagic) {
+  if (in.text(kIdMagic.size()) != kIdMagic) {
     throw no_id("these bytes are no id that symm_unique_id() has made");
   }
   if (const int version = in.number<uint8_t>(); version != kVersion) {
