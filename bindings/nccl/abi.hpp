@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <optional>
 
 namespace symm::nccl {
 using Result = int32_t;
@@ -39,6 +41,11 @@ inline constexpr uint32_t kConfigMagic = 0xcafebeef;
 // sizeof(ncclConfig_t) in 2.14, the first version that has it.
 inline constexpr size_t kLeastConfig = 24;
 
+// The name of a communicator came with 2.27, behind what stands above.
+inline constexpr size_t kNameOffset = 48;
+inline constexpr size_t kLeastNamed = 72;
+inline constexpr uint32_t kNameSince = 22700;
+
 // What a program that passes no configuration gets, and what `config` says where it is one: a
 // caller's struct may be anything, so nothing behind its magic number is believed without it.
 inline Config read_config(const Config* config) {
@@ -49,5 +56,20 @@ inline Config read_config(const Config* config) {
   read.version = config->version;
   read.blocking = config->blocking == 0 ? 0 : 1;
   return read;
+}
+
+// The address of the name in a configuration, which may be any; null without one.
+inline const char* read_name(const Config* config) {
+  const Config read = read_config(config);
+  if (read.version < kNameSince || config->size < kLeastNamed) return nullptr;
+  const char* name = nullptr;
+  std::memcpy(&name, reinterpret_cast<const char*>(config) + kNameOffset, sizeof name);
+  return name;
+}
+
+// Whether a configuration says that calls do not block, or that they do; none: it says neither.
+inline std::optional<bool> read_blocking(const Config* config) {
+  const bool says = read_config(config).version != 0 && config->blocking >= 0;
+  return says ? std::optional(config->blocking != 0) : std::nullopt;
 }
 }  // namespace symm::nccl

@@ -1,6 +1,8 @@
 // Makes, keeps and ends the entries of the table: the calls by which communicators come and go.
 #include "bindings/nccl/communicators.hpp"
 
+#include <sys/random.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,16 +11,22 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/choice.hpp"
+#include "bindings/nccl/collectives.hpp"
+#include "bindings/nccl/cuda_group.hpp"
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/forwarding.hpp"
 #include "bindings/nccl/host_group.hpp"
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/settings.hpp"
+#include "bindings/nccl/symm_library.hpp"
 
 namespace symm::nccl {
 namespace {
@@ -26,14 +34,25 @@ namespace {
 struct Made {
   Comm* where;
   Meeting meeting;
-  uint32_t version;
+  uint32_t version = 0;
+  bool is_blocking = true;
+  std::string name;
 };
+
+Made made_of(Comm* where, const Meeting& meeting, const Config* config) {
+  const bool is_blocking = read_blocking(config).value_or(true);
+  return {where, meeting, read_config(config).version, is_blocking, name_at(read_name(config))};
+}
 
 struct Entry {
   Meeting meeting{};
   uint32_t version = 0;
+  bool is_blocking = true;
+  std::string name;
   // Null until NCCL has said that all ranks are there, and for what cannot be watched.
   std::shared_ptr<HostGroup> group;
+  // Null as `group`, and for what symm has no part in.
+  std::shared_ptr<CudaGroup> cuda_group;
   bool started = false;
   // ncclCommFinalize() was called: other ranks may leave.
   bool ending = false;
@@ -48,7 +67,7 @@ struct Entry {
 struct Table {
   std::mutex mutex;
   std::unordered_map<Comm, Entry> entries;
-  const pid_t pid = getpid();
+  const int64_t pid = getpid();
 };
 
 Table& table();
@@ -58,8 +77,16 @@ Table& table();
 void leave_all() {
   Table& all = table();
   if (all.pid != getpid() || !all.mutex.try_lock()) return;
-  for (auto& [comm, entry] : all.entries) {
-    if (entry.group != nullptr) entry.group->leave();
+  try {
+    // The thread that ends the process has no variables of its own any more. Another one has.
+    std::thread([&] {
+      for (auto& [comm, entry] : all.entries) {
+        if (entry.cuda_group != nullptr) entry.cuda_group->release();
+        if (entry.group != nullptr) entry.group->leave();
+      }
+    }).join();
+  } catch (...) {
+    // Without a thread the others hear that the process has ended.
   }
   all.mutex.unlock();
 }
@@ -83,7 +110,18 @@ std::optional<Entry> take_out(Comm comm) noexcept {
 }
 
 void leave(const std::optional<Entry>& entry) noexcept {
+  if (entry && entry->cuda_group != nullptr) entry->cuda_group->release();
   if (entry && entry->group != nullptr) entry->group->leave();
+}
+
+// A number that only this process has.
+uint64_t this_process() {
+  static const uint64_t drawn = [] {
+    uint64_t number = 0;
+    const bool is_drawn = getrandom(&number, sizeof number, 0) == ssize_t{sizeof number};
+    return is_drawn ? number : static_cast<uint64_t>(getpid());
+  }();
+  return drawn;
 }
 
 // All ranks are there: they meet. NCCL tells rank and size, unless it is not ready to.
@@ -96,7 +134,16 @@ void start(Comm comm, Entry& entry) {
     return;
   }
   entry.started = true;
-  entry.group = HostGroup::meet(entry.meeting, rank, size);
+  int device = 0;
+  const bool has_device =
+      real<Result, Comm, int*>(Function::ncclCommCuDevice)(comm, &device) == kSuccess;
+  const bool is_able =
+      settings().all_reduce && entry.is_blocking && has_device && size <= kMostRanks;
+  entry.group =
+      HostGroup::meet(entry.meeting, rank, size, {this_process(), hash_of(settings()), is_able});
+  if (entry.group == nullptr || !is_able) return;
+  entry.cuda_group = std::make_shared<CudaGroup>(
+      entry.group, entry.meeting, rank, size, device, entry.name, entry.version);
 }
 
 // Notes a communicator. If the result of the call that made it is kInProgress, it is watched from
@@ -107,6 +154,8 @@ void note(const Made& made, Result result) {
   Entry entry;
   entry.meeting = made.meeting;
   entry.version = made.version;
+  entry.is_blocking = made.is_blocking;
+  entry.name = made.name;
   if (result == kSuccess) start(comm, entry);
 
   const std::lock_guard lock(table().mutex);
@@ -120,11 +169,7 @@ void note(const Made& made, Result result) {
 
 // What this thread has made since its outermost ncclGroupStart(). NCCL completes it in
 // ncclGroupEnd(), and writes the pointers there.
-struct OpenGroup {
-  int depth = 0;
-  std::vector<Made> made;
-};
-thread_local OpenGroup open_group;
+thread_local std::vector<Made> open_made;
 
 // All ranks of a communicator may be devices of this process: then nobody can die alone.
 bool is_whole(const std::vector<Made>& all, const Made& one) {
@@ -135,11 +180,11 @@ bool is_whole(const std::vector<Made>& all, const Made& one) {
   return std::count_if(all.begin(), all.end(), same) == size;
 }
 
-void finish(Made made, Result result) noexcept {
+void finish(const Made& made, Result result) noexcept {
   try {
     if (result != kSuccess && result != kInProgress) return;
-    if (open_group.depth > 0) {
-      open_group.made.push_back(made);
+    if (open_depth() > 0) {
+      open_made.push_back(made);
     } else {
       note(made, result);
     }
@@ -157,12 +202,20 @@ std::optional<Meeting> next_child(Comm parent, int64_t color) noexcept {
   return child_of(entry.meeting, entry.children++, color);
 }
 
+bool blocks(Comm comm) noexcept {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  return found == table().entries.end() || found->second.is_blocking;
+}
+
 // Notes a child, or that NCCL is making it.
 void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meeting,
     const Config* config, Result result) noexcept {
   if (!meeting || child == nullptr) return;
-  const Made made{child, *meeting, read_config(config).version};
-  if (result != kInProgress || open_group.depth > 0) return finish(made, result);
+  Made made = made_of(child, *meeting, config);
+  // A child that is not told otherwise does as its parent does.
+  if (!read_blocking(config)) made.is_blocking = blocks(parent);
+  if (result != kInProgress || open_depth() > 0) return finish(made, result);
 
   try {
     const std::lock_guard lock(table().mutex);
@@ -173,6 +226,14 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   }
 }
 
+void abort_cuda_group(Comm comm) noexcept {
+  try {
+    if (const auto group = cuda_group_of(comm)) group->abort();
+  } catch (...) {
+    log("a group is not aborted: its lock failed");
+  }
+}
+
 // Colors of ncclCommSplit() are not negative.
 constexpr int64_t kShrunk = -1;
 }  // namespace
@@ -180,6 +241,7 @@ constexpr int64_t kShrunk = -1;
 Result ask_communicator(Comm comm, Result state) noexcept {
   try {
     std::shared_ptr<HostGroup> group;
+    std::shared_ptr<CudaGroup> cuda_group;
     uint32_t version = 0;
     std::vector<Made> children;
     {
@@ -190,13 +252,15 @@ Result ask_communicator(Comm comm, Result state) noexcept {
       if (state == kSuccess) start(comm, entry);
       if (state == kSuccess) children.swap(entry.awaited);
       if (!entry.ending || state != kSuccess) group = entry.group;
+      if (group != nullptr) cuda_group = entry.cuda_group;
       version = entry.version;
     }
     for (const Made& child : children) {
       note(child, kSuccess);
     }
     if (group == nullptr) return kSuccess;
-    const std::optional<GroupFailure> failure = group->failure(version);
+    std::optional<GroupFailure> failure = group->failure(version);
+    if (!failure && cuda_group != nullptr) failure = cuda_group->failure();
     if (!failure) return kSuccess;
 
     bool is_new = false;
@@ -210,6 +274,17 @@ Result ask_communicator(Comm comm, Result state) noexcept {
   } catch (...) {
     return kSuccess;
   }
+}
+
+void leave_at_exit() noexcept {
+  static const int registered = std::atexit(leave_all);
+  static_cast<void>(registered);
+}
+
+std::shared_ptr<CudaGroup> cuda_group_of(Comm comm) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  return found != table().entries.end() ? found->second.cuda_group : nullptr;
 }
 
 void ask_all_communicators() noexcept {
@@ -243,7 +318,7 @@ Result symm_ncclCommInitRank(Comm* comm, int size, UniqueId id, int rank) noexce
   const Result result =
       real<Result, Comm*, int, UniqueId, int>(Function::ncclCommInitRank)(comm, size, id, rank);
   const auto meeting = watching() ? meeting_of(id) : std::nullopt;
-  if (meeting && comm != nullptr) finish({comm, *meeting, 0}, result);
+  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, nullptr), result);
   return result;
 }
 
@@ -252,7 +327,7 @@ Result symm_ncclCommInitRankConfig(
   const Result result = real<Result, Comm*, int, UniqueId, int, Config*>(
       Function::ncclCommInitRankConfig)(comm, size, id, rank, config);
   const auto meeting = watching() ? meeting_of(id) : std::nullopt;
-  if (meeting && comm != nullptr) finish({comm, *meeting, read_config(config).version}, result);
+  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
   return result;
 }
 
@@ -262,7 +337,7 @@ Result symm_ncclCommInitRankScalable(
       Function::ncclCommInitRankScalable)(comm, size, rank, count, ids, config);
   const bool has_ids = count > 0 && ids != nullptr;
   const auto meeting = watching() && has_ids ? meeting_of(ids[0]) : std::nullopt;
-  if (meeting && comm != nullptr) finish({comm, *meeting, read_config(config).version}, result);
+  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
   return result;
 }
 
@@ -301,10 +376,17 @@ Result symm_ncclCommDestroy(Comm comm) noexcept {
   return result;
 }
 
+// A revoked communicator is good for making others of it, and for its end.
+Result symm_ncclCommRevoke(Comm comm, int flags) noexcept {
+  abort_cuda_group(comm);
+  return real<Result, Comm, int>(Function::ncclCommRevoke)(comm, flags);
+}
+
 // Programs end communicators by an abort, too, also those that are well. So the other ranks hear
 // that this one has left, after a while, and not that it has failed.
 Result symm_ncclCommAbort(Comm comm) noexcept {
   const std::optional<Entry> entry = take_out(comm);
+  if (entry && entry->cuda_group != nullptr) entry->cuda_group->abort();
   const Result result = real<Result, Comm>(Function::ncclCommAbort)(comm);
   leave(entry);
   return result;
@@ -312,20 +394,30 @@ Result symm_ncclCommAbort(Comm comm) noexcept {
 
 Result symm_ncclGroupStart() noexcept {
   const Result result = real<Result>(Function::ncclGroupStart)();
-  if (result == kSuccess) ++open_group.depth;
+  if (result == kSuccess) open_collectives();
   return result;
 }
 
 Result symm_ncclGroupEnd() noexcept {
-  const Result result = real<Result>(Function::ncclGroupEnd)();
-  if (open_group.depth > 0) --open_group.depth;
-  if (open_group.depth > 0 || open_group.made.empty()) return result;
+  const bool is_last = open_depth() == 1;
+  const Result ours = is_last ? issue_collectives() : kSuccess;
+  const Result theirs = real<Result>(Function::ncclGroupEnd)();
+  leave_collectives();
+  if (is_last) close_collectives();
+  const Result result = ours != kSuccess ? ours : theirs;
+  if (open_depth() > 0 || open_made.empty()) return result;
 
-  const std::vector<Made> made = std::exchange(open_group.made, {});
+  const std::vector<Made> made = std::exchange(open_made, {});
   for (const Made& one : made) {
-    if (*one.where != nullptr && result == kSuccess && is_whole(made, one)) continue;
-    finish(one, result);
+    if (*one.where != nullptr && theirs == kSuccess && is_whole(made, one)) continue;
+    finish(one, theirs);
   }
+  return result;
+}
+
+Result symm_ncclGroupSimulateEnd(void* info) noexcept {
+  const Result result = real<Result, void*>(Function::ncclGroupSimulateEnd)(info);
+  if (leave_collectives() == 0) drop_collectives();
   return result;
 }
 }

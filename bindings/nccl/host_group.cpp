@@ -1,11 +1,11 @@
 #include "bindings/nccl/host_group.hpp"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +14,17 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/settings.hpp"
+#include "bindings/nccl/symm_library.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
@@ -29,55 +33,6 @@ namespace {
 constexpr uint64_t kMeetingMs = 5'000;
 // A rank that ends in good order may leave while the others still complete what it took part in.
 constexpr std::chrono::seconds kPatience{5};
-
-// libsymm, which is loaded with the first communicator: a program that is started with the
-// drop-in and has none loads nothing more.
-struct Symm {
-  decltype(&symm_group_create) group_create = nullptr;
-  decltype(&symm_group_release) group_release = nullptr;
-  decltype(&symm_group_status) group_status = nullptr;
-  decltype(&symm_group_failed_ranks) group_failed_ranks = nullptr;
-  decltype(&symm_group_peer_info) group_peer_info = nullptr;
-  decltype(&symm_last_error) last_error = nullptr;
-  bool usable = false;
-
-  template <class Call>
-  static bool find(void* library, const char* name, Call& call) {
-    call = reinterpret_cast<Call>(dlsym(library, name));
-    return call != nullptr;
-  }
-
-  Symm() {
-    void* const library = dlopen("libsymm.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      const char* const why = dlerror();
-      log("no communicator is watched: %s", why != nullptr ? why : "libsymm.so.0 cannot be loaded");
-      return;
-    }
-    usable = find(library, "symm_group_create", group_create) &&
-             find(library, "symm_group_release", group_release) &&
-             find(library, "symm_group_status", group_status) &&
-             find(library, "symm_group_failed_ranks", group_failed_ranks) &&
-             find(library, "symm_group_peer_info", group_peer_info) &&
-             find(library, "symm_last_error", last_error);
-    if (!usable) log("no communicator is watched: libsymm.so.0 lacks a call");
-  }
-};
-
-const Symm& library() {
-  static const auto* const loaded = new Symm;
-  return *loaded;
-}
-
-// A directory of this user, the same for all ranks.
-std::string meeting_place() {
-  const char* const runtime = variable("XDG_RUNTIME_DIR");
-  const std::string own = "/symm-nccl-" + std::to_string(geteuid());
-  struct stat status{};
-  const bool usable = runtime != nullptr && stat(runtime, &status) == 0 &&
-                      status.st_uid == geteuid() && access(runtime, W_OK) == 0;
-  return "dir://" + (usable ? std::string(runtime) : std::string("/tmp")) + own;
-}
 
 // Whether the program keeps a quarter of its descriptors. A group has two for each rank, and a
 // program that makes many communicators must not run out of them for the sake of names.
@@ -91,20 +46,8 @@ bool leaves_descriptors(int size) {
   return now + 2 * static_cast<uint64_t>(size) <= limit.rlim_cur / 4 * 3;
 }
 
-// Least scratch: the group makes no collective calls.
+// Least scratch: the group's collective calls exchange a few words.
 uint64_t least_scratch(int size) { return 16'384 + uint64_t{1'024} * static_cast<uint64_t>(size); }
-
-Result result_of(symm_status_t status, uint32_t version) {
-  switch (status) {
-    case SYMM_OK: return kSuccess;
-    case SYMM_ERR_PEER_FAILED:
-    case SYMM_ERR_ABORTED: return kRemoteError;
-    case SYMM_ERR_TIMEOUT: return version >= kTimeoutSince ? kTimeout : kRemoteError;
-    case SYMM_ERR_MISMATCH: return kInvalidUsage;
-    case SYMM_ERR_CUDA: return kCudaError;
-    default: return kSystemError;
-  }
-}
 
 // A thread that takes none of the program's signals.
 template <class Body>
@@ -123,45 +66,121 @@ void start_thread(Body body) {
 }
 }  // namespace
 
-std::shared_ptr<HostGroup> HostGroup::meet(const Meeting& meeting, int rank, int size) {
-  if (size < 2 || !library().usable) return nullptr;
+// A directory of this user, the same for all ranks.
+std::string meeting_place() {
+  const char* const runtime = variable("XDG_RUNTIME_DIR");
+  const std::string own = "/symm-nccl-" + std::to_string(geteuid());
+  struct stat status{};
+  const bool usable = runtime != nullptr && stat(runtime, &status) == 0 &&
+                      status.st_uid == geteuid() && access(runtime, W_OK) == 0;
+  return "dir://" + (usable ? std::string(runtime) : std::string("/tmp")) + own;
+}
+
+std::shared_ptr<HostGroup> HostGroup::meet(
+    const Meeting& meeting, int rank, int size, const Facts& facts) {
+  if (size < 2 || !symm_library().usable) return nullptr;
   const auto group = std::make_shared<HostGroup>();
+  group->size_ = size;
+  group->facts_ = facts;
   start_thread([=] { group->form(meeting, rank, size); });
   return group;
 }
 
 void HostGroup::form(const Meeting& meeting, int rank, int size) noexcept {
+  bool agreed = false;
   try {
-    const std::string name = "nccl-" + text_of(meeting);
-    const std::string place = meeting_place();
-    if (!leaves_descriptors(size)) {
-      log("rank %d of %d is not watched: this process has few descriptors left", rank, size);
-      return;
-    }
-    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-    config.rank = rank;
-    config.size = size;
-    config.backend = SYMM_BACKEND_HOST;
-    config.bootstrap = place.c_str();
-    config.create_timeout_ms = kMeetingMs;
-    config.timeout_ms = SYMM_TIMEOUT_INFINITE;
-    config.name = name.c_str();
-    config.scratch_bytes = least_scratch(size);
-    config.channels = 1;
-
-    symm_group_t* formed = nullptr;
-    if (library().group_create(&config, &formed) != SYMM_OK) {
-      log("rank %d of %d is not watched: %s", rank, size, library().last_error());
-      return;
-    }
-
-    const std::lock_guard lock(mutex_);
-    if (left_) return library().group_release(formed);
-    group_ = formed;
-    log("rank %d of %d is watched", rank, size);
+    if (join(meeting, rank, size)) agreed = agree();
   } catch (...) {
     log("rank %d of %d is not watched: no memory", rank, size);
   }
+
+  const std::lock_guard lock(mutex_);
+  agreed_ = agreed;
+  formed_ = true;
+  changed_.notify_all();
+}
+
+bool HostGroup::join(const Meeting& meeting, int rank, int size) {
+  const std::string name = "nccl-" + text_of(meeting);
+  const std::string place = meeting_place();
+  if (!leaves_descriptors(size)) {
+    log("rank %d of %d is not watched: this process has few descriptors left", rank, size);
+    return false;
+  }
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.rank = rank;
+  config.size = size;
+  config.backend = SYMM_BACKEND_HOST;
+  config.bootstrap = place.c_str();
+  config.create_timeout_ms = kMeetingMs;
+  config.timeout_ms = SYMM_TIMEOUT_INFINITE;
+  config.name = name.c_str();
+  config.scratch_bytes = least_scratch(size);
+  config.channels = 1;
+
+  symm_group_t* formed = nullptr;
+  if (symm_library().group_create(&config, &formed) != SYMM_OK) {
+    log("rank %d of %d is not watched: %s", rank, size, symm_library().last_error());
+    return false;
+  }
+
+  const std::lock_guard lock(mutex_);
+  if (left_) {
+    symm_library().group_release(formed);
+    return false;
+  }
+  group_ = formed;
+  log("rank %d of %d is watched", rank, size);
+  return true;
+}
+
+// A reference keeps the group while a call of this thread is on it: leave() may come meanwhile.
+symm_group_t* HostGroup::hold() {
+  const std::lock_guard lock(mutex_);
+  if (group_ == nullptr || symm_library().group_retain(group_) != SYMM_OK) return nullptr;
+  return group_;
+}
+
+bool HostGroup::agree() {
+  const std::optional<std::vector<uint64_t>> words =
+      exchange({facts_.process, facts_.settings, facts_.is_able ? uint64_t{1} : 0});
+  if (!words) return false;
+
+  std::set<uint64_t> processes;
+  for (size_t i = 0; i < words->size(); i += 3) {
+    processes.insert((*words)[i]);
+    const bool is_alike = (*words)[i + 1] == facts_.settings && (*words)[i + 2] == 1;
+    if (!is_alike) return false;
+  }
+  return processes.size() == static_cast<size_t>(size_);
+}
+
+std::optional<std::vector<uint64_t>> HostGroup::exchange(const std::vector<uint64_t>& words) {
+  symm_group_t* const group = hold();
+  if (group == nullptr) return std::nullopt;
+  std::vector<uint64_t> all(words.size() * static_cast<size_t>(size_));
+  const symm_status_t status = symm_library().allgather(
+      group, words.data(), all.data(), words.size(), SYMM_DTYPE_U64, nullptr, nullptr);
+  symm_library().group_release(group);
+  if (status != SYMM_OK) return std::nullopt;
+  return all;
+}
+
+bool HostGroup::agreed() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return formed_; });
+  return agreed_;
+}
+
+bool HostGroup::all_wish(bool wish) {
+  const std::optional<std::vector<uint64_t>> wishes = exchange({wish ? uint64_t{1} : 0});
+  if (!wishes) return false;
+  return std::all_of(wishes->begin(), wishes->end(), [](uint64_t one) { return one == 1; });
+}
+
+void HostGroup::interrupt() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (group_ != nullptr) symm_library().group_abort(group_, "ncclCommAbort()");
 }
 
 void HostGroup::leave() noexcept {
@@ -172,26 +191,21 @@ void HostGroup::leave() noexcept {
     group = group_;
     group_ = nullptr;
   }
-  if (group != nullptr) library().group_release(group);
+  if (group != nullptr) symm_library().group_release(group);
 }
 
 std::optional<GroupFailure> HostGroup::failure(uint32_t version) {
   const std::lock_guard lock(mutex_);
   if (group_ == nullptr) return std::nullopt;
 
-  symm_failure_t status{};
-  status.struct_size = sizeof status;
-  if (library().group_status(group_, &status) != SYMM_OK) return std::nullopt;
-  if (status.status != SYMM_OK) {
-    return GroupFailure{result_of(status.status, version), status.message};
-  }
+  if (auto failure = failure_of(group_, version)) return failure;
   return departure();
 }
 
 std::optional<GroupFailure> HostGroup::departure() {
   int32_t rank = -1;
   size_t count = 0;
-  if (library().group_failed_ranks(group_, &rank, 1, &count) != SYMM_OK || count == 0) {
+  if (symm_library().group_failed_ranks(group_, &rank, 1, &count) != SYMM_OK || count == 0) {
     return std::nullopt;
   }
 
@@ -201,7 +215,8 @@ std::optional<GroupFailure> HostGroup::departure() {
 
   symm_group_peer_info_t peer{};
   peer.struct_size = sizeof peer;
-  const bool known = library().group_peer_info(group_, rank, &peer) == SYMM_OK && peer.pid != 0;
+  const bool known =
+      symm_library().group_peer_info(group_, rank, &peer) == SYMM_OK && peer.pid != 0;
   const std::string pid = known ? " (pid " + std::to_string(peer.pid) + ")" : std::string();
   return GroupFailure{
       kRemoteError, "rank " + std::to_string(rank) + pid + " has left the communicator"};

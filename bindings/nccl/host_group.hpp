@@ -1,29 +1,52 @@
-// A host group of the ranks of a communicator. Nothing is sent over it: it knows which ranks live.
-// This is the only file of the drop-in that calls symm.
+// A host group of the ranks of a communicator. It knows which ranks live, and by it the ranks come
+// to agree on whether symm may do collectives of the communicator.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/symm_library.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
-struct GroupFailure {
-  Result result;
-  std::string sentence;
+// What a rank tells the others of a communicator.
+struct Facts {
+  // A number that only this process has.
+  uint64_t process = 0;
+  // A hash of the settings that must be equal on all ranks.
+  uint64_t settings = 0;
+  // Whether symm may do collectives here.
+  bool is_able = false;
 };
+
+// The directory where ranks meet. It is this user's, and the same for all ranks of a machine.
+std::string meeting_place();
 
 class HostGroup {
  public:
   // Begins to meet the other ranks, on a thread of its own, and returns. If not all come within
   // five seconds, as when one runs without the drop-in, there is no group, and the log says so.
-  static std::shared_ptr<HostGroup> meet(const Meeting& meeting, int rank, int size);
+  static std::shared_ptr<HostGroup> meet(
+      const Meeting& meeting, int rank, int size, const Facts& facts);
+
+  // Whether all ranks have met, each in a process of its own, with equal settings, and able. All
+  // ranks get the same answer, unless one has died. Waits until they have met or have not, which
+  // goes on without the program: five seconds at most, and then while a process is stopped.
+  bool agreed();
+
+  // Whether all ranks wish. A collective call of the ranks that agreed.
+  bool all_wish(bool wish);
+
+  // Ends all_wish() on all ranks. Never waits; any thread.
+  void interrupt() noexcept;
 
   // Leaves the group. Never waits; any thread.
   void leave() noexcept;
@@ -35,9 +58,19 @@ class HostGroup {
 
  private:
   void form(const Meeting& meeting, int rank, int size) noexcept;
+  bool join(const Meeting& meeting, int rank, int size);
+  bool agree();
+  symm_group_t* hold();
+  // The words of all ranks, if none has failed.
+  std::optional<std::vector<uint64_t>> exchange(const std::vector<uint64_t>& words);
   std::optional<GroupFailure> departure();
 
+  int size_ = 0;
+  Facts facts_;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  bool formed_ = false;
+  bool agreed_ = false;
   symm_group_t* group_ = nullptr;
   bool left_ = false;
   // When a rank was first seen to have left.

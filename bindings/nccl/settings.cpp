@@ -1,15 +1,24 @@
 #include "bindings/nccl/settings.hpp"
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdarg>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <set>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <vector>
 
 namespace symm::nccl {
 const char* variable(const char* name) noexcept {
@@ -23,6 +32,103 @@ bool watching() noexcept {
     return mode == nullptr || std::strcmp(mode, "off") != 0;
   }();
   return on;
+}
+
+namespace {
+// Kernels of up to three groups may wait for other ranks on a device at a time (symm.h, streams),
+// and NCCL's own kernels wait there, too.
+constexpr int kTakenByDefault = 1;
+constexpr size_t kLongestName = 256;
+
+// The words between commas.
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream rest(text);
+  for (std::string word; std::getline(rest, word, ',');) {
+    if (!word.empty()) words.push_back(word);
+  }
+  return words;
+}
+
+// False: `text` is no list of collectives.
+bool read_ops(const std::string& text, Settings& read) {
+  static const std::set<std::string> forwarded{
+      "allgather", "alltoall", "broadcast", "gather", "none", "reduce", "reducescatter", "scatter"};
+  read.all_reduce = false;
+  for (const std::string& word : words_of(text)) {
+    if (word == "all" || word == "allreduce") {
+      read.all_reduce = true;
+    } else if (!forwarded.contains(word)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool read_milliseconds(const std::string& text, uint64_t& read) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, read);
+  return error == std::errc() && stop == end && read > 0;
+}
+
+Settings read_settings() {
+  Settings read;
+  const auto refuse = [&](const char* name, const char* value) {
+    log("%s=%s is not understood: no collective goes to symm", name, value);
+    read.all_reduce = false;
+  };
+
+  const char* const ops = variable("SYMM_NCCL_OPS");
+  if (ops != nullptr && !read_ops(ops, read)) refuse("SYMM_NCCL_OPS", ops);
+  const char* const timeout = variable("SYMM_NCCL_TIMEOUT_MS");
+  if (timeout != nullptr && !read_milliseconds(timeout, read.timeout_ms)) {
+    refuse("SYMM_NCCL_TIMEOUT_MS", timeout);
+  }
+
+  const char* const mode = variable("SYMM_NCCL_MODE");
+  const std::string word = mode != nullptr ? mode : "fast";
+  read.is_deterministic = word == "deterministic";
+  if (word == "off") read.all_reduce = false;
+  if (word != "fast" && word != "deterministic" && word != "off") refuse("SYMM_NCCL_MODE", mode);
+  return read;
+}
+}  // namespace
+
+const Settings& settings() {
+  static const auto* const read = new Settings(read_settings());
+  return *read;
+}
+
+uint64_t hash_of(const Settings& settings) noexcept {
+  // The first word is the version of the choice (takes() in choice.hpp).
+  const uint64_t words[] = {
+      1, uint64_t{settings.all_reduce}, uint64_t{settings.is_deterministic}, settings.timeout_ms};
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const uint64_t word : words) {
+    hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+std::string name_at(const char* name) {
+  if (name == nullptr || variable("SYMM_NCCL_COMMS") == nullptr) return "";
+  std::string text;
+  for (char next = 1; text.size() < kLongestName; ++name) {
+    iovec to{&next, 1};
+    iovec from{const_cast<char*>(name), 1};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1 || next == 0) break;
+    text += next;
+  }
+  return text;
+}
+
+bool may_take(const std::string& name, int taken) {
+  const char* const patterns = variable("SYMM_NCCL_COMMS");
+  if (patterns == nullptr) return taken < kTakenByDefault;
+  const std::vector<std::string> all = words_of(patterns);
+  return std::any_of(all.begin(), all.end(),
+      [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
 }
 
 void log(const char* format, ...) noexcept {

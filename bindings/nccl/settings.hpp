@@ -1,12 +1,38 @@
 // The variables of the drop-in, and its log.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 namespace symm::nccl {
 // A variable's value; null if it is unset or empty, or if the process runs for another user.
 const char* variable(const char* name) noexcept;
 
 // Whether communicators are watched: not with SYMM_NCCL_MODE=off.
 bool watching() noexcept;
+
+struct Settings {
+  // All-reduces go to symm (SYMM_NCCL_OPS).
+  bool all_reduce = true;
+  // SYMM_NCCL_MODE=deterministic: all sizes and numbers of ranks that symm can do go to symm.
+  bool is_deterministic = false;
+  // SYMM_NCCL_TIMEOUT_MS; 0: no deadline.
+  uint64_t timeout_ms = 0;
+};
+// Read at the first call. What cannot be understood is said in the log, and then no collective
+// goes to symm.
+const Settings& settings();
+
+// A hash of what must be equal on all ranks.
+uint64_t hash_of(const Settings& settings) noexcept;
+
+// The text at `name`, if a choice depends on it, else "". A caller's struct may hold anything
+// there: memory that cannot be read is "", too.
+std::string name_at(const char* name);
+
+// Whether symm may do collectives of a communicator with this name of ncclConfig_t, of which
+// `taken` others of this process go by symm already (SYMM_NCCL_COMMS).
+bool may_take(const std::string& name, int taken);
 
 // Writes a line to what SYMM_NCCL_LOG names: stderr, or a file, to which it is appended. Without
 // that variable nothing is written.

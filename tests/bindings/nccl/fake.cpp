@@ -147,6 +147,10 @@ FAKE(int, ncclCommUserRank, const Comm* comm, int* rank) {
   *rank = comm->rank;
   return comm->looks > 0 ? 7 : 0;
 }
+FAKE(int, ncclCommCuDevice, const Comm* comm, int* device) {
+  *device = comm->rank;
+  return 0;
+}
 // A child has the ranks 0 and 1 of its parent for colour 0, and those above for colour 1.
 #if FAKE_NCCL_CODE >= 21800
 FAKE(int, ncclCommSplit, Comm* comm, int color, int, Comm** child, const void* config) {

@@ -125,7 +125,8 @@ class Forwarding(unittest.TestCase):
         """
         noted = [
             p + f.name for f in FUNCTIONS for p in ("", "p") if not f.by_hand and p + f.name not in
-            ("ncclGetVersion", "ncclCommCount", "ncclCommUserRank", "ncclCommInitAll")
+            ("ncclGetVersion", "ncclCommCount", "ncclCommUserRank", "ncclCommInitAll",
+             "ncclCommCuDevice")
         ]  # fmt: skip
         answers = run(f"""
 names = {noted!r}
@@ -151,11 +152,11 @@ print(json.dumps({{"wrong": wrong, "calls": calls.value}}))
 """)
         self.assertEqual(answers["wrong"], [])
         self.assertEqual(answers["calls"], 2 * len(noted))
-        self.assertGreater(len(noted), 150)
+        self.assertGreater(len(noted), 110)
 
     def test_first_call_of_each_function_in_a_process_of_its_own(self):
         """The table is filled by whichever call comes first, with its arguments kept."""
-        for name in ("ncclAllReduce", "pncclSend", "ncclTeamRankToLsa", "ncclParamGetU8"):
+        for name in ("ncclCommRegister", "pncclSignal", "ncclTeamRankToLsa", "ncclParamGetU8"):
             got = run(f"""
 call = shim.{name}
 call.argtypes = [ctypes.c_uint64] * 6 + [ctypes.c_double] * 8 + [ctypes.c_uint64] * 4
@@ -167,6 +168,49 @@ last = Call.in_dll(fake(), "fake_last")
 print(json.dumps([last.name.decode(), list(last.words), list(last.reals)]))
 """)
             self.assertEqual(got, [name, list(range(1, 11)), [0.5] * 8])
+
+    def test_collectives_reach_nccl_with_their_arguments(self):
+        """These are written by hand, by the types of their arguments, for the sake of the order
+        with symm's work. A stream and a communicator that are not known are passed on, too.
+        """
+        pointer, size, number = 0x1111111122222201, 0x1234567890123402, 0x12345603
+        data, root = [pointer, pointer + 8, size, number], [number + 4]
+        ends = [pointer + 16, pointer + 24]
+        calls = {
+            "AllGather": data + ends,
+            "AlltoAll": data + ends,
+            "AllReduce": data + root + ends,
+            "Bcast": [pointer, size, number] + root + ends,
+            "Broadcast": data + root + ends,
+            "Gather": data + root + ends,
+            "Scatter": data + root + ends,
+            "Reduce": data + root + [number + 5] + ends,
+            "ReduceScatter": data + root + ends,
+            "Send": [pointer, size, number] + root + ends,
+            "Recv": [pointer, size, number] + root + ends,
+        }
+        for name in [n for n in calls if n not in ("Bcast", "Send", "Recv")]:
+            calls[name + "Config"] = calls[name] + [pointer + 32]
+        by_hand = {f.name for f in FUNCTIONS if f.by_hand}
+        self.assertLessEqual({f"nccl{name}" for name in calls}, by_hand)
+        answers = run(f"""
+class Call(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("words", ctypes.c_uint64 * 10)]
+last = Call.in_dll(fake(), "fake_last")
+calls = ctypes.c_int.in_dll(fake(), "fake_calls")
+wrong = []
+for name, words in {calls!r}.items():
+    for prefix in ("nccl", "pnccl"):
+        call = getattr(shim, prefix + name)
+        call.argtypes = [ctypes.c_uint64 if w >> 32 else ctypes.c_int for w in words]
+        got = call(*words)
+        seen = [s if w >> 32 else s & 0xffffffff for s, w in zip(last.words, words)]
+        if (last.name.decode(), seen, got) != ("nccl" + name, words, calls.value + 1000):
+            wrong.append([prefix + name, last.name.decode(), seen, got])
+print(json.dumps(wrong))
+""")
+        self.assertEqual(answers, [])
+        self.assertEqual(len(calls), 19)
 
     def test_names_what_an_older_nccl_lacks(self):
         answers = run(
@@ -532,7 +576,9 @@ print("watched" if watched() else "not watched", flush=True)
 """
 
 
-class Failures(unittest.TestCase):
+class Ranks(unittest.TestCase):
+    """Tests whose ranks are processes."""
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -541,17 +587,19 @@ class Failures(unittest.TestCase):
         self.runtime = Path(folder.name) / "runtime"
         self.runtime.mkdir(mode=0o700)
 
-    def ranks(self, size, program, **environment):
+    def ranks(self, size, program, each=(), **environment):
+        """`each`: what the ranks have of their own in their environment."""
+        own = [*each, *[{}] * (size - len(each))]
         environment = {
             "TEST_SIZE": str(size),
             "SYMM_NCCL_LOG": str(self.log),
             "XDG_RUNTIME_DIR": str(self.runtime),
             **environment,
         }
-        ranks = [start(RANK + program, TEST_RANK="0", **environment)]
+        ranks = [start(RANK + program, TEST_RANK="0", **environment, **own[0])]
         environment["TEST_ID"] = ranks[0].stdout.readline().strip()
         for rank in range(1, size):
-            ranks.append(start(RANK + program, TEST_RANK=str(rank), **environment))
+            ranks.append(start(RANK + program, TEST_RANK=str(rank), **environment, **own[rank]))
         for process in ranks:
             self.addCleanup(self.end, process)
         return ranks
@@ -565,6 +613,8 @@ class Failures(unittest.TestCase):
         self.assertEqual(process.returncode, 0, out + err)
         return out.splitlines()
 
+
+class Failures(Ranks):
     def test_a_rank_that_is_killed_is_named_by_the_others(self):
         ranks = self.ranks(
             3,
@@ -931,6 +981,579 @@ sys.stdin.readline()
             self.lines(process)
         left = [p for p in self.runtime.rglob("*") if not p.is_dir()]
         self.assertLess(len(left), 10, left)
+
+
+# Behind RANK: the fake CUDA driver, and all-reduces. NCCL's fake notes each call that reaches it.
+CUDA_RANK = (
+    f"""
+notes = ctypes.CDLL({str(FAKES / "libnccl_cuda_notes.so")!r})
+notes.notes_stream.restype = notes.notes_memory.restype = ctypes.c_void_p
+notes.notes_memory.argtypes = [ctypes.c_size_t]
+notes.notes_join.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+for name in ("notes_begin_capture", "notes_end_capture", "notes_hold"):
+    getattr(notes, name).argtypes = [ctypes.c_void_p]
+"""
+    + """
+def noted(name):
+    text = ctypes.create_string_buffer(1 << 20)
+    size = getattr(notes, "notes_" + name)(text, ctypes.c_size_t(len(text)))
+    assert size < len(text)
+    return [line.split() for line in text.value.decode().splitlines()]
+# Tables, since a call that reaches the fake has 18 arguments and a result above 1000.
+reduce_types = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclAllReduce.argtypes = reduce_types
+shim.ncclAllGather.argtypes = reduce_types[:4] + reduce_types[5:]
+shim.ncclSend.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_void_p, ctypes.c_void_p]
+calls = ctypes.c_int.in_dll(fake(), "fake_calls")
+FLOAT, SUM = 7, 0
+send, recv = notes.notes_memory(1 << 20), notes.notes_memory(1 << 20)
+stream, other_stream = notes.notes_stream(), notes.notes_stream()
+def who(result, before):
+    # A call that the fake noted has its number as its result.
+    if result > 1000:
+        return "NCCL" if calls.value == before + 1 else "NCCL?"
+    launched = [s for k, s in noted("launches") if k.startswith("symm_")]
+    if result != 0:
+        return f"error {result}"
+    return "symm" if launched and calls.value == before else "nobody"
+def all_reduce(count=256, type=FLOAT, op=SUM, to=None, of=None, on=None, source=None):
+    noted("launches")
+    before = calls.value
+    return who(shim.ncclAllReduce(source or send, to or recv, count, type, op, of or comm,
+                                  on or stream), before)
+def step(text):
+    print(text, flush=True)
+    return sys.stdin.readline()
+def answer(value):
+    print(json.dumps(value), flush=True)
+"""
+)
+
+
+class Collectives(Ranks):
+    """Which library does what, with a fake NCCL and a fake CUDA driver that carries out no kernel
+    of symm's.
+    """
+
+    def cuda_ranks(self, size, program, each=(), **environment):
+        fakes = BUILD / "tests/fake_cuda"
+        environment = {
+            "LD_LIBRARY_PATH": f"{fakes / 'symm'}:{fakes / 'lib'}",
+            "SYMM_BACKEND": "cuda",
+            **environment,
+        }
+        ranks = self.ranks(size, CUDA_RANK + program, each, **environment)
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        return ranks
+
+    def answers(self, ranks):
+        return [json.loads(process.stdout.readline()) for process in ranks]
+
+    def go_on(self, ranks):
+        for process in ranks:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+
+    def finished(self, ranks):
+        answers = self.answers(ranks)
+        self.go_on(ranks)
+        for process in ranks:
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, out + err)
+        return answers
+
+    def test_all_types_operations_and_sizes(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+wrong = []
+for type in range(12):
+    for op in range(5):
+        for count in (1, 1000):
+            for target in (recv, send):
+                if all_reduce(count, type, op, target) != "symm":
+                    wrong.append([type, op, count])
+answer([wrong, all_reduce(0), all_reduce(op=5), all_reduce(type=12),
+        all_reduce(count=(1 << 28) + 1), noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        for got in self.finished(ranks):
+            self.assertEqual(got, [[], "NCCL", "NCCL", "NCCL", "NCCL", []])
+
+    def test_variables_choose(self):
+        for environment, expected in (
+            ({"SYMM_NCCL_OPS": "none"}, "NCCL"),
+            ({"SYMM_NCCL_OPS": "allgather,reduce"}, "NCCL"),
+            ({"SYMM_NCCL_OPS": "all"}, "symm"),
+            ({"SYMM_NCCL_OPS": "broadcast,allreduce"}, "symm"),
+            ({"SYMM_NCCL_OPS": "allreduc"}, "NCCL"),
+            ({"SYMM_NCCL_MODE": "fast"}, "symm"),
+            ({"SYMM_NCCL_MODE": "deterministic"}, "symm"),
+            ({"SYMM_NCCL_MODE": "quick"}, "NCCL"),
+            ({"SYMM_NCCL_TIMEOUT_MS": "2000"}, "symm"),
+            ({"SYMM_NCCL_TIMEOUT_MS": "soon"}, "NCCL"),
+            ({"SYMM_NCCL_COMMS": "tp*,dp"}, "NCCL"),
+            ({"SYMM_NCCL_COMMS": "*"}, "symm"),
+        ):
+            ranks = self.cuda_ranks(
+                2, "answer(all_reduce())\nsys.stdin.readline()\n", **environment
+            )
+            self.assertEqual(self.finished(ranks), [expected] * 2, environment)
+
+    def test_configurations_choose(self):
+        """The name by SYMM_NCCL_COMMS, also one that lies nowhere; and what does not block is
+        forwarded, as are the children of what does not block.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+def child(parent, blocking, name):
+    text = ctypes.c_char_p(name) if isinstance(name, bytes) else ctypes.c_void_p(name)
+    head = [(72, 8), (0xcafebeef, 4), (22700, 4), (blocking, 4)]
+    config = b"".join(value.to_bytes(size, "little") for value, size in head) + bytes(28)
+    config = ctypes.create_string_buffer(config + bytes(text) + bytes(16), 72)
+    made = ctypes.c_void_p()
+    assert shim.ncclCommSplit(parent, 0, 0, ctypes.byref(made), config) == 0
+    return made
+undefined = 0x80000000
+comms = [child(comm, 1, b"tp0"), child(comm, undefined, b"tensor"), child(comm, 1, b"dp"),
+         child(comm, 1, 0), child(comm, 1, 12345), child(comm, 0, b"tp1")]
+comms.append(child(comms[-1], undefined, b"tp2"))
+comms.append(child(comms[-2], 1, b"tp3"))
+answer([all_reduce(of=one) for one in comms])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="tp*,tensor",
+        )
+        expected = ["symm", "symm", "NCCL", "NCCL", "NCCL", "NCCL", "NCCL", "symm"]
+        self.assertEqual(self.finished(ranks), [expected] * 2)
+
+    def test_off_forwards_and_watches_nothing(self):
+        got = run(
+            """
+comm = init(new_id(), 2, 0)
+print(json.dumps(shim.ncclAllReduce(1, 2, 3, 7, 0, comm, None) > 1000))
+os._exit(0)
+""",
+            SYMM_NCCL_MODE="off",
+        )
+        self.assertTrue(got)
+
+    def test_ranks_with_other_settings_choose_alike(self):
+        """One that differs, and all forward."""
+        for name, values in (
+            ("SYMM_NCCL_MODE", ("fast", "deterministic")),
+            ("SYMM_NCCL_OPS", ("all", "none")),
+            ("SYMM_NCCL_TIMEOUT_MS", ("1000", "2000")),
+            ("SYMM_NCCL_COMMS", ("*", "no")),
+        ):
+            ranks = self.cuda_ranks(
+                2,
+                "answer([all_reduce() for _ in range(3)])\nsys.stdin.readline()\n",
+                [{name: value} for value in values],
+            )
+            self.assertEqual(self.finished(ranks), [["NCCL"] * 3] * 2, name)
+
+    def test_captures_are_forwarded_until_there_is_a_group(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+got = []
+for turn in range(3):
+    notes.notes_begin_capture(stream)
+    got += [all_reduce(), all_reduce()]
+    notes.notes_end_capture(stream)
+    got.append(all_reduce())
+for turn in range(3000):
+    notes.notes_begin_capture(stream)
+    assert all_reduce() == "symm"
+    notes.notes_end_capture(stream)
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        for got in self.finished(ranks):
+            self.assertEqual(got, [["NCCL", "NCCL"] + ["symm"] * 7, []])
+
+    def test_streams_are_ordered_between_the_libraries(self):
+        """Work of NCCL that is under way on a stream is waited for by symm's next on another, and
+        the other way round; outside of captures and in one, and never across.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+def gather(on):
+    assert shim.ncclAllGather(send, recv, 4, FLOAT, comm, on) > 1000
+def waits():
+    streams = {str(stream): "a", str(other_stream): "b"}
+    return sorted({tuple(streams.get(s, "?") for s in pair) for pair in noted("waits")})
+assert all_reduce() == "symm"
+assert all_reduce() == "symm"
+waits()
+got = []
+notes.notes_hold(stream)
+gather(stream)
+assert all_reduce(on=other_stream) == "symm"
+got.append(("b", "a") in waits())
+gather(stream)
+waits()
+gather(stream)
+got.append(waits())
+assert all_reduce(on=stream) == "symm"
+gather(other_stream)
+got.append(("b", "a") in waits())
+notes.notes_let_go()
+# In a capture of both streams.
+notes.notes_begin_capture(stream)
+notes.notes_join(other_stream, stream)
+assert all_reduce() == "symm"
+waits()
+gather(other_stream)
+got.append(("b", "a") in waits())
+assert all_reduce() == "symm"
+got.append(("a", "b") in waits())
+notes.notes_end_capture(stream)
+notes.notes_begin_capture(other_stream)
+assert all_reduce(on=other_stream) == "symm"
+got.append(waits())
+notes.notes_end_capture(other_stream)
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        for got in self.finished(ranks):
+            self.assertEqual(got, [[True, [], True, True, True, []], []])
+
+    def test_groups_of_calls(self):
+        """Calls of symm are made at the outermost end, before NCCL's."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+got = []
+for turn in range(3):
+    noted("launches")
+    before = calls.value
+    assert shim.ncclGroupStart() == 0
+    assert shim.ncclSend(send, 1, FLOAT, 1 - rank, comm, stream) > 1000
+    assert shim.ncclGroupStart() == 0
+    assert shim.ncclAllReduce(send, recv, 8, FLOAT, SUM, comm, stream) == 0
+    assert shim.ncclAllReduce(send, recv, 16, FLOAT, 5, comm, stream) > 1000
+    assert shim.ncclGroupEnd() == 0
+    assert shim.ncclAllReduce(send, recv, 8, FLOAT, SUM, comm, other_stream) == 0
+    early = len([k for k, s in noted("launches") if k.startswith("symm_allreduce")])
+    assert shim.ncclGroupEnd() == 0
+    late = [s for k, s in noted("launches") if int(s) in (stream, other_stream)]
+    got.append([early, late == [str(stream), str(other_stream)], calls.value - before])
+    assert shim.ncclGroupStart() == 0
+    assert shim.ncclAllReduce(send, recv, 8, FLOAT, SUM, comm, stream) == 0
+    shim.ncclGroupSimulateEnd(None)
+    got.append([k for k, s in noted("launches")])
+got.append(all_reduce())
+answer(got)
+sys.stdin.readline()
+""",
+        )
+        for got in self.finished(ranks):
+            self.assertEqual(got, [[0, True, 2], []] * 3 + ["symm"])
+
+    def test_groups_of_calls_on_communicators_in_another_order(self):
+        """Their groups are made at once, so the order does not matter. By default one of them goes
+        by symm.
+        """
+        for environment, expected in (
+            ({"SYMM_NCCL_COMMS": "*"}, {("symm", "symm")}),
+            ({}, {("NCCL", "NCCL"), ("symm", "NCCL"), ("NCCL", "symm")}),
+        ):
+            ranks = self.cuda_ranks(
+                2,
+                """
+second = ctypes.c_void_p()
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(second), None) == 0
+assert watched(2)
+order = [comm, second] if rank == 0 else [second, comm]
+assert shim.ncclGroupStart() == 0
+for one in order:
+    assert shim.ncclAllReduce(send, recv, 8, FLOAT, SUM, one, stream) == 0
+result = shim.ncclGroupEnd()
+answer([all_reduce(), all_reduce(of=second)])
+sys.stdin.readline()
+""",
+                **environment,
+            )
+            got = {tuple(one) for one in self.finished(ranks)}
+            self.assertEqual(len(got), 1)
+            self.assertLessEqual(got, expected)
+
+    def test_a_refusal_on_one_rank_fails_all(self):
+        """Operands that overlap: symm refuses them, and the other rank must not wait."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+assert all_reduce() == "symm"
+step("ready")
+if rank == 0:
+    got = all_reduce(to=send + 64)
+else:
+    assert all_reduce() in ("symm", "error 6")
+    got = ""
+error, _ = wait_for_error(comm)
+answer([got, error, shim.ncclGetLastError(None).decode(), all_reduce()])
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.go_on(ranks)
+        first, second = self.finished(ranks)
+        self.assertEqual(first[:2], ["error 4", 6])
+        self.assertEqual(second[1], 6)
+        self.assertIn("overlap", first[2])
+        self.assertEqual([first[3], second[3]], ["error 6"] * 2)
+
+    def test_a_death_within_a_collective_is_named(self):
+        ranks = self.cuda_ranks(
+            3,
+            """
+assert all_reduce() == "symm"
+assert all_reduce() == "symm"
+step("ready")
+error, _ = wait_for_error(comm)
+got = all_reduce()
+answer([error, shim.ncclGetLastError(None).decode(), got])
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        ranks[1].kill()
+        living = [ranks[0], ranks[2]]
+        self.go_on(living)
+        for error, sentence, got in self.finished(living):
+            self.assertEqual([error, got], [6, "error 6"])
+            self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
+
+    def test_a_death_before_the_group_is_made_ends_the_wait(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+step("ready")
+result = all_reduce()
+error, _ = wait_for_error(comm)
+answer([result, error])
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.go_on(ranks[:1])
+        time.sleep(0.5)
+        ranks[1].kill()
+        [(result, error)] = self.finished(ranks[:1])
+        self.assertEqual(error, 6)
+        self.assertIn(result, ("NCCL", "error 6"))
+
+    def test_an_abort_ends_a_call_of_another_thread(self):
+        """Rank 1 does not come, so rank 0 waits for it in its first all-reduce."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+if rank == 1:
+    step("ready")
+    answer(0)
+    sys.stdin.readline()
+    os._exit(0)
+got = []
+thread = threading.Thread(target=lambda: got.append(all_reduce()))
+thread.start()
+time.sleep(0.5)
+got.append(thread.is_alive())
+step("ready")
+began = time.monotonic()
+result = shim.ncclCommAbort(comm)
+thread.join(30)
+answer([got, result, thread.is_alive(), time.monotonic() - began])
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.go_on(ranks)
+        got, result, alive, seconds = self.finished(ranks)[0]
+        self.assertEqual([got, result, alive], [[True, "error 6"], 0, False])
+        self.assertLess(seconds, 20)
+
+    def test_abort_of_what_is_under_way_and_of_what_is_over(self):
+        """The other rank hears of an abort where work was under way, and else of nothing."""
+        for held, expected in ((True, 6), (False, 0)):
+            ranks = self.cuda_ranks(
+                2,
+                f"""
+assert all_reduce() == "symm"
+if rank == 0 and {held}:
+    notes.notes_hold(stream)
+    assert all_reduce() == "symm"
+step("ready")
+if rank == 0:
+    assert shim.ncclCommAbort(comm) == 0
+    answer(0)
+else:
+    answer(wait_for_error(comm, 2)[0])
+sys.stdin.readline()
+""",
+            )
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+            self.go_on(ranks)
+            self.assertEqual(self.finished(ranks)[1], expected, held)
+
+    def test_a_revoked_communicator_has_children(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+shim.ncclCommRevoke.argtypes = [ctypes.c_void_p, ctypes.c_int]
+got = [all_reduce()]
+step("ready")
+got += [shim.ncclCommRevoke(comm, 0) > 1000, all_reduce(), all_reduce()]
+child = ctypes.c_void_p()
+got.append(shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None))
+answer([*got, all_reduce(of=child)])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.go_on(ranks)
+        expected = ["symm", True, "error 6", "error 6", 0, "symm"]
+        self.assertEqual(self.finished(ranks), [expected] * 2)
+
+    def test_a_destroyed_communicator_gives_its_place_to_another(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+def child(parent):
+    made = ctypes.c_void_p()
+    assert shim.ncclCommSplit(parent, 0, 0, ctypes.byref(made), None) == 0
+    return made
+children = [child(comm) for _ in range(3)]
+got = [all_reduce(of=one) for one in children[:2]]
+for one in children[:2]:
+    assert shim.ncclCommDestroy(one) == 0
+got.append(all_reduce(of=children[2]))
+answer(got)
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [["symm", "NCCL", "symm"]] * 2)
+
+    def test_a_rank_without_the_drop_in_is_waited_for_once(self):
+        got = run("""
+shim.ncclAllReduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                               ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+comm = init(new_id(), 2, 0)
+got = []
+for _ in range(2):
+    began = time.monotonic()
+    got += [shim.ncclAllReduce(1, 2, 3, 7, 0, comm, None) > 1000, time.monotonic() - began]
+print(json.dumps(got), flush=True)
+os._exit(0)
+""")
+        self.assertEqual(got[0::2], [True, True])
+        self.assertGreater(got[1], 3)
+        self.assertLess(got[1], 30)
+        self.assertLess(got[3], 1)
+
+    def test_a_rank_may_be_late(self):
+        """There is no deadline by default, and the others wait in the first call."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+if rank == 1:
+    time.sleep(3)
+began = time.monotonic()
+who_did = all_reduce()
+answer([who_did, time.monotonic() - began])
+sys.stdin.readline()
+""",
+            SYMM_TIMEOUT_MS="500",
+            SYMM_CREATE_TIMEOUT_MS="500",
+        )
+        first, second = self.finished(ranks)
+        self.assertEqual([first[0], second[0]], ["symm", "symm"])
+        self.assertGreater(first[1], 1)
+
+    def test_two_ranks_of_a_process_are_nccls(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+if rank == 0:
+    both = new_id()
+    comms = [None, None]
+    def one(number):
+        comms[number] = init(both, 2, number)
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    answer([all_reduce(of=one) for one in comms])
+else:
+    answer(["NCCL"] * 2)
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [["NCCL"] * 2] * 2)
+
+    def test_generated_calls_are_chosen_alike(self):
+        """Ranks make the same calls by chance, each with memory, streams and groups of its own:
+        they choose alike, and in the same order for a communicator.
+        """
+        program = """
+import random
+alike, own = random.Random(SEED), random.Random(rank)
+comms = [comm]
+for number in range(2):
+    child = ctypes.c_void_p()
+    assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None) == 0
+    comms.append(child)
+assert watched(3)
+chosen = []
+for _ in range(150):
+    one = alike.choice(comms)
+    count, type, op = alike.choice((0, 1, 7, 4096)), alike.randrange(13), alike.randrange(6)
+    captured = alike.random() < 0.2
+    on = own.choice((stream, other_stream))
+    target = own.choice((recv, send, recv + 4096))
+    grouped = own.random() < 0.3
+    noted("launches")
+    before = calls.value
+    if captured:
+        notes.notes_begin_capture(on)
+    if grouped:
+        assert shim.ncclGroupStart() == 0
+    result = shim.ncclAllReduce(send, target, count, type, op, one, on)
+    if grouped:
+        end = shim.ncclGroupEnd()
+    if captured:
+        notes.notes_end_capture(on)
+    # A call that went to NCCL at the end of a group has its number there.
+    forwarded = calls.value - before
+    launched = any(k.startswith("symm_") and int(s) == on for k, s in noted("launches"))
+    assert forwarded + launched == 1, (forwarded, launched, result)
+    chosen.append(launched)
+answer([chosen, noted("violations")])
+sys.stdin.readline()
+"""
+        for seed in range(4):
+            comms = "*" if seed % 2 else ""
+            ranks = self.cuda_ranks(2, program.replace("SEED", str(seed)), SYMM_NCCL_COMMS=comms)
+            first, second = self.finished(ranks)
+            self.assertEqual(first, second)
+            self.assertEqual(first[1], [])
+            self.assertIn(True, first[0])
+            self.assertIn(False, first[0])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,285 @@
+#include "bindings/nccl/cuda_group.hpp"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/choice.hpp"
+#include "bindings/nccl/failures.hpp"
+#include "bindings/nccl/host_group.hpp"
+#include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/settings.hpp"
+#include "bindings/nccl/symm_library.hpp"
+#include <symm/symm.h>
+
+namespace symm::nccl {
+namespace {
+// All ranks begin at the same time, and deaths are noticed.
+constexpr uint64_t kMakingMs = 120'000;
+
+// The communicators of this process that go by symm.
+std::mutex taken_mutex;
+int taken = 0;
+
+bool take(const std::string& name) {
+  const std::lock_guard lock(taken_mutex);
+  if (!may_take(name, taken)) return false;
+  ++taken;
+  return true;
+}
+
+void give_back() {
+  const std::lock_guard lock(taken_mutex);
+  --taken;
+}
+}  // namespace
+
+class CudaGroup::Inside {
+ public:
+  // `group` is null if the group is not there, or is ending.
+  explicit Inside(CudaGroup& all) : all_(all) {
+    const std::lock_guard lock(all_.mutex_);
+    if (all_.state_ != State::ready || all_.aborted_ || all_.released_) return;
+    group = all_.group_;
+    ++all_.inside_;
+  }
+  ~Inside() {
+    if (group == nullptr) return;
+    const std::lock_guard lock(all_.mutex_);
+    all_.come_out();
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  symm_group_t* group = nullptr;
+
+ private:
+  CudaGroup& all_;
+};
+
+CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
+    int device, std::string name, uint32_t version)
+    : ranks_(std::move(ranks)),
+      meeting_(meeting),
+      rank_(rank),
+      size_(size),
+      device_(device),
+      name_(std::move(name)),
+      version_(version),
+      has_driver_(driver_.open(device)) {}
+
+CudaGroup::~CudaGroup() {
+  driver_.end_event(eager_event_);
+  driver_.end_event(capture_event_);
+}
+
+bool CudaGroup::takes_next(void* stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::untried) return state_ == State::ready;
+  }
+  bool is_known = true;
+  const bool is_captured = has_driver_ && driver_.capture_of(stream, is_known) != 0;
+  if (is_captured || !is_known) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_ || released_) return false;
+    ++inside_;
+  }
+  const bool is_agreed = ranks_->agreed();
+  const std::lock_guard lock(mutex_);
+  if (!is_agreed && state_ == State::untried) state_ = State::refused;
+  come_out();
+  return state_ != State::refused;
+}
+
+bool CudaGroup::prepare() {
+  const std::lock_guard making(making_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::untried || aborted_ || released_) return state_ == State::ready;
+    ++inside_;
+  }
+  symm_group_t* made = nullptr;
+  bool is_made = false;
+  try {
+    is_made = make(made);
+  } catch (const std::exception&) {
+    log("no collective of rank %d of %d goes to symm: no memory", rank_, size_);
+  }
+
+  const std::lock_guard lock(mutex_);
+  state_ = is_made ? State::ready : State::refused;
+  group_ = made;
+  come_out();
+  return is_made && !aborted_ && !released_;
+}
+
+bool CudaGroup::make(symm_group_t*& made) {
+  eager_event_ = has_driver_ ? driver_.make_event() : nullptr;
+  capture_event_ = has_driver_ ? driver_.make_event() : nullptr;
+  const bool is_able = eager_event_ != nullptr && capture_event_ != nullptr;
+  const bool has_place = is_able && take(name_);
+  const std::string whose = "of rank " + std::to_string(rank_) + " of " + std::to_string(size_);
+  if (!ranks_->all_wish(has_place)) {
+    if (has_place) give_back();
+    const char* why = "another rank has not chosen it";
+    if (!has_place) why = "SYMM_NCCL_COMMS";
+    if (!is_able) why = "there is no CUDA driver";
+    log("no collective %s goes to symm: %s", whose.c_str(), why);
+    return false;
+  }
+
+  const std::string name = "nccl-" + text_of(meeting_) + "-cuda";
+  const std::string place = meeting_place();
+  const uint64_t timeout = settings().timeout_ms;
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.rank = rank_;
+  config.size = size_;
+  config.backend = SYMM_BACKEND_CUDA;
+  config.device = device_;
+  config.flags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES;
+  config.bootstrap = place.c_str();
+  config.create_timeout_ms = kMakingMs;
+  config.timeout_ms = timeout != 0 ? timeout : SYMM_TIMEOUT_INFINITE;
+  config.name = name.c_str();
+  if (symm_library().group_create(&config, &made) != SYMM_OK) {
+    give_back();
+    log("no collective %s goes to symm: %s", whose.c_str(), symm_library().last_error());
+    return false;
+  }
+  log("collectives %s go to symm", whose.c_str());
+  return true;
+}
+
+Result CudaGroup::all_reduce(const AllReduce& call) noexcept {
+  try {
+    const Inside inside(*this);
+    if (inside.group == nullptr) return kRemoteError;
+    const std::lock_guard lock(order_);
+    bool is_known = true;
+    const uint64_t capture = driver_.capture_of(call.stream, is_known);
+
+    // Work of one capture is never ordered with that of another, nor with what is outside.
+    if (capture == 0 && std::exchange(nccl_is_ahead_, false)) {
+      if (!driver_.wait(call.stream, eager_event_)) return fail(SYMM_ERR_CUDA);
+    }
+    if (capture != 0 && nccl_capture_ == capture) {
+      nccl_capture_ = 0;
+      if (!driver_.wait(call.stream, capture_event_)) return fail(SYMM_ERR_CUDA);
+    }
+
+    const symm_status_t status = symm_library().allreduce(inside.group, call.send, call.recv,
+        call.count, *dtype_of(call.type), *op_of(call.op), nullptr, call.stream);
+    if (status != SYMM_OK) return fail(status);
+    if (capture == 0) symm_is_ahead_ = true;
+    if (capture != 0) symm_capture_ = capture;
+    if (capture != 0) was_captured_ = true;
+    return kSuccess;
+  } catch (const std::exception&) {
+    return kSystemError;
+  }
+}
+
+// What is refused on this rank only would have the others wait for ever, so all fail.
+Result CudaGroup::fail(symm_status_t status) noexcept {
+  try {
+    const std::string why =
+        status == SYMM_ERR_CUDA ? "a call of the CUDA driver failed" : symm_library().last_error();
+    say(why);
+    std::optional<GroupFailure> failed = failure_of(group_, version_);
+    if (!failed) symm_library().group_abort(group_, why.c_str());
+    return failed ? failed->result : result_of(status, version_);
+  } catch (const std::exception&) {
+    return result_of(status, version_);
+  }
+}
+
+Result CudaGroup::before_nccl(void* stream) noexcept {
+  const Inside inside(*this);
+  if (inside.group == nullptr) return kSuccess;
+  const std::lock_guard lock(order_);
+  bool is_known = true;
+  const uint64_t capture = driver_.capture_of(stream, is_known);
+  const bool waits = capture == 0 ? std::exchange(symm_is_ahead_, false) : symm_capture_ == capture;
+  if (!waits) return kSuccess;
+  if (capture != 0) symm_capture_ = 0;
+  auto* const all = reinterpret_cast<void*>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
+  const symm_status_t status = symm_library().stream_wait(inside.group, stream, all, nullptr);
+  return status == SYMM_OK ? kSuccess : fail(status);
+}
+
+void CudaGroup::after_nccl(void* stream) noexcept {
+  const Inside inside(*this);
+  if (inside.group == nullptr) return;
+  const std::lock_guard lock(order_);
+  bool is_known = true;
+  const uint64_t capture = driver_.capture_of(stream, is_known);
+  void* const event = capture == 0 ? eager_event_ : capture_event_;
+  if (!driver_.record(event, stream)) return;
+  if (capture == 0) nccl_is_ahead_ = true;
+  if (capture != 0) nccl_capture_ = capture;
+}
+
+std::optional<GroupFailure> CudaGroup::failure() {
+  const Inside inside(*this);
+  if (inside.group == nullptr) return std::nullopt;
+  return failure_of(inside.group, version_);
+}
+
+// By a stream that waits for all streams that symm has worked on.
+bool CudaGroup::has_work(symm_group_t* group) noexcept {
+  void* const behind = driver_.make_stream();
+  if (behind == nullptr) return true;
+  auto* const all = reinterpret_cast<void*>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
+  bool is_over = symm_library().stream_wait(group, behind, all, nullptr) == SYMM_OK;
+  is_over = is_over && driver_.is_over(behind);
+  driver_.end_stream(behind);
+  return !is_over;
+}
+
+void CudaGroup::abort() noexcept {
+  std::unique_lock lock(mutex_);
+  aborted_ = true;
+  const bool is_awaited = state_ == State::untried && inside_ > 0;
+  if (is_awaited) ranks_->interrupt();
+  if (group_ != nullptr && (inside_ > 0 || has_work(group_))) {
+    symm_library().group_abort(group_, "ncclCommAbort()");
+  }
+  changed_.wait(lock, [this] { return inside_ == 0; });
+}
+
+bool CudaGroup::is_aborted() noexcept {
+  const std::lock_guard lock(mutex_);
+  return aborted_;
+}
+
+// The mutex is held.
+void CudaGroup::come_out() noexcept {
+  if (--inside_ > 0) return;
+  changed_.notify_all();
+  if (released_) give_up();
+}
+
+void CudaGroup::release() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(released_, true) || inside_ > 0) return;
+  give_up();
+}
+
+// The mutex is held. Graphs that were captured may be replayed until the process ends, so what
+// they refer to stays.
+void CudaGroup::give_up() noexcept {
+  if (group_ == nullptr) return;
+  give_back();
+  symm_group_t* const group = std::exchange(group_, nullptr);
+  if (!was_captured_) symm_library().group_release(group);
+}
+}  // namespace symm::nccl

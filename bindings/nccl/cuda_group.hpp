@@ -1,0 +1,117 @@
+// symm's part in a communicator: a CUDA group of its ranks, by whose kernels collectives go, and
+// the order between that work and NCCL's.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/driver.hpp"
+#include "bindings/nccl/host_group.hpp"
+#include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/symm_library.hpp"
+#include <symm/symm.h>
+
+namespace symm::nccl {
+// The arguments of ncclAllReduce().
+struct AllReduce {
+  const void* send;
+  void* recv;
+  size_t count;
+  int type;
+  int op;
+  void* stream;
+};
+
+class CudaGroup {
+ public:
+  // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version` the NCCL that
+  // its maker was compiled with.
+  CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
+      int device, std::string name, uint32_t version);
+  ~CudaGroup();
+  CudaGroup(const CudaGroup&) = delete;
+  CudaGroup& operator=(const CudaGroup&) = delete;
+
+  int size() const { return size_; }
+
+  // Whether the next collective that symm takes goes to symm. It goes to NCCL if the ranks have
+  // not agreed, and in a capture as long as there is no group: NCCL demands that a call is
+  // captured on all ranks or on none. Waits for the ranks' agreement, and not for the program.
+  bool takes_next(void* stream);
+
+  // Makes the group, unless that was tried before; whether it is there. All ranks succeed, or all
+  // fail, and then NCCL does all collectives. Waits for the others to make this call.
+  bool prepare();
+
+  // prepare() has returned true.
+  Result all_reduce(const AllReduce& call) noexcept;
+
+  // Around a call that goes on to NCCL: NCCL orders what is issued on different streams for one
+  // communicator, and so these order it with what symm has issued.
+  Result before_nccl(void* stream) noexcept;
+  void after_nccl(void* stream) noexcept;
+
+  std::optional<GroupFailure> failure();
+
+  // Ends calls of other threads, and all ranks' work if some is under way here, and waits until
+  // no thread is inside. Nothing goes to symm afterwards. Any thread.
+  void abort() noexcept;
+  // Whether a call that was under way must not go on to NCCL, which is ending the communicator.
+  bool is_aborted() noexcept;
+  // Gives the group up when no thread is inside. Never waits.
+  void release() noexcept;
+
+ private:
+  enum class State { untried, refused, ready };
+  // Counts the threads that work on the group.
+  class Inside;
+
+  bool make(symm_group_t*& made);
+  bool has_work(symm_group_t* group) noexcept;
+  Result fail(symm_status_t status) noexcept;
+  void come_out() noexcept;
+  void give_up() noexcept;
+
+  const std::shared_ptr<HostGroup> ranks_;
+  const Meeting meeting_;
+  const int rank_;
+  const int size_;
+  const int device_;
+  const std::string name_;
+  const uint32_t version_;
+  Driver driver_;
+  bool has_driver_ = false;
+
+  // Held by whoever makes the group.
+  std::mutex making_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::untried;
+  symm_group_t* group_ = nullptr;
+  int inside_ = 0;
+  bool aborted_ = false;
+  bool released_ = false;
+
+  // Held while work is issued, so that what stands below tells of the order of it.
+  std::mutex order_;
+  // NCCL's last work outside of captures, and in the capture nccl_capture_, while symm has not
+  // been ordered behind it.
+  void* eager_event_ = nullptr;
+  void* capture_event_ = nullptr;
+  bool nccl_is_ahead_ = false;
+  uint64_t nccl_capture_ = 0;
+  // symm has issued work, outside of captures or in the capture symm_capture_, behind which NCCL
+  // has not been ordered.
+  bool symm_is_ahead_ = false;
+  uint64_t symm_capture_ = 0;
+  // A graph may be replayed after the communicator has ended.
+  bool was_captured_ = false;
+};
+}  // namespace symm::nccl

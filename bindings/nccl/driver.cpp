@@ -1,0 +1,122 @@
+#include "bindings/nccl/driver.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace symm::nccl {
+namespace {
+constexpr int kOk = 0;
+// Any failure that the driver does not give.
+constexpr int kNotThere = -1;
+// No timing.
+constexpr unsigned kEvent = 2;
+// Not ordered with the legacy stream.
+constexpr unsigned kStream = 1;
+
+struct Calls {
+  int (*device_get)(int*, int) = nullptr;
+  int (*context_retain)(void**, int) = nullptr;
+  int (*context_push)(void*) = nullptr;
+  int (*context_pop)(void**) = nullptr;
+  int (*capture_info)(void*, int*, unsigned long long*) = nullptr;
+  int (*event_create)(void**, unsigned) = nullptr;
+  int (*event_destroy)(void*) = nullptr;
+  int (*event_record)(void*, void*) = nullptr;
+  int (*stream_wait)(void*, void*, unsigned) = nullptr;
+  int (*stream_create)(void**, unsigned) = nullptr;
+  int (*stream_destroy)(void*) = nullptr;
+  int (*stream_query)(void*) = nullptr;
+  bool usable = false;
+};
+
+Calls load() {
+  Calls calls;
+  using GetAddress = int (*)(const char*, void**, int, unsigned long long, int*);
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return calls;
+  const auto get = reinterpret_cast<GetAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  if (get == nullptr) return calls;
+
+  const auto find = [&](const char* name, int version, auto& call) {
+    void* found = nullptr;
+    int status = 0;
+    if (get(name, &found, version, 0, &status) != kOk || found == nullptr) return false;
+    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(found);
+    return true;
+  };
+  calls.usable = find("cuDeviceGet", 2000, calls.device_get) &&
+                 find("cuDevicePrimaryCtxRetain", 7000, calls.context_retain) &&
+                 find("cuCtxPushCurrent", 4000, calls.context_push) &&
+                 find("cuCtxPopCurrent", 4000, calls.context_pop) &&
+                 find("cuStreamGetCaptureInfo", 10010, calls.capture_info) &&
+                 find("cuEventCreate", 2000, calls.event_create) &&
+                 find("cuEventDestroy", 4000, calls.event_destroy) &&
+                 find("cuEventRecord", 2000, calls.event_record) &&
+                 find("cuStreamWaitEvent", 3020, calls.stream_wait) &&
+                 find("cuStreamCreate", 2000, calls.stream_create) &&
+                 find("cuStreamDestroy", 4000, calls.stream_destroy) &&
+                 find("cuStreamQuery", 2000, calls.stream_query);
+  return calls;
+}
+
+const Calls& driver() {
+  static const auto* const loaded = new Calls(load());
+  return *loaded;
+}
+}  // namespace
+
+// The legacy stream and the thread's own one are those of the current context.
+template <class Body>
+int Driver::within(Body body) const noexcept {
+  if (context_ == nullptr || driver().context_push(context_) != kOk) return kNotThere;
+  const int result = body();
+  void* popped = nullptr;
+  driver().context_pop(&popped);
+  return result;
+}
+
+bool Driver::open(int device) noexcept {
+  int handle = 0;
+  if (!driver().usable || driver().device_get(&handle, device) != kOk) return false;
+  return driver().context_retain(&context_, handle) == kOk;
+}
+
+uint64_t Driver::capture_of(void* stream, bool& is_known) const noexcept {
+  int status = 0;
+  unsigned long long capture = 0;
+  is_known = within([&] { return driver().capture_info(stream, &status, &capture); }) == kOk;
+  return is_known && status != 0 ? capture : 0;
+}
+
+void* Driver::make_event() const noexcept {
+  void* event = nullptr;
+  return within([&] { return driver().event_create(&event, kEvent); }) == kOk ? event : nullptr;
+}
+
+void Driver::end_event(void* event) const noexcept {
+  if (event != nullptr) within([&] { return driver().event_destroy(event); });
+}
+
+bool Driver::record(void* event, void* stream) const noexcept {
+  return within([&] { return driver().event_record(event, stream); }) == kOk;
+}
+
+bool Driver::wait(void* stream, void* event) const noexcept {
+  return within([&] { return driver().stream_wait(stream, event, 0); }) == kOk;
+}
+
+void* Driver::make_stream() const noexcept {
+  void* stream = nullptr;
+  return within([&] { return driver().stream_create(&stream, kStream); }) == kOk ? stream : nullptr;
+}
+
+void Driver::end_stream(void* stream) const noexcept {
+  if (stream != nullptr) within([&] { return driver().stream_destroy(stream); });
+}
+
+bool Driver::is_over(void* stream) const noexcept {
+  return within([&] { return driver().stream_query(stream); }) == kOk;
+}
+}  // namespace symm::nccl

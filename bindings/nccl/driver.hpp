@@ -1,0 +1,34 @@
+// The few calls of the CUDA driver by which work of NCCL and work of symm are ordered.
+#pragma once
+
+#include <cstdint>
+
+namespace symm::nccl {
+// The driver as this process has it, with the primary context of a device.
+class Driver {
+ public:
+  // Whether the calls were found, and the device has a context. Never loads another driver.
+  bool open(int device) noexcept;
+
+  // The capture that a stream is in: 0 for none. `is_known` is false if the driver does not tell,
+  // as for the legacy stream while another one is being captured.
+  uint64_t capture_of(void* stream, bool& is_known) const noexcept;
+
+  // An event of the device; null if there is none to be had.
+  void* make_event() const noexcept;
+  void end_event(void* event) const noexcept;
+  bool record(void* event, void* stream) const noexcept;
+  bool wait(void* stream, void* event) const noexcept;
+
+  void* make_stream() const noexcept;
+  void end_stream(void* stream) const noexcept;
+  // Whether all work of a stream is over, without a failure.
+  bool is_over(void* stream) const noexcept;
+
+ private:
+  template <class Body>
+  int within(Body body) const noexcept;
+
+  void* context_ = nullptr;
+};
+}  // namespace symm::nccl
