@@ -216,9 +216,11 @@ def docstrings_of_julia():
 PYTHON = {
     "Groups": "group",
     "Arrays": "array",
+    "What arrays have in common": "_view",
     "Memory": "memory",
     "Heaps": "heap",
     "Memory by tokens": "ipc",
+    "When memory is short": "pressure",
     "Types of elements": "dtypes",
     "Values": "enums",
     "What calls return": "_generated",

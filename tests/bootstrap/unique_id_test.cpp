@@ -225,7 +225,15 @@ class IdsAcrossMachines : public UniqueIds {};
 INSTANTIATE_TEST_SUITE_P(Of, IdsAcrossMachines, testing::Values(Place::tcp));
 
 TEST_P(IdsAcrossMachines, AProcessThatIsNoRankMayMakeThem) {
-  const Bytes id = make_unique_id();
+  const Shared<std::array<std::byte, kUniqueIdBytes>> made;
+  Process maker([&] {
+    const Bytes id = make_unique_id();
+    std::copy(id.begin(), id.end(), made->begin());
+    tell();
+    sleep_for_ever();
+  });
+  maker.told();
+  const Bytes id(made->begin(), made->end());
   as_processes(2, [&](int rank) { EXPECT_EQ(meet(id, rank, 2), "01"); });
 }
 
