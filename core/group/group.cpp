@@ -234,13 +234,12 @@ void Group::synchronize(void* stream, uint64_t timeout_ms) {
   // A kernel that began to wait with this call gives up at about the same time, and knows for which
   // rank it waited, and in which call.
   constexpr uint64_t kRecordMs = 500;
+  const uint64_t more_ms = timeout == Deadline::kNow ? 0 : std::min(kRecordMs, timeout / 10);
   const auto is_known = [&] {
     transport_->device().check_device_errors();
     return revocation_->revoked() || is_done();
   };
-  if (retry_until(is_known, Deadline::after_ms(std::min(kRecordMs, timeout / 10)))) {
-    return require_usable();
-  }
+  if (retry_until(is_known, Deadline::after_ms(more_ms))) return require_usable();
   throw Error(
       Status::timeout, "synchronize: what was issued on the stream is not over by the deadline" +
                            last_issued(*this));

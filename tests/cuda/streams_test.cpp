@@ -9,7 +9,9 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backends.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
+#include "core/base/page.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/group/collective.hpp"
@@ -302,6 +304,13 @@ TEST_F(CudaStreams, OneWaitsForAnother) {
   const Failure late = support::failure_of([&] { one.group->synchronize(handle(71), 20); });
   EXPECT_EQ(late.status, Status::timeout);
   EXPECT_FALSE(one.group->revocation().revoked());
+
+  // A look does not wait for what a kernel may still record, which takes up to 500 ms.
+  const uint64_t before = now_ns();
+  const Failure looked =
+      support::failure_of([&] { one.group->synchronize(handle(71), Deadline::kNow); });
+  EXPECT_EQ(looked.status, Status::timeout);
+  EXPECT_LT(now_ns() - before, 400 * kMillisecondNs);
 
   // A stream that is not over in time is reported with the last collective that was issued.
   CollectiveCall call = call_of(Collective::allreduce, one.memory->pointer(0), 64, DType::f32);
