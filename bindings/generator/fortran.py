@@ -17,10 +17,11 @@ TITLE = """\
 ! only, the constant ends in _VALUE.
 !   Handles    are types of their own, and so are structs, whose variables begin with the
 !              header's defaults, struct_size among them.
-!   Arguments  that point to constants are optional, as are all outputs but the first, and what
-!              the header says may be NULL: left out, they are NULL. Left out, too, may be stream
-!              (NULL), channel (0) and count or capacity behind an array (its size, or 0 without
-!              an array). What follows one that is left out is given by its name.
+!   Arguments  that point to constants are optional, as are outputs behind the first of which the
+!              header does not say "not NULL", and what it says may be NULL: left out, they are
+!              NULL. Left out, too, may be stream (NULL), channel (0) and count or capacity behind
+!              an array (its size, or 0 without an array). What follows one that is left out is
+!              given by its name.
 !              Such a call is one of Fortran; that of C has c_ before its name.
 !   Memory     (void *) is a type(c_ptr): what the library gave, c_loc() of a target, or
 !              c_null_ptr.

@@ -65,7 +65,10 @@
  *   own, with more fields. NULL means the defaults. The deadline has no meaning where a call
  *   does not wait. These calls have no options: what gives a fixed property of an object
  *   (*_rank(), *_size(), *_pointer(), *_bytes(), *_group() and the like), *_info(), *_stats(),
- *   *_status(), *_retain(), *_release(), symm_group_abort(), the log, and the version.
+ *   *_topology(), what tells the state of a group (symm_group_status(), symm_group_failed_ranks(),
+ *   symm_group_failure_fd()), symm_group_translate_rank(), symm_group_abort(), *_retain(),
+ *   *_release(), and what concerns the library as a whole: devices, listeners,
+ *   symm_thread_interrupt(), the last failure, and the version.
  *
  * Outputs
  *   Parameters named out or out_* are written only on success. The first output of a call is
@@ -318,7 +321,7 @@ enum symm_backend_values {
   SYMM_BACKEND_CUDA = 2
 };
 
-/** Collective operation, for symm_collective_plan() and symm_group_stats(). */
+/** Collective operation, for symm_collective_plan() and symm_group_collective_stats(). */
 typedef int32_t symm_collective_t;
 enum symm_collective_values {
   SYMM_COLLECTIVE_ALLREDUCE = 0,
@@ -450,10 +453,10 @@ enum symm_log_level_values {
  * TIMEOUT, has taken nothing and has revoked nothing.
  *
  * Accepted by symm_barrier() and the waits for signals and words of a host group, by
- * symm_ipc_withdraw(), and by all calls that never wait, to which it says nothing. A call that is
- * ordered on a CUDA stream and waits, or that needs the other ranks to act, returns
- * INVALID_ARGUMENT; so do signals, copies and stores to the block of a rank, which wait when that
- * rank is on another machine.
+ * symm_group_synchronize(), symm_ipc_import() and symm_ipc_withdraw(), and by all calls that
+ * never wait, to which it says nothing. A call that is ordered on a CUDA stream and waits, or
+ * that needs the other ranks to act, returns INVALID_ARGUMENT; so do signals, copies and stores
+ * to the block of a rank, which wait when that rank is on another machine.
  */
 #define SYMM_TIMEOUT_NOW (UINT64_MAX - 1)
 
@@ -690,8 +693,8 @@ typedef struct {
   /** 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST). */
   int32_t multicast;
   /**
-   * 1 if memory can be had by fabric handles, which was tried, and so can be shared across
-   * machines.
+   * 1 if memory can be had by fabric handles, which was tried. Ranks of one machine share it by
+   * them; memory of another machine is never mapped.
    */
   int32_t fabric;
   /** 1 if memory can be exported as DMA-BUF. */
@@ -831,7 +834,7 @@ typedef struct {
  * @param options         NULL means the defaults; the call does not wait.
  * @param[out] out_id     the id.
  * @param capacity        bytes that out_id holds; SYMM_UNIQUE_ID_MAX_BYTES suffices.
- * @param[out] out_bytes  bytes of the id.
+ * @param[out] out_bytes  bytes of the id; not NULL.
  * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or $SYMM_ID_ADDRESS is wrong.
  * @retval SYMM_ERR_UNAVAILABLE       there is no directory that is private to this user, or
  *                                    $SYMM_ID_ADDRESS is no address.
@@ -1069,14 +1072,15 @@ typedef struct {
  *                                    SYMM_GROUP_ON_DEVICE; or a deadline is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_UNSUPPORTED       a flag is not known or the back end does not have it, or
  *                                    there are more than 256 channels.
- * @retval SYMM_ERR_TIMEOUT        not all ranks came; the message names the missing ones.
- * @retval SYMM_ERR_PEER_FAILED    a rank died meanwhile.
- * @retval SYMM_ERR_ABORTED        a rank aborted `group` or the new group.
- * @retval SYMM_ERR_UNAVAILABLE    the new group needs an engine between machines, and there is
- *                                 none.
- * @retval SYMM_ERR_MISMATCH       ranks disagree, as for symm_group_create().
- * @retval SYMM_ERR_SYSTEM         a system call failed on a rank.
- * @retval SYMM_ERR_OUT_OF_MEMORY  a rank has too little memory, of the host or of its device.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died meanwhile.
+ * @retval SYMM_ERR_ABORTED           a rank aborted `group` or the new group.
+ * @retval SYMM_ERR_UNAVAILABLE       the new group needs an engine between machines, and there
+ *                                    is none.
+ * @retval SYMM_ERR_MISMATCH          ranks disagree, as for symm_group_create().
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory, of the host or of its
+ *                                    device.
  */
 SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key,
                                         const symm_group_options_t *options, symm_group_t **out);
@@ -1128,14 +1132,14 @@ SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const i
  * @param[out] out  one reference, for symm_group_release().
  * @retval SYMM_ERR_INVALID_ARGUMENT  options are wrong, as for symm_group_split().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_group_split().
- * @retval SYMM_ERR_TIMEOUT        not all ranks of the machine came; the message names the
- *                                 missing ones.
- * @retval SYMM_ERR_PEER_FAILED    a rank of the machine died meanwhile.
- * @retval SYMM_ERR_ABORTED        a rank aborted `group` or the new group.
- * @retval SYMM_ERR_MISMATCH       ranks disagree, as for symm_group_create().
- * @retval SYMM_ERR_SYSTEM         a system call failed on a rank of the machine.
- * @retval SYMM_ERR_OUT_OF_MEMORY  a rank of the machine has too little memory, of the host or
- *                                 of its device.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks of the machine came; the message names the
+ *                                    missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank of the machine died meanwhile.
+ * @retval SYMM_ERR_ABORTED           a rank aborted `group` or the new group.
+ * @retval SYMM_ERR_MISMATCH          ranks disagree, as for symm_group_create().
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank of the machine.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank of the machine has too little memory, of the host
+ *                                    or of its device.
  */
 SYMM_API symm_status_t symm_group_local(symm_group_t *group, const symm_group_options_t *options,
                                         symm_group_t **out);
@@ -1154,17 +1158,18 @@ SYMM_API symm_status_t symm_group_local(symm_group_t *group, const symm_group_op
  * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_group_release().
  * @retval SYMM_ERR_INVALID_ARGUMENT  options are wrong, as for symm_group_split().
- * @retval SYMM_ERR_TIMEOUT        a rank lives and did not come. When it has been killed, or
- *                                 has released the group, the call can be made again.
- * @retval SYMM_ERR_PEER_FAILED    the other ranks take this one for dead.
- * @retval SYMM_ERR_UNSUPPORTED    `group` has more than 8192 ranks; or as for
- *                                 symm_group_split().
- * @retval SYMM_ERR_ABORTED        another rank had the new group already and aborted it.
- * @retval SYMM_ERR_UNAVAILABLE    the new group needs an engine between machines, and there is
- *                                 none.
- * @retval SYMM_ERR_MISMATCH       ranks disagree, as for symm_group_create().
- * @retval SYMM_ERR_SYSTEM         a system call failed on a rank.
- * @retval SYMM_ERR_OUT_OF_MEMORY  a rank has too little memory, of the host or of its device.
+ * @retval SYMM_ERR_TIMEOUT           a rank lives and did not come. When it has been killed, or
+ *                                    has released the group, the call can be made again.
+ * @retval SYMM_ERR_PEER_FAILED       the other ranks take this one for dead.
+ * @retval SYMM_ERR_UNSUPPORTED       `group` has more than 8192 ranks; or as for
+ *                                    symm_group_split().
+ * @retval SYMM_ERR_ABORTED           another rank had the new group already and aborted it.
+ * @retval SYMM_ERR_UNAVAILABLE       the new group needs an engine between machines, and there
+ *                                    is none.
+ * @retval SYMM_ERR_MISMATCH          ranks disagree, as for symm_group_create().
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory, of the host or of its
+ *                                    device.
  */
 SYMM_API symm_status_t symm_group_shrink(symm_group_t *group, const symm_group_options_t *options,
                                          symm_group_t **out);
@@ -1298,7 +1303,7 @@ SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_failure_t *ou
  * @param[out] out_ranks  receives the first `capacity` of them, in ascending order; NULL with
  *                        capacity 0 asks for the count only.
  * @param capacity        ranks that out_ranks holds.
- * @param[out] out_count  how many there are.
+ * @param[out] out_count  how many there are; not NULL.
  * @retval SYMM_ERR_INVALID_ARGUMENT  out_ranks is NULL and capacity is not 0.
  */
 SYMM_API symm_status_t symm_group_failed_ranks(symm_group_t *group, int32_t *out_ranks,
@@ -2474,15 +2479,17 @@ SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, s
  * Add one to the signals that this rank has sent to `rank` on `channel`.
  * [local] [stream] [capturable] Since 0.2.
  *
- * Never waits. Any number of signals may be outstanding. What this rank wrote before is visible
- * to whoever waited for the signal.
+ * Does not wait, except for the network where `rank` is on another machine. Any number of
+ * signals may be outstanding. What this rank wrote before is visible to whoever waited for the
+ * signal.
  *
  * @param memory   memory whose signals are meant.
  * @param rank     destination, 0 .. size-1.
  * @param channel  0 .. channels-1 of the memory.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
  * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not taken what was
  *                                    sent before the deadline; the group is revoked.
@@ -2496,7 +2503,8 @@ SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t 
  * Add a value to the word that this rank has at `rank` on `channel`, or set the word to it.
  * [local] [stream] [capturable] Since 0.2.
  *
- * Never waits. What this rank wrote before is visible to whoever waited for the value.
+ * Does not wait, except for the network where `rank` is on another machine. What this rank
+ * wrote before is visible to whoever waited for the value.
  *
  * @param memory   memory whose signals are meant.
  * @param rank     destination, 0 .. size-1.
@@ -2505,7 +2513,8 @@ SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t 
  * @param value    any number; sums wrap.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or op is negative.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, op is negative, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
  * @retval SYMM_ERR_TIMEOUT           as for symm_signal().
  * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the rank is on another machine, and
@@ -2675,7 +2684,8 @@ SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t ran
  * @param bytes    offset + bytes is within the block.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, or source is NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, source is NULL, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
  * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not taken what was
  *                                    sent before the deadline; the group is revoked.
@@ -2698,8 +2708,8 @@ SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offs
  * @param bytes        offset + bytes is within the block.
  * @param options      NULL means the defaults.
  * @param stream       orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, or destination is
- *                                    NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, destination is NULL,
+ *                                    or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the
  *                                    memory.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and has died or left.
@@ -2724,8 +2734,9 @@ SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offs
  * @param channel  0 .. channels-1 of the memory.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset, bytes or channel is out of range, or source
- *                                    is NULL; nothing was written.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset, bytes or channel is out of range, source is
+ *                                    NULL, or options.timeout_ms is SYMM_TIMEOUT_NOW; nothing was
+ *                                    written.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
@@ -2745,8 +2756,8 @@ SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size
  * @param count    number of copies, which end within the block.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, or offset is not a
- *                                    multiple of 4.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, offset is not a
+ *                                    multiple of 4, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
@@ -2766,8 +2777,8 @@ SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t o
  * @param value    what to store.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, or offset is not a
- *                                    multiple of 4.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
+ *                                    4, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
@@ -2787,8 +2798,8 @@ SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, s
  * @param value    what to store.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, or offset is not a
- *                                    multiple of 8.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
+ *                                    8, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
@@ -3602,19 +3613,20 @@ typedef struct {
  *
  * Costs no system call after the first for a buffer.
  *
- * @param pointer    anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import();
- *                   with CUDA also inside any allocation that the driver can export
- *                   (cuMemCreate with a POSIX file descriptor), which then is kept until
- *                   symm_ipc_withdraw(). A token for imported memory names the process that
- *                   made that memory, or this one if that one is dead.
- * @param bytes      length of the piece; the whole buffer is mapped by the importer, whatever it
- *                   is. With 0 bytes `pointer` may be NULL or anything: the token stays good, and
- *                   its import has no memory and no owner, but the device of `pointer`.
- * @param options    NULL means the defaults.
- * @param out_token  receives the token.
- * @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_BYTES is always enough.
- * @param out_bytes  receives the length of the token; not NULL.
- * @param stream     orders the call; NULL with memory of the host back end.
+ * @param pointer         anywhere inside a buffer of symm_alloc() or an import of
+ *                        symm_ipc_import(); with CUDA also inside any allocation that the driver
+ *                        can export (cuMemCreate with a POSIX file descriptor), which then is
+ *                        kept until symm_ipc_withdraw(). A token for imported memory names the
+ *                        process that made that memory, or this one if that one is dead.
+ * @param bytes           length of the piece; the whole buffer is mapped by the importer,
+ *                        whatever it is. With 0 bytes `pointer` may be NULL or anything: the
+ *                        token stays good, and its import has no memory and no owner, but the
+ *                        device of `pointer`.
+ * @param options         NULL means the defaults.
+ * @param[out] out_token  receives the token.
+ * @param capacity        bytes that out_token holds; SYMM_IPC_TOKEN_MAX_BYTES is always enough.
+ * @param[out] out_bytes  receives the length of the token; not NULL.
+ * @param stream          orders the call; NULL with memory of the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  the memory cannot be exported, does not hold the piece, or
  *                                    capacity is too small; hold_imports is set and the memory
  *                                    is not kept; hold_ms or hold_imports beside
@@ -3664,11 +3676,11 @@ typedef struct {
  * Imports of one buffer in one process share one mapping. After the first, importing another
  * piece of it is local.
  *
- * @param token       as made by symm_ipc_export().
+ * @param token        as made by symm_ipc_export().
  * @param token_bytes  exactly the length of the token.
- * @param options     NULL means the defaults.
- * @param[out] out    one reference, for symm_ipc_release().
- * @param stream      orders the call; NULL with memory of the host back end.
+ * @param options      NULL means the defaults.
+ * @param[out] out     one reference, for symm_ipc_release().
+ * @param stream       orders the call; NULL with memory of the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  this is no token, or it was cut short, damaged or forged;
  *                                    options.device is out of range, or not 0 without
  *                                    SYMM_IPC_ON_DEVICE; or the stream is being captured.

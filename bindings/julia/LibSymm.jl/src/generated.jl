@@ -19,10 +19,11 @@ const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
 """
 Look once instead of waiting. The call succeeds if nothing is missing. Otherwise it returns
 TIMEOUT, has taken nothing and has revoked nothing. Accepted by symm_barrier() and the waits
-for signals and words of a host group, by symm_ipc_withdraw(), and by all calls that never
-wait, to which it says nothing. A call that is ordered on a CUDA stream and waits, or that
-needs the other ranks to act, returns INVALID_ARGUMENT; so do signals, copies and stores to
-the block of a rank, which wait when that rank is on another machine.
+for signals and words of a host group, by symm_group_synchronize(), symm_ipc_import() and
+symm_ipc_withdraw(), and by all calls that never wait, to which it says nothing. A call that
+is ordered on a CUDA stream and waits, or that needs the other ranks to act, returns
+INVALID_ARGUMENT; so do signals, copies and stores to the block of a rank, which wait when
+that rank is on another machine.
 """
 const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe)
 """No unique id has more bytes, so that it fits where an ncclUniqueId travels."""
@@ -106,7 +107,7 @@ const SYMM_BACKEND_AUTO = symm_backend_t(0)
 const SYMM_BACKEND_HOST = symm_backend_t(1)
 const SYMM_BACKEND_CUDA = symm_backend_t(2)
 
-"""Collective operation, for symm_collective_plan() and symm_group_stats()."""
+"""Collective operation, for symm_collective_plan() and symm_group_collective_stats()."""
 const symm_collective_t = Int32
 
 const SYMM_COLLECTIVE_ALLREDUCE = symm_collective_t(0)

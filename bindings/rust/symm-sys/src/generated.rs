@@ -138,7 +138,7 @@ enums! {
         Cuda = SYMM_BACKEND_CUDA = 2,
     }
 
-    /// Collective operation, for symm_collective_plan() and symm_group_stats().
+    /// Collective operation, for symm_collective_plan() and symm_group_collective_stats().
     pub enum Collective: symm_collective_t {
         Allreduce = SYMM_COLLECTIVE_ALLREDUCE = 0,
         ReduceScatter = SYMM_COLLECTIVE_REDUCE_SCATTER = 1,
@@ -265,11 +265,11 @@ constants! {
     pub const SYMM_TIMEOUT_INFINITE: u64 = 18446744073709551615;
     /// Look once instead of waiting. The call succeeds if nothing is missing. Otherwise it
     /// returns TIMEOUT, has taken nothing and has revoked nothing. Accepted by symm_barrier()
-    /// and the waits for signals and words of a host group, by symm_ipc_withdraw(), and by all
-    /// calls that never wait, to which it says nothing. A call that is ordered on a CUDA stream
-    /// and waits, or that needs the other ranks to act, returns INVALID_ARGUMENT; so do
-    /// signals, copies and stores to the block of a rank, which wait when that rank is on
-    /// another machine.
+    /// and the waits for signals and words of a host group, by symm_group_synchronize(),
+    /// symm_ipc_import() and symm_ipc_withdraw(), and by all calls that never wait, to which it
+    /// says nothing. A call that is ordered on a CUDA stream and waits, or that needs the other
+    /// ranks to act, returns INVALID_ARGUMENT; so do signals, copies and stores to the block of
+    /// a rank, which wait when that rank is on another machine.
     pub const SYMM_TIMEOUT_NOW: u64 = 18446744073709551614;
     /// Several ranks may use one CUDA device. A flag of symm_group_config_t and
     /// symm_group_options_t, and of symm_group_info_t.

@@ -53,7 +53,7 @@ known! {
         pub name: String = "Product name.";
         pub uuid: String = "GPU UUID; for the host, the boot id.";
         pub multicast: Feature, or multicast_reason = "Whether multicast addresses can be had.";
-        pub fabric: Feature, or fabric_reason = "Whether memory can be shared across machines.";
+        pub fabric: Feature, or fabric_reason = "Whether memory can be had by fabric handles.";
         pub dmabuf: Feature, or dmabuf_reason = "Whether memory can be exported as DMA-BUF.";
         pub host_memory: Feature, or host_memory_reason =
             "Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.";

@@ -533,9 +533,9 @@ impl SignalWait {
 }
 
 impl<T: Element> Memory<T> {
-    /// Adds one to the signals that this rank has sent to `rank` on `channel`. Never waits; any
-    /// number may be outstanding. Whatever this rank wrote before is visible to `rank` once it has
-    /// waited for the signal.
+    /// Adds one to the signals that this rank has sent to `rank` on `channel`. Waits only for the
+    /// network, where `rank` is on another machine; any number may be outstanding. Whatever this
+    /// rank wrote before is visible to `rank` once it has waited for the signal.
     pub fn signal(&self, rank: usize, channel: usize) -> Result<()> {
         let stream = self.stream.as_raw();
         on!(
@@ -566,7 +566,7 @@ impl<T: Element> Memory<T> {
     }
 
     /// Adds a value to the word of 64 bits that `rank` has for signals of this rank on `channel`,
-    /// or sets that word. Never waits.
+    /// or sets that word. Waits only for the network, where `rank` is on another machine.
     pub fn signal_value(
         &self,
         rank: usize,
