@@ -359,11 +359,16 @@ Result symm_ncclCommShrink(
 }
 
 Result symm_ncclCommFinalize(Comm comm) noexcept {
+  std::shared_ptr<CudaGroup> cuda_group;
   {
     const std::lock_guard lock(table().mutex);
     const auto found = table().entries.find(comm);
-    if (found != table().entries.end()) found->second.ending = true;
+    if (found != table().entries.end()) {
+      found->second.ending = true;
+      cuda_group = found->second.cuda_group;
+    }
   }
+  if (cuda_group != nullptr) cuda_group->complete();
   return real<Result, Comm>(Function::ncclCommFinalize)(comm);
 }
 
@@ -371,6 +376,7 @@ Result symm_ncclCommFinalize(Comm comm) noexcept {
 // group goes after it, when NCCL has let all ranks pass.
 Result symm_ncclCommDestroy(Comm comm) noexcept {
   const std::optional<Entry> entry = take_out(comm);
+  if (entry && entry->cuda_group != nullptr) entry->cuda_group->complete();
   const Result result = real<Result, Comm>(Function::ncclCommDestroy)(comm);
   leave(entry);
   return result;

@@ -234,15 +234,31 @@ std::optional<GroupFailure> CudaGroup::failure() {
   return failure_of(inside.group, version_);
 }
 
-// By a stream that waits for all streams that symm has worked on.
-bool CudaGroup::has_work(symm_group_t* group) noexcept {
+// A stream that waits for all streams that symm has worked on; null if there is none to be had.
+void* CudaGroup::stream_behind(symm_group_t* group) noexcept {
   void* const behind = driver_.make_stream();
-  if (behind == nullptr) return true;
+  if (behind == nullptr) return nullptr;
   auto* const all = reinterpret_cast<void*>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
-  bool is_over = symm_library().stream_wait(group, behind, all, nullptr) == SYMM_OK;
-  is_over = is_over && driver_.is_over(behind);
+  if (symm_library().stream_wait(group, behind, all, nullptr) == SYMM_OK) return behind;
+  driver_.end_stream(behind);
+  return nullptr;
+}
+
+bool CudaGroup::has_work(symm_group_t* group) noexcept {
+  void* const behind = stream_behind(group);
+  if (behind == nullptr) return true;
+  const bool is_over = driver_.is_over(behind);
   driver_.end_stream(behind);
   return !is_over;
+}
+
+void CudaGroup::complete() noexcept {
+  const Inside inside(*this);
+  if (inside.group == nullptr) return;
+  void* const behind = stream_behind(inside.group);
+  if (behind == nullptr) return;
+  driver_.await(behind);
+  driver_.end_stream(behind);
 }
 
 void CudaGroup::abort() noexcept {

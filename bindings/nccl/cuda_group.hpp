@@ -59,6 +59,10 @@ class CudaGroup {
 
   std::optional<GroupFailure> failure();
 
+  // Waits until what symm has issued outside of captures is over, as NCCL waits for its own work
+  // before a communicator ends. abort() ends the wait.
+  void complete() noexcept;
+
   // Ends calls of other threads, and all ranks' work if some is under way here, and waits until
   // no thread is inside. Nothing goes to symm afterwards. Any thread.
   void abort() noexcept;
@@ -73,6 +77,7 @@ class CudaGroup {
   class Inside;
 
   bool make(symm_group_t*& made);
+  void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;
   Result fail(symm_status_t status) noexcept;
   void come_out() noexcept;

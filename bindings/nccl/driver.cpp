@@ -28,6 +28,7 @@ struct Calls {
   int (*stream_create)(void**, unsigned) = nullptr;
   int (*stream_destroy)(void*) = nullptr;
   int (*stream_query)(void*) = nullptr;
+  int (*stream_synchronize)(void*) = nullptr;
   bool usable = false;
 };
 
@@ -57,7 +58,8 @@ Calls load() {
                  find("cuStreamWaitEvent", 3020, calls.stream_wait) &&
                  find("cuStreamCreate", 2000, calls.stream_create) &&
                  find("cuStreamDestroy", 4000, calls.stream_destroy) &&
-                 find("cuStreamQuery", 2000, calls.stream_query);
+                 find("cuStreamQuery", 2000, calls.stream_query) &&
+                 find("cuStreamSynchronize", 2000, calls.stream_synchronize);
   return calls;
 }
 
@@ -118,5 +120,9 @@ void Driver::end_stream(void* stream) const noexcept {
 
 bool Driver::is_over(void* stream) const noexcept {
   return within([&] { return driver().stream_query(stream); }) == kOk;
+}
+
+void Driver::await(void* stream) const noexcept {
+  within([&] { return driver().stream_synchronize(stream); });
 }
 }  // namespace symm::nccl

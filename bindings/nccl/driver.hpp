@@ -24,6 +24,8 @@ class Driver {
   void end_stream(void* stream) const noexcept;
   // Whether all work of a stream is over, without a failure.
   bool is_over(void* stream) const noexcept;
+  // Waits until it is.
+  void await(void* stream) const noexcept;
 
  private:
   template <class Body>

@@ -1431,6 +1431,28 @@ sys.stdin.readline()
         expected = ["symm", True, "error 6", "error 6", 0, "symm"]
         self.assertEqual(self.finished(ranks), [expected] * 2)
 
+    def test_the_end_of_a_communicator_waits_for_its_work(self):
+        """As NCCL does: the program may free its memory then."""
+        for name in ("ncclCommFinalize", "ncclCommDestroy"):
+            ranks = self.cuda_ranks(
+                2,
+                f"""
+assert all_reduce() == "symm"
+notes.notes_hold(stream)
+assert all_reduce() == "symm"
+results = []
+thread = threading.Thread(target=lambda: results.append(shim.{name}(comm)))
+thread.start()
+thread.join(0.5)
+waits = thread.is_alive()
+notes.notes_let_go()
+thread.join(30)
+answer([waits, results])
+sys.stdin.readline()
+""",
+            )
+            self.assertEqual(self.finished(ranks), [[True, [0]]] * 2, name)
+
     def test_a_destroyed_communicator_gives_its_place_to_another(self):
         ranks = self.cuda_ranks(
             2,
