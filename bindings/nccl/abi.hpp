@@ -21,6 +21,9 @@ inline constexpr Result kTimeout = 8;
 // The first version that knows kTimeout.
 inline constexpr uint32_t kTimeoutSince = 23000;
 
+// NCCL_SHRINK_ABORT: ncclCommShrink() ends what is under way in the parent.
+inline constexpr int kShrinkAborts = 1;
+
 struct Communicator;  // NCCL's own
 using Comm = Communicator*;
 

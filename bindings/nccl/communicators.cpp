@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,8 +58,10 @@ struct Entry {
   // ncclCommFinalize() was called: other ranks may leave.
   bool ending = false;
   bool failure_said = false;
-  // Calls of ncclCommSplit() and ncclCommShrink(), which all ranks make in the same order.
-  uint64_t children = 0;
+  // Calls of ncclCommSplit(), which all ranks make in the same order, and of ncclCommShrink(),
+  // which those make that it does not leave out: by the meeting that stands for them.
+  uint64_t splits = 0;
+  std::map<Meeting, uint64_t> shrinks;
   // Children that NCCL is making. The program must keep *where until ncclCommGetAsyncError() of
   // this communicator has said that they are there, and there they are taken.
   std::vector<Made> awaited;
@@ -193,13 +196,37 @@ void finish(const Made& made, Result result) noexcept {
   }
 }
 
+// Colors of ncclCommSplit() are not negative.
+constexpr int64_t kShrunk = -1;
+constexpr int64_t kLeftOut = -2;
+
 // The name for the next child of a communicator, if its parent has one.
-std::optional<Meeting> next_child(Comm parent, int64_t color) noexcept {
+std::optional<Meeting> next_split(Comm parent, int64_t color) noexcept {
   const std::lock_guard lock(table().mutex);
   const auto found = table().entries.find(parent);
   if (found == table().entries.end()) return std::nullopt;
-  Entry& entry = found->second;
-  return child_of(entry.meeting, entry.children++, color);
+  return child_of(found->second.meeting, found->second.splits++, color);
+}
+
+// The same for the ranks that are not left out.
+std::optional<Meeting> next_shrink(Comm parent, const int* left_out, int count) noexcept {
+  try {
+    std::vector<int> ranks;
+    if (left_out != nullptr && count > 0) ranks.assign(left_out, left_out + count);
+    std::sort(ranks.begin(), ranks.end());
+
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(parent);
+    if (found == table().entries.end()) return std::nullopt;
+    Meeting those = found->second.meeting;
+    for (const int rank : ranks) {
+      those = child_of(those, static_cast<uint64_t>(rank), kLeftOut);
+    }
+    return child_of(those, found->second.shrinks[those]++, kShrunk);
+  } catch (...) {
+    log("a communicator is not watched: no memory");
+    return std::nullopt;
+  }
 }
 
 bool blocks(Comm comm) noexcept {
@@ -233,9 +260,6 @@ void abort_cuda_group(Comm comm) noexcept {
     log("a group is not aborted: its lock failed");
   }
 }
-
-// Colors of ncclCommSplit() are not negative.
-constexpr int64_t kShrunk = -1;
 }  // namespace
 
 Result ask_communicator(Comm comm, Result state) noexcept {
@@ -342,7 +366,7 @@ Result symm_ncclCommInitRankScalable(
 }
 
 Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* config) noexcept {
-  const auto meeting = next_child(comm, color);
+  const auto meeting = next_split(comm, color);
   const Result result = real<Result, Comm, int, int, Comm*, Config*>(Function::ncclCommSplit)(
       comm, color, key, child, config);
   finish_child(comm, child, color < 0 ? std::nullopt : meeting, config, result);
@@ -351,7 +375,9 @@ Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* co
 
 Result symm_ncclCommShrink(
     Comm comm, int* excluded, int count, Comm* child, Config* config, int flags) noexcept {
-  const auto meeting = next_child(comm, kShrunk);
+  // NCCL waits for its kernels that it ends here, and those may wait for work of symm.
+  if ((flags & kShrinkAborts) != 0) abort_cuda_group(comm);
+  const auto meeting = next_shrink(comm, excluded, count);
   const Result result = real<Result, Comm, int*, int, Comm*, Config*, int>(
       Function::ncclCommShrink)(comm, excluded, count, child, config, flags);
   finish_child(comm, child, meeting, config, result);

@@ -723,6 +723,25 @@ print(json.dumps([error, of_child, of_fewer]), flush=True)
         found = [json.loads(self.lines(process)[0]) for process in ranks[1:]]
         self.assertEqual(found, [[6, 6, 6], [6, 0, 6], [6, 0, 0]])
 
+    def test_a_rank_that_is_left_out_of_a_shrink_meets_the_others_afterwards(self):
+        """It does not call ncclCommShrink(), and then all ranks split the parent."""
+        ranks = self.ranks(
+            4,
+            """
+fewer, child = ctypes.c_void_p(), ctypes.c_void_p()
+left_out = (ctypes.c_int * 1)(3)
+if rank < 3:
+    assert shim.ncclCommShrink(comm, left_out, 1, ctypes.byref(fewer), None, 0) == 0
+assert shim.ncclCommSplit(comm, rank // 2, 0, ctypes.byref(child), None) == 0
+print("children" if watched(3 if rank < 3 else 2) else "none", flush=True)
+sys.stdin.readline()
+""",
+        )
+        for line in ("watched\n", "children\n"):
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), line)
+        self.assertEqual(self.log.read_text().count("is watched"), 4 + 3 + 4)
+
     def test_an_abort_from_another_thread_does_not_disturb_a_poll(self):
         ranks = self.ranks(
             2,
@@ -1452,6 +1471,25 @@ sys.stdin.readline()
 """,
             )
             self.assertEqual(self.finished(ranks), [[True, [0]]] * 2, name)
+
+    def test_a_shrink_that_aborts_ends_the_work_of_the_parent(self):
+        for flags, expected in ((0, "symm"), (1, "error 6")):
+            ranks = self.cuda_ranks(
+                2,
+                f"""
+got = [all_reduce()]
+step("ready")
+child = ctypes.c_void_p()
+got.append(shim.ncclCommShrink(comm, None, 0, ctypes.byref(child), None, {flags}))
+answer([*got, all_reduce(), all_reduce(of=child)])
+sys.stdin.readline()
+""",
+                SYMM_NCCL_COMMS="*",
+            )
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+            self.go_on(ranks)
+            self.assertEqual(self.finished(ranks), [["symm", 0, expected, "symm"]] * 2, flags)
 
     def test_a_destroyed_communicator_gives_its_place_to_another(self):
         ranks = self.cuda_ranks(
