@@ -196,6 +196,16 @@ void finish(const Made& made, Result result) noexcept {
   }
 }
 
+// Notes what this thread has made if its outermost group of calls has ended with `result`.
+void finish_open(Result result) noexcept {
+  if (open_depth() > 0) return;
+  const std::vector<Made> made = std::exchange(open_made, {});
+  for (const Made& one : made) {
+    if (*one.where != nullptr && result == kSuccess && is_whole(made, one)) continue;
+    finish(one, result);
+  }
+}
+
 // Colors of ncclCommSplit() are not negative.
 constexpr int64_t kShrunk = -1;
 constexpr int64_t kLeftOut = -2;
@@ -436,20 +446,14 @@ Result symm_ncclGroupEnd() noexcept {
   const Result theirs = real<Result>(Function::ncclGroupEnd)();
   leave_collectives();
   if (is_last) close_collectives();
-  const Result result = ours != kSuccess ? ours : theirs;
-  if (open_depth() > 0 || open_made.empty()) return result;
-
-  const std::vector<Made> made = std::exchange(open_made, {});
-  for (const Made& one : made) {
-    if (*one.where != nullptr && theirs == kSuccess && is_whole(made, one)) continue;
-    finish(one, theirs);
-  }
-  return result;
+  finish_open(theirs);
+  return ours != kSuccess ? ours : theirs;
 }
 
 Result symm_ncclGroupSimulateEnd(void* info) noexcept {
   const Result result = real<Result, void*>(Function::ncclGroupSimulateEnd)(info);
   if (leave_collectives() == 0) drop_collectives();
+  finish_open(result);
   return result;
 }
 }

@@ -202,6 +202,10 @@ FAKE(int, ncclGroupEnd, void) {
   open.made.clear();
   return result;
 }
+// Communicators are made here, too.
+#if FAKE_NCCL_CODE >= 22200
+FAKE(int, ncclGroupSimulateEnd, void*) { return ncclGroupEnd(); }
+#endif
 FAKE(const char*, ncclGetErrorString, int result) { return result == 6 ? "fake remote" : "fake"; }
 #if FAKE_NCCL_CODE >= 21300
 FAKE(const char*, ncclGetLastError, Comm*) { return fake_error; }

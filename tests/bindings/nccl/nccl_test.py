@@ -742,6 +742,20 @@ sys.stdin.readline()
                 self.assertEqual(process.stdout.readline(), line)
         self.assertEqual(self.log.read_text().count("is watched"), 4 + 3 + 4)
 
+    def test_what_a_simulated_group_has_made_is_not_looked_at_again(self):
+        """The program may use the place of the pointer for something else afterwards."""
+        got = run("""
+comm = ctypes.c_void_p()
+assert shim.ncclGroupStart() == 0
+assert shim.ncclCommInitRank(ctypes.byref(comm), 2, new_id(), 0) == 0
+assert shim.ncclGroupSimulateEnd(None) == 0
+made = comm.value is not None
+comm.value = 8
+print(json.dumps([made, shim.ncclGroupStart(), shim.ncclGroupEnd()]), flush=True)
+os._exit(0)
+""")
+        self.assertEqual(got, [True, 0, 0])
+
     def test_an_abort_from_another_thread_does_not_disturb_a_poll(self):
         ranks = self.ranks(
             2,
