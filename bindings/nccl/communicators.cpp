@@ -157,7 +157,8 @@ void note(const Made& made, Result result) {
   Entry entry;
   entry.meeting = made.meeting;
   entry.version = made.version;
-  entry.is_blocking = made.is_blocking;
+  // NCCL_COMM_BLOCKING has the last word, and only NCCL knows it.
+  entry.is_blocking = made.is_blocking && result != kInProgress;
   entry.name = made.name;
   if (result == kSuccess) start(comm, entry);
 
@@ -252,6 +253,7 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   Made made = made_of(child, *meeting, config);
   // A child that is not told otherwise does as its parent does.
   if (!read_blocking(config)) made.is_blocking = blocks(parent);
+  if (result == kInProgress) made.is_blocking = false;
   if (result != kInProgress || open_depth() > 0) return finish(made, result);
 
   try {

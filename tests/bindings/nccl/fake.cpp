@@ -2,6 +2,7 @@
 // Words in $FAKE_NCCL direct it:
 //
 //   slow     a communicator that does not block is in progress for three looks at its state
+//   unblocked no communicator blocks, as with NCCL_COMM_BLOCKING=0
 //   failed   ncclCommGetAsyncError() gives ncclInternalError
 //   reenters a destruction calls ncclCommWindowDeregister() and ncclMemFree() by their names, as
 //            NCCL's own commFree() does
@@ -61,7 +62,7 @@ void note_config(const void* config) {
 }
 
 bool is_blocking(const void* config) {
-  int blocking = 1;
+  int blocking = told("unblocked") ? 0 : 1;
   if (config != nullptr) std::memcpy(&blocking, static_cast<const char*>(config) + 16, 4);
   return blocking != 0;
 }
@@ -166,7 +167,7 @@ FAKE(int, ncclCommSplit, Comm* comm, int color, int, Comm** child, const void* c
   *child = nullptr;
   comm->looks = 3;
   comm->child_place = child;
-  return make(&comm->child, comm->id, rank, size, nullptr) == 0 ? 7 : 4;
+  return make(&comm->child, comm->id, rank, size, nullptr) == 4 ? 4 : 7;
 }
 #endif
 #if FAKE_NCCL_CODE >= 22700

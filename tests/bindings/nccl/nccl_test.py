@@ -1165,6 +1165,23 @@ sys.stdin.readline()
         expected = ["symm", "symm", "NCCL", "NCCL", "NCCL", "NCCL", "NCCL", "symm"]
         self.assertEqual(self.finished(ranks), [expected] * 2)
 
+    def test_what_nccl_does_not_let_block_is_forwarded(self):
+        """By a variable of NCCL, whatever the configuration says."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+os.environ["FAKE_NCCL"] = "slow unblocked"
+child = ctypes.c_void_p()
+got = [shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None)]
+while async_error(comm) == 7 or async_error(child) == 7:
+    pass
+answer([*got, all_reduce(of=child), all_reduce()])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+        )
+        self.assertEqual(self.finished(ranks), [[7, "NCCL", "symm"]] * 2)
+
     def test_off_forwards_and_watches_nothing(self):
         got = run(
             """
