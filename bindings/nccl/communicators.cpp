@@ -298,6 +298,7 @@ Result ask_communicator(Comm comm, Result state) noexcept {
     std::optional<GroupFailure> failure = group->failure(version);
     if (!failure && cuda_group != nullptr) failure = cuda_group->failure();
     if (!failure) return kSuccess;
+    if (cuda_group != nullptr) cuda_group->condemn(failure->result);
 
     bool is_new = false;
     {

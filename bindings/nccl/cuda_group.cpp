@@ -163,6 +163,7 @@ Result CudaGroup::all_reduce(const AllReduce& call) noexcept {
   try {
     const Inside inside(*this);
     if (inside.group == nullptr) return kRemoteError;
+    if (const Result told = told_; told != kSuccess) return told;
     const std::lock_guard lock(order_);
     bool is_known = true;
     const uint64_t capture = driver_.capture_of(call.stream, is_known);

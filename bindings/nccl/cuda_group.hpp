@@ -2,6 +2,7 @@
 // the order between that work and NCCL's.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +59,9 @@ class CudaGroup {
   void after_nccl(void* stream) noexcept;
 
   std::optional<GroupFailure> failure();
+  // The program has been told that the communicator has failed: all_reduce() fails from now on. The
+  // group itself may notice later.
+  void condemn(Result result) noexcept { told_ = result; }
 
   // Waits until what symm has issued outside of captures is over, as NCCL waits for its own work
   // before a communicator ends. abort() ends the wait.
@@ -92,6 +96,8 @@ class CudaGroup {
   const uint32_t version_;
   Driver driver_;
   bool has_driver_ = false;
+
+  std::atomic<Result> told_{kSuccess};
 
   // Held by whoever makes the group.
   std::mutex making_;
