@@ -167,6 +167,8 @@ def pages_of_cpp(name, folder):
     page, below = f"# {name}\n\n{opening(text)}", ""
     text = re.sub(r"^SYMM_MULTIMEM_\w+\(.*\)$", r"\g<0>;", readable(text), flags=re.M)
     text = text.replace("inline namespace v0 {\n", "").replace("}  // namespace v0\n", "")
+    # What a class declares and the header defines below has its entry in the class.
+    text = re.sub(r"^inline \w+ \w+::\w+\(.*?^\}\n", "", text, flags=re.M | re.S)
     if not SECTION.search(text):
         text = re.sub(r"^namespace (.+) \{$", r"\g<0>\n// ---- in namespace \1 -", text, flags=re.M)
 

@@ -57,7 +57,7 @@ with symm.Group.from_env(backend="host") as group:
     mine.numpy()[:] = pattern(group.rank, mine.size)
     group.barrier()
 
-    put_us = timed(inbox.put, mine[:PUT], right, signal=DATA)
+    put_us = timed(inbox.put, right, mine[:PUT], signal=DATA)
     inbox.wait_signal(left, DATA)
     require(np.array_equal(inbox.numpy(), pattern(left, PUT)), "the left neighbour's floats")
 
