@@ -19,9 +19,7 @@
 #include "core/base/wait.hpp"
 
 namespace symm::memory_pressure {
-namespace {
-constexpr uint64_t kRemoveMs = 60'000;
-
+// Not in the unnamed namespace, since Round::State has a field of them.
 struct Entry {
   Callback callback = nullptr;
   void* user = nullptr;
@@ -29,6 +27,9 @@ struct Entry {
   std::atomic<bool> removed{false};
   std::atomic<int> running{0};  // the number of threads that are inside the callback
 };
+
+namespace {
+constexpr uint64_t kRemoveMs = 60'000;
 
 struct Entries {
   std::mutex mutex;
