@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "symm/symm.h"
 

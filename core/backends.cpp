@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/hardware.hpp"

@@ -1,8 +1,8 @@
 // Keeps the tag of the call that a thread is in.
 #include "core/base/call_tag.hpp"
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -15,7 +15,10 @@ thread_local const char* CallTag::shown_ = nullptr;
 // The text is read up to the first byte that does not fit any more, and not further.
 CallTag::CallTag(const char* given) : before_(shown_) {
   text_[0] = '\0';
-  if (given != nullptr) write_text(text_, printable(std::string(given, strnlen(given, kTagBytes))));
+  if (given != nullptr) {
+    const char* const end = std::find(given, given + kTagBytes, '\0');
+    write_text(text_, printable(std::string(given, end)));
+  }
 
   const bool is_there = text_[0] != '\0';
   shown_ = is_there ? text_ : nullptr;

@@ -18,6 +18,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"

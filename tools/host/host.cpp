@@ -475,7 +475,7 @@ CudaDriver find_cuda_driver() {
 namespace {
 std::string file_of(void* library) {
   link_map* place = nullptr;
-  return ::dlinfo(library, RTLD_DI_LINKMAP, &place) == 0 ? place->l_name : "";
+  return ::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&place)) == 0 ? place->l_name : "";
 }
 }  // namespace
 

@@ -233,7 +233,7 @@ std::string nccl_drop_in() {
                              (why != nullptr ? why : "libsymm_nccl.so cannot be loaded") + ")");
   }
   link_map* place = nullptr;
-  if (::dlinfo(library, RTLD_DI_LINKMAP, &place) != 0) {
+  if (::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&place)) != 0) {
     throw std::runtime_error("--nccl: the loader does not tell where libsymm_nccl.so is");
   }
   return std::filesystem::absolute(place->l_name).lexically_normal();
