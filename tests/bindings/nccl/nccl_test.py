@@ -829,6 +829,21 @@ print(json.dumps([max(id.bytes[64:]), async_error(comm), threading.active_count(
         self.assertEqual(got[:2], [0, 0])
         self.assertEqual(got[3], 1)
 
+    def after_the_first_rank_died(self, ranks):
+        """Hands rank 0's line on to rank 1, waits until the children of both are watched, and
+        kills rank 0. Returns what rank 1 has found then.
+        """
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "watched\n")
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "children\n")
+        ranks[0].send_signal(signal.SIGKILL)
+        ranks[1].stdin.write("go\n")
+        ranks[1].stdin.flush()
+        return json.loads(self.lines(ranks[1])[0])
+
     def test_one_that_does_not_block_is_watched_from_when_it_is_complete(self):
         ranks = self.ranks(
             2,
@@ -860,16 +875,7 @@ print(json.dumps([result, seen, results, wait_for_error(other)[0], wait_for_erro
 """,
             FAKE_NCCL="slow",
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
-        ranks[1].stdin.write(ranks[0].stdout.readline())
-        ranks[1].stdin.flush()
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "children\n")
-        ranks[0].send_signal(signal.SIGKILL)
-        ranks[1].stdin.write("go\n")
-        ranks[1].stdin.flush()
-        found = json.loads(self.lines(ranks[1])[0])
+        found = self.after_the_first_rank_died(ranks)
         self.assertEqual(found[:2], [7, [7, 7, 7, 0]])
         self.assertEqual(found[2][:4], [7, None, None, None])
         self.assertEqual(found[3:], [6, 6])
@@ -905,16 +911,7 @@ print(json.dumps([wait_for_error(other)[0] for other in comms] +
                  [async_error(other) for other in whole]), flush=True)
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
-        ranks[1].stdin.write(ranks[0].stdout.readline())
-        ranks[1].stdin.flush()
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "children\n")
-        ranks[0].send_signal(signal.SIGKILL)
-        ranks[1].stdin.write("go\n")
-        ranks[1].stdin.flush()
-        self.assertEqual(json.loads(self.lines(ranks[1])[0]), [6, 6, 6, 0, 0])
+        self.assertEqual(self.after_the_first_rank_died(ranks), [6, 6, 6, 0, 0])
         self.assertEqual(self.log.read_text().count("is watched"), 8)
 
     def test_a_second_destruction_is_left_to_nccl(self):
