@@ -472,12 +472,10 @@ CudaDriver find_cuda_driver() {
   return driver;
 }
 
-namespace {
 std::string file_of(void* library) {
   link_map* place = nullptr;
   return ::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&place)) == 0 ? place->l_name : "";
 }
-}  // namespace
 
 Ucx find_ucx() {
   Ucx ucx;

@@ -70,6 +70,9 @@ struct Nccl {
   std::string drop_in;   // of symm's drop-in before it; "": programs get NCCL itself
   std::string reason{};  // why there is none
 };
+// The file of a library that dlopen() has opened; "" if the loader does not tell it.
+std::string file_of(void* library);
+
 // What a process that opens libnccl.so.2 gets in this environment.
 Nccl find_nccl();
 

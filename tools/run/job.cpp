@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <netinet/in.h>
 #include <sys/auxv.h>
 #include <sys/file.h>
@@ -34,6 +33,7 @@
 #include <vector>
 
 #include "tools/environment.hpp"
+#include "tools/host/host.hpp"
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
@@ -232,11 +232,11 @@ std::string nccl_drop_in() {
     throw std::runtime_error(std::string("--nccl: this symm was installed without its drop-in (") +
                              (why != nullptr ? why : "libsymm_nccl.so cannot be loaded") + ")");
   }
-  link_map* place = nullptr;
-  if (::dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&place)) != 0) {
+  const std::string file = file_of(library);
+  if (file.empty()) {
     throw std::runtime_error("--nccl: the loader does not tell where libsymm_nccl.so is");
   }
-  return std::filesystem::absolute(place->l_name).lexically_normal();
+  return std::filesystem::absolute(file).lexically_normal();
 }
 
 JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& before) {
