@@ -137,8 +137,7 @@ class EngineImpl final : public MessageEngine, public Sink {
   void leave() noexcept {
     const auto lock = hold();
     stopped = true;
-    // The link is leaked: other threads may be in a call of it.
-    link.release();  // NOLINT(bugprone-unused-return-value)
+    left_link = link.release();
   }
 
   std::unique_lock<std::mutex> hold() noexcept {
@@ -365,6 +364,9 @@ class EngineImpl final : public MessageEngine, public Sink {
   Fd waker;
   // Null: the engine was given up.
   std::unique_ptr<Link> link;
+  // The link of a process that ends. It is never destroyed, because other threads may be in a
+  // call of it, and stays reachable, so that it is not reported as a leak.
+  Link* left_link = nullptr;
   const std::string own_name;
   const std::string where;
   const Key own_key = process::random_id();
