@@ -21,13 +21,14 @@
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
+#include "symm/fused.h"
 #include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
 
 SYMM_OPTIONS(symm_collective_options, options, max_blocks, SYMM_COLLECTIVE_OPTIONS_INIT)
-SYMM_OPTIONS(symm_rmsnorm, norm, scale_out, SYMM_RMSNORM_INIT)
+SYMM_OPTIONS(symm_rmsnorm_call, norm, scale_out, SYMM_RMSNORM_CALL_INIT)
 
 namespace {
 // Adds what the group and the options say. After this, nothing of the call changes. Returns the
@@ -90,7 +91,7 @@ void make(symm_group_t* handle, CollectiveCall& call, const symm_collective_opti
   complete_and_run(*group_of(handle), call, options);
 }
 
-// The epsilon of symm_rmsnorm_t where it is 0.
+// The epsilon of symm_rmsnorm_call_t where it is 0.
 constexpr Number kDefaultEpsilon = Number::of_f32(0x358637BD);  // 1e-6
 
 symm_status_t run(symm_group_t* handle, CollectiveCall&& call,
@@ -209,10 +210,10 @@ symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* r
 }
 
 symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size_t tokens,
-    size_t hidden, symm_dtype_t dtype, const symm_rmsnorm_t* norm,
+    size_t hidden, symm_dtype_t dtype, const symm_rmsnorm_call_t* norm,
     const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
-    const symm_rmsnorm_t given = read_options(&require(norm, "norm"));
+    const symm_rmsnorm_call_t given = read_options(&require(norm, "norm"));
     const Number epsilon(given.epsilon);
     const auto input = [](const void* matrix) { return static_cast<const std::byte*>(matrix); };
     const auto output = [](void* matrix) { return static_cast<std::byte*>(matrix); };

@@ -1,5 +1,5 @@
-// The C ABI of the library itself: version, errors, listeners. It also asserts that symm.h,
-// core and kernels use the same numbers.
+// The C ABI of the library itself: versions, errors, listeners. It also asserts that symm.h,
+// fused.h, core and kernels use the same numbers.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "core/group/checks.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/types.hpp"
+#include "symm/fused.h"
 #include "symm/symm.h"
 
 // symm.h, core and kernels use the same numbers.
@@ -87,6 +88,8 @@ using namespace symm;
 using namespace symm::capi;
 
 uint32_t symm_version(void) { return SYMM_VERSION; }
+
+uint32_t symm_fused_version(void) { return SYMM_FUSED_VERSION; }
 
 const char* symm_build_info(void) { return build_info::kJson; }
 

@@ -27,6 +27,7 @@ find_package(Python3 QUIET COMPONENTS Interpreter)
 set(
   sources
   capi/include/symm/symm.h
+  capi/include/symm/fused.h
   bindings/generator/generate.py
   bindings/generator/header.py
   bindings/generator/prose.py
@@ -35,7 +36,7 @@ set(
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
 execute_process(
   COMMAND
-    "${Python3_EXECUTABLE}" -B bindings/generator/generate.py fortran capi/include/symm/symm.h
+    "${Python3_EXECUTABLE}" -B bindings/generator/generate.py fortran capi/include/symm
     ${PROJECT_BINARY_DIR}
   WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
   RESULT_VARIABLE result

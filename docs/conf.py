@@ -130,11 +130,18 @@ def readable(text):
     )
 
 
+def chapter(title, body):
+    """A chapter of a header of C, without the marks of its heading."""
+    intro = re.match(r"\s*(/\*\n.*?\*/)", body, flags=re.S)
+    said = markdown(uncommented(intro[1])) + "\n" if intro else ""
+    return f"{title[0].upper()}{title[1:]}\n\n{said}" + "".join(declared(body))
+
+
 def pages_of_c(folder):
-    """A page for each chapter of symm.h, in `folder`, and one for page.h; gives the text for
-    the page above.
+    """A page for each chapter of symm.h, in `folder`, one for fused.h and one for page.h; gives the
+    text for the page above.
     """
-    texts = {name: (headers / name).read_text() for name in ("symm.h", "page.h")}
+    texts = {name: (headers / name).read_text() for name in ("symm.h", "fused.h", "page.h")}
     for name, text in texts.items():
         (made / name).write_text(readable(text))
 
@@ -142,19 +149,24 @@ def pages_of_c(folder):
     links = ""
     for title, body in zip(chapters[::2], chapters[1::2]):
         slug = title.replace(" ", "-")
-        intro = re.match(r"\s*(/\*\n.*?\*/)", body, flags=re.S)
-        (folder / f"{slug}.md").write_text(
-            f"# {title[0].upper()}{title[1:]}\n\n"
-            + (markdown(uncommented(intro[1])) + "\n" if intro else "")
-            + "".join(declared(body))
-        )
+        (folder / f"{slug}.md").write_text(f"# {chapter(title, body)}")
         links += f"{folder.name}/{slug}\n"
+
+    first_of_fused, *chapters = SECTION.split(texts["fused.h"])
+    (folder / "fused.md").write_text(
+        "# Fused calls, which may still change\n\n"
+        + opening(texts["fused.h"])
+        + "\n## Its version\n\n"
+        + "".join(declared(first_of_fused))
+        + "".join(f"\n## {chapter(*one)}" for one in zip(chapters[::2], chapters[1::2]))
+    )
 
     (folder / "page.md").write_text(
         "# What monitors see\n\n" + opening(texts["page.h"]) + "".join(declared(texts["page.h"]))
     )
     page = opening(texts["symm.h"]) + "\n## Version\n\n" + "".join(declared(first))
-    return f"\n{page}\n```{{toctree}}\n:caption: Chapters\n\n{links}{folder.name}/page\n```\n"
+    links += f"{folder.name}/fused\n{folder.name}/page\n"
+    return f"\n{page}\n```{{toctree}}\n:caption: Chapters\n\n{links}```\n"
 
 
 def pages_of_cpp(name, folder):
@@ -273,7 +285,7 @@ def import_python():
         "-B",
         "bindings/generator/generate.py",
         "python",
-        headers / "symm.h",
+        headers,
         made,
     ]
     subprocess.run(generate, cwd=root, check=True)
@@ -344,7 +356,8 @@ def setup(app):
 
 
 made.mkdir(parents=True, exist_ok=True)
-cpp, CPP = chapters_of("cpp"), ("symm.hpp", "device.cuh", "exchange.cuh", "multimem.cuh")
+cpp = chapters_of("cpp")
+CPP = ("symm.hpp", "fused.hpp", "device.cuh", "exchange.cuh", "multimem.cuh")
 added = {
     "docs/reference/c": pages_of_c(chapters_of("c")),
     "docs/julia": "\n## Every call\n\n" + docstrings_of_julia(),

@@ -19,7 +19,7 @@ inline constexpr size_t kMostNormBytes = size_t{32} << 10;
 inline constexpr float kMostF8 = 448;
 inline constexpr float kLeastScale = 1 / (kMostF8 * 512);
 
-// The operands of symm_rmsnorm_t, checked.
+// The operands of symm_rmsnorm_call_t, checked.
 struct RmsNorm {
   const std::byte* residual_in = nullptr;
   std::byte* residual_out = nullptr;

@@ -1,12 +1,13 @@
-"""Makes files from symm.h.
+"""Makes files from symm.h and fused.h.
 
 generate.py write: the files that are committed.
 generate.py compare: fails where a committed file differs from the one that would be made.
-generate.py python|fortran <symm.h> <folder>: the files that a build makes, those of Python's
-package or Fortran's module, which every build has.
+generate.py python|fortran <folder of the headers> <folder>: the files that a build makes, those of
+Python's package or Fortran's module, which every build has.
 """
 
 import difflib
+import re
 import sys
 from pathlib import Path
 
@@ -17,8 +18,8 @@ import python
 
 
 def layout(found):
-    """tests/abi/layout.txt: what a compiled caller relies on, as text: sizes, offsets,
-    values, prototypes. Every language is compared with it.
+    """tests/abi/layout.txt and fused.txt: what a compiled caller relies on, as text: sizes,
+    offsets, values, prototypes. Every language is compared with them.
 
     Each line is one fact, begins with its kind and can be read alone.
     """
@@ -34,8 +35,9 @@ def layout_lines(found):
             yield f"enumerator {enum.name} {constant.name} {constant.value}"
 
     for macro in found.macros:
-        # The version says which header it is, and is no promise.
-        if not macro.name.startswith("SYMM_VERSION"):
+        # The version says which header it is, and is no promise. But functions of fused.h carry the
+        # major version of that header.
+        if not re.match("SYMM_VERSION|SYMM_FUSED_VERSION(_MINOR)?$", macro.name):
             yield f"macro {macro.name} 0x{macro.value:x}"
 
     for struct in found.structs:
@@ -54,10 +56,15 @@ def layout_lines(found):
 
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADER = "capi/include/symm/symm.h"
+FOLDER = "capi/include/symm"
+HEADER = f"{FOLDER}/symm.h"
+FUSED = f"{FOLDER}/fused.h"
+# What is made of which headers. Each tier has a layout of its own: that of symm.h only grows, and
+# that of fused.h may change with the version of that header.
 TARGETS = {
-    "tests/abi/layout.txt": layout,
-    "bindings/julia/LibSymm.jl/src/generated.jl": julia.render,
+    "tests/abi/layout.txt": (layout, [HEADER]),
+    "tests/abi/fused.txt": (layout, [FUSED]),
+    "bindings/julia/LibSymm.jl/src/generated.jl": (julia.render, [HEADER, FUSED]),
 }
 MADE = {
     "python": {
@@ -69,35 +76,43 @@ MADE = {
 }
 
 
-def write(path, folder, targets):
-    found = header.read(path)
-    for name, render in targets.items():
+def write(root):
+    for name, (render, headers) in TARGETS.items():
+        found = header.read(*(root / one for one in headers))
+        (root / name).write_text(render(found), encoding="utf-8")
+
+
+def make(language, headers, folder):
+    found = header.read(headers / "symm.h", headers / "fused.h")
+    for name, render in MADE[language].items():
         (folder / name).write_text(render(found), encoding="utf-8")
 
 
 def compare(root):
-    """The lines in which the committed files differ from what the header gives, and comments of
-    the header that no language gets.
+    """The lines in which the committed files differ from what the headers give, and comments of
+    the headers that no language gets.
     """
     yield from header.stray_comments(root / HEADER)
-    found = header.read(root / HEADER)
-    for name, render in TARGETS.items():
+    yield from header.stray_comments(root / FUSED)
+    for name, (render, headers) in TARGETS.items():
+        found = header.read(*(root / one for one in headers))
         committed = (root / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        said = "from " + " and ".join(Path(one).name for one in headers)
         yield from difflib.unified_diff(
-            committed, render(found).splitlines(keepends=True), name, "from symm.h"
+            committed, render(found).splitlines(keepends=True), name, said
         )
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
-        write(ROOT / HEADER, ROOT, TARGETS)
+        write(ROOT)
     elif len(sys.argv) == 4 and sys.argv[1] in MADE:
-        write(sys.argv[2], Path(sys.argv[3]), MADE[sys.argv[1]])
+        make(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
     elif sys.argv[1:] == ["compare"]:
         lines = list(compare(ROOT))
         sys.stdout.writelines(lines)
         if any("belongs to no declaration" in line for line in lines):
-            sys.exit(f"put each comment of {HEADER} before its declaration")
+            sys.exit(f"put each comment of {FOLDER} before its declaration")
         sys.exit("run bindings/generator/generate.py write" if lines else None)
     else:
         sys.exit(__doc__)

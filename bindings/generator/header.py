@@ -1,4 +1,4 @@
-"""Reads symm.h by libclang, for the generators of all languages but Rust.
+"""Reads symm.h and fused.h by libclang, for the generators of all languages but Rust.
 
 A declaration of a kind that is not known here is an error, so that the bindings never lack a
 declaration without notice.
@@ -68,9 +68,16 @@ class Header:
         self.functions = []
 
 
-def read(path):
-    path = Path(path).resolve()
+def read(*paths):
+    """What the headers declare, as if they were one."""
     header = Header()
+    for path in paths:
+        add_file(header, Path(path).resolve())
+    return header
+
+
+def add_file(header, path):
+    """Adds what the file itself declares, and not what it includes."""
     macros = []
     for cursor in parse(path, None).cursor.get_children():
         if cursor.location.file is None or Path(cursor.location.file.name).resolve() != path:
@@ -91,11 +98,11 @@ def read(path):
             raise SystemExit(f"{cursor.location}: {cursor.kind} is not understood")
 
     comments, sets = comments_of_macros(path)
-    header.macros = [
+    header.macros += [
         macro._replace(comment=comments.get(macro.name, "")) for macro in evaluate(path, macros)
     ]
     found = {macro.name: macro for macro in header.macros}
-    header.flags = [
+    header.flags += [
         Enum(
             re.search(r"symm_\w+_t", said)[0],
             tuple(Constant(name, found[name].value, found[name].comment) for name in names),
@@ -103,7 +110,6 @@ def read(path):
         )
         for said, names in sets
     ]
-    return header
 
 
 def comments_of_macros(path):
@@ -139,7 +145,8 @@ def stray_comments(path):
     next to it. One that a line break has moved away is lost, or goes to a neighbour together with
     the neighbour's own.
     """
-    unit = parse(Path(path).resolve(), None)
+    path = Path(path).resolve()
+    unit = parse(path, None)
     taken = {c.raw_comment for c in unit.cursor.walk_preorder() if c.raw_comment}
     tokens = list(unit.cursor.get_tokens())
     for token, following in zip(tokens, tokens[1:]):
@@ -182,7 +189,7 @@ def parse(path, extra):
     name = "values.c" if extra else str(path)
     unit = cindex.Index.create().parse(
         name,
-        args=["-x", "c", "-std=c99", "-idirafter", compilers_own()],
+        args=["-x", "c", "-std=c99", f"-I{path.parents[1]}", "-idirafter", compilers_own()],
         unsaved_files=[(name, source)] if extra else None,
         options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD,
     )

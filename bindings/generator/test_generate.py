@@ -10,6 +10,7 @@ import generate
 import header
 
 LAYOUT = "tests/abi/layout.txt"
+FUSED = "tests/abi/fused.txt"
 JULIA = "bindings/julia/LibSymm.jl/src/generated.jl"
 
 # A file, the text that is right in it, the text that is planted, and lines of the difference. A
@@ -39,6 +40,22 @@ PLANTED = [
         "+macro SYMM_GROUP_NO_CHECK 0x10000000000",
         "+const SYMM_GROUP_NO_CHECK = UInt64(0x10000000000)",
     ),
+    (FUSED, ".epsilon offset 48 size 8", ".epsilon offset 44 size 4", "epsilon offset 48 size 8"),
+    (
+        generate.FUSED,
+        "size_t hidden,",
+        "uint32_t hidden,",
+        f"--- {FUSED}",
+        f"--- {JULIA}",
+        "-    hidden::Csize_t,",
+    ),
+    (
+        generate.FUSED,
+        "#define SYMM_FUSED_VERSION_MAJOR 1",
+        "#define SYMM_FUSED_VERSION_MAJOR 2",
+        "+macro SYMM_FUSED_VERSION_MAJOR 0x2",
+        "+const SYMM_FUSED_VERSION_MAJOR = Int32(2)",
+    ),
 ]
 
 
@@ -47,7 +64,7 @@ class Generate(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.root = Path(scratch.name)
-        for name in (generate.HEADER, *generate.TARGETS):
+        for name in (generate.HEADER, generate.FUSED, *generate.TARGETS):
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(generate.ROOT / name, self.root / name)
 
@@ -71,6 +88,12 @@ class Generate(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "symm_op_t"):
             generate.fortran.render(header.read(self.root / generate.HEADER))
 
+    def test_a_change_of_fused_leaves_the_promised_layout_alone(self):
+        path = self.root / generate.FUSED
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("size_t hidden,", "uint32_t hidden,"), encoding="utf-8")
+        self.assertNotIn(f"--- {LAYOUT}", "".join(generate.compare(self.root)))
+
     def test_fortran_may_leave_out_what_may_be_null(self):
         made = generate.fortran.render(header.read(generate.ROOT / generate.HEADER))
         for function, output, is_optional in (
@@ -93,7 +116,7 @@ class Generate(unittest.TestCase):
 
     def test_integer_registers_are_enough_for_every_call(self):
         """What docs/how-to/write-a-binding.md tells those who have no libclang."""
-        found = header.read(generate.ROOT / generate.HEADER)
+        found = header.read(generate.ROOT / generate.HEADER, generate.ROOT / generate.FUSED)
         for function in found.functions:
             kinds = {type_.kind for _, type_ in function.parameters} | {function.result.kind}
             self.assertLessEqual(kinds, {"integer", "pointer", "callback", "void"}, function.name)

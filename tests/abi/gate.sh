@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # gate.sh <gate> <libsymm.so> <repository root> [C compiler]: compares the built library with the
-# promised ABI, which is layout.txt and symm.map. bindings/generator rewrites layout.txt for a
-# change of the ABI that is meant; the commit of the change then shows the difference.
+# promised ABI, which is layout.txt and symm.map, and with fused.txt, which may change with the
+# version of fused.h. bindings/generator rewrites both for a change that is meant; the commit of the
+# change then shows the difference.
 set -euo pipefail
 gate=$1 library=$2 root=$3 compiler=${4:-cc}
 here=$root/tests/abi
@@ -20,14 +21,14 @@ case $gate in
     actual=$(nm -D --defined-only --with-symbol-versions "$library" |
       awk '{ print $2, $3 }' | LC_ALL=C sort)
     if ! diff -u --label promised --label actual <(echo "$promised") <(echo "$actual"); then
-      echo "+ is exported and not promised: layout.txt lacks it (bindings/generator/generate.py" \
-        "write), or it is to be hidden; - is promised and not exported: capi/symm.map or the" \
-        "library lacks it"
+      echo "+ is exported and not promised: layout.txt or fused.txt lacks it" \
+        "(bindings/generator/generate.py write), or it is to be hidden; - is promised and not" \
+        "exported: capi/symm.map or the library lacks it"
       exit 1
     fi
     ;;
-  layout)
-    python3 "$here/layout.py" "$here/layout.txt" "$root/capi/include" "$library" "$compiler"
+  layout | fused)
+    python3 "$here/layout.py" "$here/$gate.txt" "$root/capi/include" "$library" "$compiler"
     ;;
   needed)
     # The loader belongs to libc; everything else would be a dependency.

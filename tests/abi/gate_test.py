@@ -30,6 +30,15 @@ class Exports(unittest.TestCase):
         self.assertIn("+T symm_fly", printed)
         self.assertIn("+ is exported and not promised", printed)
 
+    def test_functions_of_fused_belong_to_the_version_of_that_header(self):
+        with tempfile.TemporaryDirectory() as folder:
+            symbols = Path(folder, "symm.map")
+            symbols.write_text("SYMM_0.2 {\n  global:\n    symm_*;\n};\n", encoding="utf-8")
+            command = [sys.executable, "-B", ROOT / "tests/abi/layout.py", symbols]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        self.assertRegex(printed, r"T symm_allreduce_rmsnorm@@SYMM_FUSED_\d+\n")
+        self.assertIn("T symm_allreduce@@SYMM_0.2\n", printed)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,7 @@
-/* This file is only compiled, as every version of C and C++ (see CMakeLists.txt). The header needs
- * no other header before it, and its macros can be used under all warnings. */
-#include <symm/symm.h>
+/* This file is only compiled, as every version of C and C++ (see CMakeLists.txt). fused.h includes
+ * symm.h, neither needs another header before it, and their macros can be used under all
+ * warnings. */
+#include <symm/fused.h>
 
 int header_alone(void);
 
@@ -16,16 +17,19 @@ int header_alone(void) {
   symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
   symm_ipc_export_options_t to_export = SYMM_IPC_EXPORT_OPTIONS_INIT;
   symm_ipc_import_options_t to_import = SYMM_IPC_IMPORT_OPTIONS_INIT;
+  symm_rmsnorm_call_t norm = SYMM_RMSNORM_CALL_INIT;
 
   const size_t sizes = wait.struct_size + shrink.struct_size + alloc.struct_size +
                        adopt.struct_size + rendezvous.struct_size + heap.struct_size +
-                       call.struct_size + to_export.struct_size + to_import.struct_size;
+                       call.struct_size + to_export.struct_size + to_import.struct_size +
+                       norm.struct_size;
 
   options.timeout_ms = SYMM_TIMEOUT_INFINITE;
-  return SYMM_VERSION > 0 && config.struct_size > options.struct_size &&
+  return SYMM_VERSION > 0 && SYMM_FUSED_VERSION > 0 && config.struct_size > options.struct_size &&
          options.timeout_ms > config.timeout_ms && sizes > 0;
 }
 
-/* The header may come twice. The second time is down here, because the formatter takes a duplicate
+/* The headers may come twice. The second time is down here, because the formatter takes a duplicate
  * away that stands beside the first. */
+#include <symm/fused.h>
 #include <symm/symm.h>

@@ -1,9 +1,10 @@
-"""Reads the golden layout, layout.txt.
+"""Reads the golden layouts: layout.txt, of symm.h, and fused.txt, of fused.h.
 
-layout.py <layout.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: compiles a program that
-asserts every size, offset and value, declares every function once more and links with the library.
+layout.py <layout> <folder of symm/symm.h> <libsymm.so> <C compiler>: compiles a program that
+includes the header of the layout, asserts every size, offset and value, declares every function
+once more and links with the library.
 
-layout.py <symm.map>: the symbols that the library must export by layout.txt and the map, in the
+layout.py <symm.map>: the symbols that the library must export by both layouts and the map, in the
 form of nm.
 
 layout.py parameters: every parameter of every function, as rows of a C++ table.
@@ -16,12 +17,13 @@ import tempfile
 from pathlib import Path
 
 LAYOUT = Path(__file__).with_name("layout.txt")
+FUSED = Path(__file__).with_name("fused.txt")
 
 
-def functions(path=LAYOUT):
-    """name -> [(type, name)] of its parameters."""
+def functions(*paths):
+    """name -> [(type, name)] of its parameters, in these layouts, or in all."""
     found = {}
-    promised = Path(path).read_text(encoding="utf-8")
+    promised = "\n".join(Path(path).read_text("utf-8") for path in paths or (LAYOUT, FUSED))
     for name, inside in re.findall(r"^function .*?\b(symm_\w+)\((.*)\)$", promised, flags=re.M):
         parameters = [] if inside == "void" else inside.split(", ")
         found[name] = [
@@ -76,7 +78,7 @@ def program(path):
     return "\n".join(
         [
             "#include <stddef.h>",
-            '#include "symm/symm.h"',
+            f'#include "symm/{"fused" if Path(path).stem == FUSED.stem else "symm"}.h"',
             *map(in_c, promised),
             f"void (*const volatile all[])(void) = {{{addresses}}};",
             "int main(void) { return !all[0]; }",
@@ -86,8 +88,9 @@ def program(path):
 
 
 def exports(symbol_map):
-    """A function belongs to the node that names it, even if no header declares it, or else to the
-    first node, which has a pattern for all.
+    """A function of fused.h belongs to the node of that header's major version. Any other belongs
+    to the node that names it, even if no header declares it, or else to the first node, which has a
+    pattern for all.
     """
     nodes = re.findall(
         r"^(SYMM_\S+) \{(.*?)^\}",
@@ -95,6 +98,9 @@ def exports(symbol_map):
         flags=re.M | re.S,
     )
     named = {name: node for node, inside in nodes for name in re.findall(r"\b(symm_\w+);", inside)}
+
+    major = int(re.search(r"FUSED_VERSION_MAJOR (\w+)", FUSED.read_text("utf-8"))[1], 16)
+    named.update((name, f"SYMM_FUSED_{major}") for name in functions(FUSED))
 
     yield from (f"A {node}" for node, _ in nodes)
     yield from (f"T {name}@@{named.get(name, nodes[0][0])}" for name in {*functions(), *named})

@@ -1,5 +1,5 @@
 """fortran_test.py <libsymm.so> <symm>: the Fortran module compiles without a warning; its
-constants, structs and interfaces are those of tests/abi/layout.txt and of the library; the
+constants, structs and interfaces are those of the layouts in tests/abi and of the library; the
 default of every field is zero; what is left out has the header's default; a failure is written
 where the options say; and the example runs as two ranks.
 """
@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PROMISED = (ROOT / "tests/abi/layout.txt").read_text(encoding="utf-8")
+LAYOUTS = [ROOT / "tests/abi/layout.txt", ROOT / "tests/abi/fused.txt"]
+PROMISED = "".join(layout.read_text(encoding="utf-8") for layout in LAYOUTS)
 
 
 # What is left out is what the header gives for it: NULL, 0, or the size of the array before.
@@ -165,7 +166,7 @@ def named(kind):
 
 
 def promised_prototypes():
-    """The functions of layout.txt in the words of gfortran, which has neither signs nor
+    """The functions of the layouts in the words of gfortran, which has neither signs nor
     pointers to a type(c_ptr); handles are structs to it, which hold a pointer.
     """
     words = "\n".join(re.findall(r"^function (.*)$", PROMISED, flags=re.M))
@@ -188,8 +189,8 @@ def run(scratch, *command):
 
 def make_module(scratch):
     generator = ROOT / "bindings/generator/generate.py"
-    header = ROOT / "capi/include/symm/symm.h"
-    run(scratch, sys.executable, "-B", generator, "fortran", header, scratch)
+    headers = ROOT / "capi/include/symm"
+    run(scratch, sys.executable, "-B", generator, "fortran", headers, scratch)
 
 
 def check_interfaces(scratch):

@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "symm/fused.h"
 #include "symm/symm.h"
 #include "tests/capi/refusal.hpp"
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "symm/fused.h"
 #include "symm/symm.h"
 #include "tests/support/group.hpp"
 
@@ -227,7 +228,7 @@ TEST(Call, InitialisersAreZero) {
     EXPECT_EQ(std::memcmp(&zeroed, &kMade, sizeof zeroed), 0) << #kind; \
   }()
   SYMM_EACH_OPTIONS(SYMM_EXPECT_ZERO);
-  SYMM_EXPECT_ZERO(rmsnorm, RMSNORM);
+  SYMM_EXPECT_ZERO(rmsnorm_call, RMSNORM_CALL);
   SYMM_EXPECT_ZERO(store, STORE);
   SYMM_EXPECT_ZERO(failure, FAILURE);
   SYMM_EXPECT_ZERO(signal_wait, SIGNAL_WAIT);

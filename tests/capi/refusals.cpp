@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "symm/fused.h"
 #include "symm/symm.h"
 #include "tests/capi/refusal.hpp"
 
@@ -64,7 +65,7 @@ Struct struct_of(const char* type, T known) {
     T made;
     std::memset(static_cast<void*>(&made), 0, sizeof made);
     made.struct_size = sizeof made;
-    if constexpr (std::is_same_v<T, symm_rmsnorm_t>) {
+    if constexpr (std::is_same_v<T, symm_rmsnorm_call_t>) {
       made.weight = known.weight;
       made.norm_out = known.norm_out;
     }
@@ -370,7 +371,7 @@ const std::vector<Struct>& structs() {
       SYMM_EACH_OPTIONS(SYMM_INITIALISED),
       SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
-      struct_of("const symm_rmsnorm_t*", support::normed(weight, norm_out).value),
+      struct_of("const symm_rmsnorm_call_t*", support::normed(weight, norm_out).value),
   };
   return rows;
 }

@@ -53,8 +53,9 @@ def lost():
 
 
 def untagged():
-    """Calls of symm.h whose comments do not say how they are called, and since when."""
-    header = (root / "capi/include/symm/symm.h").read_text()
+    """Calls of the headers whose comments do not say how they are called, and since when."""
+    headers = [root / "capi/include/symm" / name for name in ("symm.h", "fused.h")]
+    header = "".join(path.read_text() for path in headers)
     commented = r"/\*\*((?:(?!\*/).)*)\*/\nSYMM_API [^(]*?(\w+)\("
     comments = {name: comment for comment, name in re.findall(commented, header, flags=re.S)}
     for name in functions():

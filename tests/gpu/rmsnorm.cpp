@@ -32,9 +32,9 @@ Places places_of(const gpu::Rank& rank, const NormData& data, bool symmetric) {
 
 symm_status_t call(
     const gpu::Rank& rank, const NormCase& c, const Places& at, symm_algorithm_t algorithm) {
-  symm_rmsnorm_t norm = support::normed(at.weight, at.norm_out, c.epsilon,
+  symm_rmsnorm_call_t norm = support::normed(at.weight, at.norm_out, c.epsilon,
       static_cast<symm_dtype_t>(c.weight_dtype), static_cast<symm_quant_scale_t>(c.kind))
-                            .value;
+                                 .value;
   norm.residual_in = c.has_residual ? at.residual : nullptr;
   norm.residual_out = at.residual;
   norm.weight_offset = c.weight_offset;

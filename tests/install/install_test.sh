@@ -39,7 +39,7 @@ if [[ -f $build/lib/symm-nccl/libsymm_nccl.so ]]; then
   /sbin/ldconfig -n "$scratch/scanned" 2>/dev/null || true
   [[ ! -e $scratch/scanned/libnccl.so.2 ]]
 fi
-for header in symm.h symm.hpp page.h device.cuh exchange.cuh multimem.cuh; do
+for header in symm.h fused.h symm.hpp fused.hpp page.h device.cuh exchange.cuh multimem.cuh; do
   [[ -f $prefix/include/symm/$header ]]
 done
 [[ ! -f $build/symm.f90 ]] || cmp "$build/symm.f90" "$prefix/include/symm/symm.f90"

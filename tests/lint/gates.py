@@ -13,14 +13,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 root, gate = Path(sys.argv[1]), sys.argv[2]
-HEADER = "capi/include/symm/symm.h"
+HEADERS = ["capi/include/symm/symm.h", "capi/include/symm/fused.h"]
 LISTS = "kernels/types.hpp"
 EXCUSES = "tests/lint/gates.txt"
 MODEL = "tests/kernels/cuda/CMakeLists.txt"
 
 # The layers that users of a language see, and the files that a function may be called from.
 LAYERS = {
-    "C++": ["capi/include/symm/symm.hpp"],
+    "C++": ["capi/include/symm/*.hpp"],
     "Python": ["bindings/python/src/symm/*.py", "bindings/python/native/*"],
     "Rust": ["bindings/rust/symm/src/*.rs"],
     "Julia": ["bindings/julia/LibSymm.jl/src/*.jl", "bindings/julia/LibSymm.jl/ext/*.jl"],
@@ -58,7 +58,7 @@ NAMED = {
         ("docs/glossary.md docs/gpu.md docs/machines.md docs/architecture.md", "{words}"),
     ],
     "SYMM_COLLECTIVES": [
-        ("capi/include/symm/symm.hpp", "symm_{name}"),
+        ("capi/include/symm/*.hpp", "symm_{name}"),
         ("bindings/rust/symm/src/*.rs", "symm_{name}"),
         ("bindings/julia/LibSymm.jl/src/*.jl", "symm_{name}"),
         ("bindings/python/src/symm/*.py", "symm_{name}"),
@@ -117,16 +117,21 @@ def is_named(word, text):
 
 
 def languages():
-    """Each function of symm.h is called by symm.hpp and the safe layer of each language."""
-    declared = re.findall(r"^SYMM_API [^;]*?\b(symm_\w+)\(", text_of([HEADER]), flags=re.M)
-    if not declared:
-        yield "languages", HEADER, "any", f"{HEADER}: no function was recognised"
+    """Each function of symm.h and fused.h is called by the headers of C++ and the safe layer of
+    each language.
+    """
+    declared = []
+    for header in HEADERS:
+        found = re.findall(r"^SYMM_API [^;]*?\b(symm_\w+)\(", text_of([header]), flags=re.M)
+        declared += [(header, function) for function in found]
+        if not found:
+            yield "languages", header, "any", f"{header}: no function was recognised"
     for layer, patterns in LAYERS.items():
         text = code_of(patterns)
-        for function in declared:
+        for header, function in declared:
             # Python's layer calls raw.symm_x(), the others symm_x().
             if not is_named(function, text):
-                why = f"{HEADER}: {function} is not called by {layer} ({', '.join(patterns)})"
+                why = f"{header}: {function} is not called by {layer} ({', '.join(patterns)})"
                 yield "languages", function, layer, why
 
 

@@ -14,6 +14,11 @@ LISTS = (
 )
 TREE = {
     "capi/include/symm/symm.h": HEADER,
+    "capi/include/symm/fused.h": HEADER.replace("symm_fly", "symm_glide"),
+    "capi/include/symm/fused.hpp": "symm_glide(get());\n",
+    "bindings/python/src/symm/fused.py": "raw.symm_glide(self)\n",
+    "bindings/rust/symm/src/fused.rs": "on!(self.symm_glide())\n",
+    "bindings/julia/LibSymm.jl/src/fused.jl": "symm_glide(group)\n",
     "capi/include/symm/symm.hpp": "symm_fly(get());\n",
     "bindings/python/src/symm/group.py": "raw.symm_fly(self)\n",
     "bindings/rust/symm/src/group.rs": "on!(self.symm_fly())\n",
@@ -52,6 +57,11 @@ class Languages(unittest.TestCase):
             with self.subTest(layer=layer):
                 (found,) = offences("languages", {name: "symm_fly_higher()\n"})
                 self.assertIn(f"symm_fly is not called by {layer}", found)
+
+    def test_reads_every_header(self):
+        lacks = {"bindings/rust/symm/src/fused.rs": ""}
+        (found,) = offences("languages", lacks)
+        self.assertIn("capi/include/symm/fused.h: symm_glide is not called by Rust", found)
 
     def test_prose_and_texts_call_nothing(self):
         for name, text in (

@@ -150,7 +150,8 @@ def floats():
         "kernels/host/arithmetic/reduce_kernels.cpp": arithmetic,
         "kernels/cuda/args.hpp": r"^(?:float|double)$",  # which kernels compute with
         "core/cuda/stream_uses.cpp": r"^float$",  # the driver's result, which nobody reads
-        "capi/include/symm/symm.h": r"^(?:double|1e-6)$",
+        "capi/include/symm/symm.h": r"^double$",
+        "capi/include/symm/fused.h": r"^(?:double|1e-6)$",
         "capi/include/symm/symm.hpp": r"^(?:float|double)$",
     }
     yield from found_in_library(forbidden, allowed)
@@ -218,7 +219,13 @@ def guards():
     """Every function of the C ABI that can fail runs inside guard() or a helper that is
     nothing else, and every release inside release(), which is noexcept.
     """
-    never_fail = {"symm_version", "symm_build_info", "symm_status_string", "symm_last_error"}
+    never_fail = {
+        "symm_version",
+        "symm_fused_version",
+        "symm_build_info",
+        "symm_status_string",
+        "symm_last_error",
+    }
     found = set()
     headers = "\n".join(
         line

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "symm/fused.h"
 #include "symm/symm.h"
 #include "tests/support/machines.hpp"
 #include "tools/bench/reference.hpp"
@@ -128,7 +129,7 @@ class Calls {
       Bytes normed(send.size());
       Bytes quantised(kCount);
       Bytes scales(kTokens * sizeof(float));
-      symm_rmsnorm_t norm = SYMM_RMSNORM_INIT;
+      symm_rmsnorm_call_t norm = SYMM_RMSNORM_CALL_INIT;
       norm.residual_in = residual.data();
       norm.norm_out = normed.data();
       norm.weight = weight.data();

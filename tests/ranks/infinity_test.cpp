@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "symm/fused.h"
 #include "symm/symm.h"
 #include "tests/support/combinations.hpp"
 #include "tests/support/machines.hpp"
@@ -186,7 +187,7 @@ TEST(Infinity, StaysWithAFactorAndANorm) {
 
     alignas(16) uint8_t quantised[8] = {};
     const float scale = 1;
-    symm_rmsnorm_t norm = SYMM_RMSNORM_INIT;
+    symm_rmsnorm_call_t norm = SYMM_RMSNORM_CALL_INIT;
     norm.weight = weight;
     norm.quant_out = quantised;
     norm.scale_in = &scale;

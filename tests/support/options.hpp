@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "symm/fused.h"
 #include "tools/bench/call.hpp"
 
 // The structs of options, each by the names of its type and of its initialiser: ROW(type, macro),
@@ -26,9 +27,9 @@ inline Passed<symm_call_options_t> within(uint64_t timeout_ms) {
   return {{sizeof(symm_call_options_t), timeout_ms, nullptr}};
 }
 
-inline Passed<symm_rmsnorm_t> normed(const void* weight, void* norm_out, double epsilon = 0,
+inline Passed<symm_rmsnorm_call_t> normed(const void* weight, void* norm_out, double epsilon = 0,
     symm_dtype_t weight_dtype = 0, symm_quant_scale_t scale_kind = 0) {
-  Passed<symm_rmsnorm_t> made{SYMM_RMSNORM_INIT};
+  Passed<symm_rmsnorm_call_t> made{SYMM_RMSNORM_CALL_INIT};
   made.value.weight = weight;
   made.value.norm_out = norm_out;
   // f32 rounds the smallest double to 0, which itself means the default.

@@ -1,9 +1,10 @@
-// The extension symm._raw: the functions of symm.h under their C names. Handles and addresses
-// are integers, out-parameters are results, and a failing status is an exception. Only the
-// package symm should use it.
+// The extension symm._raw: the functions of symm.h and fused.h under their C names. Handles and
+// addresses are integers, out-parameters are results, and a failing status is an exception. Only
+// the package symm should use it.
 %module(package="symm") _raw
 
 %{
+#include <symm/fused.h>
 #include <symm/symm.h>
 
 #include "native.h"
@@ -28,6 +29,7 @@
 %enddef
 %formacro(KEEPS_THE_LOCK,
           symm_version,
+          symm_fused_version,
           symm_build_info,
           symm_status_string,
           symm_last_error,
@@ -58,6 +60,7 @@
 // SWIG does not read the system's stdint.h, by whose macro symm.h writes its flags.
 #define UINT64_C(value) value##ULL
 %include <symm/symm.h>
+%include <symm/fused.h>
 
 %exception;
 %include "native.h"

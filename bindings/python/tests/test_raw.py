@@ -1,4 +1,4 @@
-"""The extension, its stub, the golden layout of the header, and exceptions of its statuses."""
+"""The extension, its stub, the golden layouts of the headers, and exceptions of its statuses."""
 
 import re
 from pathlib import Path
@@ -10,16 +10,14 @@ import symm
 from symm import _raw as raw
 from symm._generated import Failure
 
-LAYOUT = REPOSITORY / "tests" / "abi" / "layout.txt"
+LAYOUTS = [REPOSITORY / "tests" / "abi" / name for name in ("layout.txt", "fused.txt")]
 STUB = Path(symm.__file__).with_name("_raw.pyi")
 # No Python code runs on threads of the library, so the extension has no log callback. That of an
 # interruption is called in C (native/interrupt.c), and so are those of short memory
 # (native/pressure.c).
 NOT_NEEDED = re.compile(r"symm_log_add_listener$|symm_thread_interrupt$|symm_memory_pressure_\w+$")
-TEXT = LAYOUT.read_text() if LAYOUT.exists() else ""
-golden = pytest.mark.skipif(
-    not LAYOUT.exists(), reason="the golden layout is in the repository only"
-)
+TEXT = "".join(layout.read_text() for layout in LAYOUTS if layout.exists())
+golden = pytest.mark.skipif(not TEXT, reason="the golden layouts are in the repository only")
 
 
 def constants():

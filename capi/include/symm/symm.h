@@ -6,8 +6,9 @@
  * block of the same size, and after a rendezvous every rank can load from and store to the
  * block of every other rank. Collectives run on that memory.
  *
- * This header is the whole interface. It is C99 and needs only <stddef.h> and <stdint.h>.
- * Kernels of your own use device.cuh beside it. The usual order of calls is:
+ * This header is the interface that is promised. It is C99 and needs only <stddef.h> and
+ * <stdint.h>. fused.h beside it has calls that may still change, and kernels of your own use
+ * device.cuh. The usual order of calls is:
  *
  *     symm_group_create(NULL, &group);                rank and size come from the launcher
  *     symm_alloc(group, bytes, NULL, &buffer);        this rank's block
@@ -27,6 +28,13 @@
  *     has passed.
  *   - [stream]: the call is ordered on its argument `stream`; see Streams.
  *   - [capturable]: the call may be made while a CUDA stream is being captured; see Capture.
+ *
+ * Tiers
+ *   What this header declares is promised: docs/versioning.md says what stays. Two things are not.
+ *   - [experimental] behind the first sentence of a constant: the name and the value stay, and
+ *     will never mean anything else. What else is said of it may change with any minor version,
+ *     and a later library may refuse it with UNSUPPORTED. Nothing uses it that did not ask for it.
+ *   - fused.h has a version of its own, which tells when something in it has changed.
  *
  * Status
  *   Every function that can fail returns symm_status_t: SYMM_OK (0) or a negative code. A
@@ -80,7 +88,8 @@
  *   of an output is written than that. Zero is the default of every field: a zeroed struct of
  *   options with its struct_size means what NULL means. The macros SYMM_*_INIT are such structs.
  *   Fields are only ever appended. A struct of a newer header is accepted while the part that
- *   this library does not know is zero.
+ *   this library does not know is zero. A struct symm_*_options_t says how a call is made and may
+ *   be NULL; a struct symm_*_call_t has arguments of a call and must be given.
  *
  * Flags
  *   Flags are macros of type uint64_t, which stand above the struct that they belong to. Some
@@ -336,18 +345,8 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_GATHER = 9,
   SYMM_COLLECTIVE_SCATTER = 10,
   SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
+  /** symm_allreduce_rmsnorm() of fused.h. [experimental] */
   SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12
-};
-
-/** Which elements share a scale of symm_rmsnorm_t. */
-typedef int32_t symm_quant_scale_t;
-enum symm_quant_scale_values {
-  /** All elements; the caller gives the scale. */
-  SYMM_QUANT_SCALE_TENSOR = 0,
-  /** The elements of a row; the scale follows from the largest of them. */
-  SYMM_QUANT_SCALE_TOKEN = 1,
-  /** Each 128 elements of a row; the scale follows from the largest of them. */
-  SYMM_QUANT_SCALE_GROUP = 2
 };
 
 /**
@@ -370,9 +369,9 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
   /** 8 ranks, each of which exchanges data with 4 neighbours only; all-reduce. */
   SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,
-  /** Every rank loads the sum from the multicast address of send; not in place. */
+  /** Every rank loads the sum from the multicast address of send; not in place. [experimental] */
   SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
-  /** Each rank loads the sum of its slice and stores it to all, by multicast. */
+  /** Each rank loads the sum of its slice and stores it to all, by multicast. [experimental] */
   SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
   /** CUDA: LL with a mark of 4 bytes for every 64, for data that moves unchanged. */
   SYMM_ALGORITHM_MARKED = 8,
@@ -385,10 +384,10 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_BRUCK = 10,
   /**
    * Several machines: each machine combines the operands of its ranks, then the sums of the
-   * machines are combined. Between GPUs NCCL may do all of that.
+   * machines are combined. [experimental] Between GPUs NCCL may do all of that.
    */
   SYMM_ALGORITHM_HIERARCHICAL = 11,
-  /** CUDA: copy engines store what moves unchanged into recv, without kernels. */
+  /** CUDA: copy engines store what moves unchanged into recv, without kernels. [experimental] */
   SYMM_ALGORITHM_COPY_ENGINE = 12
 };
 
@@ -486,6 +485,15 @@ typedef struct symm_ipc symm_ipc_t;
  * Never fails.
  */
 SYMM_API uint32_t symm_version(void);
+
+/**
+ * Version of fused.h of the loaded library, encoded like SYMM_FUSED_VERSION.
+ * [local] [capturable] Since 0.2.
+ *
+ * Never fails. 0: the library has no function of that header any more. The functions of fused.h may
+ * be called if the upper 16 bits are SYMM_FUSED_VERSION_MAJOR.
+ */
+SYMM_API uint32_t symm_fused_version(void);
 
 /**
  * Static JSON object with version, git revision, compiler, back ends, CUDA architectures, SIMD
@@ -3370,103 +3378,6 @@ SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send
                                            size_t rows, size_t row_count, size_t recv_stride,
                                            symm_dtype_t dtype,
                                            const symm_collective_options_t *options, void *stream);
-
-/* ---- all-reduce with RMSNorm ----------------------------------------------------------- */
-
-/*
- * All-reduce, residual and RMSNorm in one call: what a transformer does behind each
- * row-parallel product. The results have the same bits on every back end, for any number of
- * tokens, by any algorithm.
- */
-
-/**
- * What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
- * Matrices are [tokens][hidden], rows one behind the other. weight, matrices and send begin at
- * multiples of 16 bytes. A NULL input does not exist, and a NULL output is not wanted.
- */
-typedef struct {
-  size_t struct_size;
-  /** Added to the sum; of dtype. */
-  const void *residual_in;
-  /** Sum + residual, of dtype. */
-  void *residual_out;
-  /** The normalised rows, of dtype. */
-  void *norm_out;
-  /** [hidden] weights; not NULL. */
-  const void *weight;
-  /** F32, F16 or BF16; 0: dtype. */
-  symm_dtype_t weight_dtype;
-  /** Rounded to f32; finite and not negative; 0: 1e-6. For none, a number that f32 rounds to 0. */
-  double epsilon;
-  /** Added to each weight: 1 for Gemma's, else 0. Rounded to f32; finite. */
-  double weight_offset;
-  /** Which elements share a scale. */
-  symm_quant_scale_t scale_kind;
-  /** The normalised rows divided by their scale, of F8E4M3. */
-  void *quant_out;
-  /** TENSOR: the scale as one aligned f32, read when the call runs. */
-  const void *scale_in;
-  /** Scales of f32. TOKEN: [tokens]; GROUP: [tokens][hidden / 128]. */
-  void *scale_out;
-} symm_rmsnorm_t;
-
-/** The defaults of symm_rmsnorm_t. weight and one output must be set. */
-#define SYMM_RMSNORM_INIT                                    \
-  {sizeof(symm_rmsnorm_t),  NULL, NULL, NULL, NULL, 0, 0, 0, \
-   SYMM_QUANT_SCALE_TENSOR, NULL, NULL, NULL}
-
-/**
- * Combine, add a residual and normalise.
- * [collective] [stream] [capturable] Since 0.2.
- *
- * s is the sum over ranks of send, combined as by symm_allreduce() and rounded to dtype. All
- * else is in f32, each operation rounded once, none fused; round() is to dtype:
- *
- *     h = round(s + residual_in)
- *     y = round((h * (1 / sqrt(mean(h^2) + epsilon))) * (weight_offset + weight))
- *     q = f8e4m3(y / scale)         saturating; NaN where the quotient is infinite
- *
- * residual_out gets h, norm_out gets y, and quant_out gets q. scale is *scale_in for TENSOR.
- * For TOKEN and GROUP it is what scale_out gets:
- *
- *     scale = max(largest |y| / 448, 1 / (448 * 512))                     NaN do not count
- *
- * The squares are added in one order: element i belongs to chain (i / 8) mod 1024, in which
- * elements follow each other; then chains 2k and 2k + 1 are added, then pairs of those, and so
- * on.
- *
- * - Memory: residual_in, weight and all outputs may be any memory of this process, and each
- *   rank's own. An output may be residual_in; norm_out or residual_out may be send; otherwise
- *   nothing that is written overlaps anything.
- * - Types: dtype is F32, F16 or BF16. hidden is a multiple of 8 (GROUP: of 128), at most 32 KB
- *   of dtype. options have no factor and no result_dtype.
- * - CUDA: SYMM_ALGORITHM_ONE_SHOT is one kernel; others are the all-reduce and a kernel behind
- *   it.
- *
- * @param send     tokens * hidden elements.
- * @param tokens   rows, 0 also with NULL pointers; must agree on all ranks, as hidden and dtype
- *                 must.
- * @param hidden   elements of a row.
- * @param dtype    type of an element.
- * @param norm     what to do and where results go; not NULL, read during the call only.
- * @param options  NULL means the defaults.
- * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  hidden, dtype, an alignment or a field of norm is not as
- *                                    above, there is no output, memory overlaps, or options has
- *                                    a factor, a result_dtype or an algorithm that cannot do
- *                                    it.
- * @retval SYMM_ERR_UNSUPPORTED       dtype, weight_dtype, scale_kind or the algorithm is not
- *                                    known.
- * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
- * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
- * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
- * @retval SYMM_ERR_ABORTED           a rank aborted the group.
- */
-SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *send, size_t tokens,
-                                              size_t hidden, symm_dtype_t dtype,
-                                              const symm_rmsnorm_t *norm,
-                                              const symm_collective_options_t *options,
-                                              void *stream);
 
 /* ---- plans ----------------------------------------------------------------------------- */
 

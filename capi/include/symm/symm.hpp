@@ -61,6 +61,10 @@ inline namespace v0 {
 // Version of the loaded library, encoded like SYMM_VERSION. symm_version(). [local]
 inline uint32_t version() noexcept { return symm_version(); }
 
+// Version of fused.h of the loaded library, encoded like SYMM_FUSED_VERSION. symm_fused_version().
+// [local]
+inline uint32_t fused_version() noexcept { return symm_fused_version(); }
+
 // JSON object that says how the library was built. symm_build_info(). [local]
 inline const char *build_info() noexcept { return symm_build_info(); }
 
@@ -1243,19 +1247,6 @@ class Group : public Handle<symm_group_t> {
     }
     run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(),
         rows, row, recv_stride, data.dtype);
-  }
-
-  // Add all ranks' send, rows of `hidden` elements, and a residual, and normalise, as `norm`
-  // says. Its operands are as long as symm.h says. symm_allreduce_rmsnorm().
-  template <class Send>
-  void allreduce_rmsnorm(const Send &send, size_t hidden, const symm_rmsnorm_t &norm,
-                         const Options &options = {}) const {
-    using Element = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(send))>>;
-    const Span<const Element> data(send);
-    const size_t tokens = hidden == 0 ? 0 : data.size() / hidden;
-    detail::require_elements("symm_allreduce_rmsnorm", "send", data.size(), tokens * hidden);
-    run("symm_allreduce_rmsnorm", symm_allreduce_rmsnorm, options, 0, data.data(), tokens, hidden,
-        Dtype<Element>::value, &norm);
   }
 
   // The algorithm that a collective would use, and why. `count` is that of the C call.

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "symm/fused.hpp"
 #include "tests/bindings/behaviours/runner.hpp"
 
 namespace behaviours {
@@ -197,7 +198,7 @@ void allreduce_rmsnorm(const Call<T>& call) {
     return line.has(key) ? call.runner.address(line, key) : nullptr;
   };
 
-  symm_rmsnorm_t norm = SYMM_RMSNORM_INIT;
+  symm_rmsnorm_call_t norm = SYMM_RMSNORM_CALL_INIT;
   norm.residual_in = at("residual_in");
   norm.residual_out = at("residual_out");
   norm.norm_out = at("norm_out");
@@ -212,7 +213,7 @@ void allreduce_rmsnorm(const Call<T>& call) {
 
   const size_t hidden = line.size("hidden");
   const symm::Span from(call.send, line.size("tokens") * hidden);
-  call.group.allreduce_rmsnorm(from, hidden, norm);
+  symm::allreduce_rmsnorm(call.group, from, hidden, norm);
 }
 
 // ---- from the line to the call

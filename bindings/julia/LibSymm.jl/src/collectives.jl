@@ -543,7 +543,7 @@ end
                        quantised=nothing, scale=nothing, scales=nothing)
 
 Sum `source` of all ranks, add a residual and normalise by RMSNorm, in one kernel. Matrices have
-columns as long as `weight`. The arithmetic is that of `symm.h`.
+columns as long as `weight`. The arithmetic is that of `fused.h`.
 
 - `destination` receives the normalised columns; may be `nothing`.
 - `epsilon` is added to the mean of squares; 0 means 1e-6, too.
@@ -568,6 +568,7 @@ function allreduce_rmsnorm!(
     tag=nothing,
     chosen...,
 )
+    require_fused(symm_fused_version())
     hidden = length(weight)
     columns, rest = hidden == 0 ? (0, 1) : divrem(length(from), hidden)
     rest == 0 || differ("$(length(from)) elements are not columns of $hidden")
@@ -588,7 +589,7 @@ function allreduce_rmsnorm!(
     GC.@preserve operands text begin
         addresses = map(address_of, operands)
         norm = sized_with(
-            symm_rmsnorm_t,
+            symm_rmsnorm_call_t,
             addresses[1:4]...,
             dtype(eltype(weight)),
             epsilon,
@@ -605,6 +606,15 @@ function allreduce_rmsnorm!(
         end
     end
     return to
+end
+
+"Refuse a library that has another `fused.h`, of which it says the version `found`."
+function require_fused(found)
+    found >> 16 == SYMM_FUSED_VERSION_MAJOR && return nothing
+    spelled(version) = string(version >> 16, '.', version & 0xffff)
+    own = spelled(SYMM_FUSED_VERSION)
+    message = "libsymm has version $(spelled(found)) of fused.h, and this package calls $own"
+    throw(SymmError(SYMM_ERR_UNSUPPORTED, message))
 end
 
 """

@@ -37,6 +37,14 @@ const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
 const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
 """Longest token in bytes."""
 const SYMM_IPC_TOKEN_MAX_BYTES = Int32(512)
+"""
+Major version of this header. It changes where a compiled program would no longer work.
+"""
+const SYMM_FUSED_VERSION_MAJOR = Int32(1)
+"""Minor version of this header. It changes where something was added."""
+const SYMM_FUSED_VERSION_MINOR = Int32(0)
+"""Version of this header, major << 16 | minor. Compare it with symm_fused_version()."""
+const SYMM_FUSED_VERSION = Int32(65536)
 
 """Result of a call. Values are fixed for ever; new ones may be added."""
 @enum symm_status_t::Int32 begin
@@ -124,13 +132,6 @@ const SYMM_COLLECTIVE_SCATTER = symm_collective_t(10)
 const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
 const SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = symm_collective_t(12)
 
-"""Which elements share a scale of symm_rmsnorm_t."""
-const symm_quant_scale_t = Int32
-
-const SYMM_QUANT_SCALE_TENSOR = symm_quant_scale_t(0)
-const SYMM_QUANT_SCALE_TOKEN = symm_quant_scale_t(1)
-const SYMM_QUANT_SCALE_GROUP = symm_quant_scale_t(2)
-
 """
 Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
 MULTIMEM_ONE_SHOT and MULTIMEM_TWO_SHOT the switch adds, in an order of its own, and
@@ -195,6 +196,13 @@ const SYMM_LOG_ERROR = symm_log_level_t(1)
 const SYMM_LOG_WARNING = symm_log_level_t(2)
 const SYMM_LOG_INFO = symm_log_level_t(3)
 const SYMM_LOG_DEBUG = symm_log_level_t(4)
+
+"""Which elements share a scale of symm_rmsnorm_call_t."""
+const symm_quant_scale_t = Int32
+
+const SYMM_QUANT_SCALE_TENSOR = symm_quant_scale_t(0)
+const SYMM_QUANT_SCALE_TOKEN = symm_quant_scale_t(1)
+const SYMM_QUANT_SCALE_GROUP = symm_quant_scale_t(2)
 
 # Flags of symm_group_config_t and symm_group_options_t, and of symm_group_info_t.
 """Several ranks may use one CUDA device."""
@@ -624,26 +632,6 @@ struct symm_collective_options_t
     max_blocks::Int32
 end
 
-"""
-What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
-Matrices are [tokens][hidden], rows one behind the other. weight, matrices and send begin at
-multiples of 16 bytes. A NULL input does not exist, and a NULL output is not wanted.
-"""
-struct symm_rmsnorm_t
-    struct_size::Csize_t
-    residual_in::Ptr{Cvoid}
-    residual_out::Ptr{Cvoid}
-    norm_out::Ptr{Cvoid}
-    weight::Ptr{Cvoid}
-    weight_dtype::symm_dtype_t
-    epsilon::Cdouble
-    weight_offset::Cdouble
-    scale_kind::symm_quant_scale_t
-    quant_out::Ptr{Cvoid}
-    scale_in::Ptr{Cvoid}
-    scale_out::Ptr{Cvoid}
-end
-
 """Plan of a collective call. Filled by symm_collective_plan()."""
 struct symm_plan_info_t
     struct_size::Csize_t
@@ -756,6 +744,26 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64
 end
 
+"""
+What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
+Matrices are [tokens][hidden], rows one behind the other. weight, matrices and send begin at
+multiples of 16 bytes. A NULL input does not exist, and a NULL output is not wanted.
+"""
+struct symm_rmsnorm_call_t
+    struct_size::Csize_t
+    residual_in::Ptr{Cvoid}
+    residual_out::Ptr{Cvoid}
+    norm_out::Ptr{Cvoid}
+    weight::Ptr{Cvoid}
+    weight_dtype::symm_dtype_t
+    epsilon::Cdouble
+    weight_offset::Cdouble
+    scale_kind::symm_quant_scale_t
+    quant_out::Ptr{Cvoid}
+    scale_in::Ptr{Cvoid}
+    scale_out::Ptr{Cvoid}
+end
+
 const STRUCTS = (
     symm_failure_t,
     symm_call_options_t,
@@ -778,7 +786,6 @@ const STRUCTS = (
     symm_heap_info_t,
     symm_signal_wait_t,
     symm_collective_options_t,
-    symm_rmsnorm_t,
     symm_plan_info_t,
     symm_collective_call_t,
     symm_ipc_export_options_t,
@@ -787,10 +794,17 @@ const STRUCTS = (
     symm_ipc_holders_t,
     symm_ipc_report_t,
     symm_ipc_stats_t,
+    symm_rmsnorm_call_t,
 )
 
 """Version of the loaded library, encoded like SYMM_VERSION. [local] [capturable]"""
 @call symm_version()::UInt32
+
+"""
+Version of fused.h of the loaded library, encoded like SYMM_FUSED_VERSION. [local]
+[capturable]
+"""
+@call symm_fused_version()::UInt32
 
 """
 Static JSON object with version, git revision, compiler, back ends, CUDA architectures, SIMD
@@ -1689,18 +1703,6 @@ Gather matrices along the last dimension on every rank. [collective] [stream] [c
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Combine, add a residual and normalise. [collective] [stream] [capturable]"""
-@waiting symm_allreduce_rmsnorm(
-    group::Ptr{symm_group_t},
-    send::Ptr{Cvoid},
-    tokens::Csize_t,
-    hidden::Csize_t,
-    dtype::symm_dtype_t,
-    norm::Ptr{symm_rmsnorm_t},
-    options::Ptr{symm_collective_options_t},
-    stream::Ptr{Cvoid},
-)::symm_status_t
-
 """
 Tell which algorithm a collective would use if every rank passed memory like this rank's.
 [local] [capturable]
@@ -1793,3 +1795,15 @@ lease on any part of it. [local] [blocking, options.timeout_ms]
 
 """Ask for the state of sharing. [local]"""
 @call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t
+
+"""Combine, add a residual and normalise. [collective] [stream] [capturable]"""
+@waiting symm_allreduce_rmsnorm(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    tokens::Csize_t,
+    hidden::Csize_t,
+    dtype::symm_dtype_t,
+    norm::Ptr{symm_rmsnorm_call_t},
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t

@@ -88,6 +88,18 @@ end
     @test why.message == says
 end
 
+# What fused.h has may change with the library, so calls of another major version are refused.
+@testset "another version of fused.h" begin
+    own = LibSymm.SYMM_FUSED_VERSION
+    @test LibSymm.require_fused(LibSymm.symm_fused_version()) === nothing
+    @test LibSymm.require_fused(UInt32(own + 1)) === nothing
+    for found in (UInt32(own + (1 << 16)), UInt32(0))
+        why = error_of(() -> LibSymm.require_fused(found))
+        @test why.status == LibSymm.SYMM_ERR_UNSUPPORTED
+        @test occursin("version $(found >> 16).0 of fused.h", why.message)
+    end
+end
+
 @testset "statuses" begin
     why = SymmError(LibSymm.SYMM_ERR_TIMEOUT, "rank 2")
     @test sprint(showerror, why) == "SymmError: TIMEOUT: rank 2"

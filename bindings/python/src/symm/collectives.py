@@ -814,7 +814,7 @@ class Collectives(Owned):
     ) -> None:
         """The sum of all ranks' `send` with a residual and RMSNorm, in one kernel.
 
-        ``symm.h`` defines the arithmetic. Every output may be None, which means that it is not
+        ``fused.h`` defines the arithmetic. Every output may be None, which means that it is not
         wanted.
 
         Args:

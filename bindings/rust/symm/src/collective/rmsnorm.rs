@@ -2,16 +2,16 @@
 
 use crate::error::{Error, Result};
 use crate::operand::{Operand, Source, Target};
-use crate::{Element, F8E4M3, Group};
+use crate::{Element, F8E4M3, Group, Status};
 use std::ffi::c_void;
 use std::ptr;
-use symm_sys::{self as sys, symm_rmsnorm_t};
+use symm_sys::{self as sys, symm_rmsnorm_call_t};
 
 type In<'a, T> = Option<&'a dyn Source<Element = T>>;
 type Out<'a, T> = Option<&'a mut dyn Target<Element = T>>;
 
 /// The residual, the normalisation and the results of [`Group::allreduce_rmsnorm`]. The arithmetic
-/// is that of `symm.h`. All matrices are as long as `send`.
+/// is that of `fused.h`. All matrices are as long as `send`.
 pub struct RmsNorm<'a, T: Element, W: Element> {
     weight: &'a dyn Source<Element = W>,
     /// A matrix that is added to the sum.
@@ -54,14 +54,33 @@ impl<'a, T: Element, W: Element> RmsNorm<'a, T, W> {
     }
 }
 
+/// Refuses a library that has another `fused.h`, of which it says the version `found`.
+fn require_fused(found: u32) -> Result<()> {
+    if found >> 16 == sys::SYMM_FUSED_VERSION_MAJOR {
+        return Ok(());
+    }
+    let dotted = |version: u32| format!("{}.{}", version >> 16, version & 0xffff);
+    let own = dotted(sys::SYMM_FUSED_VERSION);
+    Err(Error::from_parts(
+        Status::Unsupported,
+        format!(
+            "the library has version {} of fused.h, and these bindings call {own}",
+            dotted(found)
+        ),
+    ))
+}
+
 impl Group {
     /// Sums `send` of all ranks, rows as long as the weight, adds a residual and normalises the
-    /// rows by RMSNorm, in one kernel.
+    /// rows by RMSNorm, in one kernel. `fused.h` may change with the library: a library with
+    /// another major version of it is refused with [`Status::Unsupported`].
     pub fn allreduce_rmsnorm<S, W>(&self, send: &S, norm: RmsNorm<'_, S::Element, W>) -> Result<()>
     where
         S: Source + ?Sized,
         W: Element,
     {
+        // SAFETY: the function has no preconditions.
+        require_fused(unsafe { sys::api()?.symm_fused_version() }?)?;
         let send = send.operand().on(&self.shared, &self.stream)?;
         let weight = norm.weight.operand().on(&self.shared, &self.stream)?;
         let all = send.len();
@@ -96,7 +115,7 @@ impl Group {
         weight: Operand<W>,
         rows: usize,
         all: usize,
-    ) -> Result<symm_rmsnorm_t> {
+    ) -> Result<symm_rmsnorm_call_t> {
         let residual = norm.residual.map(|to| to.operand_mut());
         let residual = self.pointer_of("residual", residual, all)?;
         let mut residual_in =
@@ -117,7 +136,7 @@ impl Group {
 
         let norm_out = norm.norm_out.map(|to| to.operand_mut());
         let quant_out = norm.quant_out.map(|to| to.operand_mut());
-        Ok(symm_rmsnorm_t {
+        Ok(symm_rmsnorm_call_t {
             residual_in,
             residual_out,
             norm_out: self.pointer_of("norm_out", norm_out, all)?,
@@ -151,5 +170,23 @@ impl Group {
             "{name} has {} elements, not {needed}",
             operand.len()
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_of_fused_is_refused() {
+        let own = sys::SYMM_FUSED_VERSION;
+        assert!(require_fused(own).is_ok());
+        assert!(require_fused(own + 1).is_ok(), "it has more");
+        for other in [own + (1 << 16), 0] {
+            let error = require_fused(other).expect_err("another major version");
+            assert_eq!(error.status, Status::Unsupported);
+            let found = format!("version {}.0 of fused.h", other >> 16);
+            assert!(error.to_string().contains(&found), "{error}");
+        }
     }
 }
