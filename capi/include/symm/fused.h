@@ -16,12 +16,13 @@
  *     another meaning. A program must not call any function of this header then.
  *
  * How a program checks
- *   - A program that is linked with the library need not do anything. The functions of this
- *     header carry the major version in their symbol version (SYMM_FUSED_1), so that the loader
- *     refuses a library of another one, and names the function and the version that are missing.
+ *   - A program that is linked with the shared library need not do anything. The functions of
+ *     this header carry the major version in their symbol version (SYMM_FUSED_1), so that the
+ *     loader refuses a library of another one, and names the version that is missing. Python's
+ *     extension is such a program.
  *   - A program that finds functions by dlsym() or links statically compares
- *     symm_fused_version() >> 16 with SYMM_FUSED_VERSION_MAJOR before the first call. The
- *     bindings of Python, Rust and Julia do so themselves.
+ *     symm_fused_version() >> 16 with SYMM_FUSED_VERSION_MAJOR before the first call. Rust and
+ *     Julia do so in each call.
  *
  * How it changes
  *   A change that breaks comes with a minor version of symm at the earliest, never with a patch
