@@ -1,6 +1,7 @@
 /* Somebody else's program, built against the installed files only. Also compiled as C++. */
 #include <stdio.h>
 
+#include <symm/fused.h>
 #include <symm/symm.h>
 
 int main(void) {
@@ -10,6 +11,10 @@ int main(void) {
 
   if (symm_version() != SYMM_VERSION) {
     fprintf(stderr, "header and library differ\n");
+    return 1;
+  }
+  if (symm_fused_version() != SYMM_FUSED_VERSION) {
+    fprintf(stderr, "fused.h and library differ\n");
     return 1;
   }
 

@@ -543,7 +543,8 @@ end
                        quantised=nothing, scale=nothing, scales=nothing)
 
 Sum `source` of all ranks, add a residual and normalise by RMSNorm, in one kernel. Matrices have
-columns as long as `weight`. The arithmetic is that of `fused.h`.
+columns as long as `weight`. The arithmetic is that of `fused.h`, which may still change: a library
+with another major version of it is refused.
 
 - `destination` receives the normalised columns; may be `nothing`.
 - `epsilon` is added to the mean of squares; 0 means 1e-6, too.

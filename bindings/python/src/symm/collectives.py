@@ -814,8 +814,8 @@ class Collectives(Owned):
     ) -> None:
         """The sum of all ranks' `send` with a residual and RMSNorm, in one kernel.
 
-        ``fused.h`` defines the arithmetic. Every output may be None, which means that it is not
-        wanted.
+        ``fused.h``, which may still change, defines the arithmetic. Every output may be None, which
+        means that it is not wanted.
 
         Args:
             send: rows of hidden elements, of f32, f16 or bf16. `norm_out` and both residuals
