@@ -33,7 +33,8 @@
  *   What this header declares is promised: docs/versioning.md says what stays. Two things are not.
  *   - [experimental] behind the first sentence of a constant: the name and the value stay, and
  *     will never mean anything else. What else is said of it may change with any minor version,
- *     and a later library may refuse it with UNSUPPORTED. Nothing uses it that did not ask for it.
+ *     and a later library may refuse it with UNSUPPORTED where a program names it. A call that
+ *     leaves the choice to the library keeps its meaning.
  *   - fused.h has a version of its own, which tells when something in it has changed.
  *
  * Status
