@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "capi/guard.hpp"
 #include "capi/objects.hpp"
@@ -29,6 +31,7 @@ using namespace symm::capi;
 
 SYMM_OPTIONS(symm_collective_options, options, max_blocks, SYMM_COLLECTIVE_OPTIONS_INIT)
 SYMM_OPTIONS(symm_rmsnorm_call, norm, scale_out, SYMM_RMSNORM_CALL_INIT)
+SYMM_OPTIONS(symm_batch_options, options, tag, SYMM_BATCH_OPTIONS_INIT)
 
 namespace {
 // Adds what the group and the options say. After this, nothing of the call changes. Returns the
@@ -93,6 +96,116 @@ void make(symm_group_t* handle, CollectiveCall& call, const symm_collective_opti
 
 // The epsilon of symm_rmsnorm_call_t where it is 0.
 constexpr Number kDefaultEpsilon = Number::of_f32(0x358637BD);  // 1e-6
+
+RmsNorm norm_of(const symm_rmsnorm_call_t& norm, size_t hidden, symm_dtype_t dtype) {
+  const symm_rmsnorm_call_t given = read_options(&norm);
+  const Number epsilon(given.epsilon);
+  const auto input = [](const void* matrix) { return static_cast<const std::byte*>(matrix); };
+  const auto output = [](void* matrix) { return static_cast<std::byte*>(matrix); };
+  return {input(given.residual_in), output(given.residual_out), output(given.norm_out),
+      input(given.weight), static_cast<DType>(given.weight_dtype != 0 ? given.weight_dtype : dtype),
+      (epsilon.is_zero() ? kDefaultEpsilon : epsilon).f32(), Number(given.weight_offset).f32(),
+      static_cast<QuantScale>(given.scale_kind), output(given.quant_out),
+      static_cast<const float*>(given.scale_in), static_cast<float*>(given.scale_out), hidden};
+}
+
+// ---- calls that are described by a struct
+
+// Throws unless a struct of fused.h that was made by version `version` of that header is what this
+// library reads.
+void require_fused(uint32_t version) {
+  if (version >> 16 == SYMM_FUSED_VERSION_MAJOR) return;
+  throw Error(Status::unsupported,
+      format("fused_version: version %u.%u of fused.h is not that of this library, %d.%d",
+          version >> 16, version & 0xFFFF, SYMM_FUSED_VERSION_MAJOR, SYMM_FUSED_VERSION_MINOR));
+}
+
+// What calls refer to, which therefore stays where it is. Most calls refer to nothing.
+struct ReferredTo {
+  std::vector<std::unique_ptr<Pieces>> pieces;
+  std::vector<std::unique_ptr<RmsNorm>> norms;
+};
+
+symm_collective_call_t read_call(const symm_collective_call_t& call, const char* argument) {
+  return read_struct(&call, symm_collective_call_t SYMM_COLLECTIVE_CALL_INIT,
+      SYMM_FIRST_SIZE(symm_collective_call_t, options), argument);
+}
+
+void require_no_options(const symm_collective_call_t& given) {
+  if (given.options == nullptr) return;
+  throw Error(
+      Status::invalid_argument, "call.options: goes with symm_batch() only; this call has options");
+}
+
+// Checks the fields that no collective would look at, and makes the call. Its options are not
+// there yet.
+CollectiveCall described(
+    const symm_collective_call_t& given, void* stream, ReferredTo& referred_to) {
+  const symm_dtype_t dtype = given.dtype != 0 ? given.dtype : SYMM_DTYPE_F32;
+  const auto collective = static_cast<Collective>(given.collective);
+  const bool on_device = (given.flags & SYMM_CALL_DEVICE_COUNTS) != 0;
+  require_known_bits(given.flags, SYMM_CALL_DEVICE_COUNTS, "flags");
+  if (on_device && collective != Collective::alltoallv) {
+    throw Error(Status::invalid_argument,
+        "flags: SYMM_CALL_DEVICE_COUNTS goes with SYMM_COLLECTIVE_ALLTOALLV only");
+  }
+  require_with_flag(on_device, given.send_capacity, "send_capacity", "SYMM_CALL_DEVICE_COUNTS");
+  require_with_flag(on_device, given.recv_capacity, "recv_capacity", "SYMM_CALL_DEVICE_COUNTS");
+
+  CollectiveCall call(
+      collective, given.send, given.recv, given.count, dtype, stream, given.op, given.root);
+  const CollectiveTraits what = traits(collective);
+  if (!what.has_op) call.op = Op::sum;
+  if (!what.has_root()) call.root = 0;
+  if (has_counts(collective)) call.count = 0;
+  if (collective == Collective::allgather_rows) call.count = product(given.rows, given.count);
+  if (what.in_pieces) {
+    Pieces& pieces = *referred_to.pieces.emplace_back(std::make_unique<Pieces>());
+    pieces.counts = {given.send_counts, given.send_displacements, given.recv_counts,
+        given.recv_displacements, given.rows, given.count, given.recv_stride};
+    if (on_device) {
+      pieces.counts.capacities = Capacities{given.send_capacity, given.recv_capacity};
+    }
+    call.pieces = &pieces;
+  }
+
+  if (collective != Collective::allreduce_rmsnorm) return call;
+  set_norm_rows(call, given.rows, given.count);
+  if (given.fused == nullptr) return call;
+  require_fused(given.fused_version);
+  const auto& norm = *static_cast<const symm_rmsnorm_call_t*>(given.fused);
+  referred_to.norms.push_back(std::make_unique<RmsNorm>(norm_of(norm, given.count, dtype)));
+  call.norm = referred_to.norms.back().get();
+  return call;
+}
+
+// Throws if a call that is made, and not only planned, lacks what a plan does without.
+void require_all_of(const CollectiveCall& call, const symm_collective_call_t& given) {
+  if (call.collective == Collective::allreduce_rmsnorm && given.fused == nullptr) {
+    throw Error(Status::invalid_argument, "fused: is NULL");
+  }
+}
+
+// Makes a call of a batch, whose deadline is that of the batch.
+CollectiveCall described_in_batch(Group& group, const symm_collective_call_t& call, size_t step,
+    const symm_batch_options_t& batch, void* stream, ReferredTo& referred_to) {
+  if (call.struct_size != step) {
+    throw Error(Status::invalid_argument, "the calls differ in struct_size");
+  }
+  const symm_collective_call_t given = read_call(call, "call");
+  CollectiveCall made = described(given, stream, referred_to);
+  require_all_of(made, given);
+
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  if (given.options != nullptr) options = read_options(given.options);
+  if (options.timeout_ms != 0 || options.failure != nullptr || options.tag != nullptr) {
+    throw Error(Status::invalid_argument,
+        "options: timeout_ms, failure and tag are those of the batch, and 0 here");
+  }
+  options.timeout_ms = batch.timeout_ms;
+  complete(made, group, &options);
+  return made;
+}
 
 symm_status_t run(symm_group_t* handle, CollectiveCall&& call,
     const symm_collective_options_t* options) noexcept {
@@ -213,17 +326,7 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
     size_t hidden, symm_dtype_t dtype, const symm_rmsnorm_call_t* norm,
     const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
-    const symm_rmsnorm_call_t given = read_options(&require(norm, "norm"));
-    const Number epsilon(given.epsilon);
-    const auto input = [](const void* matrix) { return static_cast<const std::byte*>(matrix); };
-    const auto output = [](void* matrix) { return static_cast<std::byte*>(matrix); };
-    const RmsNorm wanted{input(given.residual_in), output(given.residual_out),
-        output(given.norm_out), input(given.weight),
-        static_cast<DType>(given.weight_dtype != 0 ? given.weight_dtype : dtype),
-        (epsilon.is_zero() ? kDefaultEpsilon : epsilon).f32(), Number(given.weight_offset).f32(),
-        static_cast<QuantScale>(given.scale_kind), output(given.quant_out),
-        static_cast<const float*>(given.scale_in), static_cast<float*>(given.scale_out), hidden};
-
+    const RmsNorm wanted = norm_of(require(norm, "norm"), hidden, dtype);
     Group& owner = *group_of(group);
     CollectiveCall call(Collective::allreduce_rmsnorm, send, nullptr, 0, dtype, stream);
     set_norm_rows(call, tokens, hidden);
@@ -232,27 +335,64 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
   });
 }
 
+symm_status_t symm_collective(symm_group_t* group, const symm_collective_call_t* call,
+    const symm_collective_options_t* options, void* stream) {
+  return quick(options, [&] {
+    Group& owner = *group_of(group);
+    const symm_collective_call_t given = read_call(require(call, "call"), "call");
+    require_no_options(given);
+    ReferredTo referred_to;
+    CollectiveCall made;
+    owner.with_refusals_told("collective", [&] {
+      made = described(given, stream, referred_to);
+      require_all_of(made, given);
+    });
+    complete_and_run(owner, made, options);
+  });
+}
+
+symm_status_t symm_batch(symm_group_t* group, const symm_collective_call_t* calls, size_t count,
+    const symm_batch_options_t* options, void* stream) {
+  return guard(options, [&] {
+    Group& owner = *group_of(group);
+    symm_batch_options_t given = SYMM_BATCH_OPTIONS_INIT;
+    if (options != nullptr) given = read_options(options);
+    if (count == 0) return run_batch(owner, {});
+
+    std::vector<CollectiveCall> made;
+    ReferredTo referred_to;
+    owner.with_refusals_told("batch", [&] {
+      if (count > BatchPlace::kMostCalls) {
+        throw Error(Status::invalid_argument,
+            format("count: %zu is more than the %u calls that a batch can have", count,
+                BatchPlace::kMostCalls));
+      }
+      const size_t step = require(calls, "calls").struct_size;
+      require_struct_size(step, SYMM_FIRST_SIZE(symm_collective_call_t, options), "calls");
+      made.reserve(count);
+      for (size_t i = 0; i < count; ++i) {
+        const auto& at = *reinterpret_cast<const symm_collective_call_t*>(
+            reinterpret_cast<const char*>(calls) + i * step);
+        naming_call(i, [&] {
+          made.push_back(described_in_batch(owner, at, step, given, stream, referred_to));
+        });
+      }
+    });
+
+    if (given.tag == nullptr) return run_batch(owner, made);
+    const CallTag tagged(given.tag);
+    run_batch(owner, made);
+  });
+}
+
 symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_call_t* call,
     const symm_collective_options_t* options, symm_plan_info_t* out) {
   return fill_struct(options, out, SYMM_FIRST_SIZE(symm_plan_info_t, reason), [&] {
     Group& owner = *group_of(group);
-    const symm_collective_call_t asked = read_struct(
-        &require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, recv_stride), "call");
-
-    CollectiveCall planned(static_cast<Collective>(asked.collective), asked.send, asked.recv,
-        asked.count, asked.dtype != 0 ? asked.dtype : SYMM_DTYPE_F32, nullptr, asked.op,
-        asked.root);
-    Pieces pieces;
-    pieces.counts = {asked.send_counts, asked.send_displacements, asked.recv_counts,
-        asked.recv_displacements, asked.rows, asked.count, asked.recv_stride};
-    if (traits(planned.collective).in_pieces) planned.pieces = &pieces;
-    if (has_counts(planned.collective)) planned.count = 0;
-    if (planned.collective == Collective::allgather_rows) {
-      planned.count = product(asked.rows, asked.count);
-    }
-    if (planned.collective == Collective::allreduce_rmsnorm) {
-      set_norm_rows(planned, asked.rows, asked.count);
-    }
+    const symm_collective_call_t asked = read_call(require(call, "call"), "call");
+    require_no_options(asked);
+    ReferredTo referred_to;
+    CollectiveCall planned = described(asked, nullptr, referred_to);
     complete(planned, owner, options);
 
     const PlanReport report = plan_collective(owner, planned);

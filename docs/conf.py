@@ -229,6 +229,7 @@ def docstrings_of_julia():
 # The chapters of Python's reference, in the order in which a reader needs them.
 PYTHON = {
     "Groups": "group",
+    "Batches": "collectives",
     "Arrays": "array",
     "What arrays have in common": "_view",
     "Memory": "memory",

@@ -2,6 +2,7 @@
 // differ.
 #include "kernels/collective_call.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -42,6 +43,48 @@ SYMM_DTYPES(SYMM_IS_KEPT)
 #define SYMM_FITS(name, c_name, value) static_assert((value) < 8);
 SYMM_OPS(SYMM_FITS)
 #undef SYMM_FITS
+
+// The 16 bits that tell what came before a call. Without the bit of a batch they are the heaps.
+// In a batch 13 bits are an index, or the last one that fits, or for calls[0] a mixed number.
+constexpr uint32_t kBatchBit = 1U << 15;
+constexpr uint32_t kMergedBit = 1U << 14;
+constexpr uint32_t kIndexBit = 1U << 13;
+constexpr uint32_t kMostIndex = kIndexBit - 1;
+
+uint32_t bits_before(const CallSignature& call) {
+  const BatchPlace& batch = call.batch;
+  if (!batch) return call.heaps;
+  const uint32_t merged = kBatchBit | (batch.merged != 0 ? kMergedBit : 0);
+  const auto index = static_cast<uint32_t>(batch.index);
+  if (index != 0) return merged | kIndexBit | std::min(index, kMostIndex);
+  const uint64_t mixed = (uint64_t{batch.calls} << 16 ^ call.heaps) * 0xD6E8FEB86659FD93U >> 51;
+  return merged | static_cast<uint32_t>(mixed);
+}
+
+// The number that calls[0] has keeps the place of the heaps.
+void take_bits_before(CallSignature& call, uint32_t bits, uint64_t count) {
+  call.count = count;
+  call.heaps = static_cast<uint16_t>(bits);
+  if ((bits & kBatchBit) == 0) return;
+
+  call.heaps = static_cast<uint16_t>((bits & kIndexBit) != 0 ? 0 : bits & kMostIndex);
+  const bool is_merged = (bits & kMergedBit) != 0;
+  const uint32_t index = (bits & kIndexBit) != 0 ? bits & kMostIndex : 0;
+  call.batch = {BatchPlace::kSome, index, is_merged ? count >> 32 : 0};
+  if (is_merged) call.count = static_cast<uint32_t>(count);
+}
+
+std::string text_of_place(const CallSignature& call) {
+  const BatchPlace& batch = call.batch;
+  std::string all = symm::text(" as calls[", uint64_t{batch.index}, "] of a batch");
+  if (batch.calls != BatchPlace::kSome) {
+    all += symm::text(" of ", uint64_t{batch.calls});
+  } else if (batch.index == 0) {
+    all += symm::text(" with hash ", call.heaps);
+  }
+  if (batch.merged != 0) all += symm::text(", with other calls of hash ", uint64_t{batch.merged});
+  return all;
+}
 }  // namespace
 
 uint64_t CallSignature::packed() const noexcept {
@@ -50,14 +93,14 @@ uint64_t CallSignature::packed() const noexcept {
                           uint64_t{scaling.result != scaling.dtype} << 3;
   const uint64_t factor = mixed(scaling.factor);
   const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
-  return bits(heaps) << 48 | scaled << 44 | bits(block_limit) << 36 | (type & 0xF) << 32 |
-         ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 | bits(collective) << 12 |
-         (type >> 4) << 11 | bits(op) << 8 | (factor >> 8) << 4 | bits(algorithm);
+  return bits(bits_before(*this)) << 48 | scaled << 44 | bits(block_limit) << 36 |
+         (type & 0xF) << 32 | ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 |
+         bits(collective) << 12 | (type >> 4) << 11 | bits(op) << 8 | (factor >> 8) << 4 |
+         bits(algorithm);
 }
 
 CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept {
   CallSignature signature;
-  signature.heaps = static_cast<uint16_t>(packed >> 48);
   signature.block_limit = static_cast<uint8_t>(packed >> 36);
   signature.dtype = dtype_of((packed >> 32 & 0xF) | (packed >> 11 & 1) << 4);
   const uint64_t scaled = packed >> 44 & 0xF;
@@ -73,15 +116,16 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
   signature.op = static_cast<Op>(packed >> 8 & 7);
   signature.algorithm = static_cast<Algorithm>(packed & 0xF);
-  signature.count = count;
+  take_bits_before(signature, static_cast<uint32_t>(packed >> 48), count);
   return signature;
 }
 
 // The high half of the count is folded in by an odd multiplier. So calls that differ in the other
 // fields only, which is what a mistake looks like, always have different hashes.
 uint32_t CallSignature::hash() const noexcept {
+  const uint64_t length = packed_count() ^ uint64_t { batch.calls } << 40;
   uint64_t all =
-      (packed() ^ scaling.factor.bits() ^ (count * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
+      (packed() ^ scaling.factor.bits() ^ (length * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
   all ^= all >> 32;
   return static_cast<uint32_t>(all);
 }
@@ -118,7 +162,10 @@ std::string CallSignature::text() const {
         block_limit == kMostBlockLimit ? " or more" : "");
   }
   all += ")";
-  if (heaps != 0) all += symm::text(" after heap calls with hash ", heaps);
+  if (batch) all += text_of_place(*this);
+  if (heaps != 0 && batch.calls != BatchPlace::kSome) {
+    all += symm::text(" after heap calls with hash ", heaps);
+  }
   return all;
 }
 

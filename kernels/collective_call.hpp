@@ -37,6 +37,29 @@ struct Scaling {
   }
 };
 
+// The place of a call in a batch. All zero: it is in none, or alone there.
+struct BatchPlace {
+  static constexpr uint32_t kMostCalls = 1U << 20;
+  static constexpr uint32_t kSome = kMostCalls + 1;  // an unpacked signature does not know better
+
+  uint64_t calls : 21 = 0;  // of the batch
+  uint64_t index : 20 = 0;
+  // A number made of the calls that are made as one (core/host/batch.hpp), of which `index` is the
+  // first; 0: the call is made by itself.
+  uint64_t merged : 23 = 0;
+
+  BatchPlace() = default;
+  // `number` is cut to the bits that there are.
+  BatchPlace(size_t of, size_t at, uint64_t number = 0) noexcept
+      : calls(of & ((1U << 21) - 1)),
+        index(at & ((1U << 20) - 1)),
+        merged(number & ((1U << 23) - 1)) {}
+
+  explicit operator bool() const noexcept { return calls != 0; }
+  bool operator==(const BatchPlace&) const = default;
+};
+static_assert(sizeof(BatchPlace) == sizeof(uint64_t));
+
 // The part of a call that must agree on all ranks. A field that a collective does not have (an
 // operator, a root) is 0.
 struct CallSignature {
@@ -45,11 +68,14 @@ struct CallSignature {
   Op op = Op::sum;
   int32_t root = 0;  // in an all-reduce with RMSNorm: hidden, the length of a row
   Algorithm algorithm = Algorithm::automatic;
-  uint16_t heaps = 0;  // what the group's heaps were asked before, if ranks check each other
+  // 15 bits made of what the group's heaps were asked before, if ranks check each other. The first
+  // call of a batch has them for all.
+  uint16_t heaps = 0;
   // The most multiprocessors that a kernel may use, and so the most blocks that it has. 0: there is
   // no limit. A limit of kMostBlockLimit stands for all that are larger.
   uint8_t block_limit = 0;
   static constexpr int32_t kMostBlockLimit = UINT8_MAX;
+  BatchPlace batch{};
   // The elements that symm.h calls count: per rank in all collectives but allreduce, broadcast and
   // reduce; 0 if each piece has a count of its own.
   size_t count = 0;
@@ -57,8 +83,12 @@ struct CallSignature {
 
   bool operator==(const CallSignature&) const = default;
   // All fields but the count, of a known type. A factor has 12 mixed bits, 8 in the place of the
-  // root's upper byte. Groups of more than 256 ranks are the host's, which compares hashes.
+  // root's upper byte. Groups of more than 256 ranks are the host's, which compares hashes. In a
+  // batch the index of the call stands where others have the heaps; calls[0] has 13 bits there that
+  // are made of the heaps and of the number of calls.
   uint64_t packed() const noexcept;
+  // The count, and the number of the calls that were merged.
+  uint64_t packed_count() const noexcept { return uint64_t{batch.merged} << 32 ^ count; }
   static CallSignature unpacked(uint64_t packed, uint64_t count) noexcept;
   uint32_t hash() const noexcept;
   std::string text() const;  // "allreduce(f32, sum, count 8)"; "?" for values that are not known

@@ -197,7 +197,7 @@ def typemap(structs, name, type_):
     of = type_.of or type_
     if of.kind == "struct" and name == "out":
         return f"OUT_STRUCT({of.name})"
-    if of.kind == "struct" and type_.const and name != "waits":
+    if of.kind == "struct" and type_.const and name not in ("waits", "calls"):
         return taken(structs[of.name], name)
     if of.kind == "integer" and name.startswith("out_") and name not in BY_HAND:
         return f"OUT_INTEGER({of.name}, {name}, {TO_PYTHON.get(of.name, 'PyLong_FromLong')})"
@@ -206,9 +206,13 @@ def typemap(structs, name, type_):
 
 def taken(struct, name):
     """A struct that the caller fills: a tuple of the fields after struct_size. All fields of
-    options have defaults. The place of a failure is left out: a failure is an exception.
+    options have defaults. The place of a failure is left out: a failure is an exception. So are
+    the structs that a call of a collective refers to, which native/support.c reads in batches.
     """
-    fields = [field for field in struct.fields if field.name not in ("struct_size", "failure")]
+    left_out = ["struct_size", "failure"]
+    if struct.name == "symm_collective_call_t":
+        left_out += ["fused", "fused_version", "options"]
+    fields = [field for field in struct.fields if field.name not in left_out]
     how = " ".join(
         f"{field.name}:{'b' if is_bytes(struct, field) else read_as(field.type)}"
         for field in fields
@@ -249,6 +253,7 @@ TRAVEL = [
     ("out_token capacity out_bytes", None, "bytes"),
     ("out_id capacity out_bytes", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
+    ("calls count", "calls: Sequence[tuple[tuple[Any, ...] | None, ...]]", None),
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),
     ("token token_bytes", "token: bytes", None),

@@ -423,6 +423,13 @@ class Transport {
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void fill32(void* to, uint32_t value, size_t count, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
+  // Makes independent calls on one stream, of which each is possible. They have one time-out, and
+  // may be changed.
+  virtual void batch(std::span<CollectiveCall> calls) {
+    for (const CollectiveCall& call : calls) {
+      collective(call);
+    }
+  }
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
   // Orders work issued on `stream` from now on after work already issued on `after`; kAllStreams

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/stats.hpp"
@@ -79,7 +81,42 @@ void Collectives::issue(const CollectiveCall& call) {
   const TimedLock turn(group_.order.turn(), call.timeout_ms, collective_name(call.collective));
   group_.context.revocation->throw_if_revoked();
   const StreamOrder::CallStream ordered = group_.order.before(stream);
+  issue_next(call, input, chosen);
+  group_.order.after(ordered);
+}
 
+// All plans are made before anything is issued: a call that is impossible is refused then. If a
+// launch fails, later calls still come behind those that were issued.
+void Collectives::issue(std::span<const CollectiveCall> calls) {
+  if (calls.empty()) return;
+  struct Planned {
+    PlanInput input;
+    Plan chosen;
+  };
+  std::vector<Planned> planned;
+  planned.reserve(calls.size());
+  for (const CollectiveCall& call : calls) {
+    const PlanInput input = input_of(planned_call(call));
+    planned.push_back({input, possible_plan(input)});
+  }
+
+  const ContextGuard current(*group_.device);
+  const TimedLock turn(group_.order.turn(), calls[0].timeout_ms, "batch");
+  group_.context.revocation->throw_if_revoked();
+  const StreamOrder::CallStream ordered = group_.order.before(stream_of(calls[0].stream));
+  try {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      issue_next(calls[i], planned[i].input, planned[i].chosen);
+    }
+  } catch (...) {
+    group_.order.after(ordered);
+    throw;
+  }
+  group_.order.after(ordered);
+}
+
+void Collectives::issue_next(
+    const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
   const bool is_composed = call.scaling || input.collective != call.collective;
   if (is_composed) {
@@ -88,7 +125,6 @@ void Collectives::issue(const CollectiveCall& call) {
     issue_planned(call, input, chosen);
   }
   stats_.add_collective(call, chosen.algorithm, true);
-  group_.order.after(ordered);
 }
 
 void Collectives::issue_plain(const CollectiveCall& call) {

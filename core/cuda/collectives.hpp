@@ -2,6 +2,8 @@
 // or allocates device memory.
 #pragma once
 
+#include <span>
+
 #include "core/backend/backend.hpp"
 #include "core/backend/stats.hpp"
 #include "core/cuda/copy_engine.hpp"
@@ -17,6 +19,8 @@ class Collectives {
       : group_(group), stats_(stats), engine_(group) {}
 
   void issue(const CollectiveCall& call);
+  // Issues calls on one stream, in one turn of the group.
+  void issue(std::span<const CollectiveCall> calls);
   PlanReport plan(const CollectiveCall& call) const;
 
  private:
@@ -24,6 +28,8 @@ class Collectives {
   Plan possible_plan(const PlanInput& input) const;
   CollectiveCall planned_call(const CollectiveCall& call) const;
 
+  // Issues a call in its turn.
+  void issue_next(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void issue_plain(const CollectiveCall& call);
   void issue_planned(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void issue_by_engine(const CollectiveCall& call);

@@ -55,6 +55,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   }
   void fill32(void* to, uint32_t value, size_t count, void* stream) override;
   void collective(const CollectiveCall& call) override { collectives_.issue(call); }
+  void batch(std::span<CollectiveCall> calls) override { collectives_.issue(calls); }
   PlanReport plan(const CollectiveCall& call) override { return collectives_.plan(call); }
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;

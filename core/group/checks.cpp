@@ -592,4 +592,107 @@ void check_call(const Group& group, const CollectiveCall& call) {
     check_pieces(group, call, row);
   }
 }
+
+// ---- a batch
+
+namespace {
+struct BatchOperand {
+  uintptr_t begin;
+  uintptr_t end;
+  size_t call;
+  const char* name;
+  bool is_written;
+};
+
+// Finds, among operands in the order in which they begin, the one that reaches furthest, and the
+// furthest of any other call.
+class Furthest {
+ public:
+  void add(const BatchOperand& operand) {
+    if (best_ != nullptr && best_->call == operand.call) {
+      if (operand.end > best_->end) best_ = &operand;
+    } else if (best_ == nullptr || operand.end > best_->end) {
+      second_ = best_;
+      best_ = &operand;
+    } else if (second_ == nullptr || operand.end > second_->end) {
+      second_ = &operand;
+    }
+  }
+  // The furthest of another call than `call`; null: there is none.
+  const BatchOperand* of_another(size_t call) const {
+    return best_ != nullptr && best_->call == call ? second_ : best_;
+  }
+
+ private:
+  const BatchOperand* best_ = nullptr;
+  const BatchOperand* second_ = nullptr;
+};
+
+template <class Add>
+void add_operands(const Group& group, const CollectiveCall& call, const Add& add) {
+  const CollectiveTraits& what = kCollectiveTable[call.collective].traits;
+  add("options.scale_pointer", call.scale_pointer, sizeof(float), false);
+
+  if (const RmsNorm* norm = call.norm; norm != nullptr) {
+    const size_t rows = call.unit();
+    const size_t scales = call.count / norm->hidden * norm->scales() * sizeof(float);
+    add("send", call.send, rows, false);
+    add("norm.residual_in", norm->residual_in, rows, false);
+    add("norm.weight", norm->weight, norm->hidden * size_of(norm->weight_dtype), false);
+    add("norm.scale_in", norm->scale_in, sizeof(float), false);
+    add("norm.residual_out", norm->residual_out, rows, true);
+    add("norm.norm_out", norm->norm_out, rows, true);
+    add("norm.quant_out", norm->quant_out, call.count, true);
+    add("norm.scale_out", norm->scale_out, scales, true);
+    return;
+  }
+  if (call.pieces != nullptr) {
+    add("send", call.send, call.pieces->send_bytes, false);
+    add("recv", call.recv, call.pieces->recv_bytes, true);
+    return;
+  }
+
+  const bool am_root = group.rank() == call.root;
+  const size_t result = call.count * size_of(call.scaling ? call.scaling.result : call.dtype);
+  const auto blocks = [&](bool per_rank) {
+    return per_rank ? static_cast<size_t>(group.size()) : size_t{1};
+  };
+  if (!what.from_root || am_root) {
+    add("send", call.send, call.unit() * blocks(what.send_per_rank), false);
+  }
+  if (!what.to_root || am_root) add("recv", call.recv, result * blocks(what.recv_per_rank), true);
+}
+}  // namespace
+
+void require_independent(const Group& group, std::span<const CollectiveCall> calls) {
+  if (calls.size() < 2) return;
+  std::vector<BatchOperand> operands;
+  operands.reserve(calls.size() * 2);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    add_operands(
+        group, calls[i], [&](const char* name, const void* from, size_t bytes, bool is_written) {
+          if (from == nullptr || bytes == 0) return;
+          const auto begin = reinterpret_cast<uintptr_t>(from);
+          operands.push_back({begin, begin + bytes, i, name, is_written});
+        });
+  }
+  std::sort(operands.begin(), operands.end(),
+      [](const BatchOperand& a, const BatchOperand& b) { return a.begin < b.begin; });
+
+  Furthest of_all;
+  Furthest of_written;
+  for (const BatchOperand& operand : operands) {
+    const Furthest& those = operand.is_written ? of_all : of_written;
+    const BatchOperand* other = those.of_another(operand.call);
+    if (other != nullptr && other->end > operand.begin) {
+      const bool is_later = other->call > operand.call;
+      const BatchOperand& named = is_later ? *other : operand;
+      const BatchOperand& first = is_later ? operand : *other;
+      throw Error(Status::invalid_argument, format("calls[%zu]: %s: overlaps %s of calls[%zu]",
+                                                named.call, named.name, first.name, first.call));
+    }
+    of_all.add(operand);
+    if (operand.is_written) of_written.add(operand);
+  }
+}
 }  // namespace symm

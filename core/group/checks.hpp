@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/base/error.hpp"
 #include "kernels/collective_call.hpp"
@@ -14,6 +15,10 @@ class Group;
 // on the memory that the operands lie in, is left to the transport and its plan. The pieces of a
 // call that has any are laid out by the counts that come with them.
 void check_call(const Group& group, const CollectiveCall& call);
+
+// Throws unless the calls of a batch, each of which was checked, are independent: what one of them
+// writes overlaps no operand of another. The refusal names both.
+void require_independent(const Group& group, std::span<const CollectiveCall> calls);
 
 // The refusal of a data type. INVALID_ARGUMENT if it can be one of no version, else UNSUPPORTED.
 Error unknown_dtype(int value);

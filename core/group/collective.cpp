@@ -2,6 +2,9 @@
 // turn.
 #include "core/group/collective.hpp"
 
+#include <cstddef>
+#include <span>
+
 #include "core/backend/backend.hpp"
 #include "core/base/page.hpp"
 #include "core/group/checks.hpp"
@@ -10,6 +13,17 @@
 #include "kernels/types.hpp"
 
 namespace symm {
+namespace {
+// Gives each call its place. A single call gets none: other ranks may make it without a batch.
+void number(std::span<CollectiveCall> calls) {
+  if (calls.size() < 2) return;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    calls[i].batch = {calls.size(), i};
+    if (i != 0) calls[i].heaps = 0;
+  }
+}
+}  // namespace
+
 void run_collective(Group& group, const CollectiveCall& call) {
   Trace traced;
   if (Trace::on()) {
@@ -22,6 +36,34 @@ void run_collective(Group& group, const CollectiveCall& call) {
   };
   group.transport().stats().counted(
       [&] { group.with_refusals_told(collective_name(call.collective), make); });
+}
+
+void run_batch(Group& group, std::span<CollectiveCall> calls) {
+  group.require_usable();
+  if (calls.empty()) return;
+  Trace traced;
+  if (Trace::on()) {
+    size_t bytes = 0;
+    for (const CollectiveCall& call : calls) {
+      bytes += call.unit();
+    }
+    traced.begin(group.page(), "batch", -1, bytes, static_cast<int>(calls[0].dtype));
+  }
+
+  const auto make = [&] {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      naming_call(i, [&] {
+        check_call(group, calls[i]);
+        // An algorithm that cannot do the call is found by its plan.
+        if (calls[i].algorithm != Algorithm::automatic) group.transport().plan(calls[i]);
+      });
+    }
+    require_independent(group, calls);
+
+    number(calls);
+    group.in_turn([&] { group.transport().batch(calls); });
+  };
+  group.transport().stats().counted([&] { group.with_refusals_told("batch", make); });
 }
 
 PlanReport plan_collective(Group& group, const CollectiveCall& call) {

@@ -145,7 +145,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // unless ranks check each other.
   uint16_t heap_history() const noexcept {
     return config_.check
-               ? static_cast<uint16_t>(heap_history_.load(std::memory_order_relaxed) >> 48)
+               ? static_cast<uint16_t>(heap_history_.load(std::memory_order_relaxed) >> 49)
                : uint16_t{0};
   }
   void heap_called(uint64_t change) noexcept {

@@ -47,6 +47,7 @@ void CallSync::await_former_call() {
 void CallSync::enter(const void* payload, size_t size) {
   SYMM_POINT("call.enter");
   controls_.mine().signature(op_) = prepared_.input;
+  controls_.show_members(op_, prepared_.members);
   EntryLine& line = controls_.mine().entry(op_);
   if (size != 0) std::memcpy(line.payload, payload, size);
   line.hash = prepared_.hash;
@@ -69,7 +70,8 @@ const std::byte* CallSync::await_entry(int peer) {
 void CallSync::report_mismatch() {
   controls_.fail_mismatch(
       op_, [&](int rank) { return rank == rank_ || reached(controls_[rank].entry(op_).op, op_); },
-      [&](int rank) { return controls_[rank].signature(op_); }, deadline_.get());
+      [&](int rank) { return controls_[rank].signature(op_); },
+      [&](int rank) { return controls_.members_of(rank, op_); }, deadline_.get());
 }
 
 void CallSync::disagree(int peer, size_t sent, size_t expected) {

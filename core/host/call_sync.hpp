@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/base/deadline.hpp"
 #include "core/base/futex.hpp"
+#include "core/host/control.hpp"
 #include "core/host/controls.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/plan.hpp"
@@ -19,7 +21,8 @@ struct PreparedCall {
   PlanInput input{{.root = -1}, {}};  // a root that no call has: nothing is prepared yet
   Plan plan;
   uint32_t hash = 0;
-  uint64_t shown = 0;  // how the rank's page shows the call
+  uint64_t shown = 0;                 // how the rank's page shows the call
+  std::span<const Member> members{};  // the calls that it is made of, if it is made of several
 };
 
 // The progress of this rank's calls.

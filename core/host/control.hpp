@@ -46,6 +46,28 @@ static_assert(sizeof(EntryLine) == kLine);
 struct alignas(kLine) SignatureLine {
   CallSignature signature;
 };
+static_assert(sizeof(SignatureLine) == kLine);
+
+// One of the calls of a batch that are made as one, packed.
+struct Member {
+  uint64_t signature;
+  uint64_t count;
+  uint32_t index;  // in the batch
+
+  CallSignature unpacked() const {
+    CallSignature call = CallSignature::unpacked(signature, count);
+    call.batch = {call.batch.calls, index};
+    return call;
+  }
+};
+
+// The calls that call number `op` is made of. A peer reads them only when the hashes differ, to say
+// which of them does. They are valid if the signature says that there are several.
+struct alignas(kLine) MemberTable {
+  static constexpr size_t kMost = 64;
+  uint32_t count;
+  Member members[kMost];
+};
 
 struct alignas(kLine) WordLine {
   Word word;
@@ -100,7 +122,7 @@ struct ControlHeader {
   uint32_t layout;  // version of the segment's layout
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
-inline constexpr uint32_t kControlLayout = 6;
+inline constexpr uint32_t kControlLayout = 7;
 
 class Control {
  public:
@@ -120,6 +142,7 @@ class Control {
   CallSignature& signature(uint32_t op) const {
     return at<SignatureLine>(kSignatures)[op & 1U].signature;
   }
+  MemberTable& members(uint32_t op) const { return at<MemberTable>(kMembers)[op & 1U]; }
   Word& step() const { return at<WordLine>(kStep)->word; }
   // Set to non-zero when the owner leaves a call with an error: its caller may then reuse operands.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
@@ -170,12 +193,13 @@ class Control {
   static constexpr size_t kPairWords = 3;
   static constexpr size_t kEntries = kLine;
   static constexpr size_t kSignatures = kEntries + 2 * kLine;
-  static constexpr size_t kStep = kSignatures + 2 * kLine;
+  static constexpr size_t kStep = kSignatures + 2 * sizeof(SignatureLine);
   static constexpr size_t kGaveUp = kStep + kLine;
   static constexpr size_t kThreads = kGaveUp + kLine;
   static constexpr size_t kLongCall = kThreads + kLine;
   static constexpr size_t kRefusal = kLongCall + sizeof(CallLine);
-  static constexpr size_t kBarriers = kRefusal + sizeof(RefusalLine);
+  static constexpr size_t kMembers = kRefusal + sizeof(RefusalLine);
+  static constexpr size_t kBarriers = kMembers + 2 * sizeof(MemberTable);
 
   struct Offsets {
     uint32_t lanes;

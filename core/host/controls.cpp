@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -253,11 +254,62 @@ void Controls::note_long_wait(const WaitingCall& call, uint32_t target) noexcept
   line.target.store(target, std::memory_order_release);
 }
 
+void Controls::show_members(uint32_t op, std::span<const Member> members) const noexcept {
+  if (members.empty()) return;
+  MemberTable& table = mine_.members(op);
+  table.count = static_cast<uint32_t>(members.size());
+  std::copy(members.begin(), members.end(), table.members);
+}
+
+std::vector<CallSignature> Controls::members_of(int rank, uint32_t op) const {
+  const MemberTable& table = (*this)[rank].members(op);
+  std::vector<CallSignature> calls;
+  for (size_t i = 0; i < std::min<size_t>(table.count, MemberTable::kMost); ++i) {
+    calls.push_back(table.members[i].unpacked());
+  }
+  return calls;
+}
+
+namespace {
+// The calls that the call of a rank is made of: several if they were merged and are known.
+std::vector<CallSignature> calls_of(int rank, const std::function<CallSignature(int)>& call_of,
+    const std::function<std::vector<CallSignature>(int)>& members_of) {
+  const CallSignature call = call_of(rank);
+  if (call.batch.merged == 0) return {call};
+  std::vector<CallSignature> members = members_of(rank);
+  if (members.empty()) return {call};
+  for (CallSignature& member : members) {
+    member.batch = {call.batch.calls, member.batch.index};
+    member.heaps = 0;
+  }
+  members.front().heaps = call.heaps;
+  return members;
+}
+
+// The first call that differs. Ranks choose the calls of a batch to merge by what must agree, in
+// the order of the batch: so the first call that one of two ranks has merged and the other has not
+// is itself one that differs. A rank that has merged fewer calls shows its last one.
+std::pair<CallSignature, CallSignature> first_difference(
+    const std::vector<CallSignature>& a, const std::vector<CallSignature>& b) {
+  const size_t both = std::min(a.size(), b.size());
+  size_t at = 0;
+  while (at + 1 < both && a[at].hash() == b[at].hash()) {
+    ++at;
+  }
+  const bool is_longer = at + 1 == both && a[at].hash() == b[at].hash();
+  const auto shown = [&](const std::vector<CallSignature>& calls) {
+    return calls[is_longer && calls.size() > both ? both : at];
+  };
+  return {shown(a), shown(b)};
+}
+}  // namespace
+
 // All ranks that detect the mismatch report the same, since they compare the calls of all ranks
 // that have entered: the call that most ranks make is right, in a tie that of the lowest rank, and
 // the lowest rank that makes another call is to blame. Ranks that do not enter soon are left out.
 void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
-    const std::function<CallSignature(int)>& call_of, Deadline deadline) {
+    const std::function<CallSignature(int)>& call_of,
+    const std::function<std::vector<CallSignature>(int)>& members_of, Deadline deadline) {
   // In checked mode every rank waits for all entries in any case.
   const uint64_t soon_ms = context_.check ? 2'000 : 200;
   const auto all_entered = [&] {
@@ -284,9 +336,11 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
       ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
   const int wrong = *std::find_if(ranks.begin(), ranks.end(),
       [&](int rank) { return call_of(rank).hash() != call_of(right).hash(); });
+  const auto [made, differs] =
+      first_difference(calls_of(right, call_of, members_of), calls_of(wrong, call_of, members_of));
   fail(context_.blame(wrong, Status::mismatch,
       format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right,
-          call_of(right).text().c_str(), wrong, call_of(wrong).text().c_str())));
+          made.text().c_str(), wrong, differs.text().c_str())));
 }
 
 void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,9 +90,15 @@ class Controls {
   void throw_if_any_rank_aborted(LazyDeadline& deadline, const WaitingCall& call);
   [[noreturn]] void fail(Failure failure);
   // Fails with a mismatch: ranks make different calls. `call_of` gives the signature of each rank
-  // that has `entered` call number `call`.
+  // that has `entered` call number `call`, and `members_of` the calls that the call of a rank is
+  // made of, none if that cannot be found out.
   [[noreturn]] void fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
-      const std::function<CallSignature(int)>& call_of, Deadline deadline);
+      const std::function<CallSignature(int)>& call_of,
+      const std::function<std::vector<CallSignature>(int)>& members_of, Deadline deadline);
+  // Shows the peers the calls that call number `op` is made of, before this rank enters it.
+  void show_members(uint32_t op, std::span<const Member> members) const noexcept;
+  // The calls that a rank whose segment is mapped has shown.
+  std::vector<CallSignature> members_of(int rank, uint32_t op) const;
   // Fails with a mismatch: `peer` sent `sent` bytes, and this rank expected `expected`.
   [[noreturn]] void fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected);
 

@@ -23,6 +23,7 @@
 #include "core/base/hash.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
+#include "core/host/batch.hpp"
 #include "core/host/call_sync.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
@@ -447,7 +448,15 @@ std::string HostTransport::why_impossible(const CollectiveCall& call) const {
   return refuse({call, facts_}, operands_.symmetric_here(call));
 }
 
+// No plan depends on the place of a call in a batch, or on the heaps.
 void HostTransport::prepare(const CollectiveCall& call) {
+  CallSignature& known = prepared_.input;
+  known.batch = call.batch;
+  known.heaps = call.heaps;
+  if (known == call) {
+    prepared_.hash = call.hash();
+    return;
+  }
   const PlanInput input{call, facts_};
   const Plan chosen = host::plan(input);
   prepared_ = {input, chosen, call.hash(),
@@ -460,7 +469,47 @@ void HostTransport::collective(const CollectiveCall& call) {
   const bool is_plain = !call.scaling && call.norm == nullptr;
   if (is_plain && call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, collective_name(call.collective));
+  collective_in_turn(call);
+}
+
+void HostTransport::collective_in_turn(const CollectiveCall& call) {
+  const bool is_plain = !call.scaling && call.norm == nullptr;
   stats_.add_collective(call, is_plain ? plain_collective(call) : collective_in_parts(call));
+}
+
+// The ranks choose the same calls to merge, since they choose by what must agree.
+void HostTransport::batch(std::span<CollectiveCall> calls) {
+  if (calls.empty()) return;
+  require_no_stream(calls[0].stream);
+  if (context_.check) controls_.forget_refusal();
+  const uint64_t timeout_ms = calls[0].timeout_ms;
+  const TimedLock turn(collective_mutex_, timeout_ms, "batch");
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  const auto left_ms = [&] {
+    const uint64_t ns = deadline.remaining_ns();
+    return ns == Deadline::kInfinite ? ns : ns / kMillisecondNs + 1;
+  };
+
+  for (const MergeableCalls& part : parts_of(calls, context_.size)) {
+    if (part.size() > 1) {
+      merged(part, left_ms());
+      continue;
+    }
+    CollectiveCall& alone = calls[static_cast<size_t>(part[0] - calls.data())];
+    alone.timeout_ms = left_ms();
+    collective_in_turn(alone);
+  }
+}
+
+void HostTransport::merged(std::span<const CollectiveCall* const> calls, uint64_t timeout_ms) {
+  CollectiveCall all = merged_.gather(calls, context_.rank, context_.size);
+  all.timeout_ms = timeout_ms;
+  const Algorithm algorithm = plain_collective(all);
+  merged_.scatter(calls, context_.rank, context_.size);
+
+  for (const CollectiveCall* call : calls) {
+    stats_.add_collective(*call, algorithm);
+  }
 }
 
 // Makes a call with a factor or with RMSNorm as plain calls of its parts.
@@ -497,6 +546,7 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   const PreparedCall& prepared = prepared_;
   if (const CallSignature& known = prepared.input; !(known == call)) prepare(call);
+  prepared_.members = members_of(call);
   stats_.begin(prepared.shown);
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
 

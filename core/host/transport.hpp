@@ -17,6 +17,7 @@
 #include "core/base/futex.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
+#include "core/host/batch.hpp"
 #include "core/host/call_sync.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
@@ -57,6 +58,7 @@ class HostTransport : public Transport {
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void fill32(void* to, uint32_t value, size_t count, void* stream) override;
   void collective(const CollectiveCall& call) override;
+  void batch(std::span<CollectiveCall> calls) override;
   PlanReport plan(const CollectiveCall& call) override;
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
@@ -113,6 +115,10 @@ class HostTransport : public Transport {
   const TransportContext& context_;  // that of controls_
   Facts facts_;
   PreparedCall prepared_;  // the last call
+  // The calls that the call at hand is made of, if it is one of merged calls.
+  std::span<const Member> members_of(const CollectiveCall& call) const noexcept {
+    return call.batch.merged != 0 ? merged_.members() : std::span<const Member>();
+  }
 
  private:
   int missing(std::span<const int32_t> ranks, int channel, bool all);
@@ -120,6 +126,9 @@ class HostTransport : public Transport {
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks,
       LazyDeadline& deadline, const std::function<std::string()>& what);
   Algorithm collective_in_parts(const CollectiveCall& call);
+  // Makes calls of a batch as one. Under collective_mutex_, as is collective_in_turn().
+  void merged(std::span<const CollectiveCall* const> calls, uint64_t timeout_ms);
+  void collective_in_turn(const CollectiveCall& call);
   void prepare(const CollectiveCall& call);
 
   TimedMutex collective_mutex_;
@@ -128,6 +137,7 @@ class HostTransport : public Transport {
   // The widened operands of scaled calls, or the sums of calls with RMSNorm. Empty before the first
   // such call.
   std::vector<std::byte> wide_;
+  MergedOperands merged_;
   std::unique_ptr<NormScratch> norm_;
   OperandExchange operands_;
   Plan settled_;  // the plan of a call whose form is settled after all have entered it

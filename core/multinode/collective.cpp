@@ -169,13 +169,21 @@ void MultinodeTransport::note(
 void MultinodeTransport::enter(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
   ++calls_;
-  announcement_of(controls_.mine(), calls_, context_.rank) = {calls_, call.packed(), call.count};
+  announcement_of(controls_.mine(), calls_, context_.rank) = {
+      calls_, call.packed(), call.packed_count()};
+  controls_.show_members(calls_, members_of(call));
   controls_.mine().pair(rounds_channel(), context_.rank).store(calls_, std::memory_order_release);
 }
 
-std::pair<uint64_t, uint64_t> MultinodeTransport::announced(uint32_t call) const {
+std::pair<uint64_t, uint64_t> MultinodeTransport::announced(uint32_t call, uint64_t member) const {
   const Announcement& mine = announcement_of(controls_.mine(), call, context_.rank);
-  return {mine.signature, mine.count};
+  if (member == 0) return {mine.signature, mine.count};
+
+  const host::MemberTable& table = controls_.mine().members(call);
+  const bool is_merged = CallSignature::unpacked(mine.signature, mine.count).batch.merged != 0;
+  if (!is_merged || member > table.count) return {};
+  const host::Member& one = table.members[member - 1];
+  return {one.signature, one.count};
 }
 
 void MultinodeTransport::pass_step(
@@ -190,7 +198,7 @@ void MultinodeTransport::pass(const CollectiveCall& call, int peer, engine::Head
   head.value = call.packed();
   head.call = calls_;
   head.bytes = payload.size();
-  if (head.kind == kStep) head.memory = call.count;
+  if (head.kind == kStep) head.memory = call.packed_count();
 
   if (maps(peer)) {
     const host::Control& theirs = controls_[peer];
@@ -217,7 +225,7 @@ void MultinodeTransport::await(const CollectiveCall& call, int peer, LazyDeadlin
   }
 
   const Announcement& theirs = announcement_of(mine, calls_, peer);
-  const bool same_count = theirs.count == call.count || has_counts(call.collective);
+  const bool same_count = theirs.count == call.packed_count() || has_counts(call.collective);
   if (theirs.signature != call.packed() || !same_count) fail_mismatch(peer, deadline);
 }
 
@@ -255,7 +263,23 @@ void MultinodeTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
     const engine::Head& last = states_[static_cast<size_t>(rank)].last;
     return signature_of(last.value, last.memory);
   };
-  controls_.fail_mismatch(calls_, entered, call_of, deadline.get());
+  controls_.fail_mismatch(
+      calls_, entered, call_of, [&](int rank) { return members_made_by(rank); }, deadline.get());
+}
+
+// A rank of another machine is asked for one call after the other. It may be about to leave, and
+// not answer.
+std::vector<CallSignature> MultinodeTransport::members_made_by(int rank) {
+  if (maps(rank)) return controls_.members_of(rank, calls_);
+
+  std::vector<CallSignature> calls;
+  for (uint32_t member = 1; member <= host::MemberTable::kMost; ++member) {
+    const std::optional<engine::Head> reply = ask(rank, 0, 0, 0, member);
+    if (!reply || reply->call != calls_) return {};
+    if (reply->value == 0) break;
+    calls.push_back(CallSignature::unpacked(reply->value, reply->memory));
+  }
+  return calls;
 }
 
 // ---- rounds
@@ -275,7 +299,7 @@ void MultinodeTransport::send_round(
     engine::Head head;
     head.kind = kRound;
     head.channel = round_ & 1U;
-    head.memory = has_counts(call.collective) ? pieces.longest : call.count;
+    head.memory = has_counts(call.collective) ? pieces.longest : call.packed_count();
     head.offset = piece.bytes;
     pass(call, peer, head, {from, part.size()}, &deadline);
   }

@@ -48,6 +48,12 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any,
       uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) override;
   void collective(const CollectiveCall& call) override;
+  // The local transport would issue them between the GPUs of this machine only.
+  void batch(std::span<CollectiveCall> calls) override {
+    for (const CollectiveCall& call : calls) {
+      collective(call);
+    }
+  }
   PlanReport plan(const CollectiveCall& call) override;
 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,

@@ -77,6 +77,7 @@ class ForwardingTransport : public Transport, public DeviceTransport {
   }
 
   void collective(const CollectiveCall& call) override { local_->collective(call); }
+  void batch(std::span<CollectiveCall> calls) override { local_->batch(calls); }
   PlanReport plan(const CollectiveCall& call) override { return local_->plan(call); }
   void stream_wait(void* stream, void* after) override { local_->stream_wait(stream, after); }
   bool stream_done(void* stream) override { return local_->stream_done(stream); }

@@ -45,8 +45,9 @@ enum Kind : uint16_t {
   // The payload is what was fetched. `value`: 1, or 0 if the memory was released.
   kFetchReply,
   // Asks where the target is, in the lane `offset` before others, and whether it has come to the
-  // barrier `value` of all on `channel`. Between GPUs a query has a number, `call`, and nothing
-  // else.
+  // barrier `value` of all on `channel`. With `memory`, the reply tells of the call with that
+  // number, from 1 on, of those that the collective is made of. Between GPUs a query has a number,
+  // `call`, and nothing else.
   kQuery,
   // The source is in the collective number `call`, which is the signature
   // `value` with `memory` elements. It waits for the rank that is the

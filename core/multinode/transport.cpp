@@ -364,17 +364,22 @@ void MultinodeTransport::reply_to_query(int source, const Head& question) noexce
   {
     const std::lock_guard lock(mutex_);
     reply.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
-    std::tie(reply.value, reply.memory) = announced(static_cast<uint32_t>(reply.call));
+    std::tie(reply.value, reply.memory) =
+        announced(static_cast<uint32_t>(reply.call), question.memory);
   }
   endpoint_->answer(source, reply, {}, nullptr);
 }
 
 // Sends a query. Returns how many replies there are when this one is answered; then all
 // that was sent to the rank before has arrived.
-uint32_t MultinodeTransport::query(int rank, int channel, uint32_t count, uint32_t lane) noexcept {
+uint32_t MultinodeTransport::query(
+    int rank, int channel, uint32_t count, uint32_t lane, uint32_t member) noexcept {
   NotifyState& state = states_[static_cast<size_t>(rank)];
-  const Head head{
-      .kind = kQuery, .channel = static_cast<uint16_t>(channel), .offset = lane, .value = count};
+  const Head head{.kind = kQuery,
+      .channel = static_cast<uint16_t>(channel),
+      .memory = member,
+      .offset = lane,
+      .value = count};
   const std::lock_guard turn(querying_);
   endpoint_->dispatch(rank, head, {}, nullptr);
   return ++state.queries;
@@ -382,9 +387,9 @@ uint32_t MultinodeTransport::query(int rank, int channel, uint32_t count, uint32
 
 // Sends a query and waits for the reply; none if it is late.
 std::optional<Head> MultinodeTransport::ask(
-    int rank, int channel, uint32_t count, uint32_t lane) noexcept {
+    int rank, int channel, uint32_t count, uint32_t lane, uint32_t member) noexcept {
   NotifyState& state = states_[static_cast<size_t>(rank)];
-  const uint32_t replies = query(rank, channel, count, lane);
+  const uint32_t replies = query(rank, channel, count, lane, member);
   const bool in_time =
       retry_until([&] { return reached(state.replies, replies); }, Deadline::after_ms(kReasonMs));
   const std::lock_guard lock(mutex_);

@@ -121,8 +121,11 @@ class MultinodeTransport final : private host::RemoteRanks,
       const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void note(const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void enter(const CollectiveCall& call);
-  // The packed signature and the count of this rank's call.
-  std::pair<uint64_t, uint64_t> announced(uint32_t call) const;
+  // The packed signature and the count of this rank's call, or with `member`, of the one with that
+  // number, from 1 on, of the calls that it is made of. 0 and 0: there is none.
+  std::pair<uint64_t, uint64_t> announced(uint32_t call, uint64_t member = 0) const;
+  // The calls that the call at hand of a rank is made of; none if they are not known.
+  std::vector<CallSignature> members_made_by(int rank);
   void pass(const CollectiveCall& call, int peer, engine::Head head,
       std::span<const std::byte> payload, LazyDeadline* deadline);
   void pass_step(
@@ -179,9 +182,10 @@ class MultinodeTransport final : private host::RemoteRanks,
   void lost(int peer, const std::string& reason) noexcept override;
   void reply_to_fetch(int source, const engine::Head& head) noexcept;
   void reply_to_query(int source, const engine::Head& question) noexcept;
-  uint32_t query(int rank, int channel = 0, uint32_t count = 0, uint32_t lane = 0) noexcept;
-  std::optional<engine::Head> ask(
-      int rank, int channel = 0, uint32_t count = 0, uint32_t lane = 0) noexcept;
+  uint32_t query(int rank, int channel = 0, uint32_t count = 0, uint32_t lane = 0,
+      uint32_t member = 0) noexcept;
+  std::optional<engine::Head> ask(int rank, int channel = 0, uint32_t count = 0, uint32_t lane = 0,
+      uint32_t member = 0) noexcept;
 
   std::string engine_;
   EngineShare share_;

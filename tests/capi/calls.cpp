@@ -142,6 +142,8 @@ const std::vector<Call>& calls() {
           &w.eight, nullptr, kF32, nullptr, nullptr),
       SYMM_CALL(symm_alltoallv_device, w.group, w.source.data(), 8, &w.eight, nullptr,
           w.destination(), 8, &w.eight, nullptr, kF32, nullptr, nullptr),
+      SYMM_CALL(symm_collective, w.group, planned(w, SYMM_COLLECTIVE_ALLREDUCE), nullptr, nullptr),
+      SYMM_CALL(symm_batch, w.group, planned(w, SYMM_COLLECTIVE_ALLREDUCE), 1, nullptr, nullptr),
       SYMM_CALL(symm_collective_plan, w.group, planned(w, SYMM_COLLECTIVE_ALLREDUCE), nullptr,
           w.out_struct<symm_plan_info_t>()),
 

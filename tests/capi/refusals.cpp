@@ -290,6 +290,12 @@ const std::vector<Refusal>& refusals() {
           symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 13)),
       SYMM_REFUSE_NAMED(
           symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
+      SYMM_REFUSE(symm_batch, calls, "NULL", INVALID_ARGUMENT, nullptr),
+      SYMM_REFUSE(symm_batch, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_NAMED(symm_batch, calls, recv, "NULL", INVALID_ARGUMENT,
+          support::call_of(SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), nullptr, 8, SYMM_DTYPE_F32)),
+      SYMM_REFUSE(symm_collective, call, "NULL", INVALID_ARGUMENT, nullptr),
+      SYMM_REFUSE_NAMED(symm_collective, call, collective, "unknown", UNSUPPORTED, planned(w, 13)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT,
           planned(w, 0, w.too_many)),
       SYMM_REFUSE_NAMED(

@@ -61,6 +61,45 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
       launched, (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
 }
 
+// The calls of a batch are launched one behind the other. If one of them is impossible, none is.
+TEST_F(CudaControlPath, ABatchIsLaunchedAsAWholeOrNotAtAll) {
+  fake_cuda::launches();
+  as_groups(2, [&](int rank, const auto& group) {
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1'000'000), 0);
+    std::byte* const block = memory->pointer(rank);
+    group->barrier({}, 0, 0, nullptr);
+    const auto sum = [&](size_t at) {
+      return call_of(Collective::allreduce, block + at, 1000, DType::bf16);
+    };
+    std::vector<CollectiveCall> calls = {sum(0), sum(4096), sum(8192)};
+    run_batch(*group, calls);
+    // What the kernels compare tells the place of each call.
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const std::string said =
+          CallSignature::unpacked(calls[i].packed(), calls[i].packed_count()).text();
+      EXPECT_NE(said.find(format("as calls[%zu] of a batch", i)), std::string::npos) << said;
+    }
+
+    calls = {sum(0), sum(1024)};
+    EXPECT_EQ(support::failure_of([&] { run_batch(*group, calls); }).message,
+        "calls[1]: send: overlaps recv of calls[0]");
+    calls = {sum(0), sum(4096)};
+    calls[1].algorithm = Algorithm::bruck;
+    EXPECT_EQ(support::failure_of([&] {
+      run_batch(*group, calls);
+    }).message.find("calls[1]: options.algorithm: "),
+        0U);
+    group->barrier({}, 0, 0, nullptr);
+  });
+
+  std::map<std::string, int> launched;
+  for (const auto& launch : fake_cuda::launches()) {
+    ++launched[launch.kernel];
+  }
+  EXPECT_EQ(
+      launched, (std::map<std::string, int>{{"symm_barrier", 4}, {"symm_one_shot_bf16_2", 6}}));
+}
+
 // Operands are widened, combined, and narrowed again: in recv where the wide operands fit, and
 // otherwise in scratch, as much at a time as scratch holds.
 TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {

@@ -1,6 +1,7 @@
 // Streams of the caller on the fake driver: memory is not unmapped while any kernel may use it,
 // captures are not disturbed, and streams are known by identity, not by handle.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -250,6 +251,39 @@ TEST_F(CudaStreams, CapturesThatAlternateEachKeepTheirOrder) {
     fake_cuda::end_capture(handle(first));
   }
 
+  one.group->barrier({}, 0, 0, nullptr);
+}
+
+// A batch has one place in the order of the group's calls, eagerly and in a capture.
+TEST_F(CudaStreams, ABatchTakesOneTurn) {
+  OneRank one;
+  const auto batch_on = [&](uintptr_t stream) {
+    std::vector<CollectiveCall> calls(3, sum_of(one, handle(stream)));
+    for (size_t i = 0; i < calls.size(); ++i) {
+      std::byte* const operand = one.memory->pointer(0) + 1024 * i;
+      calls[i].send = operand;
+      calls[i].recv = operand;
+    }
+    run_batch(*one.group, calls);
+  };
+
+  {
+    const Kernel kernel(handle(70));
+    run_collective(*one.group, sum_of(one, handle(70)));
+    fake_cuda::waits();
+    batch_on(71);
+    EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(71), handle(70)}}));
+  }
+  one.group->barrier({}, 0, 0, nullptr);
+
+  fake_cuda::begin_capture(handle(80));
+  one.group->transport().stream_wait(handle(81), handle(80));
+  fake_cuda::waits();
+  run_collective(*one.group, sum_of(one, handle(80)));
+  batch_on(81);
+  run_collective(*one.group, sum_of(one, handle(80)));
+  EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(81), handle(80)}, {handle(80), handle(81)}}));
+  fake_cuda::end_capture(handle(80));
   one.group->barrier({}, 0, 0, nullptr);
 }
 

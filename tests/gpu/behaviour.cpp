@@ -57,17 +57,30 @@ void graphs(Rank& rank, std::barrier<>& together) {
     };
   };
 
-  const Graph graphs[] = {{rank, calls(kSmall, kMiddle)}, {rank, calls(kLarge, kSmall)}};
+  // Both calls of the batch together sum as much as a middle one.
+  const auto batch = [&] {
+    symm_collective_call_t parts[] = {SYMM_COLLECTIVE_CALL_INIT, SYMM_COLLECTIVE_CALL_INIT};
+    parts[0].send = block;
+    parts[0].recv = other;
+    parts[0].count = kSmall;
+    parts[1].send = block + kSmall;
+    parts[1].recv = other + kSmall;
+    parts[1].count = kMiddle - kSmall;
+    symm(symm_batch(rank.group, parts, 2, nullptr, rank.stream), "a batch in capture");
+  };
+
+  const Graph graphs[] = {
+      {rank, calls(kSmall, kMiddle)}, {rank, calls(kLarge, kSmall)}, {rank, batch}};
   rank.settle(together);
 
   for (int round = 0; round < 12; ++round) {
     upload(rank, block, kLarge, round, rank.stream);
-    graphs[round % 2].replay();
+    graphs[round % 3].replay();
     if (round % 3 == 0) {
       symm(allreduce(rank, block, other, kMiddle, rank.stream), "eager all-reduce");
     }
 
-    const size_t check = round % 2 == 0 ? kMiddle : kLarge;
+    const size_t check = round % 3 == 1 ? kLarge : kMiddle;
     expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
   }
   rank.settle(together);

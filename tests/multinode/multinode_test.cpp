@@ -386,6 +386,36 @@ TEST_P(MultinodeKinds, ThatDifferAreToldSoonAndByName) {
 INSTANTIATE_TEST_SUITE_P(
     Ranks, MultinodeKinds, testing::Combine(testing::Values(0, 1, 3), testing::Bool()));
 
+// Small calls of a batch are made as one. What they gather together is equal on all ranks, and a
+// rank of another machine tells which calls its one call is made of.
+TEST_F(Multinode, NamesTheCallOfABatchThatDiffers) {
+  for (const char* layout : {"ab", "aabb"}) {
+    expect_on_machines(layout, [](int rank, const Group& group) {
+      const auto ranks = static_cast<size_t>(group.size());
+      const bool is_odd = rank == group.size() - 1;
+      std::vector<float> send(41, static_cast<float>(rank));
+      std::vector<float> recv(41 * ranks);
+      std::vector<symm_collective_call_t> calls;
+      for (size_t i = 0; i < 4; ++i) {
+        calls.push_back(call_of(SYMM_COLLECTIVE_ALLGATHER, send.data() + 10 * i,
+            recv.data() + 10 * ranks * i, 10, SYMM_DTYPE_F32)
+                .value);
+      }
+      group.batch(calls);
+      EXPECT_EQ(recv[10 * ranks * 3 - 1], static_cast<float>(group.size() - 1));
+
+      if (is_odd) {
+        calls[2].count -= 1;
+        calls[3].count += 1;
+      }
+      expect_failure(SYMM_ERR_MISMATCH,
+          {"makes allgather(f32, count 10) as calls[2] of a batch",
+              "makes allgather(f32, count 9) as calls[2] of a batch"},
+          [&] { group.batch(calls); });
+    });
+  }
+}
+
 // In any order, sums of few small numbers are exact. Sums
 // of thirds are rounded, but all ranks get the same bits.
 TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {

@@ -8,12 +8,13 @@
 
 // The structs of options, each by the names of its type and of its initialiser: ROW(type, macro),
 // separated by commas.
-#define SYMM_EACH_OPTIONS(ROW)                                                      \
-  ROW(group_config, GROUP_CONFIG), ROW(group_options, GROUP_OPTIONS),               \
-      ROW(alloc_options, ALLOC_OPTIONS), ROW(adopt_options, ADOPT_OPTIONS),         \
-      ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(call_options, CALL_OPTIONS), \
-      ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS), \
-      ROW(ipc_export_options, IPC_EXPORT_OPTIONS), ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
+#define SYMM_EACH_OPTIONS(ROW)                                                        \
+  ROW(group_config, GROUP_CONFIG), ROW(group_options, GROUP_OPTIONS),                 \
+      ROW(alloc_options, ALLOC_OPTIONS), ROW(adopt_options, ADOPT_OPTIONS),           \
+      ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(call_options, CALL_OPTIONS),   \
+      ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS),   \
+      ROW(batch_options, BATCH_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS), \
+      ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
 
 namespace support {
 // A struct of arguments that lives as long as the call to which it is passed.
@@ -74,8 +75,15 @@ inline Passed<symm_collective_options_t> scaled(symm_scale_t position, double sc
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send,
     const void* recv, size_t count, symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM,
     int32_t root = 0) {
-  return {{sizeof(symm_collective_call_t), collective, send, const_cast<void*>(recv), count, dtype,
-      op, root, nullptr, nullptr, nullptr, nullptr, 0, 0}};
+  Passed<symm_collective_call_t> made{SYMM_COLLECTIVE_CALL_INIT};
+  made.value.collective = collective;
+  made.value.send = send;
+  made.value.recv = const_cast<void*>(recv);
+  made.value.count = count;
+  made.value.dtype = dtype;
+  made.value.op = op;
+  made.value.root = root;
+  return made;
 }
 
 // Asks for the plan of a call; returns the status of symm_collective_plan().

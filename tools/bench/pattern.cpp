@@ -199,8 +199,15 @@ void Operands::write_inputs(const Pattern& pattern, size_t shift) const {
 }
 
 symm_collective_call_t Operands::record() const {
-  return {sizeof(symm_collective_call_t), traits->collective, send(), recv(), count, dtype, op,
-      root, nullptr, nullptr, nullptr, nullptr, 0, 0};
+  symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
+  call.collective = traits->collective;
+  call.send = send();
+  call.recv = recv();
+  call.count = count;
+  call.dtype = dtype;
+  call.op = op;
+  call.root = root;
+  return call;
 }
 
 size_t Operands::count_wrong(const Pattern& pattern, size_t shift, size_t every) const {

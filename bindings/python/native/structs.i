@@ -50,6 +50,17 @@
   free((void *)given$argnum.recv_displacements);
 }
 
+// Calls of a batch are a sequence of (call, options or None, a symm_rmsnorm_call_t or None).
+%typemap(in) (const symm_collective_call_t *calls, size_t count)
+    (symm_collective_call_t *calls = NULL, size_t calls_count = 0) {
+  if (!symm_py_calls($input, &calls, &calls_count)) SWIG_fail;
+  $1 = calls;
+  $2 = calls_count;
+}
+%typemap(freearg) (const symm_collective_call_t *calls, size_t count) {
+  symm_py_calls_done(calls$argnum, calls_count$argnum);
+}
+
 // Waits are a sequence of (rank, channel, compare, value).
 %typemap(in) (const symm_signal_wait_t *waits, size_t count) (symm_signal_wait_t *waits = NULL) {
   if (!symm_py_waits($input, &waits, &$2)) SWIG_fail;

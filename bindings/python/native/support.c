@@ -276,6 +276,127 @@ int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
   return array_of(from, "waits", 0, sizeof **to, to, count);
 }
 
+/* Read the flags of a call of a batch, which say how its counts are read. */
+static int batch_flags(PyObject* call, uint64_t* flags) {
+  const Py_ssize_t place = 13;
+  PyObject* item = PySequence_GetItem(call, place);
+
+  if (item == NULL) return 0;
+  *flags = PyLong_AsUnsignedLongLong(item);
+  Py_DECREF(item);
+  return !PyErr_Occurred();
+}
+
+/* Read the arguments of one call of a batch. Counts on the device are addresses. */
+static int batch_call(PyObject* from, symm_collective_call_t* to) {
+  uint64_t flags;
+  const char* names =
+      "collective:i send:p recv:p count:u dtype:i op:i root:i send_counts:s send_displacements:s "
+      "recv_counts:s recv_displacements:s rows:u recv_stride:u flags:u send_capacity:u "
+      "recv_capacity:u";
+
+  if (!batch_flags(from, &flags)) return 0;
+  to->flags = flags;
+  if ((flags & SYMM_CALL_DEVICE_COUNTS) != 0) {
+    names =
+        "collective:i send:p recv:p count:u dtype:i op:i root:i send_counts:p "
+        "send_displacements:p recv_counts:p recv_displacements:p rows:u recv_stride:u flags:u "
+        "send_capacity:u recv_capacity:u";
+  }
+  return symm_py_fields(from, names, &to->collective, &to->send, &to->recv, &to->count, &to->dtype,
+      &to->op, &to->root, &to->send_counts, &to->send_displacements, &to->recv_counts,
+      &to->recv_displacements, &to->rows, &to->recv_stride, &to->flags, &to->send_capacity,
+      &to->recv_capacity);
+}
+
+/* Read the options of one call of a batch. */
+static int batch_options(PyObject* from, symm_collective_options_t* to) {
+  to->struct_size = sizeof *to;
+  return symm_py_fields(from,
+      "|algorithm:i timeout_ms:u scale_position:i result_dtype:i scale:d scale_pointer:p tag:z "
+      "max_blocks:i",
+      &to->algorithm, &to->timeout_ms, &to->scale_position, &to->result_dtype, &to->scale,
+      &to->scale_pointer, &to->tag, &to->max_blocks);
+}
+
+/* Read what an all-reduce with RMSNorm of a batch does. */
+static int batch_norm(PyObject* from, symm_rmsnorm_call_t* to) {
+  to->struct_size = sizeof *to;
+  return symm_py_fields(from,
+      "residual_in:p residual_out:p norm_out:p weight:p weight_dtype:i epsilon:d weight_offset:d "
+      "scale_kind:i quant_out:p scale_in:p scale_out:p",
+      &to->residual_in, &to->residual_out, &to->norm_out, &to->weight, &to->weight_dtype,
+      &to->epsilon, &to->weight_offset, &to->scale_kind, &to->quant_out, &to->scale_in,
+      &to->scale_out);
+}
+
+/* Zeroed memory for a struct; NULL, with an exception, if there is none. */
+static void* zeroed(size_t bytes) {
+  void* made = calloc(1, bytes);
+
+  if (made == NULL) PyErr_NoMemory();
+  return made;
+}
+
+/* Read one item of a batch: a call, its options or None, and what fused.h has of it or None. */
+static int batch_item(PyObject* from, symm_collective_call_t* to) {
+  PyObject* call;
+  PyObject* options = Py_None;
+  PyObject* norm = Py_None;
+
+  to->struct_size = sizeof *to;
+  if (!symm_py_fields(from, "call:O |options:O fused:O", &call, &options, &norm)) return 0;
+  if (!batch_call(call, to)) return 0;
+  if (options != Py_None) {
+    symm_collective_options_t* made = (symm_collective_options_t*)zeroed(sizeof *made);
+    to->options = made;
+    if (made == NULL || !batch_options(options, made)) return 0;
+  }
+  if (norm != Py_None) {
+    symm_rmsnorm_call_t* made = (symm_rmsnorm_call_t*)zeroed(sizeof *made);
+    to->fused = made;
+    to->fused_version = SYMM_FUSED_VERSION;
+    if (made == NULL || !batch_norm(norm, made)) return 0;
+  }
+  return 1;
+}
+
+int symm_py_calls(PyObject* from, symm_collective_call_t** to, size_t* count) {
+  Py_ssize_t i;
+  const Py_ssize_t length = PySequence_Size(from);
+
+  if (length < 0) return 0;
+  *to = (symm_collective_call_t*)calloc(length > 0 ? (size_t)length : 1, sizeof **to);
+  if (*to == NULL) {
+    PyErr_NoMemory();
+    return 0;
+  }
+
+  *count = (size_t)length;
+  for (i = 0; i < length; ++i) {
+    PyObject* item = PySequence_GetItem(from, i);
+    const int is_read = item != NULL && batch_item(item, *to + i);
+    Py_XDECREF(item);
+    if (!is_read) return 0;
+  }
+  return 1;
+}
+
+void symm_py_calls_done(symm_collective_call_t* calls, size_t count) {
+  size_t i;
+  for (i = 0; calls != NULL && i < count; ++i) {
+    if ((calls[i].flags & SYMM_CALL_DEVICE_COUNTS) == 0) {
+      free((void*)calls[i].send_counts);
+      free((void*)calls[i].send_displacements);
+      free((void*)calls[i].recv_counts);
+      free((void*)calls[i].recv_displacements);
+    }
+    free((void*)calls[i].options);
+    free((void*)calls[i].fused);
+  }
+  free(calls);
+}
+
 PyObject* symm_py_list(const int32_t* from, size_t count) {
   size_t i;
   PyObject* list = PyList_New(0);

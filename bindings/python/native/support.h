@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <symm/fused.h>
 #include <symm/symm.h>
 
 /* Raise the exception for symm_last_failure(). `cause` may be NULL. If a signal's handler has
@@ -51,6 +52,10 @@ int symm_py_fields(PyObject* from, const char* names, ...);
  * after a failure. */
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count);
+/* Read a sequence of (call, options or None, what fused.h has of it or None). To be freed by
+ * symm_py_calls_done(), also after a failure. */
+int symm_py_calls(PyObject* from, symm_collective_call_t** to, size_t* count);
+void symm_py_calls_done(symm_collective_call_t* calls, size_t count);
 int symm_py_sizes(PyObject* from, size_t** to);
 
 /* Make a list of integers. */

@@ -306,3 +306,67 @@ def test_rmsnorm_divides_by_a_scale_without_axes(alone):
 def test_a_stream_is_refused_on_the_host(alone, stream, error):
     with pytest.raises(error, match="stream"):
         alone.allreduce(alone.empty(4), stream=stream)
+
+
+def test_a_batch_gives_the_results_of_its_calls(threads):
+    def body(group):
+        rank, size = group.rank, group.size
+        x = np.full(5, rank + 1.0, np.float32)
+        parts = np.zeros(3 * size, np.int32)
+        with group.batch(timeout=20, tag="a batch") as batch:
+            batch.allreduce(x, scale=2.0)
+            for i in range(3):
+                one = np.full(1, 10 * rank + i, np.int32)
+                batch.allgather(one, parts[i * size : (i + 1) * size])
+            assert (x == rank + 1).all(), "nothing is done before the end"
+        assert (x == 2.0 * sum(range(1, size + 1))).all()
+        assert parts.tolist() == [10 * r + i for i in range(3) for r in range(size)]
+
+        whole = np.arange(2 * size, dtype=np.float64)
+        part = np.zeros(2)
+        swapped = np.full(size, rank)
+        told = np.full(4, rank)
+        least = np.full(4, rank)
+        with group.batch() as batch:
+            batch.reduce_scatter(whole, part, "max")
+            batch.alltoall(swapped)
+            batch.broadcast(told, root=1)
+            batch.reduce(least, op="min", root=0)
+        assert part.tolist() == [2 * rank, 2 * rank + 1]
+        assert swapped.tolist() == list(range(size))
+        assert told.tolist() == [1] * 4
+        if rank == 0:
+            assert least.tolist() == [0] * 4
+
+    threads(3, body)
+
+
+def test_a_batch_that_is_wrong_does_nothing(threads):
+    def body(group):
+        x = np.ones(4, np.float32)
+
+        def overlaps():
+            with group.batch() as batch:
+                batch.allreduce(x)
+                batch.allreduce(x)
+
+        def raises():
+            with group.batch() as batch:
+                batch.allreduce(x)
+                raise KeyError("stop")
+
+        def has_a_timeout():
+            with group.batch() as batch:
+                batch.allreduce(x, timeout=1)
+
+        with pytest.raises(symm.InvalidArgumentError, match=r"calls\[1\]: send: overlaps recv"):
+            overlaps()
+        with pytest.raises(KeyError):
+            raises()
+        with pytest.raises(TypeError, match="timeout"):
+            has_a_timeout()
+        with group.batch():
+            pass
+        assert x.tolist() == [1] * 4
+
+    threads(2, body)

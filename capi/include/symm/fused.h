@@ -23,6 +23,9 @@
  *   - A program that finds functions by dlsym() or links statically compares
  *     symm_fused_version() >> 16 with SYMM_FUSED_VERSION_MAJOR before the first call. Rust and
  *     Julia do so in each call.
+ *   - A program that passes a struct of this header to symm_collective() or symm_batch() says in
+ *     call.fused_version which version the struct has: SYMM_FUSED_VERSION. A library of another
+ *     major version answers UNSUPPORTED.
  *
  * How it changes
  *   A change that breaks comes with a minor version of symm at the earliest, never with a patch

@@ -3380,27 +3380,25 @@ SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send
                                            symm_dtype_t dtype,
                                            const symm_collective_options_t *options, void *stream);
 
-/* ---- plans ----------------------------------------------------------------------------- */
+/* ---- any collective, and batches -------------------------------------------------------- */
 
 /*
- * A plan is the algorithm that the library chooses for a call, and why.
+ * A call of any collective as a struct, for programs that choose the collective when they run, for
+ * bindings, and for batches. A batch is many calls in one submission, as NCCL has them between
+ * ncclGroupStart() and ncclGroupEnd(); here it is one call that takes an array.
  */
 
-/** Plan of a collective call. Filled by symm_collective_plan(). */
-typedef struct {
-  size_t struct_size;
-  symm_algorithm_t algorithm;
-  /** Parts into which the work is divided among the ranks; 0: not divided, or not known. */
-  int32_t slices;
-  /** Bytes moved per step and rank when staged, else 0. */
-  uint64_t chunk_bytes;
-  /** 1 if results bypass the cache; 0: they do not, or that is not known. */
-  int32_t nontemporal;
-  /** Why, for people. */
-  char reason[192];
-} symm_plan_info_t;
+/* Flags of symm_collective_call_t. */
+/**
+ * An all-to-all with counts is that of symm_alltoallv_device(): send_capacity and recv_capacity
+ * count, and counts and displacements are arrays of uint64_t that are read when the call runs.
+ */
+#define SYMM_CALL_DEVICE_COUNTS UINT64_C(1)
 
-/** One call of a collective. Fields that the collective has no argument for are ignored. */
+/**
+ * One call of a collective. Fields that the collective has no argument for are ignored, except
+ * flags and the fields that count only with them.
+ */
 typedef struct {
   size_t struct_size;
   symm_collective_t collective;
@@ -3422,6 +3420,27 @@ typedef struct {
   /** Rows of an all-gather of rows, tokens of an all-reduce with RMSNorm. */
   size_t rows;
   size_t recv_stride;
+  /** Bits SYMM_CALL_*. */
+  uint64_t flags;
+  /** Elements that send has room for; counts with SYMM_CALL_DEVICE_COUNTS. */
+  size_t send_capacity;
+  /** Elements that recv has room for; counts with SYMM_CALL_DEVICE_COUNTS. */
+  size_t recv_capacity;
+  /**
+   * What a collective of fused.h does: for ALLREDUCE_RMSNORM a symm_rmsnorm_call_t. A plan needs
+   * none. The struct belongs to that header, and may change with it.
+   */
+  const void *fused;
+  /**
+   * SYMM_FUSED_VERSION of the header that `fused` was made with. A library with another major
+   * version of that header answers UNSUPPORTED.
+   */
+  uint32_t fused_version;
+  /**
+   * Options of the call in a batch, whose timeout_ms, failure and tag are those of the batch, and 0
+   * here. NULL: the defaults. Elsewhere NULL: there the call comes with its options.
+   */
+  const symm_collective_options_t *options;
 } symm_collective_call_t;
 
 /** The defaults of symm_collective_call_t: an all-reduce of no elements of F32. */
@@ -3439,7 +3458,106 @@ typedef struct {
    NULL,                           \
    NULL,                           \
    0,                              \
-   0}
+   0,                              \
+   0,                              \
+   0,                              \
+   0,                              \
+   NULL,                           \
+   0,                              \
+   NULL}
+
+/**
+ * Make the call that a struct describes.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ * It is the call of the function that call.collective names, with the same results and errors. Some
+ * ranks may call that function, and others this one.
+ *
+ * @param call     the arguments; read during the call only.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as the collective would answer; or call.collective is
+ *                                    negative, or a flag or a field of call does not fit it.
+ * @retval SYMM_ERR_UNSUPPORTED       as the collective would answer; or call.collective or a flag
+ *                                    is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_collective(symm_group_t *group, const symm_collective_call_t *call,
+                                       const symm_collective_options_t *options, void *stream);
+
+/** Options of symm_batch(). NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  /** Deadline in milliseconds, of all calls together with the host back end; 0: the group's. */
+  uint64_t timeout_ms;
+  /** NULL, or receives the failure of the batch. */
+  symm_failure_t *failure;
+  /** The tag of all calls, as in symm_collective_options_t. */
+  const char *tag;
+} symm_batch_options_t;
+
+/** The defaults of symm_batch_options_t. */
+#define SYMM_BATCH_OPTIONS_INIT {sizeof(symm_batch_options_t), 0, NULL, NULL}
+
+/**
+ * Make several calls of collectives in one submission.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ * - Order: the calls are independent, and which of them runs first is not said. So what one of them
+ *   writes overlaps no operand of another one. Any of them may be in place. All have run when the
+ *   batch has, and what is issued on `stream` behind the batch sees all results. Each has the same
+ *   bits as alone.
+ * - Agreement: all ranks pass the same number of calls, with arguments that agree call by call. The
+ *   message of a mismatch names the first call that differs, "as calls[2] of a batch". A batch of
+ *   one call is that call, which other ranks may make without a batch.
+ * - Refusals: all arguments of all calls are checked before anything starts. A message begins with
+ *   the call, as in "calls[2]: recv: is NULL", and nothing of the batch has happened.
+ * - Failures: after any other error the group is revoked, or an operation of CUDA has failed. Which
+ *   of the calls have run is not known, and the contents of all recvs are undefined.
+ * - Threads: no call of another thread on the group comes between the calls, with the exception of
+ *   groups of GPUs on several machines.
+ * - Host: calls of the same kind with up to 8 KB of operands each are done together, with one
+ *   synchronisation of the ranks for up to 64 KB. The others follow each other.
+ * - CUDA: one turn of the group for all calls, whose kernels follow each other on `stream`. A graph
+ *   records them as they are.
+ *
+ * @param calls    the calls, `count` structs of one struct_size; read during the call only.
+ * @param count    number of calls, at most 2^20; 0 is nothing to do.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the batch; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as the collective of a call would answer; or operands of two
+ *                                    calls overlap, or options of a call have what the batch has.
+ * @retval SYMM_ERR_UNSUPPORTED       as the collective of a call would answer.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_batch(symm_group_t *group, const symm_collective_call_t *calls,
+                                  size_t count, const symm_batch_options_t *options, void *stream);
+
+/* ---- plans ----------------------------------------------------------------------------- */
+
+/*
+ * A plan is the algorithm that the library chooses for a call, and why.
+ */
+
+/** Plan of a collective call. Filled by symm_collective_plan(). */
+typedef struct {
+  size_t struct_size;
+  symm_algorithm_t algorithm;
+  /** Parts into which the work is divided among the ranks; 0: not divided, or not known. */
+  int32_t slices;
+  /** Bytes moved per step and rank when staged, else 0. */
+  uint64_t chunk_bytes;
+  /** 1 if results bypass the cache; 0: they do not, or that is not known. */
+  int32_t nontemporal;
+  /** Why, for people. */
+  char reason[192];
+} symm_plan_info_t;
 
 /**
  * Tell which algorithm a collective would use if every rank passed memory like this rank's.

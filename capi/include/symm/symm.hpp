@@ -264,6 +264,20 @@ struct CallOptions {
   symm_failure_t *failure = nullptr;
 };
 
+// Options of a batch. The defaults are the group's.
+struct BatchOptions {
+  // Deadline in milliseconds; 0: the group's.
+  uint64_t timeout_ms = 0;
+
+  void *stream = nullptr;
+
+  // Receives the failure of the batch; null: it is in the exception only.
+  symm_failure_t *failure = nullptr;
+
+  // Shown where the calls are shown; null: none.
+  const char *tag = nullptr;
+};
+
 // Options of one collective call. The defaults are the group's.
 struct Options {
   // Force an algorithm; must be the same on all ranks.
@@ -1247,6 +1261,21 @@ class Group : public Handle<symm_group_t> {
     }
     run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(),
         rows, row, recv_stride, data.dtype);
+  }
+
+  // The collective that `call` describes, with its arguments as symm.h has them; options.stream
+  // orders it. symm_collective().
+  void collective(const symm_collective_call_t &call, const Options &options = {}) const {
+    run("symm_collective", symm_collective, options, 0, &call);
+  }
+
+  // Independent collectives in one submission. `calls` is a vector, an array or the like of
+  // symm_collective_call_t. symm_batch().
+  template <class Calls>
+  void batch(const Calls &calls, const BatchOptions &options = {}) const {
+    const symm_batch_options_t c = {sizeof(symm_batch_options_t), options.timeout_ms,
+                                    options.failure, options.tag};
+    check(symm_batch(get(), std::data(calls), std::size(calls), &c, options.stream), "symm_batch");
   }
 
   // The algorithm that a collective would use, and why. `count` is that of the C call.

@@ -25,7 +25,7 @@ export failed_ranks, failure_fd, peer_info, finalize_group, unique_id, on_memory
 export barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export synchronize_group, stream_done, stream_wait, record_use
-export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, on_log
+export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, batch, on_log
 export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!
 export allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw

@@ -18,6 +18,27 @@
 # narrower.
 
 """
+Calls of collectives for one submission: see [`batch`](@ref). It stands where the group of a
+collective stands.
+"""
+struct Batch
+    group::Group
+    calls::Vector{symm_collective_call_t}
+    # What the calls point to, as long as the batch lives.
+    options::Vector{Base.RefValue{symm_collective_options_t}}
+    kept::Vector{Any}
+end
+
+# A collective asks these of its group.
+function Base.getproperty(calls::Batch, name::Symbol)
+    name in (:rank, :size) && return getproperty(getfield(calls, :group), name)
+    return getfield(calls, name)
+end
+
+# What makes a collective: a group at once, a batch later.
+const Maker = Union{Group,Batch}
+
+"""
 The options of a collective but for its call's own. `scale`, if it is an array, and `tag` must be
 kept alive until the call has returned.
 """
@@ -168,10 +189,10 @@ end
 `+`, `*`, `min`, `max` or `avg`. Ranks are combined in the order 0, 1, ..., so results have equal
 bits everywhere.
 """
-@inline function allreduce!(A, op, group::Group=group_of(A); keywords...)
+@inline function allreduce!(A, op, group::Maker=group_of(A); keywords...)
     return allreduce!(A, A, op, group; keywords...)
 end
-@inline function allreduce!(to, from, op, group::Group=group_of(to, from); keywords...)
+@inline function allreduce!(to, from, op, group::Maker=group_of(to, from); keywords...)
     fit(to, 1, from, 1, reduces)
     op_ = reduction(op)
     T = eltype(from)
@@ -183,7 +204,7 @@ end
 
 As [`allreduce!`](@ref), into a new array.
 """
-function allreduce(A::AbstractArray, op, group::Group=group_of(A); keywords...)
+function allreduce(A::AbstractArray, op, group::Maker=group_of(A); keywords...)
     return allreduce!(similar(A), A, op, group; keywords...)
 end
 
@@ -195,13 +216,13 @@ Rank r receives the r-th part of the reduction of `source` of all ranks, which h
 the length of `destination`. The second form is in place: the result goes into the r-th part of `A`,
 and a view of that part is returned.
 """
-function reduce_scatter!(to, from, op, group::Group=group_of(to, from); keywords...)
+function reduce_scatter!(to, from, op, group::Maker=group_of(to, from); keywords...)
     fit(to, 1, from, group.size, reduces)
     op_ = reduction(op)
     T = eltype(from)
     return collective(symm_reduce_scatter, group, from, to, length(to), T, op_; keywords...)
 end
-function reduce_scatter!(A, op, group::Group=group_of(A); keywords...)
+function reduce_scatter!(A, op, group::Maker=group_of(A); keywords...)
     return reduce_scatter!(own_part(A, group), A, op, group; keywords...)
 end
 
@@ -212,12 +233,12 @@ end
 `destination` receives `source` of all ranks, one after the other. The second form is in place: rank
 r's source is the r-th part of `A`.
 """
-function allgather!(to, from, group::Group=group_of(to, from); keywords...)
+function allgather!(to, from, group::Maker=group_of(to, from); keywords...)
     fit(to, group.size, from, 1)
     count = length(from)
     return collective(symm_allgather, group, from, to, count, eltype(from); keywords...)
 end
-function allgather!(A, group::Group=group_of(A); keywords...)
+function allgather!(A, group::Maker=group_of(A); keywords...)
     allgather!(A, own_part(A, group), group; keywords...)
     return A
 end
@@ -230,13 +251,13 @@ end
 may be `nothing` on other ranks. For an array in symmetric memory the group may be left out:
 `LibSymm.broadcast!(A; root=0)`.
 """
-function broadcast!(A::Union{AbstractArray,Span}, group::Group; keywords...)
+function broadcast!(A::Union{AbstractArray,Span}, group::Maker; keywords...)
     return broadcast_from!(A, A, group; keywords...)
 end
 function broadcast!(A::SymmArray; keywords...)
     return broadcast_from!(A, A, group_of(A); keywords...)
 end
-function broadcast!(to::Union{AbstractArray,Span}, from, group::Group; keywords...)
+function broadcast!(to::Union{AbstractArray,Span}, from, group::Maker; keywords...)
     return broadcast_from!(to, from, group; keywords...)
 end
 
@@ -252,11 +273,11 @@ end
 
 As [`allreduce!`](@ref), on the root only. `destination` may be `nothing` on other ranks.
 """
-function reduce!(A, op, group::Group=group_of(A); keywords...)
+function reduce!(A, op, group::Maker=group_of(A); keywords...)
     return reduce!(A, A, op, group; keywords...)
 end
 function reduce!(
-    to, from, op, group::Group=group_of(to, from); root::Integer=0, keywords...
+    to, from, op, group::Maker=group_of(to, from); root::Integer=0, keywords...
 )
     fit(to, 1, from, 1, reduces)
     op_ = reduction(op)
@@ -270,12 +291,12 @@ end
 
 The r-th part of `source` goes to rank r; the r-th part of `destination` comes from rank r.
 """
-function alltoall!(to, from, group::Group=group_of(to, from); keywords...)
+function alltoall!(to, from, group::Maker=group_of(to, from); keywords...)
     fit(to, 1, from, 1)
     count = part_length(length(from), group)
     return collective(symm_alltoall, group, from, to, count, eltype(from); keywords...)
 end
-function alltoall!(A, group::Group=group_of(A); keywords...)
+function alltoall!(A, group::Maker=group_of(A); keywords...)
     return alltoall!(A, A, group; keywords...)
 end
 
@@ -285,7 +306,7 @@ end
 The r-th part of `destination` receives rank r's `source`, on the root only; on other ranks
 `destination` may be `nothing`. In place the root's `source` is its part of `destination`.
 """
-function gather!(to, from, group::Group=group_of(from); root::Integer=0, keywords...)
+function gather!(to, from, group::Maker=group_of(from); root::Integer=0, keywords...)
     group.rank == root && fit(to, group.size, from, 1)
     count = length(from)
     return collective(symm_gather, group, from, to, count, eltype(from), root; keywords...)
@@ -297,7 +318,7 @@ end
 `destination` receives this rank's part of the root's `source`, which is read on the root only and
 may be `nothing` on other ranks. In place the root's `destination` is its part of `source`.
 """
-function scatter!(to, from, group::Group=group_of(to); root::Integer=0, keywords...)
+function scatter!(to, from, group::Maker=group_of(to); root::Integer=0, keywords...)
     group.rank == root && fit(to, 1, from, group.size)
     count = length(to)
     return collective(symm_scatter, group, from, to, count, eltype(to), root; keywords...)
@@ -361,7 +382,7 @@ block begins where the one before ends. The second form is in place: rank r's so
 `A`.
 """
 function allgatherv!(
-    to, counts, from, group::Group=group_of(to, from); displacements=nothing, keywords...
+    to, counts, from, group::Maker=group_of(to, from); displacements=nothing, keywords...
 )
     same_type(to, from)
     require_blocks("destination", length(to), counts, displacements, group)
@@ -379,7 +400,7 @@ function allgatherv!(
     return to
 end
 function allgatherv!(
-    A, counts, group::Group=group_of(A); displacements=nothing, keywords...
+    A, counts, group::Maker=group_of(A); displacements=nothing, keywords...
 )
     at = require_blocks("A", length(A), counts, displacements, group)
     own = part(A, at, counts[group.rank + 1])
@@ -398,7 +419,7 @@ function reduce_scatterv!(
     from,
     counts,
     op,
-    group::Group=group_of(to, from);
+    group::Maker=group_of(to, from);
     displacements=nothing,
     keywords...,
 )
@@ -432,7 +453,7 @@ function alltoallv!(
     to_counts,
     from,
     from_counts,
-    group::Group=group_of(to, from);
+    group::Maker=group_of(to, from);
     to_displacements=nothing,
     from_displacements=nothing,
     keywords...,
@@ -469,7 +490,7 @@ function alltoallv_device!(
     to_counts,
     from,
     from_counts,
-    group::Group=group_of(to, from);
+    group::Maker=group_of(to, from);
     to_displacements=nothing,
     from_displacements=nothing,
     keywords...,
@@ -477,6 +498,7 @@ function alltoallv_device!(
     same_type(to, from)
     lists = (from_counts, from_displacements, to_counts, to_displacements)
     numbers = map(list -> device_list(list, group), lists)
+    keep!(group, lists)
     GC.@preserve to_counts from_counts to_displacements from_displacements finish_collective(
         symm_alltoallv_device,
         group,
@@ -494,6 +516,10 @@ function alltoallv_device!(
     return to
 end
 
+# What a call refers to by its address must live until the call is made.
+keep!(::Group, owners) = nothing
+keep!(calls::Batch, owners) = push!(calls.kept, owners)
+
 device_list(::Nothing, group) = C_NULL
 function device_list(list, group)
     T = eltype(list)
@@ -510,7 +536,7 @@ memory. A row of `destination` is that row of `source` of all ranks, one after t
 `stride` elements after the row before; `nothing` means no gap.
 """
 function allgather_rows!(
-    to, from, rows::Integer, group::Group=group_of(to, from); stride=nothing, keywords...
+    to, from, rows::Integer, group::Maker=group_of(to, from); stride=nothing, keywords...
 )
     same_type(to, from)
     count, rest = rows == 0 ? (0, length(from)) : divrem(length(from), rows)
@@ -557,7 +583,7 @@ function allreduce_rmsnorm!(
     to,
     from,
     weight,
-    group::Group=group_of(from);
+    group::Maker=group_of(from);
     residual=nothing,
     residual_out=residual,
     epsilon=1e-6,
@@ -565,8 +591,6 @@ function allreduce_rmsnorm!(
     quantised=nothing,
     scale=nothing,
     scales=nothing,
-    stream=nothing,
-    tag=nothing,
     chosen...,
 )
     require_fused(symm_fused_version())
@@ -583,11 +607,8 @@ function allreduce_rmsnorm!(
     require_scales(scale, 1)
     require_scales(scales, by_group ? columns * hidden ÷ 128 : columns)
 
-    text = tag_text(tag)
-    choice = Choice(; tag=text, chosen...)
-    on = stream_for(stream, group)
     operands = (residual, residual_out, to, weight, quantised, scale, scales, from)
-    GC.@preserve operands text begin
+    GC.@preserve operands begin
         addresses = map(address_of, operands)
         norm = sized_with(
             symm_rmsnorm_call_t,
@@ -598,15 +619,43 @@ function allreduce_rmsnorm!(
             kind,
             addresses[5:7]...,
         )
-        type = dtype(eltype(from))
-        attempt() do call
-            how = collective_options(call, choice)
-            return symm_allreduce_rmsnorm(
-                group, addresses[8], columns, hidden, type, norm, how, on
-            )
-        end
+        make_rmsnorm(group, norm, operands, columns, hidden; chosen...)
     end
     return to
+end
+
+function make_rmsnorm(
+    group::Group, norm, operands, columns, hidden; stream=nothing, tag=nothing, chosen...
+)
+    from = last(operands)
+    text = tag_text(tag)
+    choice = Choice(; tag=text, chosen...)
+    on = stream_for(stream, group)
+    GC.@preserve operands text attempt() do call
+        how = collective_options(call, choice)
+        type = dtype(eltype(from))
+        return symm_allreduce_rmsnorm(
+            group, address_of(from), columns, hidden, type, norm, how, on
+        )
+    end
+end
+
+function make_rmsnorm(calls::Batch, norm, operands, columns, hidden; chosen...)
+    from = last(operands)
+    fused = Base.unsafe_convert(Ptr{symm_rmsnorm_call_t}, norm)
+    return note!(
+        calls,
+        :allreduce_rmsnorm,
+        (operands, norm),
+        Int32(0),
+        chosen;
+        send=address_of(from),
+        count=hidden,
+        dtype=dtype(eltype(from)),
+        rows=columns,
+        fused=Ptr{Cvoid}(fused),
+        fused_version=SYMM_FUSED_VERSION,
+    )
 end
 
 "Refuse a library that has another `fused.h`, of which it says the version `found`."
@@ -640,6 +689,161 @@ function require_scales(numbers, count)
     numbers === nothing && return nothing
     eltype(numbers) === Float32 && length(numbers) == count && return nothing
     return differ("$count scales of Float32 are needed")
+end
+
+# ---- batches
+
+"""
+    batch(group; timeout=nothing, stream=nothing, tag=nothing) do calls
+        allreduce!(A, +, calls)
+        allgather!(B, C, calls)
+    end
+
+Make several collectives in one submission. The function makes them with `calls` in the place of the
+group, and with their options but `timeout`, `stream` and `tag`, which are those of the batch. They
+are made when the function has returned, and not at all if it throws. They are independent: what one
+of them writes must not overlap an operand of another. A refusal names the call, `calls[0]` for the
+first one, and then none was made.
+"""
+function batch(
+    f::Function, group::Group; timeout=nothing, stream=nothing, tag::Union{Nothing,String}=nothing
+)
+    calls = Batch(group, [], [], [])
+    f(calls)
+
+    on = stream_for(stream, group)
+    made = calls.calls
+    GC.@preserve calls made tag attempt() do call
+        how = options_of(
+            call, symm_batch_options_t, milliseconds(timeout), call.failure, text_for_c(tag)
+        )
+        return symm_batch(group, pointer(made), length(made), how, on)
+    end
+    return nothing
+end
+
+"""
+Add a call to a batch. `fields` are those of `symm_collective_call_t` that are not 0, and `kept`
+what must live until the batch is made.
+"""
+function note!(calls::Batch, collective, kept, result, chosen; scale=nothing, fields...)
+    for name in (:timeout, :stream, :tag)
+        get(chosen, name, nothing) === nothing ||
+            throw(ArgumentError("$name: is that of the batch"))
+    end
+    own = Base.structdiff(values(chosen), NamedTuple{(:timeout, :stream, :tag)})
+    choice = Choice(; scale=scale, own...)
+    options = Ref(
+        symm_collective_options_t(
+            sizeof(symm_collective_options_t),
+            choice.algorithm,
+            0,
+            C_NULL,
+            choice.position,
+            result,
+            choice.factor,
+            choice.factor_at,
+            Cstring(C_NULL),
+            choice.max_blocks,
+        ),
+    )
+    pointers = (; options=Base.unsafe_convert(Ptr{symm_collective_options_t}, options))
+    push!(calls.calls, call_struct(collective, merge(pointers, values(fields))))
+    push!(calls.options, options)
+    push!(calls.kept, (kept, scale))
+    return nothing
+end
+
+"""A call with these fields; the others are 0 or NULL."""
+function call_struct(collective, fields)
+    values = map(fieldnames(symm_collective_call_t)) do name
+        name === :struct_size && return sizeof(symm_collective_call_t)
+        name === :collective && return value_of(COLLECTIVES, collective)
+        empty = fieldtype(symm_collective_call_t, name) <: Ptr ? C_NULL : 0
+        return get(fields, name, empty)
+    end
+    return symm_collective_call_t(values...)
+end
+
+# The collectives as the functions of C that they call, and what stands in a call of each behind the
+# data type, or for those with counts, between the group and the options.
+const NOTED = Dict{Any,Tuple{Symbol,Tuple}}(
+    symm_allreduce => (:allreduce, (:op,)),
+    symm_reduce_scatter => (:reduce_scatter, (:op,)),
+    symm_allgather => (:allgather, ()),
+    symm_broadcast => (:broadcast, (:root,)),
+    symm_reduce => (:reduce, (:op, :root)),
+    symm_alltoall => (:alltoall, ()),
+    symm_gather => (:gather, (:root,)),
+    symm_scatter => (:scatter, (:root,)),
+    symm_allgatherv =>
+        (:allgatherv, (:send, :recv, :recv_counts, :recv_displacements, :dtype)),
+    symm_reduce_scatterv => (
+        :reduce_scatterv, (:send, :send_counts, :send_displacements, :recv, :dtype, :op)
+    ),
+    symm_alltoallv => (
+        :alltoallv,
+        (
+            :send,
+            :send_counts,
+            :send_displacements,
+            :recv,
+            :recv_counts,
+            :recv_displacements,
+            :dtype,
+        ),
+    ),
+    symm_alltoallv_device => (
+        :alltoallv,
+        (
+            :send,
+            :send_capacity,
+            :send_counts,
+            :send_displacements,
+            :recv,
+            :recv_capacity,
+            :recv_counts,
+            :recv_displacements,
+            :dtype,
+        ),
+    ),
+    symm_allgather_rows => (
+        :allgather_rows, (:send, :recv, :rows, :count, :recv_stride, :dtype)
+    ),
+)
+
+# An argument of C as a field of a struct, whose owner is kept alive elsewhere.
+raw_address(x::Union{Integer,Ptr}) = x
+raw_address(x::KeepAlive) = x.address
+raw_address(x) = address_of(x)
+
+function collective(f, calls::Batch, from, to, count, T, more...; scale=nothing, chosen...)
+    result = to === nothing || from === nothing ? Int32(0) : wider(to, from)
+    name, names = NOTED[f]
+    kept = (operand(from), operand(to), from, to)
+    fields = (;
+        send=raw_address(kept[1]), recv=raw_address(kept[2]), count=count, dtype=dtype(T)
+    )
+    note!(
+        calls,
+        name,
+        kept,
+        result,
+        chosen;
+        scale=scale,
+        merge(fields, NamedTuple{names}(more))...,
+    )
+    return to
+end
+
+function finish_collective(f, calls::Batch, arguments...; chosen...)
+    name, names = NOTED[f]
+    fields = NamedTuple{names}(map(raw_address, arguments))
+    if f === symm_alltoallv_device
+        fields = merge(fields, (; flags=SYMM_CALL_DEVICE_COUNTS))
+    end
+    note!(calls, name, arguments, Int32(0), chosen; fields...)
+    return nothing
 end
 
 # ---- plans
@@ -681,19 +885,21 @@ function plan(
 
     choice = Choice(; algorithm=algorithm, scale=scale, scale_position=scale_position)
     found = GC.@preserve from to scale blocks begin
-        arguments = sized_with(
-            symm_collective_call_t,
-            value_of(COLLECTIVES, collective),
-            address_of(from),
-            address_of(to),
-            count,
-            dtype(eltype(from)),
-            reduction(op),
-            root,
-            pointers...,
-            rows,
-            something(stride, group.size * count),
+        fields = (;
+            send=address_of(from),
+            recv=address_of(to),
+            count=count,
+            dtype=dtype(eltype(from)),
+            op=reduction(op),
+            root=root,
+            send_counts=pointers[1],
+            send_displacements=pointers[2],
+            recv_counts=pointers[3],
+            recv_displacements=pointers[4],
+            rows=rows,
+            recv_stride=something(stride, group.size * count),
         )
+        arguments = Ref(call_struct(collective, fields))
         result = wider(to, from)
         described(symm_plan_info_t) do call, out
             how = collective_options(call, choice, result)

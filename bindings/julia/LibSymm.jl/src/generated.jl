@@ -273,6 +273,14 @@ const SYMM_BUFFER_HOST = UInt64(0x1)
 """Made by symm_buffer_adopt()."""
 const SYMM_BUFFER_ADOPTED = UInt64(0x2)
 
+# Flags of symm_collective_call_t.
+"""
+An all-to-all with counts is that of symm_alltoallv_device(): send_capacity and
+recv_capacity count, and counts and displacements are arrays of uint64_t that are read when
+the call runs.
+"""
+const SYMM_CALL_DEVICE_COUNTS = UInt64(0x1)
+
 # Flags of symm_ipc_export_options_t.
 """Do not keep the memory for this token, whatever \$SYMM_IPC_HOLD_MS says."""
 const SYMM_IPC_NO_HOLD = UInt64(0x1)
@@ -632,17 +640,10 @@ struct symm_collective_options_t
     max_blocks::Int32
 end
 
-"""Plan of a collective call. Filled by symm_collective_plan()."""
-struct symm_plan_info_t
-    struct_size::Csize_t
-    algorithm::symm_algorithm_t
-    slices::Int32
-    chunk_bytes::UInt64
-    nontemporal::Int32
-    reason::NTuple{192,UInt8}
-end
-
-"""One call of a collective. Fields that the collective has no argument for are ignored."""
+"""
+One call of a collective. Fields that the collective has no argument for are ignored, except
+flags and the fields that count only with them.
+"""
 struct symm_collective_call_t
     struct_size::Csize_t
     collective::symm_collective_t
@@ -658,6 +659,30 @@ struct symm_collective_call_t
     recv_displacements::Ptr{Csize_t}
     rows::Csize_t
     recv_stride::Csize_t
+    flags::UInt64
+    send_capacity::Csize_t
+    recv_capacity::Csize_t
+    fused::Ptr{Cvoid}
+    fused_version::UInt32
+    options::Ptr{symm_collective_options_t}
+end
+
+"""Options of symm_batch(). NULL means the defaults."""
+struct symm_batch_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64
+    failure::Ptr{symm_failure_t}
+    tag::Cstring
+end
+
+"""Plan of a collective call. Filled by symm_collective_plan()."""
+struct symm_plan_info_t
+    struct_size::Csize_t
+    algorithm::symm_algorithm_t
+    slices::Int32
+    chunk_bytes::UInt64
+    nontemporal::Int32
+    reason::NTuple{192,UInt8}
 end
 
 """How to export. NULL means the defaults."""
@@ -786,8 +811,9 @@ const STRUCTS = (
     symm_heap_info_t,
     symm_signal_wait_t,
     symm_collective_options_t,
-    symm_plan_info_t,
     symm_collective_call_t,
+    symm_batch_options_t,
+    symm_plan_info_t,
     symm_ipc_export_options_t,
     symm_ipc_import_options_t,
     symm_ipc_info_t,
@@ -1700,6 +1726,25 @@ Gather matrices along the last dimension on every rank. [collective] [stream] [c
     recv_stride::Csize_t,
     dtype::symm_dtype_t,
     options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Make the call that a struct describes. [collective] [stream] [capturable]"""
+@waiting symm_collective(
+    group::Ptr{symm_group_t},
+    call::Ptr{symm_collective_call_t},
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Make several calls of collectives in one submission. [collective] [stream] [capturable]
+"""
+@waiting symm_batch(
+    group::Ptr{symm_group_t},
+    calls::Ptr{symm_collective_call_t},
+    count::Csize_t,
+    options::Ptr{symm_batch_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 

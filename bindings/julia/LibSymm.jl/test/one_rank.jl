@@ -296,6 +296,40 @@ using Serialization: serialize
         )
     end
 
+    @testset "batches" begin
+        A = [1.0, 2.0]
+        B = zeros(Float32, 3)
+        C = Float32[4, 5, 6]
+        D = zeros(Int32, 4)
+        E = zeros(Float32, 8)
+        ran = batch(group; timeout=20, tag="a batch") do calls
+            @test allreduce!(A, +, calls; scale=2) === A
+            allgather!(B, C, calls)
+            allgatherv!(D, [2], Int32[7, 8], calls; displacements=[1])
+            allreduce_rmsnorm!(E, fill(3.0f0, 8), fill(2.0f0, 8), calls; epsilon=0)
+            @test A == [1.0, 2.0]
+        end
+        @test ran === nothing
+        @test A == [2.0, 4.0]
+        @test B == C
+        @test D == [0, 7, 8, 0]
+        @test E ≈ fill(2.0f0, 8)
+
+        refused = @test_throws SymmError batch(group) do calls
+            allreduce!(A, +, calls)
+            allreduce!(A, +, calls)
+        end
+        @test occursin("calls[1]: send: overlaps recv of calls[0]", refused.value.message)
+        @test_throws DimensionMismatch batch(c -> allreduce!(A, [1.0], +, c), group)
+        @test_throws ArgumentError batch(c -> allreduce!(A, +, c; tag="no"), group)
+        @test_throws ErrorException batch(group) do calls
+            allreduce!(A, +, calls; scale=3)
+            error("stop")
+        end
+        @test batch(calls -> nothing, group) === nothing
+        @test A == [2.0, 4.0]
+    end
+
     @testset "plans" begin
         A = SymmArray(group, collect(1.0:6.0))
         @test plan(:allreduce, A, A, +).algorithm isa Symbol

@@ -41,6 +41,7 @@ from symm._generated import (
 from symm._library import version as version
 from symm._view import Array as Array
 from symm.array import SymmArray as SymmArray
+from symm.collectives import Batch as Batch
 from symm.devices import (
     Topology as Topology,
     build_info as build_info,

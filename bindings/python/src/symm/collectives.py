@@ -57,7 +57,8 @@ if TYPE_CHECKING:
         scale_position: Scale | str
 
 
-_allreduce = raw.symm_allreduce
+# The fields of a call behind its stride: no flags, and no capacities.
+_NO_DEVICE_COUNTS = (0, 0, 0)
 _NARROW_FLOATS = (f16, bf16, f8e4m3, f8e5m2)
 
 
@@ -125,6 +126,10 @@ class Collectives(Owned):
     All methods take the options `algorithm`, `timeout`, `stream`, `tag` and `max_blocks` by
     keyword. Reductions also take `scale` and `scale_position`. `allreduce()` explains them.
     """
+
+    # What makes the calls. A batch has another, which notes them.
+    _raw: Any = raw
+    _allreduce: Any = staticmethod(raw.symm_allreduce)
 
     _on_host: bool
     device: int
@@ -351,7 +356,7 @@ class Collectives(Owned):
                 _require(target, source, wider=True)
 
         op = op if type(op) is Op else member(Op, op)
-        _allreduce(
+        self._allreduce(
             self._handle,
             source.pointer,
             target.pointer,
@@ -383,7 +388,7 @@ class Collectives(Owned):
         if target is not source:
             _require(target, source, divisor=self.size, wider=True)
 
-        raw.symm_reduce_scatter(
+        self._raw.symm_reduce_scatter(
             self._handle,
             source.pointer,
             pointer,
@@ -407,7 +412,7 @@ class Collectives(Owned):
         pointer, count = self._part_at(source, target, self.rank)
         if target is not source:
             _require(target, source, factor=self.size)
-        raw.symm_allgather(
+        self._raw.symm_allgather(
             self._handle, pointer, target.pointer, count, target.code, call_options, cuda_stream
         )
 
@@ -424,7 +429,7 @@ class Collectives(Owned):
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         _require(target, source)
-        raw.symm_broadcast(
+        self._raw.symm_broadcast(
             self._handle,
             source.pointer,
             target.pointer,
@@ -455,7 +460,7 @@ class Collectives(Owned):
         """
         source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
         _require(target, source, wider=True)
-        raw.symm_reduce(
+        self._raw.symm_reduce(
             self._handle,
             source.pointer,
             target.pointer,
@@ -477,7 +482,7 @@ class Collectives(Owned):
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         _require(target, source)
-        raw.symm_alltoall(
+        self._raw.symm_alltoall(
             self._handle,
             source.pointer,
             target.pointer,
@@ -500,7 +505,7 @@ class Collectives(Owned):
         """
         if self.rank != root:
             source, call_options, cuda_stream = self._begin_with(send, "send", **options)
-            raw.symm_gather(
+            self._raw.symm_gather(
                 self._handle,
                 source.pointer,
                 None,
@@ -517,7 +522,7 @@ class Collectives(Owned):
         pointer, count = self._part_at(source, target, root)
         if target is not source:
             _require(target, source, factor=self.size)
-        raw.symm_gather(
+        self._raw.symm_gather(
             self._handle,
             pointer,
             target.pointer,
@@ -541,7 +546,7 @@ class Collectives(Owned):
         """
         if self.rank != root:
             target, call_options, cuda_stream = self._begin_with(recv, "recv", **options)
-            raw.symm_scatter(
+            self._raw.symm_scatter(
                 self._handle,
                 None,
                 target.pointer,
@@ -557,7 +562,7 @@ class Collectives(Owned):
         pointer, count = self._part_at(target, source, root)
         if target is not source:
             _require(target, source, divisor=self.size)
-        raw.symm_scatter(
+        self._raw.symm_scatter(
             self._handle,
             source.pointer,
             pointer,
@@ -603,7 +608,7 @@ class Collectives(Owned):
                 f"recv: has {target.size} {target.dtype!r}; {needed} {source.dtype!r} are needed"
             )
 
-        raw.symm_allgather_rows(
+        self._raw.symm_allgather_rows(
             self._handle,
             source.pointer,
             target.pointer,
@@ -640,7 +645,7 @@ class Collectives(Owned):
         self._require_blocks("recv", target, recv_counts, recv_displacements)
         pointer = self._own_block("send", source, target, recv_counts, recv_displacements)
 
-        raw.symm_allgatherv(
+        self._raw.symm_allgatherv(
             self._handle,
             pointer,
             target.pointer,
@@ -678,7 +683,7 @@ class Collectives(Owned):
         self._require_blocks("send", source, send_counts, send_displacements)
         pointer = self._own_block("recv", target, source, send_counts, send_displacements)
 
-        raw.symm_reduce_scatterv(
+        self._raw.symm_reduce_scatterv(
             self._handle,
             source.pointer,
             send_counts,
@@ -720,7 +725,7 @@ class Collectives(Owned):
         if target.dtype is not source.dtype:
             raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
 
-        raw.symm_alltoallv(
+        self._raw.symm_alltoallv(
             self._handle,
             source.pointer,
             send_counts,
@@ -780,7 +785,7 @@ class Collectives(Owned):
         def pointer_or_none(numbers: Any, name: str) -> int | None:
             return None if numbers is None else pointer_of(numbers, name)
 
-        raw.symm_alltoallv_device(
+        self._raw.symm_alltoallv_device(
             self._handle,
             source.pointer,
             source.size,
@@ -890,7 +895,7 @@ class Collectives(Owned):
             pointers.get("scale_in", 0),
             pointers.get("scale_out", 0),
         )
-        raw.symm_allreduce_rmsnorm(
+        self._raw.symm_allreduce_rmsnorm(
             self._handle,
             source.pointer,
             rows,
@@ -973,5 +978,205 @@ class Collectives(Owned):
             recv_displacements,
             rows,
             stride,
+            *_NO_DEVICE_COUNTS,
         )
         return Plan.read(raw.symm_collective_plan(self._handle, call, call_options))
+
+
+class _Noted:
+    """The functions of the library that make collectives, as a batch has them: they note calls.
+
+    Each has the parameters of its function. A call is noted as the struct of `symm_batch()`, with
+    its options and the arguments of ``fused.h``.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def _note(
+        self,
+        kind: Collective,
+        send: int | None,
+        recv: int | None,
+        count: int,
+        code: int,
+        options: tuple[Any, ...] | None,
+        *,
+        op: int = 0,
+        root: int = 0,
+        lists: tuple[Any, Any, Any, Any] = (None, None, None, None),
+        rows: int = 0,
+        stride: int = 0,
+        on_device: tuple[int, int, int] = _NO_DEVICE_COUNTS,
+        fused: tuple[Any, ...] | None = None,
+    ) -> None:
+        call = (int(kind), send or 0, recv or 0, count, code, op, root)
+        # The lists were checked, and are read when the batch is made.
+        fixed = (
+            numbers if numbers is None or isinstance(numbers, int) else tuple(numbers)
+            for numbers in lists
+        )
+        self.calls.append(((*call, *fixed, rows, stride, *on_device), options, fused))
+
+    def symm_allreduce(self, *given: Any) -> None:
+        _, send, recv, count, code, op, options, _ = given
+        self._note(Collective.ALLREDUCE, send, recv, count, code, options, op=op)
+
+    def symm_reduce_scatter(self, *given: Any) -> None:
+        _, send, recv, count, code, op, options, _ = given
+        self._note(Collective.REDUCE_SCATTER, send, recv, count, code, options, op=op)
+
+    def symm_allgather(self, *given: Any) -> None:
+        _, send, recv, count, code, options, _ = given
+        self._note(Collective.ALLGATHER, send, recv, count, code, options)
+
+    def symm_broadcast(self, *given: Any) -> None:
+        _, send, recv, count, code, root, options, _ = given
+        self._note(Collective.BROADCAST, send, recv, count, code, options, root=root)
+
+    def symm_reduce(self, *given: Any) -> None:
+        _, send, recv, count, code, op, root, options, _ = given
+        self._note(Collective.REDUCE, send, recv, count, code, options, op=op, root=root)
+
+    def symm_alltoall(self, *given: Any) -> None:
+        _, send, recv, count, code, options, _ = given
+        self._note(Collective.ALLTOALL, send, recv, count, code, options)
+
+    def symm_gather(self, *given: Any) -> None:
+        _, send, recv, count, code, root, options, _ = given
+        self._note(Collective.GATHER, send, recv, count, code, options, root=root)
+
+    def symm_scatter(self, *given: Any) -> None:
+        _, send, recv, count, code, root, options, _ = given
+        self._note(Collective.SCATTER, send, recv, count, code, options, root=root)
+
+    def symm_allgather_rows(self, *given: Any) -> None:
+        _, send, recv, rows, count, stride, code, options, _ = given
+        kind = Collective.ALLGATHER_ROWS
+        self._note(kind, send, recv, count, code, options, rows=rows, stride=stride)
+
+    def symm_allgatherv(self, *given: Any) -> None:
+        _, send, recv, counts, places, code, options, _ = given
+        lists = (None, None, counts, places)
+        self._note(Collective.ALLGATHERV, send, recv, 0, code, options, lists=lists)
+
+    def symm_reduce_scatterv(self, *given: Any) -> None:
+        _, send, counts, places, recv, code, op, options, _ = given
+        lists = (counts, places, None, None)
+        self._note(Collective.REDUCE_SCATTERV, send, recv, 0, code, options, op=op, lists=lists)
+
+    def symm_alltoallv(self, *given: Any) -> None:
+        _, send, counts, places, recv, recv_counts, recv_places, code, options, _ = given
+        lists = (counts, places, recv_counts, recv_places)
+        self._note(Collective.ALLTOALLV, send, recv, 0, code, options, lists=lists)
+
+    def symm_alltoallv_device(self, *given: Any) -> None:
+        (
+            _,
+            send,
+            send_capacity,
+            counts,
+            places,
+            recv,
+            recv_capacity,
+            recv_counts,
+            recv_places,
+            code,
+            options,
+            _,
+        ) = given
+        lists = (counts, places or 0, recv_counts, recv_places or 0)
+        on_device = (raw.SYMM_CALL_DEVICE_COUNTS, send_capacity, recv_capacity)
+        kind = Collective.ALLTOALLV
+        self._note(kind, send, recv, 0, code, options, lists=lists, on_device=on_device)
+
+    def symm_allreduce_rmsnorm(self, *given: Any) -> None:
+        _, send, rows, hidden, code, norm, options, _ = given
+        kind = Collective.ALLREDUCE_RMSNORM
+        self._note(kind, send, None, hidden, code, options, rows=rows, fused=norm)
+
+
+class Batch(Collectives):
+    """Collects collectives for one submission; made by `Group.batch()`.
+
+    It has the collectives of the group, and no other call: it owns nothing, and is no group.
+    """
+
+    device_key = (-1, -1)  # no array is found to be of this group without a look at it
+
+    def __init__(
+        self, group: Collectives, timeout: float | None, stream: Any, tag: str | None
+    ) -> None:
+        self._group = group
+        self._handle = group._handle
+        self._on_host = group._on_host
+        self.device = group.device
+        self.rank = group.rank
+        self.size = group.size
+        self._options = (milliseconds(timeout), tag)
+        self._given_stream = stream
+        self._cuda_stream: int | None = None
+        self._kept: list[Any] = []
+        self._noted = _Noted()
+        self._raw = self._noted
+        self._allreduce = self._noted.symm_allreduce
+
+    def close(self) -> None:
+        """Nothing: the handle is the group's."""
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, kind: object, value: object, traceback: object) -> None:
+        calls, self._noted.calls = self._noted.calls, []
+        kept, self._kept = self._kept, []
+        stream, self._cuda_stream = self._cuda_stream, None
+        if kind is None and calls:
+            raw.symm_batch(self._group._handle, calls, self._options, stream or 0)
+        del kept
+
+    def _stream(self, stream: Any, *arrays: Any) -> int:
+        if stream is not None:
+            raise TypeError("stream: is that of the batch")
+        found = self._group._stream(self._given_stream, *arrays)
+        if self._cuda_stream is None:
+            self._cuda_stream = found
+        elif self._cuda_stream != found:
+            raise InvalidArgumentError("stream: the calls of a batch are on one stream")
+        return found
+
+    def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> AnyOperand:
+        found = self._group._operand(array, name, stream, written=written)
+        self._kept.append((array, found))
+        return found
+
+    def _begin(
+        self,
+        send: Any,
+        recv: Any,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+        tag: str | None = None,
+        max_blocks: int = 0,
+    ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
+        self._require_own(timeout, tag)
+        return super()._begin(send, recv, algorithm, None, stream, None, max_blocks)
+
+    def _begin_with(
+        self,
+        operand: Any,
+        name: str,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+        tag: str | None = None,
+        max_blocks: int = 0,
+    ) -> tuple[AnyOperand, tuple[Any, ...] | None, int]:
+        self._require_own(timeout, tag)
+        return super()._begin_with(operand, name, algorithm, None, stream, None, max_blocks)
+
+    def _require_own(self, timeout: float | None, tag: str | None) -> None:
+        for name, value in (("timeout", timeout), ("tag", tag)):
+            if value is not None:
+                raise TypeError(f"{name}: is that of the batch")

@@ -10,7 +10,7 @@ from symm._generated import AlgorithmStats, CollectiveStats, GroupStats, MemoryI
 from symm._library import raw
 from symm._streams import ALL_STREAMS, handle_of, milliseconds, seconds, within
 from symm._view import CPU, CUDA, extents_of
-from symm.collectives import Collectives
+from symm.collectives import Batch, Collectives
 from symm.devices import Topology
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Algorithm, Backend, Collective, GroupFlag, member
@@ -786,6 +786,31 @@ class Group(Collectives):
     def _own(self) -> Group:
         """A group of this rank alone: no other rank needs to hear of its memories."""
         return self.create_from_ranks([self.rank])
+
+    # ---- batches
+
+    def batch(
+        self, *, timeout: float | None = None, stream: Any = None, tag: str | None = None
+    ) -> Batch:
+        """Collectives that are made in one submission.
+
+        Use it in a ``with`` statement::
+
+            with group.batch() as batch:
+                batch.allreduce(x)
+                batch.allgather(y, z)
+
+        The batch has all collectives of the group, with their options but `timeout`, `stream` and
+        `tag`, which are those of the batch. The calls are made where the statement ends, and not at
+        all if it ends by an exception. They are independent: what one of them writes must not
+        overlap an operand of another. A refusal names the call, from 0 on, and then none was made.
+
+        Args:
+            timeout: seconds; None: the group's.
+            stream: the stream of all calls; None: that of the first call, as a collective has it.
+            tag: a text that is shown where the calls are.
+        """
+        return Batch(self, timeout, stream, tag)
 
     # ---- barrier
 

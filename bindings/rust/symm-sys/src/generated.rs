@@ -336,6 +336,10 @@ constants! {
     pub const SYMM_BUFFER_ADOPTED: u64 = 2;
     /// All streams. Accepted where a parameter says so, cast to void \* by way of uintptr_t.
     pub const SYMM_ALL_STREAMS: u64 = 18446744073709551615;
+    /// An all-to-all with counts is that of symm_alltoallv_device(): send_capacity and
+    /// recv_capacity count, and counts and displacements are arrays of uint64_t that are read
+    /// when the call runs. A flag of symm_collective_call_t.
+    pub const SYMM_CALL_DEVICE_COUNTS: u64 = 1;
     /// Do not keep the memory for this token, whatever $SYMM_IPC_HOLD_MS says. A flag of
     /// symm_ipc_export_options_t.
     pub const SYMM_IPC_NO_HOLD: u64 = 1;
@@ -678,17 +682,8 @@ structs! {
         pub max_blocks: i32,
     }
 
-    /// Plan of a collective call. Filled by symm_collective_plan().
-    pub struct symm_plan_info_t {
-        pub struct_size: usize,
-        pub algorithm: symm_algorithm_t,
-        pub slices: i32,
-        pub chunk_bytes: u64,
-        pub nontemporal: i32,
-        pub reason: [c_char; 192],
-    }
-
-    /// One call of a collective. Fields that the collective has no argument for are ignored.
+    /// One call of a collective. Fields that the collective has no argument for are ignored,
+    /// except flags and the fields that count only with them.
     pub struct symm_collective_call_t {
         pub struct_size: usize,
         pub collective: symm_collective_t,
@@ -704,6 +699,30 @@ structs! {
         pub recv_displacements: *const usize,
         pub rows: usize,
         pub recv_stride: usize,
+        pub flags: u64,
+        pub send_capacity: usize,
+        pub recv_capacity: usize,
+        pub fused: *const c_void,
+        pub fused_version: u32,
+        pub options: *const symm_collective_options_t,
+    }
+
+    /// Options of symm_batch(). NULL means the defaults.
+    pub struct symm_batch_options_t {
+        pub struct_size: usize,
+        pub timeout_ms: u64,
+        pub failure: *mut symm_failure_t,
+        pub tag: *const c_char,
+    }
+
+    /// Plan of a collective call. Filled by symm_collective_plan().
+    pub struct symm_plan_info_t {
+        pub struct_size: usize,
+        pub algorithm: symm_algorithm_t,
+        pub slices: i32,
+        pub chunk_bytes: u64,
+        pub nontemporal: i32,
+        pub reason: [c_char; 192],
     }
 
     /// How to export. NULL means the defaults.
@@ -1690,6 +1709,24 @@ functions! {
         recv_stride: usize,
         dtype: symm_dtype_t,
         options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Make the call that a struct describes. \[collective\] \[stream\] \[capturable\]
+    pub fn symm_collective(
+        group: *mut symm_group_t,
+        call: *const symm_collective_call_t,
+        options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Make several calls of collectives in one submission. \[collective\] \[stream\]
+    /// \[capturable\]
+    pub fn symm_batch(
+        group: *mut symm_group_t,
+        calls: *const symm_collective_call_t,
+        count: usize,
+        options: *const symm_batch_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
