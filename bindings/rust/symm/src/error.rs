@@ -139,6 +139,7 @@ options! {
     symm_rendezvous_options_t,
     symm_heap_options_t,
     symm_collective_options_t,
+    symm_batch_options_t,
     symm_ipc_export_options_t,
     symm_ipc_import_options_t,
 }

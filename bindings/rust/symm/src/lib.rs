@@ -54,7 +54,7 @@ mod unwind;
 #[cfg(feature = "allocator-api2")]
 pub use allocator::HeapAllocator;
 pub use buffer::{AllocConfig, Buffer, BufferInfo, find_buffer};
-pub use collective::{Blocks, Plan, RmsNorm};
+pub use collective::{Batch, Blocks, Plan, RmsNorm};
 pub use convert::Feature;
 pub use device::{
     DeviceInfo, Topology, Version, build_info, device_count, device_info, topology, version,

@@ -3,9 +3,12 @@
 use crate::line::Line;
 use crate::runner::Runner;
 use half::{bf16, f16};
-use symm::{Blocks, Element, F8E4M3, Raw, Reduces, Result, RmsNorm};
+use symm::{Batch, Blocks, Element, F8E4M3, Raw, Reduces, Result, RmsNorm};
 
 pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    if r.batch.is_some() {
+        return note::<T>(r, line);
+    }
     if line.has("result") {
         return match T::DTYPE {
             f16::DTYPE => widened::<f16>(r, line),
@@ -272,4 +275,133 @@ fn widened<T: Reduces<f32>>(r: &Runner, line: &Line<'_>) -> Result<()> {
         }
         verb => panic!("{verb} has no other result"),
     }
+}
+
+/// An operand that lives as long as any batch.
+fn kept<T: Element>(operand: Operand<T>) -> &'static mut Operand<T> {
+    Box::leak(Box::new(operand))
+}
+
+/// Adds a call to the batch that is being collected.
+fn note<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let how = r.group(line);
+    let mut batch = r.batch.take().expect("a batch");
+    batch.with(&how)?;
+    let noted = if line.has("result") {
+        note_widened::<bf16>(r, line, &mut batch)
+    } else {
+        match line.verb {
+            "allgatherv" | "reduce_scatterv" | "alltoallv" | "alltoallv_device" => {
+                note_blocks::<T>(r, line, &mut batch)
+            }
+            "allreduce_rmsnorm" => note_rmsnorm::<T>(r, line, &mut batch),
+            _ => note_plain::<T>(r, line, &mut batch),
+        }
+    };
+    r.batch = Some(batch);
+    noted
+}
+
+fn note_widened<T: Reduces<f32>>(
+    r: &Runner,
+    line: &Line<'_>,
+    batch: &mut Batch<'static>,
+) -> Result<()> {
+    assert_eq!((line.text("dtype"), line.text("result")), ("BF16", "F32"));
+    assert_eq!(line.verb, "allreduce");
+    let count = line.get("count");
+    let send = kept(r.operand::<T>(line, "send", count));
+    let recv = kept(r.operand::<f32>(line, "recv", count));
+    batch.allreduce(send, recv, line.op()).map(drop)
+}
+
+fn note_plain<T: Element>(r: &Runner, line: &Line<'_>, batch: &mut Batch<'static>) -> Result<()> {
+    let count: usize = line.get("count");
+    let all = all_parts(r, line, count);
+    let root = line.get_or("root", 0);
+    let in_place = in_place(line);
+    let operands = |of_send, of_recv| {
+        let (send, recv) = operands::<T>(r, line, of_send, of_recv);
+        (kept(send), kept(recv))
+    };
+    match line.verb {
+        "allreduce" if in_place => batch.allreduce_in_place(operands(count, count).0, line.op()),
+        "allreduce" => {
+            let (send, recv) = operands(count, count);
+            batch.allreduce(send, recv, line.op())
+        }
+        "allgather" => {
+            let (send, recv) = operands(count, all);
+            batch.allgather(send, recv)
+        }
+        "broadcast" => {
+            let (send, recv) = operands(count, count);
+            batch.broadcast(send, recv, root)
+        }
+        "gather" => {
+            let (send, recv) = operands(count, all);
+            batch.gather(send, recv, root)
+        }
+        "scatter" => {
+            let (send, recv) = operands(all, count);
+            batch.scatter(send, recv, root)
+        }
+        "allgather_rows" => {
+            let rows: usize = line.get("rows");
+            let stride: usize = line.get("recv_stride");
+            let (send, recv) = operands(rows * count, rows * stride);
+            batch.allgather_rows(send, recv, rows, stride)
+        }
+        verb => panic!("the table has no {verb} in a batch"),
+    }
+    .map(drop)
+}
+
+fn note_blocks<T: Element>(r: &Runner, line: &Line<'_>, batch: &mut Batch<'static>) -> Result<()> {
+    let of_send: &'static Lists = Box::leak(Box::new(Lists::new(line, "send")));
+    let of_recv: &'static Lists = Box::leak(Box::new(Lists::new(line, "recv")));
+    let (sent, received) = (of_send.blocks(), of_recv.blocks());
+    let own = |lists: &Lists| lists.counts[r.rank];
+    let operands = |of_send, of_recv| {
+        let (send, recv) = operands::<T>(r, line, of_send, of_recv);
+        (kept(send), kept(recv))
+    };
+    match line.verb {
+        "allgatherv" => {
+            let (send, recv) = operands(own(of_recv), received.end());
+            batch.allgatherv(send, recv, received)
+        }
+        "reduce_scatterv" => {
+            let (send, recv) = operands(sent.end(), own(of_send));
+            batch.reduce_scatterv(send, sent, recv, line.op())
+        }
+        "alltoallv" => {
+            let (send, recv) = operands(sent.end(), received.end());
+            batch.alltoallv(send, sent, recv, received)
+        }
+        _ => {
+            let (send, recv) = operands(line.get("send_capacity"), line.get("recv_capacity"));
+            let [counts, at] = lists_in_memory(of_send);
+            let [recv_counts, recv_at] = lists_in_memory(of_recv);
+            batch.alltoallv_device(send, (counts, at), recv, (recv_counts, recv_at))
+        }
+    }
+    .map(drop)
+}
+
+fn lists_in_memory(lists: &Lists) -> [&'static Vec<u64>; 2] {
+    let (counts, at) = lists.numbers();
+    [Box::leak(Box::new(counts)), Box::leak(Box::new(at))]
+}
+
+fn note_rmsnorm<T: Element>(r: &Runner, line: &Line<'_>, batch: &mut Batch<'static>) -> Result<()> {
+    let tokens: usize = line.get("tokens");
+    let hidden: usize = line.get("hidden");
+    let send = kept(r.operand::<T>(line, "send", tokens * hidden));
+    let weight = kept(r.operand::<T>(line, "weight", hidden));
+    let norm_out = kept(r.operand::<T>(line, "norm_out", tokens * hidden));
+    let mut norm = RmsNorm::new(weight);
+    norm.epsilon = f64::from_bits(1); // nothing
+    norm.norm_out = Some(norm_out);
+    batch.allreduce_rmsnorm(send, norm).map(drop)
 }

@@ -86,6 +86,7 @@ fn main() {
         .and_then(|rank| rank.parse().ok())
         .expect(usage);
     let table = std::fs::read_to_string(std::env::args().nth(1).expect(usage)).expect("a table");
+    let table: &'static str = table.leak(); // lines wait for the batch that they are in
     std::panic::set_hook(Box::new(move |what| {
         println!("table.txt:{}: rank {rank}: {what}", NUMBER.load(Relaxed))
     }));
@@ -98,8 +99,10 @@ fn main() {
             scenarios += 1;
             runner.begin(name).expect("a group");
         } else if !text.starts_with('#') {
-            if let Some(line) = Line::new(text, rank) {
-                run(&mut runner, &line);
+            match Line::new(text, rank) {
+                Some(line) if line.has("into") => runner.wait(line),
+                Some(line) => run(&mut runner, &line),
+                None => {}
             }
         }
     }

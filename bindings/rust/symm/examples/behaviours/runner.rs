@@ -7,7 +7,8 @@ use std::any::{Any, type_name};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use symm::{
-    Algorithm, Backend, Element, Group, GroupConfig, Heap, Memory, Place, Raw, Result, Scale, Span,
+    Algorithm, Backend, Batch, Element, Group, GroupConfig, Heap, Memory, Place, Raw, Result,
+    Scale, Span,
 };
 
 /// Bytes of the memory and of the array with which a scenario begins.
@@ -21,6 +22,10 @@ pub struct Runner {
     /// By their names: groups, buffers, memories, heaps and their pieces, arrays of this process,
     /// tokens, imports. The name of a buffer that was shared has the memory.
     things: BTreeMap<String, Box<dyn Any>>,
+    /// The lines that wait for the batch that they name.
+    waiting: BTreeMap<String, Vec<Line<'static>>>,
+    /// The batch that is being collected.
+    pub batch: Option<Batch<'static>>,
 }
 
 /// The deadlines of the group with which a scenario begins.
@@ -31,11 +36,35 @@ impl Runner {
         Self {
             rank,
             things: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            batch: None,
         }
+    }
+
+    /// Keeps a call for the batch that its line names.
+    pub fn wait(&mut self, line: Line<'static>) {
+        let name = line.text("into").to_owned();
+        self.waiting.entry(name).or_default().push(line);
+    }
+
+    /// Makes the lines that wait for a batch.
+    pub fn make_batch(&mut self, line: &Line<'_>) -> Result<()> {
+        let lines = self.waiting.remove(line.text("calls")).expect("calls");
+        self.batch = Some(self.group(line).batch());
+        for one in &lines {
+            let noted = self.verb(one).expect("a collective")(self, one);
+            if noted.is_err() {
+                self.batch = None;
+                return noted;
+            }
+            one.require_all_keys_used();
+        }
+        self.batch.take().expect("a batch").submit()
     }
 
     pub fn begin(&mut self, scenario: &str) -> Result<()> {
         self.things.clear();
+        self.waiting.clear();
         let group = GroupConfig::new()
             .name(scenario)
             .backend(Backend::Host)

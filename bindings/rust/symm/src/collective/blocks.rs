@@ -13,9 +13,10 @@ pub struct Blocks<'a> {
 }
 
 type Placed<'a, T> = (Operand<T>, Blocks<'a>);
+type Both<T> = (Operand<T>, Operand<T>);
 
 /// The blocks of an operand that has no counts.
-const NONE: Blocks<'_> = Blocks::packed(&[]);
+pub(super) const NONE: Blocks<'_> = Blocks::packed(&[]);
 
 impl<'a> Blocks<'a> {
     /// Blocks of these lengths, each of which begins where the one before ends.
@@ -88,7 +89,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Counts and displacements, which are NULL for packed blocks.
-    fn raw(&self) -> (*const usize, *const usize) {
+    pub(super) fn raw(&self) -> (*const usize, *const usize) {
         (
             self.counts.as_ptr(),
             self.displacements.map_or(ptr::null(), <[usize]>::as_ptr),
@@ -117,9 +118,7 @@ impl Group {
         recv: &mut R,
         of_recv: Blocks<'_>,
     ) -> Result<()> {
-        let (send, recv) = self.both(send, recv)?;
-        of_recv.require("recv", self, recv.len())?;
-        require_length("send", send.len(), of_recv.counts[self.rank()])?;
+        let (send, recv) = self.gathered_blocks(send, recv, of_recv)?;
         self.run_blocks(
             Collective::Allgatherv,
             (send, NONE),
@@ -154,9 +153,7 @@ impl Group {
         recv: &mut R,
         op: Op,
     ) -> Result<()> {
-        let (send, recv) = self.both(send, recv)?;
-        of_send.require("send", self, send.len())?;
-        require_length("recv", recv.len(), of_send.counts[self.rank()])?;
+        let (send, recv) = self.scattered_blocks(send, of_send, recv)?;
         self.run_blocks(
             Collective::ReduceScatterv,
             (send, of_send),
@@ -191,9 +188,7 @@ impl Group {
         recv: &mut R,
         of_recv: Blocks<'_>,
     ) -> Result<()> {
-        let (send, recv) = self.both(send, recv)?;
-        of_send.require("send", self, send.len())?;
-        of_recv.require("recv", self, recv.len())?;
+        let (send, recv) = self.exchanged_blocks(send, of_send, recv, of_recv)?;
         self.run_blocks(
             Collective::Alltoallv,
             (send, of_send),
@@ -217,6 +212,46 @@ impl Group {
             (data, blocks),
             Op::Sum,
         )
+    }
+
+    /// The operands of [`allgatherv`](Self::allgatherv), checked.
+    pub(super) fn gathered_blocks<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        of_recv: Blocks<'_>,
+    ) -> Result<Both<S::Element>> {
+        let (send, recv) = self.both(send, recv)?;
+        of_recv.require("recv", self, recv.len())?;
+        require_length("send", send.len(), of_recv.counts[self.rank()])?;
+        Ok((send, recv))
+    }
+
+    /// The operands of [`reduce_scatterv`](Self::reduce_scatterv), checked.
+    pub(super) fn scattered_blocks<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        of_send: Blocks<'_>,
+        recv: &mut R,
+    ) -> Result<Both<S::Element>> {
+        let (send, recv) = self.both(send, recv)?;
+        of_send.require("send", self, send.len())?;
+        require_length("recv", recv.len(), of_send.counts[self.rank()])?;
+        Ok((send, recv))
+    }
+
+    /// The operands of [`alltoallv`](Self::alltoallv), checked.
+    pub(super) fn exchanged_blocks<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        of_send: Blocks<'_>,
+        recv: &mut R,
+        of_recv: Blocks<'_>,
+    ) -> Result<Both<S::Element>> {
+        let (send, recv) = self.both(send, recv)?;
+        of_send.require("send", self, send.len())?;
+        of_recv.require("recv", self, recv.len())?;
+        Ok((send, recv))
     }
 
     /// Calls the function of C for a collective with counts. A collective without `op`, or without
@@ -280,10 +315,7 @@ impl Group {
         N: Source<Element = u64> + ?Sized,
     {
         let (send, recv) = self.both(send, recv)?;
-        let counts = self.device_list("send_counts", of_send.0, false)?;
-        let at = self.device_list("send_displacements", of_send.1, true)?;
-        let recv_counts = self.device_list("recv_counts", of_recv.0, false)?;
-        let recv_at = self.device_list("recv_displacements", of_recv.1, true)?;
+        let [counts, at, recv_counts, recv_at] = self.device_lists(of_send, of_recv)?;
 
         // SAFETY: the operands have as many elements as
         // is said, and the lists a number for each rank.
@@ -303,6 +335,21 @@ impl Group {
                 self.stream.as_raw(),
             )
         })
+    }
+
+    /// The addresses of the lists of a call with counts on the device: the counts and the
+    /// displacements of send, and those of recv.
+    pub(super) fn device_lists<N: Source<Element = u64> + ?Sized>(
+        &self,
+        of_send: (&N, &N),
+        of_recv: (&N, &N),
+    ) -> Result<[*const u64; 4]> {
+        Ok([
+            self.device_list("send_counts", of_send.0, false)?,
+            self.device_list("send_displacements", of_send.1, true)?,
+            self.device_list("recv_counts", of_recv.0, false)?,
+            self.device_list("recv_displacements", of_recv.1, true)?,
+        ])
     }
 
     /// The address of a list with a number for each rank. An empty list, where it may be one, is
@@ -354,17 +401,7 @@ impl Group {
         recv_stride: usize,
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
-        let count = send.len().checked_div(rows).unwrap_or(0);
-        require_length("send", send.len(), count * rows)?;
-        let between = recv_stride.saturating_mul(rows.saturating_sub(1));
-        let needed = if count == 0 {
-            0
-        } else {
-            between.saturating_add(count.saturating_mul(self.size()))
-        };
-        if recv.len() < needed {
-            require_length("recv", recv.len(), needed)?;
-        }
+        let count = self.count_of_row(send.len(), recv.len(), rows, recv_stride)?;
 
         // SAFETY: the operands have that many rows.
         self.issue(0, |api, o| unsafe {
@@ -380,5 +417,27 @@ impl Group {
                 self.stream.as_raw(),
             )
         })
+    }
+
+    /// The elements of a row of `sent`, whose rows of all ranks must fit into `received` elements.
+    pub(super) fn count_of_row(
+        &self,
+        sent: usize,
+        received: usize,
+        rows: usize,
+        recv_stride: usize,
+    ) -> Result<usize> {
+        let count = sent.checked_div(rows).unwrap_or(0);
+        require_length("send", sent, count * rows)?;
+        let between = recv_stride.saturating_mul(rows.saturating_sub(1));
+        let needed = if count == 0 {
+            0
+        } else {
+            between.saturating_add(count.saturating_mul(self.size()))
+        };
+        if received < needed {
+            require_length("recv", received, needed)?;
+        }
+        Ok(count)
     }
 }

@@ -1,9 +1,11 @@
 //! Collectives: calls that all ranks of a group make together.
 
+mod batch;
 mod blocks;
 mod plan;
 mod rmsnorm;
 
+pub use batch::Batch;
 pub use blocks::Blocks;
 pub use plan::Plan;
 pub use rmsnorm::RmsNorm;
@@ -121,9 +123,21 @@ impl Group {
         R: Target + ?Sized,
     {
         let (send, recv) = self.both(send, recv)?;
-        let sent = send.len();
-        let received = recv.len();
+        let count = self.count_of(what, send.len(), recv.len(), root)?;
+        // SAFETY: the operands have as many elements as
+        // the collective reads and writes on this rank.
+        unsafe { self.run(what, send, recv, count, op, root) }
+    }
 
+    /// The count of a collective on two operands, whose lengths must go together.
+    #[inline]
+    fn count_of(
+        &self,
+        what: Collective,
+        sent: usize,
+        received: usize,
+        root: usize,
+    ) -> Result<usize> {
         let at_root = self.rank() == root;
         match what {
             Collective::Gather | Collective::Scatter if !at_root => {}
@@ -138,14 +152,11 @@ impl Group {
             _ => require_equal(sent, received)?,
         }
 
-        let count = match what {
-            Collective::Allgather | Collective::Gather | Collective::Reduce => sent,
-            Collective::Alltoall => self.part(received)?,
-            _ => received,
-        };
-        // SAFETY: the operands have as many elements as
-        // the collective reads and writes on this rank.
-        unsafe { self.run(what, send, recv, count, op, root) }
+        match what {
+            Collective::Allgather | Collective::Gather | Collective::Reduce => Ok(sent),
+            Collective::Alltoall => self.part(received),
+            _ => Ok(received),
+        }
     }
 
     /// Both operands, if the group can reach them.
@@ -340,7 +351,20 @@ impl Group {
         root: usize,
     ) -> Result<()> {
         let whole = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (send, recv, count) = self.parts_in_place(what, whole, root)?;
+        // SAFETY: the operand has `size * count` elements
+        // where it is divided, and `count` elsewhere.
+        unsafe { self.run(what, send, recv, count, op, root) }
+    }
 
+    /// What a collective in place sends and receives, and its count.
+    #[inline]
+    fn parts_in_place<T: Element>(
+        &self,
+        what: Collective,
+        whole: Operand<T>,
+        root: usize,
+    ) -> Result<(Operand<T>, Operand<T>, usize)> {
         let divided = match what {
             Collective::Allreduce | Collective::Broadcast | Collective::Reduce => false,
             Collective::Gather | Collective::Scatter => self.rank() == root,
@@ -359,8 +383,6 @@ impl Group {
 
         let gathers = matches!(what, Collective::Allgather | Collective::Gather);
         let (send, recv) = if gathers { (own, whole) } else { (whole, own) };
-        // SAFETY: the operand has `size * count` elements
-        // where it is divided, and `count` elsewhere.
-        unsafe { self.run(what, send, recv, count, op, root) }
+        Ok((send, recv, count))
     }
 }

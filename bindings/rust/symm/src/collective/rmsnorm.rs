@@ -79,6 +79,33 @@ impl Group {
         S: Source + ?Sized,
         W: Element,
     {
+        let (send, rows, hidden, norm) = self.normed(send, norm)?;
+        // SAFETY: operands are as long as the call takes them to be.
+        self.issue(0, |api, o| unsafe {
+            api.symm_allreduce_rmsnorm(
+                self.as_raw(),
+                send.pointer(),
+                rows,
+                hidden,
+                S::Element::DTYPE,
+                &norm,
+                o,
+                self.stream.as_raw(),
+            )
+        })
+    }
+
+    /// The operand, the rows, the length of a row and the C struct of
+    /// [`allreduce_rmsnorm`](Self::allreduce_rmsnorm), checked.
+    pub(super) fn normed<S, W>(
+        &self,
+        send: &S,
+        norm: RmsNorm<'_, S::Element, W>,
+    ) -> Result<(Operand<S::Element>, usize, usize, symm_rmsnorm_call_t)>
+    where
+        S: Source + ?Sized,
+        W: Element,
+    {
         // SAFETY: the function has no preconditions.
         require_fused(unsafe { sys::api()?.symm_fused_version() }?)?;
         let send = send.operand().on(&self.shared, &self.stream)?;
@@ -93,19 +120,7 @@ impl Group {
         }
 
         let norm = self.norm_to_c(norm, weight, rows, all)?;
-        // SAFETY: operands are as long as the call takes them to be.
-        self.issue(0, |api, o| unsafe {
-            api.symm_allreduce_rmsnorm(
-                self.as_raw(),
-                send.pointer(),
-                rows,
-                hidden,
-                S::Element::DTYPE,
-                &norm,
-                o,
-                self.stream.as_raw(),
-            )
-        })
+        Ok((send, rows, hidden, norm))
     }
 
     /// The C struct of a call whose rows have `all` elements together.

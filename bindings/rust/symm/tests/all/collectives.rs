@@ -156,3 +156,67 @@ fn lengths_that_do_not_fit_are_refused() {
         group.barrier().expect("no harm was done");
     });
 }
+
+#[test]
+fn a_batch_makes_all_of_its_calls_at_once() {
+    threads(RANKS, |group| {
+        let me = group.rank();
+        let mut sums = values(me);
+        let mut firsts = [0_i32; RANKS];
+        let mut halves = vec![0.0_f32; 4];
+        let from = [me as i32];
+        let small = [2.0_f32; 4];
+        let counts = [1; RANKS];
+        let mut blocks = [0_u8; RANKS];
+        let own = [me as u8 + 5];
+
+        let tagged = group.with_tag("a batch").expect("a tag");
+        let mut batch = tagged.batch();
+        assert!(batch.is_empty());
+        batch
+            .allreduce_in_place(&mut sums, Op::Sum)
+            .and_then(|batch| batch.allgather(&from, &mut firsts))
+            .and_then(|batch| batch.allgatherv(&own, &mut blocks, Blocks::packed(&counts)))
+            .and_then(|batch| batch.with(&group.with_scale(Scale::After, 0.5)))
+            .and_then(|batch| batch.allreduce(&small, &mut halves, Op::Sum))
+            .expect("calls that are right");
+        assert_eq!(batch.len(), 4);
+        batch.submit().expect("all calls");
+
+        assert_eq!(sums, sum());
+        assert_eq!(firsts, [0, 1, 2]);
+        assert_eq!(blocks, [5, 6, 7]);
+        assert_eq!(halves, [3.0; 4]);
+        group.batch().submit().expect("nothing to do");
+    });
+}
+
+#[test]
+fn a_batch_that_is_wrong_makes_no_call() {
+    threads(RANKS, |group| {
+        let memory = group.memory::<f32>(16).expect("a memory");
+        let mut first = memory.span(0..4).expect("a span");
+        let mut same = memory.span(2..6).expect("a span");
+        let mut batch = group.batch();
+        batch
+            .allreduce_in_place(&mut first, Op::Sum)
+            .and_then(|batch| batch.allreduce_in_place(&mut same, Op::Sum))
+            .expect("each is right by itself");
+        let error = batch.submit().expect_err("they depend on each other");
+        assert_eq!(error.status, Status::InvalidArgument);
+        assert!(
+            error.message.starts_with("calls[1]: send: overlaps"),
+            "{error}"
+        );
+
+        let (send, mut short) = ([1.0_f64], [0.0]);
+        let mut batch = group.batch();
+        let error = batch.allgather(&send, &mut short).map(drop);
+        assert!(error.is_err(), "the length is checked at once");
+        let others = group.split(Some(0), 0).expect("a split").expect("a part");
+        assert!(batch.with(&others).is_err(), "it is another group");
+        assert!(batch.is_empty());
+        drop(batch);
+        group.barrier().expect("the group works");
+    });
+}

@@ -192,6 +192,10 @@ pub fn expect_failed(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     Ok(())
 }
 
+pub fn batch(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    r.make_batch(line)
+}
+
 pub fn barrier(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let ranks = line.list("among");
     r.group(line).barrier_among(&ranks, line.channel())
