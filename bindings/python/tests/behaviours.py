@@ -61,9 +61,13 @@ class Runner:
         self.rank = rank
         self.things: dict[str, object] = {}
         self.line = Line("all nothing", rank)
+        # The lines that wait for the batch that they name, and the batch that is being collected.
+        self.waiting: dict[str, list[Line]] = {}
+        self.collecting: symm.Batch | None = None
 
     def begin(self, scenario: str) -> None:
         self.things = {}
+        self.waiting = {}
         group = self.new_group(scenario, 60)
         buffer = group.alloc(BYTES)
         self.things = {
@@ -74,6 +78,9 @@ class Runner:
         }
 
     def run(self, line: Line) -> None:
+        if "into" in line.values and self.collecting is None:
+            self.waiting.setdefault(line.values["into"], []).append(line)
+            return
         self.line = line
         thing = getattr(self, f"do_{line.verb}")()
         if self.has("as"):
@@ -159,7 +166,9 @@ class Runner:
     def thing(self, key: str) -> object:
         return self.things[self.text(key)]
 
-    def group(self) -> symm.Group:
+    def group(self) -> symm.Group | symm.Batch:
+        if self.collecting is not None:
+            return self.collecting
         return self.things[self.text("group", "group")]
 
     def memory(self) -> symm.Memory:
@@ -570,6 +579,19 @@ class Runner:
         getattr(group, verb)(send, recv, **options)
         if self.has("f"):
             self.do_expect("recv")
+
+    def do_batch(self) -> None:
+        line = self.line
+        lines = self.waiting.pop(self.text("calls"))
+        tag = self.text("tag") if self.has("tag") else None
+        try:
+            with self.group().batch(timeout=self.timeout(), tag=tag) as self.collecting:
+                for one in lines:
+                    one.used.add("into")
+                    self.run(one)
+        finally:
+            self.collecting = None
+            self.line = line
 
     do_allreduce = do_collective
     do_reduce_scatter = do_collective

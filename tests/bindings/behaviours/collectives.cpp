@@ -1,10 +1,15 @@
 // Verbs of collectives, whose operands have the type that the line names.
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "symm/fused.hpp"
@@ -191,11 +196,9 @@ void allgather_rows(const Call<T>& call) {
   call.group.allgather_rows(from, into, rows, stride);
 }
 
-template <class T>
-void allreduce_rmsnorm(const Call<T>& call) {
-  const Line& line = call.line;
+symm_rmsnorm_call_t norm_of(Runner& runner, const Line& line) {
   const auto at = [&](const char* key) -> void* {
-    return line.has(key) ? call.runner.address(line, key) : nullptr;
+    return line.has(key) ? runner.address(line, key) : nullptr;
   };
 
   symm_rmsnorm_call_t norm = SYMM_RMSNORM_CALL_INIT;
@@ -210,7 +213,13 @@ void allreduce_rmsnorm(const Call<T>& call) {
   norm.quant_out = at("quant_out");
   norm.scale_in = at("scale_in");
   norm.scale_out = at("scale_out");
+  return norm;
+}
 
+template <class T>
+void allreduce_rmsnorm(const Call<T>& call) {
+  const Line& line = call.line;
+  const symm_rmsnorm_call_t norm = norm_of(call.runner, line);
   const size_t hidden = line.size("hidden");
   const symm::Span from(call.send, line.size("tokens") * hidden);
   symm::allreduce_rmsnorm(call.group, from, hidden, norm);
@@ -247,7 +256,89 @@ const std::map<int32_t, void (*)(Runner&, const Line&)>& calls_by_dtype() {
   return calls;
 }
 
+// A call of a batch, with what it refers to, which therefore stays where it is.
+struct Noted {
+  Noted(Runner& runner, const Line& line)
+      : sent(line, "send"),
+        received(line, "recv"),
+        send_capacity(line.size("send_capacity", 0)),
+        recv_capacity(line.size("recv_capacity", 0)) {
+    const symm::Options chosen = options_of(runner, line);
+    options.algorithm = chosen.algorithm;
+    options.scale_position = chosen.scale_position;
+    options.scale = chosen.scale;
+    options.scale_pointer = chosen.scale_pointer;
+    options.max_blocks = chosen.max_blocks;
+    if (line.has("result")) options.result_dtype = constant("DTYPE", line.text("result"));
+
+    const bool on_device = line.verb == "alltoallv_device";
+    std::string name = on_device ? "alltoallv" : line.verb;
+    std::transform(name.begin(), name.end(), name.begin(),
+        [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    call.collective = constant("COLLECTIVE", name);
+    call.send = runner.address(line, "send");
+    if (line.has("recv")) call.recv = runner.address(line, "recv");
+    call.count = line.size("count", 0);
+    call.dtype = line.constant("dtype");
+    call.op = op_of(line);
+    call.root = line.integer32("root", 0);
+    call.rows = line.size("rows", 0);
+    call.recv_stride = line.size("recv_stride", 0);
+    call.send_counts = address_of(sent.counts);
+    call.send_displacements = address_of(sent.displacements);
+    call.recv_counts = address_of(received.counts);
+    call.recv_displacements = address_of(received.displacements);
+    call.options = &options;
+    if (on_device) call.flags = SYMM_CALL_DEVICE_COUNTS;
+    call.send_capacity = send_capacity;
+    call.recv_capacity = recv_capacity;
+    if (line.verb != "allreduce_rmsnorm") return;
+
+    norm = norm_of(runner, line);
+    call.count = line.size("hidden");
+    call.rows = line.size("tokens");
+    call.fused = &norm;
+    call.fused_version = SYMM_FUSED_VERSION;
+  }
+  Noted(const Noted&) = delete;
+
+  static const size_t* address_of(const std::vector<size_t>& list) {
+    return list.empty() ? nullptr : list.data();
+  }
+
+  Layout sent;
+  Layout received;
+  size_t send_capacity;
+  size_t recv_capacity;
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  symm_rmsnorm_call_t norm = SYMM_RMSNORM_CALL_INIT;
+  symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
+};
+
+void batch(Runner& runner, const Line& line) {
+  const std::vector<Line> lines = std::move(runner.waiting[line.text("calls")]);
+  std::deque<Noted> noted;
+  std::vector<symm_collective_call_t> calls;
+  for (const Line& one : lines) {
+    one.text("into");
+    calls.push_back(noted.emplace_back(runner, one).call);
+    one.require_all_used();
+  }
+
+  const std::string tag = line.text("tag", "");
+  symm::BatchOptions options;
+  options.timeout_ms = timeout(line);
+  if (!tag.empty()) options.tag = tag.c_str();
+  runner.group(line).batch(calls, options);
+}
+
 void collective(Runner& runner, const Line& line) {
+  if (line.has("into")) {
+    runner.waiting[line.text("into")].push_back(line);
+    line.use_all();
+    return;
+  }
+
   const auto& calls = calls_by_dtype<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
       uint64_t, bool, float, double, Narrow<SYMM_DTYPE_F16>, Narrow<SYMM_DTYPE_BF16>,
       Narrow<SYMM_DTYPE_F8E4M3>, Narrow<SYMM_DTYPE_F8E5M2>>();
@@ -267,6 +358,7 @@ const Verbs& verbs_of_collectives() {
       {"alltoall", collective},
       {"alltoallv", collective},
       {"alltoallv_device", collective},
+      {"batch", batch},
       {"broadcast", collective},
       {"gather", collective},
       {"reduce", collective},

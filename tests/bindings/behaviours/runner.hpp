@@ -54,6 +54,7 @@ class Runner {
   void begin(const std::string& scenario) {
     constexpr size_t bytes = 262'144;  // the size of the memory and of the array
     things.clear();
+    waiting.clear();
     create("group", scenario, 60'000);
 
     const symm::Group& group = the<symm::Group>("group");
@@ -121,6 +122,8 @@ class Runner {
 
   const int rank;
   std::map<std::string, Thing> things;
+  // The lines that wait for the batch that they name.
+  std::map<std::string, std::vector<Line>> waiting;
 
  private:
   std::vector<std::byte> copy_;

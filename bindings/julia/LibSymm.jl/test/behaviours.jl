@@ -24,6 +24,10 @@ end
 
 """Run a line, which must fail as it says, or not at all."""
 function run_line(r)
+    if has(r, "into")
+        push!(get!(r.waiting, r.line.keys["into"], Line[]), r.line)
+        return nothing
+    end
     try
         made = verb_of(r.line)(r)
         if has(r, "as")
@@ -36,6 +40,10 @@ function run_line(r)
         return nothing
     end
     r.line.failure === nothing || error("it succeeded")
+    return require_all_used(r)
+end
+
+function require_all_used(r)
     unused = setdiff(keys(r.line.keys), r.line.used)
     isempty(unused) || error("not understood: $(join(unused, ", "))")
     return nothing
@@ -57,6 +65,7 @@ function begin_scenario(r, name)
         thing isa Union{Vector,Nothing} || close(thing)
     end
     empty!(r.things)
+    empty!(r.waiting)
 
     group = Group(; backend=:host, name=name, timeout=60, create_timeout=60)
     buffer = Buffer(group, BYTES)
@@ -70,7 +79,7 @@ end
 """Run the whole table. Returns the number of scenarios, if all have gone well."""
 function run_table(path, rank)
     scenarios = 0
-    r = Runner(rank, Dict(), Line("all nothing"))
+    r = Runner(rank)
     for (number_, text) in enumerate(eachline(path))
         try
             if isempty(text) || startswith(text, '#')

@@ -207,3 +207,23 @@ function run_allreduce_rmsnorm(r)
         scales=array("scale_out", Float32, scales),
     )
 end
+
+function run_batch(r)
+    line = r.line
+    tag = word(r, "tag", nothing)
+    try
+        batch(group(r); timeout=seconds(r), tag=tag) do calls
+            r.collecting = calls
+            for one in pop!(r.waiting, word(r, "calls"))
+                r.line = one
+                word(r, "into")
+                verb_of(one)(r)
+                require_all_used(r)
+            end
+        end
+    finally
+        r.collecting = nothing
+        r.line = line
+    end
+    return nothing
+end

@@ -36,7 +36,11 @@ mutable struct Runner
     rank::Int
     things::Dict{String,Any}
     line::Line
+    # The lines that wait for the batch that they name, and the batch that is being collected.
+    waiting::Dict{String,Vector{Line}}
+    collecting::Union{Nothing,LibSymm.Batch}
 end
+Runner(rank) = Runner(rank, Dict(), Line("all nothing"), Dict(), nothing)
 
 has(r, key) = haskey(r.line.keys, key)
 
@@ -90,7 +94,7 @@ const COMPARISONS = Dict("EQ" => ==, "NE" => !=, "LT" => <, "LE" => <=, "GT" => 
 compare(r) = COMPARISONS[word(r, "compare")]
 
 thing(r, key) = r.things[word(r, key)]
-group(r) = r.things[word(r, "group", "group")]
+group(r) = something(r.collecting, r.things[word(r, "group", "group")])
 rank(r) = number(r, "rank")
 offset(r) = number(r, "offset")
 channel(r) = number(r, "channel", 0)
