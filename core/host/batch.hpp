@@ -12,10 +12,12 @@
 #include "kernels/collective_call.hpp"
 
 namespace symm::host {
-// Bytes of the larger operand of a call that is merged with others, and of all of them together.
-// Equal on all ranks, which choose the calls by it.
+// Bytes of the larger operand of a call that is merged with others, and of all of them together,
+// and the number of these. Equal on all ranks, which choose the calls by it. Where each rank has a
+// processor of its own, 8 KB is the size from which to copy the operands takes as long as to wait
+// once more; docs/performance.md has the figures.
 inline constexpr size_t kMostMergeable = size_t{8} << 10;
-inline constexpr size_t kMostMerged = size_t{64} << 10;
+inline constexpr size_t kMostMerged = size_t{256} << 10;
 inline constexpr size_t kMostMembers = MemberTable::kMost;
 
 // Calls that can be done as one, or a single call.

@@ -102,6 +102,21 @@ TEST(Batch, GivesTheBitsOfEachCallAlone) {
   }
 }
 
+// More calls, and more bytes, than are made as one.
+TEST(Batch, GivesThemBeyondTheLimitsOfOneCall) {
+  as_threads(2, [](int, const Group& group) {
+    for (const size_t count : {1, 2000, 2048, 2049}) {
+      BatchWork work(group);
+      for (int i = 0; i < 150; ++i) {
+        work.add("allreduce", SYMM_DTYPE_F32, SYMM_OP_SUM, count, i % 2 == 0);
+        work.add("allgather", SYMM_DTYPE_I32, SYMM_OP_SUM, count, false);
+      }
+      group.batch(work.calls(count));
+      work.expect_right(count);
+    }
+  });
+}
+
 TEST(Batch, GivesThemInAGroupThatChecksToo) {
   as_threads(3, [](int, const Group& group) { run_random(group, 10); }, SYMM_GROUP_CHECK);
 }

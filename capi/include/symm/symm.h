@@ -3519,8 +3519,8 @@ typedef struct {
  *   of the calls have run is not known, and the contents of all recvs are undefined.
  * - Threads: no call of another thread on the group comes between the calls, with the exception of
  *   groups of GPUs on several machines.
- * - Host: calls of the same kind with up to 8 KB of operands each are done together, with one
- *   synchronisation of the ranks for up to 64 KB. The others follow each other.
+ * - Host: calls of the same kind whose larger operand has up to 8 KB are done together, up to 64 of
+ *   them and 256 KB, with one synchronisation of the ranks. The others follow each other.
  * - CUDA: one turn of the group for all calls, whose kernels follow each other on `stream`. A graph
  *   records them as they are.
  *
