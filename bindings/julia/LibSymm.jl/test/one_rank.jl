@@ -321,6 +321,8 @@ using Serialization: serialize
         end
         @test occursin("calls[1]: send: overlaps recv of calls[0]", refused.value.message)
         @test_throws DimensionMismatch batch(c -> allreduce!(A, [1.0], +, c), group)
+        # Types are compared first.
+        @test_throws ArgumentError batch(c -> allreduce!(A, B, +, c), group)
         @test_throws ArgumentError batch(c -> allreduce!(A, +, c; tag="no"), group)
         @test_throws ErrorException batch(group) do calls
             allreduce!(A, +, calls; scale=3)
