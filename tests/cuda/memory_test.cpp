@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,49 +51,72 @@ using CudaAdopt = OnFakeDriver;
 using CudaHostMemory = OnFakeDriver;
 using CudaDmabuf = OnFakeDriver;
 
-// This test is the first, because a process asks the driver for its calls only once,
-// and the devices for their attributes.
-TEST(CudaWithout, RefusalsNameWhatIsLacking) {
-  const std::string dmabuf = "buffer: cannot be exported as DMA-BUF: ";
-  const std::string host = "options.flags: no memory of the host: ";
+// What a driver or a device lacks, and the reason that every refusal gives then.
+struct Lacking {
+  std::string name;
+  void (*settle)(fake_cuda::Settings& settings);
+  bool is_of_host;
+  std::string reason;
+};
+std::ostream& operator<<(std::ostream& out, const Lacking& row) { return out << row.name; }
 
-  const struct {
-    void (*lack)(fake_cuda::Settings& settings);
-    std::string of;
-    std::string reason;
-  } rows[] = {{[](auto& settings) { settings.hidden.insert("cuMemGetHandleForAddressRange"); },
-                  dmabuf, "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7"},
-      {[](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0; },
-          dmabuf, "the device has no DMA-BUF export"},
-      {[](auto& settings) {
-         settings.attributes[CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 0;
-       },
-          host,
+std::vector<Lacking> lacking() {
+  return {{"NoCallForDmabuf",
+              [](auto& settings) { settings.hidden.insert("cuMemGetHandleForAddressRange"); },
+              false, "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7"},
+      {"NoDmabufOfTheDevice",
+          [](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0; },
+          false, "the device has no DMA-BUF export"},
+      {"NoHostMemory",
+          [](auto& settings) {
+            settings.attributes[CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] =
+                0;
+          },
+          true,
           "the driver offers none that can be shared "
           "(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)"}};
+}
 
-  for (const auto& row : rows) {
-    support::Process process([&]() -> std::string {
-      row.lack(fake_cuda::settings());
-      const auto group = group_of(0, 1, unique());
-      const auto buffer = Buffer::allocate(*group, 4096);
-      const Failure failure = failure_of([&] {
-        if (row.of == host) {
-          Buffer::allocate(*group, 64, kOnHost);
-        } else {
-          buffer->export_dmabuf(0, 4096);
-        }
-      });
+class CudaWithout : public testing::TestWithParam<Lacking> {
+ protected:
+  static constexpr const char* kAnew = "SYMM_TEST_ANEW";
 
-      const symm_device_info_t info = device_info(BackendKind::cuda, 0);
-      return failure.message + status_text(failure.status) +
-             (row.of == host ? info.host_memory_reason : info.dmabuf_reason);
+  static void expect_refusal(const Lacking& row) {
+    row.settle(fake_cuda::settings());
+    const auto group = group_of(0, 1, unique());
+    const auto buffer = Buffer::allocate(*group, 4096);
+    const Failure failure = failure_of([&] {
+      if (row.is_of_host) {
+        Buffer::allocate(*group, 64, kOnHost);
+      } else {
+        buffer->export_dmabuf(0, 4096);
+      }
     });
 
-    EXPECT_EQ(
-        process.result(), row.of + row.reason + status_text(Status::unavailable) + row.reason);
+    const std::string of = row.is_of_host ? "options.flags: no memory of the host: "
+                                          : "buffer: cannot be exported as DMA-BUF: ";
+    EXPECT_EQ(failure.status, Status::unavailable);
+    EXPECT_EQ(failure.message, of + row.reason);
+    const symm_device_info_t info = device_info(BackendKind::cuda, 0);
+    EXPECT_EQ(row.is_of_host ? info.host_memory_reason : info.dmabuf_reason, row.reason);
   }
+};
+
+// A process asks the driver for its calls, and the devices for their attributes, only once, and
+// another test of this program may have asked. So each row is a program that starts anew.
+TEST_P(CudaWithout, TheRefusalNamesWhatIsLacking) {
+  if (getenv(kAnew) != nullptr) return expect_refusal(GetParam());
+
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+  support::Process program([&] {
+    setenv(kAnew, "1", 1);
+    run_again({std::string("--gtest_filter=") + test.test_suite_name() + "." + test.name()});
+  });
+  program.expect_success("the program without what a driver or a device may lack");
 }
+
+INSTANTIATE_TEST_SUITE_P(Each, CudaWithout, testing::ValuesIn(lacking()),
+    [](const auto& row) { return row.param.name; });
 
 // Each row runs in a process of its own, of two ranks, since a process that has tried fabric
 // handles once does not try again.
