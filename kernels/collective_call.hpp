@@ -128,11 +128,13 @@ struct CollectiveCall : CallSignature {
 };
 
 // An all-reduce with RMSNorm that is made of two calls by turns: an all-reduce of as many rows as
-// scratch holds, a number that is equal on all ranks, and RMSNorm on them.
+// scratch holds, a number that is equal on all ranks, and RMSNorm on them. The rows of a rank that
+// is alone are their own sums, and are normalised where they lie.
 class RowsOfNorm {
  public:
-  RowsOfNorm(const CollectiveCall& call, std::byte* scratch, size_t scratch_bytes)
+  RowsOfNorm(const CollectiveCall& call, int size, std::byte* scratch, size_t scratch_bytes)
       : call_(call),
+        is_alone_(size == 1),
         scratch_(scratch),
         hidden_(static_cast<size_t>(call.root)),
         most_(std::max<size_t>(1, scratch_bytes / (hidden_ * size_of(call.dtype)))) {}
@@ -152,6 +154,16 @@ class RowsOfNorm {
   // nothing is made too: ranks may have to agree on it.
   template <class Reduce, class Normalise>
   void run(const Reduce& reduce, Normalise normalise) const {
+    if (is_alone_) {
+      // It moves nothing, and finds out whether the group has failed.
+      CollectiveCall nothing = plain_call();
+      nothing.count = 0;
+      reduce(nothing);
+      const size_t rows = call_.count / hidden_;
+      if (rows != 0) normalise(*call_.norm, static_cast<const std::byte*>(call_.send), rows);
+      return;
+    }
+
     size_t first = 0;
     do {
       const CollectiveCall plain = plain_call(first);
@@ -165,6 +177,7 @@ class RowsOfNorm {
 
  private:
   const CollectiveCall& call_;
+  const bool is_alone_;
   std::byte* const scratch_;
   const size_t hidden_;
   const size_t most_;

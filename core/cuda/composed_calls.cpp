@@ -32,7 +32,7 @@ ScaledCall scaled_call(const DeviceGroup& group, const CollectiveCall& call) {
 }
 
 RowsOfNorm rows_of_norm(const DeviceGroup& group, const CollectiveCall& call) {
-  return {call, wide_scratch(group), group.tuning.wide};
+  return {call, group.context.size, wide_scratch(group), group.tuning.wide};
 }
 
 void issue_composed(const DeviceGroup& group, const CollectiveCall& call,

@@ -520,7 +520,7 @@ Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
 
   if (call.norm != nullptr) {
     if (norm_ == nullptr) norm_ = std::make_unique<NormScratch>();
-    const RowsOfNorm rows(call, wide_.data(), wide_.size());
+    const RowsOfNorm rows(call, context_.size, wide_.data(), wide_.size());
     if (call.algorithm != Algorithm::automatic) require_possible(rows.plain_call());
     rows.run(make, [&](const RmsNorm& norm, const std::byte* sums, size_t count) {
       rmsnorm(norm, sums, count, call.dtype, *norm_);
@@ -593,7 +593,7 @@ PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
 PlanReport HostTransport::plan(const CollectiveCall& call) {
   std::byte elsewhere{};  // stands for the widened operands, which are not symmetric memory
   if (call.collective == Collective::allreduce_rmsnorm) {
-    return plan_plain(RowsOfNorm(call, &elsewhere, wide_bytes()).plain_call());
+    return plan_plain(RowsOfNorm(call, context_.size, &elsewhere, wide_bytes()).plain_call());
   }
   if (!call.scaling) return plan_plain(call);
   const ScaledCall scaled(call, context_.rank, context_.size, &elsewhere, wide_bytes());

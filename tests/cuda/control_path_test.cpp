@@ -241,6 +241,46 @@ TEST_F(CudaControlPath, AFailureOnTheDeviceIsToldWithTheTag) {
   gives_up = false;
 }
 
+// The rows of a rank that is alone are normalised where they lie, all by one kernel.
+TEST_F(CudaControlPath, RowsOfOneRankAreNormalisedWithoutAnAllReduce) {
+  static std::atomic<uint64_t> sums;
+  static std::atomic<uint64_t> rows;
+  fake_cuda::carry_out("symm_rmsnorm_bf16_1", [](const void* arguments) -> std::function<bool()> {
+    const auto* const args = static_cast<const cuda::RmsNormArgs*>(arguments);
+    if (args->call.comm.size == 0) return [] { return true; };
+    sums = args->call.send;
+    rows = args->rows;
+    return [] { return true; };
+  });
+
+  as_groups(1, [](int, const auto& group) {
+    constexpr size_t kTokens = 10'000;  // more than scratch holds
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 64 << 20), 0);
+    std::byte* const block = memory->pointer(0);
+    RmsNorm norm{};
+    norm.hidden = 1024;
+    norm.weight = block;
+    norm.weight_dtype = DType::bf16;
+    norm.norm_out = block + (32 << 20);
+    CollectiveCall call = call_of(
+        Collective::allreduce_rmsnorm, block + (8 << 20), norm.hidden * kTokens, DType::bf16);
+    call.recv = nullptr;
+    call.op = Op::sum;
+    call.root = 1024;
+    call.norm = &norm;
+    fake_cuda::launches();
+    run_collective(*group, call);
+
+    std::vector<std::string> kernels;
+    for (const auto& launch : fake_cuda::launches()) {
+      kernels.push_back(launch.kernel);
+    }
+    EXPECT_EQ(kernels, std::vector<std::string>{"symm_rmsnorm_bf16_1"});
+    EXPECT_EQ(sums, reinterpret_cast<uint64_t>(call.send));
+    EXPECT_EQ(rows, kTokens);
+  });
+}
+
 TEST(TagTable, ForgetsTheOldest) {
   cuda::TagTable tags;
   EXPECT_EQ(tags.number_of(nullptr), 0U);
