@@ -38,6 +38,9 @@ class Fd {
   explicit Fd(int made) noexcept;
   // Takes back what release() gave away, when it was `file`.
   Fd(int released, const OpenFile& file) noexcept : fd_(released), file_(file) {}
+  // Takes the number of a standard stream that is closed, for a file that can be neither read nor
+  // written: both fail by EBADF, as before. Empty if the stream is open.
+  static Fd in_place_of(int stream) noexcept;
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), file_(other.file_) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/base/call_tag.hpp"
+#include "core/base/closed_streams.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/library.hpp"
@@ -112,7 +113,8 @@ struct DestroyAtExit {
 // communicator, also when the engine has gone.
 struct StreamEngine::State {
   explicit State(const Owner& owner)
-      : nccl(only_library<Library>()),
+      : streams(hold_closed_streams()),
+        nccl(only_library<Library>()),
         rank(owner.rank),
         size(owner.size),
         pids(owner.pids.begin(), owner.pids.end()),
@@ -159,6 +161,7 @@ struct StreamEngine::State {
   bool finish() const;
   void let_go(bool finished) noexcept;
 
+  const std::shared_ptr<const ClosedStreams> streams;
   const Library& nccl;
   const int rank;
   const int size;

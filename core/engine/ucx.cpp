@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/library.hpp"
@@ -70,7 +71,7 @@ struct Library {
 class UcxLink final : public Link {
  public:
   UcxLink(Sink& sink, const std::vector<std::string>& interfaces)
-      : sink_(sink), ucx_(only_library<Library>()) {
+      : sink_(sink), streams_(hold_closed_streams()), ucx_(only_library<Library>()) {
     open_context(ucx_devices(interfaces));
     open_worker();
   }
@@ -275,6 +276,7 @@ class UcxLink final : public Link {
   }
 
   Sink& sink_;
+  const std::shared_ptr<const ClosedStreams> streams_;
   const Library& ucx_;
   std::unique_ptr<ucp_context, void (*)(Context)> context_{nullptr, nullptr};
   std::unique_ptr<ucp_worker, void (*)(Worker)> worker_{nullptr, nullptr};
@@ -287,6 +289,7 @@ class UcxLink final : public Link {
 
 bool ucx_is_installed() {
   const process::SignalsKept kept;
+  const std::shared_ptr<const ClosedStreams> streams = hold_closed_streams();
   std::string reason;
   return find_library("libucp.so.0", environment("SYMM_UCX"), "libucx/lib", reason) != nullptr;
 }

@@ -13,9 +13,12 @@
 
 #include <cerrno>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/peer_fd.hpp"
 #include "tests/support/process.hpp"
 
@@ -80,6 +83,44 @@ TEST(Descriptors, AreRefusedWhenOnlyTheNumbersOfStreamsAreFree) {
     const int error = errno;
     if (fd || is_open(0)) return std::string("there is one");
     return error == EMFILE ? "" : "errno " + std::to_string(error);
+  });
+  EXPECT_EQ(child.result(), "");
+}
+
+// What a library that knows nothing of closed streams opens is none of them, and what the program
+// writes to a closed stream gets lost as before.
+TEST(Descriptors, OfForeignLibrariesAreNoStreams) {
+  support::Process child([]() -> std::string {
+    close_streams(5);
+    auto first = hold_closed_streams();
+    close_streams(2);
+    const auto second = hold_closed_streams();
+    first.reset();
+    for (const Maker& maker : makers()) {
+      const int foreign = maker.make();
+      if (foreign >= 0 && foreign <= STDERR_FILENO) return std::string(maker.name) + " is a stream";
+      close(foreign);
+    }
+    char byte = 0;
+    for (int stream = 0; stream < 3; ++stream) {
+      if (write(stream, "x", 1) != -1 || errno != EBADF) return "a stream takes text";
+      if (read(stream, &byte, 1) != -1 || errno != EBADF) return "a stream has text";
+    }
+    return "";
+  });
+  EXPECT_EQ(child.result(), "");
+}
+
+TEST(Descriptors, OfForeignLibrariesLeaveStreamsAsTheyWere) {
+  support::Process child([]() -> std::string {
+    close_streams(3);
+    auto held = hold_closed_streams();
+    const int programs_own = eventfd(0, EFD_CLOEXEC);
+    if (dup2(programs_own, 0) != 0) return "the program cannot open its stream";
+    held.reset();
+    if (!is_open(0)) return "the program's own stream was closed";
+    if (is_open(1)) return "a closed stream is open";
+    return is_open(2) ? "" : "an open stream was closed";
   });
   EXPECT_EQ(child.result(), "");
 }

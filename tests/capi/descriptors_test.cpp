@@ -100,26 +100,6 @@ TEST_F(Descriptors, OfAProgramWithoutStandardStreams) {
   }
 }
 
-// Whichever file has no room, that is an error and not the signal SIGXFSZ.
-TEST(FileSizes, ALimitIsAnErrorThatNamesIt) {
-  for (const rlim_t bytes : {0, 3, 20, 50, 1000, 4096}) {
-    const Bootstrap meeting;
-    Processes ranks(2, [&](int rank) {
-      const rlimit limit{bytes, bytes};
-      setrlimit(RLIMIT_FSIZE, &limit);
-      Config config = meeting.processes();
-      config.create_timeout_ms = 1'000;
-      return outcome_of([&] { create(config, rank, 2); }).message;
-    });
-    const std::string zero = ranks[0].result();
-    const std::string one = ranks[1].result();
-    EXPECT_NE(zero.find("RLIMIT_FSIZE"), std::string::npos) << bytes << ": " << zero;
-    // If rank 0 could not open the meeting, nobody else can know why it does not come.
-    const bool is_told = one.find("RLIMIT_FSIZE") != std::string::npos;
-    EXPECT_TRUE(is_told || one.find("rank 0 did not come") != std::string::npos) << one;
-  }
-}
-
 // As daemons do by closefrom(3), and then open files of their own.
 TEST_F(Descriptors, ThatAProgramClosedAreTheProgramsAtRelease) {
   const std::vector<int (*)()> kinds{

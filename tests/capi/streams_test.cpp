@@ -1,0 +1,225 @@
+// Programs without standard streams, in every situation in which the library opens descriptors. The
+// numbers from 0 to 2 stay free for what the program opens and takes for its streams.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "symm/symm.h"
+#include "tests/support/group.hpp"
+#include <symm/symm.hpp>
+
+namespace support::streams {
+namespace {
+constexpr int kStreams = 3;
+
+// The id that rank 0 makes for both ranks.
+struct Meeting {
+  std::atomic<bool> has_id{false};
+  std::byte id[SYMM_UNIQUE_ID_MAX_BYTES];
+};
+
+struct There {
+  const Bootstrap& directory;
+  Meeting& meeting;
+
+  Group join(int rank, const std::string& name = "") const {
+    Config config = directory.processes();
+    config.name = name;
+    return create(config, rank, 2);
+  }
+};
+
+struct Situation {
+  std::string name;
+  std::function<void(int rank, const There& there)> use;
+};
+std::ostream& operator<<(std::ostream& out, const Situation& situation) {
+  return out << situation.name;
+}
+
+void close_streams() {
+  for (int stream = 0; stream < kStreams; ++stream) {
+    close(stream);
+  }
+}
+
+std::string open_streams() {
+  std::string open;
+  for (int stream = 0; stream < kStreams; ++stream) {
+    if (fcntl(stream, F_GETFD) >= 0) open += std::to_string(stream);
+  }
+  return open;
+}
+
+// A closed stream takes no text: nothing of the library, nor of a library that it uses, is there.
+void expect_closed() {
+  for (int stream = 0; stream < kStreams; ++stream) {
+    errno = 0;
+    EXPECT_EQ(write(stream, "text", 4), -1) << "stream " << stream << " takes text";
+    EXPECT_EQ(errno, EBADF);
+  }
+}
+
+// The library has opened what it ever opens for a group, and no stream is among that.
+void use(const Group& group, const std::string& streams = "") {
+  const Block block = allocate(group, 4096);
+  expect_sum(group);
+  group.barrier();
+  EXPECT_EQ(open_streams(), streams);
+}
+
+// The ranks lie on machines of their own, which this engine connects, if it is there.
+void use_machines(const char* engine, int rank, const There& there) {
+  setenv("SYMM_ENGINE", engine, 1);
+  setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
+  const Outcome outcome = outcome_of([&] {
+    const Group group = there.join(rank);
+    const Block block = allocate(group, 4096);
+    expect_sum(group);
+    expect_closed();
+    group.barrier();
+    group.finalize();
+  });
+  if (outcome.status != SYMM_OK) expect_ended(outcome, SYMM_ERR_UNAVAILABLE, {"engine"});
+}
+
+void in_one_rank(int rank, const There& there) {
+  if (rank == 1) close_streams();
+  use(there.join(rank), rank == 1 ? "" : "012");
+}
+
+void closed_after_the_creation(int rank, const There& there) {
+  const Group group = there.join(rank);
+  close_streams();
+  group.failure_fd();
+  use(group);
+  use(group.split(0));
+}
+
+void closed_between_two_groups(int rank, const There& there) {
+  const Group first = there.join(rank, "first");
+  close_streams();
+  use(there.join(rank, "second"));
+  use(first);
+}
+
+void opened_again(int rank, const There& there) {
+  close_streams();
+  const Group group = there.join(rank);
+  for (int stream = 0; stream < kStreams; ++stream) {
+    EXPECT_EQ(open("/dev/null", O_RDWR | O_CLOEXEC), stream);
+  }
+  use(group, "012");
+  close_streams();
+  use(group);
+}
+
+void over_ucx(int rank, const There& there) {
+  close_streams();
+  use_machines("ucx", rank, there);
+}
+
+void over_own_connections(int rank, const There& there) {
+  close_streams();
+  use_machines("secure", rank, there);
+}
+
+void met_by_an_id(int rank, const There& there) {
+  close_streams();
+  if (rank == 0) {
+    const symm::UniqueId id = symm::unique_id();
+    std::copy(id.begin(), id.end(), there.meeting.id);
+    there.meeting.has_id = true;
+  }
+  ASSERT_TRUE(eventually([&] { return there.meeting.has_id.load(); }));
+  use(Group::create(symm::Span<const std::byte>(there.meeting.id), rank, 2));
+}
+
+void survivors(int rank, const There& there) {
+  close_streams();
+  const Group group = there.join(rank);
+  group.barrier();
+  if (rank == 1) return;
+  expect_failure(SYMM_ERR_PEER_FAILED, {"rank 1"}, [&] { group.barrier(); });
+  use(group.shrink());
+}
+
+void threads_at_once(int rank, const There&) {
+  if (rank == 1) return;
+  close_streams();
+  as_threads(4, [](int, const Group& group) { use(group); });
+}
+
+void a_forked_child(int rank, const There&) {
+  if (rank == 1) return;
+  const Group parents = create({"thread://streams", ""}, 0, 1);
+  Process child([] {
+    close_streams();
+    use(create({"thread://child", ""}, 0, 1));
+    return "";
+  });
+  EXPECT_EQ(child.result(), "");
+  close_streams();
+  use(parents);
+}
+
+// The copy of the listener outlives the stream, which the program closes.
+void logged(int rank, const There& there) {
+  const symm::LogListener listener(STDERR_FILENO, SYMM_LOG_ERROR);
+  close_streams();
+  use(there.join(rank));
+  const symm::LogListener again(fcntl(100, F_DUPFD_CLOEXEC, 101), SYMM_LOG_DEBUG);
+  use(there.join(rank, "logged"));
+}
+
+// The variable is read by each call of the library that creates a group.
+void followed(int rank, const There& there) {
+  close_streams();
+  setenv("SYMM_FIRST_FAILURE", (there.directory / "failure").c_str(), 1);
+  const Group group = there.join(rank);
+  use(group);
+  if (rank == 0) group.abort("of this rank");
+  EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_ABORTED; }));
+  EXPECT_EQ(open_streams(), "");
+  unlink((there.directory / "failure").c_str());
+}
+
+class WithoutStreams : public testing::TestWithParam<Situation> {};
+
+TEST_P(WithoutStreams, TheirNumbersStayFree) {
+  const Bootstrap directory;
+  const TemporaryDirectory secret;
+  setenv("SYMM_SECRET_FILE", (secret / "secret").c_str(), 1);
+  const Shared<Meeting> meeting;
+  Processes ranks(2, [&](int rank) {
+    dup3(STDERR_FILENO, 100, O_CLOEXEC);
+    GetParam().use(rank, {directory, *meeting});
+    return "";
+  });
+  for (Process& rank : ranks) {
+    EXPECT_EQ(rank.result(), "");
+  }
+  unsetenv("SYMM_SECRET_FILE");
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, WithoutStreams,
+    testing::Values(Situation{"InOneRank", in_one_rank},
+        Situation{"ClosedAfterTheCreation", closed_after_the_creation},
+        Situation{"ClosedBetweenTwoGroups", closed_between_two_groups},
+        Situation{"OpenedAgain", opened_again}, Situation{"OverUcx", over_ucx},
+        Situation{"OverOwnConnections", over_own_connections}, Situation{"MetByAnId", met_by_an_id},
+        Situation{"Survivors", survivors}, Situation{"ThreadsAtOnce", threads_at_once},
+        Situation{"AForkedChild", a_forked_child}, Situation{"Logged", logged},
+        Situation{"Followed", followed}),
+    [](const auto& situation) { return situation.param.name; });
+}  // namespace
+}  // namespace support::streams
