@@ -357,14 +357,14 @@ class DeviceTransport {
 // The calls of all ranks in which a rank waits for messages of the mesh, not for a transport.
 enum class MessageCall { rendezvous, split };
 
-// Shows, while it lives, that this rank waits for a message. A rank that waits for long in another
-// call finds out by it that the calls differ.
+// Shows, while it lives, that this rank waits for a message, or for what it has issued on a stream.
+// A rank that waits for long in another call finds out by it that the calls differ.
 class MessageWait {
  public:
   virtual ~MessageWait() = default;
   MessageWait(MessageWait&&) = delete;
-  // To be called each time that the message was looked for and had not come. Revokes the group and
-  // throws Error(mismatch) if ranks wait for each other in different calls.
+  // To be called each time that what is awaited was looked for and had not come. Revokes the group
+  // and throws Error(mismatch) if ranks wait for each other in different calls.
   virtual void look() = 0;
 
  protected:
@@ -439,6 +439,7 @@ class Transport {
 
   // Null where ranks do not show in which calls they are.
   virtual std::unique_ptr<MessageWait> await_message(MessageCall, int /*peer*/) { return nullptr; }
+  virtual std::unique_ptr<MessageWait> await_stream() { return nullptr; }
 
   // This rank has refused the arguments of a call of all ranks, in a group that checks.
   virtual void note_refusal(const std::string&) noexcept {}

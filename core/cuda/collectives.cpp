@@ -81,7 +81,7 @@ void Collectives::issue(const CollectiveCall& call) {
   const TimedLock turn(group_.order.turn(), call.timeout_ms, collective_name(call.collective));
   group_.context.revocation->throw_if_revoked();
   const StreamOrder::CallStream ordered = group_.order.before(stream);
-  issue_next(call, input, chosen);
+  issue_next(call, input, chosen, ordered.capture != 0);
   group_.order.after(ordered);
 }
 
@@ -106,7 +106,7 @@ void Collectives::issue(std::span<const CollectiveCall> calls) {
   const StreamOrder::CallStream ordered = group_.order.before(stream_of(calls[0].stream));
   try {
     for (size_t i = 0; i < calls.size(); ++i) {
-      issue_next(calls[i], planned[i].input, planned[i].chosen);
+      issue_next(calls[i], planned[i].input, planned[i].chosen, ordered.capture != 0);
     }
   } catch (...) {
     group_.order.after(ordered);
@@ -116,8 +116,9 @@ void Collectives::issue(std::span<const CollectiveCall> calls) {
 }
 
 void Collectives::issue_next(
-    const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+    const CollectiveCall& call, const PlanInput& input, const Plan& chosen, bool is_captured) {
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
+  group_.issued.note(call, is_captured);
   const bool is_composed = call.scaling || input.collective != call.collective;
   if (is_composed) {
     issue_composed(group_, call, [this](const CollectiveCall& plain) { issue_plain(plain); });

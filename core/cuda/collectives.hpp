@@ -29,7 +29,8 @@ class Collectives {
   CollectiveCall planned_call(const CollectiveCall& call) const;
 
   // Issues a call in its turn.
-  void issue_next(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void issue_next(
+      const CollectiveCall& call, const PlanInput& input, const Plan& chosen, bool is_captured);
   void issue_plain(const CollectiveCall& call);
   void issue_planned(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void issue_by_engine(const CollectiveCall& call);

@@ -12,6 +12,7 @@
 #include "core/backend/topology.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/issued_calls.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
@@ -59,6 +60,7 @@ struct DeviceGroup {
   // The tags of calls, by which kernels know them.
   const std::unique_ptr<TagTable> tags = std::make_unique<TagTable>();
   StreamOrder order;
+  IssuedCalls issued{context};
 };
 
 // The stream of a call. Throws Error(invalid_argument) for kAllStreams.

@@ -17,6 +17,7 @@
 #include "core/backend/plan_table.hpp"
 #include "core/backend/stats.hpp"
 #include "core/backend/topology.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/timed_mutex.hpp"
@@ -93,7 +94,7 @@ CudaTransport::~CudaTransport() { listener_.reset(); }
 
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[me()];
-  OutgoingMessage share{{}, {control->fd()}};
+  OutgoingMessage share{{}, {control->fd(), group_.issued.fd()}};
   append(share, TransportShare{group_.device->uuid(), control->size(), control->mapped(), values_,
                     group_.device->multiprocessors(), group_.kernels.is_for_9() ? 1 : 0,
                     group_.multicast.facts(group_.context.rank), links_[me()]});
@@ -119,6 +120,7 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   if (maps(peer)) {
     controls_[at] =
         Allocation::import(group_.device, std::move(message.fds.at(0)), {body.bytes, body.mapped});
+    group_.issued.connect(peer, std::move(message.fds.at(1)));
   }
   uuids_[at] = body.uuid;
   links_[at] = body.links;
@@ -157,6 +159,7 @@ void CudaTransport::ready() {
     }
   }
   controls_[me()]->will_not_be_shared();
+  group_.issued.will_not_be_shared();
 
   group_.multicast.choose(group_.kernels);
   listener_ = context.revocation->listen([this] { tell_kernels(); });
@@ -203,7 +206,9 @@ void CudaTransport::tell_kernels() noexcept {
 void CudaTransport::check_device_errors() {
   const TransportContext& context = group_.context;
   if (!mailbox_->has_record() || context.revocation->revoked()) return;
-  context.fail(failure_of(mailbox_->record(), context, group_.device->ordinal(), *group_.tags));
+  Failure failure = failure_of(mailbox_->record(), context, group_.device->ordinal(), *group_.tags);
+  if (failure.status == Status::timeout) failure = group_.issued.explained(std::move(failure));
+  context.fail(failure);
 }
 
 // ---- barriers
@@ -211,6 +216,9 @@ void CudaTransport::check_device_errors() {
 void CudaTransport::barrier(
     std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   const ContextGuard current(*group_.device);
+  if (ranks.empty() || ranks.size() == static_cast<size_t>(group_.context.size)) {
+    group_.issued.note_barrier(channel, group_.device->uses().capture_of(stream_of(stream)) != 0);
+  }
   launch_barrier(group_, ranks, channel, timeout_ms, stream);
   stats_.barriers[0].add_shared(1);
   group_.order.record_use(stream_of(stream));
@@ -228,6 +236,14 @@ void CudaTransport::finish(int channel, uint64_t timeout_ms) {
 
   // The wait is bounded: the barrier, and what is on the stream before it, have deadlines of their
   // own.
+  if (const std::unique_ptr<MessageWait> shown = await_stream()) {
+    const auto is_over = [&] {
+      if (driver.cuStreamQuery(stream) != CUDA_ERROR_NOT_READY) return true;
+      shown->look();
+      return false;
+    };
+    retry_until(is_over, Deadline::never());
+  }
   driver.require(driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
   check_device_errors();
   group_.context.revocation->throw_if_revoked();

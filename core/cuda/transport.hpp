@@ -59,6 +59,10 @@ class CudaTransport final : public Transport, public DeviceTransport {
   PlanReport plan(const CollectiveCall& call) override { return collectives_.plan(call); }
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
+  std::unique_ptr<MessageWait> await_message(MessageCall call, int) override {
+    return group_.issued.await_message(call);
+  }
+  std::unique_ptr<MessageWait> await_stream() override { return group_.issued.await_stream(); }
 
   uint64_t scratch_bytes() const noexcept override { return cuda::scratch_bytes(group_.layout); }
   uint64_t lent_bytes() const noexcept override { return group_.layout.lent; }

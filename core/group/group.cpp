@@ -228,7 +228,13 @@ void Group::synchronize(void* stream, uint64_t timeout_ms) {
   const Trace traced(page(), "group_synchronize");
   require_usable();
   const uint64_t timeout = timeout_or_default(timeout_ms);
-  const auto is_done = [&] { return transport_->stream_done(stream); };
+  std::unique_ptr<MessageWait> shown;
+  const auto is_done = [&] {
+    if (transport_->stream_done(stream)) return true;
+    if (!shown) shown = transport_->await_stream();
+    if (shown) shown->look();
+    return false;
+  };
   if (retry_until(is_done, Deadline::after_ms(timeout))) return require_usable();
 
   // A kernel that began to wait with this call gives up at about the same time, and knows for which

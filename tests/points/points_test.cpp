@@ -44,12 +44,11 @@ constexpr Row kTable[] = {
         "store.set store.linked store.get wireup.introduce wireup.listen wireup.dial wireup.admit "
         "wireup.join wireup.voted "
         "monitor.watch mesh.send group.attached exchange.prepare exchange.voted exchange.commit "
-        "rendezvous.commit part.form"},
+        "rendezvous.commit part.form segment.create segment.seal segment.import"},
     {Affected::left, Affected::left, 1, "agreement.tell"},
     {Affected::all, Affected::all, 0, "directory.seal"},
     {Affected::lost, Affected::lost, 1, "directory.sealed socket.read ipc.serve"},
     {Affected::none, Affected::none, 1, "life.hold"},
-    {Affected::all, Affected::own, 1, "segment.create segment.seal segment.import"},
     {Affected::own, Affected::own, 1,
         "ipc.export ipc.dial ipc.welcome ipc.requested ipc.claimed ipc.withdraw"},
     {Affected::peer, Affected::peer, 1, "ipc.admit"},

@@ -1,0 +1,78 @@
+// What each rank of a group has issued so far, in memory that the ranks of its machine share. Calls
+// on streams wait on the device, where a kernel knows for whom it waits and not what that rank does
+// instead. So the hosts compare what they have issued: ranks whose calls differ wait for each other
+// for ever, and are told so.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "kernels/collective_call.hpp"
+
+namespace symm::cuda {
+struct IssuedWords;
+
+class IssuedCalls {
+ public:
+  explicit IssuedCalls(const TransportContext& context);
+  ~IssuedCalls();
+  IssuedCalls(IssuedCalls&&) = delete;
+
+  // The memory of this rank's words, for connect() on the others; then for nobody any more.
+  int fd() const noexcept;
+  void connect(int peer, Fd fd);
+  void will_not_be_shared() noexcept;
+
+  // This rank is about to issue a call of all ranks. A captured call runs when its graph is
+  // replayed, which nobody sees: from then on nothing is concluded from what was issued.
+  void note(const CallSignature& call, bool is_captured) noexcept;
+  void note_barrier(int channel, bool is_captured) noexcept;
+
+  // Shows, while the object lives, that the host waits for what was issued, or for a message. Its
+  // look() fails the group if ranks wait for each other in different calls for a second. Null in a
+  // group of one.
+  std::unique_ptr<MessageWait> await_stream();
+  std::unique_ptr<MessageWait> await_message(MessageCall call);
+
+  // A wait on the device has passed its deadline. The mismatch of the calls that ranks have issued,
+  // if there is one, is the reason; otherwise this is `failure`, with what its rank has not issued.
+  Failure explained(Failure failure) const;
+
+ private:
+  class Wait;
+  // What a rank has issued that another one has not, and whether they cannot but wait for it.
+  struct Difference {
+    std::string mine;
+    std::string theirs;
+    bool is_certain = false;
+    bool by_waits = false;  // certain only as long as both go on to look in vain
+    uint64_t calls = 0;     // of the two
+    uint64_t looks = 0;     // of the other one
+  };
+  // What tells whether nothing has changed since a mismatch was found: the calls that were issued,
+  // and how often each rank that waits has looked.
+  struct Seen {
+    uint64_t calls = 0;
+    std::vector<uint64_t> looks;
+  };
+  std::optional<Difference> difference(int peer) const;
+  // A mismatch that names the call of two ranks. All ranks find the same one.
+  std::optional<Failure> mismatch(bool at_deadline, Seen& seen) const;
+  std::string ahead(const IssuedWords& one, const IssuedWords& other) const;
+  void note_thread() noexcept;
+
+  const TransportContext& context_;
+  std::shared_ptr<Block> segment_of_mine_;
+  std::vector<std::shared_ptr<Block>> segments_;  // by rank; null on another machine
+  IssuedWords* mine_ = nullptr;
+  std::atomic<const void*> first_thread_{nullptr};
+};
+}  // namespace symm::cuda
