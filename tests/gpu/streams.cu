@@ -264,6 +264,15 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
     cuda(cudaGraphDestroy(graphs[g]), "destroy");
   }
 
+  // Otherwise the first launch makes a graph ready, for which the driver may wait until the device
+  // is idle. Where ranks share a device, it never is: the graph of another rank waits there for
+  // this one. Without this step the test timed out with 4 and 8 ranks on one device, 1 time of 30
+  // and only as the first program of the machine; with it 0 times of 12, which does not prove that
+  // this was the reason.
+  for (cudaGraphExec_t exec : execs) {
+    cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
+  }
+
   rank.settle(together);
   for (cudaGraphExec_t exec : execs) {
     cuda(cudaGraphLaunch(exec, rank.stream), "replay");
