@@ -310,3 +310,73 @@ def test_records_are_frozen_values():
     assert dataclasses.asdict(one)["rank"] == -1
     assert dataclasses.replace(one, rank=2).rank == 2
     assert list(inspect.signature(symm.Plan).parameters) == list(symm.Plan.__match_args__)
+
+
+# ---- what a program does to its process
+
+RANK_WITHOUT_STREAMS = """
+import os, sys
+closed = [int(stream) for stream in sys.argv[1]]
+for stream in closed:
+    os.close(stream)
+
+import symm
+
+
+def is_open(stream):
+    try:
+        os.fstat(stream)
+    except OSError:
+        return False
+    return True
+
+
+with symm.Group.from_env(backend="host", timeout=20, create_timeout=20) as group:
+    array = group.empty(1024, "f32")
+    group.allreduce(array)
+    symm.log_to("symm")
+    symm.log_to(None)
+    with group.split(0) as pair:
+        pair.barrier()
+    token = symm.ipc_export(array)
+    taken = [stream for stream in closed if is_open(stream)]
+os._exit(10 + taken[0] if taken else 0)
+"""
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "01", "02", "12", "012"])
+def test_a_program_needs_no_standard_streams(closed, launch):
+    for status, output in launch(2, sys.executable, "-c", RANK_WITHOUT_STREAMS, closed):
+        assert status == 0, output
+
+
+ROUNDING = """
+import ctypes, platform, sys
+import numpy
+import symm
+
+UPWARD = {"x86_64": 0x800, "aarch64": 0x400000}[platform.machine()]
+libm = ctypes.CDLL("libm.so.6")
+
+with symm.Group.from_env(backend="host", timeout=20, create_timeout=20) as group:
+    operand = (numpy.arange(4096) + group.rank).astype("f4") / 7
+
+    def results():
+        for scale in (0.1, 1 / 3, 1e-40):
+            for position in ("before", "after"):
+                result = numpy.empty_like(operand)
+                group.allreduce(operand, result, scale=scale, scale_position=position)
+                yield result.tobytes()
+
+    right = list(results())
+    if group.rank == 1:
+        assert libm.fesetround(UPWARD) == 0
+    assert list(results()) == right, "other bits"
+    assert libm.fegetround() == (UPWARD if group.rank == 1 else 0)
+    libm.fesetround(0)
+"""
+
+
+def test_the_rounding_of_a_rank_changes_no_bits(launch):
+    for status, output in launch(2, sys.executable, "-c", ROUNDING):
+        assert status == 0, output

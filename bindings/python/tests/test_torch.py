@@ -688,6 +688,98 @@ def check_collectives_in_callbacks(dist, rank, tensors):
     tensors.expect(second, *[9] * 6)
 
 
+def check_each_collective_in_a_callback_of_each(dist, rank, tensors):
+    """Each collective, in the callback of the future of each; also in a callback of a callback."""
+    import torch
+
+    full = tensors.full
+    ops = dist.ReduceOp
+
+    def into(call, result, *expected):
+        """Make a call that fills a tensor, or several; return the work and a check."""
+
+        def check():
+            got = torch.cat(result) if isinstance(result, list) else result
+            tensors.expect(got, *expected)
+
+        return call(result), check
+
+    def everywhere(*expected):
+        return expected if rank == 0 else (9, 9)
+
+    one = full(rank + 1, 2)
+    halves = [full(rank + 1, 1), full(rank + 1, 1)]
+    makers = {
+        "all_reduce": lambda: into(
+            lambda x: dist.all_reduce(x, async_op=True), full(rank + 1, 2), 3, 3
+        ),
+        "broadcast": lambda: into(
+            lambda x: dist.broadcast(x, 1, async_op=True), full(rank, 2), 1, 1
+        ),
+        "reduce": lambda: into(
+            lambda x: dist.reduce(x, 0, ops.MAX, async_op=True),
+            full(rank + 1, 2),
+            2,
+            2,
+        ),
+        "all_gather": lambda: into(
+            lambda x: dist.all_gather(x, halves[0], async_op=True),
+            [full(9, 1), full(9, 1)],
+            1,
+            2,
+        ),
+        "all_gather_into_tensor": lambda: into(
+            lambda x: dist.all_gather_into_tensor(x, halves[0], async_op=True), full(9, 2), 1, 2
+        ),
+        "reduce_scatter": lambda: into(
+            lambda x: dist.reduce_scatter(x, halves, async_op=True), full(9, 1), 3
+        ),
+        "reduce_scatter_tensor": lambda: into(
+            lambda x: dist.reduce_scatter_tensor(x, one, async_op=True), full(9, 1), 3
+        ),
+        "all_to_all": lambda: into(
+            lambda x: dist.all_to_all(x, halves, async_op=True), [full(9, 1), full(9, 1)], 1, 2
+        ),
+        "all_to_all_single": lambda: into(
+            lambda x: dist.all_to_all_single(x, one, async_op=True), full(9, 2), 1, 2
+        ),
+        "gather": lambda: into(
+            lambda x: dist.gather(halves[0], x if rank == 0 else None, 0, async_op=True),
+            [full(9, 1), full(9, 1)],
+            *everywhere(1, 2),
+        ),
+        "scatter": lambda: into(
+            lambda x: dist.scatter(x, halves if rank == 1 else None, 1, async_op=True),
+            full(9, 1),
+            2,
+        ),
+        "barrier": lambda: (dist.barrier(async_op=True), lambda: None),
+    }
+
+    for outer in makers.values():
+        for name, inner in makers.items():
+            ended = []
+
+            def callback(future, name=name, inner=inner, ended=ended):
+                future.value()
+                work, check = inner()
+                work.wait()
+                check()
+
+                def callback_of_it(_):
+                    again, check_again = inner()
+                    again.wait()
+                    check_again()
+                    ended.append(name)
+
+                work.get_future().then(callback_of_it).wait()
+
+            work, check = outer()
+            work.get_future().then(callback).wait()
+            check()
+            assert ended == [name]
+
+
 def check_futures(dist, rank, tensors):
     """Futures of works that stand for others, and of works that failed."""
     full = tensors.full
@@ -768,6 +860,7 @@ def callbacks(rank, device):
     dist = init_process_group(rank)
     tensors = Tensors(device)
     check_collectives_in_callbacks(dist, rank, tensors)
+    check_each_collective_in_a_callback_of_each(dist, rank, tensors)
     check_futures(dist, rank, tensors)
     check_hooks_of_ddp(dist, rank, device)
     check_a_callback_that_never_ends(dist, rank, tensors)

@@ -188,24 +188,33 @@ TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
   EXPECT_LT(seed, 100U) << "four groups of two ranks, of which two are kept out";
 }
 
-// The outcome of three groups, both ranks of which share a device. It has so many multiprocessors
-// that each of five kernels has three of them, and one is left. Large blocks take seven of the
-// eight units of a multiprocessor, and small ones one. A kernel of small blocks has three, or as
-// many as fit onto three multiprocessors if blocks count by what they take.
-std::string outcome_on_one_device(bool by_what_they_take, unsigned seed) {
-  constexpr unsigned kShare = 3;
-  Ranks::Options options = options_of(3, 5 * kShare + 1, seed);
+// How ranks share a device: the groups, the multiprocessors that a kernel has, the units of a
+// multiprocessor, and how many of them a large block takes.
+struct Sharing {
+  int groups = 3;
+  unsigned share = 3;
+  unsigned units = 8;
+  unsigned large = 7;
+};
+
+// The outcome of groups both ranks of which share a device. It has so many multiprocessors that
+// each kernel but one has its share of them, and one is left. A small block takes one unit of a
+// multiprocessor. A kernel of small blocks has as many as a kernel of large ones, or as many as fit
+// onto its share if blocks count by what they take.
+std::string outcome_on_one_device(bool by_what_they_take, unsigned seed, const Sharing& how = {}) {
+  const auto kernels = static_cast<unsigned>(how.groups * kRanks);
+  Ranks::Options options = options_of(how.groups, (kernels - 1) * how.share + 1, seed);
   options.on_one = kRanks;
-  options.units = 8;
-  Calls calls(options, kShare);
+  options.units = how.units;
+  Calls calls(options, how.share);
   std::mt19937 random(seed);
   for (int call = 0; call < 3; ++call) {
-    for (int group = 0; group < 3; ++group) {
+    for (int group = 0; group < how.groups; ++group) {
       const bool is_small = random() % 2 == 0;
-      const unsigned blocks = is_small && by_what_they_take ? 8 * kShare : kShare;
+      const unsigned blocks = is_small && by_what_they_take ? how.units * how.share : how.share;
       // Kernels in step have at most as many blocks as the model has work groups.
       const Form& form = kForms[random() % (by_what_they_take ? 5 : std::size(kForms))];
-      calls.launch(group, form, blocks, is_small ? 1 : 7);
+      calls.launch(group, form, blocks, is_small ? 1 : how.large);
     }
   }
   return calls.run();
@@ -215,6 +224,20 @@ std::string outcome_on_one_device(bool by_what_they_take, unsigned seed) {
 TEST(SeveralGroups, ShareADeviceWhereBlocksCountAsMultiprocessors) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     ASSERT_EQ(outcome_on_one_device(false, seed), "") << "seed " << seed;
+  }
+}
+
+// However many groups there are, whatever share each has, and however small multiprocessors are.
+TEST(SeveralGroups, ShareADeviceInEveryWay) {
+  for (const Sharing& how :
+      {Sharing{1, 1, 1, 1}, Sharing{1, 4, 8, 8}, Sharing{2, 1, 8, 7}, Sharing{2, 2, 2, 2},
+          Sharing{2, 5, 4, 3}, Sharing{3, 1, 8, 7}, Sharing{3, 2, 16, 9}, Sharing{3, 3, 2, 2},
+          Sharing{3, 3, 8, 8}, Sharing{3, 4, 3, 2}, Sharing{3, 5, 8, 5}, Sharing{3, 6, 4, 4}}) {
+    for (unsigned seed = 0; seed < 12; ++seed) {
+      ASSERT_EQ(outcome_on_one_device(false, seed, how), "")
+          << how.groups << " groups, shares of " << how.share << ", blocks of " << how.large
+          << " of " << how.units << " units, seed " << seed;
+    }
   }
 }
 
