@@ -10,6 +10,7 @@
 #include "capi/structs.hpp"
 #include "core/base/error.hpp"
 #include "core/base/interrupt.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/group/checks.hpp"
@@ -87,7 +88,7 @@ void require_sink(const symm_failure_t& sink, const char* argument) {
 using namespace symm;
 using namespace symm::capi;
 
-uint32_t symm_version(void) { return SYMM_VERSION; }
+uint32_t symm_version(void) { return symm::layouts::library; }
 
 uint32_t symm_fused_version(void) { return SYMM_FUSED_VERSION; }
 

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "symm/symm.h"
 #include "tools/environment.hpp"
 
 namespace symm::tool {
@@ -80,6 +81,20 @@ uint64_t parse_bytes(const std::string& text) {
 std::string version_text(uint32_t version) {
   return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." +
          std::to_string(version & 0xFF);
+}
+
+std::string other_layout(uint64_t magic, uint64_t version, uint64_t ours) {
+  constexpr int kLast = 56;  // the last character of a magic is the number of the layout
+  constexpr uint64_t kName = ~(UINT64_MAX << kLast);
+  if ((magic & kName) != (ours & kName) || magic == ours) return "";
+
+  const auto number = [](uint64_t of) { return std::string(1, static_cast<char>(of >> kLast)); };
+  // Behind the first number stood no version.
+  const std::string theirs =
+      number(magic) == "1" ? "before 0.2.0" : version_text(static_cast<uint32_t>(version));
+  return "is written by symm " + theirs + " (number " + number(magic) +
+         "), and this program, of symm " + version_text(SYMM_VERSION) + ", reads number " +
+         number(ours);
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {

@@ -13,6 +13,9 @@ std::string format_bytes(uint64_t bytes);  // 8 B, 4 KiB, 1.5 GiB
 // 8, 4K, 4KiB, 1.5M, 2G (powers of 1024); throws std::invalid_argument
 uint64_t parse_bytes(const std::string& text);
 std::string version_text(uint32_t version);  // 0.2.0, of what symm_version() says
+// Why a magic of symm/page.h is not `ours`, in words that name both versions, if it is that of
+// another layout; "" if it is none. `version` is the word behind it.
+std::string other_layout(uint64_t magic, uint64_t version, uint64_t ours);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 // Levenshtein's: letters to add, take away or change
 size_t distance(std::string_view a, std::string_view b);

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/revocation.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
@@ -162,6 +164,13 @@ Part first_of(const Message& message) {
   std::copy_n(
       message.body.begin(), sizeof part, std::as_writable_bytes(std::span(&part, 1)).begin());
   return part;
+}
+
+// Throws Error(mismatch), with both versions, if rank `peer` has another number of a layout.
+inline void require_same_stamp(const Layout& layout, int rank, int peer, const Stamp& theirs) {
+  const std::string differs =
+      stamp_difference(layout, theirs, format("rank %d", peer), format("rank %d", rank));
+  if (!differs.empty()) throw Error({Status::mismatch, peer, 0, differs});
 }
 
 struct PlanReport {

@@ -28,6 +28,7 @@
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/memfd.hpp"
@@ -45,6 +46,12 @@ uint64_t now_ns() noexcept {
 }
 
 namespace {
+// The last character of a magic is the number of the layout.
+uint64_t magic_of(uint64_t magic, const Layout& layout) {
+  constexpr int kLast = 56;
+  return (magic & ~(UINT64_MAX << kLast)) | (uint64_t{'0'} + layout.number) << kLast;
+}
+
 // Allocates all memory of the file before it is mapped, so that a lack of memory is an error here
 // and does not end the process later. Other processes can map it only to read.
 void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
@@ -83,9 +90,9 @@ struct TraceFile {
 
     head = static_cast<symm_trace_t*>(at);
     const std::chrono::nanoseconds real = std::chrono::system_clock::now().time_since_epoch();
-    *head = {0, 0, places - 1, real.count() - static_cast<int64_t>(now_ns()),
+    *head = {0, layouts::library, 0, places - 1, real.count() - static_cast<int64_t>(now_ns()),
         std::atoi(environment("SYMM_RANK")), {}};
-    Page::set(head->magic, SYMM_TRACE_MAGIC);
+    Page::set(head->magic, magic_of(SYMM_TRACE_MAGIC, layouts::trace));
   }
 
   symm_trace_t* head;
@@ -120,6 +127,7 @@ Page::Page(size_t bytes) : bytes_(bytes), fd_(make_memfd("symm-page")) {
 Page::Page(
     uint64_t root, uint64_t group, int rank, const std::string& name, std::span<const int64_t> pids)
     : Page(sizeof(symm_page_t) + pids.size_bytes()) {
+  page_->version = layouts::library;
   page_->root = root;
   page_->group = group;
   page_->rank = rank;
@@ -135,7 +143,7 @@ Page::Page(
   }
 
   std::copy(pids.begin(), pids.end(), page_->pids);
-  set(page_->magic, SYMM_PAGE_MAGIC);
+  set(page_->magic, magic_of(SYMM_PAGE_MAGIC, layouts::page));
 }
 
 Page::~Page() { munmap(page_, bytes_); }

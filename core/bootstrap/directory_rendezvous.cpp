@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <new>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
 #include "core/base/wait.hpp"
@@ -35,6 +37,9 @@ namespace {
 // to be gone, short enough to report a rank that was given twice.
 constexpr uint64_t kGraceMs = 1000;
 constexpr char kSealed[] = "sealed";
+// A link whose target is rank 0's stamp: the number of the files' layout and the version of its
+// library, in decimal. Its name and form are equal in all versions.
+constexpr char kStampName[] = "symm";
 // A failure that rank 0 writes in advance, for a rank that cannot write its own.
 constexpr char kSpareFailure[] = "cannot";
 constexpr size_t kMaxDeclared = 2048;  // bytes of a declared failure's text: it names directories
@@ -42,6 +47,22 @@ constexpr size_t kMaxDeclared = 2048;  // bytes of a declared failure's text: it
 // that ranks of a next launch, which begins when all of this one have ended, begin later.
 constexpr uint64_t kStaggerMs = 250;
 constexpr uint64_t kLongestLifeMs = 3'600'000;  // of a tombstone, if the deadline is far away
+
+void leave_stamp(int directory, const std::string& path) {
+  const std::string text = format("%u %u", layouts::directory.number, layouts::library);
+  if (symlinkat(text.c_str(), directory, kStampName) != 0) {
+    throw system_error(errno, "symlink", path + "/" + kStampName);
+  }
+}
+
+// All zero if rank 0 has left none: the versions before 0.2 did not.
+Stamp read_stamp(int directory) {
+  char text[64] = "";
+  const ssize_t size = readlinkat(directory, kStampName, text, sizeof text - 1);
+  Stamp stamp;
+  if (size <= 0 || std::sscanf(text, "%u %u", &stamp.number, &stamp.library) != 2) return {};
+  return stamp;
+}
 }  // namespace
 
 void DirectoryRendezvous::GracePeriod::raise(Failure why) {
@@ -145,6 +166,7 @@ void DirectoryRendezvous::lead(Deadline deadline) {
 void DirectoryRendezvous::open_attempt() {
   place_ = SharedDirectory::make(config_.base, prefix_);
   attempt_ = place_->name();
+  leave_stamp(fd(), path());
   declare(fd(),
       {Status::system, -1, 0,
           "a rank came to " + config_.description +
@@ -273,7 +295,12 @@ bool DirectoryRendezvous::leave_if_void(
 
 // Tries to lock this rank in the attempt.
 void DirectoryRendezvous::try_to_lock(GracePeriod& grace_period, const RankLockInfo& leader) {
-  if (leader.size != config_.size) {
+  std::string differs =
+      stamp_difference(layouts::directory, read_stamp(fd()), format("rank 0 (pid %ld)", leader.pid),
+          format("rank %d of %s (pid %d)", config_.rank, config_.description.c_str(), getpid()));
+  if (!differs.empty()) {
+    grace_period.raise({Status::mismatch, config_.rank, getpid(), std::move(differs)});
+  } else if (leader.size != config_.size) {
     grace_period.raise({Status::mismatch, config_.rank, getpid(),
         format("rank %d of %s (pid %d) was told that there are %d ranks, rank 0 (pid %ld) that "
                "there are %d",

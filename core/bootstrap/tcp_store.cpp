@@ -27,6 +27,7 @@
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
@@ -46,7 +47,9 @@ constexpr uint64_t kLastWordsMs = 1'000;  // how long rank 0 has to answer after
 constexpr int kMaxRefusals = 10;
 
 enum class RequestKind : uint8_t {
-  // From a rank: u32 rank, u32 size, u64 creation, u64 pid, host.
+  // From a rank: u16 number and u32 library (a Stamp of layouts::store), u32 rank, u32 size,
+  // u64 creation, u64 pid, host. It is equal in all versions, as `failed` is, so that a rank of
+  // another number can be refused in words that name both versions.
   join,
   // From a rank, and passed on to all: u16 length of the key, key, value.
   value,
@@ -172,6 +175,7 @@ struct ClientConnection final : SecureConnection::Receiver,
   std::shared_ptr<StoreServer> kept_server;
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<SecureConnection> connection;
+  Stamp stamp;
   uint32_t rank = 0;
   uint32_t size = 0;
   uint64_t creation = 0;
@@ -214,11 +218,14 @@ Failure StoreServer::missing(const Meeting& meeting) const {
 
 std::shared_ptr<ClientConnection> StoreServer::admit(
     const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first) {
-  constexpr size_t kJoin = 25;
+  constexpr size_t kJoin = 31;
   if (first.size() < kJoin || first[0] != static_cast<std::byte>(RequestKind::join)) return nullptr;
 
   auto client = std::make_shared<ClientConnection>();
   Reader in(first.subspan(1));
+  uint16_t number = 0;
+  in.numbers(number, client->stamp.library);
+  client->stamp.number = number;
   in.numbers(client->rank, client->size, client->creation, client->pid);
   client->host = in.text(std::min<size_t>(in.left(), 64));
   if (client->rank >= client->size || client->size > kMostRanks || !is_clean(client->host)) {
@@ -289,6 +296,11 @@ void StoreServer::forget_if_over(uint64_t creation) {
 void StoreServer::enter(ClientConnection& client) {
   Meeting& meeting = *client.meeting;
   const int rank = static_cast<int>(client.rank);
+  if (std::string differs = stamp_difference(
+          layouts::store, client.stamp, client.name(), "the store of " + meeting.description);
+      !differs.empty()) {
+    return client.refuse({Status::mismatch, rank, client.pid, std::move(differs)});
+  }
   if (client.size != meeting.clients.size()) {
     return client.refuse({Status::mismatch, rank, client.pid,
         format("%s of %s was told that there are %u ranks, others that there are %zu",
@@ -504,7 +516,8 @@ class TcpStore final : public Store {
         secret_(read_secret()),
         exceptions_(std::uncaught_exceptions()) {
     Writer body;
-    body.numbers(rank, size, creation, static_cast<int64_t>(getpid()));
+    body.numbers(layouts::store.number, layouts::library, rank, size, creation,
+        static_cast<int64_t>(getpid()));
     body.text(host_name());
     const Bytes join = frame(RequestKind::join, body);
 
@@ -656,6 +669,9 @@ class TcpStore final : public Store {
       if (connection_->known()) replica_->await(Deadline::after_ms(kLastWordsMs), decided);
     } else if (!replica_->complete) {
       why_ = "it " + replica_->end;
+      if (const std::string& differs = connection_->other_version(); !differs.empty()) {
+        throw Error({Status::mismatch, server_rank(), 0, server_name() + ": " + differs});
+      }
       if (!connection_->known() && replica_->closed_by_rank_0) {
         refusal_ = {Status::unavailable, server_rank(), 0,
             format("%s refused rank %d on %s: the two machines have different secrets; make %s "

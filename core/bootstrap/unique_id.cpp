@@ -20,6 +20,7 @@
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
@@ -34,7 +35,6 @@
 namespace symm {
 namespace {
 constexpr std::string_view kIdMagic = "symm-id";
-constexpr uint8_t kVersion = 1;
 constexpr uint64_t kLifeMs = 24 * 3'600'000ULL;       // of an id that nobody uses, on one machine
 constexpr std::string_view kThisMachine = "machine";  // a value of SYMM_ID_ADDRESS
 
@@ -54,17 +54,19 @@ struct UniqueId {
   std::string host;   // the address, or the machine's name for messages
 };
 
-// In an id, in this order: magic, version, scope, first, time_ns, second, machine, user, port,
-// length of the host, host, zeros, and a hash of all that.
-constexpr size_t kFixed = kIdMagic.size() + 2 + 4 * sizeof(uint64_t) + sizeof(uint32_t) +
+// In an id, in this order: magic, number of the layout, version of the maker's library (those three
+// are equal in all versions), scope, first, time_ns, second, machine, user, port, length of the
+// host, host, zeros, and a hash of all that.
+constexpr size_t kFixed = kIdMagic.size() + 2 + 4 * sizeof(uint64_t) + 2 * sizeof(uint32_t) +
                           sizeof(uint16_t) + 1 + sizeof(uint64_t);
 constexpr size_t kLongestHost = kUniqueIdBytes - kFixed;
 
 Bytes encode(const UniqueId& id) {
   Writer out;
   out.text(std::string(kIdMagic));
-  out.numbers(kVersion, static_cast<uint8_t>(id.scope), id.first, id.time_ns, id.second, id.machine,
-      id.user, id.port, static_cast<uint8_t>(id.host.size()));
+  out.numbers(static_cast<uint8_t>(layouts::unique_id.number), layouts::library,
+      static_cast<uint8_t>(id.scope), id.first, id.time_ns, id.second, id.machine, id.user, id.port,
+      static_cast<uint8_t>(id.host.size()));
   out.text(id.host);
   out.bytes_.resize(kUniqueIdBytes - sizeof(uint64_t));
   out.number(fnv1a(out.bytes_));
@@ -81,10 +83,12 @@ UniqueId decode(std::span<const std::byte> bytes) {
   if (in.text(kIdMagic.size()) != kIdMagic) {
     throw no_id("these bytes are no id that symm_unique_id() has made");
   }
-  if (const int version = in.number<uint8_t>(); version != kVersion) {
-    throw Error(Status::unsupported,
-        format(
-            "config.id: is of version %d, and this library reads version %d", version, kVersion));
+  Stamp stamp;
+  stamp.number = in.number<uint8_t>();
+  in.numbers(stamp.library);
+  if (stamp.number != layouts::unique_id.number) {
+    throw Error(
+        Status::unsupported, "config.id: " + both_stamps(layouts::unique_id, stamp, "its maker"));
   }
 
   const size_t hashed = kUniqueIdBytes - sizeof(uint64_t);

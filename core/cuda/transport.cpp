@@ -20,6 +20,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
 #include "core/cuda/allocation.hpp"
@@ -47,6 +48,9 @@ namespace symm::cuda {
 namespace {
 // What every rank tells every other one.
 struct TransportShare {
+  // Those of the control block whose descriptor travels with the share, and of the plans.
+  Stamp control;
+  Stamp plans;
   Uuid uuid;
   uint64_t bytes;
   uint64_t mapped;
@@ -95,7 +99,8 @@ CudaTransport::~CudaTransport() { listener_.reset(); }
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[me()];
   OutgoingMessage share{{}, {control->fd(), group_.issued.fd()}};
-  append(share, TransportShare{group_.device->uuid(), control->size(), control->mapped(), values_,
+  append(share, TransportShare{stamp_of(layouts::cuda_control), stamp_of(layouts::plans),
+                    group_.device->uuid(), control->size(), control->mapped(), values_,
                     group_.device->multiprocessors(), group_.kernels.is_for_9() ? 1 : 0,
                     group_.multicast.facts(group_.context.rank), links_[me()]});
   return share;
@@ -104,6 +109,8 @@ OutgoingMessage CudaTransport::share() const {
 void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   const auto body = first_of<TransportShare>(message);
   if (const std::string differs =
+  require_same_stamp(layouts::cuda_control, group_.context.rank, peer, body.control);
+  require_same_stamp(layouts::plans, group_.context.rank, peer, body.plans);
           plan_difference(BackendKind::cuda, group_.context.rank, values_, peer, body.values);
       !differs.empty()) {
     throw Error({Status::mismatch, peer, 0, differs});
@@ -111,8 +118,8 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   const auto& mine = controls_[me()];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
     throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control block of %lu bytes, this rank of %zu: different versions of "
-               "the library?",
+        format("rank %d has a control block of %lu bytes, this rank of %zu: they were given "
+               "different sizes of scratch or numbers of channels",
             peer, body.bytes, mine->size())});
   }
 

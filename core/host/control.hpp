@@ -119,10 +119,11 @@ struct ControlHeader {
   int32_t rank;
   int32_t size;
   int32_t channels;
-  uint32_t layout;  // version of the segment's layout
+  uint32_t layout;   // number of the segment's layout (core/base/layouts.hpp)
+  uint32_t library;  // version of the owner's library
+  uint32_t unused;
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
-inline constexpr uint32_t kControlLayout = 7;
 
 class Control {
  public:

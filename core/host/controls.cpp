@@ -20,6 +20,7 @@
 #include "core/backend/plan_table.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
 #include "core/host/standstill.hpp"
@@ -31,6 +32,8 @@
 namespace symm::host {
 namespace {
 struct TransportShare {
+  Stamp control;
+  Stamp plans;
   uint64_t bytes;
   Processors processors;  // processors that the rank may use
   uint32_t registered;    // not 0: the rank has registered for asymmetric fences
@@ -55,27 +58,36 @@ Controls::Controls(TransportContext context, const PlanValues& values, RemoteRan
       Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"),
       context_.size, context_.channels, half_);
   mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels,
-      kControlLayout};
+      layouts::control.number, layouts::library, 0};
 }
 
 OutgoingMessage Controls::share() const {
   // Each rank tells what its own fencing was chosen from, so that all ranks choose alike.
-  const TransportShare body{Control::bytes(context_.size, context_.channels, half_), processors_,
-      registered_ ? 1U : 0U, values_};
+  const TransportShare body{stamp_of(layouts::control), stamp_of(layouts::plans),
+      Control::bytes(context_.size, context_.channels, half_), processors_, registered_ ? 1U : 0U,
+      values_};
   OutgoingMessage share{{}, {mine_.segment()->fd()}};
   append(share, body);
   return share;
 }
 
-void Controls::connect(int peer, Message message) {
-  const size_t expected = Control::bytes(context_.size, context_.channels, half_);
+void Controls::require_same_layout(int peer, const Message& message) const {
   const auto body = first_of<TransportShare>(message);
+  require_same_stamp(layouts::control, context_.rank, peer, body.control);
+  require_same_stamp(layouts::plans, context_.rank, peer, body.plans);
+  const size_t expected = Control::bytes(context_.size, context_.channels, half_);
   if (body.bytes != expected) {
     throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control segment of %lu bytes, this rank of %zu: different versions "
-               "of the library?",
+        format("rank %d has a control segment of %lu bytes, this rank of %zu: they were given "
+               "different sizes of scratch or numbers of channels",
             peer, body.bytes, expected)});
   }
+}
+
+void Controls::connect(int peer, Message message) {
+  require_same_layout(peer, message);
+  const size_t expected = Control::bytes(context_.size, context_.channels, half_);
+  const auto body = first_of<TransportShare>(message);
 
   if (const std::string differs =
           plan_difference(BackendKind::host, context_.rank, values_, peer, body.values);
@@ -86,11 +98,11 @@ void Controls::connect(int peer, Message message) {
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size,
       context_.channels, half_);
   const ControlHeader& header = control.header();
-  if (header.magic != kControlMagic || header.layout != kControlLayout ||
-      header.group != context_.group || header.rank != peer) {
+  if (header.magic != kControlMagic || header.group != context_.group || header.rank != peer) {
     throw Error({Status::peer_failed, peer, 0,
-        format("the control segment of rank %d is not of this group or version", peer)});
+        format("the control segment of rank %d is not of this group", peer)});
   }
+  require_same_stamp(layouts::control, context_.rank, peer, {header.library, header.layout});
 
   connected_.push_back({&control.gave_up(), peer});
   controls_[static_cast<size_t>(peer)] = std::move(control);

@@ -45,6 +45,8 @@ class Controls {
   Controls(TransportContext context, const PlanValues& values, RemoteRanks* remote);
 
   OutgoingMessage share() const;
+  // Throws Error(mismatch) if the rank that sent the share has memory of another layout.
+  void require_same_layout(int peer, const Message& message) const;
   void connect(int peer, Message message);
 
   const TransportContext& context() const noexcept { return context_; }

@@ -41,6 +41,10 @@ class HostTransport : public Transport {
   void connect(int peer, Message message, const PeerIdentity&) override {
     controls_.connect(peer, std::move(message));
   }
+  // As Controls::require_same_layout().
+  void require_same_layout(int peer, const Message& message) const {
+    controls_.require_same_layout(peer, message);
+  }
 
   void barrier(
       std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;

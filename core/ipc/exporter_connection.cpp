@@ -24,6 +24,7 @@
 #include "core/base/background_tasks.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/log.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
@@ -96,6 +97,10 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
   Packet packet;
   const char* fault = received.too_long ? "a packet longer than the longest"
                                         : decode({buffer.data(), received.size}, packet);
+  if (fault == kOtherNumber) {
+    throw Error({Status::unsupported, -1, pid,
+        stamp_difference(layouts::leases, packet.stamp, exporter_name(pid))});
+  }
   if (fault != nullptr) throw error_of(pid, Status::peer_failed, std::string("sent ") + fault);
 
   if (packet.type == PacketType::refusal) {

@@ -219,6 +219,9 @@ std::shared_ptr<HeldLease> import_memory(
     std::span<const std::byte> bytes, ImportOptions options, void* stream) {
   Token token;
   const TokenFault fault = decode(bytes, token);
+  if (fault.status == Status::unsupported) {
+    throw Error(fault.status, "token: " + both_stamps(layouts::token, fault.stamp, "its maker"));
+  }
   if (fault.status != Status::ok) throw Error(fault.status, format("token: %s", fault.why));
   if (options.timeout_ms == 0) options.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   return Services::current().importer.import(token, options, stream);

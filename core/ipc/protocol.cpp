@@ -13,13 +13,13 @@
 
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {
 namespace {
 constexpr uint32_t kPacketMagic = 0x43495953;  // "SYIC"
-constexpr uint16_t kPacketVersion = 3;
 
 // The smallest and the largest number of descriptors that a packet of one type may carry.
 struct Descriptors {
@@ -95,7 +95,7 @@ std::vector<std::byte> encode(const Packet& packet) {
   }
 
   Writer out;
-  out.numbers(kPacketMagic, kPacketVersion, packet.type,
+  out.numbers(kPacketMagic, layouts::leases.number, packet.type, packet.stamp.library,
       static_cast<uint32_t>(kPacketHeader + body.bytes_.size()), packet.descriptors, packet.lease);
   out.bytes(body.bytes_);
 
@@ -103,14 +103,17 @@ std::vector<std::byte> encode(const Packet& packet) {
 }
 
 const char* decode(std::span<const std::byte> bytes, Packet& packet) {
-  if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) {
-    return "a packet of impossible length";
-  }
+  constexpr size_t kPrefix = 12;  // what is equal in all versions
+  constexpr const char* kBadLength = "a packet of impossible length";
+  if (bytes.size() < kPrefix) return kBadLength;
 
   Reader in(bytes);
   if (in.number<uint32_t>() != kPacketMagic) return "something that is no packet";
-  if (in.number<uint16_t>() != kPacketVersion) return "a packet of another version of symm";
+  packet.stamp.number = in.number<uint16_t>();
   const auto type = in.number<uint16_t>();
+  in.numbers(packet.stamp.library);
+  if (packet.stamp.number != layouts::leases.number) return kOtherNumber;
+  if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) return kBadLength;
   if (type < static_cast<uint16_t>(PacketType::welcome) ||
       type > static_cast<uint16_t>(PacketType::life)) {
     return "an unknown packet";

@@ -1,13 +1,19 @@
 // The packets between an exporter and an importer. As in core/mesh/wire.hpp, one function decodes
 // all of them from a private copy, and is fuzzed.
 //
-// A packet is a header of 24 bytes, little-endian, and a body:
+// A packet is a header of 28 bytes, little-endian, and a body:
 //    0  u32 magic
-//    4  u16 version
+//    4  u16 number
 //    6  u16 type
-//    8  u32 length of the whole
-//   12  u32 descriptors
-//   16  u64 lease
+//    8  u32 library
+//   12  u32 length of the whole
+//   16  u32 descriptors
+//   20  u64 lease
+//
+// The number is that of layouts::leases, which the lease ring and the validity board of a welcome
+// have, too, and `library` the version of the sender's library. The first 12 bytes are equal in all
+// versions: an importer refuses an exporter of another number at its welcome, and names both
+// versions.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +23,13 @@
 
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {
-inline constexpr size_t kPacketHeader = 24;
+inline constexpr size_t kPacketHeader = 28;
+// What decode() returns of a packet with another number; packet.stamp tells which.
+inline constexpr char kOtherNumber[] = "a packet of another version of symm";
 inline constexpr size_t kMaxPacket = kPacketHeader + kFailureHeader + kMaxToken + kMaxFailureText;
 
 enum class PacketType : uint16_t {
@@ -40,6 +49,7 @@ enum class PacketType : uint16_t {
 
 struct Packet {
   PacketType type{};
+  Stamp stamp = stamp_of(layouts::leases);
   uint32_t descriptors = 0;
   uint64_t lease = 0;
   bool wants_memory = false;
@@ -60,6 +70,6 @@ bool is_crowded(const Failure& failure) noexcept;
 
 std::vector<std::byte> encode(const Packet& packet);
 // Decodes a packet. Returns nullptr if `bytes` is exactly one valid packet, else the reason why
-// not.
+// not; if that is kOtherNumber, packet.stamp is the sender's.
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
 }  // namespace symm::ipc

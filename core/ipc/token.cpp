@@ -10,13 +10,14 @@
 #include "core/backend/provider.hpp"
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
 
 namespace symm::ipc {
 namespace {
 constexpr uint32_t kTokenMagic = 0x50495953;  // "SYIP"
-constexpr uint16_t kTokenVersion = 1;
+constexpr size_t kStamped = 12;               // what is equal in all versions
 constexpr size_t kChecksum = 8;
 constexpr uint16_t kHost = 1;  // as enum BackendKind
 constexpr uint16_t kCuda = 2;
@@ -38,7 +39,7 @@ std::vector<std::byte> encode(const Token& token) {
   }
 
   Writer out;
-  out.numbers(kTokenMagic, kTokenVersion, token.backend,
+  out.numbers(kTokenMagic, layouts::token.number, token.backend, token.library,
       static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum), token.slot);
 
   for (const Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) {
@@ -56,22 +57,23 @@ std::vector<std::byte> encode(const Token& token) {
 
 // Long, since it goes by the fields in their order: each is read, and refused in its own words.
 TokenFault decode(std::span<const std::byte> bytes, Token& token) {
-  if (bytes.size() < kTokenFixed + kChecksum) {
-    return {Status::invalid_argument, "it is shorter than any token: cut short? (token_bytes)"};
-  }
+  constexpr TokenFault kTooShort{
+      Status::invalid_argument, "it is shorter than any token: cut short? (token_bytes)"};
+  if (bytes.size() < kStamped) return kTooShort;
 
   Reader in(bytes);
   if (in.number<uint32_t>() != kTokenMagic) {
     return {Status::invalid_argument, "these bytes are no token"};
   }
 
-  const auto version = in.number<uint16_t>();
-  if (version == 0) return {Status::invalid_argument, "it has an impossible version"};
-  if (version > kTokenVersion) {
-    return {Status::unsupported, "it was made by a newer version of symm"};
+  const auto number = in.number<uint16_t>();
+  if (number == 0) return {Status::invalid_argument, "it has an impossible version"};
+  in.numbers(token.backend, token.library);
+  if (number != layouts::token.number) {
+    return {Status::unsupported, "it was made by another version of symm", {token.library, number}};
   }
+  if (bytes.size() < kTokenFixed + kChecksum) return kTooShort;
 
-  token.backend = in.number<uint16_t>();
   const auto length = in.number<uint32_t>();
   if (length > bytes.size()) {
     return {Status::invalid_argument, "it is shorter than it says: cut short? (token_bytes)"};

@@ -5,23 +5,27 @@
 //
 // All numbers are little-endian; offsets are in bytes.
 //    0  u32       magic
-//    4  u16       version
+//    4  u16       number of the layout (layouts::token)
 //    6  u16       back end
-//    8  u32       length
-//   12  u32       slot
-//   16  16 bytes  machine
-//   32  16 bytes  gpu
-//   48  16 bytes  exporter
-//   64  16 bytes  secret
-//   80  u64       block
-//   88  u64       number
-//   96  u64       offset
-//  104  u64       bytes
-//  112  u64       pid
-//  120  u64       position
-//  128  u32       word
-//  132  u32       length of the directory, which follows
+//    8  u32       library, the version of the exporter's
+//   12  u32       length
+//   16  u32       slot
+//   20  16 bytes  machine
+//   36  16 bytes  gpu
+//   52  16 bytes  exporter
+//   68  16 bytes  secret
+//   84  u64       block
+//   92  u64       number
+//  100  u64       offset
+//  108  u64       bytes
+//  116  u64       pid
+//  124  u64       position
+//  132  u32       word
+//  136  u32       length of the directory, which follows
 //  end  u64       checksum of everything before (FNV-1a)
+//
+// The first 12 bytes are equal in all versions, so that an importer of another number can name both
+// versions.
 #pragma once
 
 #include <cstddef>
@@ -32,17 +36,19 @@
 
 #include "core/backend/provider.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/process.hpp"
 
 namespace symm::ipc {
 inline constexpr size_t kMaxToken = 512;  // SYMM_IPC_TOKEN_MAX_BYTES
-inline constexpr size_t kTokenFixed = 136;
+inline constexpr size_t kTokenFixed = 140;
 inline constexpr size_t kMaxDirectory = kMaxToken - kTokenFixed - 8;
 inline constexpr uint32_t kSlots = 256;  // blocks on an exporter's board
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 struct Token {
   uint16_t backend = 0;
+  uint32_t library = layouts::library;
   Id machine{};   // boot id
   Id gpu{};       // UUID; zero for host memory
   Id exporter{};  // also the name of its socket
@@ -61,10 +67,11 @@ struct Token {
 // Throws Error(unavailable) if the directory's name is too long.
 std::vector<std::byte> encode(const Token& token);
 
-// Why bytes are no token. status ok: they are one.
+// Why bytes are no token. status ok: they are one. unsupported: `stamp` has another number.
 struct TokenFault {
   Status status = Status::ok;
   const char* why = "";
+  Stamp stamp{};
 };
 [[nodiscard]] TokenFault decode(std::span<const std::byte> bytes, Token& token);
 

@@ -10,11 +10,13 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
 
 namespace symm::wire {
 namespace {
+constexpr size_t kStampedSize = 10;  // magic, number and library
 constexpr size_t kHelloSize = 32;
 constexpr size_t kIdentitySize = 86;  // without host and address, which follow
 constexpr size_t kAddressSize = 6;    // without name and directory, which follow
@@ -100,13 +102,19 @@ const char* decode_body(Packet& packet) {
 }  // namespace
 
 const char* decode(std::span<const std::byte> bytes, Packet& packet) {
-  if (bytes.size() < kHeaderSize) return "shorter than a header";
-  if (bytes.size() > kMaxPacket) return "longer than the longest packet";
+  // The part that is equal in all versions comes first: another version may have other lengths.
+  if (bytes.size() < kStampedSize) return "shorter than a header";
   Reader in(bytes);
   if (in.number<uint32_t>() != kMagic) return "wrong magic";
-  if (in.number<uint16_t>() != kVersion) return "another version of the protocol";
 
   Header& header = packet.header;
+  packet.stamp.number = in.number<uint16_t>();
+  in.numbers(header.library);
+  packet.stamp.library = header.library;
+  if (packet.stamp.number != layouts::messages.number) return kOtherNumber;
+
+  if (bytes.size() < kHeaderSize) return "shorter than a header";
+  if (bytes.size() > kMaxPacket) return "longer than the longest packet";
   in.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag,
       header.sequence);
 
@@ -122,7 +130,7 @@ Buffer encode(Header header, std::span<const std::byte> body) {
   Writer out;
   out.bytes_.reserve(kHeaderSize + body.size());
   header.length = static_cast<uint32_t>(body.size());
-  out.numbers(kMagic, kVersion);
+  out.numbers(kMagic, layouts::messages.number, header.library);
   out.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag,
       header.sequence);
   out.bytes(body);

@@ -2,10 +2,15 @@
 // records in the store. One function decodes them all, from a private copy, and refuses anything
 // that is not exactly as written here. It is fuzzed (tests/fuzz/wire_fuzz.cpp).
 //
-// A packet is a header of 40 bytes, little-endian, and a body:
-//    0  u32 magic      4  u16 version    6  u16 type
-//    8  u32 length    12  u16 nfds      14  u16 source rank
-//   16  u64 group     24  u64 tag       32  u64 sequence
+// A packet is a header of 44 bytes, little-endian, and a body:
+//    0  u32 magic      4  u16 number     6  u32 library
+//   10  u16 type      12  u32 length    16  u16 nfds
+//   18  u16 source rank
+//   20  u64 group     28  u64 tag       36  u64 sequence
+//
+// The number is that of layouts::messages, and `library` the version of the sender's library. The
+// first 10 bytes are equal in all versions, so that a receiver of another number can name both
+// versions. The first packet of a rank that another reads is its record in the store.
 #pragma once
 
 #include <array>
@@ -16,13 +21,15 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/fdpass.hpp"
 
 namespace symm::wire {
 inline constexpr uint32_t kMagic = 0x4D4D5953;  // "SYMM"
-inline constexpr uint16_t kVersion = 1;
-inline constexpr size_t kHeaderSize = 40;
+inline constexpr size_t kHeaderSize = 44;
+// What decode() returns of a packet with another number; packet.stamp tells which.
+inline constexpr char kOtherNumber[] = "another version of the protocol";
 inline constexpr size_t kMaxBody = 4096;
 inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;
 inline constexpr size_t kMaxFds = fdpass::kMaxFds;
@@ -46,6 +53,7 @@ enum class Type : uint16_t {
 };
 
 struct Header {
+  uint32_t library = layouts::library;
   Type type{};
   uint32_t length = 0;
   uint16_t nfds = 0;
@@ -91,6 +99,7 @@ struct Address {
 
 // A decoded packet. header.type says which of the records is filled; `body` points into the packet.
 struct Packet {
+  Stamp stamp;
   Header header;
   std::span<const std::byte> body;
   Hello hello;
@@ -100,7 +109,7 @@ struct Packet {
 };
 
 // Returns nullptr if `bytes` is exactly one valid packet, else why it is not; then `packet` means
-// nothing.
+// nothing, except for its stamp if the reason is kOtherNumber.
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
 
 using Buffer = std::vector<std::byte>;

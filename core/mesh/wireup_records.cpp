@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
@@ -126,6 +127,11 @@ std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline 
 
   wire::Packet packet;
   const char* fault = wire::decode(value, packet);
+  if (fault == wire::kOtherNumber) {
+    throw Error({Status::mismatch, rank, 0,
+        stamp_difference(
+            layouts::messages, packet.stamp, format("rank %d", rank), format("rank %d", rank_))});
+  }
   if (fault == nullptr && packet.header.source != rank) fault = "another rank's record";
   if (fault != nullptr) {
     throw Error({Status::mismatch, rank, 0,

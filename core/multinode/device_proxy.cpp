@@ -19,6 +19,7 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/device.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
@@ -93,6 +94,7 @@ void DeviceProxy::open_engine(const IntranodeDevice& device) {
 DeviceProxy::~DeviceProxy() { endpoint_.reset(); }
 
 void DeviceProxy::connect(int rank, const EngineShare& theirs) {
+  require_same_stamp(layouts::remote, context_.rank, rank, theirs.remote);
   if (!endpoint_ || context_.machines.together(rank, context_.rank)) return;
 
   if (std::strcmp(theirs.name, share_.name) == 0) {

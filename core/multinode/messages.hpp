@@ -16,6 +16,7 @@
 #include "core/backend/backend.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/engine/link.hpp"
@@ -79,6 +80,7 @@ constexpr size_t kMostAddressBytes = 2048;
 // share. All zero: the process has no engine.
 struct EngineShare {
   char name[64] = "";
+  Stamp remote = stamp_of(layouts::remote);
   uint32_t address_bytes = 0;
   std::byte address[kMostAddressBytes] = {};
 

@@ -22,6 +22,7 @@
 #include "core/backend/hardware.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/base/error.hpp"
+#include "core/base/layouts.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
@@ -120,14 +121,10 @@ void MultinodeTransport::connect(int peer, Message message, const PeerIdentity& 
             "SYMM_ENGINE=secure on all ranks, which needs none",
             context_.rank, engine_.c_str(), peer, theirs.name)});
   }
+  require_same_stamp(layouts::remote, context_.rank, peer, theirs.remote);
   if (maps(peer)) return HostTransport::connect(peer, std::move(message), identity);
 
-  const Bytes mine = HostTransport::share().body;
-  if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0) {
-    throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control segment of another size: different versions of the library?",
-            peer)});
-  }
+  require_same_layout(peer, message);
   endpoint_->connect(peer, theirs.engine_address());
 }
 

@@ -11,16 +11,19 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <iterator>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/layouts.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
 
 #if SYMM_SODIUM
@@ -72,12 +75,13 @@ bool can_authenticate() noexcept {
 namespace {
 using Bytes = SecureStream::Bytes;
 using Text = std::span<const std::byte>;
-constexpr unsigned char kMagic[8] = {'S', 'Y', 'M', 'M', 1, 0, 0, 0};  // magic and version
+constexpr size_t kStamp = 8;
+constexpr std::string_view kMagic = "SYMM";
 constexpr size_t kKey = crypto_scalarmult_BYTES;
 constexpr size_t kNonce = 16;
 constexpr size_t kMac = 32;
 
-static_assert(SecureStream::kGreeting == sizeof kMagic + kKey + kNonce + kMac &&
+static_assert(SecureStream::kGreeting == kStamp + kKey + kNonce + kMac &&
               SecureStream::kAnswer == kKey + kNonce + kMac);
 static_assert(SecureStream::kHeader == crypto_secretstream_xchacha20poly1305_HEADERBYTES &&
               SecureStream::kSeal == crypto_secretstream_xchacha20poly1305_ABYTES);
@@ -100,6 +104,27 @@ std::array<std::byte, kMac> hash(const Secret& secret, char what, Text first, Te
 }
 
 void append(Bytes& to, Text bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
+
+Bytes own_stamp() {
+  Writer out;
+  out.text(std::string(kMagic));
+  out.numbers(static_cast<uint8_t>(layouts::greeting.number),
+      static_cast<uint8_t>(layouts::library >> 16), static_cast<uint8_t>(layouts::library >> 8),
+      static_cast<uint8_t>(layouts::library));
+  return std::move(out.bytes_);
+}
+
+// Why a stamp is not of this library's number; "" if it is. Nothing if it is no stamp.
+std::optional<std::string> fault_of_stamp(Text bytes) {
+  Reader in(bytes);
+  if (in.text(kMagic.size()) != kMagic) return std::nullopt;
+  Stamp stamp;
+  stamp.number = in.number<uint8_t>();
+  for (int i = 0; i < 3; ++i) {
+    stamp.library = stamp.library << 8 | in.number<uint8_t>();
+  }
+  return stamp_difference(layouts::greeting, stamp, "the other end");
+}
 
 // Makes the file under a name of its own and then links it, so that it appears complete. If two
 // processes make one, both read that of the first.
@@ -126,6 +151,7 @@ struct SecureStream::State {
   Secret secret{};
   std::array<unsigned char, kKey> private_key{};
   Bytes transcript;  // both messages of the handshake
+  std::string refused;
   std::array<std::byte, kMac> keys[2];
   crypto_secretstream_xchacha20poly1305_state out{};
   crypto_secretstream_xchacha20poly1305_state in{};
@@ -169,8 +195,7 @@ SecureStream::SecureStream(const Secret& secret) : state_(std::make_unique<State
 SecureStream::~SecureStream() = default;
 
 Bytes SecureStream::greet() {
-  const Text magic = std::as_bytes(std::span(kMagic));
-  state_->transcript.assign(magic.begin(), magic.end());
+  state_->transcript = own_stamp();
   append(state_->transcript, state_->make_public_key());
   append(state_->transcript, hash(state_->secret, 'c', Text(state_->transcript)));
   return state_->transcript;
@@ -179,18 +204,26 @@ Bytes SecureStream::greet() {
 std::optional<Bytes> SecureStream::answer(Text theirs) {
   const Text greeting = theirs.first(kGreeting - kMac);
   const auto seal = hash(state_->secret, 'c', greeting);
-  if (sodium_memcmp(seal.data(), theirs.data() + greeting.size(), kMac) != 0 ||
-      !std::equal(std::begin(kMagic), std::end(kMagic), raw(greeting.data()))) {
-    return std::nullopt;
-  }
+  if (sodium_memcmp(seal.data(), theirs.data() + greeting.size(), kMac) != 0) return std::nullopt;
+  const std::optional<std::string> fault = fault_of_stamp(greeting);
+  if (!fault) return std::nullopt;
 
   state_->accepts = true;
   append(state_->transcript, theirs);
+  state_->refused = *fault;
+  if (!state_->refused.empty()) {
+    Bytes refusal(kKey);
+    append(refusal, own_stamp());
+    refusal.resize(kKey + kNonce);
+    append(refusal, hash(state_->secret, 's', theirs, Text(refusal)));
+    return refusal;
+  }
+
   Bytes reply = state_->make_public_key();
   append(reply, hash(state_->secret, 's', theirs, Text(reply)));
   append(state_->transcript, reply);
 
-  if (!state_->derive_keys(theirs.subspan(sizeof kMagic, kKey))) return std::nullopt;
+  if (!state_->derive_keys(theirs.subspan(kStamp, kKey))) return std::nullopt;
   return reply;
 }
 
@@ -198,8 +231,14 @@ bool SecureStream::finish(Text theirs) {
   const auto seal = hash(state_->secret, 's', state_->transcript, theirs.first(kAnswer - kMac));
   if (sodium_memcmp(seal.data(), theirs.data() + kAnswer - kMac, kMac) != 0) return false;
   append(state_->transcript, theirs);
-  return state_->derive_keys(theirs.first(kKey));
+  if (state_->derive_keys(theirs.first(kKey))) return true;
+
+  // No key leads to zero: the server refuses, and its nonce says why.
+  state_->refused = fault_of_stamp(theirs.subspan(kKey, kNonce)).value_or("");
+  return false;
 }
+
+const std::string& SecureStream::refused() const noexcept { return state_->refused; }
 
 Bytes SecureStream::seal(Text text) {
   Bytes sealed;
@@ -296,6 +335,11 @@ std::optional<SecureStream::Bytes> SecureStream::answer(std::span<const std::byt
 }
 
 bool SecureStream::finish(std::span<const std::byte>) { return false; }
+
+const std::string& SecureStream::refused() const noexcept {
+  static const std::string never;
+  return never;
+}
 
 SecureStream::Bytes SecureStream::seal(std::span<const std::byte>) { return {}; }
 

@@ -2,7 +2,7 @@
 // it. Of a process that does not know the secret, only the first 88 bytes are looked at, and only
 // to check their seal.
 //
-//   client   magic, version, e[32], n[16], seal = BLAKE2b(secret; "c", all before the seal)
+//   client   stamp[8], e[32], n[16], seal = BLAKE2b(secret; "c", all before the seal)
 //   server   e'[32], n'[16], seal = BLAKE2b(secret; "s", both messages before the seal)
 //   keys     BLAKE2b(secret; X25519(e, e'), hash of both messages, direction)
 //   then     in each direction the header of a secretstream, and frames: u16 length, sealed text
@@ -10,6 +10,11 @@
 // The client is the process that dials. A stream that is recorded cannot be read with a secret that
 // leaks later, for e and e' are fresh. A greeting that is replayed gets an answer, and nothing
 // after it.
+//
+// A stamp is "SYMM", the number of layouts::greeting and the version of the library, a byte for
+// each of its three parts. A server that reads another number answers with e' = 0 and a stamp at
+// the beginning of n', and ends the stream: so both ends can name both versions. The greeting and
+// this answer are equal in all versions.
 #pragma once
 
 #include <array>
@@ -48,10 +53,13 @@ class SecureStream {
 
   // The client's message. It may greet again.
   Bytes greet();
-  // The server's message, for a greeting; nothing if the greeting is not genuine.
+  // The server's message, for a greeting; nothing if the greeting is not genuine. If it is, and
+  // refused() is not empty, the stream ends with this message.
   std::optional<Bytes> answer(std::span<const std::byte> theirs);
-  // The client takes the answer. False if it is not genuine.
+  // The client takes the answer. False if it is not genuine, or if the server refused.
   bool finish(std::span<const std::byte> theirs);
+  // Why one of the ends refused the other, which has another version; "" if neither has.
+  const std::string& refused() const noexcept;
 
   // After the handshake both ends may seal and open. The first call's result begins with the
   // header.

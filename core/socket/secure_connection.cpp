@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/log.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
@@ -311,7 +312,12 @@ bool SecureConnection::take(std::span<const std::byte> message) {
   const bool genuine =
       stage_ == Stage::greeting ? finish_handshake(message) : stream_.begin(message);
   if (!genuine) {
-    end("broke the protocol: it does not know the secret");
+    if (other_version_.empty()) {
+      end("broke the protocol: it does not know the secret");
+    } else {
+      log::write(log::Level::warning, "%s", other_version_.c_str());
+      end("cannot be understood: " + other_version_);
+    }
     return false;
   }
   stage_ = stage_ == Stage::greeting ? Stage::header : Stage::frames;
@@ -321,7 +327,10 @@ bool SecureConnection::take(std::span<const std::byte> message) {
 bool SecureConnection::finish_handshake(std::span<const std::byte> theirs) {
   const std::lock_guard lock(mutex_);
   if (dialled_) {
-    if (!stream_.finish(theirs)) return false;
+    if (!stream_.finish(theirs)) {
+      other_version_ = stream_.refused();
+      return false;
+    }
 
     known_ = true;
     for (const auto& frame : early_) {
@@ -332,6 +341,11 @@ bool SecureConnection::finish_handshake(std::span<const std::byte> theirs) {
     const auto answer = stream_.answer(theirs);
     if (!answer) return false;
     enqueue(*answer);
+    if (!stream_.refused().empty()) {
+      other_version_ = stream_.refused();
+      write();
+      return false;
+    }
   }
 
   write();

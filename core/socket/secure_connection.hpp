@@ -59,6 +59,9 @@ class SecureConnection final : public Watched,
   bool known() const noexcept { return known_; }
   // Whether nobody listens at the address that was dialled. Set before the receiver's on_end().
   bool was_refused() const noexcept { return was_refused_; }
+  // Why one end has refused the other, which has another version of symm; "" if neither has. Set
+  // before the receiver's on_end().
+  const std::string& other_version() const noexcept { return other_version_; }
   // The other end has not greeted so far. On the monitor thread.
   bool silent() const noexcept { return stage_ == Stage::greeting; }
   int socket() const noexcept { return socket_.get(); }
@@ -113,6 +116,7 @@ class SecureConnection final : public Watched,
   int redials_ = 0;
   std::vector<std::byte> in_;
   Stage stage_;
+  std::string other_version_;
 
   std::atomic<bool> known_{false};
   std::atomic<bool> was_refused_{false};

@@ -178,7 +178,8 @@ class IdsOfThisMachine : public UniqueIds {};
 INSTANTIATE_TEST_SUITE_P(Of, IdsOfThisMachine, testing::Values(Place::directory));
 
 // The bytes from here on are the hash of the boot id and the number of the user.
-constexpr size_t kMachine = 9 + 3 * 8;
+constexpr size_t kFirst = 13;  // behind magic, number, library and scope
+constexpr size_t kMachine = kFirst + 3 * 8;
 constexpr size_t kUser = kMachine + 8;
 
 TEST_P(IdsOfThisMachine, TheirMakerMayEnd) {
@@ -204,8 +205,8 @@ TEST_P(IdsOfThisMachine, ThoseOfAnotherUserAreRefused) {
 
 TEST_P(IdsOfThisMachine, ThoseThatExpiredOrNobodyMadeAreRefused) {
   const Bytes id = make_unique_id();
-  refused(
-      forged(id, 9, ~id[9]), Status::invalid_argument, {"config.id", "not known", "XDG_RUNTIME"});
+  refused(forged(id, kFirst, ~id[kFirst]), Status::invalid_argument,
+      {"config.id", "not known", "XDG_RUNTIME"});
   for (const std::string& name : left()) {
     std::filesystem::remove(std::filesystem::path(top_.path()) / "symm" / name);
   }

@@ -28,8 +28,8 @@ std::vector<std::byte> sealed(std::span<const std::byte> bytes) {
       whole[at + i] = static_cast<std::byte>(value >> (8 * i));
     }
   };
-  put(8, whole.size(), 4);
-  put(132, whole.size() - symm::ipc::kTokenFixed - 8, 4);
+  put(12, whole.size(), 4);
+  put(136, whole.size() - symm::ipc::kTokenFixed - 8, 4);
   put(whole.size() - 8, symm::fnv1a(std::span(whole.data(), whole.size() - 8)), 8);
   return whole;
 }

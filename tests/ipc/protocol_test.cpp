@@ -113,6 +113,27 @@ TEST(IpcToken, EveryBitCounts) {
   }
 }
 
+TEST(IpcToken, OfAnotherNumberTellsItsVersion) {
+  std::vector<std::byte> bytes = encode(some_token());
+  bytes[4] ^= std::byte{0x40};
+  bytes[9] = std::byte{3};
+  Token token;
+  const TokenFault fault = decode(bytes, token);
+  EXPECT_EQ(fault.status, Status::unsupported);
+  EXPECT_EQ(fault.stamp.number, layouts::token.number ^ 0x40U);
+  EXPECT_EQ(fault.stamp.library >> 8 & 0xFFU, 3U);
+}
+
+TEST(IpcPacket, OfAnotherNumberTellsItsVersion) {
+  std::vector<std::byte> bytes = encode(Packet{.type = PacketType::bye});
+  bytes[4] ^= std::byte{0x40};
+  bytes[9] = std::byte{3};
+  Packet packet;
+  EXPECT_EQ(decode(bytes, packet), kOtherNumber);
+  EXPECT_EQ(packet.stamp.number, layouts::leases.number ^ 0x40U);
+  EXPECT_EQ(packet.stamp.library >> 8 & 0xFFU, 3U);
+}
+
 TEST(IpcToken, EveryLengthButItsOwnIsRefused) {
   std::vector<std::byte> bytes = encode(some_token());
   Token token;

@@ -68,8 +68,8 @@ TEST(Wire, ALifeComesWithItsDescriptor) {
 TEST(Wire, LittleEndianOnEveryMachine) {
   const Buffer packet = samples()[7];
   EXPECT_EQ(packet[0], std::byte{'S'});
-  EXPECT_EQ(packet[8], std::byte{17});
-  EXPECT_EQ(packet[16], std::byte{0xEF});
+  EXPECT_EQ(packet[12], std::byte{17});
+  EXPECT_EQ(packet[20], std::byte{0xEF});
 }
 
 TEST(Wire, EveryOtherLengthIsRefused) {
@@ -87,12 +87,24 @@ TEST(Wire, EveryOtherLengthIsRefused) {
 TEST(Wire, FixedFieldsMustBeRight) {
   for (const Buffer& good : samples()) {
     Packet packet;
-    // The bytes of magic, version, type, length and nfds.
-    for (const size_t at : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 10U, 11U, 13U}) {
+    // The bytes of magic, number, type, length and nfds.
+    for (const size_t at : {0U, 1U, 2U, 3U, 4U, 5U, 11U, 12U, 13U, 14U, 15U, 17U}) {
       Buffer bad = good;
       bad[at] ^= std::byte{0x80};
       EXPECT_NE(decode(bad, packet), nullptr) << at;
     }
+  }
+}
+
+TEST(Wire, APacketOfAnotherNumberTellsItsVersion) {
+  for (Buffer bytes : samples()) {
+    bytes[4] ^= std::byte{0x80};
+    bytes[6] = std::byte{1};
+    bytes[7] = std::byte{3};
+    Packet packet;
+    EXPECT_EQ(decode(bytes, packet), kOtherNumber);
+    EXPECT_EQ(packet.stamp.number, layouts::messages.number ^ 0x80U);
+    EXPECT_EQ(packet.stamp.library & 0xFFFFU, 0x0301U);
   }
 }
 

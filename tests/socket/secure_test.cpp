@@ -87,6 +87,7 @@ TEST_F(SecureEnds, RefuseAChangedGreetingOrAnswerAndAnotherSecret) {
     byte ^= std::byte{0x80};
   }
 
+  EXPECT_EQ(dials.refused(), "");
   EXPECT_NE(SecureStream(secret_).answer(greeting).value(), answer);  // keys of its own
   EXPECT_TRUE(dials.finish(answer));
   Secret other = secret_;

@@ -93,7 +93,11 @@ void Launcher::write_timeline() {
     std::ifstream file(entry.path());
     symm_trace_t head{};
     file.read(reinterpret_cast<char*>(&head), sizeof head);
-    if (head.magic != SYMM_TRACE_MAGIC) continue;  // another version wrote it
+    if (head.magic != SYMM_TRACE_MAGIC) {
+      const std::string why = other_layout(head.magic, head.version, SYMM_TRACE_MAGIC);
+      if (!why.empty()) say("--trace: " + entry.path().filename().string() + " " + why);
+      continue;
+    }
 
     int64_t later_ns = 0;
     if (!options_.hosts.empty()) {

@@ -42,7 +42,8 @@ using nlohmann::json;
 struct Look {
   pid_t pid = 0;  // as seen from here
   uint64_t when_ns = 0;
-  std::vector<uint64_t> words{};  // none: it was no page, or of another version
+  std::vector<uint64_t> words{};  // none: it was no page, or of another layout
+  std::string unreadable{};       // why it is of another layout
   uint64_t calls = 0;
   uint64_t bytes = 0;
   std::string asleep{};  // the system call in which its main thread sleeps, or ""
@@ -102,7 +103,10 @@ Look read_page(const std::string& path, pid_t pid) {
   if (mapped == MAP_FAILED) return look;
   const auto* const words = static_cast<const uint64_t*>(mapped);
 
-  if (load(words[0]) == SYMM_PAGE_MAGIC) {
+  const uint64_t magic = load(words[0]);
+  if (magic != SYMM_PAGE_MAGIC) {
+    look.unreadable = other_layout(magic, load(words[1]), SYMM_PAGE_MAGIC);
+  } else {
     look.words.resize(bytes / sizeof *words);
     for (size_t i = 0; i < look.words.size(); ++i) {
       look.words[i] = load(words[i]);
@@ -129,7 +133,10 @@ Look read_page(const std::string& path, pid_t pid) {
   return look;
 }
 
-Looks look_at_ranks() {
+// Ranks whose pages have another layout, as a report has them.
+using Unreadable = std::map<pid_t, std::string>;
+
+Looks look_at_ranks(Unreadable& unreadable) {
   Looks looks;
   std::error_code ignored;
   for (const auto& process : fs::directory_iterator("/proc", ignored)) {
@@ -140,6 +147,7 @@ Looks look_at_ranks() {
       std::error_code closed;
       if (fs::read_symlink(at->path(), closed) != SYMM_PAGE_LINK || closed) continue;
       Look look = read_page(at->path(), static_cast<pid_t>(std::stol(name)));
+      if (!look.unreadable.empty()) unreadable[look.pid] = look.unreadable;
       if (look.words.empty()) continue;
       look.asleep = sleeps_in(look.pid);
       const symm_page_t& page = look.page();
@@ -346,10 +354,12 @@ std::string group_text(const json& group, bool colour) {
 
 int top(const std::string& job, bool as_json) {
   const bool again = !as_json && ::isatty(STDOUT_FILENO) != 0;
-  Looks before = look_at_ranks();
+  Unreadable unreadable;
+  Looks before = look_at_ranks(unreadable);
   for (std::chrono::milliseconds pause(200);; pause = std::chrono::seconds(1)) {
     std::this_thread::sleep_for(pause);
-    Looks now = look_at_ranks();
+    unreadable.clear();
+    Looks now = look_at_ranks(unreadable);
     const json groups = report_of(job, before, now);
 
     if (groups.empty() && !job.empty()) {
@@ -363,9 +373,16 @@ int top(const std::string& job, bool as_json) {
     for (const json& group : groups) {
       text += group_text(group, wants_colour(STDOUT_FILENO));
     }
-    if (groups.empty()) text += "no rank of this user has a group here\n";
+    if (groups.empty() && unreadable.empty()) text += "no rank of this user has a group here\n";
+    json others = json::array();
+    for (const auto& [pid, why] : unreadable) {
+      text += "pid " + std::to_string(pid) + ": its page " + why + "\n";
+      others.push_back({{"pid", pid}, {"why", why}});
+    }
     if (as_json) {
-      text = json{{"groups", groups}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+      text = json{{"groups", groups}, {"unreadable", others}}.dump(
+                 2, ' ', false, json::error_handler_t::replace) +
+             "\n";
     }
 
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return 1;

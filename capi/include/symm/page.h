@@ -9,7 +9,8 @@
  *
  * Load `magic` first (acquire), then all else by whole aligned words of 64 bits: each has one
  * writer, and is never half of one value and half of another. Times are those of
- * CLOCK_MONOTONIC. A page of another layout has another magic.
+ * CLOCK_MONOTONIC. A page of another layout has another last character in its magic, and behind
+ * it, as all have, the version of the library that writes it.
  */
 #ifndef SYMM_PAGE_H
 #define SYMM_PAGE_H
@@ -18,8 +19,8 @@
 
 /** What the link of a page's descriptor leads to. */
 #define SYMM_PAGE_LINK "/memfd:symm-page (deleted)"
-/** First word of a page of this layout. */
-#define SYMM_PAGE_MAGIC UINT64_C(0x31656761706d7973)
+/** First word of a page of this layout: "sympage" and the number of the layout. */
+#define SYMM_PAGE_MAGIC UINT64_C(0x32656761706d7973)
 /** Sleeping threads that a page has room for. */
 #define SYMM_PAGE_WAITS 16
 /** Collectives, and algorithms, that a page has room for. */
@@ -65,9 +66,10 @@ typedef struct {
 
 /** A page, which lies at the beginning of the memfd. */
 typedef struct {
-  uint64_t magic; /**< SYMM_PAGE_MAGIC once the rest has its meaning */
-  uint64_t root;  /**< equal on all ranks of a group and of those that were made of it */
-  uint64_t group; /**< equal on all ranks of a group */
+  uint64_t magic;   /**< SYMM_PAGE_MAGIC once the rest has its meaning */
+  uint64_t version; /**< symm_version() of the rank */
+  uint64_t root;    /**< equal on all ranks of a group and of those that were made of it */
+  uint64_t group;   /**< equal on all ranks of a group */
   int32_t rank;
   int32_t size;
   int64_t backend;  /**< symm_backend_t; -1 while the group is made */
@@ -89,11 +91,12 @@ typedef struct {
  */
 typedef struct {
   uint64_t magic;         /**< SYMM_TRACE_MAGIC */
+  uint64_t version;       /**< symm_version() of the process */
   uint64_t calls;         /**< calls that were begun */
   uint64_t room;          /**< calls that the ring holds */
   int64_t to_realtime_ns; /**< add to a time of CLOCK_MONOTONIC to get CLOCK_REALTIME */
   int64_t rank;           /**< $SYMM_RANK */
-  int64_t unused[19];
+  int64_t unused[18];
 } symm_trace_t;
 
 /** One call in the ring behind a symm_trace_t. */
@@ -115,7 +118,7 @@ typedef struct {
   int32_t backend;   /**< symm_backend_t of the group; 0 if there is no group */
 } symm_trace_call_t;
 
-/** First word of a symm_trace_t of this layout. */
-#define SYMM_TRACE_MAGIC UINT64_C(0x31636172746d7973)
+/** First word of a symm_trace_t of this layout: "symtrac" and the number of the layout. */
+#define SYMM_TRACE_MAGIC UINT64_C(0x32636172746d7973)
 
 #endif

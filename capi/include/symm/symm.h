@@ -3714,7 +3714,8 @@ typedef struct {
  * @retval SYMM_ERR_INVALID_ARGUMENT  this is no token, or it was cut short, damaged or forged;
  *                                    options.device is out of range, or not 0 without
  *                                    SYMM_IPC_ON_DEVICE; or the stream is being captured.
- * @retval SYMM_ERR_UNSUPPORTED       the token was made by a newer version of symm.
+ * @retval SYMM_ERR_UNSUPPORTED       the token was made by a version of symm whose tokens this
+ *                                    one cannot read; the message names both versions.
  * @retval SYMM_ERR_UNAVAILABLE       the token was made on another machine or by another user,
  *                                    or its GPU or directory is not visible here.
  * @retval SYMM_ERR_INVALID_HANDLE    the memory was released or withdrawn.

@@ -69,19 +69,19 @@ TEST_F(Errors, EachHasItsOwnMessage) {
       wrong.size = good.size - 1;
       expect_error(wrong, SYMM_ERR_INVALID_ARGUMENT, "cut short", "cut short");
       wrong = good;
-      wrong.bytes[90] ^= std::byte{4};
+      wrong.bytes[94] ^= std::byte{4};
       expect_error(wrong, SYMM_ERR_INVALID_ARGUMENT, "checksum", "damaged");
       expect_error(changed(good, 0), SYMM_ERR_INVALID_ARGUMENT, "no token", "something else");
-      expect_error(changed(good, 4, std::byte{8}), SYMM_ERR_UNSUPPORTED, "newer version",
-          "of a newer library");
+      expect_error(changed(good, 4, std::byte{8}), SYMM_ERR_UNSUPPORTED, "its maker has symm 0.2.0",
+          "of another number");
       expect_error(
-          changed(good, 16), SYMM_ERR_UNAVAILABLE, "another machine", "of another machine");
-      expect_error(changed(good, 64), SYMM_ERR_INVALID_ARGUMENT, "forged", "another secret");
-      expect_error(changed(good, 80 + 7), SYMM_ERR_INVALID_ARGUMENT, "forged", "another block");
-      expect_error(changed(good, 88 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged",
+          changed(good, 20), SYMM_ERR_UNAVAILABLE, "another machine", "of another machine");
+      expect_error(changed(good, 68), SYMM_ERR_INVALID_ARGUMENT, "forged", "another secret");
+      expect_error(changed(good, 84 + 7), SYMM_ERR_INVALID_ARGUMENT, "forged", "another block");
+      expect_error(changed(good, 92 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged",
           "a number that was never issued");
-      expect_error(changed(good, 104 + 2), SYMM_ERR_INVALID_ARGUMENT, "forged", "a larger piece");
-      expect_error(changed(good, 48), SYMM_ERR_PEER_FAILED, "is gone", "another exporter");
+      expect_error(changed(good, 108 + 2), SYMM_ERR_INVALID_ARGUMENT, "forged", "a larger piece");
+      expect_error(changed(good, 52), SYMM_ERR_PEER_FAILED, "is gone", "another exporter");
       const Outcome stale =
           expect_error(facts->tokens[1], SYMM_ERR_INVALID_HANDLE, "released", "stale");
       EXPECT_EQ(std::pair(stale.rank, stale.pid), std::pair(-1, int64_t{owner.pid()}))
@@ -105,8 +105,8 @@ TEST_F(Errors, RandomForgeries) {
   });
 
   importer([&] {
-    constexpr size_t kExporter = 48;  // then the secret, then the number of the block
-    constexpr size_t kAfterBlock = 88;
+    constexpr size_t kExporter = 52;  // then the secret, then the number of the block
+    constexpr size_t kAfterBlock = 92;
     std::mt19937 random(11);
     int refused = 0;
     for (int i = 0; i < 3000; ++i) {

@@ -1,0 +1,105 @@
+// What libraries share is numbered. A layout whose size changes must have another number: libraries
+// of two versions that agree on a number read each other's memory.
+#include "core/base/layouts.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/backend/plan_table.hpp"
+#include "core/base/error.hpp"
+#include "core/bootstrap/unique_id.hpp"
+#include "core/engine/link.hpp"
+#include "core/group/exchange.hpp"
+#include "core/host/control.hpp"
+#include "core/ipc/lease_ring.hpp"
+#include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
+#include "core/ipc/validity_board.hpp"
+#include "core/mesh/wire.hpp"
+#include "core/multinode/messages.hpp"
+#include "kernels/cuda/args.hpp"
+#include "symm/page.h"
+#include "symm/symm.h"
+#include "tests/support/core.hpp"
+
+namespace symm {
+namespace {
+struct LayoutSizes {
+  const Layout* layout;
+  uint16_t number;
+  std::vector<size_t> sizes;
+};
+
+wire::Header header_of(wire::Type type) { return {.type = type}; }
+
+// The sizes of each layout, now.
+std::vector<LayoutSizes> found() {
+  using wire::encode;
+  using wire::Type;
+  return {{&layouts::messages, 2,
+              {wire::kHeaderSize, encode(header_of(Type::hello), wire::Hello{0, 0, 0, 0, 1}).size(),
+                  encode(header_of(Type::identity),
+                      [] {
+                        wire::Identity one;
+                        one.size = 1;
+                        return one;
+                      }())
+                      .size(),
+                  encode(header_of(Type::address), wire::Address{}).size(), sizeof(Vote::value),
+                  kFailureHeader, kMaxFailureText, sizeof(PlanValues)}},
+      {&layouts::control, 7,
+          {sizeof(host::ControlHeader), sizeof(host::EntryLine), sizeof(host::SignatureLine),
+              sizeof(host::WaitLine), sizeof(host::CallLine), sizeof(host::RefusalLine),
+              host::Control::bytes(2, 1, 4096), host::Control::bytes(64, 16, 65536)}},
+      {&layouts::cuda_control, 1,
+          {sizeof(cuda::ControlWords), sizeof(cuda::MemoryEntry), sizeof(cuda::ErrorRecord),
+              sizeof(cuda::ScratchPlaces)}},
+      {&layouts::remote, 1, {sizeof(engine::Head), sizeof(multinode::EngineShare)}},
+      {&layouts::unique_id, 2, {kUniqueIdBytes}}, {&layouts::token, 2, {ipc::kTokenFixed}},
+      {&layouts::leases, 4,
+          {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
+      {&layouts::page, 2, {sizeof(symm_page_t)}},
+      {&layouts::trace, 2, {sizeof(symm_trace_t), sizeof(symm_trace_call_t)}}};
+}
+
+TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
+  const std::vector<std::vector<size_t>> known = {{44, 76, 130, 50, 128, 24, 512, 216},
+      {40, 64, 64, 64, 128, 256, 16384, 155648}, {257088, 144, 64, 72}, {80, 2124}, {128}, {140},
+      {28, 24576, 139264}, {3256}, {192, 192}};
+  const std::vector<LayoutSizes> rows = found();
+  ASSERT_EQ(rows.size(), known.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].sizes, known[i])
+        << rows[i].layout->what << ": give the layout its next number (core/base/layouts.hpp), "
+        << "then write number and sizes here";
+    EXPECT_EQ(rows[i].layout->number, rows[i].number) << rows[i].layout->what;
+  }
+}
+
+TEST(Layouts, MagicsOfPagesHaveTheNumbers) {
+  constexpr int kLast = 56;
+  EXPECT_EQ(SYMM_PAGE_MAGIC >> kLast, uint64_t{'0'} + layouts::page.number);
+  EXPECT_EQ(SYMM_TRACE_MAGIC >> kLast, uint64_t{'0'} + layouts::trace.number);
+}
+
+TEST(Layouts, AreOfTheVersionOfTheHeader) {
+  EXPECT_EQ(layouts::library, uint32_t{SYMM_VERSION});
+  EXPECT_EQ(version_text(0x010203), "1.2.3");
+}
+
+TEST(Layouts, ADifferenceNamesBothVersions) {
+  const Layout& layout = layouts::token;
+  Stamp theirs = stamp_of(layout);
+  EXPECT_EQ(stamp_difference(layout, theirs, "rank 1"), "");
+  theirs.library = 0x000301;
+  EXPECT_EQ(stamp_difference(layout, theirs, "rank 1"), "") << "of another version alone";
+
+  theirs.number += 1;
+  EXPECT_EQ(stamp_difference(layout, theirs, "rank 1", "rank 0"),
+      format("tokens: rank 1 has symm 0.3.1 (number %u), rank 0 has symm %s (number %u); load one "
+             "version of symm on both sides",
+          theirs.number, version_text(layouts::library).c_str(), layout.number));
+}
+}  // namespace
+}  // namespace symm
