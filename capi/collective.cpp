@@ -385,9 +385,11 @@ symm_status_t symm_batch(symm_group_t* group, const symm_collective_call_t* call
   });
 }
 
+static_assert(static_cast<int32_t>(Advice::nccl) == SYMM_ADVICE_NCCL);
+
 symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_call_t* call,
     const symm_collective_options_t* options, symm_plan_info_t* out) {
-  return fill_struct(options, out, SYMM_FIRST_SIZE(symm_plan_info_t, reason), [&] {
+  return fill_struct(options, out, SYMM_FIRST_SIZE(symm_plan_info_t, advice_reason), [&] {
     Group& owner = *group_of(group);
     const symm_collective_call_t asked = read_call(require(call, "call"), "call");
     require_no_options(asked);
@@ -402,6 +404,10 @@ symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_ca
     filled.chunk_bytes = report.chunk_bytes;
     filled.nontemporal = report.nontemporal ? 1 : 0;
     write_text(filled.reason, report.reason);
+    filled.advice = static_cast<int32_t>(report.advice);
+    filled.symm_ns = report.symm_ns;
+    filled.nccl_ns = report.nccl_ns;
+    write_text(filled.advice_reason, report.advice_reason);
     return filled;
   });
 }

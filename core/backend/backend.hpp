@@ -173,12 +173,20 @@ inline void require_same_stamp(const Layout& layout, int rank, int peer, const S
   if (!differs.empty()) throw Error({Status::mismatch, peer, 0, differs});
 }
 
+// Values of symm_advice_t.
+enum class Advice : int32_t { unknown = 0, symm = 1, nccl = 2 };
+
 struct PlanReport {
   Algorithm algorithm{};
   int slices = 1;
   uint64_t chunk_bytes = 0;
   bool nontemporal = false;
   std::string reason;
+  // Whether NCCL was measured to be faster; nccl_column.hpp. Times are 0 if it was not measured.
+  Advice advice = Advice::unknown;
+  uint64_t symm_ns = 0;
+  uint64_t nccl_ns = 0;
+  std::string advice_reason{};
 };
 
 // The local addresses of all blocks of a memory, and the number by which all ranks know the memory.

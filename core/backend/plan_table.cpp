@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,10 +16,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/nccl_column.hpp"
+#include "core/backend/plan_text.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -32,6 +32,11 @@
 
 namespace symm {
 namespace {
+using plan_text::in_quotes;
+using plan_text::read_amount;
+using plan_text::read_number;
+using plan_text::refuse;
+
 constexpr uint64_t kKi = 1024;
 constexpr uint64_t kMi = 1024 * kKi;
 constexpr size_t kLargestFile = kMi;
@@ -77,12 +82,6 @@ Variable variable_of(BackendKind backend) {
   return backend == BackendKind::cuda ? Variable("SYMM_CUDA_TUNE") : Variable("SYMM_HOST_TUNE");
 }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error(Status::invalid_argument, where + ": " + what);
-}
-
-std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 std::string_view trim(std::string_view text) {
   constexpr std::string_view blank = " \t\r";
   const size_t first = text.find_first_not_of(blank);
@@ -97,24 +96,6 @@ std::string_view take(std::string_view& text, char separator) {
   const std::string_view part = text.substr(0, end);
   text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
   return part;
-}
-
-bool read_number(std::string_view text, uint64_t* out) {
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc{} && stop == text.data() + text.size();
-}
-
-// 4096, 4K, 4M, 4G
-bool read_amount(std::string_view text, uint64_t* out) {
-  uint64_t unit = 1;
-  if (!text.empty()) {
-    const size_t power = std::string_view("KMG").find(text.back());
-    if (power != std::string_view::npos) {
-      unit = uint64_t{1} << (10 * (power + 1));
-      text.remove_suffix(1);
-    }
-  }
-  return read_number(text, out) && !__builtin_mul_overflow(*out, unit, out);
 }
 
 std::string allowed(const PlanKey& key) {
@@ -189,6 +170,12 @@ std::string plan_difference(
     return format("the plan must be the same on all ranks, but rank %d has %s and rank %d has %s",
         rank, describe(backend, mine, key).c_str(), peer, describe(backend, theirs, key).c_str());
   }
+  if (mine.nccl_hash != theirs.nccl_hash) {
+    return format(
+        "the plan must be the same on all ranks, but the NCCL columns of rank %d (%lu rows) and "
+        "rank %d (%lu rows) differ (SYMM_PLAN_FILE)",
+        rank, mine.nccl_rows, peer, theirs.nccl_rows);
+  }
   return "";
 }
 
@@ -257,11 +244,29 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
   return section;
 }
 
+bool PlanTable::Section::fits(
+    BackendKind of, int size, const std::function<std::string()>& on) const {
+  if (backend != of || size < first || (last != 0 && size > last)) return false;
+  return machine.empty() || on().starts_with(machine);
+}
+
 void PlanTable::add_entry(Section& section, std::string_view assignment, const std::string& where) {
   const size_t equals = assignment.find('=');
   const std::string_view name = trim(assignment.substr(0, equals));
   if (equals == std::string_view::npos) {
     refuse(where, in_quotes(assignment) + " is not key = number");
+  }
+
+  if (NcclColumn::is_name(name)) {
+    // A column is of one number of ranks, and of one file.
+    if (section.origin == PlanOrigin::variable) {
+      refuse(where, in_quotes(name) + " stands in files only (SYMM_PLAN_FILE)");
+    }
+    if (section.backend != BackendKind::cuda || section.first != section.last) {
+      refuse(where, in_quotes(name) + " stands in sections as [cuda 4] only, with their ranks");
+    }
+    section.nccl.push_back(NcclColumn::parse(name, trim(assignment.substr(equals + 1)), where));
+    return;
   }
 
   const size_t key = find_key(section.backend, name);
@@ -341,11 +346,7 @@ PlanValues PlanTable::values(
     BackendKind backend, int size, const std::function<std::string()>& machine) const {
   PlanValues values;
   for (const Section& section : sections_) {
-    if (section.backend != backend || size < section.first ||
-        (section.last != 0 && size > section.last)) {
-      continue;
-    }
-    if (!section.machine.empty() && !machine().starts_with(section.machine)) continue;
+    if (!section.fits(backend, size, machine)) continue;
     for (const Entry& entry : section.entries) {
       const PlanKey& key = plan_keys(backend)[entry.key];
       const uint64_t value =
@@ -366,6 +367,21 @@ PlanValues PlanTable::values(
     }
   }
 
+  const NcclColumn column = nccl_column(backend, size, machine);
+  values.nccl_hash = column.hash();
+  values.nccl_rows = column.rows();
   return values;
+}
+
+NcclColumn PlanTable::nccl_column(
+    BackendKind backend, int size, const std::function<std::string()>& machine) const {
+  NcclColumn column(size);
+  for (const Section& section : sections_) {
+    if (section.nccl.empty() || !section.fits(backend, size, machine)) continue;
+    for (const NcclRow& row : section.nccl) {
+      column.add(row);
+    }
+  }
+  return column;
 }
 }  // namespace symm

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/nccl_column.hpp"
 
 namespace symm {
 enum class PlanOrigin : uint8_t { built_in = 0, file = 1, variable = 2 };
@@ -32,6 +33,10 @@ std::span<const PlanKey> plan_keys(BackendKind backend);
 struct PlanValues {
   std::array<uint64_t, kMaxPlanKeys> value{};
   std::array<PlanOrigin, kMaxPlanKeys> origin{};
+  // The hash and the number of rows of the NCCL column; 0: the table has none. The column chooses
+  // no algorithm, but ranks that are advised differently would wait in two libraries.
+  uint64_t nccl_hash = 0;
+  uint64_t nccl_rows = 0;
 
   uint64_t of(BackendKind backend, std::string_view key) const;
 };
@@ -62,6 +67,9 @@ class PlanTable {
   // only if a section depends on the name.
   PlanValues values(
       BackendKind backend, int size, const std::function<std::string()>& machine) const;
+  // What was measured of NCCL for a group of `size` ranks.
+  NcclColumn nccl_column(
+      BackendKind backend, int size, const std::function<std::string()>& machine) const;
 
  private:
   struct Entry {
@@ -77,6 +85,9 @@ class PlanTable {
     std::string machine;  // "": any
     PlanOrigin origin{};
     std::vector<Entry> entries;
+    std::vector<NcclRow> nccl;
+
+    bool fits(BackendKind of, int size, const std::function<std::string()>& on) const;
   };
   static Section section_of(std::string_view title, const std::string& where);
   static void add_entry(Section& section, std::string_view assignment, const std::string& where);

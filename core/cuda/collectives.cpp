@@ -66,8 +66,13 @@ PlanReport Collectives::plan(const CollectiveCall& call) const {
   const PlanInput input = input_of(planned_call(call));
   const Plan chosen = possible_plan(input);
   const std::string scaled = call.scaling ? scaled_call(group_, call).why() : std::string();
-  return {chosen.algorithm, chosen.slices, chosen.tile, false,
-      scaled + explain(input, chosen, group_.tuning)};
+
+  PlanReport report;
+  report.algorithm = chosen.algorithm;
+  report.slices = chosen.slices;
+  report.chunk_bytes = chosen.tile;
+  report.reason = scaled + explain(input, chosen, group_.tuning);
+  return report;
 }
 
 // ---- the order

@@ -65,13 +65,14 @@ struct TransportShare {
 
 // ---- forming a group
 
-CudaTransport::CudaTransport(
-    TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
+CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device,
+    const PlanValues& values, NcclColumn column)
     : Transport(static_cast<DeviceTransport*>(this), **context.revocation->page()),
       lender_(static_cast<const CudaTransport*>(context.lender)),
       group_(std::move(context), std::move(device), values,
           lender_ != nullptr ? &lender_->group_ : nullptr),
       values_(values),
+      nccl_column_(std::move(column)),
       controls_(static_cast<size_t>(group_.context.size)),
       uuids_(controls_.size()),
       links_(controls_.size()),
@@ -108,9 +109,9 @@ OutgoingMessage CudaTransport::share() const {
 
 void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   const auto body = first_of<TransportShare>(message);
-  if (const std::string differs =
   require_same_stamp(layouts::cuda_control, group_.context.rank, peer, body.control);
   require_same_stamp(layouts::plans, group_.context.rank, peer, body.plans);
+  if (const std::string differs =
           plan_difference(BackendKind::cuda, group_.context.rank, values_, peer, body.values);
       !differs.empty()) {
     throw Error({Status::mismatch, peer, 0, differs});

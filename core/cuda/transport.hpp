@@ -28,7 +28,8 @@
 namespace symm::cuda {
 class CudaTransport final : public Transport, public DeviceTransport {
  public:
-  CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values);
+  CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values,
+      NcclColumn column);
   ~CudaTransport() override;
 
   OutgoingMessage share() const override;
@@ -56,7 +57,11 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void fill32(void* to, uint32_t value, size_t count, void* stream) override;
   void collective(const CollectiveCall& call) override { collectives_.issue(call); }
   void batch(std::span<CollectiveCall> calls) override { collectives_.issue(calls); }
-  PlanReport plan(const CollectiveCall& call) override { return collectives_.plan(call); }
+  PlanReport plan(const CollectiveCall& call) override {
+    PlanReport report = collectives_.plan(call);
+    nccl_column_.advise(call, report);
+    return report;
+  }
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
   std::unique_ptr<MessageWait> await_message(MessageCall call, int) override {
@@ -97,6 +102,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   const CudaTransport* lender_;
   DeviceGroup group_;
   PlanValues values_;
+  NcclColumn nccl_column_;
   // By group rank.
   std::vector<std::shared_ptr<Allocation>> controls_;
   std::vector<Uuid> uuids_;

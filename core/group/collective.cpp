@@ -68,6 +68,10 @@ void run_batch(Group& group, std::span<CollectiveCall> calls) {
 
 PlanReport plan_collective(Group& group, const CollectiveCall& call) {
   check_call(group, call);
-  return group.transport().plan(call);
+  PlanReport report = group.transport().plan(call);
+  if (report.advice_reason.empty()) {
+    report.advice_reason = "NCCL was not measured: its column is of CUDA groups on one machine";
+  }
+  return report;
 }
 }  // namespace symm

@@ -586,8 +586,14 @@ PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) require_possible(call);
   Plan chosen = host::plan(input);
   if (chosen.entered) chosen = settle(input, chosen, operands_.symmetric_here(call));
-  return {chosen.algorithm, chosen.slices, chosen.chunk_bytes, chosen.nontemporal,
-      explain(input, chosen)};
+
+  PlanReport report;
+  report.algorithm = chosen.algorithm;
+  report.slices = chosen.slices;
+  report.chunk_bytes = chosen.chunk_bytes;
+  report.nontemporal = chosen.nontemporal;
+  report.reason = explain(input, chosen);
+  return report;
 }
 
 PlanReport HostTransport::plan(const CollectiveCall& call) {

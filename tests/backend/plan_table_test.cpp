@@ -8,7 +8,10 @@
 #include <string>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/nccl_column.hpp"
 #include "core/base/error.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/types.hpp"
 #include "tests/support/core.hpp"
 
 namespace symm {
@@ -157,6 +160,136 @@ TEST(PlanTable, SingleValues) {
     expect_failure(Status::invalid_argument, {"VARIABLE: "},
         [&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
   }
+}
+
+// The column of NCCL that a table has for a group of `size` ranks.
+NcclColumn column_of(const std::string& text, int size, const std::string& machine = "") {
+  PlanTable table = PlanTable::built_in();
+  table.add(text, "test", PlanOrigin::file);
+  return table.nccl_column(BackendKind::cuda, size, [&] { return machine; });
+}
+
+PlanReport advice_for(const NcclColumn& column, Collective collective, DType dtype, size_t count) {
+  const CollectiveCall call(
+      collective, nullptr, nullptr, count, static_cast<int32_t>(dtype), nullptr);
+  PlanReport report;
+  column.advise(call, report);
+  return report;
+}
+
+constexpr char kColumn[] =
+    "[cuda 4]\n"
+    "nccl allreduce f32 = 1K:10/20 4K:20/19.5 16K:40/20\n"
+    "nccl allgather any = 64:5/4\n";
+
+TEST(NcclColumn, SaysForWhichCallsNcclWasAhead) {
+  const NcclColumn column = column_of(kColumn, 4);
+  const auto at = [&](size_t bytes) {
+    return advice_for(column, Collective::allreduce, DType::f32, bytes / sizeof(float));
+  };
+
+  EXPECT_EQ(at(1024).advice, Advice::symm);
+  EXPECT_EQ(at(1024).symm_ns, 10'000U);
+  EXPECT_EQ(at(1024).nccl_ns, 20'000U);
+  EXPECT_EQ(at(4096).advice, Advice::symm) << "less than a twentieth";
+  const PlanReport large = at(16384);
+  EXPECT_EQ(large.advice, Advice::nccl);
+  EXPECT_EQ(large.advice_reason,
+      "as measured with 4 ranks: NCCL 20.00 us, symm 40.00 us; NCCL is "
+      "faster here (test:2)");
+
+  // A third of the way from 4K to 16K.
+  const PlanReport between = at(8192);
+  EXPECT_EQ(between.advice, Advice::nccl);
+  EXPECT_EQ(between.symm_ns, 26'667U);
+  EXPECT_EQ(between.nccl_ns, 19'667U);
+}
+
+TEST(NcclColumn, OfWhatMovesDataIsOfAllTypes) {
+  const NcclColumn column = column_of(kColumn, 4);
+  for (const DType dtype : {DType::f32, DType::u8, DType::bf16}) {
+    const PlanReport report = advice_for(column, Collective::allgather, dtype, 64 / size_of(dtype));
+    EXPECT_EQ(report.advice, Advice::nccl) << dtype_name(dtype);
+  }
+}
+
+TEST(NcclColumn, WhatWasNotMeasuredIsUnknownAndSaysSo) {
+  const NcclColumn column = column_of(kColumn, 4);
+  const struct {
+    PlanReport report;
+    const char* why;
+  } rows[] = {{advice_for(column, Collective::allreduce, DType::f32, 255), "at 1020 bytes"},
+      {advice_for(column, Collective::allreduce, DType::f32, 4097), "at 16388 bytes"},
+      {advice_for(column, Collective::allreduce, DType::bf16, 1024), "allreduce of bf16"},
+      {advice_for(column, Collective::broadcast, DType::f32, 1024), "broadcast of f32"},
+      {advice_for(column_of(kColumn, 2), Collective::allreduce, DType::f32, 256), "no column"},
+      {advice_for(column_of("", 4), Collective::allreduce, DType::f32, 256), "no column"}};
+  for (const auto& [report, why] : rows) {
+    EXPECT_EQ(report.advice, Advice::unknown) << why;
+    EXPECT_EQ(report.symm_ns, 0U) << why;
+    EXPECT_NE(report.advice_reason.find("not measured"), std::string::npos) << why;
+    EXPECT_NE(report.advice_reason.find(why), std::string::npos) << report.advice_reason;
+  }
+
+  CollectiveCall forced(
+      Collective::allreduce, nullptr, nullptr, 256, static_cast<int32_t>(DType::f32), nullptr);
+  forced.algorithm = Algorithm::ll;
+  PlanReport report;
+  column.advise(forced, report);
+  EXPECT_EQ(report.advice, Advice::unknown);
+}
+
+TEST(NcclColumn, IsOfOneMachineAndLaterRowsReplaceEarlierOnes) {
+  const std::string text =
+      std::string(kColumn) + "[cuda 4 on NVIDIA H]\nnccl allreduce f32 = 1K:10/1\n";
+  const auto advice = [&](const char* machine) {
+    return advice_for(column_of(text, 4, machine), Collective::allreduce, DType::f32, 256).advice;
+  };
+  EXPECT_EQ(advice("NVIDIA H200"), Advice::nccl);
+  EXPECT_EQ(advice("NVIDIA A100"), Advice::symm);
+}
+
+TEST(NcclColumn, MustBeEqualOnAllRanks) {
+  const PlanValues mine = with(kColumn, BackendKind::cuda, 4);
+  EXPECT_EQ(mine.nccl_rows, 2U);
+  EXPECT_EQ(
+      plan_difference(BackendKind::cuda, 0, mine, 1, with(kColumn, BackendKind::cuda, 4)), "");
+  const std::string differs =
+      plan_difference(BackendKind::cuda, 0, mine, 1, with("", BackendKind::cuda, 4));
+  EXPECT_NE(differs.find("rank 0 (2 rows) and rank 1 (0 rows)"), std::string::npos) << differs;
+}
+
+TEST(NcclColumn, WhatIsWrongIsSaidWithItsLine) {
+  const struct {
+    const char* line;
+    const char* what;
+  } rows[] = {{"nccl allreduce = 8:1/2", "nccl <collective> <data type>"},
+      {"nccl allreduce f32 sum = 8:1/2", "nccl <collective> <data type>"},
+      {"nccl sendrecv f32 = 8:1/2", "'sendrecv' is not a collective"},
+      {"nccl allreduce f31 = 8:1/2", "'f31' is not a data type"},
+      {"nccl allreduce any = 8:1/2", "a data type is named for reductions"},
+      {"nccl allgather f32 = 8:1/2", "a data type is named for reductions"},
+      {"nccl allreduce f32 = 8:1", "'8:1' is not bytes:us/us"},
+      {"nccl allreduce f32 = 8:0/2", "'8:0/2' is not bytes:us/us"},
+      {"nccl allreduce f32 = 8:1/-2", "is not bytes:us/us"},
+      {"nccl allreduce f32 = 8:1./2", "is not bytes:us/us"},
+      {"nccl allreduce f32 = 8:1.2345/2", "is not bytes:us/us"},
+      {"nccl allreduce f32 = 8:99999999999999/2", "is not bytes:us/us"},
+      {"nccl allreduce f32 = x:1/2", "is not bytes:us/us"},
+      {"nccl allreduce f32 = 8:1/2 8:1/2", "sizes must ascend"},
+      {"nccl allreduce f32 =", "has no times"}};
+  for (const auto& [line, what] : rows) {
+    expect_failure(Status::invalid_argument, {"test:2: ", what},
+        [&, text = line] { column_of(std::string("[cuda 4]\n") + text, 4); });
+  }
+  for (const char* const section : {"[cuda]", "[cuda 2-4]", "[host 4]"}) {
+    expect_failure(Status::invalid_argument, {"test:2: ", "in sections as [cuda 4] only"},
+        [&] { column_of(std::string(section) + "\nnccl allreduce f32 = 8:1/2\n", 4); });
+  }
+  expect_failure(Status::invalid_argument, {"stands in files only"}, [] {
+    PlanTable::built_in().add_values(
+        BackendKind::cuda, "nccl allreduce f32=8:1/2", "SYMM_CUDA_TUNE");
+  });
 }
 
 TEST(PlanTable, ADifferenceNamesBothSides) {

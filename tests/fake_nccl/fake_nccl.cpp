@@ -1,7 +1,8 @@
 // A libnccl.so.2 over the fake driver. Calls that are issued on a
 // stream move data between processes by datagrams. Sums are in the
 // order n-1 .. 0, unlike those of symm. Each call is in progress for
-// the first three looks at its state. Words in $FAKE_NCCL direct it:
+// the first three looks at its state, unless its communicator blocks.
+// Words in $FAKE_NCCL direct it:
 //
 //   old      an old version
 //   odd      another version
@@ -11,6 +12,8 @@
 //   stuck    an abort does not return
 //   lame     issued calls do not end
 //   slow     an abort or a destruction takes 0.3 s
+//   wrong    reductions move nothing
+//   late     a call of a communicator that blocks takes 3 ms to be issued
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -45,6 +48,7 @@ struct symm::engine::nccl::ncclComm {
   int size = 0;
   int socket = -1;
   int looks = 3;
+  bool blocks = false;
   std::string id;
   std::atomic<Result> error{kSuccess};
   std::atomic<bool> gone{false};
@@ -52,6 +56,8 @@ struct symm::engine::nccl::ncclComm {
   std::vector<std::deque<std::byte>> inbox;  // by source
 };
 
+// A call of a communicator that blocks is a group of its own.
+extern "C" Result ncclGroupEnd();
 // The fake driver defines this call.
 extern "C" int cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id);
 
@@ -155,6 +161,7 @@ bool advance(ncclComm& comm, Call& call) {
 }
 
 Result issued(Comm comm) {
+  if (comm->blocks) return kSuccess;
   comm->looks = 3;
   if (told("breaks")) comm->error = kRemoteError;
   return kInProgress;
@@ -165,7 +172,11 @@ Result add(Comm comm, void* stream, const std::function<void(Call& call)>& to) {
   group.comm = comm;
   group.stream = stream;
   to(group.call);
-  return alone ? 4 : kSuccess;  // symm issues all calls in groups
+  if (!alone) return kSuccess;
+  if (!comm->blocks) return 4;  // symm issues all calls in groups
+  if (told("late")) usleep(3'000);
+  ++group.depth;
+  return ncclGroupEnd();
 }
 
 std::byte* writable(const void* at) {
@@ -194,6 +205,7 @@ void combine(const std::vector<std::vector<std::byte>>& operands, std::byte* to,
 // Combines the part of `from` that belongs to this rank on all ranks, or all of `from`.
 Result reduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream,
     bool in_parts) {
+  if (told("wrong")) return kSuccess;
   return add(comm, stream, [=](Call& call) {
     const size_t bytes = count * reference::size_of(kTypes[type]);
     const auto operands =
@@ -211,7 +223,10 @@ Result reduce(const void* from, void* to, size_t count, int type, int op, Comm c
       call.operations.push_back({false, operand.data(), bytes, rank});
     }
 
-    call.in_the_end.emplace_back([=] { combine(*operands, writable(to), kTypes[type], kOps[op]); });
+    // Also where no result is wanted, since it keeps the operands as long as the call.
+    call.in_the_end.emplace_back([=] {
+      if (to != nullptr) combine(*operands, writable(to), kTypes[type], kOps[op]);
+    });
   });
 }
 }  // namespace
@@ -250,6 +265,15 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
   return bind(made->socket, reinterpret_cast<const sockaddr*>(&address), length) == 0
              ? kInProgress
              : kSystemError;
+}
+
+Result ncclCommInitRank(Comm* comm, int size, Id id, int rank) {
+  Config config;
+  const Result made = ncclCommInitRankConfig(comm, size, id, rank, &config);
+  if (made != kInProgress) return made;
+  (*comm)->blocks = true;
+  (*comm)->looks = 0;
+  return kSuccess;
 }
 
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
@@ -357,6 +381,11 @@ Result ncclAllReduce(
 Result ncclReduceScatter(
     const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream) {
   return reduce(from, to, count, type, op, comm, stream, true);
+}
+
+Result ncclReduce(
+    const void* from, void* to, size_t count, int type, int op, int root, Comm comm, void* stream) {
+  return reduce(from, comm->rank == root ? to : nullptr, count, type, op, comm, stream, false);
 }
 
 const char* ncclGetErrorString(Result result) {

@@ -208,11 +208,12 @@ TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
   EXPECT_EQ(report["results"][1]["speedup"], 2.5);
   const std::string csv = bench_csv(report);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
-  EXPECT_EQ(csv.rfind("algbw,algorithm,busbw,count,in_place,iterations,redop,root,size,slowest_"
+  EXPECT_EQ(csv.rfind("advice,advice_nccl_us,advice_symm_us,algbw,algorithm,busbw,count,in_place,"
+                      "iterations,redop,root,size,slowest_"
                       "rank,speedup,time_us_max",
                 0),
       0U);
-  expect_said(csv, {"\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"});
+  expect_said(csv, {"\nunknown,null,null,0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"});
 
   const std::string picture = bench_svg(report, options.baseline);
   EXPECT_EQ(
@@ -295,6 +296,23 @@ TEST(Thresholds, TextIsATableWithFigures) {
   EXPECT_EQ(text.find("Not steady"), std::string::npos);
   report.ladders[0].sizes[1].steady = false;
   expect_said(plan_text(report), {"# Not steady: at 1 of 3 sizes"});
+}
+
+TEST(Thresholds, TheColumnOfNcclStandsInTheSection) {
+  TuneReport report{"0.2.0", "2026-01-02", "cuda", "A Device", 2, {}};
+  report.ladders.push_back(ladder({{8, {1, 2, 3}}}));
+  EXPECT_EQ(plan_text(report).find("nccl"), std::string::npos) << "it was not measured";
+
+  report.nccl_version = "2.27.3";
+  report.nccl = {{"allreduce", "f32", {{8, 1.5, 2.25}, {1024, 3, 2}}}, {"allgather", "any", {}}};
+  const std::string text = plan_text(report);
+  expect_said(
+      text, {"# NCCL 2.27.3 beside symm", "\nnccl allreduce f32 = 8:1.50/2.25 1024:3.00/2.00\n"});
+  EXPECT_LT(text.find("[cuda 2]"), text.find("nccl allreduce"));
+  EXPECT_EQ(text.find("nccl allgather"), std::string::npos) << "a row without sizes";
+  EXPECT_EQ(text.find("Not steady"), std::string::npos);
+  report.nccl_steady = false;
+  expect_said(plan_text(report), {"# Not steady: a median"});
 }
 }  // namespace
 }  // namespace symm::tool

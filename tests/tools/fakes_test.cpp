@@ -171,6 +171,76 @@ TEST(TuneOnFakes, OfTheCudaBackEnd) {
           "allreduce of bf16", " 2097152 ", " 16777216 "});
 }
 
+// A table with a column of NCCL, which moves data here, unlike symm's kernels.
+class TuneBesideNccl : public testing::Test {
+ protected:
+  static Captured tune(const Words& variables, const Words& options) {
+    return on_fakes(Words{"FAKE_CUDA_DEVICES=2"} + variables,
+        Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL,
+            "bench", "--tune", "--nccl", "-b", "4K", "-e", "64K", "-f", "16", "-n", "1", "-w",
+            "0"} +
+            options);
+  }
+
+  // What a plan says of an all-reduce of so many bytes of f32, by the table in `file`.
+  static Captured advice(const std::string& file, const std::string& bytes) {
+    return on_fakes({"FAKE_CUDA_DEVICES=2", "SYMM_PLAN_FILE=" + file},
+        {SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench",
+            "allreduce", "--backend", "cuda", "-c", "0", "-n", "1", "-b", bytes, "-e", bytes,
+            "--json"});
+  }
+
+  support::TemporaryDirectory folder_;
+};
+
+TEST_F(TuneBesideNccl, WritesAColumnByWhichPlansAdvise) {
+  const std::string file = folder_ / "plan.txt";
+  const Captured done =
+      tune({"SYMM_NCCL=" FAKE_NCCL, "FAKE_NCCL=late"}, {"--backend", "cuda", "--out", file});
+  ASSERT_EQ(done.status, 0) << done.err;
+  std::ifstream in(file);
+  const std::string table(std::istreambuf_iterator<char>(in), {});
+  expect_said(table, {"\n[cuda 2]\n", "# NCCL 2.27.3 beside symm", "\nnccl allreduce f32 = 4096:",
+                         "\nnccl allreduce bf16 = 4096:", "\nnccl reduce_scatter f32 = 4096:",
+                         "\nnccl allgather any = 4096:", "\nnccl broadcast any = 4096:",
+                         "\nnccl reduce bf16 = 4096:", "\nnccl alltoall any = 4096:", " 65536:"});
+
+  // NCCL was late by 3 ms a call, so that symm was ahead.
+  const json said = json::parse(out_of(advice(file, "64K")));
+  EXPECT_EQ(said["results"][0]["advice"], "symm") << said;
+  EXPECT_GE(said["results"][0]["advice_nccl_us"], 3000) << said;
+
+  // The same table with the times of NCCL made short, as a user might see them on other GPUs.
+  const std::string other = folder_ / "other.txt";
+  std::ofstream(other) << "[cuda 2]\nnccl allreduce f32 = 4K:20/10 64K:40/10\n";
+  const json ahead = json::parse(out_of(advice(other, "64K")));
+  EXPECT_EQ(ahead["results"][0]["advice"], "nccl") << ahead;
+  EXPECT_EQ(ahead["results"][0]["advice_symm_us"], 40) << ahead;
+  EXPECT_EQ(json::parse(out_of(advice(other, "128K")))["results"][0]["advice"], "unknown");
+}
+
+TEST_F(TuneBesideNccl, WhatCannotBeMeasuredIsRefused) {
+  const std::string real = "SYMM_NCCL=" FAKE_NCCL;
+  expect_end(tune({real}, {"--backend", "host"}), 1, {"--nccl", "--backend cuda"});
+  expect_end(tune({"SYMM_NCCL=/nowhere/libnccl.so.2"}, {"--backend", "cuda"}), 1,
+      {"--nccl: there is no NCCL to measure", "/nowhere/libnccl.so.2"});
+  expect_end(tune({real}, {"--backend", "cuda", "--overlapping-devices"}), 1,
+      {"--nccl: NCCL wants a GPU for each rank"});
+  expect_end(tune({real, "FAKE_NCCL=wrong"}, {"--backend", "cuda"}), 1,
+      {"--nccl: an all-reduce by NCCL 2.27.3 gave wrong sums"});
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--nccl"}).status, 2);
+}
+
+TEST_F(TuneBesideNccl, OneRankWithoutNcclEndsAll) {
+  const std::string differ =
+      "if [ $SYMM_RANK = 1 ]; then export SYMM_NCCL=/nowhere/nccl; fi; exec " SYMM_TOOL
+      " bench --tune --nccl --backend cuda -e 4K";
+  const Captured result = on_fakes({"FAKE_CUDA_DEVICES=2", "SYMM_NCCL=" FAKE_NCCL},
+      {SYMM_TOOL, "run", "-n", "2", "--timeout", "90", "--", "sh", "-c", differ});
+  EXPECT_EQ(result.status, 1);
+  expect_said(result.err, {"--nccl: ", "/nowhere/nccl"});
+}
+
 TEST(TuneOnFakes, RanksThatDifferAreTold) {
   const std::string differ =
       "if [ $SYMM_RANK = 1 ]; then export SYMM_CUDA_TUNE=tile=32K; fi; exec " SYMM_TOOL

@@ -125,9 +125,10 @@ void Bench::progress(const std::string& text) const {
 }
 
 Result Bench::measure(const Call& call, const Pattern& pattern) {
-  Result result{.measured = true,
-      .iterations = iterations_for(options_, call.bytes()),
-      .algorithm = call.algorithm()};
+  Result result;
+  result.measured = true;
+  result.iterations = iterations_for(options_, call.bytes());
+  result.take_plan(call);
   std::vector<double> times;
   uint64_t wrong = 0;
 
@@ -153,7 +154,10 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
   constexpr int calls_in_a_row = 20;
   constexpr int samples = 20;
   const int iterations = options_.iterations > 0 ? options_.iterations : samples;
-  Result result{.measured = true, .iterations = iterations, .algorithm = call.algorithm()};
+  Result result;
+  result.measured = true;
+  result.iterations = iterations;
+  result.take_plan(call);
   const int calls = options_.graph > 0 ? options_.graph : calls_in_a_row;
   const auto in_a_row = [&](int count) {
     for (int i = 0; i < count; ++i) {
@@ -416,13 +420,26 @@ symm_status_t Call::run() const {
   return tool::run(group, record(), &options, stream);
 }
 
-std::string Call::algorithm() const {
-  if (traits->collective == kBarrier) return "";
+symm_plan_info_t Call::plan() const {
   symm_plan_info_t info{};
   info.struct_size = sizeof info;
   const symm_collective_call_t call = record();
   check(symm_collective_plan(group, &call, &options, &info), "symm_collective_plan");
-  return name_in(algorithms(), info.algorithm);
+  return info;
+}
+
+std::string Call::algorithm() const {
+  if (traits->collective == kBarrier) return "";
+  return name_in(algorithms(), plan().algorithm);
+}
+
+void Result::take_plan(const Call& call) {
+  if (call.traits->collective == kBarrier) return;
+  const symm_plan_info_t plan = call.plan();
+  algorithm = name_in(algorithms(), plan.algorithm);
+  advice = plan.advice;
+  advice_symm_ns = plan.symm_ns;
+  advice_nccl_ns = plan.nccl_ns;
 }
 
 int run_bench(const BenchOptions& options) { return Bench(options).run(); }

@@ -162,6 +162,11 @@ void add_tune_options(CLI::App* bench, BenchOptions& options) {
       ->add_option(
           "--out", options.out, "With --tune: the file to write; standard output if there is none")
       ->needs(tune);
+  bench
+      ->add_flag("--nccl", options.nccl,
+          "With --tune: measure NCCL on the same ranks, too, and write a column of its times, by "
+          "which symm_collective_plan() tells for which calls NCCL was ahead")
+      ->needs(tune);
 }
 
 void add_device_options(CLI::App* bench, BenchOptions& options) {

@@ -22,6 +22,19 @@ std::string print(const char* format, Values... values) {
   return buffer;
 }
 
+const char* advice_name(symm_advice_t advice) {
+  switch (advice) {
+    case SYMM_ADVICE_SYMM: return "symm";
+    case SYMM_ADVICE_NCCL: return "nccl";
+    default: return "unknown";
+  }
+}
+
+// A time of the plan table, in microseconds; null if it was not measured.
+nlohmann::json measured(uint64_t ns) {
+  return ns > 0 ? nlohmann::json(static_cast<double>(ns) / 1e3) : nlohmann::json();
+}
+
 bool has_size(const BenchOptions& options) { return options.traits->collective != kBarrier; }
 
 // The properties that tell one result of a run from the others.
@@ -147,14 +160,17 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   }
 
   std::string algorithm;
+  bool is_nccl_ahead = false;
   for (const Result* result : {&row.out_of_place, &row.in_place}) {
     if (!result->measured) continue;
     out += cells(options, row, *result, ranks);
+    is_nccl_ahead = is_nccl_ahead || result->advice == SYMM_ADVICE_NCCL;
     if (result->algorithm != algorithm) {
       algorithm += (algorithm.empty() ? "" : ", ") + result->algorithm;
     }
   }
 
+  if (is_nccl_ahead) algorithm += ", NCCL was faster";
   return out + (algorithm.empty() ? "" : "  " + algorithm) + "\n";
 }
 
@@ -246,8 +262,10 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
         const Bandwidths of = bandwidths(options, row, *result, ranks);
         entry.update(identity(options, row, *result));
         entry.update({{"count", row.count}, {"algorithm", result->algorithm},
-            {"algbw", json_of(of.algorithm)}, {"busbw", json_of(of.bus)},
-            {"wrong", result->wrong}});
+            {"algbw", json_of(of.algorithm)}, {"busbw", json_of(of.bus)}, {"wrong", result->wrong},
+            {"advice", advice_name(result->advice)},
+            {"advice_symm_us", measured(result->advice_symm_ns)},
+            {"advice_nccl_us", measured(result->advice_nccl_ns)}});
       }
       if (!options.baseline.is_null()) entry["speedup"] = speedup(options, row, *result);
       out["results"].push_back(entry);

@@ -26,7 +26,9 @@ struct Call : Operands {
   void* stream;  // a CUDA stream, or nullptr
 
   symm_status_t run() const;
-  std::string algorithm() const;  // what the library would do; throws Error where it would refuse
+  // What the library would do; throws Error where it would refuse.
+  symm_plan_info_t plan() const;
+  std::string algorithm() const;
 };
 
 struct BenchOptions {
@@ -55,6 +57,7 @@ struct BenchOptions {
 
   bool p2p = false;   // then traits is nullptr
   bool tune = false;  // then too, and these count
+  bool nccl = false;  // with --tune: NCCL is measured, too
   bool end_given = false;
   std::string out;  // "": standard output
 };
@@ -79,7 +82,12 @@ struct Result {
   int iterations = 0;
   uint64_t wrong = 0;  // elements, on all ranks and in all iterations
   std::string algorithm;
+  // Whether NCCL was measured to be faster, by the plan table.
+  symm_advice_t advice = SYMM_ADVICE_UNKNOWN;
+  uint64_t advice_symm_ns = 0;
+  uint64_t advice_nccl_ns = 0;
 
+  void take_plan(const Call& call);
   // GB/s
   double algorithm_bandwidth(uint64_t bytes) const {
     return static_cast<double>(bytes) / p50_us / 1000;

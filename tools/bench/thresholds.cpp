@@ -61,6 +61,35 @@ std::string warning(const Ladder& ladder) {
          std::to_string(ladder.sizes.size()) +
          " sizes the median was more than twice this. Measure again when nothing else runs.\n";
 }
+
+// The rows of the column, and how many sizes NCCL was ahead at in each.
+std::string nccl_text(const TuneReport& report) {
+  std::string out =
+      "\n" +
+      comment(
+          "NCCL " + report.nccl_version +
+          " beside symm with the table above, in turns: bytes of `count`, microseconds of symm /\n"
+          "of NCCL; in place in symmetric memory, an all-to-all out of place; calls in a row "
+          "without\n"
+          "a graph, sums. symm_collective_plan() tells for which calls NCCL was ahead.\n");
+  if (!report.nccl_steady) {
+    out += comment(
+        "Not steady: a median was more than twice its time. Measure again when nothing\n"
+        "else runs.\n");
+  }
+
+  for (const NcclMeasured& row : report.nccl) {
+    if (row.sizes.empty()) continue;
+    out += "nccl " + row.collective + " " + row.type + " =";
+    for (const NcclMeasured::Size& size : row.sizes) {
+      char text[96];
+      std::snprintf(text, sizeof text, " %lu:%.2f/%.2f", size.bytes, size.symm_us, size.nccl_us);
+      out += text;
+    }
+    out += "\n";
+  }
+  return out;
+}
 }  // namespace
 
 std::vector<size_t> divide(const Ladder& ladder) {
@@ -133,6 +162,7 @@ std::string plan_text(const TuneReport& report) {
     }
   }
 
-  return out;
+  if (report.nccl_version.empty()) return out;
+  return out + nccl_text(report);
 }
 }  // namespace symm::tool

@@ -46,6 +46,18 @@ struct Threshold {
 };
 std::vector<Threshold> thresholds(const Ladder& ladder);
 
+// Times of symm and of NCCL for one collective of one type, by ascending size.
+struct NcclMeasured {
+  std::string collective;
+  std::string type;  // as the plan table names it
+  struct Size {
+    uint64_t bytes;
+    double symm_us;
+    double nccl_us;
+  };
+  std::vector<Size> sizes;
+};
+
 struct TuneReport {
   std::string version;
   std::string date;
@@ -53,6 +65,10 @@ struct TuneReport {
   std::string device;
   int ranks = 0;
   std::vector<Ladder> ladders;
+  // The column of NCCL; "" and none if it was not measured.
+  std::string nccl_version{};
+  std::vector<NcclMeasured> nccl{};
+  bool nccl_steady = true;
 };
 // A plan table for SYMM_PLAN_FILE, with the times as comments.
 std::string plan_text(const TuneReport& report);

@@ -16,12 +16,14 @@
 #include <vector>
 
 #include "symm/symm.h"
+#include "tools/bench/beside_nccl.hpp"
 #include "tools/bench/call.hpp"
 #include "tools/bench/device.hpp"
 #include "tools/bench/measured_group.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/thresholds.hpp"
+#include "tools/environment.hpp"
 #include "tools/text.hpp"
 #include <symm/symm.hpp>
 
@@ -90,12 +92,14 @@ class Tuner {
   std::vector<TuningCase> cases_;
   void* stream_ = nullptr;
   Memory memory_;
+  bool has_own_values_ = false;
 };
 
 Tuner::Tuner(const BenchOptions& options) : options_(options) {
   progress("making the groups");
   // Room to find out that an algorithm is good for larger messages than now: the
   // scratch of CUDA follows from the thresholds.
+  has_own_values_ = *environment("SYMM_CUDA_TUNE") != '\0';
   ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=16M,scatter=16M,marked=16M,two_shot=64M", 0);
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
@@ -110,6 +114,7 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
     throw std::runtime_error(
         "--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
   }
+  if (options_.nccl) require_nccl(options_, control_, info_);
   cases_ = tuning_cases(info_);
   size_t largest = 0;
 
@@ -309,9 +314,15 @@ int Tuner::run() {
   for (const TuningCase& tuning_case : cases_) {
     report.ladders.push_back(measure(tuning_case));
   }
+  memory_ = {};
+  group_.finalize();
+  if (options_.nccl) {
+    // symm now chooses by the table, and not by the values that made room.
+    if (!has_own_values_) ::unsetenv("SYMM_CUDA_TUNE");
+    measure_nccl(options_, control_, report);
+  }
   deliver(plan_text(report));
   std::fflush(stdout);
-  group_.finalize();
   control_.finalize();
   return 0;
 }

@@ -293,6 +293,15 @@ class Runner:
         assert peer.links == links, peer.links
         assert group.topology().links[group.rank][rank] == links
 
+    def do_expect_advice(self) -> None:
+        array = np.zeros(8, np.float32)
+        plan = self.group().plan("allreduce", array, array)
+        assert plan.advice == symm.Advice[self.text("advice")], plan.advice
+        is_known = plan.advice != symm.Advice.UNKNOWN
+        assert (plan.symm_ns > 0) == is_known
+        assert (plan.nccl_ns > 0) == is_known
+        assert plan.advice_reason
+
     def do_make_id(self) -> None:
         made = symm.unique_id().ljust(128, b"\0")
         self.bytes_at("at", 128)[:] = np.frombuffer(made, np.uint8)

@@ -420,6 +420,17 @@ enum symm_topology_class_values {
   SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2
 };
 
+/** Whether another library was measured to be faster for a call. */
+typedef int32_t symm_advice_t;
+enum symm_advice_values {
+  /** It was not measured. */
+  SYMM_ADVICE_UNKNOWN = 0,
+  /** NCCL was not faster than symm, or by less than a twentieth. */
+  SYMM_ADVICE_SYMM = 1,
+  /** NCCL was faster than symm by a twentieth or more. */
+  SYMM_ADVICE_NCCL = 2
+};
+
 /** Where a rank's memory is, as seen from another rank; the nearest that holds. */
 typedef int32_t symm_locality_t;
 enum symm_locality_values {
@@ -3557,6 +3568,19 @@ typedef struct {
   int32_t nontemporal;
   /** Why, for people. */
   char reason[192];
+  /**
+   * Whether NCCL was measured to be faster than symm for this call, on this machine and with this
+   * number of ranks: by the plan table's column of NCCL, which symm bench --tune --nccl writes.
+   * It is equal on all ranks, and changes nothing of what symm does. UNKNOWN if it was not
+   * measured.
+   */
+  symm_advice_t advice;
+  /** Nanoseconds that symm took, read between the sizes that were measured; 0: not measured. */
+  uint64_t symm_ns;
+  /** Nanoseconds that NCCL took; 0: not measured. */
+  uint64_t nccl_ns;
+  /** The reason for `advice`, or why nothing was measured, for people. */
+  char advice_reason[192];
 } symm_plan_info_t;
 
 /**

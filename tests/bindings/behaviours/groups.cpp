@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/bindings/behaviours/runner.hpp"
 
@@ -73,6 +75,17 @@ void expect_peer(Runner& runner, const Line& line) {
   require(peer.links, line.integer("links"), "links");
   const size_t at = static_cast<size_t>(group.rank()) * static_cast<size_t>(group.size());
   require(group.topology().links.at(at + static_cast<size_t>(of)), line.integer("links"), "links");
+}
+
+void expect_advice(Runner& runner, const Line& line) {
+  constexpr size_t kCount = 8;
+  std::vector<float> own(kCount);
+  const symm_plan_info_t plan =
+      runner.group(line).plan(SYMM_COLLECTIVE_ALLREDUCE, own, own, kCount);
+  require(plan.advice, line.constant("advice"), "advice");
+  const bool is_known = plan.advice != SYMM_ADVICE_UNKNOWN;
+  require(plan.symm_ns > 0 && plan.nccl_ns > 0, is_known, "whether there are times");
+  if (std::string(plan.advice_reason).empty()) throw std::runtime_error("advice without a reason");
 }
 
 void expect_status(Runner& runner, const Line& line) {
@@ -198,6 +211,7 @@ const Verbs& verbs_of_groups() {
       {"expect_failed", expect_failed},
       {"expect_group", expect_group},
       {"expect_peer", expect_peer},
+      {"expect_advice", expect_advice},
       {"expect_status", expect_status},
       {"expect_stream_done", expect_stream_done},
       {"finalize", finalize},

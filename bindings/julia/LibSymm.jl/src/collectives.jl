@@ -856,6 +856,10 @@ end
 The algorithm that a collective would use if every rank passed memory like this rank's, and why: a
 named tuple with `algorithm`, `slices`, `chunk_bytes`, `nontemporal` and `reason`. Local.
 
+`advice` is `:nccl` if NCCL was measured to be faster for this call (`symm bench --tune --nccl`),
+`:symm` if it was not, and `:unknown` if it was not measured; `symm_ns`, `nccl_ns` (nanoseconds)
+and `advice_reason` say why. It is equal on all ranks.
+
 `collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce`, `:alltoall`,
 `:gather`, `:scatter`, `:allgatherv` (with `to_counts`), `:reduce_scatterv` (with `from_counts`),
 `:alltoallv` (with both) or `:allgather_rows` (with `rows`).
@@ -906,7 +910,11 @@ function plan(
             return symm_collective_plan(group, arguments, how, out)
         end
     end
-    return (; found..., algorithm=name_of(ALGORITHMS, found.algorithm))
+    return (;
+        found...,
+        algorithm=name_of(ALGORITHMS, found.algorithm),
+        advice=name_of(ADVICE_NAMES, found.advice),
+    )
 end
 function plan(collective::Symbol, to, from, group::Group=group_of(to, from); keywords...)
     return plan(collective, to, from, +, group; keywords...)

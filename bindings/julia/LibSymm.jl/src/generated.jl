@@ -179,6 +179,13 @@ const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0)
 const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
 const SYMM_TOPOLOGY_HYBRID_CUBE_MESH = symm_topology_class_t(2)
 
+"""Whether another library was measured to be faster for a call."""
+const symm_advice_t = Int32
+
+const SYMM_ADVICE_UNKNOWN = symm_advice_t(0)
+const SYMM_ADVICE_SYMM = symm_advice_t(1)
+const SYMM_ADVICE_NCCL = symm_advice_t(2)
+
 """Where a rank's memory is, as seen from another rank; the nearest that holds."""
 const symm_locality_t = Int32
 
@@ -683,6 +690,10 @@ struct symm_plan_info_t
     chunk_bytes::UInt64
     nontemporal::Int32
     reason::NTuple{192,UInt8}
+    advice::symm_advice_t
+    symm_ns::UInt64
+    nccl_ns::UInt64
+    advice_reason::NTuple{192,UInt8}
 end
 
 """How to export. NULL means the defaults."""

@@ -117,6 +117,7 @@ const SCALES = Names("a position", "SYMM_SCALE_")
 const ALGORITHMS = Names("an algorithm", "SYMM_ALGORITHM_")
 const TOPOLOGIES = Names("a topology", "SYMM_TOPOLOGY_")
 const LOCALITIES = Names("a locality", "SYMM_LOCALITY_")
+const ADVICE_NAMES = Names("an advice", "SYMM_ADVICE_")
 const LOG_LEVELS = Names("a level", "SYMM_LOG_")
 
 """

@@ -68,6 +68,7 @@ from symm.dtypes import (
     u64 as u64,
 )
 from symm.enums import (
+    Advice as Advice,
     Algorithm as Algorithm,
     Backend as Backend,
     BufferFlag as BufferFlag,

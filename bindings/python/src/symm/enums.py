@@ -1,6 +1,7 @@
 """The constants of ``symm.h``, under their names without the prefix."""
 
 from symm._generated import (
+    Advice,
     Algorithm,
     Backend,
     BufferFlag,
@@ -17,6 +18,7 @@ from symm._generated import (
 from symm._values import member
 
 __all__ = [
+    "Advice",
     "Algorithm",
     "Backend",
     "BufferFlag",

@@ -222,6 +222,16 @@ enums! {
         HybridCubeMesh = SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2,
     }
 
+    /// Whether another library was measured to be faster for a call.
+    pub enum Advice: symm_advice_t {
+        /// It was not measured.
+        Other = SYMM_ADVICE_UNKNOWN = 0,
+        /// NCCL was not faster than symm, or by less than a twentieth.
+        Symm = SYMM_ADVICE_SYMM = 1,
+        /// NCCL was faster than symm by a twentieth or more.
+        Nccl = SYMM_ADVICE_NCCL = 2,
+    }
+
     /// Where a rank's memory is, as seen from another rank; the nearest that holds.
     pub enum Locality: symm_locality_t {
         /// Never given; what a newer version may say is another number.
@@ -723,6 +733,10 @@ structs! {
         pub chunk_bytes: u64,
         pub nontemporal: i32,
         pub reason: [c_char; 192],
+        pub advice: symm_advice_t,
+        pub symm_ns: u64,
+        pub nccl_ns: u64,
+        pub advice_reason: [c_char; 192],
     }
 
     /// How to export. NULL means the defaults.

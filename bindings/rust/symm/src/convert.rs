@@ -1,7 +1,7 @@
 //! Conversion of values and handles to and from C.
 
 use crate::error::{Called, Error, Result, call, from_array};
-use crate::{Algorithm, Backend, Locality, Status, Timeout};
+use crate::{Advice, Algorithm, Backend, Locality, Status, Timeout};
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::NonNull;
 use symm_sys::{Api, MissingSymbol, symm_buffer, symm_group, symm_heap, symm_memory};
@@ -32,6 +32,7 @@ from_c! {
     *mut c_void => usize: |address| address as usize;
     i32 => Option<usize>: |rank| usize::try_from(rank).ok(); // -1 if there is none
     i64 => Option<i64>: |pid| (pid > 0).then_some(pid);
+    i32 => Advice: Advice::from_raw;
     i32 => Algorithm: Algorithm::from_raw;
     i32 => Backend: Backend::from_raw;
     i32 => Locality: Locality::from_raw;

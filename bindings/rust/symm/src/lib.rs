@@ -78,6 +78,6 @@ pub use stream::{Stream, Timeout};
 #[doc(no_inline)]
 pub use symm_sys;
 pub use symm_sys::{
-    Algorithm, Backend, Collective, Compare, Locality, LogLevel, Op, Scale, SignalOp, Status,
-    TopologyClass,
+    Advice, Algorithm, Backend, Collective, Compare, Locality, LogLevel, Op, Scale, SignalOp,
+    Status, TopologyClass,
 };

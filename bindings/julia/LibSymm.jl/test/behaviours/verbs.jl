@@ -39,6 +39,14 @@ function run_expect_peer(r)
     return same("links", LibSymm.topology(own).links[own.rank + 1, of + 1], number(r, "links"))
 end
 
+function run_expect_advice(r)
+    array = zeros(Float32, 8)
+    found = plan(:allreduce, array, array, +, group(r))
+    same("advice", uppercase(string(found.advice)), word(r, "advice"))
+    same("times", found.symm_ns > 0 && found.nccl_ns > 0, found.advice !== :unknown)
+    return same("reason", isempty(found.advice_reason), false)
+end
+
 function run_make_id(r)
     id = unique_id()
     array = unsafe_wrap(Array, Ptr{UInt8}(address(r, "at")), 128)

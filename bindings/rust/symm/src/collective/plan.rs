@@ -4,7 +4,7 @@ use super::Blocks;
 use crate::convert::index;
 use crate::error::Result;
 use crate::operand::Source;
-use crate::{Algorithm, Collective, Element, Group, Op, Reduces};
+use crate::{Advice, Algorithm, Collective, Element, Group, Op, Reduces};
 use symm_sys::symm_collective_call_t;
 
 known! {
@@ -17,6 +17,12 @@ known! {
         pub chunk_bytes: u64 = "Bytes moved per step and rank when staged, else 0.";
         pub nontemporal: bool = "Whether it is known that results bypass the cache.";
         pub reason: String = "The reason, in words.";
+        pub advice: Advice =
+            "Whether NCCL was measured to be faster for this call, by the plan table's column \
+             of NCCL. Equal on all ranks.";
+        pub symm_ns: u64 = "Nanoseconds that symm took; 0: it was not measured.";
+        pub nccl_ns: u64 = "Nanoseconds that NCCL took; 0: it was not measured.";
+        pub advice_reason: String = "The reason for `advice`, in words.";
     }
 }
 

@@ -6,8 +6,8 @@ use crate::values::group_flag;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use symm::{
-    Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Locality, Result, Status,
-    UniqueId,
+    Advice, Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Locality, Op, Result,
+    Status, UniqueId,
 };
 
 /// Sets the flags that a line wants or forbids.
@@ -165,6 +165,18 @@ pub fn expect_peer(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     assert_eq!(peer.locality, line.named("locality", Locality::from_raw));
     assert_eq!(peer.links, Some(links));
     assert_eq!(group.topology()?.links[r.rank][rank], Some(links));
+    Ok(())
+}
+
+pub fn expect_advice(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let send = vec![0_f32; 8];
+    let recv = vec![0_f32; 8];
+    let group = r.group(line);
+    let plan = group.plan(Collective::Allreduce, &send, &recv, 8, Op::Sum, 0)?;
+    assert_eq!(plan.advice, line.named("advice", Advice::from_raw));
+    let is_known = plan.advice != Advice::Other;
+    assert_eq!(plan.symm_ns > 0 && plan.nccl_ns > 0, is_known);
+    assert!(!plan.advice_reason.is_empty());
     Ok(())
 }
 

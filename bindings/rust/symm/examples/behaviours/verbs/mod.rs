@@ -23,7 +23,7 @@ pub fn find(name: &str) -> Option<Verb> {
         name;
         groups: create make_id create_by_id split local create_from_ranks shrink finalize abort;
         groups: expect_group expect_peer expect_calls expect_cuda expect_status expect_failed;
-        groups: barrier batch die;
+        groups: expect_advice barrier batch die;
         groups: synchronize stream_wait expect_stream_done record_use;
         memories: alloc rendezvous release expect_memory expect_buffer find write expect put get;
         memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
