@@ -70,6 +70,7 @@ constexpr PlanKey kCudaKeys[] = {
     {"tile", cuda::kPack, kMi, cuda::kPack},
     {"groups", 1, 64, 1},
     {"multiprocessors", 1, 4096, 1},
+    {"large", 0, 1, 1},
     {"hop", 1, 256 * kMi, 1},
 };
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);

@@ -23,20 +23,21 @@
 
 namespace symm::cuda {
 namespace {
-void copy_ranges(const std::vector<Piece>& from, PiecesArgs::Range* to) {
+void copy_ranges(const std::vector<Piece>& from, PieceRange* to) {
   std::transform(from.begin(), from.end(), to,
-      [](const Piece& piece) { return PiecesArgs::Range{piece.at, piece.bytes}; });
+      [](const Piece& piece) { return PieceRange{piece.at, piece.bytes}; });
 }
 
 // `bytes` are those of the operand.
-PiecesArgs::Counts counts_of(const DeviceCounts& given, size_t bytes, uint32_t element) {
+PieceCounts counts_of(const DeviceCounts& given, size_t bytes, uint32_t element) {
   return {address_of(given.counts), address_of(given.displacements), bytes / element};
 }
 }  // namespace
 
-CollectiveArgs collective_args(const DeviceGroup& group, const CollectiveCall& call) {
-  CollectiveArgs args{};
-  args.comm = group.comm_of(call.timeout_ms, static_cast<uint32_t>(call.collective));
+template <int kRanks>
+CollectiveArgsOf<kRanks> collective_args(const DeviceGroup& group, const CollectiveCall& call) {
+  CollectiveArgsOf<kRanks> args{};
+  args.comm = group.comm_of<kRanks>(call.timeout_ms, static_cast<uint32_t>(call.collective));
   args.send = address_of(call.send);
   args.recv = address_of(call.recv);
   args.unit = call.unit();
@@ -52,14 +53,15 @@ CollectiveArgs collective_args(const DeviceGroup& group, const CollectiveCall& c
 
 // The arguments of the kernels in pieces.cu. In a call without pieces of its own, an all-to-all
 // for one, the pieces are the ranks' blocks, which have one size.
-PiecesArgs pieces_args(const DeviceGroup& group, const CollectiveCall& call) {
-  PiecesArgs args{};
-  args.call = collective_args(group, call);
+template <int kRanks>
+PiecesArgsOf<kRanks> pieces_args(const DeviceGroup& group, const CollectiveCall& call) {
+  PiecesArgsOf<kRanks> args{};
+  args.call = collective_args<kRanks>(group, call);
   args.element = static_cast<uint32_t>(size_of(call.dtype));
 
   if (call.pieces == nullptr) {
     for (int p = 0; p < group.context.size; ++p) {
-      const PiecesArgs::Range block{static_cast<uint64_t>(p) * call.unit(), call.unit()};
+      const PieceRange block{static_cast<uint64_t>(p) * call.unit(), call.unit()};
       args.send[p] = block;
       args.recv[p] = block;
     }
@@ -76,10 +78,10 @@ PiecesArgs pieces_args(const DeviceGroup& group, const CollectiveCall& call) {
   return args;
 }
 
-RmsNormArgs rmsnorm_args(
+RmsNormArgsOf<kSmallRanks> rmsnorm_args(
     const DeviceGroup& group, const CollectiveCall& call, const RmsNorm& norm) {
-  RmsNormArgs args{};
-  args.call = collective_args(group, call);
+  RmsNormArgsOf<kSmallRanks> args{};
+  args.call = collective_args<kSmallRanks>(group, call);
   args.residual_in = address_of(norm.residual_in);
   args.residual_out = address_of(norm.residual_out);
   args.norm_out = address_of(norm.norm_out);
@@ -97,8 +99,9 @@ RmsNormArgs rmsnorm_args(
   return args;
 }
 
+template <int kRanks>
 void add_pipeline_args(const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen,
-    CollectiveArgs& args) {
+    CollectiveArgsOf<kRanks>& args) {
   args.movers = group.copies_in_bulk ? chosen.movers : 0;
   args.direct = chosen.direct ? 1 : 0;
   args.spares_root = chosen.spares_root ? 1 : 0;
@@ -109,8 +112,10 @@ void add_pipeline_args(const DeviceGroup& group, const CollectiveCall& call, con
     args.recv_memory = memory->id;
     args.recv_offset = offset;
     args.recv_bytes = memory->bytes;
-    std::transform(memory->blocks.begin(), memory->blocks.end(), args.recv_block,
-        [](std::byte* mapped) { return address_of(mapped); });
+    if constexpr (CollectiveArgsOf<kRanks>::kKnowsRecv) {
+      std::transform(memory->blocks.begin(), memory->blocks.end(), args.recv_block,
+          [](std::byte* mapped) { return address_of(mapped); });
+    }
   }
 
   const bool is_delivered = is_delivered_to(call.collective, group.context.rank, call.root);
@@ -118,7 +123,7 @@ void add_pipeline_args(const DeviceGroup& group, const CollectiveCall& call, con
 }
 
 void add_multimem_args(const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen,
-    CollectiveArgs& args) {
+    CollectiveArgsOf<kSmallRanks>& args) {
   const auto find = [&](const char* name, const void* pointer) {
     MulticastMemories::Operand operand = group.multicast.find(name, pointer, call.unit());
     if (!operand.reason.empty()) throw Error(Status::invalid_argument, operand.reason);
@@ -139,8 +144,9 @@ void add_multimem_args(const DeviceGroup& group, const CollectiveCall& call, con
 
 // Peers may store straight into recv if it is memory of the group, unless it still holds what is
 // to be sent, or what arrives has to be combined first.
+template <int kRanks>
 void add_recv_of_pieces(
-    const DeviceGroup& group, const CollectiveCall& call, CollectiveArgs& args) {
+    const DeviceGroup& group, const CollectiveCall& call, CollectiveArgsOf<kRanks>& args) {
   const size_t bytes = call.pieces->recv_bytes;
   const bool reduces = traits(call.collective).has_op;
   if (reduces || recv_holds_send(call) || bytes == 0) return;
@@ -157,6 +163,17 @@ std::shared_ptr<const MemoryView> memory_of_recv(
   const size_t bytes = operand_bytes(call.collective, call.unit(), group.context.size).recv;
   return group.context.directory->containing(call.recv, bytes, offset);
 }
+
+#define SYMM_FOR_ROOM(ranks)                                                                   \
+  template CollectiveArgsOf<ranks> collective_args(const DeviceGroup&, const CollectiveCall&); \
+  template PiecesArgsOf<ranks> pieces_args(const DeviceGroup&, const CollectiveCall&);         \
+  template void add_pipeline_args(                                                             \
+      const DeviceGroup&, const CollectiveCall&, const Plan&, CollectiveArgsOf<ranks>&);       \
+  template void add_recv_of_pieces(                                                            \
+      const DeviceGroup&, const CollectiveCall&, CollectiveArgsOf<ranks>&);
+SYMM_FOR_ROOM(kSmallRanks)
+SYMM_FOR_ROOM(kMaxRanks)
+#undef SYMM_FOR_ROOM
 
 bool recv_holds_send(const CollectiveCall& call) {
   const bool exchanges =

@@ -13,26 +13,34 @@
 #include "kernels/rmsnorm.hpp"
 
 namespace symm::cuda {
-CollectiveArgs collective_args(const DeviceGroup& group, const CollectiveCall& call);
+// The structs are those of groups that have room for kRanks (DeviceGroup::in_room()).
+template <int kRanks>
+CollectiveArgsOf<kRanks> collective_args(const DeviceGroup& group, const CollectiveCall& call);
 
 // The pieces of a call; or, of a call that has none, one block for each rank.
-PiecesArgs pieces_args(const DeviceGroup& group, const CollectiveCall& call);
+template <int kRanks>
+PiecesArgsOf<kRanks> pieces_args(const DeviceGroup& group, const CollectiveCall& call);
 
-RmsNormArgs rmsnorm_args(const DeviceGroup& group, const CollectiveCall& call, const RmsNorm& norm);
+// For kernels of small groups; in a large group the rows are summed already.
+RmsNormArgsOf<kSmallRanks> rmsnorm_args(
+    const DeviceGroup& group, const CollectiveCall& call, const RmsNorm& norm);
 
 // ---- where operands lie. It is asked again, for the addresses, when a plan has been made: in
 // between another thread may have released the memory.
 
 // Arguments of the pipeline: whether peers may store into recv, and how the plan divides the work.
-void add_pipeline_args(
-    const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen, CollectiveArgs& args);
+template <int kRanks>
+void add_pipeline_args(const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen,
+    CollectiveArgsOf<kRanks>& args);
 
 // Throws Error(invalid_argument) if an operand has no multicast address.
-void add_multimem_args(
-    const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen, CollectiveArgs& args);
+void add_multimem_args(const DeviceGroup& group, const CollectiveCall& call, const Plan& chosen,
+    CollectiveArgsOf<kSmallRanks>& args);
 
 // Whether peers may store into the recv of a call in pieces.
-void add_recv_of_pieces(const DeviceGroup& group, const CollectiveCall& call, CollectiveArgs& args);
+template <int kRanks>
+void add_recv_of_pieces(
+    const DeviceGroup& group, const CollectiveCall& call, CollectiveArgsOf<kRanks>& args);
 
 // The memory of the group that recv lies in; null: private memory.
 std::shared_ptr<const MemoryView> memory_of_recv(

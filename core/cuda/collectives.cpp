@@ -173,7 +173,7 @@ void Collectives::issue_by_engine(const CollectiveCall& call) {
 
 void Collectives::launch(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
   if (chosen.in_pieces) {
-    launch_pieces(call, input, chosen);
+    group_.in_room([&]<int kRanks>() { launch_pieces<kRanks>(call, input, chosen); });
     return;
   }
   if (call.pieces != nullptr) return;
@@ -189,7 +189,7 @@ void Collectives::launch(const CollectiveCall& call, const PlanInput& input, con
   if (chosen.form == nullptr) {
     issue_on_one_rank(call);
   } else {
-    launch_plain(call, input, chosen);
+    group_.in_room([&]<int kRanks>() { launch_plain<kRanks>(call, input, chosen); });
   }
 }
 
@@ -208,15 +208,18 @@ void Collectives::issue_on_one_rank(const CollectiveCall& call) {
   group_.copy(call.recv, call.send, call.unit(), call.stream);
 }
 
+template <int kRanks>
 void Collectives::launch_plain(
     const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  CollectiveArgs args = collective_args(group_, call);
+  CollectiveArgsOf<kRanks> args = collective_args<kRanks>(group_, call);
   args.tile = chosen.tile;
   args.tiles = chosen.tiles;
   if (chosen.algorithm == Algorithm::two_shot_staged) {
     add_pipeline_args(group_, call, chosen, args);
   }
-  if (is_multimem(chosen.algorithm)) add_multimem_args(group_, call, chosen, args);
+  if constexpr (kRanks == kSmallRanks) {
+    if (is_multimem(chosen.algorithm)) add_multimem_args(group_, call, chosen, args);
+  }
   args.quad = group_.cube_mesh.quad;
   args.partners = group_.cube_mesh.partners;
 
@@ -233,9 +236,10 @@ void Collectives::launch_plain(
   }
 }
 
+template <int kRanks>
 void Collectives::launch_pieces(
     const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  PiecesArgs args = pieces_args(group_, call);
+  PiecesArgsOf<kRanks> args = pieces_args<kRanks>(group_, call);
   args.call.work_groups = chosen.work_groups;
   add_recv_of_pieces(group_, call, args.call);
 

@@ -36,7 +36,9 @@ class Collectives {
   void issue_by_engine(const CollectiveCall& call);
 
   void launch(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  template <int kRanks>
   void launch_plain(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  template <int kRanks>
   void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void issue_on_one_rank(const CollectiveCall& call);
   CUfunction kernel_of(const PlanInput& input, const Plan& chosen);

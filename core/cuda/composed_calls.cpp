@@ -22,7 +22,7 @@ namespace symm::cuda {
 namespace {
 // Where wide operands, and sums of rows, are made.
 std::byte* wide_scratch(const DeviceGroup& group) {
-  const CUdeviceptr at = group.comm.stages[group.context.rank] + group.layout.wide;
+  const CUdeviceptr at = group.stages_at(group.context.rank) + group.layout.wide;
   return reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr)
 }
 }  // namespace

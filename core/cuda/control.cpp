@@ -38,6 +38,7 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.tile = value("tile");
   tuning.multiprocessors = static_cast<int>(value("multiprocessors"));
   tuning.groups = static_cast<int>(value("groups"));
+  tuning.large = value("large") != 0;
   tuning.hop = value("hop");
   return tuning;
 }

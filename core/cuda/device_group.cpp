@@ -28,6 +28,10 @@ namespace {
 Tuning tuning_for(
     const TransportContext& context, const PlanValues& values, const DeviceGroup* lender) {
   Tuning tuning = tuning_of(values);
+  if (context.size > kMaxRanks) {
+    throw Error(Status::unsupported,
+        format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context.size));
+  }
   if (context.scratch_bytes != 0) {
     tuning = within_scratch(context.size, tuning, context.scratch_bytes);
   }
@@ -36,8 +40,9 @@ Tuning tuning_for(
 }
 
 // All that is known before peers are connected.
-DeviceComm comm_for(const TransportContext& context, const Layout& layout) {
-  DeviceComm comm{};
+template <int kRanks>
+DeviceCommOf<kRanks> comm_for(const TransportContext& context, const Layout& layout) {
+  DeviceCommOf<kRanks> comm{};
   comm.rank = context.rank;
   comm.size = context.size;
   static_cast<ScratchPlaces&>(comm) = layout;
@@ -53,18 +58,17 @@ DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device>
     : context(std::move(given_context)),
       device(std::move(given_device)),
       tuning(tuning_for(context, values, lender)),
+      is_large(cuda::is_large(context.size, tuning)),
       layout(layout_of(context.size, tuning, lender != nullptr ? &lender->layout : nullptr)),
       facts{.size = context.size,
+          .is_large = is_large,
           .max_blocks = device->multiprocessors(),
           .same_offsets = context.same_offsets},
-      comm(comm_for(context, layout)),
+      comm(comm_for<kSmallRanks>(context, layout)),
+      large_comm(comm_for<kMaxRanks>(context, layout)),
       multicast(context, device),
       kernels(*device),
       order(device, lender != nullptr ? &lender->order : nullptr) {
-  if (context.size > kMaxRanks) {
-    throw Error(Status::unsupported,
-        format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context.size));
-  }
   if (const uint64_t least = scratch_bytes(layout);
       context.scratch_bytes != 0 && least > context.scratch_bytes) {
     throw Error(Status::invalid_argument,
@@ -76,19 +80,22 @@ DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device>
 
 void DeviceGroup::load_kernels() {
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-  for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words",
-           "symm_check", "symm_convert"}) {
+  const std::string symm = is_large ? "symm_large_" : "symm_";
+  for (const char* name : {"barrier", "wait_word", "wait_words", "check"}) {
+    kernels.load(symm + name);
+  }
+  for (const char* name : {"symm_write_word", "symm_convert"}) {
     kernels.load(name);
   }
   if (context.machines.count > 1) {
-    for (const char* name : {"symm_combine", "symm_compare", "symm_stage"}) {
-      kernels.load(name);
+    for (const char* name : {"combine", "compare", "stage"}) {
+      kernels.load(symm + name);
     }
   }
 
   copies_in_bulk = kernels.has_room_for_bulk();
-  kernels.load("symm_pipeline_move", copies_in_bulk ? kBulkShared : 0);
-  for (const std::string& name : kernel_names(context.size, false)) {
+  kernels.load(symm + "pipeline_move", copies_in_bulk ? kBulkShared : 0);
+  for (const std::string& name : kernel_names(facts, false)) {
     kernels.load(name);
   }
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
@@ -98,15 +105,42 @@ void DeviceGroup::load_kernels() {
   facts.has_clusters = kernels.is_for_9();
 }
 
-DeviceComm DeviceGroup::comm_of(uint64_t timeout_ms, uint32_t operation) const {
-  DeviceComm made = comm;
+template <int kRanks>
+DeviceCommOf<kRanks> DeviceGroup::comm_of(uint64_t timeout_ms, uint32_t operation) const {
+  DeviceCommOf<kRanks> made;
+  if constexpr (kRanks == kSmallRanks) {
+    made = comm;
+  } else {
+    made = large_comm;
+  }
   made.timeout_ns = nanoseconds_of(timeout_ms);
   made.operation = operation | tags->number_of(CallTag::current()) << kOperationBits;
   return made;
 }
 
+template DeviceCommOf<kSmallRanks> DeviceGroup::comm_of(uint64_t, uint32_t) const;
+template DeviceCommOf<kMaxRanks> DeviceGroup::comm_of(uint64_t, uint32_t) const;
+
+void DeviceGroup::set_places(uint64_t record, uint64_t memories) {
+  comm.record = record;
+  comm.memories = memories;
+  large_comm.record = record;
+  large_comm.memories = memories;
+}
+
+void DeviceGroup::set_control(int rank, uint64_t control, uint64_t stages) {
+  const auto at = static_cast<size_t>(rank);
+  if (is_large) {
+    large_comm.control[at] = control;
+    large_comm.stages[at] = stages;
+  } else {
+    comm.control[at] = control;
+    comm.stages[at] = stages;
+  }
+}
+
 std::span<std::byte> DeviceGroup::stages_of(int rank) const noexcept {
-  const CUdeviceptr at = comm.stages[rank] + layout.stage[0];
+  const CUdeviceptr at = stages_at(rank) + layout.stage[0];
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return {reinterpret_cast<std::byte*>(at), layout.wide - layout.stage[0]};
 }

@@ -32,11 +32,37 @@ struct DeviceGroup {
       const PlanValues& values, const DeviceGroup* lender);
   DeviceGroup(DeviceGroup&&) = delete;
 
+  // Calls body.operator()<kRanks>() for the structs that the group's kernels get: those of small
+  // groups or those of large ones.
+  template <class Body>
+  decltype(auto) in_room(const Body& body) const {
+    return is_large ? body.template operator()<kMaxRanks>()
+                    : body.template operator()<kSmallRanks>();
+  }
+
   // Loads all kernels that the group may launch, except those of multicast.
   void load_kernels();
 
-  // The part of a kernel's arguments that every kernel has.
-  DeviceComm comm_of(uint64_t timeout_ms, uint32_t operation) const;
+  // The part of a kernel's arguments that every kernel has. In a large group, kernels of small ones
+  // are told no addresses.
+  template <int kRanks>
+  DeviceCommOf<kRanks> comm_of(uint64_t timeout_ms, uint32_t operation) const;
+
+  // A kernel that each group has, under its name for small groups and for large ones.
+  CUfunction kernel(const char* small, const char* large) const {
+    return kernels.find(is_large ? large : small);
+  }
+
+  // Sets what all kernels are told beside the time-out: the record, and the table of memories.
+  void set_places(uint64_t record, uint64_t memories);
+  // Sets where a rank's control block is mapped, and the one that has its stages.
+  void set_control(int rank, uint64_t control, uint64_t stages);
+
+  // The beginning of the control block that has a rank's stages.
+  uint64_t stages_at(int rank) const noexcept {
+    const auto at = static_cast<size_t>(rank);
+    return is_large ? large_comm.stages[at] : comm.stages[at];
+  }
 
   // The stages of a rank of this machine.
   std::span<std::byte> stages_of(int rank) const noexcept;
@@ -47,12 +73,15 @@ struct DeviceGroup {
   const TransportContext context;
   const std::shared_ptr<Device> device;
   const Tuning tuning;
+  // Its kernels are those of large groups.
+  const bool is_large;
   const Layout layout;
   // Complete when all peers are connected.
   Facts facts;
   // The roles of ranks, which mean something where there are 8.
   CubeMesh cube_mesh;
-  DeviceComm comm;
+  DeviceCommOf<kSmallRanks> comm;
+  DeviceCommOf<kMaxRanks> large_comm;
   MulticastMemories multicast;
   Kernels kernels;
   // Copies in bulk have room (kernels/cuda/bulk.cuh).

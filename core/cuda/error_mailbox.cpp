@@ -36,6 +36,15 @@ constexpr size_t kPage = 4096;
 constexpr size_t kWords = 1024;
 constexpr size_t kRead = 2048;
 
+// The same words are in the control blocks of small and of large groups.
+using Small = ControlWordsOf<kSmallRanks>;
+using Large = ControlWordsOf<kMaxRanks>;
+constexpr size_t kSpoilt = offsetof(Small, spoilt);
+constexpr size_t kAbort = offsetof(Small, abort);
+static_assert(kSpoilt == offsetof(Large, spoilt) && kAbort == offsetof(Large, abort));
+static_assert(kAbort + sizeof(uint32_t) == offsetof(Small, departed) &&
+              offsetof(Small, departed) == offsetof(Large, departed));
+
 Operation operation_of(const ErrorRecord& record) {
   return static_cast<Operation>(record.operation & ((1U << kOperationBits) - 1));
 }
@@ -109,7 +118,10 @@ Failure beyond_capacity_of(const ErrorRecord& record, const TransportContext& co
 }
 }  // namespace
 
-ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
+ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device, bool is_large)
+    : device_(std::move(device)),
+      departed_words_(static_cast<size_t>(
+          is_large ? RankSetOf<kMaxRanks>::kWords : RankSetOf<kSmallRanks>::kWords)) {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   void* host = nullptr;
@@ -159,9 +171,12 @@ uint64_t ErrorMailbox::read(CUdeviceptr word) {
 }
 
 void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control,
-    const std::shared_ptr<Allocation>& stages, bool abort, uint32_t departed) noexcept {
+    const std::shared_ptr<Allocation>& stages, bool abort,
+    const RankSetOf<kMaxRanks>& departed) noexcept {
   if (abort) abort_.store(1, std::memory_order_release);
-  departed_.fetch_or(departed, std::memory_order_release);
+  for (size_t word = 0; word < departed_words_; ++word) {
+    departed_[word].fetch_or(departed.word[word], std::memory_order_release);
+  }
   do_elsewhere([=, self = shared_from_this()] {
     self->store(control->address(), stages->address(), abort);
   });
@@ -170,21 +185,21 @@ void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control,
 void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept {
   const Driver& driver = device_->driver();
 
-  // Both words only grow, so it does not matter which of two copies comes first, nor that one may
+  // These words only grow, so it does not matter which of two copies comes first, nor that one may
   // be under way.
   auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
   words[0].store(abort_.load(std::memory_order_acquire), std::memory_order_relaxed);
-  words[1].store(departed_.load(std::memory_order_acquire), std::memory_order_release);
+  for (size_t word = 0; word < departed_words_; ++word) {
+    words[1 + word].store(
+        departed_[word].load(std::memory_order_acquire), std::memory_order_release);
+  }
 
   // If there is no context any more, there is no kernel either.
   const ContextGuard current(*device_, std::nothrow);
   // `spoilt` comes before `abort`, and so before a kernel leaves: the next one finds it.
-  if (abort) {
-    driver.cuMemcpyAsync(
-        stages + offsetof(ControlWords, spoilt), address_ + kWords, sizeof(uint32_t), stream_);
-  }
+  if (abort) driver.cuMemcpyAsync(stages + kSpoilt, address_ + kWords, sizeof(uint32_t), stream_);
   driver.cuMemcpyAsync(
-      control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
+      control + kAbort, address_ + kWords, (1 + departed_words_) * sizeof(uint32_t), stream_);
 }
 
 Failure failure_of(

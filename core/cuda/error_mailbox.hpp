@@ -18,7 +18,8 @@
 namespace symm::cuda {
 class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
  public:
-  explicit ErrorMailbox(std::shared_ptr<Device> device);
+  // `is_large`: the control blocks are those of a large group.
+  ErrorMailbox(std::shared_ptr<Device> device, bool is_large);
   ~ErrorMailbox();
   ErrorMailbox(ErrorMailbox&&) = delete;
 
@@ -36,19 +37,21 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
   // May be called by any thread. Waits for nothing, though the driver may wait: another thread
   // calls it, which keeps the blocks until then.
   void tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages,
-      bool abort, uint32_t departed) noexcept;
+      bool abort, const RankSetOf<kMaxRanks>& departed) noexcept;
 
  private:
   void store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept;
 
   std::shared_ptr<Device> device_;
+  // Words of the set of ranks that have left, in a control block.
+  const size_t departed_words_;
   std::byte* host_ = nullptr;
   CUdeviceptr address_ = 0;
   CUstream stream_ = nullptr;
   std::mutex reading_;
   // What was told so far.
   std::atomic<uint32_t> abort_{0};
-  std::atomic<uint32_t> departed_{0};
+  std::atomic<uint32_t> departed_[RankSetOf<kMaxRanks>::kWords]{};
 };
 
 // What a kernel that gave up has written, in words.

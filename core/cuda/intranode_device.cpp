@@ -223,16 +223,18 @@ void CudaIntranodeDevice::issue_barrier(
 }
 
 void CudaIntranodeDevice::combine(const CollectiveCall& call, const CombineStep& step) {
-  CombineArgs args{collective_args(group_, call), static_cast<int32_t>(step.operands.size()),
-      step.unrounded ? 1 : 0, address_of(step.before)};
-  std::transform(step.operands.begin(), step.operands.end(), args.call.send_block, address_of);
-  args.call.op = static_cast<int32_t>(step.op);
-  args.call.recv = address_of(step.to);
-  args.call.unit = step.bytes;
-
-  const Kernels& kernels = group_.kernels;
-  kernels.launch_over(step.bytes, kernels.find("symm_combine"), static_cast<CUstream>(call.stream),
-      call.block_limit, args);
+  const CUfunction kernel = group_.kernel("symm_combine", "symm_large_combine");
+  group_.in_room([&]<int kRanks>() {
+    CombineArgsOf<kRanks> args{collective_args<kRanks>(group_, call),
+        static_cast<int32_t>(step.operands.size()), step.unrounded ? 1 : 0, address_of(step.before),
+        {}};
+    std::transform(step.operands.begin(), step.operands.end(), args.operand, address_of);
+    args.call.op = static_cast<int32_t>(step.op);
+    args.call.recv = address_of(step.to);
+    args.call.unit = step.bytes;
+    group_.kernels.launch_over(
+        step.bytes, kernel, static_cast<CUstream>(call.stream), call.block_limit, args);
+  });
 }
 
 void CudaIntranodeDevice::record_call(
@@ -247,10 +249,12 @@ void CudaIntranodeDevice::compare_calls(
 
 void CudaIntranodeDevice::launch_comparison(
     const CollectiveCall& call, size_t count, std::byte* records, bool stores) const {
-  ComparisonArgs args{collective_args(group_, call).comm, call.packed(), count, address_of(records),
-      stores ? 1U : 0U};
-  const Kernels& kernels = group_.kernels;
-  kernels.launch(kernels.find("symm_compare"), {1, 32, stream_of(call.stream)}, args);
+  const CUfunction kernel = group_.kernel("symm_compare", "symm_large_compare");
+  group_.in_room([&]<int kRanks>() {
+    ComparisonArgsOf<kRanks> args{collective_args<kRanks>(group_, call).comm, call.packed(), count,
+        address_of(records), stores ? 1U : 0U};
+    group_.kernels.launch(kernel, {1, 32, stream_of(call.stream)}, args);
+  });
 }
 
 void CudaIntranodeDevice::pack_pieces(const CollectiveCall& call, const PieceSlots& slots) {
@@ -263,12 +267,14 @@ void CudaIntranodeDevice::unpack_pieces(const CollectiveCall& call, const PieceS
 
 void CudaIntranodeDevice::launch_stage(
     const CollectiveCall& call, const PieceSlots& slots, bool unpacks) const {
-  StageArgs args{pieces_args(group_, call), address_of(slots.slots), slots.slot_bytes, slots.at,
-      unpacks ? 1U : 0U};
+  const CUfunction kernel = group_.kernel("symm_stage", "symm_large_stage");
   const auto size = static_cast<size_t>(group_.context.size);
-  const Kernels& kernels = group_.kernels;
-  kernels.launch_over(slots.slot_bytes * size, kernels.find("symm_stage"), stream_of(call.stream),
-      call.block_limit, args);
+  group_.in_room([&]<int kRanks>() {
+    StageArgsOf<kRanks> args{pieces_args<kRanks>(group_, call), address_of(slots.slots),
+        slots.slot_bytes, slots.at, unpacks ? 1U : 0U};
+    group_.kernels.launch_over(
+        slots.slot_bytes * size, kernel, stream_of(call.stream), call.block_limit, args);
+  });
 }
 
 // ---- composed calls

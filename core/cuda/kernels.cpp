@@ -101,7 +101,8 @@ void Kernels::make_ready() {
 
   // Arguments of zeros, with which every kernel does nothing.
   alignas(16) std::byte nothing[4096] = {};
-  static_assert(sizeof(PiecesArgs) <= sizeof nothing && sizeof(WaitWordsArgs) <= sizeof nothing);
+  static_assert(sizeof(StageArgsOf<kMaxRanks>) <= sizeof nothing &&
+                sizeof(WaitWordsArgsOf<kMaxRanks>) <= sizeof nothing);
   void* parameters[] = {nothing};
 
   // All kernels go as one graph: after a few launches on streams of symm's own, each
@@ -157,7 +158,7 @@ bool Kernels::is_for_9() const {
 
 bool Kernels::has_room_for_bulk() const {
   // Shared memory that a block has in any case.
-  constexpr int kOther = 4096;
+  constexpr int kOther = 8192;
   return is_for_9() &&
          device_.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) >=
              2 * (static_cast<int>(kBulkShared) + kOther);

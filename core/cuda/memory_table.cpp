@@ -16,7 +16,7 @@
 
 namespace symm::cuda {
 void MemoryTable::add(const MemoryView& memory) {
-  MemoryEntry added{};
+  MemoryEntryOf<kMaxRanks> added{};
   added.id = memory.id;
   added.bytes = memory.bytes;
   for (size_t rank = 0; rank < memory.blocks.size(); ++rank) {
@@ -24,46 +24,45 @@ void MemoryTable::add(const MemoryView& memory) {
   }
 
   const std::lock_guard lock(mutex_);
-  const auto free = std::find_if(
-      entries_.begin(), entries_.end(), [](const MemoryEntry& known) { return known.id == 0; });
-  if (free == entries_.end()) {
+  const auto free = std::find(ids_.begin(), ids_.end(), 0U);
+  if (free == ids_.end()) {
     throw Error(Status::out_of_memory,
         format("a group on the CUDA back end has at most %d memories", kMaxMemories));
   }
-  write(static_cast<size_t>(free - entries_.begin()), added);
+  write(static_cast<size_t>(free - ids_.begin()), added);
 }
 
 void MemoryTable::erase(uint64_t id) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(
-      entries_.begin(), entries_.end(), [&](const MemoryEntry& known) { return known.id == id; });
-  if (found == entries_.end()) return;
+  const auto found = std::find(ids_.begin(), ids_.end(), id);
+  if (found == ids_.end()) return;
 
   try {
-    write(static_cast<size_t>(found - entries_.begin()), {});
+    write(static_cast<size_t>(found - ids_.begin()), {});
   } catch (const std::exception&) {
     // The device is in error, so no kernel searches the table any more.
   }
 }
 
-void MemoryTable::write(size_t index, const MemoryEntry& entry) {
+void MemoryTable::write(size_t index, const MemoryEntryOf<kMaxRanks>& entry) {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry),
-                     sizeof entry, device_->stream()),
+  // An entry begins alike in both kinds of groups; the blocks of more ranks follow.
+  driver.require(driver.cuMemcpyAsync(address_ + index * entry_bytes_, address_of(&entry),
+                     entry_bytes_, device_->stream()),
       "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
-  entries_[index] = entry;
+  ids_[index] = entry.id;
 }
 
 void write_addresses(const Device& device, const MemoryView& memory, int rank) {
-  void* tables[2][kMaxRanks] = {};
-  std::copy(memory.blocks.begin(), memory.blocks.end(), tables[0]);
-  std::copy(memory.pads.begin(), memory.pads.end(), tables[1]);
+  std::vector<std::byte*> tables(memory.blocks);
+  tables.insert(tables.end(), memory.pads.begin(), memory.pads.end());
 
   const Driver& driver = device.driver();
   const CUdeviceptr to = address_of(memory.pads[static_cast<size_t>(rank)]) + tables_offset(memory);
-  driver.require(driver.cuMemcpyAsync(to, address_of(tables), sizeof tables, device.stream()),
+  driver.require(driver.cuMemcpyAsync(to, address_of(tables.data()),
+                     tables.size() * sizeof tables[0], device.stream()),
       "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device.stream()), "cuStreamSynchronize");
 }
@@ -71,6 +70,6 @@ void write_addresses(const Device& device, const MemoryView& memory, int rank) {
 DeviceTransport::Tables addresses_of(const MemoryView& memory, int rank) {
   std::byte* const pad = memory.pads[static_cast<size_t>(rank)];
   auto* const tables = reinterpret_cast<void* const*>(pad + tables_offset(memory));
-  return {tables, tables + kMaxRanks, pad + taken_offset(memory)};
+  return {tables, tables + memory.blocks.size(), pad + taken_offset(memory)};
 }
 }  // namespace symm::cuda

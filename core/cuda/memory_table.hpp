@@ -17,22 +17,28 @@
 namespace symm::cuda {
 class MemoryTable {
  public:
-  MemoryTable(std::shared_ptr<Device> device, CUdeviceptr address)
+  // `is_large`: the entries are those of a large group.
+  MemoryTable(std::shared_ptr<Device> device, CUdeviceptr address, bool is_large)
       : device_(std::move(device)),
         address_(address),
-        entries_(static_cast<size_t>(kMaxMemories)) {}
+        entry_bytes_(
+            is_large ? sizeof(MemoryEntryOf<kMaxRanks>) : sizeof(MemoryEntryOf<kSmallRanks>)),
+        ids_(static_cast<size_t>(kMaxMemories)) {}
 
   // Throws Error(out_of_memory) if the table is full.
   void add(const MemoryView& memory);
   void erase(uint64_t id) noexcept;
 
  private:
-  void write(size_t index, const MemoryEntry& entry);
+  // Writes as much of the entry as the group's entries have.
+  void write(size_t index, const MemoryEntryOf<kMaxRanks>& entry);
 
   std::shared_ptr<Device> device_;
   CUdeviceptr address_;
+  size_t entry_bytes_;
   std::mutex mutex_;
-  std::vector<MemoryEntry> entries_;
+  // The numbers of the memories in the table, by entry.
+  std::vector<uint64_t> ids_;
 };
 
 // Writes the addresses of all ranks' blocks and pads behind the words of this rank's pad

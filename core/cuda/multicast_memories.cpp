@@ -31,7 +31,7 @@ void MulticastMemories::choose(Kernels& kernels) {
   try {
     unit_ = Multicast::granularity(*device_, context_.size);
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    for (const std::string& name : kernel_names(context_.size, true)) {
+    for (const std::string& name : kernel_names({.size = context_.size}, true)) {
       kernels.load(name);
     }
     kernels.make_ready();

@@ -15,19 +15,27 @@
 namespace symm::cuda {
 void launch_barrier(const DeviceGroup& group, std::span<const int32_t> ranks, int channel,
     uint64_t timeout_ms, void* stream, uint32_t operation) {
-  BarrierArgs args{group.comm_of(timeout_ms, operation), 0, static_cast<uint32_t>(channel)};
-  for (const int32_t rank : ranks) {
-    args.ranks |= 1U << rank;
-  }
-  if (ranks.empty()) args.ranks = (1U << group.context.size) - 1U;
-  group.kernels.launch(group.kernels.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
+  const CUfunction kernel = group.kernel("symm_barrier", "symm_large_barrier");
+  group.in_room([&]<int kRanks>() {
+    BarrierArgsOf<kRanks> args{
+        group.comm_of<kRanks>(timeout_ms, operation), {}, static_cast<uint32_t>(channel)};
+    for (const int32_t rank : ranks) {
+      args.ranks.add(rank);
+    }
+    if (ranks.empty()) args.ranks = RankSetOf<kRanks>::first(group.context.size);
+    group.kernels.launch(kernel, {1, rank_threads(kRanks), stream_of(stream)}, args);
+  });
 }
 
 void launch_check(
     const DeviceGroup& group, const CollectiveCall& call, uint64_t memory, uint64_t offset) {
-  CheckArgs args{group.comm_of(call.timeout_ms, static_cast<uint32_t>(call.collective)),
-      call.packed(), call.count, memory, offset};
-  group.kernels.launch(group.kernels.find("symm_check"), {1, 32, stream_of(call.stream)}, args);
+  const CUfunction kernel = group.kernel("symm_check", "symm_large_check");
+  group.in_room([&]<int kRanks>() {
+    CheckArgsOf<kRanks> args{
+        group.comm_of<kRanks>(call.timeout_ms, static_cast<uint32_t>(call.collective)),
+        call.packed(), call.count, memory, offset};
+    group.kernels.launch(kernel, {1, rank_threads(kRanks), stream_of(call.stream)}, args);
+  });
 }
 
 void write_word(
@@ -41,21 +49,27 @@ void write_word(
 void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUdeviceptr taken,
     const WordWait& wait, void* stream) {
   const ContextGuard current(*group.device);
-  WaitWordArgs args{group.comm_of(timeout_ms, static_cast<uint32_t>(operation)), taken, wait};
-  group.kernels.launch(group.kernels.find("symm_wait_word"), {1, 32, stream_of(stream)}, args);
+  const CUfunction kernel = group.kernel("symm_wait_word", "symm_large_wait_word");
+  group.in_room([&]<int kRanks>() {
+    WaitWordArgsOf<kRanks> args{
+        group.comm_of<kRanks>(timeout_ms, static_cast<uint32_t>(operation)), taken, wait};
+    group.kernels.launch(kernel, {1, 32, stream_of(stream)}, args);
+  });
   group.order.record_use(stream_of(stream));
 }
 
 void wait_words(DeviceGroup& group, uint64_t timeout_ms, std::span<const WordWait> waits, bool any,
     void* stream) {
   const ContextGuard current(*group.device);
-  WaitWordsArgs args{};
-  args.comm = group.comm_of(timeout_ms, static_cast<uint32_t>(Operation::wait_signal));
-  args.count = static_cast<uint32_t>(waits.size());
-  args.any = any ? 1 : 0;
-  std::copy(waits.begin(), waits.end(), args.wait);
-
-  group.kernels.launch(group.kernels.find("symm_wait_words"), {1, 32, stream_of(stream)}, args);
+  const CUfunction kernel = group.kernel("symm_wait_words", "symm_large_wait_words");
+  group.in_room([&]<int kRanks>() {
+    WaitWordsArgsOf<kRanks> args{};
+    args.comm = group.comm_of<kRanks>(timeout_ms, static_cast<uint32_t>(Operation::wait_signal));
+    args.count = static_cast<uint32_t>(waits.size());
+    args.any = any ? 1 : 0;
+    std::copy(waits.begin(), waits.end(), args.wait);
+    group.kernels.launch(kernel, {1, 32, stream_of(stream)}, args);
+  });
   group.order.record_use(stream_of(stream));
 }
 }  // namespace symm::cuda

@@ -16,7 +16,7 @@ size_t word_bytes(int size, int channels) {
 }  // namespace
 
 size_t pad_bytes(int size, int channels) {
-  return 2 * word_bytes(size, channels) + 2 * kMaxRanks * sizeof(void*);
+  return 2 * word_bytes(size, channels) + 2 * static_cast<size_t>(size) * sizeof(void*);
 }
 
 CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int source) {

@@ -76,7 +76,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       controls_(static_cast<size_t>(group_.context.size)),
       uuids_(controls_.size()),
       links_(controls_.size()),
-      mailbox_(std::make_shared<ErrorMailbox>(group_.device)),
+      mailbox_(std::make_shared<ErrorMailbox>(group_.device, group_.is_large)),
       collectives_(group_, stats_) {
   controls_[me()] = create_control(group_.device, group_.context.size, group_.layout);
   stages_ = lender_ != nullptr ? lender_->stages_ : controls_[me()];
@@ -89,9 +89,9 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   group_.multicast.facts(group_.context.rank) = multicast_facts(*group_.device, wish, environment);
 
   group_.load_kernels();
-  group_.comm.record = mailbox_->record_on_device();
-  group_.comm.memories = controls_[me()]->address() + group_.layout.memories;
-  memories_ = std::make_shared<MemoryTable>(group_.device, group_.comm.memories);
+  const CUdeviceptr table = controls_[me()]->address() + group_.layout.memories;
+  group_.set_places(mailbox_->record_on_device(), table);
+  memories_ = std::make_shared<MemoryTable>(group_.device, table, group_.is_large);
   stats_.barriers = std::vector<Counter>(1);
 }
 
@@ -156,15 +156,14 @@ void CudaTransport::ready() {
     group_.cube_mesh = mesh.value_or(CubeMesh{});
   }
 
-  DeviceComm& comm = group_.comm;
-  for (size_t rank = 0; rank < controls_.size(); ++rank) {
-    if (!controls_[rank]) continue;
+  for (int rank = 0; rank < context.size; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    if (!controls_[at]) continue;
 
-    comm.control[rank] = controls_[rank]->address();
-    comm.stages[rank] = comm.control[rank];
-    if (lender_ != nullptr) {
-      comm.stages[rank] = lender_->group_.comm.stages[context.lender_ranks[rank]];
-    }
+    const CUdeviceptr control = controls_[at]->address();
+    const bool is_lent = lender_ != nullptr;
+    group_.set_control(
+        rank, control, is_lent ? lender_->group_.stages_at(context.lender_ranks[at]) : control);
   }
   controls_[me()]->will_not_be_shared();
   group_.issued.will_not_be_shared();
@@ -201,12 +200,12 @@ IntranodeDevice* CudaTransport::intranode() {
 
 void CudaTransport::tell_kernels() noexcept {
   const Revocation& revocation = *group_.context.revocation;
-  uint32_t departed = 0;
+  RankSetOf<kMaxRanks> departed{};
   for (int rank = 0; rank < group_.context.size; ++rank) {
-    if (rank != group_.context.rank && revocation.departed(rank)) departed |= 1U << rank;
+    if (rank != group_.context.rank && revocation.departed(rank)) departed.add(rank);
   }
   const bool revoked = revocation.revoked();
-  if (revoked || departed != 0) {
+  if (revoked || !departed.is_empty()) {
     mailbox_->tell(controls_[me()], stages_, revoked, departed);
   }
 }

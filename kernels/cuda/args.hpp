@@ -10,7 +10,62 @@
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
-inline constexpr int kMaxRanks = 16;
+inline constexpr int kMaxRanks = 72;
+// Groups of up to so many ranks are small. Large groups have kernels and structs of their own, in
+// which there is room for kMaxRanks, so that large groups cost small ones nothing. A file of
+// kernels is compiled once more for large groups by a file large_*.cu.
+inline constexpr int kSmallRanks = 16;
+#ifdef SYMM_LARGE_GROUPS
+#define SYMM_KERNEL(name) symm_large_##name
+inline constexpr int kRoom = kMaxRanks;
+#else
+#define SYMM_KERNEL(name) symm_##name
+inline constexpr int kRoom = kSmallRanks;
+#endif
+
+// A set of ranks: bit r % 32 of word r / 32 is rank r. That of a small group is one word.
+template <int kRanks>
+struct RankSetOf {
+  static constexpr int kWords = (kRanks + 31) / 32;
+  uint32_t word[kWords];
+
+  static SYMM_HOST_DEVICE constexpr RankSetOf of(int rank) {
+    RankSetOf set{};
+    set.add(rank);
+    return set;
+  }
+  static SYMM_HOST_DEVICE constexpr RankSetOf first(int ranks) {
+    RankSetOf set{};
+    if constexpr (kRanks < 32) {
+      set.word[0] = (1U << ranks) - 1U;
+    } else {
+      for (int w = 0; w < kWords; ++w) {
+        const int here = ranks - 32 * w;
+        if (here > 0) set.word[w] = here < 32 ? (1U << here) - 1U : ~0U;
+      }
+    }
+    return set;
+  }
+  SYMM_HOST_DEVICE constexpr bool has(int rank) const {
+    return (word[kWords == 1 ? 0 : rank / 32] >> (kWords == 1 ? rank : rank % 32) & 1U) != 0;
+  }
+  SYMM_HOST_DEVICE constexpr void add(int rank) {
+    word[kWords == 1 ? 0 : rank / 32] |= 1U << (kWords == 1 ? rank : rank % 32);
+  }
+  SYMM_HOST_DEVICE constexpr RankSetOf without(int rank) const {
+    RankSetOf set = *this;
+    set.word[kWords == 1 ? 0 : rank / 32] &= ~(1U << (kWords == 1 ? rank : rank % 32));
+    return set;
+  }
+  SYMM_HOST_DEVICE constexpr bool is_empty() const {
+    uint32_t any = 0;
+    for (int w = 0; w < kWords; ++w) {
+      any |= word[w];
+    }
+    return any == 0;
+  }
+};
+using RankSet = RankSetOf<kRoom>;
 // Blocks of a push or LL kernel; each has an epoch of its own.
 inline constexpr int kMaxBlocks = 256;
 // Blocks of the pipeline, each of which keeps step with one block of each other rank.
@@ -30,6 +85,11 @@ inline constexpr uint32_t kPack = 16;
 // LL places packs by so many (ll.cuh).
 inline constexpr uint32_t kLlPacks = 32;
 inline constexpr uint32_t kWarp = 32;
+// Threads of a kernel that has one for each rank of a group.
+constexpr uint32_t rank_threads(int ranks) {
+  return (static_cast<uint32_t>(ranks) + kWarp - 1) / kWarp * kWarp;
+}
+inline constexpr uint32_t kRankThreads = rank_threads(kRoom);
 // Bytes of a tile, which a warp of marked.cu sends to one rank at a time, and of the cells of a
 // tile, which hold the marks too.
 inline constexpr uint32_t kMarkedTile = 2048;
@@ -45,18 +105,20 @@ inline constexpr uint32_t kBulkShared = kBulkStages * kBulkBytes + 128;
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one
 // of them, and every word there only grows. The rest is this rank's own: kernels advance it, so
 // that a captured graph can be replayed.
-struct ControlWords {
+template <int kRanks>
+struct ControlWordsOf {
+  // Set like `abort`, for all groups that work in these stages. A late rank may still store
+  // there what was meant for a kernel that gave up, so no kernel uses the stages any more. This
+  // word comes first, since a small group may work in the stages of a large one.
+  uint32_t spoilt;
   // Set by the host, and by a kernel that gives up. A kernel that waits looks here after every
   // thousand polls, and leaves if it is set.
   uint32_t abort;
-  // Bit r: rank r has left.
-  uint32_t departed;
+  // The ranks that have left.
+  RankSetOf<kRanks> departed;
   // Elects the thread that writes the error record.
   uint32_t failed;
   uint32_t check_epoch;
-  // Set like `abort`, for all groups that work in these stages. A late rank may still store
-  // there what was meant for a kernel that gave up, so no kernel uses the stages any more.
-  uint32_t spoilt;
 
   // Calls of LL and push kernels so far, one copy for each block.
   uint32_t epoch[kMaxBlocks];
@@ -64,19 +126,19 @@ struct ControlWords {
   uint32_t pipeline_calls[kMaxWorkGroups];
   uint32_t pipeline_steps[kMaxWorkGroups];
   // Arrivals of each rank that a barrier waits for or has waited for.
-  uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
+  uint32_t barrier_taken[kBarrierChannels][kRanks];
   // Calls of each block of pieces.cu so far, and the chunks that each block has passed through
   // slots so far, to each rank and from it.
   uint32_t calls[kPiecesBlocks];
-  uint32_t pushed[kPiecesBlocks][kMaxRanks];
-  uint32_t taken[kPiecesBlocks][kMaxRanks];
+  uint32_t pushed[kPiecesBlocks][kRanks];
+  uint32_t taken[kPiecesBlocks][kRanks];
   // How often each block of multimem kernels has met those of the other ranks.
   uint32_t multimem_met[kMultimemBlocks];
 
   struct FromPeers {
-    uint32_t barrier[kBarrierChannels][kMaxRanks];
+    uint32_t barrier[kBarrierChannels][kRanks];
     // Steps of the pipeline that the source has done, by work group and source.
-    uint32_t steps[kMaxWorkGroups][kMaxRanks];
+    uint32_t steps[kMaxWorkGroups][kRanks];
 
     // What the source says of a call of the pipeline. `detail` and `count` must agree on all
     // ranks. Its recv lies `recv_offset` bytes from the start of its block of memory
@@ -92,19 +154,19 @@ struct ControlWords {
     struct alignas(16) AnnouncementCells {
       uint32_t cell[sizeof(PeerAnnouncement) / 8][4];
     };
-    AnnouncementCells announced[kMaxWorkGroups][kMaxRanks];
+    AnnouncementCells announced[kMaxWorkGroups][kRanks];
 
     // Words of pieces.cu, by block and source.
     struct Pieces {
       // The call whose destination is here.
-      uint32_t posted[kPiecesBlocks][kMaxRanks];
+      uint32_t posted[kPiecesBlocks][kRanks];
       // The call in which the source has read this rank's destination and has stored straight
       // into recv what it could.
-      uint32_t finished[kPiecesBlocks][kMaxRanks];
+      uint32_t finished[kPiecesBlocks][kRanks];
       // Chunks that are, or were, in slots here.
-      uint32_t pushed[kPiecesBlocks][kMaxRanks];
+      uint32_t pushed[kPiecesBlocks][kRanks];
       // Chunks of this rank, in slots of the source, that the source is done with.
-      uint32_t taken[kPiecesBlocks][kMaxRanks];
+      uint32_t taken[kPiecesBlocks][kRanks];
 
       // Where the source expects the piece of this rank: `offset` bytes from the start of its
       // block of `memory`, which is 0 for private memory, in rows, `bytes` in all. `detail` and
@@ -118,12 +180,12 @@ struct ControlWords {
         uint64_t detail;
         uint64_t count;
       };
-      Destination destination[kPiecesBlocks][kMaxRanks];
+      Destination destination[kPiecesBlocks][kRanks];
     } pieces;
 
     // Words of multimem kernels, by block and source: how often the source has come to where
     // blocks meet; and what must agree, with where its operands lie.
-    uint32_t met[kMultimemBlocks][kMaxRanks];
+    uint32_t met[kMultimemBlocks][kRanks];
     struct MultimemOperands {
       uint64_t detail;
       uint64_t count;
@@ -132,14 +194,15 @@ struct ControlWords {
       uint64_t recv_memory;
       uint64_t recv_offset;
     };
-    MultimemOperands operands[kMultimemBlocks][kMaxRanks];
+    MultimemOperands operands[kMultimemBlocks][kRanks];
 
     // Words of symm_check, which carry their flag with them, by the parity of the call.
     struct Check {
       uint64_t word[8];
-    } check[2][kMaxRanks];
+    } check[2][kRanks];
   } from_peers;
 };
+using ControlWords = ControlWordsOf<kRoom>;
 
 // Why a kernel gave up.
 enum class WaitError : uint32_t {
@@ -189,12 +252,14 @@ enum class Operation : uint32_t { barrier = 16, wait_signal = 17, wait_value = 1
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
 // name.
-struct MemoryEntry {
+template <int kRanks>
+struct MemoryEntryOf {
   // 0: the entry is free.
   uint64_t id;
   uint64_t bytes;
-  uint64_t block[kMaxRanks];
+  uint64_t block[kRanks];
 };
+using MemoryEntry = MemoryEntryOf<kRoom>;
 inline constexpr int kMaxMemories = 256;
 
 // The slot of rank `owner` into which `source` stores: a rank has slots for the others only. A
@@ -224,7 +289,8 @@ struct ScratchPlaces {
 };
 
 // Part of every kernel's arguments: the group as this rank sees it.
-struct DeviceComm : ScratchPlaces {
+template <int kRanks>
+struct DeviceCommOf : ScratchPlaces {
   int32_t rank;
   int32_t size;
   // UINT64_MAX: there is no deadline.
@@ -232,23 +298,26 @@ struct DeviceComm : ScratchPlaces {
   // ErrorRecord*.
   uint64_t record;
   // Every rank's control block, which begins with its ControlWords.
-  uint64_t control[kMaxRanks];
+  uint64_t control[kRanks];
   // Every rank's control block that has its stages: `control`, or the blocks of a group that
   // lends its stages.
-  uint64_t stages[kMaxRanks];
+  uint64_t stages[kRanks];
   // MemoryEntry*, this rank's own table.
   uint64_t memories;
   int32_t memory_count;
   // As in ErrorRecord.
   uint32_t operation;
 };
+using DeviceComm = DeviceCommOf<kRoom>;
 
-struct BarrierArgs {
-  DeviceComm comm;
-  // Bit r: rank r takes part.
-  uint32_t ranks;
+template <int kRanks>
+struct BarrierArgsOf {
+  DeviceCommOf<kRanks> comm;
+  // The ranks that take part.
+  RankSetOf<kRanks> ranks;
   uint32_t channel;
 };
+using BarrierArgs = BarrierArgsOf<kRoom>;
 
 // What happens to a word: a value is added to it, or stored to all 8 or the low 4 bytes of it.
 enum class WriteKind : uint32_t { add = 0, store64 = 1, store32 = 2 };
@@ -269,41 +338,49 @@ struct WordWait {
   // Bytes of the word, 4 or 8.
   uint32_t bytes;
 };
-struct WaitWordArgs {
-  DeviceComm comm;
+template <int kRanks>
+struct WaitWordArgsOf {
+  DeviceCommOf<kRanks> comm;
   // Not 0: the word of `wait` counts signals, the word at this address those that were taken,
   // and one signal more is to be taken.
   uint64_t taken;
   WordWait wait;
 };
+using WaitWordArgs = WaitWordArgsOf<kRoom>;
 inline constexpr uint32_t kMaxWaits = 64;
-struct WaitWordsArgs {
-  DeviceComm comm;
+template <int kRanks>
+struct WaitWordsArgsOf {
+  DeviceCommOf<kRanks> comm;
   uint32_t count;
   // 1: one of the words is enough; 0: all are waited for.
   uint32_t any;
   WordWait wait[kMaxWaits];
 };
-static_assert(sizeof(WaitWordsArgs) <= 4096, "what a kernel's arguments may be");
+using WaitWordsArgs = WaitWordsArgsOf<kRoom>;
+static_assert(sizeof(WaitWordsArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
 
-struct CheckArgs {
-  DeviceComm comm;
+template <int kRanks>
+struct CheckArgsOf {
+  DeviceCommOf<kRanks> comm;
   uint64_t detail;
   uint64_t count;
   // Where recv lies, if it has to lie alike on all ranks; else 0.
   uint64_t memory;
   uint64_t offset;
 };
+using CheckArgs = CheckArgsOf<kRoom>;
 
 // The calls of all ranks, {detail, count} by rank, at `said`.
-struct ComparisonArgs {
-  DeviceComm comm;
+template <int kRanks>
+struct ComparisonArgsOf {
+  DeviceCommOf<kRanks> comm;
   uint64_t detail;
   uint64_t count;
   uint64_t said;
   // 1: store this rank's call there; 0: compare all calls with it.
   uint32_t tells;
 };
+using ComparisonArgs = ComparisonArgsOf<kRoom>;
 
 // A Conversion (kernels/scaled_call.hpp). The factor is the f32 at `pointer`, or `factor` if
 // that is 0.
@@ -320,8 +397,9 @@ struct ConvertArgs {
 };
 
 // A collective. `unit` is count * element size.
-struct CollectiveArgs {
-  DeviceComm comm;
+template <int kRanks>
+struct CollectiveArgsOf {
+  DeviceCommOf<kRanks> comm;
   uint64_t send;
   uint64_t recv;
   uint64_t unit;
@@ -337,11 +415,12 @@ struct CollectiveArgs {
   uint64_t recv_offset;
   uint64_t detail;
   uint64_t count;
-  // The bytes of recv's memory, and where the memories of this rank's operands are mapped here,
-  // by rank: the operands of the others are most often in the same memories.
+  // The bytes of recv's memory, and where that is mapped here, by rank: the operands of the others
+  // are most often in the same memory. Kernels of large groups look in the table of memories, since
+  // their arguments have no room for that.
   uint64_t recv_bytes;
-  uint64_t send_block[kMaxRanks];
-  uint64_t recv_block[kMaxRanks];
+  static constexpr bool kKnowsRecv = kRanks <= kSmallRanks;
+  uint64_t recv_block[kKnowsRecv ? kRanks : 1];
   // Bytes of a chunk of what a rank owns, and chunks of a work group's part of that.
   uint64_t tile;
   uint64_t tiles;
@@ -364,6 +443,7 @@ struct CollectiveArgs {
   uint32_t quad;
   uint32_t partners;
 };
+using CollectiveArgs = CollectiveArgsOf<kRoom>;
 
 // A kernel of RMSNorm keeps a row in registers: so many packs of it in each thread, and so many
 // threads, at most, in all blocks that have a row.
@@ -371,8 +451,9 @@ inline constexpr uint32_t kRowPacks = 2;
 inline constexpr int kRowThreads = 1024;
 // An all-reduce of rows with RMSNorm (kernels/rmsnorm.hpp), or RMSNorm alone of `call.send`,
 // which is summed already. `call.unit` is that of all rows.
-struct RmsNormArgs {
-  CollectiveArgs call;
+template <int kRanks>
+struct RmsNormArgsOf {
+  CollectiveArgsOf<kRanks> call;
   uint64_t residual_in;
   uint64_t residual_out;
   uint64_t norm_out;
@@ -387,54 +468,65 @@ struct RmsNormArgs {
   int32_t weight_dtype;
   int32_t scale_kind;
 };
+using RmsNormArgs = RmsNormArgsOf<kRoom>;
 static_assert(sizeof(RmsNormArgs) <= 4096, "what a kernel's arguments may be");
 
-// Operands that lie at call.send_block, by rank, are combined. Sums of floats may start from
+// Operands are combined in their order. Sums of floats may start from
 // those of the ranks before them, or be left for others to go on from. An average is that of
 // call.comm.size ranks.
-struct CombineArgs {
-  CollectiveArgs call;
+template <int kRanks>
+struct CombineArgsOf {
+  CollectiveArgsOf<kRanks> call;
   // 0: a launch that makes the kernel ready.
   int32_t operands;
   // 1: sums are stored as wide as they are added.
   int32_t unrounded;
   // Such sums, with which to begin.
   uint64_t before;
+  uint64_t operand[kRanks];
+};
+using CombineArgs = CombineArgsOf<kRoom>;
+
+// A piece of an operand, in bytes; and where the device reads the lengths and places of pieces.
+struct PieceRange {
+  uint64_t at;
+  uint64_t bytes;
+};
+struct PieceCounts {
+  uint64_t counts;
+  uint64_t displacements;
+  uint64_t capacity;
 };
 
 // A collective in pieces (kernels/pieces.hpp). `call` has no `unit` and no tiles, and its
 // recv_memory is 0, too, where no rank may store into recv.
-struct PiecesArgs {
-  CollectiveArgs call;
-  struct Range {
-    uint64_t at;
-    uint64_t bytes;
-  };
-  Range send[kMaxRanks];
-  Range recv[kMaxRanks];
+template <int kRanks>
+struct PiecesArgsOf {
+  CollectiveArgsOf<kRanks> call;
+  using Range = PieceRange;
+  Range send[kRanks];
+  Range recv[kRanks];
   uint64_t row_bytes;
   uint64_t row_stride;
-  // For send and for recv: where the device reads the lengths and places of pieces, in elements,
-  // if `counts` is not 0. Then there are no ranges.
-  struct Counts {
-    uint64_t counts;
-    uint64_t displacements;
-    uint64_t capacity;
-  };
+  // For send and for recv, in elements, if `counts` is not 0. Then there are no ranges.
+  using Counts = PieceCounts;
   Counts counts[2];
   // Bytes of an element.
   uint32_t element;
 };
+using PiecesArgs = PiecesArgsOf<kRoom>;
 
 // Pieces on their way between machines: from send to `slots`, of `slot` bytes, one for each
 // rank; or, if `takes` is 1, from these to recv. A piece whose count is on the device goes from
 // byte `at` on as far as a slot takes, behind a pack that says how long it is in all.
-struct StageArgs {
-  PiecesArgs pieces;
+template <int kRanks>
+struct StageArgsOf {
+  PiecesArgsOf<kRanks> pieces;
   uint64_t slots;
   uint64_t slot;
   uint64_t at;
   uint32_t takes;
 };
-static_assert(sizeof(StageArgs) <= 4096, "what a kernel's arguments may be");
+using StageArgs = StageArgsOf<kRoom>;
+static_assert(sizeof(StageArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
 }  // namespace symm::cuda

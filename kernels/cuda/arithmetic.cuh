@@ -351,7 +351,7 @@ struct Any {
   template <class Load>
   static __device__ __forceinline__ uint4 run_loaded(
       const Load& load, int ranks, const CollectiveArgs& args) {
-    uint4 operands[kMaxRanks];
+    uint4 operands[kRoom];
 #pragma unroll 1
     for (int r = 0; r < ranks; ++r) {
       operands[r] = load(r);

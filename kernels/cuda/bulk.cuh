@@ -12,8 +12,8 @@ struct Parts {
   // All ranks get part 0.
   bool is_one;
   int ranks;
-  const char* from[kMaxRanks];
-  char* to[kMaxRanks];
+  const char* from[kRoom];
+  char* to[kRoom];
 };
 
 #if __CUDA_ARCH__ >= 900

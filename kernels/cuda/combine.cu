@@ -18,14 +18,14 @@ __device__ __forceinline__ void for_packs(uint64_t packs, const Pack& pack) {
   }
 }
 
-__device__ __forceinline__ uint4 operand(const CollectiveArgs& call, int rank, uint64_t q) {
-  return load_pack(reinterpret_cast<const char*>(call.send_block[rank]), call.unit, q);
+__device__ __forceinline__ uint4 operand(const CombineArgs& args, int number, uint64_t q) {
+  return load_pack(reinterpret_cast<const char*>(args.operand[number]), args.call.unit, q);
 }
 
 template <class Arithmetic>
 __device__ __forceinline__ void whole(const CombineArgs& args) {
   for_packs(packs_of(args.call.unit), [&](uint64_t q) {
-    const auto load = [&](int rank) { return operand(args.call, rank, q); };
+    const auto load = [&](int rank) { return operand(args, rank, q); };
     store_pack(reinterpret_cast<char*>(args.call.recv), args.call.unit, q,
         Arithmetic::run_loaded(load, args.operands, args.call));
   });
@@ -46,7 +46,7 @@ __device__ void part(const CombineArgs& args) {
     Elements<Type> in;
 
     if (args.before == 0) {
-      in.pack = operand(args.call, 0, q);
+      in.pack = operand(args, 0, q);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         sums.at[i] = Type::read(in.at[i]);
@@ -60,7 +60,7 @@ __device__ void part(const CombineArgs& args) {
 
 #pragma unroll 1
     for (int rank = args.before == 0 ? 1 : 0; rank < args.operands; ++rank) {
-      in.pack = operand(args.call, rank, q);
+      in.pack = operand(args, rank, q);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         sums.at[i] = Operation::combine(sums.at[i], Type::read(in.at[i]));
@@ -95,7 +95,7 @@ __device__ __forceinline__ void part(const CombineArgs& args) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(256)
-    symm_combine(const __grid_constant__ CombineArgs args) {
+    SYMM_KERNEL(combine)(const __grid_constant__ CombineArgs args) {
   begin();
   if (args.operands == 0) return;
 
@@ -123,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    symm_stage(const __grid_constant__ StageArgs args) {
+    SYMM_KERNEL(stage)(const __grid_constant__ StageArgs args) {
   begin();
   const PiecesArgs& all = args.pieces;
   const bool counted = all.counts[0].counts != 0;
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-    symm_compare(const __grid_constant__ ComparisonArgs args) {
+    SYMM_KERNEL(compare)(const __grid_constant__ ComparisonArgs args) {
   begin();
   if (threadIdx.x != 0) return;
 

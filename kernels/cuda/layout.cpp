@@ -39,14 +39,19 @@ uint64_t one_shot_slot_bytes(int size, const Tuning& tuning) {
 Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
   const auto n = static_cast<uint64_t>(size);
   Layout layout{};
-  uint64_t at = round_up(sizeof(ControlWords), kPage);
+  const bool large = is_large(size, tuning);
+  const uint64_t words =
+      large ? sizeof(ControlWordsOf<kMaxRanks>) : sizeof(ControlWordsOf<kSmallRanks>);
+  const uint64_t entry =
+      large ? sizeof(MemoryEntryOf<kMaxRanks>) : sizeof(MemoryEntryOf<kSmallRanks>);
+  uint64_t at = round_up(words, kPage);
   const auto take = [&](uint64_t bytes) {
     const uint64_t start = at;
     at = round_up(at + bytes, kPage);
     return start;
   };
 
-  layout.memories = take(kMaxMemories * sizeof(MemoryEntry));
+  layout.memories = take(kMaxMemories * entry);
   layout.ll_slot = round_up(divide_up(tuning.ll_max, kPack) + 1, kLlPacks) * 2 * kPack;
   layout.ll = take(2 * n * layout.ll_slot);
 

@@ -20,6 +20,9 @@ struct Layout : ScratchPlaces {
   uint64_t lent;
 };
 
+// Does a group of `size` have the kernels and the control words of large groups?
+inline bool is_large(int size, const Tuning& tuning) { return size > kSmallRanks || tuning.large; }
+
 Layout layout_of(int size, const Tuning& tuning, const Layout* lender = nullptr);
 
 inline uint64_t scratch_bytes(const Layout& layout) { return layout.bytes - layout.ll; }

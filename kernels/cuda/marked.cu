@@ -156,7 +156,7 @@ struct Slots {
 
   __device__ char* of(int owner, int source) const {
     return reinterpret_cast<char*>(
-        comm.control[owner] + half + slot_among<kMaxRanks>(owner, source) * comm.one_shot_slot);
+        comm.control[owner] + half + slot_among<kRoom>(owner, source) * comm.one_shot_slot);
   }
 };
 
@@ -176,7 +176,7 @@ __device__ __forceinline__ uint32_t warps_with_tiles() {
 // multiprocessor, as shape_marked() has it. Long, since a kernel is not divided: that can change
 // what stays in registers.
 extern "C" __global__ void __launch_bounds__(512, 2)
-    symm_marked(const __grid_constant__ CollectiveArgs args) {
+    SYMM_KERNEL(marked)(const __grid_constant__ CollectiveArgs args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -251,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 // others, so a tile never waits for one of a later turn. Long, since a kernel is not divided: that
 // can change what stays in registers.
 extern "C" __global__ void __launch_bounds__(512, 2)
-    symm_marked_passed_on(const __grid_constant__ CollectiveArgs args) {
+    SYMM_KERNEL(marked_passed_on)(const __grid_constant__ CollectiveArgs args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;

@@ -42,14 +42,14 @@ using Destination = FromPeers::Pieces::Destination;
 // Where pieces lie, by rank.
 struct PieceLayout {
   // The pieces of this rank's operands.
-  PiecesArgs::Range send[kMaxRanks];
-  PiecesArgs::Range recv[kMaxRanks];
+  PiecesArgs::Range send[kRoom];
+  PiecesArgs::Range recv[kRoom];
   // The destination of this rank's piece, as mapped here; null: the piece goes through slots.
-  char* to[kMaxRanks];
+  char* to[kRoom];
   // The destination as its rank has posted it.
-  uint64_t memory[kMaxRanks];
-  uint64_t offset[kMaxRanks];
-  uint64_t stride[kMaxRanks];
+  uint64_t memory[kRoom];
+  uint64_t offset[kRoom];
+  uint64_t stride[kRoom];
 };
 
 struct Packs {
@@ -327,7 +327,7 @@ template <class Receiver>
 __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   const int p = static_cast<int>(threadIdx.x);
   const bool is_peer = p < s.n && p != s.me;
-  const uint32_t others = s.everybody() & ~(1U << s.me);
+  const RankSet others = s.everybody().without(s.me);
 
   if constexpr (Receiver::kMayStore) {
     for (int i = 0; i < s.n - 1; ++i) {
@@ -419,13 +419,13 @@ __device__ __forceinline__ void run(const PiecesArgs& args) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-    symm_pieces_move(const __grid_constant__ PiecesArgs a) {
+    SYMM_KERNEL(pieces_move)(const __grid_constant__ PiecesArgs a) {
   run<Keep>(a);
 }
 
-#define SYMM_PIECES(name, arithmetic)                                   \
-  extern "C" __global__ void __launch_bounds__(512, 1)                  \
-      symm_pieces_reduce_##name(const __grid_constant__ PiecesArgs a) { \
-    run<Combine<arithmetic>>(a);                                        \
+#define SYMM_PIECES(name, arithmetic)                                           \
+  extern "C" __global__ void __launch_bounds__(512, 1)                          \
+      SYMM_KERNEL(pieces_reduce_##name)(const __grid_constant__ PiecesArgs a) { \
+    run<Combine<arithmetic>>(a);                                                \
   }
 SYMM_FOR_ARITHMETICS_ONLY(SYMM_PIECES)

@@ -110,7 +110,7 @@ struct WorkGroup {
   // The slot into which `source` stores, in a stage of rank `owner` whose slots have `bytes`.
   __device__ char* stage(int owner, int which, uint32_t slot, int source, uint64_t bytes) const {
     const uint64_t at = static_cast<uint64_t>(slot) * static_cast<uint64_t>(n - 1) +
-                        slot_among<kMaxRanks>(owner, source);
+                        slot_among<kRoom>(owner, source);
     return reinterpret_cast<char*>(comm.stages[owner] + comm.stage[which] + at * bytes);
   }
 
@@ -120,10 +120,11 @@ struct WorkGroup {
 
   // Threads 0 .. n-1 each wait for one rank's counter, those of `ranks` only. Then the whole
   // block goes on, with everything in view that the ranks stored before.
-  __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks) const {
+  __device__ bool await(
+      const uint32_t (&words)[kRoom], uint32_t target, const RankSet& ranks) const {
     bool ok = true;
     const int p = static_cast<int>(threadIdx.x);
-    if (p < n && (ranks >> p & 1U) != 0) ok = await_count(comm, &words[p], target, p, index);
+    if (p < n && ranks.has(p)) ok = await_count(comm, &words[p], target, p, index);
     return __syncthreads_and(ok) != 0;
   }
 
@@ -138,7 +139,7 @@ struct WorkGroup {
     }
   }
 
-  __device__ uint32_t everybody() const { return (1U << n) - 1U; }
+  __device__ RankSet everybody() const { return RankSet::first(n); }
 
   // With which of the other ranks this block begins in a step. Blocks begin with different
   // ranks, so that at any time a rank sends to all others alike; in one order all blocks would
@@ -156,10 +157,10 @@ struct WorkGroup {
 
 struct Operands {
   // Each rank's recv as mapped here; null: private memory, whose results go to the rank's scratch.
-  char* recv[kMaxRanks];
-  PeerAnnouncement announced[kMaxRanks];
+  char* recv[kRoom];
+  PeerAnnouncement announced[kRoom];
   // Where a chunk goes, in the order in which this block stores; null: a rank does not want it.
-  char* to[kMaxRanks];
+  char* to[kRoom];
 };
 
 constexpr uint32_t kAnnouncedWords = sizeof(PeerAnnouncement) / 8;
@@ -222,8 +223,11 @@ __device__ __forceinline__ bool read_announcements(
           a.count);
     }
     if (!s.collects(p)) peer.recv_memory = 0;
-    const bool is_known = peer.recv_memory != 0 && peer.recv_memory == a.recv_memory;
-    at.recv[p] = is_known ? find_in(a.recv_block[p], a.recv_bytes, peer.recv_offset) : nullptr;
+    at.recv[p] = nullptr;
+    if constexpr (CollectiveArgs::kKnowsRecv) {
+      const bool is_known = peer.recv_memory != 0 && peer.recv_memory == a.recv_memory;
+      at.recv[p] = is_known ? find_in(a.recv_block[p], a.recv_bytes, peer.recv_offset) : nullptr;
+    }
     found = peer.recv_memory == 0 || at.recv[p] != nullptr;
   }
   if (__syncthreads_and(ok) == 0) return false;
@@ -295,6 +299,28 @@ __device__ __forceinline__ void push_part(const char* from, char* to, uint32_t b
   push(from, bytes, threadIdx.x, blockDim.x, 1, [&](int) { return to; });
 }
 
+// A chunk on its way.
+struct Transfer {
+  const char* from;
+  char* to;
+  uint32_t bytes;
+};
+
+// Copies `count` chunks of at most `most` bytes, which transfer(i) returns. The chunks of a large
+// group are shorter than a block has threads, so threads have packs of several chunks at a time.
+template <class Transfers>
+__device__ __forceinline__ void copy_chunks(int count, uint64_t most, Transfers&& transfer) {
+  const auto packs = static_cast<uint32_t>(packs_of(most));
+  for (uint32_t item = threadIdx.x; item < static_cast<uint32_t>(count) * packs;
+      item += blockDim.x) {
+    const uint32_t i = item / packs;
+    const uint32_t q = item - i * packs;
+    const Transfer one = transfer(static_cast<int>(i));
+    if (q >= packs_of(one.bytes)) continue;
+    store_pack(one.to, one.bytes, q, load_pack(one.from, one.bytes, q));
+  }
+}
+
 // ---- a launch
 
 // Blocks come onto the device in the order of their numbers, and each waits for the block of the
@@ -352,12 +378,21 @@ __device__ __forceinline__ void run(const WorkGroup& s, AtOnce&& at_once, Push&&
       if (owns) own(operands, i - 1);
       if (i <= chunks) announce_steps(s, base + i + 1);
 
-      for (int owner = 0; copies_out && i > 1 && owner < s.n; ++owner) {
-        const WorkGroup::Chunk chunk = s.chunk(owner, i - 2);
-        if (owner != s.me) {
-          push_part(
-              s.chunk_slot(s.me, 1, i - 2, owner), recv + s.in_recv(owner) + chunk.at, chunk.bytes);
+      if constexpr (kRoom <= kSmallRanks) {
+        for (int owner = 0; copies_out && i > 1 && owner < s.n; ++owner) {
+          const WorkGroup::Chunk chunk = s.chunk(owner, i - 2);
+          if (owner != s.me) {
+            push_part(s.chunk_slot(s.me, 1, i - 2, owner), recv + s.in_recv(owner) + chunk.at,
+                chunk.bytes);
+          }
         }
+      } else if (copies_out && i > 1) {
+        copy_chunks(s.n - 1, s.args.tile, [&](int other) {
+          const int owner = other < s.me ? other : other + 1;
+          const WorkGroup::Chunk chunk = s.chunk(owner, i - 2);
+          return Transfer{
+              s.chunk_slot(s.me, 1, i - 2, owner), recv + s.in_recv(owner) + chunk.at, chunk.bytes};
+        });
       }
     }
     steps = chunks + 1;

@@ -98,12 +98,20 @@ __device__ __forceinline__ void send_to_owners(const WorkGroup& s, const Operand
 __device__ __forceinline__ void send_to_all(const WorkGroup& s, const Operands& at, uint32_t i) {
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   const int first = s.first_of(i);
-  for (int d = 0; d < s.n - 1; ++d) {
+  const auto transfer = [&](int d) {
     const int p = s.another(d, first);
     const WorkGroup::Chunk chunk = s.chunk(p, i);
     char* const to = at.recv[p] != nullptr ? at.recv[p] + s.in_recv(s.me) + chunk.at
                                            : s.chunk_slot(p, 0, i, s.me);
-    push_part(send + s.in_send(p) + chunk.at, to, chunk.bytes);
+    return Transfer{send + s.in_send(p) + chunk.at, to, chunk.bytes};
+  };
+  if constexpr (kRoom > kSmallRanks) {
+    copy_chunks(s.n - 1, s.args.tile, transfer);
+  } else {
+    for (int d = 0; d < s.n - 1; ++d) {
+      const Transfer one = transfer(d);
+      push_part(one.from, one.to, one.bytes);
+    }
   }
 }
 
@@ -161,6 +169,6 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 // Registers are for one block of 1024 threads, or two of 512, on each multiprocessor, as
 // Facts::max_blocks promises (plan.hpp).
 extern "C" __global__ void __launch_bounds__(1024, 1)
-    symm_pipeline_move(const __grid_constant__ CollectiveArgs a) {
+    SYMM_KERNEL(pipeline_move)(const __grid_constant__ CollectiveArgs a) {
   run(a);
 }

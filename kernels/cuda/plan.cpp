@@ -50,15 +50,16 @@ const KernelForm* find(Algorithm algorithm, const PlanInput& input, const Tuning
 
 // Kernels whose arithmetic is unrolled are compiled for every number of ranks that machines
 // have; the others for up to a power of two.
-std::string kernel_name(const KernelForm& form, const CallSignature& call, int size) {
+// In a large group all of them are for any number of ranks.
+std::string kernel_name(const KernelForm& form, const CallSignature& call, const Facts& group) {
   constexpr const char* kNames[kArithmetics] = {"any", "any", "bf16", "f16", "f32"};
-  size = std::max(size, 2);
+  const int size = std::max(group.size, 2);
   Arithmetic arithmetic = arithmetic_of(call);
-  if (form.kernel.per_ranks && size > 8) arithmetic = Arithmetic::any;
+  if (form.kernel.per_ranks && !group.is_large && size > 8) arithmetic = Arithmetic::any;
 
-  std::string name = text("symm_", form.kernel.name);
+  std::string name = text(group.is_large ? "symm_large_" : "symm_", form.kernel.name);
   if (form.kernel.per_arithmetic) name += text("_", kNames[static_cast<size_t>(arithmetic)]);
-  if (form.kernel.per_ranks) {
+  if (form.kernel.per_ranks && !group.is_large) {
     const bool exact = form.kernel.per_arithmetic && arithmetic > Arithmetic::any;
     name += text("_", exact ? size : static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))));
   }
@@ -156,22 +157,23 @@ Arithmetic arithmetic_of(const CallSignature& call) {
 }
 
 std::string kernel_name(const PlanInput& input, const Plan& chosen) {
-  return kernel_name(*chosen.form, input, input.size);
+  return kernel_name(*chosen.form, input, input);
 }
 
 size_t row_of(const Plan& chosen) {
   return static_cast<size_t>(chosen.form - kernel_forms().data());
 }
 
-std::vector<std::string> kernel_names(int size, bool multicast) {
+std::vector<std::string> kernel_names(const Facts& group, bool multicast) {
   std::set<std::string> names;
   PlanInput input;
-  input.size = size;
+  input.size = group.size;
+  input.is_large = group.is_large;
   const auto add_names = [&] {
     for (const KernelForm& form : kernel_forms()) {
       if (form.kernel.name != nullptr && form.kernel.multicast == multicast &&
           form.does(input, nullptr)) {
-        names.insert(kernel_name(form, input, size));
+        names.insert(kernel_name(form, input, input));
       }
     }
   };

@@ -19,6 +19,8 @@ constexpr bool is_multimem(Algorithm algorithm) noexcept {
 // What is known of a group.
 struct Facts {
   int size = 1;
+  // Its kernels are those of large groups (kSmallRanks).
+  bool is_large = false;
   // Blocks of 512 threads that surely fit onto the device beside those of other groups.
   int max_blocks = 0;
   // Several ranks of the group have the same device. Then many kernels wait on it at a time, and
@@ -94,6 +96,7 @@ std::string kernel_name(const PlanInput& input, const Plan& chosen);
 inline constexpr size_t kKernelForms = 17;
 size_t row_of(const Plan& chosen);
 
-// All kernels that a group of `size` may launch: those that need multicast, or the others.
-std::vector<std::string> kernel_names(int size, bool multicast);
+// All kernels that a group may launch, whose size and `is_large` are read: those that need
+// multicast, or the others.
+std::vector<std::string> kernel_names(const Facts& group, bool multicast);
 }  // namespace symm::cuda

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/collective.hpp"
+#include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/plan.hpp"
 #include "kernels/cuda/plan_shapes.hpp"
@@ -38,10 +39,16 @@ bool is_plain(const PlanInput& input, bool in_pieces, std::string* why) {
   return answer(does, why, "does not do ", collective_name(input.collective));
 }
 
+// Operands that are their own flags are held in registers, those of all ranks at a time.
+bool is_small(const PlanInput& input, std::string* why) {
+  return answer(!input.is_large, why, "is of groups of up to ", kSmallRanks, " ranks");
+}
+
 bool pushes_twice(const PlanInput& input, bool does, std::string* why) {
-  return answer(does && can_be_pushed(input.dtype), why,
-      "does allreduce and, with 3 ranks or more, reduce of floats up to 32 bits, not ",
-      collective_name(input.collective), " of ", dtype_name(input.dtype));
+  return is_small(input, why) &&
+         answer(does && can_be_pushed(input.dtype), why,
+             "does allreduce and, with 3 ranks or more, reduce of floats up to 32 bits, not ",
+             collective_name(input.collective), " of ", dtype_name(input.dtype));
 }
 }  // namespace
 
@@ -74,20 +81,22 @@ bool passes_on(const PlanInput& input, std::string* why) {
 }
 
 bool normalises(const PlanInput& input, std::string* why) {
-  const bool does =
-      input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum && input.size <= 8;
+  const bool does = input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum &&
+                    input.size <= 8 && !input.is_large;
   if (!answer(does, why, "normalises with up to 8 ranks, not ", input.size)) return false;
 
   const bool fits = input.count == 0 || shape_of_rows(input).blocks != 0;
   return answer(fits, why, "has no clusters of blocks for rows of ", input.root);
 }
 
-bool pushes_once(const PlanInput& input, std::string*) {
-  return can_be_pushed(input.dtype) && (input.collective == Collective::allreduce ||
-                                           input.collective == Collective::reduce_scatter);
+bool pushes_once(const PlanInput& input, std::string* why) {
+  return is_small(input, why) && can_be_pushed(input.dtype) &&
+         (input.collective == Collective::allreduce ||
+             input.collective == Collective::reduce_scatter);
 }
 
 bool pushes_ahead(const PlanInput& input, std::string* why) {
+  if (!is_small(input, why)) return false;
   const bool reduces_to_root =
       can_be_pushed(input.dtype) && input.collective == Collective::reduce && input.size == 2;
   const bool does = pushes_once(input, nullptr) || reduces_to_root;
@@ -108,6 +117,7 @@ bool pushes_reduce_twice(const PlanInput& input, std::string* why) {
 }
 
 bool sums_by_multimem(const PlanInput& input, std::string* why) {
+  if (!is_small(input, why)) return false;
   const bool does =
       input.collective == Collective::allreduce && input.op == Op::sum &&
       (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
@@ -119,8 +129,8 @@ bool sums_by_multimem(const PlanInput& input, std::string* why) {
 bool reduces_on_mesh(const PlanInput& input, std::string* why) {
   return answer(input.collective == Collective::allreduce, why, "does allreduce, not ",
              collective_name(input.collective)) &&
-         answer(input.size == kCubeMeshRanks, why, "needs ", kCubeMeshRanks, " ranks, not ",
-             input.size);
+         answer(input.size == kCubeMeshRanks && !input.is_large, why, "needs ", kCubeMeshRanks,
+             " ranks, not ", input.size);
 }
 
 bool goes_by_engine(const PlanInput& input, std::string* why) {

@@ -84,7 +84,7 @@ static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, u
   const uint4 token = sendable(token_of(args));
   const auto cell = [&](int owner, int source) {
     return reinterpret_cast<uint4*>(
-               comm.control[owner] + slots + slot_among<kMaxRanks>(owner, source) * slot) +
+               comm.control[owner] + slots + slot_among<kRoom>(owner, source) * slot) +
            q;
   };
 

@@ -1,9 +1,20 @@
-// Barrier, signals and the comparison of arguments: kernels of one warp, whose lane r deals with
+// Barrier, signals and the comparison of arguments: kernels of one block, whose thread r deals with
 // rank r. With arguments of zeros they do nothing; so they are made ready.
 #include "kernels/cuda/wait.cuh"
 
 using namespace symm::cuda;
 using symm::Compare;
+
+namespace {
+// All threads of a block that has one for each rank come here. That of a small group is a warp.
+__device__ __forceinline__ void meet_all() {
+  if constexpr (kRankThreads > kWarp) {
+    __syncthreads();
+  } else {
+    __syncwarp();
+  }
+}
+}  // namespace
 
 // A barrier is right on any number of streams of a rank, and in graphs that are replayed beside
 // them. For each pair of ranks and channel:
@@ -13,12 +24,12 @@ using symm::Compare;
 //      peer has begun k barriers.
 //   3. An arrival is never taken back, and comes before any wait. So if both ranks run n barriers,
 //      n arrivals come, and all barriers end.
-extern "C" __global__ void __launch_bounds__(32)
-    symm_barrier(const __grid_constant__ BarrierArgs args) {
+extern "C" __global__ void __launch_bounds__(kRankThreads)
+    SYMM_KERNEL(barrier)(const __grid_constant__ BarrierArgs args) {
   begin();
   const DeviceComm& comm = args.comm;
   const int peer = static_cast<int>(threadIdx.x);
-  if (peer < comm.size && (args.ranks >> peer & 1U) != 0 && peer != comm.rank) {
+  if (peer < comm.size && args.ranks.has(peer) && peer != comm.rank) {
     ControlWords& mine = words_of(comm, comm.rank);
     // Claimed before the release, which would have to wait for it otherwise.
     const uint32_t wanted = claim(&mine.barrier_taken[args.channel][peer]) + 1;
@@ -27,10 +38,11 @@ extern "C" __global__ void __launch_bounds__(32)
   }
 
   // All peers have come.
-  __syncwarp();
+  meet_all();
   let_next_launch();
 }
 
+#ifndef SYMM_LARGE_GROUPS
 extern "C" __global__ void __launch_bounds__(32)
     symm_write_word(const __grid_constant__ WriteArgs args) {
   begin();
@@ -43,6 +55,7 @@ extern "C" __global__ void __launch_bounds__(32)
       return store_release(reinterpret_cast<uint32_t*>(word), static_cast<uint32_t>(args.value));
   }
 }
+#endif
 
 namespace {
 // What was released before the value that is returned is in view. If the value is a sum, so is
@@ -56,27 +69,29 @@ __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
 // To be called in each turn of a loop that waits for `wait`, or for one of several words, which
 // `peers` can write (trouble_with()). False: the kernel has to leave.
 __device__ bool keep_waiting_for(const DeviceComm& comm, SpinState& spin, const WordWait& wait,
-    uint32_t peers, uint64_t value, uint64_t seen) {
+    const RankSet& peers, uint64_t value, uint64_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
   const WaitError trouble = trouble_with(comm, spin, peers);
   if (trouble == WaitError::none) return true;
 
   if (trouble != WaitError::aborted) {
-    const int peer = peers != 0 ? wait.peer : -1;
+    const int peer = peers.is_empty() ? -1 : wait.peer;
     report(comm, trouble, peer, wait.channel, 0, 0, wait.word, seen,
         static_cast<uint64_t>(wait.compare), value);
   }
   return false;
 }
 
-__device__ uint32_t bit_of(const WordWait& wait) { return wait.peer < 0 ? 0 : 1U << wait.peer; }
+__device__ RankSet writer_of(const WordWait& wait) {
+  return wait.peer < 0 ? RankSet{} : RankSet::of(wait.peer);
+}
 
 __device__ bool await_word(
     const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint64_t value) {
   uint64_t seen;
   // The condition assigns: to load before the loop and at its end takes a register more on sm_90.
   while (!holds(seen = load_word(wait), wait.compare, value)) {
-    if (!keep_waiting_for(comm, spin, wait, bit_of(wait), value, seen)) return false;
+    if (!keep_waiting_for(comm, spin, wait, writer_of(wait), value, seen)) return false;
   }
   return true;
 }
@@ -85,7 +100,7 @@ __device__ bool await_word(
 // A kernel that takes a signal claims the next one, whether it is there or not. So no two kernels
 // take the same signal, on whatever streams they run.
 extern "C" __global__ void __launch_bounds__(32)
-    symm_wait_word(const __grid_constant__ WaitWordArgs args) {
+    SYMM_KERNEL(wait_word)(const __grid_constant__ WaitWordArgs args) {
   begin();
   const WordWait& wait = args.wait;
   if (threadIdx.x != 0 || wait.word == 0) return;
@@ -97,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(32)
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-    symm_wait_words(const __grid_constant__ WaitWordsArgs args) {
+    SYMM_KERNEL(wait_words)(const __grid_constant__ WaitWordsArgs args) {
   begin();
   if (args.count == 0) return;
 
@@ -107,9 +122,9 @@ extern "C" __global__ void __launch_bounds__(32)
       if (!await_word(args.comm, spin, args.wait[i], args.wait[i].value)) break;
     }
   } else {
-    uint32_t peers = 0;
+    RankSet peers{};
     for (uint32_t i = 0; i < args.count; ++i) {
-      peers |= bit_of(args.wait[i]);
+      if (args.wait[i].peer >= 0) peers.add(args.wait[i].peer);
     }
     for (bool go_on = true; go_on;) {
       bool is_here = false;
@@ -134,8 +149,8 @@ extern "C" __global__ void __launch_bounds__(32)
 
 // Each rank tells each other what it is about to do, and a rank that sees a difference reports it.
 // The flag rides with the data, in words of 64 bits: {number of the call, 32 bits}.
-extern "C" __global__ void __launch_bounds__(32)
-    symm_check(const __grid_constant__ CheckArgs args) {
+extern "C" __global__ void __launch_bounds__(kRankThreads)
+    SYMM_KERNEL(check)(const __grid_constant__ CheckArgs args) {
   begin();
   const DeviceComm& comm = args.comm;
   if (comm.size == 0) return;
@@ -143,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(32)
   const int peer = static_cast<int>(threadIdx.x);
   ControlWords& mine = words_of(comm, comm.rank);
   const uint32_t call = load_relaxed(&mine.check_epoch) + 1;
-  __syncwarp();
+  meet_all();
   if (peer < comm.size && peer != comm.rank) {
     const uint64_t said[4] = {args.detail, args.count, args.memory, args.offset};
     uint64_t* out = words_of(comm, peer).from_peers.check[call & 1U][comm.rank].word;
@@ -181,6 +196,6 @@ extern "C" __global__ void __launch_bounds__(32)
       report(comm, WaitError::other_place, peer, 0, 0, 0);
     }
   }
-  __syncwarp();
+  meet_all();
   if (threadIdx.x == 0) mine.check_epoch = call;
 }

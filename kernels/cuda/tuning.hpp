@@ -45,6 +45,8 @@ struct Tuning {
   int multiprocessors = 4096;
   // Groups whose kernels work on a device at a time.
   int groups = 1;
+  // All groups have the kernels of large ones.
+  bool large = false;
   // Between machines, so many bytes take as long to send as it takes to begin.
   uint64_t hop = 1;
 };

@@ -76,7 +76,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   };
   const auto my_cell = [&](int p, const Cursor& at) {
     return reinterpret_cast<uint4*>(
-               comm.control[p] + half_of(at.chunk) + slot_among<kMaxRanks>(p, me) * slot) +
+               comm.control[p] + half_of(at.chunk) + slot_among<kRoom>(p, me) * slot) +
            at.cell;
   };
 

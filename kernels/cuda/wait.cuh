@@ -74,14 +74,24 @@ static __device__ __noinline__ bool check_token(
   return false;
 }
 
-// Why a wait has to end, or WaitError::none. Bit r of `peers`: rank r can write what is waited
-// for; the wait ends when all such ranks have left, and if there are none it does not depend on
-// ranks. A wait times out when `deadlines` timeouts have passed.
+// Have all of these ranks left?
+__device__ __forceinline__ bool have_left(const ControlWords& mine, const RankSet& peers) {
+  bool all = true;
+#pragma unroll
+  for (int w = 0; w < RankSet::kWords; ++w) {
+    all = all && (load_relaxed(&mine.departed.word[w]) & peers.word[w]) == peers.word[w];
+  }
+  return all;
+}
+
+// Why a wait has to end, or WaitError::none. `peers` can write what is waited for; the wait ends
+// when all of them have left, and if there are none it does not depend on ranks. A wait times out
+// when `deadlines` timeouts have passed.
 __device__ __forceinline__ WaitError trouble_with(
-    const DeviceComm& comm, SpinState& spin, uint32_t peers, uint64_t deadlines = 1) {
+    const DeviceComm& comm, SpinState& spin, const RankSet& peers, uint64_t deadlines = 1) {
   ControlWords& mine = words_of(comm, comm.rank);
   if (load_relaxed(&mine.abort) != 0) return WaitError::aborted;
-  if (peers != 0 && (load_relaxed(&mine.departed) & peers) == peers) {
+  if (!peers.is_empty() && have_left(mine, peers)) {
     // By now everything would have been seen that the peer stored before it left.
     if (spin.left) return WaitError::departed;
     spin.left = true;
@@ -105,7 +115,7 @@ static __device__ __noinline__ uint64_t check_abort(const DeviceComm& comm, uint
   // This rank itself is blamed last: what keeps it waiting is a block of its own that waits for
   // another rank, and that block reports which one.
   const uint64_t deadlines = peer == comm.rank ? 2 : 1;
-  const WaitError trouble = trouble_with(comm, spin, 1U << peer, deadlines);
+  const WaitError trouble = trouble_with(comm, spin, RankSet::of(peer), deadlines);
   if (trouble == WaitError::none) return (spin.deadline & ~uint64_t{1}) | (spin.left ? 1U : 0U);
   if (trouble != WaitError::aborted) report(comm, trouble, peer, channel, expected, seen);
   return kLeave;

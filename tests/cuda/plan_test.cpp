@@ -36,6 +36,7 @@ PlanInput input_of(Collective collective, DType dtype, size_t count, int size) {
   input.dtype = dtype;
   input.count = count;
   input.size = size;
+  input.is_large = size > kSmallRanks;
   input.max_blocks = 264;
   return input;
 }
@@ -152,8 +153,18 @@ class CudaPlan : public testing::TestWithParam<uint64_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Scratch, CudaPlan, testing::Values(UINT64_MAX, 80 << 20, 5 << 20));
 
+// Sizes of groups: all small ones, and some of the large ones.
+std::vector<int> some_sizes() {
+  std::vector<int> sizes;
+  for (int size = 2; size <= kSmallRanks; ++size) {
+    sizes.push_back(size);
+  }
+  sizes.insert(sizes.end(), {17, 32, 33, 64, kMaxRanks});
+  return sizes;
+}
+
 TEST_P(CudaPlan, FitsDeviceAndScratch) {
-  for (int size = 2; size <= kMaxRanks; ++size) {
+  for (const int size : some_sizes()) {
     const Tuning tuning = within_scratch(size, default_tuning(size), GetParam());
     const Layout layout = layout_of(size, tuning);
     ASSERT_LE(scratch_bytes(layout), GetParam());
@@ -188,7 +199,8 @@ TEST(CudaPlans, LeaveAMultiprocessorEmptyWhereRanksShareADevice) {
   constexpr int kMultiprocessors = 132;
   for (int size = 2; size <= kMaxRanks; ++size) {
     const Tuning tuning = default_tuning(size);
-    for (int on_one = 2; on_one <= size; ++on_one) {
+    // A device has fewer multiprocessors than three groups of more ranks need.
+    for (int on_one = 2; on_one <= std::min(size, kSmallRanks); ++on_one) {
       const int at_once = on_one * tuning.groups;
       const auto expect_room = [&](Collective collective, DType dtype, size_t count) {
         PlanInput input = input_of(collective, dtype, count, size);
@@ -514,7 +526,8 @@ TEST(CudaPlans, EveryKernelOfTheTableIsLoaded) {
     for (const KernelForm& form : kernel_forms()) {
       if (form.kernel.name == nullptr) continue;
 
-      const std::vector<std::string> loaded = kernel_names(size, form.kernel.multicast);
+      const std::vector<std::string> loaded =
+          kernel_names(input_of({}, {}, 0, size), form.kernel.multicast);
       for (size_t number = 0; number < kCollectives; ++number) {
         for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::i32}) {
           const auto collective = static_cast<Collective>(number);

@@ -49,8 +49,10 @@ bool is_there(const WordWait& wait, uint64_t value) {
   return symm::holds(seen, wait.compare, value);
 }
 
+template <int kRanks>
 Work wait_word(const void* arguments) {
-  return [args = *static_cast<const WaitWordArgs*>(arguments), claimed = uint64_t{0}]() mutable {
+  return [args = *static_cast<const WaitWordArgsOf<kRanks>*>(arguments),
+             claimed = uint64_t{0}]() mutable {
     if (args.wait.word == 0) return true;
     if (args.taken == 0) return is_there(args.wait, args.wait.value);
     if (claimed == 0) claimed = ++word_at<uint64_t>(args.taken);
@@ -58,8 +60,9 @@ Work wait_word(const void* arguments) {
   };
 }
 
+template <int kRanks>
 Work wait_words(const void* arguments) {
-  return [args = *static_cast<const WaitWordsArgs*>(arguments)] {
+  return [args = *static_cast<const WaitWordsArgsOf<kRanks>*>(arguments)] {
     const auto holds_now = [](const WordWait& wait) { return is_there(wait, wait.value); };
     const std::span waits(args.wait, args.count);
     return args.any != 0 ? std::any_of(waits.begin(), waits.end(), holds_now)
@@ -71,9 +74,29 @@ Work wait_words(const void* arguments) {
 // launches are only recorded.
 auto& carried_out() {
   static auto& all = *new std::map<std::string, std::function<Work(const void* arguments)>>{
-      {"symm_write_word", write_word}, {"symm_wait_word", wait_word},
-      {"symm_wait_words", wait_words}};
+      {"symm_write_word", write_word}, {"symm_wait_word", wait_word<kSmallRanks>},
+      {"symm_wait_words", wait_words<kSmallRanks>}, {"symm_large_wait_word", wait_word<kMaxRanks>},
+      {"symm_large_wait_words", wait_words<kMaxRanks>}};
   return all;
+}
+
+// What a test may ask of a launch, from the arguments of the kernel.
+template <int kRanks>
+void describe(Launch& launch, const void* arguments) {
+  const std::string& name = launch.kernel;
+  if (name.ends_with("_check")) {
+    launch.detail = static_cast<const CheckArgsOf<kRanks>*>(arguments)->detail;
+  }
+
+  const bool in_pieces = name.starts_with("symm_pieces_") || name.starts_with("symm_large_pieces_");
+  const bool in_chunks =
+      name.starts_with("symm_pipeline_") || name.starts_with("symm_large_pipeline_");
+  if (!in_pieces && !in_chunks) return;
+  const CollectiveArgsOf<kRanks>& args =
+      in_pieces ? static_cast<const PiecesArgsOf<kRanks>*>(arguments)->call
+                : *static_cast<const CollectiveArgsOf<kRanks>*>(arguments);
+  launch.memory = args.recv_memory;
+  std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
 }
 
 bool is_early(const CUlaunchConfig& config) {
@@ -143,14 +166,10 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
 
     Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config),
         config->sharedMemBytes};
-    if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
-
-    if (const bool in_pieces = name.starts_with("symm_pieces_");
-        in_pieces || name.starts_with("symm_pipeline_")) {
-      const CollectiveArgs& args = in_pieces ? static_cast<const PiecesArgs*>(parameters[0])->call
-                                             : *static_cast<const CollectiveArgs*>(parameters[0]);
-      launch.memory = args.recv_memory;
-      std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
+    if (name.starts_with("symm_large_")) {
+      describe<kMaxRanks>(launch, parameters[0]);
+    } else {
+      describe<kSmallRanks>(launch, parameters[0]);
     }
 
     if (name == "symm_hybrid_cube_mesh") {

@@ -45,7 +45,8 @@ inline const Machine* find(const std::string& name) {
 // The bus of a GPU as the driver writes it.
 inline std::string bus_of(int gpu) {
   char text[32];
-  std::snprintf(text, sizeof text, "0000:%02x:00.0", 6 + 13 * gpu);
+  // A bus has two digits, and a domain as many buses as have room.
+  std::snprintf(text, sizeof text, "%04x:%02x:00.0", gpu / 19, 6 + 13 * (gpu % 19));
   return text;
 }
 }  // namespace fake_machine

@@ -129,7 +129,7 @@ API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
       return violation("a multicast object is mapped before all have bound memory");
     }
   } else if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
-                 found->second.fd, 0) == MAP_FAILED) {
+                 *found->second.fd, 0) == MAP_FAILED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
 
@@ -212,7 +212,7 @@ API cuMemGetHandleForAddressRange(
     return CUDA_ERROR_NOT_SUPPORTED;
   }
 
-  *static_cast<int*>(out) = fcntl(state().memories[at->second.handle].fd, F_DUPFD, 0);
+  *static_cast<int*>(out) = fcntl(*state().memories[at->second.handle].fd, F_DUPFD, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 }  // namespace fake_cuda

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/state.hpp"
@@ -47,6 +49,13 @@ static_assert(sizeof(Fabric) == 64);
 constexpr CUresult kNotPermitted = 800;
 }  // namespace
 
+std::shared_ptr<const int> owned(int fd) {
+  return {new int(fd), [](const int* one) {
+            close(*one);
+            delete one;
+          }};
+}
+
 long fabric_imports() {
   const std::lock_guard lock(state().mutex);
   return state().fabric_imports;
@@ -57,7 +66,6 @@ void forget_unused(unsigned long long handle) {
   const State::Memory& memory = found->second;
   if (memory.references != 0 || memory.mappings != 0 || !memory.bound.empty()) return;
   if (memory.team != nullptr) munmap(memory.team, sizeof(Team));
-  close(memory.fd);
   state().memories.erase(found);
 }
 
@@ -91,7 +99,7 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
-  state().memories[*handle] = {fd, bytes, *prop, 1, 0, nullptr, true};
+  state().memories[*handle] = {owned(fd), bytes, *prop, 1, 0, nullptr, true};
 
   return CUDA_SUCCESS;
 }
@@ -147,12 +155,12 @@ API cuMemExportToShareableHandle(
   }
 
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-    *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}};
+    *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), *found->second.fd, {}};
     return CUDA_SUCCESS;
   }
 
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
+  *static_cast<int*>(out) = fcntl(*found->second.fd, F_DUPFD_CLOEXEC, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
@@ -190,8 +198,15 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   }
 
   const std::lock_guard lock(state().mutex);
+  std::weak_ptr<const int>& known = state().files[status.st_ino];
+  std::shared_ptr<const int> file = owned(copy);
+  if (const auto before = known.lock()) {
+    file = before;
+  } else {
+    known = file;
+  }
   *handle = ++state().next;
-  state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1};
+  state().memories[*handle] = {std::move(file), static_cast<size_t>(status.st_size), prop, 1};
   return CUDA_SUCCESS;
 }
 

@@ -24,7 +24,7 @@ Team* map_team(int fd) {
 CUresult keep(unsigned long long handle, int fd, Team* team, bool created) {
   CUmemAllocationProp prop{};
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  state().memories[handle] = {fd, team->size, prop, 1, 0, team, created};
+  state().memories[handle] = {owned(fd), team->size, prop, 1, 0, team, created};
   return CUDA_SUCCESS;
 }
 

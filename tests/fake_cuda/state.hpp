@@ -42,7 +42,9 @@ struct Team {
 struct State : Settings {
   std::mutex mutex;
   struct Memory {
-    int fd = -1;
+    // Shared by all memories of this process that are one file: a group of many ranks that are
+    // threads maps each of their blocks many times.
+    std::shared_ptr<const int> fd;
     size_t bytes = 0;
     CUmemAllocationProp prop{};
     int references = 0;  // by handle
@@ -60,6 +62,8 @@ struct State : Settings {
   std::vector<std::string> violations;
   long multicast_calls = 0;
   std::map<unsigned long long, Memory> memories;
+  // The descriptors of files that were imported, by their number.
+  std::map<unsigned long, std::weak_ptr<const int>> files;
   std::map<CUdeviceptr, size_t> reservations;
   // Memory as cudaMalloc makes it.
   std::map<CUdeviceptr, size_t> ordinary;
@@ -103,6 +107,8 @@ struct State : Settings {
 State& state();
 // A handle that no object has had. The mutex is held.
 void* fresh();
+// Closes the descriptor when its last memory goes.
+std::shared_ptr<const int> owned(int fd);
 
 // ---- accounting.cpp
 

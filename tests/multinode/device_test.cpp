@@ -82,7 +82,7 @@ std::function<bool()> barrier(const void* arguments) {
     cuda::ControlWords& mine = *control(args.comm.rank);
     bool over = true;
     for (int rank = 0; rank < args.comm.size; ++rank) {
-      if ((args.ranks >> rank & 1U) == 0) continue;
+      if (!args.ranks.has(rank)) continue;
       const auto at = static_cast<size_t>(rank);
       if (claimed.size() <= at) {
         claimed.resize(at + 1);

@@ -175,7 +175,7 @@
  *   - docs/machines.md lists what differs between ranks on several machines.
  *
  * Limits
- *   A host group has at most 32767 ranks. A CUDA group has at most 16 ranks and 256 memories. A
+ *   A host group has at most 32767 ranks. A CUDA group has at most 72 ranks and 256 memories. A
  *   group or a memory has at most 256 channels. A process has at most 2^20 handles of a kind at
  *   once, and 2^35 in its life.
  *   Names are cut to 63 bytes, messages and reasons to what their struct holds.
@@ -1015,7 +1015,7 @@ typedef struct {
  *                                    ranks; or `id` is no id, was cut or changed, or its group
  *                                    was formed already.
  * @retval SYMM_ERR_UNSUPPORTED       a flag or a back end is not known, there are more than 256
- *                                    channels, a CUDA group has more than 16 ranks, or a host
+ *                                    channels, a CUDA group has more than 72 ranks, or a host
  *                                    group has SYMM_GROUP_SHARED_SCRATCH.
  * @retval SYMM_ERR_UNAVAILABLE       the back end, the launcher, a directory that is private to
  *                                    this user, the engine between machines, or libsodium

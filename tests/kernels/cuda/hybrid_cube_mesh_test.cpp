@@ -62,7 +62,7 @@ class Calls {
 
   void leave(int rank) {
     for (int other = 0; other < 8; ++other) {
-      ranks.words(other).departed |= other == rank ? 0U : 1U << rank;
+      if (other != rank) ranks.words(other).departed.add(rank);
     }
   }
 

@@ -32,7 +32,7 @@ class Barriers {
   Ranks& ranks() { return ranks_; }
 
   void launch(int rank, unsigned stream, int size) {
-    BarrierArgs args{ranks_.comm(rank), (1U << size) - 1U, kChannel};
+    BarrierArgs args{ranks_.comm(rank), RankSet::first(size), kChannel};
     const int number = static_cast<int>(stream) * size + rank;
     ranks_.launch(number,
         [this, args, rank](const CollectiveArgs&) {
@@ -235,7 +235,7 @@ TEST(SignalKernels, OneOfSeveralOrAllOfThem) {
 // any of several needs only one that is there.
 TEST(SignalKernels, ARankThatHasLeftIsNamed) {
   Signals signals(3, 1);
-  signals.ranks().words(1).departed = 1U << 0;
+  signals.ranks().words(1).departed.add(0);
   signals.wait_both(true);
   EXPECT_TRUE(signals.ranks().run());
   EXPECT_EQ(signals.ranks().record(1).trouble, static_cast<uint32_t>(WaitError::departed));
