@@ -15,7 +15,8 @@
  *     const Outcome outcome = exchange::all_reduce_sum<exchange::bf16>(given, q, pack);
  *
  * Other languages rendezvous a memory of exchange::scratch_bytes() zeros and pass an Exchange
- * of its view and block addresses. Compiled by a host compiler, there is no f16.
+ * of its view and the addresses of the first 16 blocks. Compiled by a host compiler, there is
+ * no f16.
  *
  * Packs
  *   A message is packs 0, 1, 2, ... of 16 bytes, its end filled up. Which thread of which block
@@ -78,16 +79,17 @@ struct alignas(16) Pack {
 #endif
 
 /**
- * What kernels are given by value. The addresses are in it, because loading them from
- * Memory::blocks takes time.
+ * What kernels are given by value. The addresses of the first ranks are in it, because loading
+ * them from Memory::blocks takes time; those of the others are loaded from there.
  */
 struct Exchange {
-  static constexpr int kMaxRanks = 16;
+  static constexpr int kMaxRanks = 72;
+  static constexpr int kNearRanks = 16;
   Memory memory;
   /** Packs of the largest message. */
   unsigned long long packs;
-  /** Each rank's block, zero at first. */
-  char *scratch[kMaxRanks];
+  /** The blocks of ranks 0 .. kNearRanks - 1; all blocks are zero at first. */
+  char *scratch[kNearRanks];
 };
 static_assert(sizeof(Exchange) == 200, "passed between languages");
 
@@ -110,8 +112,9 @@ SYMM_HOST_DEVICE constexpr unsigned long long scratch_bytes(int ranks, unsigned 
 SYMM_DEVICE Pack *cell(const Exchange &exchange, int owner, unsigned turn, int source,
                        unsigned long long q) {
   const int row = static_cast<int>(turn & 1U) * exchange.memory.size + source;
-  return reinterpret_cast<Pack *>(exchange.scratch[owner]) +
-         static_cast<unsigned>(row) * exchange.packs + q;
+  void *const block =
+      owner < Exchange::kNearRanks ? exchange.scratch[owner] : exchange.memory.blocks[owner];
+  return reinterpret_cast<Pack *>(block) + static_cast<unsigned>(row) * exchange.packs + q;
 }
 
 // How often this rank has taken pack `q`.
@@ -390,9 +393,9 @@ class Exchange {
     check(symm::device::describe(memory_.get(), timeout_ms, stop, &made.memory),
           "symm_memory_device_view");
     detail::require(made.memory.size <= made.kMaxRanks, "symm::Exchange",
-                    "it has more than 16 ranks");
+                    "it has more than 72 ranks");
     made.packs = packs_;
-    for (int rank = 0; rank < made.memory.size; ++rank) {
+    for (int rank = 0; rank < made.memory.size && rank < made.kNearRanks; ++rank) {
       made.scratch[rank] = memory_.span<char>(rank).data();
     }
     return made;
