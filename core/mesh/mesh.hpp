@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/deadline.hpp"
@@ -60,6 +61,8 @@ struct Topic {
 struct Message {
   Bytes body;
   std::vector<Fd> fds;
+  // None from a rank of another host.
+  Fd take_fd(size_t index) { return index < fds.size() ? std::move(fds[index]) : Fd(); }
 };
 
 inline constexpr size_t kMaxBody = wire::kMaxBody;

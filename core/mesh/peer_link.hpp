@@ -36,9 +36,13 @@ class PeerLink {
   virtual bool carries_descriptors() const noexcept { return true; }
   // The address of this end of a connection to another machine, in numbers; "" for other links.
   virtual std::string own_address() const { return {}; }
-  // Whether the peer's process is dead, as the kernel says now. Where the kernel does not tell,
-  // whether the connection is closed. False for a thread of this process.
+  // Whether the peer's process is dead, as the kernel of this host says now. False for a thread of
+  // this process; and for a process on another host, since nothing tells when the GPU there has
+  // stopped to store.
   virtual bool is_dead() const noexcept { return false; }
+  // Whether the peer's host was heard lately: true for a process of this host, of whose death the
+  // kernel tells.
+  virtual bool is_heard() const noexcept { return true; }
   // Whether the peer's process is dying or dead, as far as this process has been told.
   virtual bool is_dying() const noexcept { return is_dead(); }
 };

@@ -23,13 +23,12 @@ namespace symm {
 void Keepalive::start() {
   if (!enabled()) return;
 
-  // Eight turns fit into the silence that is allowed, but for very short and very long ones.
-  const uint64_t interval_ms = std::clamp<uint64_t>(silence_ms_ / 8, 20, 250);
+  heard_ns_ = now_ns();
   due_ = Deadline::after_ms(silence_ms_);
   timer_ = PeerFd(Fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
   if (!timer_) throw system_error(errno, "timerfd_create");
 
-  const timespec interval = to_timespec(nanoseconds_of(interval_ms));
+  const timespec interval = to_timespec(nanoseconds_of(interval_ms()));
   const itimerspec times{interval, interval};
   timerfd_settime(timer_.get(), 0, &times, nullptr);
 }
@@ -52,6 +51,10 @@ bool Keepalive::answered(int socket, uint64_t turns) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size);
+
+  // The time since the last acknowledgement, by the kernel.
+  const uint64_t heard_ns = now_ns() - nanoseconds_of(info.tcpi_last_ack_recv);
+  if (heard_ns > heard_ns_) heard_ns_ = heard_ns;
 
   const uint64_t waited_ms = silence_ms_ - std::min(silence_ms_, due_.remaining_ns() / 1'000'000);
   if (turns > 4 || info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < waited_ms) {

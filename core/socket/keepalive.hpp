@@ -1,9 +1,12 @@
 // How a connection notices that the other machine has been silent for too long.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "core/base/deadline.hpp"
+#include "core/base/page.hpp"
 #include "core/base/peer_fd.hpp"
 
 namespace symm {
@@ -29,9 +32,18 @@ class Keepalive {
   // so the time begins anew. (TCP_USER_TIMEOUT alone begins to count at a retransmission, which is
   // late if earlier answers were slow.)
   bool answered(int socket, uint64_t turns) noexcept;
+  // Whether the last answer came within the last four turns, of which each asks for one. On any
+  // thread.
+  bool is_heard() const noexcept {
+    return !enabled() || now_ns() - heard_ns_.load() < 4 * nanoseconds_of(interval_ms());
+  }
 
  private:
+  // Eight turns fit into the silence that is allowed, but for very short and very long ones.
+  uint64_t interval_ms() const noexcept { return std::clamp<uint64_t>(silence_ms_ / 8, 20, 250); }
+
   const uint64_t silence_ms_;
+  std::atomic<uint64_t> heard_ns_{now_ns()};
   PeerFd timer_;
   Deadline due_ = Deadline::never();  // for the next answer of the other machine
 };
