@@ -143,7 +143,8 @@ class ShareableMemory {
     throw Error(Status::unsupported,
         format("options.fd: %d, but memory of a device is adopted by its address", fd));
   }
-  // Map a block that another process shared.
+  // Map a block that another process shared. Without a descriptor, which does not come from another
+  // host, the block is found by its fabric handle.
   virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
 };
 
@@ -244,10 +245,13 @@ inline void* const kAllStreams =
 
 class Transport;
 
-// Which ranks of a group can map each other's memory.
+// Which ranks of a group can map each other's memory. Those of a machine do. A machine is a host,
+// whose ranks pass each other descriptors; or several hosts in one NVLink domain, which map each
+// other's memory by fabric handles.
 struct Machines {
   int count = 1;
   std::vector<int> machine_of;  // by rank; counted in the order of their lowest ranks
+  std::vector<int> host_of;     // by rank; empty: each machine is a host
   int local_size(int rank) const noexcept {
     return static_cast<int>(std::count(machine_of.begin(), machine_of.end(), machine_of[at(rank)]));
   }
@@ -263,6 +267,24 @@ struct Machines {
     return most;
   }
   bool together(int a, int b) const noexcept { return machine_of[at(a)] == machine_of[at(b)]; }
+  bool share_host(int a, int b) const noexcept { return host(a) == host(b); }
+  // The number of a rank among those of its host.
+  int host_rank(int rank) const noexcept {
+    int before = 0;
+    for (int other = 0; other < rank; ++other) {
+      if (share_host(other, rank)) ++before;
+    }
+    return before;
+  }
+  // Whether the machine of `rank` has several hosts.
+  bool spans_hosts(int rank) const noexcept {
+    for (size_t other = 0; other < machine_of.size(); ++other) {
+      const auto peer = static_cast<int>(other);
+      if (together(peer, rank) && !share_host(peer, rank)) return true;
+    }
+    return false;
+  }
+  bool operator==(const Machines&) const = default;
   // Each has equally many ranks, which are consecutive.
   bool in_line() const noexcept {
     const size_t each = machine_of.size() / static_cast<size_t>(count);
@@ -275,6 +297,9 @@ struct Machines {
 
  private:
   static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }
+  int host(int rank) const noexcept {
+    return host_of.empty() ? machine_of[at(rank)] : host_of[at(rank)];
+  }
 };
 
 // The part of a group's configuration that concerns its transport.
@@ -499,5 +524,11 @@ class Backend {
   // Bytes of a signal pad: channels * size words, and what the back end stores behind them.
   virtual size_t pad_bytes(int size, int channels) const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;
+  // Names the NVLink domain of the device, within which memory of other hosts can be mapped by
+  // fabric handles. "" if there is none; then `why` says why.
+  virtual std::string domain(std::string& why) const {
+    why = "host memory";
+    return "";
+  }
 };
 }  // namespace symm

@@ -63,6 +63,17 @@ class CudaBackend final : public Backend {
     return std::make_unique<CudaTransport>(std::move(context), device_, values, std::move(column));
   }
 
+  std::string domain(std::string& why) const override {
+    why = Allocation::fabric_reason(*device_);
+    if (!why.empty()) return "";
+    try {
+      return domain_of(bus_of(device()));
+    } catch (const Error& error) {
+      why = error.what();
+      return "";
+    }
+  }
+
  private:
   std::shared_ptr<Device> device_;
   DeviceMemory memory_{device_};

@@ -1,10 +1,13 @@
 // Asks NVML, loaded at run time, for the links between GPUs. Without it, links are unknown.
 #include "core/cuda/nvml.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,10 +46,25 @@ constexpr int kRemoteUnknown = 255;
   X(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlReturn, (nvmlDevice, unsigned, int*))         \
   X(nvmlErrorString, const char*, (nvmlReturn))
 
+// What a GPU says of its NVLink domain: nvmlGpuFabricInfo_v2_t.
+struct nvmlFabricInfo {
+  unsigned version;
+  unsigned char clusterUuid[16];
+  nvmlReturn status;
+  unsigned cliqueId;
+  unsigned char state;
+  unsigned healthMask;
+};
+constexpr unsigned kFabricInfoVersion = sizeof(nvmlFabricInfo) | 2U << 24;
+constexpr unsigned char kFabricNotSupported = 0;
+constexpr unsigned char kFabricCompleted = 3;
+
 [[noreturn]] void unavailable(const std::string& why) { throw Error(Status::unavailable, why); }
 
 struct Nvml {
   SYMM_NVML_CALLS(SYMM_LIBRARY_CALL)
+  // Null before driver 550.
+  nvmlReturn (*nvmlDeviceGetGpuFabricInfoV)(nvmlDevice, nvmlFabricInfo*) = nullptr;
 
   Nvml() {
     const std::string where = "NVML";
@@ -54,6 +72,8 @@ struct Nvml {
     void* const found = find_library("libnvidia-ml.so.1", "", nullptr, why);
     if (found == nullptr) unavailable("the links between GPUs are known to NVML only: " + why);
     SYMM_NVML_CALLS(SYMM_LIBRARY_FIND)
+    nvmlDeviceGetGpuFabricInfoV = reinterpret_cast<decltype(nvmlDeviceGetGpuFabricInfoV)>(
+        dlsym(found, "nvmlDeviceGetGpuFabricInfoV"));
     if (const nvmlReturn result = nvmlInit_v2(); result != 0) {
       unavailable("nvmlInit: " + text(result));
     }
@@ -64,6 +84,11 @@ struct Nvml {
     return format("%s (NVML error %d)", words != nullptr ? words : "no text", result);
   }
 };
+
+const Nvml& nvml() {
+  static const auto* const loaded = new Nvml;
+  return *loaded;
+}
 
 LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) {
   LinkFacts links{.bus = bus_number(bus)};
@@ -114,19 +139,53 @@ uint64_t bus_number(std::string_view text) {
 }
 
 std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
-  static const auto* const nvml = new Nvml;
+  const Nvml& loaded = nvml();
   std::vector<LinkFacts> all;
 
   for (size_t i = 0; i < buses.size(); ++i) {
     nvmlDevice device = nullptr;
-    if (const nvmlReturn result = nvml->nvmlDeviceGetHandleByPciBusId_v2(buses[i].c_str(), &device);
+    if (const nvmlReturn result =
+            loaded.nvmlDeviceGetHandleByPciBusId_v2(buses[i].c_str(), &device);
         result != 0) {
       unavailable(format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(),
-          nvml->text(result).c_str()));
+          loaded.text(result).c_str()));
     }
-    all.push_back(links_of(*nvml, device, buses[i]));
+    all.push_back(links_of(loaded, device, buses[i]));
   }
   return all;
+}
+
+std::string domain_of(const std::string& bus) {
+  const Nvml& loaded = nvml();
+  if (loaded.nvmlDeviceGetGpuFabricInfoV == nullptr) {
+    unavailable("NVML has no nvmlDeviceGetGpuFabricInfoV, which came with driver 550");
+  }
+
+  nvmlDevice device = nullptr;
+  nvmlReturn result = loaded.nvmlDeviceGetHandleByPciBusId_v2(bus.c_str(), &device);
+  nvmlFabricInfo info{};
+  info.version = kFabricInfoVersion;
+  if (result == 0) result = loaded.nvmlDeviceGetGpuFabricInfoV(device, &info);
+  if (result != 0) unavailable("nvmlDeviceGetGpuFabricInfoV: " + loaded.text(result));
+
+  if (info.state == kFabricNotSupported) unavailable("the GPU is in no NVLink domain");
+  if (info.state != kFabricCompleted) {
+    unavailable("the GPU has not joined its NVLink domain yet (fabric state " +
+                std::to_string(info.state) + ")");
+  }
+  if (info.status != 0) {
+    unavailable("the GPU could not join its NVLink domain: " + loaded.text(info.status));
+  }
+  const auto& uuid = info.clusterUuid;
+  if (std::all_of(std::begin(uuid), std::end(uuid), [](unsigned char byte) { return byte == 0; })) {
+    unavailable("the NVLink domain of the GPU has no cluster UUID");
+  }
+
+  std::string name;
+  for (const unsigned char byte : uuid) {
+    name += format("%02x", byte);
+  }
+  return name + format("/%u", info.cliqueId);
 }
 
 Links links_between(std::span<const LinkFacts> devices) {

@@ -5,6 +5,9 @@
 //   FAKE_NVML_BLIND    a GPU that it does not see
 //   FAKE_NVML_CUT=a,b  two GPUs; the links between them are down
 //   FAKE_NVML_INIT     the result of nvmlInit
+//   FAKE_NVML_DOMAIN=letter,clique,state,status   the NVLink domain of all GPUs: each byte of the
+//                      cluster's UUID is the letter, "-" stands for 0
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -122,5 +125,29 @@ API nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, Pci* pci) {
   std::memset(pci, 0, sizeof *pci);
   const std::string bus = *end >= 0 ? long_bus(*end) : "00000000:F0:00.0";
   std::memcpy(pci->bus_id, bus.c_str(), bus.size());
+  return kSuccess;
+}
+
+struct FabricInfo {
+  unsigned version;
+  unsigned char cluster[16];
+  Return status;
+  unsigned clique;
+  unsigned char state;
+  unsigned health;
+};
+
+API nvmlDeviceGetGpuFabricInfoV(void*, FabricInfo* info) {
+  constexpr unsigned kVersion2 = sizeof(FabricInfo) | 2U << 24;
+  if (info->version != kVersion2) return kInvalid;
+  char letter = '-';
+  int clique = 0;
+  int state = 0;
+  int status = 0;
+  std::sscanf(
+      variable("FAKE_NVML_DOMAIN").c_str(), "%c,%d,%d,%d", &letter, &clique, &state, &status);
+  *info = {
+      kVersion2, {}, status, static_cast<unsigned>(clique), static_cast<unsigned char>(state), 0};
+  std::memset(info->cluster, letter == '-' ? 0 : letter, sizeof info->cluster);
   return kSuccess;
 }
