@@ -200,14 +200,23 @@ std::shared_ptr<Allocation> Allocation::import(
   made->offset_ = extent.offset;
   made->on_host_ = extent.on_host != 0;
 
-  if (extent.fabric != FabricHandle{} && fabric_reason(*device).empty()) {
+  std::string why = extent.fabric == FabricHandle{} ? "its rank has sent no fabric handle"
+                                                    : fabric_reason(*device);
+  if (why.empty()) {
     FabricHandle handle = extent.fabric;
     const CUresult result =
         driver.cuMemImportFromShareableHandle(&made->handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
     made->has_handle_ = result == CUDA_SUCCESS;
     if (!made->has_handle_) {
-      learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
+      why = failed(driver, "cuMemImportFromShareableHandle", result);
+      learn_fabric(*device, why);
     }
+  }
+  if (!made->has_handle_ && !fd) {
+    throw Error(Status::unavailable,
+        format("memory of a rank on another host of the NVLink domain cannot be mapped: %s; with "
+               "SYMM_FABRIC=0 each host is a machine of its own",
+            why.c_str()));
   }
 
   if (made->has_handle_) {

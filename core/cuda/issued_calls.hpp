@@ -1,5 +1,5 @@
-// What each rank of a group has issued so far, in memory that the ranks of its machine share. Calls
-// on streams wait on the device, where a kernel knows for whom it waits and not what that rank does
+// What each rank of a group has issued so far, in memory that the ranks of its host share. Calls on
+// streams wait on the device, where a kernel knows for whom it waits and not what that rank does
 // instead. So the hosts compare what they have issued: ranks whose calls differ wait for each other
 // for ever, and are told so.
 #pragma once
@@ -71,7 +71,7 @@ class IssuedCalls {
 
   const TransportContext& context_;
   std::shared_ptr<Block> segment_of_mine_;
-  std::vector<std::shared_ptr<Block>> segments_;  // by rank; null on another machine
+  std::vector<std::shared_ptr<Block>> segments_;  // by rank; null on another host
   IssuedWords* mine_ = nullptr;
   std::atomic<const void*> first_thread_{nullptr};
 };

@@ -26,6 +26,13 @@ namespace symm::cuda {
 void MulticastMemories::choose(Kernels& kernels) {
   why_ =
       context_.machines.count > 1 ? "the group is on several machines" : why_no_multicast(facts_);
+  if (why_.empty() && context_.size > kSmallRanks) {
+    why_ = format("the group has more than %d ranks", kSmallRanks);
+  }
+  // The object is handed out by its descriptor.
+  if (why_.empty() && context_.machines.spans_hosts(context_.rank)) {
+    why_ = "the group spans several hosts of an NVLink domain";
+  }
   if (!why_.empty()) return;
 
   try {

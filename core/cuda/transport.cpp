@@ -60,6 +60,8 @@ struct TransportShare {
   int32_t has_clusters;
   MulticastFacts multicast;
   LinkFacts links;
+  // By it ranks on other hosts of this machine map the control block; zeros if there are none.
+  FabricHandle fabric;
 };
 }  // namespace
 
@@ -100,10 +102,15 @@ CudaTransport::~CudaTransport() { listener_.reset(); }
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[me()];
   OutgoingMessage share{{}, {control->fd(), group_.issued.fd()}};
-  append(share, TransportShare{stamp_of(layouts::cuda_control), stamp_of(layouts::plans),
-                    group_.device->uuid(), control->size(), control->mapped(), values_,
-                    group_.device->multiprocessors(), group_.kernels.is_for_9() ? 1 : 0,
-                    group_.multicast.facts(group_.context.rank), links_[me()]});
+  TransportShare body{stamp_of(layouts::cuda_control), stamp_of(layouts::plans),
+      group_.device->uuid(), control->size(), control->mapped(), values_,
+      group_.device->multiprocessors(), group_.kernels.is_for_9() ? 1 : 0,
+      group_.multicast.facts(group_.context.rank), links_[me()], {}};
+  // Whoever has the handle can map the block, so it goes where it is needed only.
+  if (group_.context.machines.spans_hosts(group_.context.rank)) {
+    body.fabric = control->share().extent.fabric;
+  }
+  append(share, body);
   return share;
 }
 
@@ -126,9 +133,11 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
 
   const auto at = static_cast<size_t>(peer);
   if (maps(peer)) {
-    controls_[at] =
-        Allocation::import(group_.device, std::move(message.fds.at(0)), {body.bytes, body.mapped});
-    group_.issued.connect(peer, std::move(message.fds.at(1)));
+    const BlockExtent extent{.bytes = body.bytes, .mapped = body.mapped, .fabric = body.fabric};
+    controls_[at] = Allocation::import(group_.device, message.take_fd(0), extent);
+    if (group_.context.machines.share_host(group_.context.rank, peer)) {
+      group_.issued.connect(peer, message.take_fd(1));
+    }
   }
   uuids_[at] = body.uuid;
   links_[at] = body.links;
@@ -149,8 +158,8 @@ void CudaTransport::ready() {
   // Where ranks share a device, the early kernel of one could take the room that another's needs.
   if (on_one == 1) group_.kernels.launch_early(group_.tuning.early);
 
-  // A bus id tells devices apart on one machine only.
-  if (context.machines.count == 1) {
+  // A bus id tells devices apart on one host only.
+  if (context.machines.count == 1 && !context.machines.spans_hosts(context.rank)) {
     const std::optional<CubeMesh> mesh = cube_mesh_of(links_);
     group_.facts.is_cube_mesh = mesh.has_value();
     group_.cube_mesh = mesh.value_or(CubeMesh{});

@@ -16,6 +16,7 @@
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/group.hpp"
+#include "core/mesh/peer_link.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/number.hpp"
@@ -61,6 +62,9 @@ void Group::require_usable() const {
   revocation_->throw_if_revoked();
   if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
+  }
+  for (const auto& link : distant_) {
+    if (!link->is_heard()) return await_heartbeats();
   }
 }
 

@@ -281,10 +281,10 @@ class Exchange {
     }
   }
 
-  // Descriptors go to the ranks of this machine only.
+  // Descriptors go to the ranks of this host only.
   std::span<const int> fds_for(int peer) const {
     return std::span<const int>(offer_.message.fds)
-        .first(group_.maps(peer) ? offer_.message.fds.size() : 0);
+        .first(group_.shares_host(peer) ? offer_.message.fds.size() : 0);
   }
 
   void take_message(int peer, Absence& absence) {

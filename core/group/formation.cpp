@@ -33,6 +33,7 @@
 #include "core/group/group.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
+#include "core/mesh/peer_link.hpp"
 #include "core/multinode/transport.hpp"
 #include "symm/symm.h"
 
@@ -40,6 +41,20 @@ namespace symm {
 namespace {
 // The sequence of the first exchange. No rendezvous counts as far.
 constexpr uint64_t kCreation = INT64_MAX;
+
+// A number that is equal on ranks whose devices are in
+// one NVLink domain, and can share memory in it. 0: none.
+uint64_t domain_key(const Backend& backend) {
+  std::string why;
+  const std::string domain = backend.domain(why);
+  if (backend.kind() == BackendKind::cuda) {
+    const bool has = !domain.empty();
+    log::write(log::Level::debug, "device %d: %s%s", backend.device(),
+        has ? "NVLink domain " : "memory of other hosts cannot be mapped: ",
+        has ? domain.c_str() : why.c_str());
+  }
+  return domain.empty() ? 0 : fnv1a(std::string_view(domain)) | 1U;
+}
 
 // The facts that ranks vote with, by their place in Vote::value.
 struct Fact {
@@ -55,6 +70,7 @@ struct Fact {
     create_timeout_ms,
     timeout_ms,
     name,
+    domain,
   };
 };
 
@@ -64,7 +80,8 @@ constexpr uint64_t kOwnFlags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEV
                                SYMM_GROUP_CHECK | SYMM_GROUP_NO_CHECK | SYMM_GROUP_MULTICAST |
                                SYMM_GROUP_NO_MULTICAST;
 
-// Thrown by all ranks alike when the vote says so. They begin anew, for a group of machines.
+// Thrown by all ranks alike when the vote says that they are on other machines than the
+// transport was made for. They begin anew.
 struct SeveralMachines {};
 
 PeerFacts own_facts(const Backend& backend) {
@@ -116,14 +133,33 @@ GroupConfig completed(GroupConfig config) {
   return config;
 }
 
-// Numbers each rank's machine, in the order of their lowest ranks. Allocates nothing, which could
-// fail on this rank alone.
+// The NVLink domain of all ranks on the host of `rank`; 0 if they are not all in one.
+uint64_t domain_of_host(std::span<const Vote> votes, size_t rank) {
+  const uint64_t domain = votes[rank].value[Fact::domain];
+  const auto differs = [&](const Vote& other) {
+    return other.value[Fact::machine] == votes[rank].value[Fact::machine] &&
+           other.value[Fact::domain] != domain;
+  };
+  if (domain == 0 || std::any_of(votes.begin(), votes.end(), differs)) return 0;
+  return domain;
+}
+
+// Numbers each rank's host and its machine, in the order of their
+// lowest ranks. Hosts in one NVLink domain are one machine.
+// Allocates nothing, which could fail on this rank alone.
 void number_machines(Machines& machines, std::span<const Vote> votes) {
+  int hosts = 0;
   machines.count = 0;
   for (size_t rank = 0; rank < votes.size(); ++rank) {
     size_t first = 0;
     while (votes[first].value[Fact::machine] != votes[rank].value[Fact::machine]) {
       ++first;
+    }
+    machines.host_of[rank] = first == rank ? hosts++ : machines.host_of[first];
+
+    const uint64_t domain = first == rank ? domain_of_host(votes, rank) : 0;
+    for (size_t other = 0; domain != 0 && other < first; ++other) {
+      if (domain_of_host(votes, other) == domain) first = other;
     }
     machines.machine_of[rank] = first == rank ? machines.count++ : machines.machine_of[first];
   }
@@ -179,6 +215,7 @@ Group::Group(
     : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
   size_ = static_cast<int>(members_.size());
   machines_.machine_of.resize(members_.size());
+  machines_.host_of.resize(members_.size());
   rank_ = static_cast<int>(
       std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
 
@@ -254,9 +291,9 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   return group;
 }
 
-// A number that is equal on ranks between which descriptors can travel, and that have the same
-// SYMM_MACHINE. The mesh decides machine by machine where descriptors travel, so the lowest rank
-// that they can come from stands for its machine.
+// A number that is equal on ranks between which descriptors can travel, and that have
+// the same SYMM_MACHINE. The mesh decides machine by machine where descriptors travel,
+// so the lowest rank that they can come from stands for its machine.
 uint64_t Group::machine_key() const {
   int first = 0;
   while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)])) {
@@ -295,7 +332,7 @@ TransportContext Group::transport_context(Deadline deadline) {
 Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   if (!inherits_backend) {
     transport_.reset();
-    backend_ = open_backend(config_.backend, config_.device, machines_.local_rank(rank_));
+    backend_ = open_backend(config_.backend, config_.device, machines_.host_rank(rank_));
   }
   if (config_.shared_scratch && backend_->kind() == BackendKind::host) {
     throw Error(Status::unsupported,
@@ -312,6 +349,7 @@ Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   Offer offer;
   offer.value[Fact::backend] = static_cast<uint64_t>(backend_->kind());
   offer.value[Fact::machine] = machine_key();
+  offer.value[Fact::domain] = domain_key(*backend_);
   offer.value[Fact::members] = fnv1a(std::as_bytes(std::span(members_)));
   offer.value[Fact::channels] = static_cast<uint64_t>(config_.channels);
   offer.value[Fact::scratch_bytes] = config_.scratch_bytes;
@@ -338,24 +376,50 @@ void Group::connect_peer(int peer, Message message) {
 
 void Group::connect_transport(Deadline deadline) {
   facts_.resize(members_.size());
-  bool knows_machines = false;
   const bool inherits_backend = backend_ != nullptr;
+  // The machines for which the transport was made. Hosts decide which device a rank
+  // has, and devices in which domain it is; so ranks may have to begin anew twice.
+  Machines made_for;
+  constexpr uint64_t kRounds = 3;
+  uint64_t round = 0;
 
   Phases phases;
-  phases.prepare = [&] { return prepare_transport(inherits_backend, deadline); };
+  phases.prepare = [&] {
+    made_for = machines_;
+    return prepare_transport(inherits_backend, deadline);
+  };
   phases.agree = [&](std::span<const Vote> votes) {
     number_machines(machines_, votes);
     require_equal_facts(votes, inherits_backend ? "options" : "config");
-    if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
+    if (machines_ == made_for) return;
+    if (round + 1 < kRounds) throw SeveralMachines();
+    throw Error(Status::mismatch, "the NVLink domains of devices change while a group is formed");
   };
   phases.accept = [&](int peer, Message message) { connect_peer(peer, std::move(message)); };
-  phases.finish = [&] { transport_->ready(); };
+  phases.finish = [&] { finish_transport(); };
 
-  try {
-    exchange(*this, MessageKind::control, 0, kCreation, phases, deadline);
-  } catch (const SeveralMachines&) {
-    knows_machines = true;
-    exchange(*this, MessageKind::control, 0, kCreation - 1, phases, deadline);
+  for (bool is_formed = false; !is_formed; ++round) {
+    try {
+      exchange(*this, MessageKind::control, 0, kCreation - round, phases, deadline);
+      is_formed = true;
+    } catch (const SeveralMachines&) {
+      continue;
+    }
+  }
+}
+
+void Group::finish_transport() {
+  transport_->ready();
+  for (int peer = 0; peer < size_; ++peer) {
+    if (!maps(peer) || shares_host(peer)) continue;
+    if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(peer)], id_)) {
+      distant_.push_back(std::move(link));
+    }
+  }
+  if (!distant_.empty()) {
+    log::write(log::Level::info,
+        "group %016lx: the hosts of %zu other ranks are in one NVLink domain with this one", id_,
+        distant_.size());
   }
 }
 }  // namespace symm

@@ -1,6 +1,6 @@
-// A group in use: what it knows of its ranks, how it fails, the calls that all ranks make, and the
-// mesh spoken to in group ranks. formation.cpp forms it, subgroups.cpp makes others of it, and
-// checks.cpp checks what it is asked for.
+// A group in use: what it knows of its ranks, how it fails, the calls that all ranks
+// make, and the mesh spoken to in group ranks. formation.cpp forms it, subgroups.cpp
+// makes others of it, and checks.cpp checks what it is asked for.
 #include "core/group/group.hpp"
 
 #include <fcntl.h>
@@ -40,6 +40,7 @@
 #include "core/group/memory.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
+#include "core/mesh/peer_link.hpp"
 #include "kernels/types.hpp"
 
 namespace symm {
@@ -75,7 +76,9 @@ std::vector<Straggler> Group::stragglers() const {
   std::vector<Straggler> found;
   if (revocation_->revoked() && transport_) transport_->let_go();
   for (int rank = 0; rank < size_ && revocation_->revoked(); ++rank) {
-    if (!maps(rank)) continue;  // nothing that a rank of another machine sends is taken any more
+    // Nothing that a rank of another machine sends is taken any more. But a rank of
+    // another host of this machine stores by NVLink, also when it is cut off.
+    if (!maps(rank)) continue;
     if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(rank)], id_)) {
       found.push_back({rank, identity(rank), std::move(link)});
     }
@@ -83,8 +86,8 @@ std::vector<Straggler> Group::stragglers() const {
   return found;
 }
 
-// Groups of one mesh know each other's ranks. In other groups a rank is recognised by its process,
-// if that process is no other rank of either group.
+// Groups of one mesh know each other's ranks. In other groups a rank is recognised by
+// its process, if that process is no other rank of either group.
 int Group::rank_of(const Group& other, int rank_there) const {
   const auto find_only = [](const Group& group, const auto& is_it) {
     int found = -1;
@@ -130,13 +133,31 @@ int Group::failure_fd() {
   return fd->get();
 }
 
+// Called before work is issued. A host that lost its power leaves
+// mappings behind of which a load or a store can cost this process its
+// context. So nothing is issued while a host is silent that has memory
+// mapped here: it is heard again, or its ranks are taken for dead.
+void Group::await_heartbeats() const {
+  const auto is_heard = [](const auto& link) { return link->is_heard(); };
+  const auto over = [&] {
+    return revocation_->revoked() || std::all_of(distant_.begin(), distant_.end(), is_heard);
+  };
+  const bool endless = config_.timeout_ms == Deadline::kInfinite;
+  const Deadline deadline = endless ? Deadline::never() : Deadline::after_ms(config_.timeout_ms);
+  const bool is_over = retry_until(over, deadline);
+  revocation_->throw_if_revoked();
+  if (!is_over) {
+    throw Error(Status::timeout, "a host whose memory is mapped here was not heard in time");
+  }
+}
+
 Failure Group::blamed(Failure failure) const {
   return symm::blamed(std::move(failure), rank_, identity(rank_).pid);
 }
 
 namespace {
-// Leaves the failure where symm run finds it: the command says what failed first, and a rank that
-// only heard of the failure may be the first to end.
+// Leaves the failure where symm run finds it: the command says what failed first, and a
+// rank that only heard of the failure may be the first to end.
 void note_for_launcher(const Failure& failure) noexcept try {
   const char* const path = environment("SYMM_FIRST_FAILURE");
   if (*path == '\0') return;
@@ -237,8 +258,8 @@ void Group::synchronize(void* stream, uint64_t timeout_ms) {
   };
   if (retry_until(is_done, Deadline::after_ms(timeout))) return require_usable();
 
-  // A kernel that began to wait with this call gives up at about the same time, and knows for which
-  // rank it waited, and in which call.
+  // A kernel that began to wait with this call gives up at about the same time, and
+  // knows for which rank it waited, and in which call.
   constexpr uint64_t kRecordMs = 500;
   const uint64_t more_ms = timeout == Deadline::kNow ? 0 : std::min(kRecordMs, timeout / 10);
   const auto is_known = [&] {

@@ -73,6 +73,7 @@ struct PeerFacts {
 };
 
 struct Offer;  // exchange.hpp
+class PeerLink;
 
 class Group : public std::enable_shared_from_this<Group> {
  public:
@@ -115,6 +116,8 @@ class Group : public std::enable_shared_from_this<Group> {
   const Machines& machines() const noexcept { return machines_; }
   // Whether this rank can map the memory of `rank`.
   bool maps(int rank) const noexcept { return machines_.together(rank, rank_); }
+  // Whether descriptors travel between this rank and `rank`.
+  bool shares_host(int rank) const noexcept { return machines_.share_host(rank, rank_); }
   // The links between the devices of the ranks, which NVML is asked for once; -1 where one of two
   // ranks is on another machine. Throws Error(unavailable) if NVML does not tell.
   const Links& links();
@@ -228,11 +231,13 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Group> shrink_in(
       uint64_t call, Deadline deadline, const SubgroupOptions& options);
   uint64_t machine_key() const;
+  void await_heartbeats() const;
   void tell_refusal(const char* what, const Error& error) noexcept;
   TransportContext transport_context(Deadline deadline);
   Offer prepare_transport(bool inherits_backend, Deadline deadline);
   void connect_peer(int peer, Message message);
   void connect_transport(Deadline deadline);
+  void finish_transport();
 
   // Ranks of this group that are to form another one.
   struct Part {
@@ -277,6 +282,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<uint64_t> shrinks_{0};  // the number of the next call
   std::vector<PeerFacts> facts_;      // by group rank
   Machines machines_;
+  // The links to ranks of other hosts whose memory is mapped here.
+  std::vector<std::shared_ptr<PeerLink>> distant_;
   std::mutex links_mutex_;
   std::optional<Links> links_;
   std::string why_no_links_;

@@ -119,6 +119,13 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     pads[me] = backend.memory().allocate(pad_bytes, {});
     const ShareableHandle block_handle = blocks[me]->share();
     const ShareableHandle pad_handle = pads[me]->share();
+    if (group->machines().spans_hosts(group->rank()) &&
+        block_handle.extent.fabric == FabricHandle{}) {
+      throw Error(Status::unsupported,
+          "buffer: ranks on other hosts of the NVLink domain map it by a fabric handle, which "
+          "memory "
+          "of the host and adopted memory do not have");
+    }
     Offer offer{
         {buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block_handle.fd, pad_handle.fd}}};
     append(offer.message, Extents{block_handle.extent, pad_handle.extent});
@@ -129,9 +136,9 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     if (!group->maps(peer)) return;
     const auto extents = first_of<Extents>(message);
     blocks[static_cast<size_t>(peer)] =
-        import(backend.memory(), std::move(message.fds.at(0)), extents.block, buffer->bytes());
+        import(backend.memory(), message.take_fd(0), extents.block, buffer->bytes());
     pads[static_cast<size_t>(peer)] =
-        import(backend.memory(), std::move(message.fds.at(1)), extents.pad, pad_bytes);
+        import(backend.memory(), message.take_fd(1), extents.pad, pad_bytes);
   };
   phases.finish = [&] {
     // Equal on all ranks, and never 0, which means private memory.

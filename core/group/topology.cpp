@@ -30,7 +30,8 @@ const Links& Group::links() {
   std::vector<int> here;
   std::vector<std::string> buses;
   for (int rank = 0; rank < size_; ++rank) {
-    if (!maps(rank)) continue;
+    // NVML knows the devices of this host.
+    if (!shares_host(rank)) continue;
     here.push_back(rank);
     buses.emplace_back(facts(rank).bus);
   }
@@ -62,7 +63,7 @@ TopologyClass Group::topology() {
   Links counted = links();
   for (int a = 0; a < size_; ++a) {
     for (int b = 0; b < size_; ++b) {
-      if (!maps(a) || !maps(b) || !share_device(facts(a), facts(b))) continue;
+      if (!shares_host(a) || !shares_host(b) || !share_device(facts(a), facts(b))) continue;
       counted.count[static_cast<size_t>(a) * static_cast<size_t>(size_) + static_cast<size_t>(b)] =
           1;
     }
@@ -82,6 +83,7 @@ int32_t Group::links_to(int rank) {
 
 Locality Group::locality_of(int rank) {
   if (!maps(rank)) return Locality::other_machine;
+  if (!shares_host(rank)) return Locality::nvlink;
   const PeerFacts& mine = facts(rank_);
   const PeerFacts& theirs = facts(rank);
   const bool on_host = backend_->kind() == BackendKind::host;

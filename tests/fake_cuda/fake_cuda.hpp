@@ -34,6 +34,8 @@ struct Settings {
   // on a machine that is set up for fabric handles.
   bool fabric_create = false;
   bool fabric_import = false;
+  // The fabric handles that are exported are no handles of the driver's.
+  bool fabric_forged = false;
   // Bytes that the devices have in all for memory of cuMemCreate(); 0: without a limit.
   size_t memory_bytes = 0;
   // cuMemGetAddressRange() gives the whole reservation, whatever was mapped there.

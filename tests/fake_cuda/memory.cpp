@@ -155,7 +155,8 @@ API cuMemExportToShareableHandle(
   }
 
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-    *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), *found->second.fd, {}};
+    const uint64_t magic = state().fabric_forged ? ~Fabric::kMagic : Fabric::kMagic;
+    *static_cast<Fabric*>(out) = {magic, getpid(), *found->second.fd, {}};
     return CUDA_SUCCESS;
   }
 

@@ -713,8 +713,8 @@ typedef struct {
   /** 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST). */
   int32_t multicast;
   /**
-   * 1 if memory can be had by fabric handles, which was tried. Ranks of one machine share it by
-   * them; memory of another machine is never mapped.
+   * 1 if memory can be had by fabric handles, which was tried. Ranks of one host share it by
+   * them, and so do hosts in one NVLink domain, which are one machine (docs/machines.md).
    */
   int32_t fabric;
   /** 1 if memory can be exported as DMA-BUF. */
