@@ -47,9 +47,13 @@ constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_"
     "SYMM_RANK", "SYMM_SIZE", "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_",
     "SLURM_STEP_TASKS_PER_NODE"};
 
-// By these a program, or the loader, takes another file in place of NCCL.
-constexpr std::array<std::string_view, 5> nccl_names{"LD_PRELOAD", "LD_LIBRARY_PATH",
+// By these the loader, or a program, takes another file in place of NCCL.
+constexpr std::array<std::string_view, 2> nccl_loader_names{"LD_PRELOAD", "LD_LIBRARY_PATH"};
+constexpr std::array<const char*, 3> nccl_program_names{
     "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH"};
+
+// A user's path stands, also that of the drop-in; an empty one counts as none.
+bool has_own_nccl(const char* name) { return *environment(name) != '\0'; }
 
 // `first` in front of what the variable has, for those that list files or folders.
 std::string in_front(const std::string& first, const char* inherited) {
@@ -60,9 +64,8 @@ std::string in_front(const std::string& first, const char* inherited) {
 std::vector<std::string> nccl_environment(const std::string& drop_in) {
   const std::filesystem::path file(drop_in);
   std::vector<std::string> out{"LD_PRELOAD=" + in_front(drop_in, environment("LD_PRELOAD"))};
-  for (const char* const name :
-      {"VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH", "MEGATRON_NCCL_SO_PATH"}) {
-    out.push_back(std::string(name) + "=" + drop_in);
+  for (const char* const name : nccl_program_names) {
+    if (!has_own_nccl(name)) out.push_back(std::string(name) + "=" + drop_in);
   }
 
   // Programs that look for libnccl.so, as those with cudarc do, find a link of that name beside the
@@ -78,8 +81,13 @@ std::vector<std::string> nccl_environment(const std::string& drop_in) {
 
 bool foreign(std::string_view entry, const Job& job) {
   const std::string_view name = entry.substr(0, entry.find('='));
+  if (!job.nccl.empty() && std::find(nccl_loader_names.begin(), nccl_loader_names.end(), name) !=
+                               nccl_loader_names.end()) {
+    return true;
+  }
   if (!job.nccl.empty() &&
-      std::find(nccl_names.begin(), nccl_names.end(), name) != nccl_names.end()) {
+      std::any_of(nccl_program_names.begin(), nccl_program_names.end(),
+          [&](const char* one) { return name == one && !has_own_nccl(one); })) {
     return true;
   }
   if (!job.place.empty() && name == "SYMM_SECRET_FILE") return true;
@@ -173,6 +181,18 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
     out.insert(out.end(), more.begin(), more.end());
   }
   return out;
+}
+
+std::vector<std::string> nccl_notes(const std::string& drop_in) {
+  std::vector<std::string> notes;
+  for (const char* const name : nccl_program_names) {
+    std::error_code ignored;
+    const char* const file = environment(name);
+    if (!has_own_nccl(name) || std::filesystem::equivalent(file, drop_in, ignored)) continue;
+    notes.push_back(std::string("--nccl: ") + name + "=" + file +
+                    " is passed on, so the program that reads it takes that file, not the drop-in");
+  }
+  return notes;
 }
 
 std::string runtime_parent() {

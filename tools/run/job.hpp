@@ -38,6 +38,10 @@ std::string random_job_id();
 // by the names that torch.distributed reads.
 std::vector<std::string> rank_environment(const Job& job, int rank);
 
+// A sentence for each variable by which the user has chosen another NCCL than the drop-in for one
+// program: rank_environment() leaves it as it is.
+std::vector<std::string> nccl_notes(const std::string& drop_in);
+
 // $XDG_RUNTIME_DIR if it is a private directory of this user, else $TMPDIR, else /tmp.
 std::string runtime_parent();
 // What to set if nothing can be made in runtime_parent(), and why $XDG_RUNTIME_DIR is not taken.

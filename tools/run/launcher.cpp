@@ -108,6 +108,11 @@ Launcher::Launcher(const RunOptions& options)
 int Launcher::run() {
   if (options_.timeout) job_end_ = Clock::now() + *options_.timeout;
   if (options_.part) err_.queue() += '\0';
+  if (!job_.nccl.empty()) {
+    for (const std::string& note : nccl_notes(job_.nccl)) {
+      say("warning: " + note);
+    }
+  }
   start_ranks();
   while (turn()) {
   }

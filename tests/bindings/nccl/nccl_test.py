@@ -489,17 +489,23 @@ class Tool(unittest.TestCase):
         names = ("LD_PRELOAD", "LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH",
                  "MEGATRON_NCCL_SO_PATH")  # fmt: skip
         show = "; ".join(f"echo {name}=${name}" for name in names)
-        for environment, preload, path in (
-            ({}, "", ""),
-            ({"LD_PRELOAD": "/lib64/libc.so.6"}, ":/lib64/libc.so.6", ""),
-            ({"VLLM_NCCL_SO_PATH": "/nowhere", "LD_LIBRARY_PATH": "/a:/b"}, "", ":/a:/b"),
+        # A path that the user has chosen for one program stands, and a warning tells of it.
+        for environment, preload, path, vllm in (
+            ({}, "", "", SHIM),
+            ({"LD_PRELOAD": "/lib64/libc.so.6"}, ":/lib64/libc.so.6", "", SHIM),
+            ({"VLLM_NCCL_SO_PATH": "", "LD_LIBRARY_PATH": "/a:/b"}, "", ":/a:/b", SHIM),
+            ({"VLLM_NCCL_SO_PATH": "/nowhere"}, "", "", "/nowhere"),
+            ({"VLLM_NCCL_SO_PATH": str(LINKS / "libnccl.so.2")}, "", "", LINKS / "libnccl.so.2"),
         ):
             ended = self.symm(
                 "run", "-n", "2", "--nccl", "--no-prefix", "--", "sh", "-c", show, **environment
             )
             expected = [f"LD_PRELOAD={SHIM}{preload}", f"LD_LIBRARY_PATH={LINKS}{path}"]
-            expected += [f"{name}={SHIM}" for name in names[2:]]
+            expected += [f"VLLM_NCCL_SO_PATH={vllm}", *(f"{name}={SHIM}" for name in names[3:])]
             self.assertEqual(sorted(ended.stdout.split()), sorted(2 * expected), ended.stderr)
+            said = "VLLM_NCCL_SO_PATH=/nowhere is passed on"
+            self.assertEqual(said in ended.stderr, vllm == "/nowhere", ended.stderr)
+            self.assertEqual("is passed on" in ended.stderr, vllm == "/nowhere", ended.stderr)
         ended = self.symm("run", "-n", "1", "--no-prefix", "--", "sh", "-c", show)
         self.assertEqual(ended.stdout.split(), [f"{name}=" for name in names])
 
