@@ -111,8 +111,8 @@ const char* symm_ncclGetLastError(Comm comm) noexcept {
 }
 
 const char* symm_ncclGetErrorString(Result result) noexcept {
-  const bool known =
-      result != kTimeout || real_library().version_code >= static_cast<int>(kTimeoutSince);
+  const bool known = result != kTimeout || (!is_loading() && real_library().version_code >=
+                                                                 static_cast<int>(kTimeoutSince));
   if (known && has_real(Function::ncclGetErrorString)) {
     return real<const char*, Result>(Function::ncclGetErrorString)(result);
   }

@@ -38,8 +38,7 @@ struct Team {
 };
 
 std::atomic<bool> filled{false};
-// The real NCCL may call its own API while it is loaded, on the thread that loads it.
-std::recursive_mutex filling;
+std::mutex filling;
 }  // namespace
 
 extern "C" {
@@ -54,9 +53,7 @@ std::atomic_ref<void*> slot_at(size_t slot) {
 
 void fill() {
   const std::lock_guard lock(filling);
-  static bool under_way = false;
-  if (filled || under_way) return;
-  under_way = true;
+  if (filled) return;
 
   void* const handle = real_library().handle;
   for (size_t slot = 0; slot < kSlots; ++slot) {
@@ -66,8 +63,28 @@ void fill() {
   filled = true;
 }
 
+// For a constructor of the real NCCL, or of what it is loaded with, that calls the API: the table
+// is not filled, and the thread that fills it waits for the constructor.
+void* while_loading(size_t slot) noexcept {
+  void* const handle = handle_being_loaded();
+  void* const found = handle != nullptr ? dlsym(handle, name_of(slot)) : nullptr;
+  return found != nullptr ? found : symm_nccl_missing[slot];
+}
+
+// The function for a slot, by the table.
+void* look_up(size_t slot) noexcept {
+  if (is_loading()) return while_loading(slot);
+  try {
+    if (!filled) fill();
+  } catch (...) {
+    return symm_nccl_missing[slot];
+  }
+  return slot_at(slot).load(std::memory_order_relaxed);
+}
+
 // Says what is missing, and returns the result for it.
 Result report_missing(size_t slot) noexcept {
+  if (is_loading()) return kInvalidUsage;
   try {
     const Library& library = real_library();
     if (library.handle == nullptr) {
@@ -84,13 +101,7 @@ Result report_missing(size_t slot) noexcept {
 }  // namespace
 
 void* real_function(Function function) noexcept {
-  const size_t slot = 2 * static_cast<size_t>(function);
-  try {
-    if (!filled) fill();
-  } catch (...) {
-    return symm_nccl_missing[slot];
-  }
-  return filled ? slot_at(slot).load(std::memory_order_relaxed) : symm_nccl_missing[slot];
+  return look_up(2 * static_cast<size_t>(function));
 }
 
 bool has_real(Function function) noexcept {
@@ -99,14 +110,7 @@ bool has_real(Function function) noexcept {
 
 // What forwarders.S calls.
 extern "C" {
-void* symm_nccl_fill(unsigned slot) noexcept {
-  try {
-    fill();
-  } catch (...) {
-    return symm_nccl_missing[slot];
-  }
-  return filled ? slot_at(slot).load() : symm_nccl_missing[slot];
-}
+void* symm_nccl_fill(unsigned slot) noexcept { return look_up(slot); }
 
 Result symm_nccl_missing_result(unsigned slot) noexcept { return report_missing(slot); }
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/nccl/abi.hpp"
@@ -21,9 +22,21 @@ std::string version_text(int code) {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(code % 100);
 }
 
+// The file that this thread is loading. Its constructors run on this thread, and may call NCCL's
+// API, which a preloaded drop-in gets.
+thread_local const std::string* loading_now = nullptr;
+
+// dlopen(), with `loading_now` set meanwhile.
+void* load(const std::string& file, int flags) {
+  const std::string* const before = std::exchange(loading_now, &file);
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | flags);
+  loading_now = before;
+  return handle;
+}
+
 // Opens a file if it is a NCCL, and says in `reason` why it is none.
 bool open_real(const std::string& file, int flags, Library& library) {
-  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | flags);
+  void* const handle = load(file, flags);
   if (handle == nullptr) {
     const char* const why = dlerror();
     library.reason = why != nullptr ? why : file + " cannot be loaded";
@@ -71,6 +84,14 @@ Library find() {
 }
 }  // namespace
 
+void* handle_being_loaded() noexcept {
+  if (loading_now == nullptr) return nullptr;
+  // The loader has the file in its list before it runs constructors. The reference stays.
+  return dlopen(loading_now->c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+}
+
+bool is_loading() noexcept { return loading_now != nullptr; }
+
 const Library& real_library() {
   static const auto* const library = [] {
     auto* const found = new Library(find());
@@ -87,6 +108,7 @@ const Library& real_library() {
 
 void* symm_nccl_marker() noexcept {
   try {
+    if (symm::nccl::is_loading()) return symm::nccl::handle_being_loaded();
     return symm::nccl::real_library().handle;
   } catch (...) {
     return nullptr;

@@ -21,6 +21,12 @@ struct Library {
 //  3. candidates(), see search.hpp.
 // A file that is this library, or a copy of it, does not count.
 const Library& real_library();
+
+// Whether this thread is inside of real_library(), which then must not be called: a constructor of
+// a library that is being loaded has called NCCL's API. handle_being_loaded() is that library, or
+// null if the loader does not give it yet.
+bool is_loading() noexcept;
+void* handle_being_loaded() noexcept;
 }  // namespace symm::nccl
 
 extern "C" {

@@ -4,6 +4,8 @@
 //   slow     a communicator that does not block is in progress for three looks at its state
 //   unblocked no communicator blocks, as with NCCL_COMM_BLOCKING=0
 //   failed   ncclCommGetAsyncError() gives ncclInternalError
+//   constructs its constructor calls ncclGetVersion() and ncclGetErrorString() by their names, and
+//            notes what it gets
 //   reenters a destruction calls ncclCommWindowDeregister() and ncclMemFree() by their names, as
 //            NCCL's own commFree() does
 #include "tests/bindings/nccl/fake.hpp"
@@ -212,8 +214,21 @@ FAKE(const char*, ncclGetErrorString, int result) { return result == 6 ? "fake r
 FAKE(const char*, ncclGetLastError, Comm*) { return fake_error; }
 #endif
 
-// By a pointer that the compiler does not see through, so that the name is looked up as NCCL's own
-// calls are.
+FAKE_DATA extern int fake_constructed[2];
+FAKE_DATA extern char fake_constructed_text[16];
+int fake_constructed[2] = {-1, -1};
+char fake_constructed_text[16] = "";
+
+// These go by pointers that the compiler does not see through, so that the names are looked up as
+// NCCL's own calls are.
+__attribute__((constructor)) static void call_myself() {
+  if (!told("constructs")) return;
+  int (*volatile const get_version)(int*) = &::ncclGetVersion;
+  const char* (*volatile const get_error)(int) = &::ncclGetErrorString;
+  fake_constructed[0] = get_version(&fake_constructed[1]);
+  std::snprintf(fake_constructed_text, sizeof fake_constructed_text, "%s", get_error(6));
+}
+
 FAKE_EXPORT int fake_destroy(Comm* comm) {
 #if FAKE_NCCL_CODE >= 22700
   if (told("reenters")) {

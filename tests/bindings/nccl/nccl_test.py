@@ -258,6 +258,29 @@ print(json.dumps([result, calls.value - before, last.name.decode(), list(last.wo
         )
         self.assertEqual(got, [0, 2, "ncclMemFree", [2, 3, 4, 5, 6, 7, 8, 9, 10]])
 
+    def test_a_constructor_of_nccl_may_call_nccl(self):
+        """The drop-in, which is preloaded, gets these calls while it loads the library that makes
+        them: in its first call of whatever kind, and when it is asked for the marker.
+        """
+        for first in (
+            "shim.ncclGetVersion(ctypes.byref(ctypes.c_int()))",
+            "shim.ncclGetUniqueId(ctypes.byref(Id()))",
+            "shim.symm_nccl_marker()",
+        ):
+            got = run(
+                f"""
+{first}
+lib = fake()
+version = ctypes.c_int()
+print(json.dumps([list((ctypes.c_int * 2).in_dll(lib, "fake_constructed")),
+                  (ctypes.c_char * 16).in_dll(lib, "fake_constructed_text").value.decode(),
+                  shim.ncclGetVersion(ctypes.byref(version)), version.value]))
+""",
+                FAKE_NCCL="constructs",
+                LD_PRELOAD=str(SHIM),
+            )
+            self.assertEqual(got, [[0, 23200], "fake remote", 0, 23200], first)
+
     def test_results_and_errors_of_nccl_are_as_they_were(self):
         got = run(
             """
