@@ -33,7 +33,8 @@ std::optional<symm_op_t> op_of(int op) noexcept {
 bool takes_all_reduce(const Settings& settings, int size, size_t count, int type, int op) noexcept {
   const std::optional<symm_dtype_t> dtype = dtype_of(type);
   const bool is_known = dtype && op_of(op) && size >= 2 && size <= kMostRanks;
-  if (!settings.all_reduce || !is_known || count == 0) return false;
+  const bool is_chosen = (settings.collectives & 1U << SYMM_COLLECTIVE_ALLREDUCE) != 0;
+  if (!is_chosen || !is_known || count == 0) return false;
   if (settings.is_deterministic) return true;
   return size <= kMeasuredRanks && count <= kMeasuredBytes / bytes_of(*dtype);
 }

@@ -141,7 +141,7 @@ void start(Comm comm, Entry& entry) {
   const bool has_device =
       real<Result, Comm, int*>(Function::ncclCommCuDevice)(comm, &device) == kSuccess;
   const bool is_able =
-      settings().all_reduce && entry.is_blocking && has_device && size <= kMostRanks;
+      settings().collectives != 0 && entry.is_blocking && has_device && size <= kMostRanks;
   entry.group =
       HostGroup::meet(entry.meeting, rank, size, {this_process(), hash_of(settings()), is_able});
   if (entry.group == nullptr || !is_able) return;

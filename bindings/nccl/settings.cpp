@@ -14,11 +14,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <set>
-#include <sstream>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
+
+#include <symm/symm.h>
 
 namespace symm::nccl {
 const char* variable(const char* name) noexcept {
@@ -40,30 +43,24 @@ namespace {
 constexpr int kTakenByDefault = 1;
 constexpr size_t kLongestName = 256;
 
-// The words between commas.
+// The words between commas, also empty ones.
 std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  std::istringstream rest(text);
-  for (std::string word; std::getline(rest, word, ',');) {
-    if (!word.empty()) words.push_back(word);
+  std::vector<std::string> words(1);
+  for (const char next : text) {
+    if (next == ',') {
+      words.emplace_back();
+    } else {
+      words.back() += next;
+    }
   }
   return words;
 }
 
-// False: `text` is no list of collectives.
-bool read_ops(const std::string& text, Settings& read) {
-  static const std::set<std::string> forwarded{
-      "allgather", "alltoall", "broadcast", "gather", "none", "reduce", "reducescatter", "scatter"};
-  read.all_reduce = false;
-  for (const std::string& word : words_of(text)) {
-    if (word == "all" || word == "allreduce") {
-      read.all_reduce = true;
-    } else if (!forwarded.contains(word)) {
-      return false;
-    }
-  }
-  return true;
-}
+constexpr std::pair<const char*, symm_collective_t> kNames[] = {
+    {"allgather", SYMM_COLLECTIVE_ALLGATHER}, {"allreduce", SYMM_COLLECTIVE_ALLREDUCE},
+    {"alltoall", SYMM_COLLECTIVE_ALLTOALL}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
+    {"gather", SYMM_COLLECTIVE_GATHER}, {"reduce", SYMM_COLLECTIVE_REDUCE},
+    {"reducescatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"scatter", SYMM_COLLECTIVE_SCATTER}};
 
 bool read_milliseconds(const std::string& text, uint64_t& read) {
   const char* const end = text.data() + text.size();
@@ -73,26 +70,73 @@ bool read_milliseconds(const std::string& text, uint64_t& read) {
 
 Settings read_settings() {
   Settings read;
-  const auto refuse = [&](const char* name, const char* value) {
-    log("%s=%s is not understood: no collective goes to symm", name, value);
-    read.all_reduce = false;
+  const auto refuse = [&](const char* name, const char* value, const std::string& reason) {
+    warn("%s=%s: %s; no collective goes to symm", name, value, reason.c_str());
+    read.collectives = 0;
   };
 
+  std::string reason;
   const char* const ops = variable("SYMM_NCCL_OPS");
-  if (ops != nullptr && !read_ops(ops, read)) refuse("SYMM_NCCL_OPS", ops);
+  const auto chosen = ops != nullptr ? collectives_in(ops, reason) : kAllCollectives;
+  read.collectives = chosen.value_or(0);
+  if (!chosen) refuse("SYMM_NCCL_OPS", ops, reason);
   const char* const timeout = variable("SYMM_NCCL_TIMEOUT_MS");
   if (timeout != nullptr && !read_milliseconds(timeout, read.timeout_ms)) {
-    refuse("SYMM_NCCL_TIMEOUT_MS", timeout);
+    refuse("SYMM_NCCL_TIMEOUT_MS", timeout, "this is no positive number of milliseconds");
   }
 
   const char* const mode = variable("SYMM_NCCL_MODE");
   const std::string word = mode != nullptr ? mode : "fast";
   read.is_deterministic = word == "deterministic";
-  if (word == "off") read.all_reduce = false;
-  if (word != "fast" && word != "deterministic" && word != "off") refuse("SYMM_NCCL_MODE", mode);
+  if (word == "off") read.collectives = 0;
+  if (word != "fast" && word != "deterministic" && word != "off") {
+    refuse("SYMM_NCCL_MODE", mode, "this is none of fast, deterministic and off");
+  }
   return read;
 }
+
+// A line goes by one call, so that lines of several processes do not mix.
+void write_line(const char* where, const char* format, va_list arguments) noexcept {
+  char line[1024];
+  const int head = std::snprintf(line, sizeof line, "symm_nccl %d: ", getpid());
+  const int body =
+      std::vsnprintf(line + head, sizeof line - static_cast<size_t>(head), format, arguments);
+  const size_t length = std::min(static_cast<size_t>(head + std::max(body, 0)), sizeof line - 1);
+  line[length] = '\n';
+
+  const bool to_stderr = std::strcmp(where, "stderr") == 0;
+  const int fd =
+      to_stderr ? STDERR_FILENO : open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  const ssize_t written = write(fd, line, length + 1);
+  static_cast<void>(written);
+  if (!to_stderr) close(fd);
+}
+
+const char* log_place() noexcept {
+  static const char* const where = variable("SYMM_NCCL_LOG");
+  return where;
+}
 }  // namespace
+
+std::optional<uint32_t> collectives_in(const std::string& list, std::string& reason) {
+  const std::vector<std::string> words = words_of(list);
+  uint32_t chosen = 0;
+  for (const std::string& word : words) {
+    const auto* const found = std::find_if(
+        std::begin(kNames), std::end(kNames), [&](const auto& one) { return word == one.first; });
+    if (word == "all" || word == "none") {
+      if (words.size() > 1) reason = word + " stands alone, and not in a list";
+      if (word == "all") chosen = kAllCollectives;
+    } else if (found == std::end(kNames)) {
+      reason = word.empty() ? "a name is missing beside a comma" : word + " is no collective";
+    } else {
+      chosen |= 1U << found->second;
+    }
+    if (!reason.empty()) return std::nullopt;
+  }
+  return chosen;
+}
 
 const Settings& settings() {
   static const auto* const read = new Settings(read_settings());
@@ -102,7 +146,7 @@ const Settings& settings() {
 uint64_t hash_of(const Settings& settings) noexcept {
   // The first word is the version of the choice (takes() in choice.hpp).
   const uint64_t words[] = {
-      1, uint64_t{settings.all_reduce}, uint64_t{settings.is_deterministic}, settings.timeout_ms};
+      2, settings.collectives, uint64_t{settings.is_deterministic}, settings.timeout_ms};
   uint64_t hash = 0xcbf29ce484222325;
   for (const uint64_t word : words) {
     hash = (hash ^ word) * 0x100000001b3;
@@ -127,31 +171,23 @@ bool may_take(const std::string& name, int taken) {
   const char* const patterns = variable("SYMM_NCCL_COMMS");
   if (patterns == nullptr) return taken < kTakenByDefault;
   const std::vector<std::string> all = words_of(patterns);
-  return std::any_of(all.begin(), all.end(),
-      [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+  return std::any_of(all.begin(), all.end(), [&](const std::string& pattern) {
+    return !pattern.empty() && fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
 }
 
 void log(const char* format, ...) noexcept {
-  static const char* const where = variable("SYMM_NCCL_LOG");
-  if (where == nullptr) return;
-
-  char line[1024];
-  const int head = std::snprintf(line, sizeof line, "symm_nccl %d: ", getpid());
+  if (log_place() == nullptr) return;
   va_list arguments;
   va_start(arguments, format);
-  const int body =
-      std::vsnprintf(line + head, sizeof line - static_cast<size_t>(head), format, arguments);
+  write_line(log_place(), format, arguments);
   va_end(arguments);
-  const size_t length = std::min(static_cast<size_t>(head + std::max(body, 0)), sizeof line - 1);
-  line[length] = '\n';
+}
 
-  // A line goes by one call, so that lines of several processes do not mix.
-  const bool to_stderr = std::strcmp(where, "stderr") == 0;
-  const int fd =
-      to_stderr ? STDERR_FILENO : open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return;
-  const ssize_t written = write(fd, line, length + 1);
-  static_cast<void>(written);
-  if (!to_stderr) close(fd);
+void warn(const char* format, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, format);
+  write_line(log_place() != nullptr ? log_place() : "stderr", format, arguments);
+  va_end(arguments);
 }
 }  // namespace symm::nccl

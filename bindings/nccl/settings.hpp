@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include <symm/symm.h>
 
 namespace symm::nccl {
 // A variable's value; null if it is unset or empty, or if the process runs for another user.
@@ -11,17 +14,28 @@ const char* variable(const char* name) noexcept;
 // Whether communicators are watched: not with SYMM_NCCL_MODE=off.
 bool watching() noexcept;
 
+// The collectives of NCCL that symm has, as bits 1 << SYMM_COLLECTIVE_*.
+inline constexpr uint32_t kAllCollectives =
+    1U << SYMM_COLLECTIVE_ALLREDUCE | 1U << SYMM_COLLECTIVE_REDUCE_SCATTER |
+    1U << SYMM_COLLECTIVE_ALLGATHER | 1U << SYMM_COLLECTIVE_BROADCAST |
+    1U << SYMM_COLLECTIVE_REDUCE | 1U << SYMM_COLLECTIVE_ALLTOALL | 1U << SYMM_COLLECTIVE_GATHER |
+    1U << SYMM_COLLECTIVE_SCATTER;
+
 struct Settings {
-  // All-reduces go to symm (SYMM_NCCL_OPS).
-  bool all_reduce = true;
+  // Those that may go to symm (SYMM_NCCL_OPS).
+  uint32_t collectives = kAllCollectives;
   // SYMM_NCCL_MODE=deterministic: all sizes and numbers of ranks that symm can do go to symm.
   bool is_deterministic = false;
   // SYMM_NCCL_TIMEOUT_MS; 0: no deadline.
   uint64_t timeout_ms = 0;
 };
-// Read at the first call. What cannot be understood is said in the log, and then no collective
-// goes to symm.
+// Read at the first call. What cannot be understood is said in the log, or to standard error if
+// there is no log, and then no collective goes to symm.
 const Settings& settings();
+
+// The collectives in a list like "allreduce,broadcast", "all" or "none". None, with `reason`, if it
+// is not such a list.
+std::optional<uint32_t> collectives_in(const std::string& list, std::string& reason);
 
 // A hash of what must be equal on all ranks.
 uint64_t hash_of(const Settings& settings) noexcept;
@@ -35,6 +49,7 @@ std::string name_at(const char* name);
 bool may_take(const std::string& name, int taken);
 
 // Writes a line to what SYMM_NCCL_LOG names: stderr, or a file, to which it is appended. Without
-// that variable nothing is written.
+// that variable nothing is written by log(); warn() then writes to stderr.
 __attribute__((format(printf, 1, 2))) void log(const char* format, ...) noexcept;
+__attribute__((format(printf, 1, 2))) void warn(const char* format, ...) noexcept;
 }  // namespace symm::nccl

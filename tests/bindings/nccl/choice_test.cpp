@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -71,14 +72,42 @@ TEST(Choice, DeterministicTakesWhatSymmCanDo) {
 
 TEST(Choice, OfNoOperationsIsNccl) {
   Settings settings;
-  settings.all_reduce = false;
+  settings.collectives = 0;
   settings.is_deterministic = true;
   EXPECT_FALSE(takes_all_reduce(settings, 2, 1, kFloat, kSum));
 }
 
+TEST(ListOfCollectives, IsNamesOrAllOrNone) {
+  std::string reason;
+  EXPECT_EQ(collectives_in("all", reason), kAllCollectives);
+  EXPECT_EQ(collectives_in("none", reason), 0U);
+  EXPECT_EQ(collectives_in("allreduce", reason), 1U << SYMM_COLLECTIVE_ALLREDUCE);
+  EXPECT_EQ(collectives_in("allgather,allreduce,alltoall,broadcast,gather,reduce,reducescatter,"
+                           "scatter",
+                reason),
+      kAllCollectives);
+  EXPECT_EQ(collectives_in("reduce,scatter", reason),
+      1U << SYMM_COLLECTIVE_REDUCE | 1U << SYMM_COLLECTIVE_SCATTER);
+  EXPECT_EQ(reason, "");
+}
+
+TEST(ListOfCollectives, IsRefusedWithAReason) {
+  const std::pair<const char*, const char*> lists[] = {{",", "a name is missing beside a comma"},
+      {"allreduce,", "a name is missing beside a comma"}, {"", "a name is missing beside a comma"},
+      {"none,allreduce", "none stands alone, and not in a list"},
+      {"allreduce,none", "none stands alone, and not in a list"},
+      {"all,none", "all stands alone, and not in a list"},
+      {"allreduc", "allreduc is no collective"}, {"allreduce, reduce", " reduce is no collective"}};
+  for (const auto& [list, expected] : lists) {
+    std::string reason;
+    EXPECT_EQ(collectives_in(list, reason), std::nullopt) << list;
+    EXPECT_EQ(reason, expected) << list;
+  }
+}
+
 TEST(SettingsHash, DiffersWithEachSettingThatMustBeEqual) {
   std::set<uint64_t> hashes{hash_of(Settings{})};
-  hashes.insert(hash_of(Settings{.all_reduce = false}));
+  hashes.insert(hash_of(Settings{.collectives = 0}));
   hashes.insert(hash_of(Settings{.is_deterministic = true}));
   hashes.insert(hash_of(Settings{.timeout_ms = 1}));
   hashes.insert(hash_of(Settings{.timeout_ms = 2}));

@@ -1150,6 +1150,8 @@ sys.stdin.readline()
             ({"SYMM_NCCL_OPS": "all"}, "symm"),
             ({"SYMM_NCCL_OPS": "broadcast,allreduce"}, "symm"),
             ({"SYMM_NCCL_OPS": "allreduc"}, "NCCL"),
+            ({"SYMM_NCCL_OPS": ","}, "NCCL"),
+            ({"SYMM_NCCL_OPS": "none,allreduce"}, "NCCL"),
             ({"SYMM_NCCL_MODE": "fast"}, "symm"),
             ({"SYMM_NCCL_MODE": "deterministic"}, "symm"),
             ({"SYMM_NCCL_MODE": "quick"}, "NCCL"),
@@ -1207,6 +1209,21 @@ sys.stdin.readline()
             SYMM_NCCL_COMMS="*",
         )
         self.assertEqual(self.finished(ranks), [[7, "NCCL", "symm"]] * 2)
+
+    def test_a_variable_that_is_refused_is_said(self):
+        """Where the log is, or to standard error."""
+        program = """
+comm = init(new_id(), 2, 0)
+print(json.dumps(0), flush=True)
+os._exit(0)
+"""
+        said = "SYMM_NCCL_OPS=none,allreduce: none stands alone, and not in a list; no collective"
+        process = start(program, SYMM_NCCL_OPS="none,allreduce")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(err.count(said), 1, err)
+        process = start(program, SYMM_NCCL_OPS="none,allreduce", SYMM_NCCL_LOG=str(self.log))
+        out, err = process.communicate(timeout=60)
+        self.assertEqual([err.count(said), self.log.read_text().count(said)], [0, 1], err)
 
     def test_off_forwards_and_watches_nothing(self):
         got = run(
