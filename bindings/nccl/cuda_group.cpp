@@ -23,22 +23,6 @@ namespace symm::nccl {
 namespace {
 // All ranks begin at the same time, and deaths are noticed.
 constexpr uint64_t kMakingMs = 120'000;
-
-// The communicators of this process that go by symm.
-std::mutex taken_mutex;
-int taken = 0;
-
-bool take(const std::string& name) {
-  const std::lock_guard lock(taken_mutex);
-  if (!may_take(name, taken)) return false;
-  ++taken;
-  return true;
-}
-
-void give_back() {
-  const std::lock_guard lock(taken_mutex);
-  --taken;
-}
 }  // namespace
 
 class CudaGroup::Inside {
@@ -75,11 +59,6 @@ CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, i
       version_(version),
       has_driver_(driver_.open(device)) {}
 
-CudaGroup::~CudaGroup() {
-  driver_.end_event(eager_event_);
-  driver_.end_event(capture_event_);
-}
-
 bool CudaGroup::takes_next(void* stream) {
   {
     const std::lock_guard lock(mutex_);
@@ -108,9 +87,10 @@ bool CudaGroup::prepare() {
     ++inside_;
   }
   symm_group_t* made = nullptr;
+  std::optional<Place> place;
   bool is_made = false;
   try {
-    is_made = make(made);
+    is_made = make(made, place);
   } catch (const std::exception&) {
     log("no collective of rank %d of %d goes to symm: no memory", rank_, size_);
   }
@@ -118,27 +98,25 @@ bool CudaGroup::prepare() {
   const std::lock_guard lock(mutex_);
   state_ = is_made ? State::ready : State::refused;
   group_ = made;
+  if (is_made) place_.swap(place);
   come_out();
   return is_made && !aborted_ && !released_;
 }
 
-bool CudaGroup::make(symm_group_t*& made) {
-  eager_event_ = has_driver_ ? driver_.make_event() : nullptr;
-  capture_event_ = has_driver_ ? driver_.make_event() : nullptr;
-  const bool is_able = eager_event_ != nullptr && capture_event_ != nullptr;
-  const bool has_place = is_able && take(name_);
+bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
+  const bool is_able = has_driver_ && order_.prepare();
+  if (is_able) place = Place::take(name_);
   const std::string whose = "of rank " + std::to_string(rank_) + " of " + std::to_string(size_);
-  if (!ranks_->all_wish(has_place)) {
-    if (has_place) give_back();
+  if (!ranks_->all_wish(place.has_value())) {
     const char* why = "another rank has not chosen it";
-    if (!has_place) why = "SYMM_NCCL_COMMS";
+    if (!place) why = "SYMM_NCCL_COMMS";
     if (!is_able) why = "there is no CUDA driver";
     log("no collective %s goes to symm: %s", whose.c_str(), why);
     return false;
   }
 
   const std::string name = "nccl-" + text_of(meeting_) + "-cuda";
-  const std::string place = meeting_place();
+  const std::string directory = meeting_place();
   const uint64_t timeout = settings().timeout_ms;
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.rank = rank_;
@@ -146,12 +124,11 @@ bool CudaGroup::make(symm_group_t*& made) {
   config.backend = SYMM_BACKEND_CUDA;
   config.device = device_;
   config.flags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES;
-  config.bootstrap = place.c_str();
+  config.bootstrap = directory.c_str();
   config.create_timeout_ms = kMakingMs;
   config.timeout_ms = timeout != 0 ? timeout : SYMM_TIMEOUT_INFINITE;
   config.name = name.c_str();
   if (symm_library().group_create(&config, &made) != SYMM_OK) {
-    give_back();
     log("no collective %s goes to symm: %s", whose.c_str(), symm_library().last_error());
     return false;
   }
@@ -164,24 +141,15 @@ Result CudaGroup::all_reduce(const AllReduce& call) noexcept {
     const Inside inside(*this);
     if (inside.group == nullptr) return kRemoteError;
     if (const Result told = told_; told != kSuccess) return told;
-    const std::lock_guard lock(order_);
+    const std::lock_guard lock(order_mutex_);
     bool is_known = true;
     const uint64_t capture = driver_.capture_of(call.stream, is_known);
-
-    // Work of one capture is never ordered with that of another, nor with what is outside.
-    if (capture == 0 && std::exchange(nccl_is_ahead_, false)) {
-      if (!driver_.wait(call.stream, eager_event_)) return fail(SYMM_ERR_CUDA);
-    }
-    if (capture != 0 && nccl_capture_ == capture) {
-      nccl_capture_ = 0;
-      if (!driver_.wait(call.stream, capture_event_)) return fail(SYMM_ERR_CUDA);
-    }
+    if (!order_.before_symm(capture, call.stream)) return fail(SYMM_ERR_CUDA);
 
     const symm_status_t status = symm_library().allreduce(inside.group, call.send, call.recv,
         call.count, *dtype_of(call.type), *op_of(call.op), nullptr, call.stream);
     if (status != SYMM_OK) return fail(status);
-    if (capture == 0) symm_is_ahead_ = true;
-    if (capture != 0) symm_capture_ = capture;
+    order_.after_symm(capture);
     if (capture != 0) was_captured_ = true;
     return kSuccess;
   } catch (const std::exception&) {
@@ -206,12 +174,9 @@ Result CudaGroup::fail(symm_status_t status) noexcept {
 Result CudaGroup::before_nccl(void* stream) noexcept {
   const Inside inside(*this);
   if (inside.group == nullptr) return kSuccess;
-  const std::lock_guard lock(order_);
+  const std::lock_guard lock(order_mutex_);
   bool is_known = true;
-  const uint64_t capture = driver_.capture_of(stream, is_known);
-  const bool waits = capture == 0 ? std::exchange(symm_is_ahead_, false) : symm_capture_ == capture;
-  if (!waits) return kSuccess;
-  if (capture != 0) symm_capture_ = 0;
+  if (!order_.must_wait_for_symm(driver_.capture_of(stream, is_known))) return kSuccess;
   auto* const all = reinterpret_cast<void*>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
   const symm_status_t status = symm_library().stream_wait(inside.group, stream, all, nullptr);
   return status == SYMM_OK ? kSuccess : fail(status);
@@ -220,13 +185,13 @@ Result CudaGroup::before_nccl(void* stream) noexcept {
 void CudaGroup::after_nccl(void* stream) noexcept {
   const Inside inside(*this);
   if (inside.group == nullptr) return;
-  const std::lock_guard lock(order_);
-  bool is_known = true;
-  const uint64_t capture = driver_.capture_of(stream, is_known);
-  void* const event = capture == 0 ? eager_event_ : capture_event_;
-  if (!driver_.record(event, stream)) return;
-  if (capture == 0) nccl_is_ahead_ = true;
-  if (capture != 0) nccl_capture_ = capture;
+  try {
+    const std::lock_guard lock(order_mutex_);
+    bool is_known = true;
+    order_.after_nccl(driver_.capture_of(stream, is_known), stream);
+  } catch (const std::exception&) {
+    log("work of NCCL is not waited for: no memory");
+  }
 }
 
 std::optional<GroupFailure> CudaGroup::failure() {
@@ -295,7 +260,7 @@ void CudaGroup::release() noexcept {
 // they refer to stays.
 void CudaGroup::give_up() noexcept {
   if (group_ == nullptr) return;
-  give_back();
+  place_.reset();
   symm_group_t* const group = std::exchange(group_, nullptr);
   if (!was_captured_) symm_library().group_release(group);
 }

@@ -15,7 +15,9 @@
 #include "bindings/nccl/driver.hpp"
 #include "bindings/nccl/host_group.hpp"
 #include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/place.hpp"
 #include "bindings/nccl/symm_library.hpp"
+#include "bindings/nccl/work_order.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
@@ -35,7 +37,6 @@ class CudaGroup {
   // its maker was compiled with.
   CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
       int device, std::string name, uint32_t version);
-  ~CudaGroup();
   CudaGroup(const CudaGroup&) = delete;
   CudaGroup& operator=(const CudaGroup&) = delete;
 
@@ -80,7 +81,7 @@ class CudaGroup {
   // Counts the threads that work on the group.
   class Inside;
 
-  bool make(symm_group_t*& made);
+  bool make(symm_group_t*& made, std::optional<Place>& place);
   void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;
   Result fail(symm_status_t status) noexcept;
@@ -109,19 +110,12 @@ class CudaGroup {
   int inside_ = 0;
   bool aborted_ = false;
   bool released_ = false;
+  // While the group is there.
+  std::optional<Place> place_;
 
   // Held while work is issued, so that what stands below tells of the order of it.
-  std::mutex order_;
-  // NCCL's last work outside of captures, and in the capture nccl_capture_, while symm has not
-  // been ordered behind it.
-  void* eager_event_ = nullptr;
-  void* capture_event_ = nullptr;
-  bool nccl_is_ahead_ = false;
-  uint64_t nccl_capture_ = 0;
-  // symm has issued work, outside of captures or in the capture symm_capture_, behind which NCCL
-  // has not been ordered.
-  bool symm_is_ahead_ = false;
-  uint64_t symm_capture_ = 0;
+  std::mutex order_mutex_;
+  WorkOrder order_{driver_};
   // A graph may be replayed after the communicator has ended.
   bool was_captured_ = false;
 };

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <type_traits>
 
 namespace symm::nccl {
@@ -67,6 +69,21 @@ const Calls& driver() {
   static const auto* const loaded = new Calls(load());
   return *loaded;
 }
+
+// The primary context of a device; null if there is none. It is retained once in a process and
+// never released: programs that use NCCL keep it all the same, and streams, events and graphs that
+// are there at exit need it.
+void* context_of(int device) {
+  static auto* const mutex = new std::mutex;
+  static auto* const known = new std::map<int, void*>;
+  const std::lock_guard lock(*mutex);
+  void*& context = (*known)[device];
+  int handle = 0;
+  if (context != nullptr) return context;
+  if (!driver().usable || driver().device_get(&handle, device) != kOk) return nullptr;
+  if (driver().context_retain(&context, handle) != kOk) context = nullptr;
+  return context;
+}
 }  // namespace
 
 // The legacy stream and the thread's own one are those of the current context.
@@ -80,9 +97,12 @@ int Driver::within(Body body) const noexcept {
 }
 
 bool Driver::open(int device) noexcept {
-  int handle = 0;
-  if (!driver().usable || driver().device_get(&handle, device) != kOk) return false;
-  return driver().context_retain(&context_, handle) == kOk;
+  try {
+    context_ = context_of(device);
+  } catch (...) {
+    context_ = nullptr;
+  }
+  return context_ != nullptr;
 }
 
 uint64_t Driver::capture_of(void* stream, bool& is_known) const noexcept {

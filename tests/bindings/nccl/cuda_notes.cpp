@@ -77,3 +77,7 @@ NOTES void notes_hold(void* stream) {
 }
 NOTES void notes_let_go() { let_go = true; }
 NOTES void* notes_memory(size_t bytes) { return fake_cuda::ordinary_memory(bytes); }
+
+// How often the primary contexts of devices have been retained without being released.
+NOTES long notes_contexts() { return fake_cuda::live()["context"]; }
+NOTES long notes_events() { return fake_cuda::live()["event"]; }

@@ -1321,6 +1321,76 @@ sys.stdin.readline()
         for got in self.finished(ranks):
             self.assertEqual(got, [[True, [], True, True, True, []], []])
 
+    def test_captures_of_one_communicator_take_turns(self):
+        """Each has an order of its own: work of NCCL in one is ordered with symm's next there, also
+        if there was work of both in the other meanwhile. That goes by events, of which captures
+        that are over leave no more than 64.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+def gather(on):
+    assert shim.ncclAllGather(send, recv, 4, FLOAT, comm, on) > 1000
+def waits():
+    streams = {str(stream): "a", str(other_stream): "b", str(third): "c", str(fourth): "d"}
+    return sorted({tuple(streams.get(s, "?") for s in pair) for pair in noted("waits")})
+third, fourth = notes.notes_stream(), notes.notes_stream()
+assert all_reduce() == "symm"
+assert all_reduce() == "symm"
+got = []
+notes.notes_begin_capture(stream)
+notes.notes_join(other_stream, stream)
+notes.notes_begin_capture(third)
+notes.notes_join(fourth, third)
+# NCCL works in both captures, then symm in both.
+gather(stream)
+gather(third)
+waits()
+assert all_reduce(on=other_stream) == "symm"
+got.append(("b", "a") in waits())
+assert all_reduce(on=fourth) == "symm"
+got.append(("d", "c") in waits())
+# And the other way round.
+waits()
+gather(stream)
+got.append(("a", "b") in waits())
+gather(third)
+got.append(("c", "d") in waits())
+notes.notes_end_capture(stream)
+notes.notes_end_capture(third)
+for turn in range(300):
+    if turn == 100:
+        before = notes.notes_events()
+    notes.notes_begin_capture(stream)
+    gather(stream)
+    assert all_reduce() == "symm"
+    notes.notes_end_capture(stream)
+answer([got, notes.notes_events() - before, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_OPS="allreduce",
+        )
+        for got in self.finished(ranks):
+            self.assertEqual(got, [[True] * 4, 0, []])
+
+    def test_a_device_is_retained_once(self):
+        """However many communicators a process has, and has had."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+assert all_reduce() == "symm"
+before = notes.notes_contexts()
+for turn in range(8):
+    child = ctypes.c_void_p()
+    assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None) == 0
+    assert all_reduce(of=child) == "NCCL"
+    assert shim.ncclCommDestroy(child) == 0
+answer(notes.notes_contexts() - before)
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [0, 0])
+
     def test_groups_of_calls(self):
         """Calls of symm are made at the outermost end, before NCCL's."""
         ranks = self.cuda_ranks(

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <new>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +14,7 @@
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/place.hpp"
 #include "bindings/nccl/search.hpp"
 
 namespace symm::nccl {
@@ -127,6 +130,27 @@ TEST(MeetingName, OfAChildDependsOnParentNumberAndColor) {
     }
   }
   EXPECT_EQ(names.size(), 18U);
+}
+// Without SYMM_NCCL_COMMS a process has one.
+TEST(PlaceOfACommunicator, IsGivenBackByAnyWay) {
+  {
+    const std::optional<Place> first = Place::take("");
+    EXPECT_TRUE(first.has_value());
+    EXPECT_FALSE(Place::take("").has_value());
+  }
+  try {
+    const std::optional<Place> taken = Place::take("");
+    ASSERT_TRUE(taken.has_value());
+    throw std::bad_alloc();
+  } catch (const std::bad_alloc&) {
+  }
+  std::optional<Place> kept;
+  std::optional<Place> made = Place::take("");
+  ASSERT_TRUE(made.has_value());
+  kept.swap(made);
+  EXPECT_FALSE(Place::take("").has_value());
+  kept.reset();
+  EXPECT_TRUE(Place::take("").has_value());
 }
 }  // namespace
 }  // namespace symm::nccl
