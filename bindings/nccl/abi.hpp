@@ -24,6 +24,9 @@ inline constexpr uint32_t kTimeoutSince = 23000;
 // NCCL_SHRINK_ABORT: ncclCommShrink() ends what is under way in the parent.
 inline constexpr int kShrinkAborts = 1;
 
+// ncclScalarHostImmediate: the scalar is in memory of the host; else in that of the device.
+inline constexpr int kScalarHostImmediate = 1;
+
 struct Communicator;  // NCCL's own
 using Comm = Communicator*;
 

@@ -6,22 +6,29 @@
 #include <cstdint>
 #include <optional>
 
+#include "bindings/nccl/call.hpp"
 #include "bindings/nccl/settings.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
 // Most ranks of a communicator that symm can do collectives of.
 inline constexpr int kMostRanks = 16;
-// The largest number of ranks, and of bytes, for which symm's all-reduce was measured and was
-// faster than NCCL's (docs/gpu-performance.md).
+// Most ranks with which symm's collectives were measured.
 inline constexpr int kMeasuredRanks = 4;
-inline constexpr uint64_t kMeasuredBytes = uint64_t{1} << 30;
+
+// The largest operand, of all ranks together where it has a block for each, up to which
+// a collective of so many ranks was measured to be faster than NCCL's
+// (docs/gpu-performance.md). 0: it was not measured.
+uint64_t measured_bytes(symm_collective_t collective, int size) noexcept;
 
 // ncclDataType_t and ncclRedOp_t in symm's words; none for what symm has not, as operations of
 // ncclRedOpCreatePreMulSum().
 std::optional<symm_dtype_t> dtype_of(int type) noexcept;
 std::optional<symm_op_t> op_of(int op) noexcept;
 
-// Whether symm does an all-reduce of a communicator of `size` ranks.
-bool takes_all_reduce(const Settings& settings, int size, size_t count, int type, int op) noexcept;
+// Whether symm can multiply operands of this type by a factor of each rank's own.
+bool has_factors(int type) noexcept;
+
+// Whether symm does a call on a communicator of `size` ranks.
+bool takes(const Settings& settings, int size, const Call& call) noexcept;
 }  // namespace symm::nccl

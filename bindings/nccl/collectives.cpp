@@ -1,26 +1,35 @@
-// The collective calls: all-reduces that symm takes, and everything else, which goes on to NCCL in
-// an order with them.
+// The collective calls: those that symm takes, and everything else, which goes on to
+// NCCL in an order with them. The operations that programs make belong to them.
 #include "bindings/nccl/collectives.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/call.hpp"
 #include "bindings/nccl/choice.hpp"
 #include "bindings/nccl/communicators.hpp"
 #include "bindings/nccl/cuda_group.hpp"
+#include "bindings/nccl/factors.hpp"
 #include "bindings/nccl/forwarding.hpp"
 #include "bindings/nccl/settings.hpp"
+#include <symm/symm.h>
 
 namespace symm::nccl {
+extern "C" Result symm_ncclRedOpDestroy(int op, Comm comm) noexcept;
+
 namespace {
 struct Taken {
   std::shared_ptr<CudaGroup> group;
   Comm comm;
-  AllReduce call;
+  Call call;
+  std::optional<Scalar> scalar;
 };
 struct Forwarded {
   std::shared_ptr<CudaGroup> group;
@@ -30,12 +39,40 @@ struct Open {
   int depth = 0;
   std::vector<Taken> taken;
   std::vector<Forwarded> forwarded;
+  // Operations that the program has destroyed since:
+  // calls that were taken may still go to NCCL.
+  std::vector<std::pair<int, Comm>> destroyed;
 };
 thread_local Open open_calls;
 
-Result to_nccl(Comm comm, const AllReduce& call) {
-  return real<Result, const void*, void*, size_t, int, int, Comm, void*>(Function::ncclAllReduce)(
-      call.send, call.recv, call.count, call.type, call.op, comm, call.stream);
+Result to_nccl(Comm comm, const Call& c) {
+  switch (c.collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE:
+      return real<Result, const void*, void*, size_t, int, int, Comm, void*>(
+          Function::ncclAllReduce)(c.send, c.recv, c.count, c.type, c.op, comm, c.stream);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+      return real<Result, const void*, void*, size_t, int, int, Comm, void*>(
+          Function::ncclReduceScatter)(c.send, c.recv, c.count, c.type, c.op, comm, c.stream);
+    case SYMM_COLLECTIVE_REDUCE:
+      return real<Result, const void*, void*, size_t, int, int, int, Comm, void*>(
+          Function::ncclReduce)(c.send, c.recv, c.count, c.type, c.op, c.root, comm, c.stream);
+    case SYMM_COLLECTIVE_ALLGATHER:
+      return real<Result, const void*, void*, size_t, int, Comm, void*>(Function::ncclAllGather)(
+          c.send, c.recv, c.count, c.type, comm, c.stream);
+    case SYMM_COLLECTIVE_ALLTOALL:
+      return real<Result, const void*, void*, size_t, int, Comm, void*>(Function::ncclAlltoAll)(
+          c.send, c.recv, c.count, c.type, comm, c.stream);
+    default: break;
+  }
+  if (c.is_bcast) {
+    return real<Result, void*, size_t, int, int, Comm, void*>(Function::ncclBcast)(
+        c.recv, c.count, c.type, c.root, comm, c.stream);
+  }
+  Function function = Function::ncclBroadcast;
+  if (c.collective == SYMM_COLLECTIVE_GATHER) function = Function::ncclGather;
+  if (c.collective == SYMM_COLLECTIVE_SCATTER) function = Function::ncclScatter;
+  return real<Result, const void*, void*, size_t, int, int, Comm, void*>(function)(
+      c.send, c.recv, c.count, c.type, c.root, comm, c.stream);
 }
 
 // Passes a call on to NCCL, in order with what symm does for the communicator.
@@ -63,8 +100,8 @@ Result pass(Function function, Comm comm, void* stream, Arguments... arguments) 
   return forward(comm, stream, [&] { return real<Result, Arguments...>(function)(arguments...); });
 }
 
-bool prepare(CudaGroup& group) {
-  const bool is_ready = group.prepare();
+bool prepare(CudaGroup& group, void* stream) {
+  const bool is_ready = group.prepare(stream);
   if (is_ready) leave_at_exit();
   return is_ready;
 }
@@ -72,22 +109,69 @@ bool prepare(CudaGroup& group) {
 // Makes the groups of the communicators that have none yet. Each rank may have them in another
 // order, so each is made by a thread of its own.
 void prepare_all(const std::vector<Taken>& calls) {
-  std::vector<std::shared_ptr<CudaGroup>> groups;
+  std::vector<const Taken*> first;
   for (const Taken& one : calls) {
-    bool is_new = true;
-    for (const auto& known : groups) {
-      is_new = is_new && known != one.group;
-    }
-    if (is_new) groups.push_back(one.group);
+    const bool is_known = std::any_of(
+        first.begin(), first.end(), [&](const Taken* known) { return known->group == one.group; });
+    if (!is_known) first.push_back(&one);
   }
-  if (groups.size() == 1) {
-    groups.front()->prepare();
+  if (first.size() == 1) {
+    first.front()->group->prepare(first.front()->call.stream);
     return;
   }
   std::vector<std::jthread> threads;
-  for (const auto& group : groups) {
-    threads.emplace_back([group] { group->prepare(); });
+  for (const Taken* one : first) {
+    threads.emplace_back([one] { one->group->prepare(one->call.stream); });
   }
+}
+
+// NCCL's order of adding depends on the size of a message, so a program that asked for
+// the same bits must hear of it, once.
+void tell_of_forwarding(Comm comm, const Call& call) noexcept {
+  const bool has_order = is_reduction(call) && is_float(call.type) && call.op != kMax &&
+                         call.op != kMin && call.count != 0;
+  static std::atomic_flag is_told;
+  int size = 0;
+  if (!settings().is_deterministic || !has_order || is_told.test()) return;
+  if (real<Result, Comm, int*>(Function::ncclCommCount)(comm, &size) != kSuccess || size < 2) {
+    return;
+  }
+  if (is_told.test_and_set()) return;
+  warn(
+      "SYMM_NCCL_MODE=deterministic: a sum of %d ranks goes to NCCL, whose bits may depend on the "
+      "rest of the batch (which communicators go by symm: SYMM_NCCL_LOG)",
+      size);
+}
+
+// Does a call by symm if symm takes it, and else by NCCL, in order with what symm does.
+Result collective(Comm comm, const Call& call) noexcept {
+  try {
+    const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
+    if (group == nullptr) {
+      tell_of_forwarding(comm, call);
+      return to_nccl(comm, call);
+    }
+    bool is_taken = takes(settings(), group->size(), call);
+    // NCCL refuses an operation that it does not know, which is an error of this rank.
+    const auto scalar = is_taken && is_scaled(call) ? group->scalar_of(call.op) : std::nullopt;
+    if (is_scaled(call) && !scalar) is_taken = false;
+    if (is_taken && group->takes_next(call.stream)) {
+      if (open_calls.depth > 0) {
+        open_calls.taken.push_back({group, comm, call, scalar});
+        return kSuccess;
+      }
+      if (prepare(*group, call.stream)) return group->issue(call, scalar);
+    }
+    if (group->is_aborted()) return kRemoteError;
+  } catch (...) {
+    return kSystemError;
+  }
+  tell_of_forwarding(comm, call);
+  return forward(comm, call.stream, [&] { return to_nccl(comm, call); });
+}
+
+Result destroy_op(int op, Comm comm) noexcept {
+  return real<Result, int, Comm>(Function::ncclRedOpDestroy)(op, comm);
 }
 }  // namespace
 
@@ -102,6 +186,9 @@ int leave_collectives() noexcept {
 void drop_collectives() noexcept {
   open_calls.taken.clear();
   open_calls.forwarded.clear();
+  for (const auto& [op, comm] : std::exchange(open_calls.destroyed, {})) {
+    symm_ncclRedOpDestroy(op, comm);
+  }
 }
 
 Result issue_collectives() noexcept {
@@ -110,13 +197,20 @@ Result issue_collectives() noexcept {
     if (first == kSuccess && result != kInProgress) first = result;
   };
   try {
-    const std::vector<Taken> calls = std::exchange(open_calls.taken, {});
+    std::vector<Taken> calls = std::exchange(open_calls.taken, {});
+    // Ranks may name the communicators of a group in another order. Kernels that wait for other
+    // ranks must be in one order on all devices.
+    std::stable_sort(calls.begin(), calls.end(), [](const Taken& one, const Taken& other) {
+      return one.group->meeting() < other.group->meeting();
+    });
     if (!calls.empty()) prepare_all(calls);
     for (const Taken& one : calls) {
-      if (prepare(*one.group)) {
-        note(one.group->all_reduce(one.call));
+      if (prepare(*one.group, one.call.stream)) {
+        note(one.group->issue(one.call, one.scalar));
       } else {
-        note(one.group->is_aborted() ? kRemoteError : to_nccl(one.comm, one.call));
+        const bool is_aborted = one.group->is_aborted();
+        if (!is_aborted) tell_of_forwarding(one.comm, one.call);
+        note(is_aborted ? kRemoteError : to_nccl(one.comm, one.call));
       }
     }
     for (const Forwarded& one : open_calls.forwarded) {
@@ -140,62 +234,81 @@ void close_collectives() noexcept {
 extern "C" {
 Result symm_ncclAllReduce(const void* send, void* recv, size_t count, int type, int op, Comm comm,
     void* stream) noexcept {
-  const AllReduce call{send, recv, count, type, op, stream};
-  try {
-    const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
-    if (group == nullptr) return to_nccl(comm, call);
-    if (takes_all_reduce(settings(), group->size(), count, type, op) && group->takes_next(stream)) {
-      if (open_calls.depth > 0) {
-        open_calls.taken.push_back({group, comm, call});
-        return kSuccess;
-      }
-      if (prepare(*group)) return group->all_reduce(call);
-    }
-    if (group->is_aborted()) return kRemoteError;
-  } catch (...) {
-    return kSystemError;
-  }
-  return forward(comm, stream, [&] { return to_nccl(comm, call); });
+  return collective(comm, {SYMM_COLLECTIVE_ALLREDUCE, send, recv, count, type, op, 0, stream});
 }
 
 Result symm_ncclAllGather(
     const void* send, void* recv, size_t count, int type, Comm comm, void* stream) noexcept {
-  return pass(Function::ncclAllGather, comm, stream, send, recv, count, type, comm, stream);
+  return collective(comm, {SYMM_COLLECTIVE_ALLGATHER, send, recv, count, type, 0, 0, stream});
 }
 
 Result symm_ncclAlltoAll(
     const void* send, void* recv, size_t count, int type, Comm comm, void* stream) noexcept {
-  return pass(Function::ncclAlltoAll, comm, stream, send, recv, count, type, comm, stream);
+  return collective(comm, {SYMM_COLLECTIVE_ALLTOALL, send, recv, count, type, 0, 0, stream});
 }
 
 Result symm_ncclBcast(
     void* data, size_t count, int type, int root, Comm comm, void* stream) noexcept {
-  return pass(Function::ncclBcast, comm, stream, data, count, type, root, comm, stream);
+  return collective(
+      comm, {SYMM_COLLECTIVE_BROADCAST, data, data, count, type, 0, root, stream, true});
 }
 
 Result symm_ncclBroadcast(const void* send, void* recv, size_t count, int type, int root, Comm comm,
     void* stream) noexcept {
-  return pass(Function::ncclBroadcast, comm, stream, send, recv, count, type, root, comm, stream);
+  return collective(comm, {SYMM_COLLECTIVE_BROADCAST, send, recv, count, type, 0, root, stream});
 }
 
 Result symm_ncclGather(const void* send, void* recv, size_t count, int type, int root, Comm comm,
     void* stream) noexcept {
-  return pass(Function::ncclGather, comm, stream, send, recv, count, type, root, comm, stream);
+  return collective(comm, {SYMM_COLLECTIVE_GATHER, send, recv, count, type, 0, root, stream});
 }
 
 Result symm_ncclScatter(const void* send, void* recv, size_t count, int type, int root, Comm comm,
     void* stream) noexcept {
-  return pass(Function::ncclScatter, comm, stream, send, recv, count, type, root, comm, stream);
+  return collective(comm, {SYMM_COLLECTIVE_SCATTER, send, recv, count, type, 0, root, stream});
 }
 
 Result symm_ncclReduce(const void* send, void* recv, size_t count, int type, int op, int root,
     Comm comm, void* stream) noexcept {
-  return pass(Function::ncclReduce, comm, stream, send, recv, count, type, op, root, comm, stream);
+  return collective(comm, {SYMM_COLLECTIVE_REDUCE, send, recv, count, type, op, root, stream});
 }
 
 Result symm_ncclReduceScatter(const void* send, void* recv, size_t count, int type, int op,
     Comm comm, void* stream) noexcept {
-  return pass(Function::ncclReduceScatter, comm, stream, send, recv, count, type, op, comm, stream);
+  return collective(comm, {SYMM_COLLECTIVE_REDUCE_SCATTER, send, recv, count, type, op, 0, stream});
+}
+
+// The scalar of an immediate operation is read now, and the other one when a call runs.
+Result symm_ncclRedOpCreatePreMulSum(
+    int* op, void* scalar, int type, int residence, Comm comm) noexcept {
+  const Result result = real<Result, int*, void*, int, int, Comm>(
+      Function::ncclRedOpCreatePreMulSum)(op, scalar, type, residence, comm);
+  if (result != kSuccess || op == nullptr || scalar == nullptr || !has_factors(type)) return result;
+  try {
+    const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
+    if (group == nullptr) return result;
+    Scalar noted{type, scalar, 0};
+    if (residence == kScalarHostImmediate) noted = {type, nullptr, value_of(scalar, type)};
+    group->note_op(*op, noted);
+    return result;
+  } catch (...) {
+    destroy_op(*op, comm);
+    return kSystemError;
+  }
+}
+
+Result symm_ncclRedOpDestroy(int op, Comm comm) noexcept {
+  try {
+    const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
+    if (group != nullptr && open_calls.depth > 0) {
+      open_calls.destroyed.emplace_back(op, comm);
+      return kSuccess;
+    }
+    if (group != nullptr) group->forget_op(op);
+  } catch (...) {
+    return kSystemError;
+  }
+  return destroy_op(op, comm);
 }
 
 Result symm_ncclSend(

@@ -1,11 +1,11 @@
 // Makes, keeps and ends the entries of the table: the calls by which communicators come and go.
 #include "bindings/nccl/communicators.hpp"
 
-#include <sys/random.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -117,16 +117,6 @@ void leave(const std::optional<Entry>& entry) noexcept {
   if (entry && entry->group != nullptr) entry->group->leave();
 }
 
-// A number that only this process has.
-uint64_t this_process() {
-  static const uint64_t drawn = [] {
-    uint64_t number = 0;
-    const bool is_drawn = getrandom(&number, sizeof number, 0) == ssize_t{sizeof number};
-    return is_drawn ? number : static_cast<uint64_t>(getpid());
-  }();
-  return drawn;
-}
-
 // All ranks are there: they meet. NCCL tells rank and size, unless it is not ready to.
 void start(Comm comm, Entry& entry) {
   if (entry.started) return;
@@ -142,8 +132,7 @@ void start(Comm comm, Entry& entry) {
       real<Result, Comm, int*>(Function::ncclCommCuDevice)(comm, &device) == kSuccess;
   const bool is_able =
       settings().collectives != 0 && entry.is_blocking && has_device && size <= kMostRanks;
-  entry.group =
-      HostGroup::meet(entry.meeting, rank, size, {this_process(), hash_of(settings()), is_able});
+  entry.group = HostGroup::meet(entry.meeting, rank, size, {hash_of(settings()), is_able});
   if (entry.group == nullptr || !is_able) return;
   entry.cuda_group = std::make_shared<CudaGroup>(
       entry.group, entry.meeting, rank, size, device, entry.name, entry.version);
@@ -175,13 +164,26 @@ void note(const Made& made, Result result) {
 // ncclGroupEnd(), and writes the pointers there.
 thread_local std::vector<Made> open_made;
 
-// All ranks of a communicator may be devices of this process: then nobody can die alone.
-bool is_whole(const std::vector<Made>& all, const Made& one) {
-  int size = 0;
-  const auto count = real<Result, Comm, int*>(Function::ncclCommCount);
-  if (count(*one.where, &size) != kSuccess) return false;
-  const auto same = [&](const Made& other) { return other.meeting == one.meeting; };
-  return std::count_if(all.begin(), all.end(), same) == size;
+// A window that a call has registered, or is registering: NCCL writes it to *where.
+struct Registered {
+  Comm comm;
+  const void* memory;
+  size_t bytes;
+  void** where;
+};
+thread_local std::vector<Registered> open_windows;
+
+// The other ranks wait for this one where they make symmetric memory of the window.
+void note_window(const Registered& window) noexcept {
+  std::shared_ptr<CudaGroup> group;
+  try {
+    group = cuda_group_of(window.comm);
+    if (group == nullptr || *window.where == nullptr) return;
+    group->windows().note(*window.where, window.memory, window.bytes);
+  } catch (...) {
+    log("a window is not noted: no memory");
+    if (group != nullptr) group->abort();
+  }
 }
 
 void finish(const Made& made, Result result) noexcept {
@@ -202,8 +204,10 @@ void finish_open(Result result) noexcept {
   if (open_depth() > 0) return;
   const std::vector<Made> made = std::exchange(open_made, {});
   for (const Made& one : made) {
-    if (*one.where != nullptr && result == kSuccess && is_whole(made, one)) continue;
     finish(one, result);
+  }
+  for (const Registered& window : std::exchange(open_windows, {})) {
+    if (result == kSuccess) note_window(window);
   }
 }
 
@@ -378,6 +382,20 @@ Result symm_ncclCommInitRankScalable(
   return result;
 }
 
+// All ranks are devices of this process, so NCCL draws no id.
+Result symm_ncclCommInitAll(Comm* comms, int count, const int* devices) noexcept {
+  const Result result =
+      real<Result, Comm*, int, const int*>(Function::ncclCommInitAll)(comms, count, devices);
+  if (!watching() || comms == nullptr) return result;
+  UniqueId id{};
+  add_meeting(id);
+  const auto meeting = meeting_of(id);
+  for (int rank = 0; meeting && rank < count; ++rank) {
+    finish(made_of(comms + rank, *meeting, nullptr), result);
+  }
+  return result;
+}
+
 Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* config) noexcept {
   const auto meeting = next_split(comm, color);
   const Result result = real<Result, Comm, int, int, Comm*, Config*>(Function::ncclCommSplit)(
@@ -395,6 +413,34 @@ Result symm_ncclCommShrink(
       Function::ncclCommShrink)(comm, excluded, count, child, config, flags);
   finish_child(comm, child, meeting, config, result);
   return result;
+}
+
+Result symm_ncclCommWindowRegister(
+    Comm comm, void* memory, size_t bytes, void** window, int flags) noexcept {
+  const Result result = real<Result, Comm, void*, size_t, void**, int>(
+      Function::ncclCommWindowRegister)(comm, memory, bytes, window, flags);
+  if (result != kSuccess || window == nullptr) return result;
+  const Registered registered{comm, memory, bytes, window};
+  if (open_depth() == 0) {
+    note_window(registered);
+    return result;
+  }
+  try {
+    open_windows.push_back(registered);
+  } catch (...) {
+    abort_cuda_group(comm);
+  }
+  return result;
+}
+
+Result symm_ncclCommWindowDeregister(Comm comm, void* window) noexcept {
+  try {
+    const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
+    if (group != nullptr && window != nullptr) group->windows().forget(window);
+  } catch (...) {
+    log("a window stays symmetric memory: its lock failed");
+  }
+  return real<Result, Comm, void*>(Function::ncclCommWindowDeregister)(comm, window);
 }
 
 Result symm_ncclCommFinalize(Comm comm) noexcept {

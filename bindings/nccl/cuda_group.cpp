@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/call.hpp"
 #include "bindings/nccl/choice.hpp"
+#include "bindings/nccl/factors.hpp"
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/host_group.hpp"
 #include "bindings/nccl/meeting.hpp"
@@ -79,8 +81,36 @@ bool CudaGroup::takes_next(void* stream) {
   return state_ != State::refused;
 }
 
-bool CudaGroup::prepare() {
+bool CudaGroup::prepare(void* stream) {
   const std::lock_guard making(making_);
+  const bool is_there = make_once();
+  if (is_there && windows_.has_new()) meet_windows(stream);
+  return is_there;
+}
+
+// A call that is captured is captured on all ranks.
+void CudaGroup::meet_windows(void* stream) {
+  const Inside inside(*this);
+  bool is_known = true;
+  const bool is_captured = driver_.capture_of(stream, is_known) != 0;
+  if (inside.group == nullptr || is_captured || !is_known) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return;
+    meets_ = true;
+  }
+  std::string why;
+  try {
+    windows_.meet(inside.group, *ranks_);
+  } catch (const std::exception&) {
+    why = "no memory for a window";
+  }
+  if (!why.empty()) fail(SYMM_ERR_OUT_OF_MEMORY, why.c_str());
+  const std::lock_guard lock(mutex_);
+  meets_ = false;
+}
+
+bool CudaGroup::make_once() {
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::untried || aborted_ || released_) return state_ == State::ready;
@@ -105,7 +135,7 @@ bool CudaGroup::prepare() {
 
 bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   const bool is_able = has_driver_ && order_.prepare();
-  if (is_able) place = Place::take(name_);
+  if (is_able) place = Place::take(name_, meeting_);
   const std::string whose = "of rank " + std::to_string(rank_) + " of " + std::to_string(size_);
   if (!ranks_->all_wish(place.has_value())) {
     const char* why = "another rank has not chosen it";
@@ -136,35 +166,83 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   return true;
 }
 
-Result CudaGroup::all_reduce(const AllReduce& call) noexcept {
+Result CudaGroup::issue(const Call& call, const std::optional<Scalar>& scalar) noexcept {
+  const Inside inside(*this);
+  if (inside.group == nullptr) return kRemoteError;
+  if (const Result told = told_; told != kSuccess) return told;
   try {
-    const Inside inside(*this);
-    if (inside.group == nullptr) return kRemoteError;
-    if (const Result told = told_; told != kSuccess) return told;
     const std::lock_guard lock(order_mutex_);
     bool is_known = true;
     const uint64_t capture = driver_.capture_of(call.stream, is_known);
-    if (!order_.before_symm(capture, call.stream)) return fail(SYMM_ERR_CUDA);
+    if (!order_.before_symm(capture, call.stream))
+      return fail(SYMM_ERR_CUDA, "a call of the CUDA driver failed");
 
-    const symm_status_t status = symm_library().allreduce(inside.group, call.send, call.recv,
-        call.count, *dtype_of(call.type), *op_of(call.op), nullptr, call.stream);
+    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+    if (scalar) {
+      options.scale_position = SYMM_SCALE_BEFORE;
+      options.scale_pointer = Factors::of(device_).find(driver_, *scalar, call.stream, capture);
+      if (options.scale_pointer == nullptr)
+        return fail(SYMM_ERR_CUDA, "a call of the CUDA driver failed");
+    }
+    const symm_status_t status = enqueue(inside.group, call, scalar ? &options : nullptr);
     if (status != SYMM_OK) return fail(status);
     order_.after_symm(capture);
     if (capture != 0) was_captured_ = true;
     return kSuccess;
   } catch (const std::exception&) {
-    return kSystemError;
+    return fail(SYMM_ERR_OUT_OF_MEMORY, "no memory for a call");
   }
 }
 
+symm_status_t CudaGroup::enqueue(
+    symm_group_t* group, const Call& call, const symm_collective_options_t* options) noexcept {
+  const SymmLibrary& symm = symm_library();
+  const symm_dtype_t dtype = *dtype_of(call.type);
+  // An operation of the program's own is a sum of what was multiplied.
+  const symm_op_t op = op_of(call.op).value_or(SYMM_OP_SUM);
+  const auto& [collective, send, recv, count, type, number, root, stream, is_bcast] = call;
+  switch (collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE:
+      return symm.allreduce(group, send, recv, count, dtype, op, options, stream);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+      return symm.reduce_scatter(group, send, recv, count, dtype, op, options, stream);
+    case SYMM_COLLECTIVE_REDUCE:
+      return symm.reduce(group, send, recv, count, dtype, op, root, options, stream);
+    case SYMM_COLLECTIVE_ALLGATHER:
+      return symm.allgather(group, send, recv, count, dtype, options, stream);
+    case SYMM_COLLECTIVE_ALLTOALL:
+      return symm.alltoall(group, send, recv, count, dtype, options, stream);
+    case SYMM_COLLECTIVE_BROADCAST:
+      return symm.broadcast(group, send, recv, count, dtype, root, options, stream);
+    case SYMM_COLLECTIVE_GATHER:
+      return symm.gather(group, send, recv, count, dtype, root, options, stream);
+    default: return symm.scatter(group, send, recv, count, dtype, root, options, stream);
+  }
+}
+
+void CudaGroup::note_op(int op, const Scalar& scalar) {
+  const std::lock_guard lock(ops_mutex_);
+  ops_[op] = scalar;
+}
+
+void CudaGroup::forget_op(int op) noexcept {
+  const std::lock_guard lock(ops_mutex_);
+  ops_.erase(op);
+}
+
+std::optional<Scalar> CudaGroup::scalar_of(int op) {
+  const std::lock_guard lock(ops_mutex_);
+  const auto found = ops_.find(op);
+  return found != ops_.end() ? std::optional(found->second) : std::nullopt;
+}
+
 // What is refused on this rank only would have the others wait for ever, so all fail.
-Result CudaGroup::fail(symm_status_t status) noexcept {
+Result CudaGroup::fail(symm_status_t status, const char* why) noexcept {
   try {
-    const std::string why =
-        status == SYMM_ERR_CUDA ? "a call of the CUDA driver failed" : symm_library().last_error();
+    if (why == nullptr) why = symm_library().last_error();
     say(why);
     std::optional<GroupFailure> failed = failure_of(group_, version_);
-    if (!failed) symm_library().group_abort(group_, why.c_str());
+    if (!failed) symm_library().group_abort(group_, why);
     return failed ? failed->result : result_of(status, version_);
   } catch (const std::exception&) {
     return result_of(status, version_);
@@ -230,7 +308,7 @@ void CudaGroup::complete() noexcept {
 void CudaGroup::abort() noexcept {
   std::unique_lock lock(mutex_);
   aborted_ = true;
-  const bool is_awaited = state_ == State::untried && inside_ > 0;
+  const bool is_awaited = meets_ || (state_ == State::untried && inside_ > 0);
   if (is_awaited) ranks_->interrupt();
   if (group_ != nullptr && (inside_ > 0 || has_work(group_))) {
     symm_library().group_abort(group_, "ncclCommAbort()");
@@ -262,6 +340,8 @@ void CudaGroup::give_up() noexcept {
   if (group_ == nullptr) return;
   place_.reset();
   symm_group_t* const group = std::exchange(group_, nullptr);
-  if (!was_captured_) symm_library().group_release(group);
+  if (was_captured_) return;
+  windows_.release();
+  symm_library().group_release(group);
 }
 }  // namespace symm::nccl

@@ -1,71 +1,75 @@
-// symm's part in a communicator: a CUDA group of its ranks, by whose kernels collectives go, and
-// the order between that work and NCCL's.
+// symm's part in a communicator: a CUDA group of its ranks, by whose kernels
+// collectives go, and the order between that work and NCCL's.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/call.hpp"
 #include "bindings/nccl/driver.hpp"
 #include "bindings/nccl/host_group.hpp"
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/place.hpp"
 #include "bindings/nccl/symm_library.hpp"
+#include "bindings/nccl/windows.hpp"
 #include "bindings/nccl/work_order.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
-// The arguments of ncclAllReduce().
-struct AllReduce {
-  const void* send;
-  void* recv;
-  size_t count;
-  int type;
-  int op;
-  void* stream;
-};
-
 class CudaGroup {
  public:
-  // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version` the NCCL that
-  // its maker was compiled with.
+  // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version`
+  // the NCCL that its maker was compiled with.
   CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
       int device, std::string name, uint32_t version);
   CudaGroup(const CudaGroup&) = delete;
   CudaGroup& operator=(const CudaGroup&) = delete;
 
   int size() const { return size_; }
+  // Equal on all ranks, and different for each communicator.
+  const Meeting& meeting() const { return meeting_; }
 
   // Whether the next collective that symm takes goes to symm. It goes to NCCL if the ranks have
   // not agreed, and in a capture as long as there is no group: NCCL demands that a call is
   // captured on all ranks or on none. Waits for the ranks' agreement, and not for the program.
   bool takes_next(void* stream);
 
-  // Makes the group, unless that was tried before; whether it is there. All ranks succeed, or all
-  // fail, and then NCCL does all collectives. Waits for the others to make this call.
-  bool prepare();
+  // Makes the group, unless that was tried before; whether it is there.
+  // All ranks succeed, or all fail, and then NCCL does all collectives.
+  // Before a call on `stream` outside of captures, windows that are new
+  // become symmetric memory. Waits for the others to make this call.
+  bool prepare(void* stream);
 
-  // prepare() has returned true.
-  Result all_reduce(const AllReduce& call) noexcept;
+  // prepare() has returned true. `scalar` is that of the call's operation, if it is_scaled().
+  Result issue(const Call& call, const std::optional<Scalar>& scalar) noexcept;
+
+  // The operations that ncclRedOpCreatePreMulSum() has made for the communicator.
+  void note_op(int op, const Scalar& scalar);
+  void forget_op(int op) noexcept;
+  std::optional<Scalar> scalar_of(int op);
 
   // Around a call that goes on to NCCL: NCCL orders what is issued on different streams for one
   // communicator, and so these order it with what symm has issued.
   Result before_nccl(void* stream) noexcept;
   void after_nccl(void* stream) noexcept;
 
+  Windows& windows() { return windows_; }
+
   std::optional<GroupFailure> failure();
-  // The program has been told that the communicator has failed: all_reduce() fails from now on. The
+  // The program has been told that the communicator has failed: issue() fails from now on. The
   // group itself may notice later.
   void condemn(Result result) noexcept { told_ = result; }
 
-  // Waits until what symm has issued outside of captures is over, as NCCL waits for its own work
-  // before a communicator ends. abort() ends the wait.
+  // Waits until what symm has issued outside of captures is over, as NCCL waits for its
+  // own work before a communicator ends. abort() ends the wait.
   void complete() noexcept;
 
   // Ends calls of other threads, and all ranks' work if some is under way here, and waits until
@@ -81,10 +85,15 @@ class CudaGroup {
   // Counts the threads that work on the group.
   class Inside;
 
+  bool make_once();
+  void meet_windows(void* stream);
   bool make(symm_group_t*& made, std::optional<Place>& place);
   void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;
-  Result fail(symm_status_t status) noexcept;
+  symm_status_t enqueue(
+      symm_group_t* group, const Call& call, const symm_collective_options_t* options) noexcept;
+  // `why` is null if a call of symm has just failed, and so has said why.
+  Result fail(symm_status_t status, const char* why = nullptr) noexcept;
   void come_out() noexcept;
   void give_up() noexcept;
 
@@ -116,6 +125,13 @@ class CudaGroup {
   // Held while work is issued, so that what stands below tells of the order of it.
   std::mutex order_mutex_;
   WorkOrder order_{driver_};
+  Windows windows_;
+  // A thread is in a rendezvous of windows.
+  bool meets_ = false;
+
+  std::mutex ops_mutex_;
+  std::map<int, Scalar> ops_;
+
   // A graph may be replayed after the communicator has ended.
   bool was_captured_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -16,6 +17,10 @@ constexpr int kNotThere = -1;
 constexpr unsigned kEvent = 2;
 // Not ordered with the legacy stream.
 constexpr unsigned kStream = 1;
+// For all contexts, and mapped for the device.
+constexpr unsigned kHostMemory = 3;
+// CU_STREAM_CAPTURE_MODE_RELAXED.
+constexpr int kRelaxed = 2;
 
 struct Calls {
   int (*device_get)(int*, int) = nullptr;
@@ -31,6 +36,12 @@ struct Calls {
   int (*stream_destroy)(void*) = nullptr;
   int (*stream_query)(void*) = nullptr;
   int (*stream_synchronize)(void*) = nullptr;
+  int (*stream_number)(void*, unsigned long long*) = nullptr;
+  int (*exchange_mode)(int*) = nullptr;
+  int (*host_alloc)(void**, size_t, unsigned) = nullptr;
+  int (*host_address)(uint64_t*, void*, unsigned) = nullptr;
+  int (*copy)(uint64_t, uint64_t, size_t, void*) = nullptr;
+  int (*launch_host)(void*, void (*)(void*), void*) = nullptr;
   bool usable = false;
 };
 
@@ -61,7 +72,13 @@ Calls load() {
                  find("cuStreamCreate", 2000, calls.stream_create) &&
                  find("cuStreamDestroy", 4000, calls.stream_destroy) &&
                  find("cuStreamQuery", 2000, calls.stream_query) &&
-                 find("cuStreamSynchronize", 2000, calls.stream_synchronize);
+                 find("cuStreamSynchronize", 2000, calls.stream_synchronize) &&
+                 find("cuStreamGetId", 12000, calls.stream_number) &&
+                 find("cuThreadExchangeStreamCaptureMode", 10010, calls.exchange_mode) &&
+                 find("cuMemHostAlloc", 2020, calls.host_alloc) &&
+                 find("cuMemHostGetDevicePointer", 3020, calls.host_address) &&
+                 find("cuMemcpyAsync", 4000, calls.copy) &&
+                 find("cuLaunchHostFunc", 10000, calls.launch_host);
   return calls;
 }
 
@@ -127,6 +144,35 @@ bool Driver::record(void* event, void* stream) const noexcept {
 
 bool Driver::wait(void* stream, void* event) const noexcept {
   return within([&] { return driver().stream_wait(stream, event, 0); }) == kOk;
+}
+
+bool Driver::make_host_memory(size_t bytes, void*& host, const void*& device) const noexcept {
+  // While a stream is captured, an allocation is refused unless the thread says that it may.
+  int mode = kRelaxed;
+  if (driver().exchange_mode(&mode) != kOk) return false;
+  uint64_t address = 0;
+  const int result = within([&] {
+    const int made = driver().host_alloc(&host, bytes, kHostMemory);
+    return made == kOk ? driver().host_address(&address, host, 0) : made;
+  });
+  driver().exchange_mode(&mode);
+  device = reinterpret_cast<const void*>(static_cast<uintptr_t>(address));
+  return result == kOk;
+}
+
+bool Driver::number_of(void* stream, unsigned long long& number) const noexcept {
+  return within([&] { return driver().stream_number(stream, &number); }) == kOk;
+}
+
+bool Driver::copy(void* to, const void* from, size_t bytes, void* stream) const noexcept {
+  const auto address = [](const void* pointer) {
+    return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
+  };
+  return within([&] { return driver().copy(address(to), address(from), bytes, stream); }) == kOk;
+}
+
+bool Driver::call(void* stream, void (*body)(void*), void* argument) const noexcept {
+  return within([&] { return driver().launch_host(stream, body, argument); }) == kOk;
 }
 
 void* Driver::make_stream() const noexcept {

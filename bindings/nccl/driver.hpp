@@ -1,6 +1,7 @@
 // The few calls of the CUDA driver by which work of NCCL and work of symm are ordered.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace symm::nccl {
@@ -19,6 +20,14 @@ class Driver {
   void end_event(void* event) const noexcept;
   bool record(void* event, void* stream) const noexcept;
   bool wait(void* stream, void* event) const noexcept;
+
+  // Memory of the host that the device reads at the address `device`; also within a capture.
+  bool make_host_memory(size_t bytes, void*& host, const void*& device) const noexcept;
+  // A number that no other stream has. Not for streams that are being captured.
+  bool number_of(void* stream, unsigned long long& number) const noexcept;
+  // In the order of the stream: a copy between any memory, and a call on the host.
+  bool copy(void* to, const void* from, size_t bytes, void* stream) const noexcept;
+  bool call(void* stream, void (*body)(void*), void* argument) const noexcept;
 
   void* make_stream() const noexcept;
   void end_stream(void* stream) const noexcept;

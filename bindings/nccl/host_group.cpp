@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -143,16 +142,14 @@ symm_group_t* HostGroup::hold() {
 
 bool HostGroup::agree() {
   const std::optional<std::vector<uint64_t>> words =
-      exchange({facts_.process, facts_.settings, facts_.is_able ? uint64_t{1} : 0});
+      exchange({facts_.settings, facts_.is_able ? uint64_t{1} : 0});
   if (!words) return false;
 
-  std::set<uint64_t> processes;
-  for (size_t i = 0; i < words->size(); i += 3) {
-    processes.insert((*words)[i]);
-    const bool is_alike = (*words)[i + 1] == facts_.settings && (*words)[i + 2] == 1;
+  for (size_t i = 0; i < words->size(); i += 2) {
+    const bool is_alike = (*words)[i] == facts_.settings && (*words)[i + 1] == 1;
     if (!is_alike) return false;
   }
-  return processes.size() == static_cast<size_t>(size_);
+  return true;
 }
 
 std::optional<std::vector<uint64_t>> HostGroup::exchange(const std::vector<uint64_t>& words) {

@@ -1,5 +1,5 @@
-// A host group of the ranks of a communicator. It knows which ranks live, and by it the ranks come
-// to agree on whether symm may do collectives of the communicator.
+// A host group of the ranks of a communicator. It knows which ranks live, and by it the
+// ranks come to agree on whether symm may do collectives of the communicator.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,6 @@
 namespace symm::nccl {
 // What a rank tells the others of a communicator.
 struct Facts {
-  // A number that only this process has.
-  uint64_t process = 0;
   // A hash of the settings that must be equal on all ranks.
   uint64_t settings = 0;
   // Whether symm may do collectives here.
@@ -37,9 +35,9 @@ class HostGroup {
   static std::shared_ptr<HostGroup> meet(
       const Meeting& meeting, int rank, int size, const Facts& facts);
 
-  // Whether all ranks have met, each in a process of its own, with equal settings, and able. All
-  // ranks get the same answer, unless one has died. Waits until they have met or have not, which
-  // goes on without the program: five seconds at most, and then while a process is stopped.
+  // Whether all ranks have met, with equal settings, and able. All ranks get the same
+  // answer, unless one has died. Waits until they have met or have not, which goes on
+  // without the program: five seconds at most, and then while a process is stopped.
   bool agreed();
 
   // Whether all ranks wish. A collective call of the ranks that agreed.

@@ -1,35 +1,45 @@
 #include "bindings/nccl/place.hpp"
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/settings.hpp"
 
 namespace symm::nccl {
 namespace {
 std::mutex mutex;
-int taken = 0;
+
+// The ranks that share the place of a communicator.
+std::map<Meeting, int>& taken() {
+  static auto* const all = new std::map<Meeting, int>;
+  return *all;
+}
 }  // namespace
 
-std::optional<Place> Place::take(const std::string& name) {
+std::optional<Place> Place::take(const std::string& name, const Meeting& communicator) {
   const std::lock_guard lock(mutex);
-  if (!may_take(name, taken)) return std::nullopt;
-  ++taken;
-  return Place(true);
+  const auto others = static_cast<int>(taken().size() - taken().count(communicator));
+  if (!may_take(name, others)) return std::nullopt;
+  ++taken()[communicator];
+  return Place(communicator);
 }
 
-Place::Place(Place&& other) noexcept : is_taken_(std::exchange(other.is_taken_, false)) {}
+Place::Place(Place&& other) noexcept
+    : communicator_(std::exchange(other.communicator_, std::nullopt)) {}
 
 Place& Place::operator=(Place&& other) noexcept {
-  std::swap(is_taken_, other.is_taken_);
+  communicator_.swap(other.communicator_);
   return *this;
 }
 
 Place::~Place() {
-  if (!is_taken_) return;
+  if (!communicator_) return;
   const std::lock_guard lock(mutex);
-  --taken;
+  const auto found = taken().find(*communicator_);
+  if (--found->second == 0) taken().erase(found);
 }
 }  // namespace symm::nccl

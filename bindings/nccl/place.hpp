@@ -4,20 +4,24 @@
 #include <optional>
 #include <string>
 
+#include "bindings/nccl/meeting.hpp"
+
 namespace symm::nccl {
-// One that a communicator has taken, and gives back with the object.
+// One that a rank of a communicator has taken, and gives back with the object. Ranks of one
+// communicator, which are devices of one process, share a place.
 class Place {
  public:
   // None, if a communicator of this name has no place (may_take() in settings.hpp).
-  static std::optional<Place> take(const std::string& name);
+  static std::optional<Place> take(const std::string& name, const Meeting& communicator);
 
   Place(Place&& other) noexcept;
   Place& operator=(Place&& other) noexcept;
   ~Place();
 
  private:
-  explicit Place(bool is_taken) : is_taken_(is_taken) {}
+  explicit Place(const Meeting& communicator) : communicator_(communicator) {}
 
-  bool is_taken_;
+  // None: it was moved from.
+  std::optional<Meeting> communicator_;
 };
 }  // namespace symm::nccl

@@ -33,9 +33,19 @@ SymmLibrary load() {
                 find(library, "symm_group_failed_ranks", symm.group_failed_ranks) &&
                 find(library, "symm_group_peer_info", symm.group_peer_info) &&
                 find(library, "symm_last_error", symm.last_error) &&
+                find(library, "symm_buffer_adopt", symm.buffer_adopt) &&
+                find(library, "symm_buffer_release", symm.buffer_release) &&
+                find(library, "symm_rendezvous", symm.rendezvous) &&
+                find(library, "symm_memory_release", symm.memory_release) &&
                 find(library, "symm_stream_wait", symm.stream_wait) &&
                 find(library, "symm_allgather", symm.allgather) &&
-                find(library, "symm_allreduce", symm.allreduce);
+                find(library, "symm_allreduce", symm.allreduce) &&
+                find(library, "symm_alltoall", symm.alltoall) &&
+                find(library, "symm_broadcast", symm.broadcast) &&
+                find(library, "symm_gather", symm.gather) &&
+                find(library, "symm_reduce", symm.reduce) &&
+                find(library, "symm_reduce_scatter", symm.reduce_scatter) &&
+                find(library, "symm_scatter", symm.scatter);
   if (!symm.usable) log("no communicator is watched: libsymm.so.0 lacks a call");
   return symm;
 }

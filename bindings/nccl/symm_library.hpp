@@ -19,9 +19,19 @@ struct SymmLibrary {
   decltype(&symm_group_failed_ranks) group_failed_ranks = nullptr;
   decltype(&symm_group_peer_info) group_peer_info = nullptr;
   decltype(&symm_last_error) last_error = nullptr;
+  decltype(&symm_buffer_adopt) buffer_adopt = nullptr;
+  decltype(&symm_buffer_release) buffer_release = nullptr;
+  decltype(&symm_rendezvous) rendezvous = nullptr;
+  decltype(&symm_memory_release) memory_release = nullptr;
   decltype(&symm_stream_wait) stream_wait = nullptr;
   decltype(&symm_allgather) allgather = nullptr;
   decltype(&symm_allreduce) allreduce = nullptr;
+  decltype(&symm_alltoall) alltoall = nullptr;
+  decltype(&symm_broadcast) broadcast = nullptr;
+  decltype(&symm_gather) gather = nullptr;
+  decltype(&symm_reduce) reduce = nullptr;
+  decltype(&symm_reduce_scatter) reduce_scatter = nullptr;
+  decltype(&symm_scatter) scatter = nullptr;
   // Whether libsymm was found, with all of these. The log says why not.
   bool usable = false;
 };

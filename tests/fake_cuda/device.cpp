@@ -160,6 +160,8 @@ API cuCtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
+API cuLaunchHostFunc(CUstream stream, void (*body)(void*), void* argument);
+
 namespace {
 thread_local int depth = 0;
 
@@ -188,6 +190,10 @@ API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long,
     SYMM_DRIVER_CALLS(FIND)
     SYMM_OPTIONAL_DRIVER_CALLS(FIND)
 #undef FIND
+    // A call that the NCCL drop-in makes, and the core does not.
+    if (std::strcmp(name, "cuLaunchHostFunc") == 0) {
+      *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::cuLaunchHostFunc>::enter);
+    }
   }
   *status = *entry != nullptr ? 0 : 1;
   return *entry != nullptr ? CUDA_SUCCESS : kNoEntry;

@@ -211,6 +211,14 @@ API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream strea
   });
 }
 
+API cuLaunchHostFunc(CUstream stream, void (*body)(void*), void* argument) {
+  MAY_FAIL();
+  return run(stream, [=] {
+    body(argument);
+    return true;
+  });
+}
+
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   MAY_FAIL();
   // Fresh pages are zero already, and touching all of them would cost memory.

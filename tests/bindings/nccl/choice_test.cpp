@@ -6,17 +6,18 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <gtest/gtest.h>
 
+#include "bindings/nccl/call.hpp"
 #include "bindings/nccl/settings.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
 namespace {
 // By NCCL's numbers.
-constexpr int kFloat = 7;
 constexpr int kSum = 0;
 
 TEST(Words, OfTypesAreNccls) {
@@ -42,39 +43,104 @@ TEST(Words, OfOperationsAreNccls) {
   EXPECT_FALSE(op_of(-1).has_value());
 }
 
+Call call_of(
+    symm_collective_t collective, size_t count, int type = kFloat32, int op = kSum, int root = 0) {
+  return {collective, nullptr, nullptr, count, type, op, root, nullptr};
+}
+
+Settings deterministic() {
+  Settings settings;
+  settings.is_deterministic = true;
+  return settings;
+}
+
+constexpr symm_collective_t kReductions[] = {
+    SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER};
+constexpr symm_collective_t kMoves[] = {SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_ALLTOALL,
+    SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_GATHER, SYMM_COLLECTIVE_SCATTER};
+
 TEST(Choice, TakesEveryTypeAndOperation) {
   for (int type = 0; type < 12; ++type) {
-    for (int op = 0; op < 5; ++op) {
-      EXPECT_TRUE(takes_all_reduce({}, 2, 1, type, op)) << type << " " << op;
+    for (const symm_collective_t collective : kReductions) {
+      for (int op = 0; op < 5; ++op) {
+        EXPECT_TRUE(takes({}, 2, call_of(collective, 1, type, op))) << type << " " << op;
+      }
     }
-    EXPECT_FALSE(takes_all_reduce({}, 2, 1, type, 5));
+    for (const symm_collective_t collective : kMoves) {
+      EXPECT_TRUE(takes(deterministic(), 2, call_of(collective, 1, type))) << type;
+    }
   }
-  EXPECT_FALSE(takes_all_reduce({}, 2, 1, 12, kSum));
+  for (const symm_collective_t collective : kReductions) {
+    EXPECT_FALSE(takes({}, 2, call_of(collective, 1, 12)));
+    EXPECT_FALSE(takes({}, 2, call_of(collective, 1, kFloat32, -1)));
+  }
+}
+
+TEST(Choice, TakesFactorsOfFloatsThatHaveF32) {
+  for (int type = 0; type < 12; ++type) {
+    const bool has = type == 6 || type == 7 || type >= 9;
+    EXPECT_EQ(has_factors(type), has) << type;
+    for (const symm_collective_t collective : kReductions) {
+      EXPECT_EQ(takes(deterministic(), 2, call_of(collective, 1, type, 5)), has) << type;
+      // They were not measured.
+      EXPECT_FALSE(takes({}, 2, call_of(collective, 1, type, 5))) << type;
+    }
+  }
 }
 
 TEST(Choice, FastTakesWhatWasMeasuredToBeFaster) {
-  const size_t most = size_t{1} << 28;
-  EXPECT_TRUE(takes_all_reduce({}, 2, most, kFloat, kSum));
-  EXPECT_TRUE(takes_all_reduce({}, 4, most, kFloat, kSum));
-  EXPECT_FALSE(takes_all_reduce({}, 2, most + 1, kFloat, kSum));
-  EXPECT_FALSE(takes_all_reduce({}, 5, 1, kFloat, kSum));
-  EXPECT_FALSE(takes_all_reduce({}, 2, SIZE_MAX, kFloat, kSum));
+  constexpr size_t kMega = size_t{1} << 20;
+  // The largest operand in megabytes with 2 ranks, and with 3 and 4.
+  const std::tuple<symm_collective_t, size_t, size_t> limits[] = {
+      {SYMM_COLLECTIVE_ALLREDUCE, 1024, 1024}, {SYMM_COLLECTIVE_ALLGATHER, 16, 4},
+      {SYMM_COLLECTIVE_ALLTOALL, 64, 64}, {SYMM_COLLECTIVE_BROADCAST, 16, 16},
+      {SYMM_COLLECTIVE_REDUCE, 64, 4}, {SYMM_COLLECTIVE_REDUCE_SCATTER, 1024, 16}};
+  for (const auto& [collective, two, four] : limits) {
+    const bool has_blocks = collective == SYMM_COLLECTIVE_ALLGATHER ||
+                            collective == SYMM_COLLECTIVE_ALLTOALL ||
+                            collective == SYMM_COLLECTIVE_REDUCE_SCATTER;
+    for (const int size : {2, 3, 4}) {
+      const size_t bytes = (size == 2 ? two : four) * kMega;
+      const size_t most = bytes / 4 / static_cast<size_t>(has_blocks ? size : 1);
+      EXPECT_TRUE(takes({}, size, call_of(collective, most))) << collective << " " << size;
+      EXPECT_FALSE(takes({}, size, call_of(collective, most + 1))) << collective << " " << size;
+    }
+    EXPECT_FALSE(takes({}, 5, call_of(collective, 1)));
+    EXPECT_FALSE(takes({}, 2, call_of(collective, SIZE_MAX)));
+  }
+  for (const int size : {2, 4}) {
+    EXPECT_FALSE(takes({}, size, call_of(SYMM_COLLECTIVE_GATHER, 1)));
+    EXPECT_FALSE(takes({}, size, call_of(SYMM_COLLECTIVE_SCATTER, 1)));
+  }
 }
 
 TEST(Choice, DeterministicTakesWhatSymmCanDo) {
-  Settings settings;
-  settings.is_deterministic = true;
-  EXPECT_TRUE(takes_all_reduce(settings, 16, (size_t{1} << 28) + 1, kFloat, kSum));
-  EXPECT_FALSE(takes_all_reduce(settings, 17, 1, kFloat, kSum));
-  EXPECT_FALSE(takes_all_reduce(settings, 1, 1, kFloat, kSum));
-  EXPECT_FALSE(takes_all_reduce(settings, 2, 0, kFloat, kSum));
+  const Settings settings = deterministic();
+  for (const symm_collective_t collective : kReductions) {
+    EXPECT_TRUE(takes(settings, 16, call_of(collective, (size_t{1} << 28) + 1)));
+    EXPECT_FALSE(takes(settings, 17, call_of(collective, 1)));
+    EXPECT_FALSE(takes(settings, 1, call_of(collective, 1)));
+    EXPECT_FALSE(takes(settings, 2, call_of(collective, 0)));
+    EXPECT_FALSE(takes(settings, 2, call_of(collective, SIZE_MAX)));
+  }
+}
+
+TEST(Choice, LeavesARootThatIsNoRankToNccl) {
+  for (const symm_collective_t collective : {SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_REDUCE,
+           SYMM_COLLECTIVE_GATHER, SYMM_COLLECTIVE_SCATTER}) {
+    EXPECT_TRUE(takes(deterministic(), 2, call_of(collective, 1, kFloat32, kSum, 1)));
+    EXPECT_FALSE(takes(deterministic(), 2, call_of(collective, 1, kFloat32, kSum, 2)));
+    EXPECT_FALSE(takes(deterministic(), 2, call_of(collective, 1, kFloat32, kSum, -1)));
+  }
 }
 
 TEST(Choice, OfNoOperationsIsNccl) {
-  Settings settings;
+  Settings settings = deterministic();
+  settings.collectives = kAllCollectives & ~(1U << SYMM_COLLECTIVE_BROADCAST);
+  EXPECT_FALSE(takes(settings, 2, call_of(SYMM_COLLECTIVE_BROADCAST, 1)));
+  EXPECT_TRUE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1)));
   settings.collectives = 0;
-  settings.is_deterministic = true;
-  EXPECT_FALSE(takes_all_reduce(settings, 2, 1, kFloat, kSum));
+  EXPECT_FALSE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1)));
 }
 
 TEST(ListOfCollectives, IsNamesOrAllOrNone) {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "core/cuda/driver.hpp"
+#include "kernels/cuda/args.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
 extern "C" symm::cuda::CUresult cuStreamCreate(symm::cuda::CUstream* stream, unsigned flags);
@@ -14,6 +17,14 @@ extern "C" symm::cuda::CUresult cuEventCreate(symm::cuda::CUevent* event, unsign
 extern "C" symm::cuda::CUresult cuEventDestroy(symm::cuda::CUevent event);
 extern "C" symm::cuda::CUresult cuEventRecord(
     symm::cuda::CUevent event, symm::cuda::CUstream stream);
+extern "C" symm::cuda::CUresult cuMemCreate(symm::cuda::CUmemGenericAllocationHandle* handle,
+    size_t bytes, const symm::cuda::CUmemAllocationProp* prop, unsigned long long flags);
+extern "C" symm::cuda::CUresult cuMemAddressReserve(symm::cuda::CUdeviceptr* address, size_t bytes,
+    size_t alignment, symm::cuda::CUdeviceptr near, unsigned long long flags);
+extern "C" symm::cuda::CUresult cuMemMap(symm::cuda::CUdeviceptr address, size_t bytes,
+    size_t offset, symm::cuda::CUmemGenericAllocationHandle handle, unsigned long long flags);
+extern "C" symm::cuda::CUresult cuMemSetAccess(symm::cuda::CUdeviceptr address, size_t bytes,
+    const symm::cuda::CUmemAccessDesc* desc, size_t count);
 extern "C" symm::cuda::CUresult cuStreamWaitEvent(
     symm::cuda::CUstream stream, symm::cuda::CUevent event, unsigned flags);
 
@@ -49,6 +60,30 @@ NOTES size_t notes_violations(char* text, size_t size) {
   return all.size();
 }
 
+// The factors that conversions have read since the last call, in the order in which they ran.
+namespace {
+std::mutex factors_mutex;
+std::string factors;
+
+const bool notes_conversions = [] {
+  fake_cuda::carry_out("symm_convert", [](const void* arguments) {
+    const uint64_t factor = static_cast<const symm::cuda::ConvertArgs*>(arguments)->pointer;
+    return [factor] {
+      if (factor == 0) return true;
+      const std::lock_guard lock(factors_mutex);
+      factors += std::to_string(*reinterpret_cast<const float*>(factor)) + "\n";
+      return true;
+    };
+  });
+  return true;
+}();
+}  // namespace
+NOTES size_t notes_factors(char* text, size_t size) {
+  const std::lock_guard lock(factors_mutex);
+  std::snprintf(text, size, "%s", factors.c_str());
+  return std::exchange(factors, "").size();
+}
+
 NOTES void* notes_stream() {
   symm::cuda::CUstream stream = nullptr;
   cuStreamCreate(&stream, 0);
@@ -81,3 +116,24 @@ NOTES void* notes_memory(size_t bytes) { return fake_cuda::ordinary_memory(bytes
 // How often the primary contexts of devices have been retained without being released.
 NOTES long notes_contexts() { return fake_cuda::live()["context"]; }
 NOTES long notes_events() { return fake_cuda::live()["event"]; }
+NOTES long notes_host_memory() { return fake_cuda::live()["host"]; }
+NOTES long notes_mappings() { return fake_cuda::live()["mapping"]; }
+
+// Memory as ncclMemAlloc() makes it.
+NOTES void* notes_shared_memory(int device, size_t bytes) {
+  symm::cuda::CUmemAllocationProp prop{};
+  prop.type = symm::cuda::CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = symm::cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  prop.location.type = symm::cuda::CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = device;
+  symm::cuda::CUmemAccessDesc access{};
+  access.location = prop.location;
+  access.flags = symm::cuda::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  symm::cuda::CUmemGenericAllocationHandle handle = 0;
+  symm::cuda::CUdeviceptr address = 0;
+  const bool is_made = cuMemCreate(&handle, bytes, &prop, 0) == symm::cuda::CUDA_SUCCESS &&
+                       cuMemAddressReserve(&address, bytes, 0, 0, 0) == symm::cuda::CUDA_SUCCESS &&
+                       cuMemMap(address, bytes, 0, handle, 0) == symm::cuda::CUDA_SUCCESS &&
+                       cuMemSetAccess(address, bytes, &access, 1) == symm::cuda::CUDA_SUCCESS;
+  return is_made ? reinterpret_cast<void*>(address) : nullptr;
+}

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,21 @@ bool told(const char* word) {
 void note_config(const void* config) {
   fake_config = config;
   if (config != nullptr) std::memcpy(fake_config_bytes, config, fake_config_size);
+}
+
+template <class Argument>
+uint64_t word_of(Argument argument) {
+  if constexpr (std::is_pointer_v<Argument>) {
+    return reinterpret_cast<uint64_t>(argument);
+  } else {
+    return static_cast<uint64_t>(argument);
+  }
+}
+
+// For calls that have a body of their own.
+template <class... Arguments>
+void note(const char* name, Arguments... arguments) {
+  fake_last = {name, {word_of(arguments)...}, {}};
 }
 
 bool is_blocking(const void* config) {
@@ -136,7 +152,8 @@ FAKE(int, ncclCommInitRankScalable, Comm** comm, int size, int rank, int count, 
   return count > 0 ? make(comm, ids[0], rank, size, config) : 4;
 }
 #endif
-FAKE(int, ncclCommInitAll, Comm** comms, int count, const int*) {
+FAKE(int, ncclCommInitAll, Comm** comms, int count, const int* devices) {
+  note("ncclCommInitAll", comms, count, devices);
   for (int rank = 0; rank < count; ++rank) {
     make(comms + rank, {}, rank, count, nullptr);
   }
@@ -173,12 +190,41 @@ FAKE(int, ncclCommSplit, Comm* comm, int color, int, Comm** child, const void* c
 }
 #endif
 #if FAKE_NCCL_CODE >= 22700
+FAKE(
+    int, ncclCommWindowRegister, Comm* comm, void* memory, size_t bytes, void** window, int flags) {
+  static std::atomic<uintptr_t> made{0};
+  note("ncclCommWindowRegister", comm, memory, bytes, window, flags);
+  *window = reinterpret_cast<void*>(++made);
+  return 0;
+}
+FAKE(int, ncclCommWindowDeregister, Comm* comm, void* window) {
+  note("ncclCommWindowDeregister", comm, window);
+  ++fake_calls;
+  return 0;
+}
 // The ranks that are left out are the last ones.
 FAKE(int, ncclCommShrink, Comm* comm, int*, int count, Comm** child, const void* config, int) {
   note_config(config);
   return make(child, comm->id, comm->rank, comm->size - count, config);
 }
 #endif
+// Operations that are not destroyed.
+namespace {
+std::set<int> operations;
+}
+FAKE(int, ncclRedOpCreatePreMulSum, int* op, void* scalar, int type, int residence, Comm* comm) {
+  static std::atomic<int> made{5};
+  const std::lock_guard lock(alive_mutex);
+  note("ncclRedOpCreatePreMulSum", op, scalar, type, residence, comm);
+  *op = made++;
+  operations.insert(*op);
+  return 0;
+}
+FAKE(int, ncclRedOpDestroy, int op, Comm* comm) {
+  const std::lock_guard lock(alive_mutex);
+  note("ncclRedOpDestroy", op, comm);
+  return operations.erase(op) == 1 ? 0 : 4;
+}
 FAKE(int, ncclCommGetAsyncError, Comm* comm, int* error) {
   *error = told("failed") ? 3 : 0;
   if (comm->looks > 0) *error = 7;
@@ -232,12 +278,13 @@ __attribute__((constructor)) static void call_myself() {
 FAKE_EXPORT int fake_destroy(Comm* comm) {
 #if FAKE_NCCL_CODE >= 22700
   if (told("reenters")) {
-    using Two =
+    int (*volatile const deregister)(Comm*, void*) = &::ncclCommWindowDeregister;
+    using Free =
         uint64_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, double, double,
             double, double, double, double, double, double, uint64_t, uint64_t, uint64_t, uint64_t);
-    for (const Two call : {Two{&::ncclCommWindowDeregister}, Two{&::ncclMemFree}}) {
-      call(reinterpret_cast<uint64_t>(comm), 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0, 7, 8, 9, 10);
-    }
+    const volatile Free free = &::ncclMemFree;
+    deregister(comm, nullptr);
+    free(reinterpret_cast<uint64_t>(comm), 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0, 7, 8, 9, 10);
   }
 #endif
   const std::lock_guard lock(alive_mutex);

@@ -152,7 +152,7 @@ print(json.dumps({{"wrong": wrong, "calls": calls.value}}))
 """)
         self.assertEqual(answers["wrong"], [])
         self.assertEqual(answers["calls"], 2 * len(noted))
-        self.assertGreater(len(noted), 110)
+        self.assertGreater(len(noted), 105)
 
     def test_first_call_of_each_function_in_a_process_of_its_own(self):
         """The table is filled by whichever call comes first, with its arguments kept."""
@@ -211,6 +211,36 @@ print(json.dumps(wrong))
 """)
         self.assertEqual(answers, [])
         self.assertEqual(len(calls), 19)
+
+    def test_calls_that_are_noted_reach_nccl_with_their_arguments(self):
+        """A communicator that is not known, and places that NCCL writes to."""
+        answers = run("""
+class Call(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("words", ctypes.c_uint64 * 10)]
+last = Call.in_dll(fake(), "fake_last")
+pointer, size, number = 0x1111111122222201, 0x1234567890123402, 0x12345603
+window, op, comms = ctypes.c_uint64(), ctypes.c_int(), (ctypes.c_uint64 * 2)()
+def at(place):
+    return ctypes.addressof(place)
+wrong = []
+for prefix in ("nccl", "pnccl"):
+    for name, words, expected in (
+        ("CommWindowRegister", [pointer, pointer + 8, size, at(window), number], 0),
+        ("CommWindowDeregister", [pointer, pointer + 8], 0),
+        ("RedOpCreatePreMulSum", [at(op), pointer, number, number + 1, pointer + 8], 0),
+        ("RedOpDestroy", [number, pointer], 4),
+        ("CommInitAll", [at(comms), 2, pointer], 0),
+    ):
+        call = getattr(shim, prefix + name)
+        call.argtypes = [ctypes.c_uint64 if w >> 32 else ctypes.c_int for w in words]
+        got = call(*words)
+        seen = list(last.words)[:len(words)]
+        if (last.name.decode(), seen, got) != ("nccl" + name, words, expected):
+            wrong.append([prefix + name, last.name.decode(), seen, words, got])
+print(json.dumps([wrong, window.value, op.value, all(comms)]), flush=True)
+os._exit(0)
+""")
+        self.assertEqual(answers, [[], 2, 6, True])
 
     def test_names_what_an_older_nccl_lacks(self):
         answers = run(
@@ -927,21 +957,21 @@ for id, other in zip(ids, comms):
 assert shim.ncclGroupEnd() == 0
 assert [other.value for other in comms] == [None] * 3
 assert shim.ncclGroupEnd() == 0
-# All ranks of this one are in this process.
+# All ranks of this one are in this process, and nobody can die alone.
 whole = [ctypes.c_void_p(), ctypes.c_void_p()]
 own = new_id()
 assert shim.ncclGroupStart() == 0
 for number, other in enumerate(whole):
     assert shim.ncclCommInitRank(ctypes.byref(other), 2, own, number) == 0
 assert shim.ncclGroupEnd() == 0
-print("children" if watched(4) else "none", flush=True)
+print("children" if watched(6) else "none", flush=True)
 sys.stdin.readline()
 print(json.dumps([wait_for_error(other)[0] for other in comms] +
                  [async_error(other) for other in whole]), flush=True)
 """,
         )
         self.assertEqual(self.after_the_first_rank_died(ranks), [6, 6, 6, 0, 0])
-        self.assertEqual(self.log.read_text().count("is watched"), 8)
+        self.assertEqual(self.log.read_text().count("is watched"), 12)
 
     def test_a_second_destruction_is_left_to_nccl(self):
         """As cudarc makes it, in a destructor after an abort."""
@@ -1047,6 +1077,8 @@ CUDA_RANK = (
     f"""
 notes = ctypes.CDLL({str(FAKES / "libnccl_cuda_notes.so")!r})
 notes.notes_stream.restype = notes.notes_memory.restype = ctypes.c_void_p
+notes.notes_shared_memory.restype = ctypes.c_void_p
+notes.notes_shared_memory.argtypes = [ctypes.c_int, ctypes.c_size_t]
 notes.notes_memory.argtypes = [ctypes.c_size_t]
 notes.notes_join.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 for name in ("notes_begin_capture", "notes_end_capture", "notes_hold"):
@@ -1061,8 +1093,16 @@ def noted(name):
 # Tables, since a call that reaches the fake has 18 arguments and a result above 1000.
 reduce_types = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
                 ctypes.c_void_p, ctypes.c_void_p]
-shim.ncclAllReduce.argtypes = reduce_types
-shim.ncclAllGather.argtypes = reduce_types[:4] + reduce_types[5:]
+REDUCTIONS, ROOTED = ("AllReduce", "Reduce", "ReduceScatter"), (
+    "Bcast", "Broadcast", "Gather", "Reduce", "Scatter")
+COLLECTIVES = sorted({*REDUCTIONS, *ROOTED, "AllGather", "AlltoAll"})
+for name in COLLECTIVES:
+    own = [ctypes.c_int] * ((name in REDUCTIONS) + (name in ROOTED))
+    getattr(shim, "nccl" + name).argtypes = (
+        reduce_types[name == "Bcast":4] + own + reduce_types[5:])
+shim.ncclRedOpCreatePreMulSum.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
+shim.ncclRedOpDestroy.argtypes = [ctypes.c_int, ctypes.c_void_p]
 shim.ncclSend.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
                           ctypes.c_void_p, ctypes.c_void_p]
 calls = ctypes.c_int.in_dll(fake(), "fake_calls")
@@ -1077,11 +1117,28 @@ def who(result, before):
     if result != 0:
         return f"error {result}"
     return "symm" if launched and calls.value == before else "nobody"
-def all_reduce(count=256, type=FLOAT, op=SUM, to=None, of=None, on=None, source=None):
-    noted("launches")
+def do(name, count=256, type=FLOAT, op=SUM, to=None, of=None, on=None, source=None, root=0):
+    # The result of a call, and how many NCCL had before.
+    own = [op] * (name in REDUCTIONS) + [root] * (name in ROOTED)
+    data = [to or recv] if name == "Bcast" else [source or send, to or recv]
     before = calls.value
-    return who(shim.ncclAllReduce(source or send, to or recv, count, type, op, of or comm,
-                                  on or stream), before)
+    result = getattr(shim, "nccl" + name)(*data, count, type, *own, of or comm, on or stream)
+    return result, before
+def call(name, *arguments, **named):
+    noted("launches")
+    return who(*do(name, *arguments, **named))
+def all_reduce(*arguments, **named):
+    return call("AllReduce", *arguments, **named)
+def pre_mul_sum(scalar, type, on_host=1, of=None):
+    # An operation whose scalar has these bytes, in memory of the host or of the device.
+    op = ctypes.c_int()
+    where = ctypes.create_string_buffer(scalar, 8)
+    if not on_host:
+        where = notes.notes_memory(8)
+        ctypes.memmove(where, scalar, len(scalar))
+    assert shim.ncclRedOpCreatePreMulSum(
+        ctypes.byref(op), where, type, on_host, of or comm) == 0
+    return op.value
 def step(text):
     print(text, flush=True)
     return sys.stdin.readline()
@@ -1142,6 +1199,140 @@ sys.stdin.readline()
         )
         for got in self.finished(ranks):
             self.assertEqual(got, [[], "NCCL", "NCCL", "NCCL", "NCCL", []])
+
+    def test_all_collectives(self):
+        """Of all types, with each root and in place; and what symm leaves to NCCL."""
+        for mode, measured in (("fast", False), ("deterministic", True)):
+            ranks = self.cuda_ranks(
+                2,
+                f"""
+wrong = []
+forwarded = [] if {measured} else ["Gather", "Scatter"]
+for name in COLLECTIVES:
+    expected = "NCCL" if name in forwarded else "symm"
+    for type in range(12):
+        for root in (0, 1):
+            if call(name, 16, type, root=root) != expected:
+                wrong.append([name, type, root])
+    block = 256 * 4 * rank
+    places = {{"AllGather": (recv + block, recv), "ReduceScatter": (send, send + block),
+              "Gather": (recv + 256 * 4, recv) if rank == 1 else (send, recv),
+              "Scatter": (send, send + 256 * 4) if rank == 1 else (send, recv)}}
+    source, to = places.get(name, (send, send))
+    if call(name, 256, source=source, to=to, root=1) != expected:
+        wrong.append([name, "in place"])
+    for left in ({{"count": 0}}, {{"type": 12}}, {{"count": (1 << 62)}}):
+        if call(name, **left) != "NCCL":
+            wrong.append([name, left])
+    if name in ROOTED and [call(name, root=2), call(name, root=-1)] != ["NCCL"] * 2:
+        wrong.append([name, "root"])
+    if name in REDUCTIONS and [call(name, op=op) for op in (*range(5), 5)] != [
+            *["symm"] * 5, "NCCL"]:
+        wrong.append([name, "operations"])
+answer([wrong, len(COLLECTIVES), noted("violations")])
+sys.stdin.readline()
+""",
+                SYMM_NCCL_MODE=mode,
+            )
+            self.assertEqual(self.finished(ranks), [[[], 9, []]] * 2, mode)
+
+    def test_all_collectives_in_groups_and_captures(self):
+        """They go in the order in which they are made; on two streams, they are ordered."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+got = []
+assert [call(name) for name in COLLECTIVES] == ["symm"] * 9
+def kernels():
+    return len({int(s) for k, s in noted("launches") if k.startswith("symm_")})
+for name in COLLECTIVES:
+    kernels()
+    assert shim.ncclGroupStart() == 0
+    results = [do(name)[0], do(name, on=other_stream)[0], do("AllReduce")[0]]
+    early = kernels()
+    assert shim.ncclGroupEnd() == 0
+    got.append([results, early, kernels()])
+    notes.notes_begin_capture(stream)
+    notes.notes_join(other_stream, stream)
+    noted("waits")
+    results = [do(name)[0], do(name, on=other_stream)[0]]
+    ordered = [str(other_stream), str(stream)] in noted("waits")
+    notes.notes_end_capture(stream)
+    got.append([results, ordered])
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_MODE="deterministic",
+        )
+        expected = [[[0] * 3, 0, 2], [[0] * 2, True]] * 9
+        self.assertEqual(self.finished(ranks), [[expected, []]] * 2)
+
+    def test_an_own_sum_is_multiplied_by_symm(self):
+        """By the factor that each rank has, on the host or the device, read when NCCL reads it;
+        outside of captures and in one, in a group after the operation has ended, and for types
+        that symm has no factor of its own for, by NCCL.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+# Of one half, by type.
+half = {6: "0038", 7: "0000003f", 9: "003f", 10: "30", 11: "38"}
+eighth = {6: "0030", 7: "0000003e", 9: "003e", 10: "20", 11: "30"}
+half, eighth = [{k: bytes.fromhex(v) for k, v in one.items()} for one in (half, eighth)]
+def factors():
+    return [float(text) for [text] in noted("factors")]
+wrong = []
+def expect(what, got, expected):
+    if got != expected:
+        wrong.append([what, got, expected])
+for type in half:
+    # The other rank may have its scalar elsewhere.
+    on_host = pre_mul_sum((half, eighth)[rank][type], type, 1 if rank == 0 else type % 2)
+    on_device = pre_mul_sum(half[type], type, 0)
+    own = (0.5, 0.125)[rank]
+    for name in REDUCTIONS:
+        expect([type, name], [call(name, 8, type, on_host), factors()], ["symm", [own]])
+        expect([type, name, "device"], [call(name, 8, type, on_device), factors()],
+               ["symm", [0.5]])
+    notes.notes_begin_capture(stream)
+    expect([type, "captured"], [all_reduce(8, type, on_host), all_reduce(8, type, on_device)],
+           ["symm"] * 2)
+    notes.notes_end_capture(stream)
+    expect([type, "captured"], factors(), [own, 0.5])
+    assert shim.ncclGroupStart() == 0
+    assert do("AllReduce", 8, type, on_host)[0] == 0
+    assert shim.ncclRedOpDestroy(on_host, comm) == 0
+    assert shim.ncclGroupEnd() == 0
+    expect([type, "group"], factors(), [own])
+    expect([type, "destroyed"], all_reduce(8, type, on_host), "NCCL")
+    expect([type, "twice"], shim.ncclRedOpDestroy(on_host, comm), 4)
+    assert shim.ncclRedOpDestroy(on_device, comm) == 0
+for type in (0, 1, 2, 3, 4, 5, 8):
+    op = pre_mul_sum(bytes(8), type)
+    expect([type, "forwarded"], [call(name, 8, type, op) for name in REDUCTIONS], ["NCCL"] * 3)
+# Factors that are alike share their place: work and graphs read it for ever.
+many = [pre_mul_sum(bytes(ctypes.c_float(n)), 7) for n in range(64)] * 2
+before = notes.notes_host_memory()
+expect("many", [all_reduce(8, 7, op) for op in many], ["symm"] * 128)
+expect("many", notes.notes_host_memory() - before, 0)
+expect("many", len(set(factors())), 64)
+answer([wrong, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_MODE="deterministic",
+        )
+        self.assertEqual(self.finished(ranks), [[[], []]] * 2)
+
+    def test_an_own_sum_was_not_measured(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+op = pre_mul_sum(bytes(ctypes.c_float(1)), 7)
+answer([all_reduce(8, 7, op), all_reduce()])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [["NCCL", "symm"]] * 2)
 
     def test_variables_choose(self):
         for environment, expected in (
@@ -1280,7 +1471,7 @@ sys.stdin.readline()
             2,
             """
 def gather(on):
-    assert shim.ncclAllGather(send, recv, 4, FLOAT, comm, on) > 1000
+    assert do("AllGather", 4, on=on)[0] > 1000
 def waits():
     streams = {str(stream): "a", str(other_stream): "b"}
     return sorted({tuple(streams.get(s, "?") for s in pair) for pair in noted("waits")})
@@ -1317,6 +1508,7 @@ notes.notes_end_capture(other_stream)
 answer([got, noted("violations")])
 sys.stdin.readline()
 """,
+            SYMM_NCCL_OPS="allreduce",
         )
         for got in self.finished(ranks):
             self.assertEqual(got, [[True, [], True, True, True, []], []])
@@ -1330,7 +1522,7 @@ sys.stdin.readline()
             2,
             """
 def gather(on):
-    assert shim.ncclAllGather(send, recv, 4, FLOAT, comm, on) > 1000
+    assert do("AllGather", 4, on=on)[0] > 1000
 def waits():
     streams = {str(stream): "a", str(other_stream): "b", str(third): "c", str(fourth): "d"}
     return sorted({tuple(streams.get(s, "?") for s in pair) for pair in noted("waits")})
@@ -1690,25 +1882,151 @@ sys.stdin.readline()
         self.assertEqual([first[0], second[0]], ["symm", "symm"])
         self.assertGreater(first[1], 1)
 
-    def test_two_ranks_of_a_process_are_nccls(self):
+    def test_windows_are_used_where_they_lie(self):
+        """Memory that all ranks can share is mapped by the others with the next call outside of
+        captures, and until it is deregistered. Else calls go on by symm, with copies.
+        """
         ranks = self.cuda_ranks(
             2,
             """
+shim.ncclCommWindowRegister.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
+                                        ctypes.c_void_p, ctypes.c_int]
+shim.ncclCommWindowDeregister.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+MEGA = 1 << 20
+def register(memory, bytes=4 * MEGA):
+    window = ctypes.c_void_p()
+    assert shim.ncclCommWindowRegister(comm, memory, bytes, ctypes.byref(window), 0) == 0
+    return window
+def deregister(window):
+    assert shim.ncclCommWindowDeregister(comm, window) == 0
+first, second = [notes.notes_shared_memory(rank, 4 * MEGA) for _ in range(2)]
+got = [all_reduce(), all_reduce()]
+before = notes.notes_mappings()
+def mapped():
+    return notes.notes_mappings() > before
+window = register(first)
+got.append(mapped())
+notes.notes_begin_capture(stream)
+got += [all_reduce(source=first, to=first), mapped()]
+notes.notes_end_capture(stream)
+got += [all_reduce(source=first, to=first + MEGA), mapped()]
+deregister(window)
+got += [all_reduce(), mapped()]
+# In a group of calls, with two at once, one of which one rank has deregistered already.
+windows = [ctypes.c_void_p(), ctypes.c_void_p()]
+assert shim.ncclGroupStart() == 0
+for memory, one in zip((first, second), windows):
+    assert shim.ncclCommWindowRegister(comm, memory, 4 * MEGA, ctypes.byref(one), 0) == 0
+assert shim.ncclGroupEnd() == 0
+if rank == 1:
+    deregister(windows[0])
+got += [call("AllGather", source=second, to=second + MEGA), mapped()]
 if rank == 0:
-    both = new_id()
-    comms = [None, None]
-    def one(number):
-        comms[number] = init(both, 2, number)
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(2)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    answer([all_reduce(of=one) for one in comms])
-else:
-    answer(["NCCL"] * 2)
+    deregister(windows[0])
+got.append(mapped())
+deregister(windows[1])
+got += [all_reduce(), mapped()]
+# Memory of one rank that cannot be shared, and sizes that differ.
+for memory, bytes in ((first if rank == 0 else send, MEGA), (first, MEGA * (1 + rank))):
+    window = register(memory, bytes)
+    got += [all_reduce(source=memory, to=recv), mapped()]
+    deregister(window)
+answer([got, async_error(comm), noted("violations")])
 sys.stdin.readline()
 """,
         )
-        self.assertEqual(self.finished(ranks), [["NCCL"] * 2] * 2)
+        expected = ["symm", "symm", False, "symm", False, "symm", True, "symm", False]
+        expected += ["symm", True, True, "symm", False, *["symm", False] * 2]
+        for got, error, violations in self.finished(ranks):
+            self.assertEqual([got, error, violations], [expected, 0, []])
+        log = self.log.read_text()
+        self.assertEqual(log.count("a window of 4194304 bytes is symmetric memory"), 4, log)
+        self.assertEqual(log.count("stays private memory"), 6, log)
+
+    def test_several_devices_of_a_process(self):
+        """A communicator that ncclCommInitAll(), a group of calls, or a thread for each device has
+        made; a thread calls for all devices in groups, or one for each.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+on = [stream, other_stream]
+def launched():
+    return {int(s) for k, s in noted("launches") if k.startswith("symm_")}
+def at_once(body):
+    threads = [threading.Thread(target=body, args=(n,)) for n in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+def in_a_group(comms):
+    assert shim.ncclGroupStart() == 0
+    results = [do("AllReduce", of=one, on=where)[0] for one, where in zip(comms, on)]
+    return [*results, shim.ncclGroupEnd()]
+def by_threads(comms):
+    results = [None, None, 0]
+    def one(number):
+        results[number] = do("AllReduce", of=comms[number], on=on[number])[0]
+    at_once(one)
+    return results
+def init_all():
+    comms = (ctypes.c_void_p * 2)()
+    assert shim.ncclCommInitAll(comms, 2, None) == 0
+    return [ctypes.c_void_p(one) for one in comms]
+def in_a_group_of_calls():
+    id, comms = new_id(), [ctypes.c_void_p(), ctypes.c_void_p()]
+    assert shim.ncclGroupStart() == 0
+    for number, one in enumerate(comms):
+        assert shim.ncclCommInitRank(ctypes.byref(one), 2, id, number) == 0
+    assert shim.ncclGroupEnd() == 0
+    return comms
+def one_by_one():
+    id, comms = new_id(), [None, None]
+    def one(number):
+        comms[number] = init(id, 2, number)
+    at_once(one)
+    return comms
+wrong = []
+for make in (init_all, in_a_group_of_calls, one_by_one):
+    for first, second in ((in_a_group, by_threads), (by_threads, in_a_group)):
+        comms = make()
+        for way in (first, second):
+            launched()
+            before = calls.value
+            results = way(comms)
+            if [results, launched(), calls.value - before] != [[0, 0, 0], set(on), 0]:
+                wrong.append([make.__name__, way.__name__, results])
+        if [async_error(one) for one in comms] != [0, 0]:
+            wrong.append([make.__name__, "failed"])
+        for one in comms:
+            assert shim.ncclCommDestroy(one) == 0
+# They share the place of their communicator, and leave it to the next one.
+answer([wrong, all_reduce()])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[[], "symm"]] * 2)
+
+    def test_a_sum_without_the_bits_that_were_asked_for_is_said(self):
+        """Once, and not for what has the same bits in any order."""
+        said = "SYMM_NCCL_MODE=deterministic: a sum of 2 ranks goes to NCCL"
+        for mode, calls, times in (
+            ("deterministic", "(4, 0), (7, 2), (7, 3)", 0),
+            ("deterministic", "(7, 0), (9, 4), (7, 0)", 1),
+            ("fast", "(7, 0)", 0),
+        ):
+            process = start(
+                f"""
+shim.ncclAllReduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                               ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+comm = init(new_id(), 2, 0)
+for type, op in [{calls}]:
+    assert shim.ncclAllReduce(1, 2, 3, type, op, comm, None) > 1000
+os._exit(0)
+""",
+                SYMM_NCCL_MODE=mode,
+                SYMM_NCCL_OPS="none",
+            )
+            out, err = process.communicate(timeout=60)
+            self.assertEqual([process.returncode, err.count(said)], [0, times], err)
 
     def test_generated_calls_are_chosen_alike(self):
         """Ranks make the same calls by chance, each with memory, streams and groups of its own:

@@ -1,18 +1,23 @@
 // Parts of the drop-in that need no NCCL: the names in unique ids, and the loader's cache.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <new>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/call.hpp"
+#include "bindings/nccl/factors.hpp"
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/place.hpp"
 #include "bindings/nccl/search.hpp"
@@ -131,26 +136,55 @@ TEST(MeetingName, OfAChildDependsOnParentNumberAndColor) {
   }
   EXPECT_EQ(names.size(), 18U);
 }
+TEST(Factor, HasTheValueOfEachType) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::tuple<int, uint32_t, float> values[] = {{kFloat32, 0x3e800000, 0.25F},
+      {kFloat16, 0x3c00, 1}, {kFloat16, 0x0001, 0x1p-24F}, {kFloat16, 0x7bff, 65504},
+      {kFloat16, 0xfc00, -infinity}, {kFloat16, 0x0400, 0x1p-14F}, {kBfloat16, 0x3f80, 1},
+      {kBfloat16, 0x0001, 0x1p-133F}, {kBfloat16, 0xff7f, -0x1.fep127F},
+      {kBfloat16, 0x7f80, infinity}, {kFloat8e4m3, 0x38, 1}, {kFloat8e4m3, 0x01, 0x1p-9F},
+      {kFloat8e4m3, 0x7e, 448}, {kFloat8e4m3, 0xfe, -448}, {kFloat8e5m2, 0x3c, 1},
+      {kFloat8e5m2, 0x01, 0x1p-16F}, {kFloat8e5m2, 0x7b, 57344}, {kFloat8e5m2, 0xfc, -infinity}};
+  for (const auto& [type, bits, expected] : values) {
+    EXPECT_EQ(value_of(&bits, type), expected) << type << " " << bits;
+  }
+  for (const auto& [type, bits] : {std::pair<int, uint32_t>{kFloat32, 0x7fc00000},
+           {kFloat16, 0x7e00}, {kBfloat16, 0x7fc0}, {kFloat8e4m3, 0x7f}, {kFloat8e5m2, 0x7d}}) {
+    EXPECT_TRUE(std::isnan(value_of(&bits, type))) << type;
+  }
+}
+
 // Without SYMM_NCCL_COMMS a process has one.
 TEST(PlaceOfACommunicator, IsGivenBackByAnyWay) {
+  const Meeting one{1};
+  const Meeting other{2};
   {
-    const std::optional<Place> first = Place::take("");
+    const std::optional<Place> first = Place::take("", one);
     EXPECT_TRUE(first.has_value());
-    EXPECT_FALSE(Place::take("").has_value());
+    EXPECT_FALSE(Place::take("", other).has_value());
   }
   try {
-    const std::optional<Place> taken = Place::take("");
+    const std::optional<Place> taken = Place::take("", one);
     ASSERT_TRUE(taken.has_value());
     throw std::bad_alloc();
   } catch (const std::bad_alloc&) {
   }
   std::optional<Place> kept;
-  std::optional<Place> made = Place::take("");
+  std::optional<Place> made = Place::take("", other);
   ASSERT_TRUE(made.has_value());
   kept.swap(made);
-  EXPECT_FALSE(Place::take("").has_value());
+  EXPECT_FALSE(Place::take("", one).has_value());
   kept.reset();
-  EXPECT_TRUE(Place::take("").has_value());
+  EXPECT_TRUE(Place::take("", one).has_value());
+}
+
+TEST(PlaceOfACommunicator, IsSharedByItsRanks) {
+  const Meeting one{1};
+  std::optional<Place> first = Place::take("", one);
+  const std::optional<Place> second = Place::take("", one);
+  EXPECT_TRUE(second.has_value());
+  first.reset();
+  EXPECT_FALSE(Place::take("", Meeting{2}).has_value());
 }
 }  // namespace
 }  // namespace symm::nccl
