@@ -28,6 +28,7 @@
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
+#include "bindings/nccl/thread.hpp"
 
 namespace symm::nccl {
 namespace {
@@ -65,7 +66,14 @@ struct Entry {
   // Children that NCCL is making. The program must keep *where until ncclCommGetAsyncError() of
   // this communicator has said that they are there, and there they are taken.
   std::vector<Made> awaited;
+  // Groups of children that do not block and have not settled: a program that waits for
+  // a child asks for the state of its parent.
+  std::vector<std::shared_ptr<CudaGroup>> settling;
 };
+
+bool is_unsettled(const std::shared_ptr<CudaGroup>& group) {
+  return group != nullptr && !group->blocks() && !group->is_settled();
+}
 
 struct Table {
   std::mutex mutex;
@@ -75,8 +83,8 @@ struct Table {
 
 Table& table();
 
-// A process that ends leaves its groups in good order, so that the others hear that it has left,
-// and not that it was killed. A forked child has no part in them.
+// A process that ends leaves its groups in good order, so that the others hear that it
+// has left, and not that it was killed. A forked child has no part in them.
 void leave_all() {
   Table& all = table();
   if (all.pid != getpid() || !all.mutex.try_lock()) return;
@@ -130,16 +138,21 @@ void start(Comm comm, Entry& entry) {
   int device = 0;
   const bool has_device =
       real<Result, Comm, int*>(Function::ncclCommCuDevice)(comm, &device) == kSuccess;
-  const bool is_able =
-      settings().collectives != 0 && entry.is_blocking && has_device && size <= kMostRanks;
-  entry.group = HostGroup::meet(entry.meeting, rank, size, {hash_of(settings()), is_able});
+  const bool is_able = settings().collectives != 0 && has_device && size <= kMostRanks;
+  // One that blocks on one rank only waits for the others in its first call.
+  const uint64_t alike = hash_of(settings()) + (entry.is_blocking ? 0 : 1);
+  entry.group = HostGroup::meet(entry.meeting, rank, size, {alike, is_able});
   if (entry.group == nullptr || !is_able) return;
   entry.cuda_group = std::make_shared<CudaGroup>(
-      entry.group, entry.meeting, rank, size, device, entry.name, entry.version);
+      entry.group, entry.meeting, rank, size, device, entry.name, entry.version, entry.is_blocking);
+  if (entry.is_blocking) return;
+  start_thread([group = entry.cuda_group] {
+    if (group->settle()) leave_at_exit();
+  });
 }
 
-// Notes a communicator. If the result of the call that made it is kInProgress, it is watched from
-// when ncclCommGetAsyncError() has said that it is complete.
+// Notes a communicator. If the result of the call that made it is kInProgress, it is
+// watched from when ncclCommGetAsyncError() has said that it is complete.
 void note(const Made& made, Result result) {
   Comm const comm = *made.where;
   if (comm == nullptr) return;
@@ -153,11 +166,39 @@ void note(const Made& made, Result result) {
 
   const std::lock_guard lock(table().mutex);
   const auto [place, is_new] = table().entries.try_emplace(comm, std::move(entry));
-  // NCCL has given the memory of a communicator to another one, which ended in a way that is not
-  // seen here.
+  // NCCL has given the memory of a communicator to another
+  // one, which ended in a way that is not seen here.
   if (is_new) return;
   leave(std::move(place->second));
   place->second = std::move(entry);
+}
+
+// Whether symm is still making the groups of a
+// communicator that does not block, or of its children.
+bool is_settling(Comm comm) noexcept {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  if (found == table().entries.end()) return false;
+  Entry& entry = found->second;
+  std::erase_if(entry.settling, [](const auto& child) { return !is_unsettled(child); });
+  return !entry.settling.empty() || is_unsettled(entry.cuda_group);
+}
+
+// A child has been made that does not block: its parent is in progress until it has settled.
+void add_settling(Comm parent, Comm child) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(child);
+  const auto place = table().entries.find(parent);
+  if (found == table().entries.end() || place == table().entries.end()) return;
+  if (is_unsettled(found->second.cuda_group)) {
+    place->second.settling.push_back(found->second.cuda_group);
+  }
+}
+
+// The result of a call that has made *comm, outside of groups of calls.
+Result answer_made(const Comm* comm, Result result) noexcept {
+  if (result != kSuccess || comm == nullptr || open_depth() > 0) return result;
+  return is_settling(*comm) ? kInProgress : kSuccess;
 }
 
 // What this thread has made since its outermost ncclGroupStart(). NCCL completes it in
@@ -178,7 +219,8 @@ void note_window(const Registered& window) noexcept {
   std::shared_ptr<CudaGroup> group;
   try {
     group = cuda_group_of(window.comm);
-    if (group == nullptr || *window.where == nullptr) return;
+    // Windows meet in a call that waits.
+    if (group == nullptr || !group->blocks() || *window.where == nullptr) return;
     group->windows().note(*window.where, window.memory, window.bytes);
   } catch (...) {
     log("a window is not noted: no memory");
@@ -199,16 +241,20 @@ void finish(const Made& made, Result result) noexcept {
   }
 }
 
-// Notes what this thread has made if its outermost group of calls has ended with `result`.
-void finish_open(Result result) noexcept {
-  if (open_depth() > 0) return;
+// Notes what this thread has made if its outermost group of calls has ended with `result`, and
+// returns the result for the program.
+Result finish_open(Result result) noexcept {
+  if (open_depth() > 0) return result;
   const std::vector<Made> made = std::exchange(open_made, {});
+  Result answer = result;
   for (const Made& one : made) {
     finish(one, result);
+    if (answer_made(one.where, result) == kInProgress) answer = kInProgress;
   }
   for (const Registered& window : std::exchange(open_windows, {})) {
     if (result == kSuccess) note_window(window);
   }
+  return answer;
 }
 
 // Colors of ncclCommSplit() are not negative.
@@ -258,7 +304,11 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   // A child that is not told otherwise does as its parent does.
   if (!read_blocking(config)) made.is_blocking = blocks(parent);
   if (result == kInProgress) made.is_blocking = false;
-  if (result != kInProgress || open_depth() > 0) return finish(made, result);
+  if (result != kInProgress || open_depth() > 0) {
+    finish(made, result);
+    if (result == kSuccess && open_depth() == 0) add_settling(parent, *child);
+    return;
+  }
 
   try {
     const std::lock_guard lock(table().mutex);
@@ -284,6 +334,7 @@ Result ask_communicator(Comm comm, Result state) noexcept {
     std::shared_ptr<CudaGroup> cuda_group;
     uint32_t version = 0;
     std::vector<Made> children;
+    std::shared_ptr<CudaGroup> ended;
     {
       const std::lock_guard lock(table().mutex);
       const auto found = table().entries.find(comm);
@@ -294,14 +345,18 @@ Result ask_communicator(Comm comm, Result state) noexcept {
       if (!entry.ending || state != kSuccess) group = entry.group;
       if (group != nullptr) cuda_group = entry.cuda_group;
       version = entry.version;
+      if (entry.ending && !entry.is_blocking) ended = entry.cuda_group;
     }
     for (const Made& child : children) {
       note(child, kSuccess);
+      add_settling(comm, *child.where);
     }
-    if (group == nullptr) return kSuccess;
+    if (ended != nullptr && ended->is_busy()) return kInProgress;
+    const Result quiet = state == kSuccess && is_settling(comm) ? kInProgress : kSuccess;
+    if (group == nullptr) return quiet;
     std::optional<GroupFailure> failure = group->failure(version);
     if (!failure && cuda_group != nullptr) failure = cuda_group->failure();
-    if (!failure) return kSuccess;
+    if (!failure) return quiet;
     if (cuda_group != nullptr) cuda_group->condemn(failure->result);
 
     bool is_new = false;
@@ -360,7 +415,7 @@ Result symm_ncclCommInitRank(Comm* comm, int size, UniqueId id, int rank) noexce
       real<Result, Comm*, int, UniqueId, int>(Function::ncclCommInitRank)(comm, size, id, rank);
   const auto meeting = watching() ? meeting_of(id) : std::nullopt;
   if (meeting && comm != nullptr) finish(made_of(comm, *meeting, nullptr), result);
-  return result;
+  return answer_made(comm, result);
 }
 
 Result symm_ncclCommInitRankConfig(
@@ -369,7 +424,7 @@ Result symm_ncclCommInitRankConfig(
       Function::ncclCommInitRankConfig)(comm, size, id, rank, config);
   const auto meeting = watching() ? meeting_of(id) : std::nullopt;
   if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
-  return result;
+  return answer_made(comm, result);
 }
 
 Result symm_ncclCommInitRankScalable(
@@ -379,7 +434,7 @@ Result symm_ncclCommInitRankScalable(
   const bool has_ids = count > 0 && ids != nullptr;
   const auto meeting = watching() && has_ids ? meeting_of(ids[0]) : std::nullopt;
   if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
-  return result;
+  return answer_made(comm, result);
 }
 
 // All ranks are devices of this process, so NCCL draws no id.
@@ -401,7 +456,7 @@ Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* co
   const Result result = real<Result, Comm, int, int, Comm*, Config*>(Function::ncclCommSplit)(
       comm, color, key, child, config);
   finish_child(comm, child, color < 0 ? std::nullopt : meeting, config, result);
-  return result;
+  return color < 0 ? result : answer_made(child, result);
 }
 
 Result symm_ncclCommShrink(
@@ -412,7 +467,7 @@ Result symm_ncclCommShrink(
   const Result result = real<Result, Comm, int*, int, Comm*, Config*, int>(
       Function::ncclCommShrink)(comm, excluded, count, child, config, flags);
   finish_child(comm, child, meeting, config, result);
-  return result;
+  return answer_made(child, result);
 }
 
 Result symm_ncclCommWindowRegister(
@@ -453,12 +508,14 @@ Result symm_ncclCommFinalize(Comm comm) noexcept {
       cuda_group = found->second.cuda_group;
     }
   }
-  if (cuda_group != nullptr) cuda_group->complete();
-  return real<Result, Comm>(Function::ncclCommFinalize)(comm);
+  if (cuda_group != nullptr && cuda_group->blocks()) cuda_group->complete();
+  const Result result = real<Result, Comm>(Function::ncclCommFinalize)(comm);
+  const bool is_busy = cuda_group != nullptr && !cuda_group->blocks() && cuda_group->is_busy();
+  return result == kSuccess && is_busy ? kInProgress : result;
 }
 
-// The entry goes before the communicator, whose address NCCL may give to another one at once; the
-// group goes after it, when NCCL has let all ranks pass.
+// The entry goes before the communicator, whose address NCCL may give to another one at
+// once; the group goes after it, when NCCL has let all ranks pass.
 Result symm_ncclCommDestroy(Comm comm) noexcept {
   const std::optional<Entry> entry = take_out(comm);
   if (entry && entry->cuda_group != nullptr) entry->cuda_group->complete();
@@ -473,8 +530,8 @@ Result symm_ncclCommRevoke(Comm comm, int flags) noexcept {
   return real<Result, Comm, int>(Function::ncclCommRevoke)(comm, flags);
 }
 
-// Programs end communicators by an abort, too, also those that are well. So the other ranks hear
-// that this one has left, after a while, and not that it has failed.
+// Programs end communicators by an abort, too, also those that are well. So the other
+// ranks hear that this one has left, after a while, and not that it has failed.
 Result symm_ncclCommAbort(Comm comm) noexcept {
   const std::optional<Entry> entry = take_out(comm);
   if (entry && entry->cuda_group != nullptr) entry->cuda_group->abort();
@@ -495,15 +552,14 @@ Result symm_ncclGroupEnd() noexcept {
   const Result theirs = real<Result>(Function::ncclGroupEnd)();
   leave_collectives();
   if (is_last) close_collectives();
-  finish_open(theirs);
-  return ours != kSuccess ? ours : theirs;
+  const Result answer = finish_open(theirs);
+  return ours != kSuccess ? ours : answer;
 }
 
 Result symm_ncclGroupSimulateEnd(void* info) noexcept {
   const Result result = real<Result, void*>(Function::ncclGroupSimulateEnd)(info);
   if (leave_collectives() == 0) drop_collectives();
-  finish_open(result);
-  return result;
+  return finish_open(result);
 }
 }
 }  // namespace symm::nccl

@@ -9,7 +9,8 @@
 
 namespace symm::nccl {
 // What symm knows of a communicator of which NCCL has just said `state` (kInProgress: its
-// creation or another call is under way): the result for a failure, else kSuccess.
+// creation or another call is under way): the result for a failure, else kSuccess, or kInProgress
+// while symm completes what NCCL has completed, for one that does not block.
 // A failure is said (see failures.hpp) when it is first found.
 Result ask_communicator(Comm comm, Result state) noexcept;
 

@@ -51,7 +51,7 @@ class CudaGroup::Inside {
 };
 
 CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
-    int device, std::string name, uint32_t version)
+    int device, std::string name, uint32_t version, bool blocks)
     : ranks_(std::move(ranks)),
       meeting_(meeting),
       rank_(rank),
@@ -59,16 +59,20 @@ CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, i
       device_(device),
       name_(std::move(name)),
       version_(version),
+      blocks_(blocks),
       has_driver_(driver_.open(device)) {}
 
 bool CudaGroup::takes_next(void* stream) {
   {
     const std::lock_guard lock(mutex_);
-    if (state_ != State::untried) return state_ == State::ready;
+    if (state_ != State::untried || !blocks_) return state_ == State::ready;
   }
   bool is_known = true;
   const bool is_captured = has_driver_ && driver_.capture_of(stream, is_known) != 0;
-  if (is_captured || !is_known) return false;
+  return !is_captured && is_known && agrees();
+}
+
+bool CudaGroup::agrees() {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_ || released_) return false;
@@ -79,6 +83,31 @@ bool CudaGroup::takes_next(void* stream) {
   if (!is_agreed && state_ == State::untried) state_ = State::refused;
   come_out();
   return state_ != State::refused;
+}
+
+bool CudaGroup::settle() noexcept {
+  bool is_there = false;
+  try {
+    if (agrees()) {
+      const std::lock_guard making(making_);
+      is_there = make_once();
+    }
+  } catch (const std::exception&) {
+    log("no collective of rank %d of %d goes to symm: a lock failed", rank_, size_);
+  }
+  const std::lock_guard lock(mutex_);
+  settled_ = true;
+  return is_there;
+}
+
+bool CudaGroup::is_settled() noexcept {
+  const std::lock_guard lock(mutex_);
+  return settled_;
+}
+
+bool CudaGroup::is_busy() noexcept {
+  const Inside inside(*this);
+  return inside.group != nullptr && has_work(inside.group);
 }
 
 bool CudaGroup::prepare(void* stream) {

@@ -29,7 +29,7 @@ class CudaGroup {
   // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version`
   // the NCCL that its maker was compiled with.
   CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
-      int device, std::string name, uint32_t version);
+      int device, std::string name, uint32_t version, bool blocks);
   CudaGroup(const CudaGroup&) = delete;
   CudaGroup& operator=(const CudaGroup&) = delete;
 
@@ -61,6 +61,15 @@ class CudaGroup {
   Result before_nccl(void* stream) noexcept;
   void after_nccl(void* stream) noexcept;
 
+  // Makes the group, or finds that there is none, for a communicator that does not block. Waits for
+  // the other ranks to make this call; whether the group is there. No call goes to symm before.
+  bool settle() noexcept;
+  // Whether settle() has returned.
+  bool is_settled() noexcept;
+  // Whether work that symm has issued outside of captures is under way.
+  bool is_busy() noexcept;
+  bool blocks() const { return blocks_; }
+
   Windows& windows() { return windows_; }
 
   std::optional<GroupFailure> failure();
@@ -85,6 +94,7 @@ class CudaGroup {
   // Counts the threads that work on the group.
   class Inside;
 
+  bool agrees();
   bool make_once();
   void meet_windows(void* stream);
   bool make(symm_group_t*& made, std::optional<Place>& place);
@@ -104,6 +114,7 @@ class CudaGroup {
   const int device_;
   const std::string name_;
   const uint32_t version_;
+  const bool blocks_;
   Driver driver_;
   bool has_driver_ = false;
 
@@ -117,6 +128,7 @@ class CudaGroup {
   State state_ = State::untried;
   symm_group_t* group_ = nullptr;
   int inside_ = 0;
+  bool settled_ = false;
   bool aborted_ = false;
   bool released_ = false;
   // While the group is there.

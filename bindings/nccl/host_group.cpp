@@ -1,6 +1,5 @@
 #include "bindings/nccl/host_group.hpp"
 
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +22,7 @@
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
+#include "bindings/nccl/thread.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
@@ -47,22 +46,6 @@ bool leaves_descriptors(int size) {
 
 // Least scratch: the group's collective calls exchange a few words.
 uint64_t least_scratch(int size) { return 16'384 + uint64_t{1'024} * static_cast<uint64_t>(size); }
-
-// A thread that takes none of the program's signals.
-template <class Body>
-void start_thread(Body body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread(body).detach();
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
 }  // namespace
 
 // A directory of this user, the same for all ranks.

@@ -381,7 +381,9 @@ for number, case in enumerate(cases):
         else:
             result = shim.ncclCommInitRankScalable(
                 ctypes.byref(comm), 1, 0, 1, ctypes.byref(id), ctypes.c_void_p(at))
-        if result != 0 or where.value != at or bytes(seen[:len(case)]) != case:
+        # One that does not block meets its other ranks, and they do not come.
+        fine = (0, 7) if case[16:20] == bytes(4) and call in ("split", "shrink") else (0,)
+        if result not in fine or where.value != at or bytes(seen[:len(case)]) != case:
             wrong.append([number, call, result])
         if ctypes.string_at(at, len(case)) != case:
             wrong.append([number, call, "changed"])
@@ -935,7 +937,8 @@ print(json.dumps([result, seen, results, wait_for_error(other)[0], wait_for_erro
             FAKE_NCCL="slow",
         )
         found = self.after_the_first_rank_died(ranks)
-        self.assertEqual(found[:2], [7, [7, 7, 7, 0]])
+        # symm has no CUDA driver here, which the ranks find out before it is complete.
+        self.assertEqual([found[0], found[1][:3], found[1][-1]], [7, [7, 7, 7], 0])
         self.assertEqual(found[2][:4], [7, None, None, None])
         self.assertEqual(found[3:], [6, 6])
 
@@ -1357,9 +1360,7 @@ sys.stdin.readline()
             self.assertEqual(self.finished(ranks), [expected] * 2, environment)
 
     def test_configurations_choose(self):
-        """The name by SYMM_NCCL_COMMS, also one that lies nowhere; and what does not block is
-        forwarded, as are the children of what does not block.
-        """
+        """The name by SYMM_NCCL_COMMS, also one that lies nowhere; of what does not block, too."""
         ranks = self.cuda_ranks(
             2,
             """
@@ -1369,7 +1370,11 @@ def child(parent, blocking, name):
     config = b"".join(value.to_bytes(size, "little") for value, size in head) + bytes(28)
     config = ctypes.create_string_buffer(config + bytes(text) + bytes(16), 72)
     made = ctypes.c_void_p()
-    assert shim.ncclCommSplit(parent, 0, 0, ctypes.byref(made), config) == 0
+    blocks = blocking == 1 or (blocking == undefined and parent is comm)
+    result = shim.ncclCommSplit(parent, 0, 0, ctypes.byref(made), config)
+    assert result == 0 if blocks else result in (0, 7)
+    while async_error(parent) == 7 or async_error(made) == 7:
+        time.sleep(0.001)
     return made
 undefined = 0x80000000
 comms = [child(comm, 1, b"tp0"), child(comm, undefined, b"tensor"), child(comm, 1, b"dp"),
@@ -1381,10 +1386,10 @@ sys.stdin.readline()
 """,
             SYMM_NCCL_COMMS="tp*,tensor",
         )
-        expected = ["symm", "symm", "NCCL", "NCCL", "NCCL", "NCCL", "NCCL", "symm"]
+        expected = ["symm", "symm", "NCCL", "NCCL", "NCCL", "symm", "symm", "symm"]
         self.assertEqual(self.finished(ranks), [expected] * 2)
 
-    def test_what_nccl_does_not_let_block_is_forwarded(self):
+    def test_what_nccl_does_not_let_block_does_not_block(self):
         """By a variable of NCCL, whatever the configuration says."""
         ranks = self.cuda_ranks(
             2,
@@ -1393,13 +1398,83 @@ os.environ["FAKE_NCCL"] = "slow unblocked"
 child = ctypes.c_void_p()
 got = [shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None)]
 while async_error(comm) == 7 or async_error(child) == 7:
-    pass
+    time.sleep(0.001)
+notes.notes_begin_capture(stream)
+got.append(all_reduce(of=child))
+notes.notes_end_capture(stream)
 answer([*got, all_reduce(of=child), all_reduce()])
 sys.stdin.readline()
 """,
             SYMM_NCCL_COMMS="*",
         )
-        self.assertEqual(self.finished(ranks), [[7, "NCCL", "symm"]] * 2)
+        self.assertEqual(self.finished(ranks), [[7, "symm", "symm", "symm"]] * 2)
+
+    def test_calls_on_what_does_not_block_return_at_once(self):
+        """Its group is made while it is in progress, which its parent is, too. Then no call waits
+        for a rank that is late, and an end is in progress while work is under way.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+config = b"".join(v.to_bytes(n, "little") for v, n in
+                  ((24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)))
+child, made = ctypes.c_void_p(), ctypes.c_void_p()
+if rank == 1:
+    time.sleep(3)
+began = time.monotonic()
+got = [shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), config)]
+waited = time.monotonic() - began
+looks = []
+while not looks or looks[-1] == 7:
+    looks.append(async_error(comm))
+    time.sleep(0.001)
+got += [looks[0], looks[-1], async_error(child), waited < 2]
+# In a group of calls.
+id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
+assert shim.ncclGroupStart() == 0
+assert shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config) == 0
+got.append(shim.ncclGroupEnd())
+while async_error(made) == 7:
+    time.sleep(0.001)
+if rank == 1:
+    time.sleep(3)
+began = time.monotonic()
+got += [all_reduce(of=child), all_reduce(of=made), time.monotonic() - began < 2]
+notes.notes_hold(stream)
+got += [all_reduce(of=child), shim.ncclCommFinalize(child), async_error(child)]
+notes.notes_let_go()
+while async_error(child) == 7:
+    time.sleep(0.001)
+got.append(shim.ncclCommDestroy(child))
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+            SECOND_ID=self.id_of_another(),
+        )
+        expected = [7, 7, 0, 0, True, 7, "symm", "symm", True, "symm", 7, 7, 0]
+        self.assertEqual(self.finished(ranks), [[expected, []]] * 2)
+
+    def id_of_another(self):
+        return run("print(json.dumps(bytes(new_id().bytes).hex()))")
+
+    def test_ranks_that_block_unlike_choose_alike(self):
+        """One that blocks would have the other in progress until its first call."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+config = b"".join(v.to_bytes(n, "little") for v, n in
+                  ((24, 8), (0xcafebeef, 4), (23000, 4), (rank, 4), (0, 4)))
+child = ctypes.c_void_p()
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), config) in (0, 7)
+while async_error(comm) == 7 or async_error(child) == 7:
+    time.sleep(0.001)
+answer([all_reduce(of=child) for _ in range(2)])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+        )
+        self.assertEqual(self.finished(ranks), [["NCCL"] * 2] * 2)
 
     def test_a_variable_that_is_refused_is_said(self):
         """Where the log is, or to standard error."""
