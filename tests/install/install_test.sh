@@ -72,6 +72,10 @@ cmake -S "$here/consumer" -B "$scratch/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" \
 cmake --build "$scratch/by-cmake" >/dev/null
 "$scratch/by-cmake/consumer_c"
 "$scratch/by-cmake/consumer_cxx"
+cmake -S "$root/examples/cmake-project" -B "$scratch/project" -DCMAKE_PREFIX_PATH="$prefix" \
+  "${compilers[@]}" >/dev/null
+cmake --build "$scratch/project" >/dev/null
+[[ $("$scratch/project/example") == 'rank 0 of 1: the sum is 0' ]]
 if cmake -S "$here/consumer" -B "$scratch/elsewhere" "${compilers[@]}" >/dev/null 2>&1; then
   echo "find_package found symm without being told where:"
   fail "the test above may have used another one"
@@ -99,6 +103,14 @@ grep -q '^SYMM_UNITY:STRING=all$' "$parent/CMakeCache.txt" ||
   fail "the parent would compile file by file, which takes four times as long"
 if grep -q libsymm "$parent/cmake_install.cmake" "$parent/symm/cmake_install.cmake"; then
   fail "the parent would install symm"
+fi
+# The build itself would take minutes; the test of static libraries makes one.
+cmake -S "$root/examples/cmake-project" -B "$scratch/fetched" -DSYMM_SOURCES="$root" \
+  -DSYMM_CUDA=off "${compilers[@]}" >/dev/null
+targets=$(cmake --build "$scratch/fetched" --target help)
+grep -qw example <<<"$targets"
+if grep -q libsymm "$scratch/fetched/cmake_install.cmake"; then
+  fail "the project would install symm"
 fi
 
 say "pkg-config"
