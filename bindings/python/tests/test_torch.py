@@ -184,6 +184,10 @@ def init_process_group(rank):
         rank=rank,
         world_size=SIZE,
     )
+    if "SYMM_TEST_MACHINES" in os.environ:
+        import torch
+
+        assert dist.group.WORLD.group(torch.device("cpu")).info().machines == SIZE
     return dist
 
 
@@ -1078,6 +1082,31 @@ def test_a_rank_that_ends_is_named_by_the_other_one(way, manner, launch, monkeyp
     assert other_status == {"raise": 1, "exit": 3, "sys.exit": 3, "kill": -9}[manner], other_output
 
 
+def require_machines(monkeypatch, tmp_path):
+    """Have each rank of a later launch say that it is a machine by itself."""
+    if not find_library("ucp"):
+        pytest.skip("no libucp.so.0")
+    monkeypatch.setenv("SYMM_TEST_MACHINES", "1")
+    monkeypatch.setenv("SYMM_SECRET_FILE", str(tmp_path / "secret"))
+
+
+def skip_without_libsodium(results):
+    if any("libsodium" in output for _, output in results):
+        pytest.skip("the library was built without libsodium")
+
+
+@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if chapter != "operators"])
+def test_two_machines_of_pytorch_use_symm(chapter, launch, monkeypatch, tmp_path):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    require_machines(monkeypatch, tmp_path)
+    monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    results = launch(SIZE, sys.executable, str(Path(__file__)), chapter, "cpu", patience=300)
+    skip_without_libsodium(results)
+    for status, output in results:
+        assert status == 0, output
+
+
 @pytest.mark.parametrize("kind", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_two_ranks_of_pytorch_use_symm(chapter, kind, launch, monkeypatch, tmp_path):
@@ -1245,6 +1274,8 @@ def test_the_program_of_part_7_of_the_tutorial_trains_on_two_machines(kind, tmp_
 def main(chapter, kind, *arguments):
     import torch
 
+    if "SYMM_TEST_MACHINES" in os.environ:
+        os.environ["SYMM_MACHINE"] = str(RANK)
     device = torch.device(kind, RANK if kind == "cuda" else None)
     if device.type == "cuda":
         torch.cuda.set_device(device)

@@ -20,8 +20,10 @@ Unsupported, with an error that says so:
 - bitwise reductions of integers,
 - sparse tensors,
 - receiving from any source,
-- messages between two ranks inside a CUDA graph capture,
-- ranks on several machines.
+- messages between two ranks inside a CUDA graph capture.
+
+Ranks may be on several machines. Between them UCX or symm's own connections carry the data of CPU
+tensors, and NCCL that of CUDA tensors.
 """
 # ruff: noqa: B008, D102, N802 - methods and defaults are those of torch.distributed.ProcessGroup
 
