@@ -79,11 +79,28 @@ bool Standstill::find_again() {
   return false;
 }
 
+bool Standstill::spans_machines() const {
+  return std::any_of(now_.begin(), now_.end(),
+      [&](const Place& place) { return !controls_[place.rank].is_mapped(); });
+}
+
+bool Standstill::has_own_rank() const {
+  return std::any_of(now_.begin(), now_.end(),
+      [&](const Place& place) { return place.rank == controls_.context().rank; });
+}
+
+// Whether all ranks of the circle make one call.
+bool Standstill::is_one_call() const {
+  const std::string first = text_of(controls_, now_.front().wait);
+  return std::all_of(now_.begin(), now_.end(),
+      [&](const Place& place) { return text_of(controls_, place.wait) == first; });
+}
+
 bool Standstill::counts_after(uint64_t patience_ns) const {
   const bool switches =
       std::any_of(now_.begin(), now_.end(), [](const Place& place) { return place.is_switch(); });
-  const bool far = std::any_of(now_.begin(), now_.end(),
-      [&](const Place& place) { return !controls_[place.rank].is_mapped(); });
+  const bool far = spans_machines();
+  if (far && !has_own_rank()) return false;
   if (far) patience_ns = std::max(patience_ns, kOnTheWayNs);
   if (now_ns() - since_ns_ < (switches || far ? patience_ns : 0)) return false;
 
@@ -115,6 +132,8 @@ bool Standstill::is_there_at_deadline() {
 // lowest rank, and the lowest rank that makes another call is to
 // blame. Ranks that are in no call, or not for long, are left out.
 bool Standstill::blame() {
+  if (spans_machines() && is_one_call()) return false;
+
   const TransportContext& context = controls_.context();
   std::vector<std::pair<int, std::string>> calls;
   for (int rank = 0; rank < context.size; ++rank) {

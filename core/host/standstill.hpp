@@ -55,7 +55,12 @@ struct ShownWait {
 //
 // A wait for a message may be shown although the message has come to
 // the process; so its rank must have looked twice in the meantime.
-// Between machines any arrival may be under way for a while.
+//
+// Between machines any arrival may be under way for a while, or lost with the
+// connection that carries it, which heartbeats find out. A rank that has had
+// the answer of another one has all that this one had sent to it before. So a
+// circle between machines is concluded by its own ranks only, and it is none
+// if its ranks make one call: then each waits for what another has sent.
 class Standstill {
  public:
   Standstill(const Controls& controls, uint32_t lane) : controls_(controls), lane_(lane) {}
@@ -83,6 +88,9 @@ class Standstill {
   std::vector<Place> find() const;
   bool find_again();
   bool counts_after(uint64_t patience_ns) const;
+  bool spans_machines() const;
+  bool has_own_rank() const;
+  bool is_one_call() const;
   bool blame();
   bool blame_refusal();
   bool blame_sets();
