@@ -17,6 +17,7 @@
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/host_group.hpp"
 #include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/place.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
 #include <symm/symm.h>
@@ -203,15 +204,17 @@ Result CudaGroup::issue(const Call& call, const std::optional<Scalar>& scalar) n
     const std::lock_guard lock(order_mutex_);
     bool is_known = true;
     const uint64_t capture = driver_.capture_of(call.stream, is_known);
-    if (!order_.before_symm(capture, call.stream))
+    if (!order_.before_symm(capture, call.stream)) {
       return fail(SYMM_ERR_CUDA, "a call of the CUDA driver failed");
+    }
 
     symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
     if (scalar) {
       options.scale_position = SYMM_SCALE_BEFORE;
       options.scale_pointer = Factors::of(device_).find(driver_, *scalar, call.stream, capture);
-      if (options.scale_pointer == nullptr)
+      if (options.scale_pointer == nullptr) {
         return fail(SYMM_ERR_CUDA, "a call of the CUDA driver failed");
+      }
     }
     const symm_status_t status = enqueue(inside.group, call, scalar ? &options : nullptr);
     if (status != SYMM_OK) return fail(status);

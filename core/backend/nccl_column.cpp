@@ -47,8 +47,9 @@ bool read_time(std::string_view text, uint64_t& ns) {
 
   uint64_t us = 0;
   uint64_t rest = 0;
-  if (!read_number(text.substr(0, point), &us) || !read_number(decimals, &rest) || us > kMostUs)
+  if (!read_number(text.substr(0, point), &us) || !read_number(decimals, &rest) || us > kMostUs) {
     return false;
+  }
   ns = us * 1000 + rest;
   return ns > 0;
 }

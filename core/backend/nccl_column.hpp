@@ -5,6 +5,7 @@
 // table: ranks that are advised differently would wait for each other in two libraries.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

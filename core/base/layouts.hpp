@@ -63,8 +63,8 @@ inline Stamp stamp_of(const Layout& layout) noexcept { return {layouts::library,
 
 // "0.2.0"
 std::string version_text(uint32_t library);
-// Which versions `they`, whose stamp is `theirs`, and `we`, who have this library, have of a layout:
-// "rank 1 has symm 0.3.1 (number 3), ...".
+// Which versions `they`, whose stamp is `theirs`, and `we`, who have this library, have of a
+// layout: "rank 1 has symm 0.3.1 (number 3), ...".
 std::string both_stamps(const Layout& layout, const Stamp& theirs, const std::string& they,
     const std::string& we = "this process");
 // Why they cannot read each other's layout: its name, and both_stamps(). "" if they can.

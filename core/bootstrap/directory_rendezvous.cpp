@@ -16,6 +16,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/nccl_column.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/segment.hpp"

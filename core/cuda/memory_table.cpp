@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
@@ -61,7 +62,7 @@ void write_addresses(const Device& device, const MemoryView& memory, int rank) {
 
   const Driver& driver = device.driver();
   const CUdeviceptr to = address_of(memory.pads[static_cast<size_t>(rank)]) + tables_offset(memory);
-  driver.require(driver.cuMemcpyAsync(to, address_of(tables.data()),
+  driver.require(driver.cuMemcpyAsync(to, address_of(static_cast<void*>(tables.data())),
                      tables.size() * sizeof tables[0], device.stream()),
       "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device.stream()), "cuStreamSynchronize");

@@ -14,6 +14,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/device.hpp"
+#include "core/backend/nccl_column.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/backend/stats.hpp"
 #include "core/backend/topology.hpp"

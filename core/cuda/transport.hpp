@@ -11,6 +11,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/device.hpp"
+#include "core/backend/nccl_column.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/collectives.hpp"

@@ -16,6 +16,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/page.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/socket/tcp.hpp"
 

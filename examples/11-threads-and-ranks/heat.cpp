@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 namespace {

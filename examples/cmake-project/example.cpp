@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <vector>
 
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 int main() try {

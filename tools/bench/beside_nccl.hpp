@@ -3,6 +3,7 @@
 
 #include "tools/bench/options.hpp"
 #include "tools/bench/thresholds.hpp"
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 namespace symm::tool {
