@@ -295,6 +295,14 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
         }
       });
 
+  // Ranks that are threads share the hardware queues of their GPU, of which there are 32. Copies
+  // need two streams of a rank at a time, and a copy behind the waiting kernel of another rank
+  // would wait for ever.
+  int devices = 0;
+  gpu::cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  const bool has_queues = n <= 8 * devices;
+  if (!has_queues) std::printf("copy engine: SKIPPED, %d ranks share the queues of a GPU\n", n);
+
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {
@@ -303,6 +311,7 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
                  SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
                  SYMM_ALGORITHM_HYBRID_CUBE_MESH, SYMM_ALGORITHM_MARKED,
                  SYMM_ALGORITHM_COPY_ENGINE}) {
+          if (algorithm == SYMM_ALGORITHM_COPY_ENGINE && !has_queues) continue;
           check(rank, together, list[i], expected[i], place, algorithm);
         }
       }
