@@ -175,7 +175,7 @@ inline void require_same_stamp(const Layout& layout, int rank, int peer, const S
 }
 
 // Values of symm_advice_t.
-enum class Advice : int32_t { unknown = 0, symm = 1, nccl = 2 };
+enum class Advice : int32_t { unmeasured = 0, symm = 1, nccl = 2 };
 
 struct PlanReport {
   Algorithm algorithm{};
@@ -184,7 +184,7 @@ struct PlanReport {
   bool nontemporal = false;
   std::string reason;
   // Whether NCCL was measured to be faster; nccl_column.hpp. Times are 0 if it was not measured.
-  Advice advice = Advice::unknown;
+  Advice advice = Advice::unmeasured;
   uint64_t symm_ns = 0;
   uint64_t nccl_ns = 0;
   std::string advice_reason{};

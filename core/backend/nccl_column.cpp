@@ -164,7 +164,7 @@ const NcclRow* NcclColumn::find(const CollectiveCall& call) const {
 }
 
 void NcclColumn::advise(const CollectiveCall& call, PlanReport& report) const {
-  report.advice = Advice::unknown;
+  report.advice = Advice::unmeasured;
   if (rows_.empty()) {
     report.advice_reason = "NCCL was not measured: the plan table has no column of it";
     return;

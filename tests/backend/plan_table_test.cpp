@@ -225,7 +225,7 @@ TEST(NcclColumn, WhatWasNotMeasuredIsUnknownAndSaysSo) {
       {advice_for(column_of(kColumn, 2), Collective::allreduce, DType::f32, 256), "no column"},
       {advice_for(column_of("", 4), Collective::allreduce, DType::f32, 256), "no column"}};
   for (const auto& [report, why] : rows) {
-    EXPECT_EQ(report.advice, Advice::unknown) << why;
+    EXPECT_EQ(report.advice, Advice::unmeasured) << why;
     EXPECT_EQ(report.symm_ns, 0U) << why;
     EXPECT_NE(report.advice_reason.find("not measured"), std::string::npos) << why;
     EXPECT_NE(report.advice_reason.find(why), std::string::npos) << report.advice_reason;
@@ -236,7 +236,7 @@ TEST(NcclColumn, WhatWasNotMeasuredIsUnknownAndSaysSo) {
   forced.algorithm = Algorithm::ll;
   PlanReport report;
   column.advise(forced, report);
-  EXPECT_EQ(report.advice, Advice::unknown);
+  EXPECT_EQ(report.advice, Advice::unmeasured);
 }
 
 TEST(NcclColumn, IsOfOneMachineAndLaterRowsReplaceEarlierOnes) {

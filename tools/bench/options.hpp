@@ -83,7 +83,7 @@ struct Result {
   uint64_t wrong = 0;  // elements, on all ranks and in all iterations
   std::string algorithm;
   // Whether NCCL was measured to be faster, by the plan table.
-  symm_advice_t advice = SYMM_ADVICE_UNKNOWN;
+  symm_advice_t advice = SYMM_ADVICE_UNMEASURED;
   uint64_t advice_symm_ns = 0;
   uint64_t advice_nccl_ns = 0;
 

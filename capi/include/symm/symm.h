@@ -424,7 +424,7 @@ enum symm_topology_class_values {
 typedef int32_t symm_advice_t;
 enum symm_advice_values {
   /** It was not measured. */
-  SYMM_ADVICE_UNKNOWN = 0,
+  SYMM_ADVICE_UNMEASURED = 0,
   /** NCCL was not faster than symm, or by less than a twentieth. */
   SYMM_ADVICE_SYMM = 1,
   /** NCCL was faster than symm by a twentieth or more. */

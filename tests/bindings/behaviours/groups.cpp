@@ -83,8 +83,8 @@ void expect_advice(Runner& runner, const Line& line) {
   const symm_plan_info_t plan =
       runner.group(line).plan(SYMM_COLLECTIVE_ALLREDUCE, own, own, kCount);
   require(plan.advice, line.constant("advice"), "advice");
-  const bool is_known = plan.advice != SYMM_ADVICE_UNKNOWN;
-  require(plan.symm_ns > 0 && plan.nccl_ns > 0, is_known, "whether there are times");
+  const bool is_measured = plan.advice != SYMM_ADVICE_UNMEASURED;
+  require(plan.symm_ns > 0 && plan.nccl_ns > 0, is_measured, "whether there are times");
   if (std::string(plan.advice_reason).empty()) throw std::runtime_error("advice without a reason");
 }
 

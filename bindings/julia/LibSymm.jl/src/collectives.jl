@@ -857,7 +857,7 @@ The algorithm that a collective would use if every rank passed memory like this 
 named tuple with `algorithm`, `slices`, `chunk_bytes`, `nontemporal` and `reason`. Local.
 
 `advice` is `:nccl` if NCCL was measured to be faster for this call (`symm bench --tune --nccl`),
-`:symm` if it was not, and `:unknown` if it was not measured; `symm_ns`, `nccl_ns` (nanoseconds)
+`:symm` if it was not, and `:unmeasured` if it was not measured; `symm_ns`, `nccl_ns` (nanoseconds)
 and `advice_reason` say why. It is equal on all ranks.
 
 `collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce`, `:alltoall`,

@@ -182,7 +182,7 @@ const SYMM_TOPOLOGY_HYBRID_CUBE_MESH = symm_topology_class_t(2)
 """Whether another library was measured to be faster for a call."""
 const symm_advice_t = Int32
 
-const SYMM_ADVICE_UNKNOWN = symm_advice_t(0)
+const SYMM_ADVICE_UNMEASURED = symm_advice_t(0)
 const SYMM_ADVICE_SYMM = symm_advice_t(1)
 const SYMM_ADVICE_NCCL = symm_advice_t(2)
 

@@ -225,7 +225,7 @@ enums! {
     /// Whether another library was measured to be faster for a call.
     pub enum Advice: symm_advice_t {
         /// It was not measured.
-        Other = SYMM_ADVICE_UNKNOWN = 0,
+        Unmeasured = SYMM_ADVICE_UNMEASURED = 0,
         /// NCCL was not faster than symm, or by less than a twentieth.
         Symm = SYMM_ADVICE_SYMM = 1,
         /// NCCL was faster than symm by a twentieth or more.

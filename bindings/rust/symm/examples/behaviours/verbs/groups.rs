@@ -174,8 +174,8 @@ pub fn expect_advice(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let group = r.group(line);
     let plan = group.plan(Collective::Allreduce, &send, &recv, 8, Op::Sum, 0)?;
     assert_eq!(plan.advice, line.named("advice", Advice::from_raw));
-    let is_known = plan.advice != Advice::Other;
-    assert_eq!(plan.symm_ns > 0 && plan.nccl_ns > 0, is_known);
+    let is_measured = plan.advice != Advice::Unmeasured;
+    assert_eq!(plan.symm_ns > 0 && plan.nccl_ns > 0, is_measured);
     assert!(!plan.advice_reason.is_empty());
     Ok(())
 }
