@@ -400,9 +400,7 @@ symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_ca
     const PlanReport report = plan_collective(owner, planned);
     symm_plan_info_t filled{};
     filled.algorithm = static_cast<int32_t>(report.algorithm);
-    filled.slices = report.slices;
     filled.chunk_bytes = report.chunk_bytes;
-    filled.nontemporal = report.nontemporal ? 1 : 0;
     write_text(filled.reason, report.reason);
     filled.advice = static_cast<int32_t>(report.advice);
     filled.symm_ns = report.symm_ns;

@@ -17,7 +17,12 @@ JULIA = "bindings/julia/LibSymm.jl/src/generated.jl"
 # committed file is compared as text, so one mistake in each stands for all.
 PLANTED = [
     (JULIA, "    count::Csize_t,", "    count::Cint,", "-    count::Cint,", "+    count::Csize_t,"),
-    (LAYOUT, ".slices offset 12 size 4", ".slices offset 16 size 4", ".slices offset 12 size 4"),
+    (
+        LAYOUT,
+        ".chunk_bytes offset 16 size 8",
+        ".chunk_bytes offset 24 size 8",
+        ".chunk_bytes offset 16 size 8",
+    ),
     (
         generate.HEADER,
         "symm_group_retain(symm_group_t *group)",

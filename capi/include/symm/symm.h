@@ -3560,12 +3560,8 @@ SYMM_API symm_status_t symm_batch(symm_group_t *group, const symm_collective_cal
 typedef struct {
   size_t struct_size;
   symm_algorithm_t algorithm;
-  /** Parts into which the work is divided among the ranks; 0: not divided, or not known. */
-  int32_t slices;
   /** Bytes moved per step and rank when staged, else 0. */
   uint64_t chunk_bytes;
-  /** 1 if results bypass the cache; 0: they do not, or that is not known. */
-  int32_t nontemporal;
   /** Why, for people. */
   char reason[192];
   /**

@@ -854,7 +854,7 @@ end
          from_counts=nothing, from_displacements=nothing, rows=0, stride=nothing)
 
 The algorithm that a collective would use if every rank passed memory like this rank's, and why: a
-named tuple with `algorithm`, `slices`, `chunk_bytes`, `nontemporal` and `reason`. Local.
+named tuple with `algorithm`, `chunk_bytes` and `reason`. Local.
 
 `advice` is `:nccl` if NCCL was measured to be faster for this call (`symm bench --tune --nccl`),
 `:symm` if it was not, and `:unmeasured` if it was not measured; `symm_ns`, `nccl_ns` (nanoseconds)

@@ -686,9 +686,7 @@ end
 struct symm_plan_info_t
     struct_size::Csize_t
     algorithm::symm_algorithm_t
-    slices::Int32
     chunk_bytes::UInt64
-    nontemporal::Int32
     reason::NTuple{192,UInt8}
     advice::symm_advice_t
     symm_ns::UInt64

@@ -729,9 +729,7 @@ structs! {
     pub struct symm_plan_info_t {
         pub struct_size: usize,
         pub algorithm: symm_algorithm_t,
-        pub slices: i32,
         pub chunk_bytes: u64,
-        pub nontemporal: i32,
         pub reason: [c_char; 192],
         pub advice: symm_advice_t,
         pub symm_ns: u64,

@@ -11,11 +11,7 @@ known! {
     /// The algorithm chosen for a call, and why.
     pub struct Plan of symm_plan_info_t {
         pub algorithm: Algorithm = "The algorithm that would be used.";
-        pub slices: usize =
-            "Parts into which the work is divided among the ranks; 0 if it is not, or that is \
-             not known.";
         pub chunk_bytes: u64 = "Bytes moved per step and rank when staged, else 0.";
-        pub nontemporal: bool = "Whether it is known that results bypass the cache.";
         pub reason: String = "The reason, in words.";
         pub advice: Advice =
             "Whether NCCL was measured to be faster for this call, by the plan table's column \
