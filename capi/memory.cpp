@@ -329,7 +329,7 @@ symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_
 }
 
 symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits,
-    size_t count, int32_t any, const symm_call_options_t* options, size_t* out_index,
+    size_t count, symm_wait_mode_t mode, const symm_call_options_t* options, size_t* out_index,
     void* stream) {
   return quick(options, [&] {
     Memory& self = *memory_of(memory);
@@ -352,10 +352,11 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
           {wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
     }
 
-    if (any != 0 && any != 1) {
-      throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
+    if (mode != SYMM_WAIT_ALL && mode != SYMM_WAIT_ANY) {
+      throw Error(mode < 0 ? Status::invalid_argument : Status::unsupported,
+          symm::format("mode: %d is not known", mode));
     }
-    self.wait_signals(all, any != 0, timeout_of(options), out_index, stream);
+    self.wait_signals(all, mode == SYMM_WAIT_ANY, timeout_of(options), out_index, stream);
   });
 }
 

@@ -28,7 +28,7 @@ NAMES = {
     "symm_ipc_info_t": "ImportInfo",
 }
 # Enums that the package has in another form.
-LEFT_OUT = {"symm_dtype_values", "symm_log_level_values"}
+LEFT_OUT = {"symm_dtype_values", "symm_log_level_values", "symm_wait_mode_values"}
 # The sets of flags that the library answers, by the first struct of their heading, as a class and
 # its comment. All other flags are parameters of the package.
 FLAGS = {

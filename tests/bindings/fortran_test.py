@@ -51,7 +51,7 @@ program left_out
   waits%value = 1
   call expect(symm_signal(memory, 0, 2), SYMM_OK)
   call expect(symm_signal(memory, 0, channel=3), SYMM_OK)
-  call expect(symm_wait_signals(memory, waits, any=0), SYMM_OK)
+  call expect(symm_wait_signals(memory, waits, mode=SYMM_WAIT_ALL), SYMM_OK)
   call expect(symm_group_failed_ranks(group, out_count=found), SYMM_OK)
   call expect(symm_group_failed_ranks(group, dead, out_count=found), SYMM_OK)
   if (found /= 0) error stop "dead ranks"

@@ -240,7 +240,8 @@ const std::vector<Refusal>& refusals() {
           symm_wait_signals, waits, "unknown compare", UNSUPPORTED, support::awaited(0, 0, 6)),
       SYMM_REFUSE(symm_wait_signals, count, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_wait_signals, count, "too large", INVALID_ARGUMENT, 65),
-      SYMM_REFUSE(symm_wait_signals, any, "2", INVALID_ARGUMENT, 2),
+      SYMM_REFUSE(symm_wait_signals, mode, "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE(symm_wait_signals, mode, "2", UNSUPPORTED, 2),
 
       SYMM_REFUSE_OF(count, "more than memory", INVALID_ARGUMENT, w.too_many, "symm_allreduce",
           "symm_broadcast", "symm_reduce", "symm_alltoall", "symm_gather", "symm_scatter"),

@@ -407,6 +407,15 @@ enum symm_compare_values {
   SYMM_COMPARE_GE = 5
 };
 
+/** How many of the signals of symm_wait_signals() are awaited. */
+typedef int32_t symm_wait_mode_t;
+enum symm_wait_mode_values {
+  /** All: until each has been as awaited, at whatever moment. */
+  SYMM_WAIT_ALL = 0,
+  /** Any: until one of them is as awaited. */
+  SYMM_WAIT_ANY = 1
+};
+
 /** Class of the links between devices. */
 typedef int32_t symm_topology_class_t;
 enum symm_topology_class_values {
@@ -2621,24 +2630,24 @@ typedef struct {
  * @param memory          memory whose signals are meant.
  * @param waits           `count` of them, with equal struct_size.
  * @param count           1 .. 64.
- * @param any             0: wait until each word has been as awaited, at whatever moment; 1:
- *                        until one of them is.
+ * @param mode            whether all or any of them are awaited.
  * @param options         NULL means the defaults.
- * @param[out] out_index  with `any` the first that was as awaited, else 0; may be NULL, and
+ * @param[out] out_index  with WAIT_ANY the first that was as awaited, else 0; may be NULL, and
  *                        must be with the CUDA back end.
  * @param stream          orders the call; NULL with the host back end.
  * @retval SYMM_ERR_TIMEOUT           the deadline passed; blames a rank if it alone was
  *                                    awaited.
- * @retval SYMM_ERR_PEER_FAILED       an awaited rank died or left; with `any`: all of them.
+ * @retval SYMM_ERR_PEER_FAILED       an awaited rank died or left; with WAIT_ANY: all of them.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
- * @retval SYMM_ERR_INVALID_ARGUMENT  count, any, a rank or a channel is out of range, a compare
- *                                    is negative, struct_sizes differ, or with CUDA out_index
- *                                    is not NULL or the deadline is SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_UNSUPPORTED       a compare is not known. CUDA: a rank is on another
+ * @retval SYMM_ERR_INVALID_ARGUMENT  count, a rank or a channel is out of range, mode or a
+ *                                    compare is negative, struct_sizes differ, or with CUDA
+ *                                    out_index is not NULL or the deadline is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       mode or a compare is not known. CUDA: a rank is on another
  *                                    machine, and UCX is missing.
  */
 SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signal_wait_t *waits,
-                                         size_t count, int32_t any,
+                                         size_t count, symm_wait_mode_t mode,
                                          const symm_call_options_t *options, size_t *out_index,
                                          void *stream);
 

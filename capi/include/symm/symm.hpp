@@ -676,7 +676,7 @@ class Memory : public Handle<symm_memory_t> {
   void wait_all(Span<const symm_signal_wait_t> waits, const CallOptions &options = {},
                 void *stream = nullptr) const {
     const auto c = detail::in_c(options);
-    check(symm_wait_signals(get(), waits.data(), waits.size(), 0, &c, nullptr, stream),
+    check(symm_wait_signals(get(), waits.data(), waits.size(), SYMM_WAIT_ALL, &c, nullptr, stream),
           "symm_wait_signals");
   }
 
@@ -685,8 +685,9 @@ class Memory : public Handle<symm_memory_t> {
   void wait_any(Span<const symm_signal_wait_t> waits, const CallOptions &options = {},
                 void *stream = nullptr, size_t *out_index = nullptr) const {
     const auto c = detail::in_c(options);
-    check(symm_wait_signals(get(), waits.data(), waits.size(), 1, &c, out_index, stream),
-          "symm_wait_signals");
+    check(
+        symm_wait_signals(get(), waits.data(), waits.size(), SYMM_WAIT_ANY, &c, out_index, stream),
+        "symm_wait_signals");
   }
 
   // Count the signals from rank `rank` that are there and not taken. Never waits.

@@ -172,6 +172,12 @@ const SYMM_COMPARE_LE = symm_compare_t(3)
 const SYMM_COMPARE_GT = symm_compare_t(4)
 const SYMM_COMPARE_GE = symm_compare_t(5)
 
+"""How many of the signals of symm_wait_signals() are awaited."""
+const symm_wait_mode_t = Int32
+
+const SYMM_WAIT_ALL = symm_wait_mode_t(0)
+const SYMM_WAIT_ANY = symm_wait_mode_t(1)
+
 """Class of the links between devices."""
 const symm_topology_class_t = Int32
 
@@ -1422,7 +1428,7 @@ Wait until the word from `rank` on `channel` compares with `value` as `compare` 
     memory::Ptr{symm_memory_t},
     waits::Ptr{symm_signal_wait_t},
     count::Csize_t,
-    any::Int32,
+    mode::symm_wait_mode_t,
     options::Ptr{symm_call_options_t},
     out_index::Ptr{Csize_t},
     stream::Ptr{Cvoid},

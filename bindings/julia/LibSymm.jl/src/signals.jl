@@ -122,9 +122,10 @@ function wait_signals(A, waits; any::Bool=false, timeout=nothing, stream=nothing
     out = something(first, C_NULL)
     on = stream_for(stream, group)
     memory = memory_of(A)
+    mode = any ? SYMM_WAIT_ANY : SYMM_WAIT_ALL
     attempt() do call
         how = within(call, timeout)
-        return symm_wait_signals(memory, all, length(all), any, how, out, on)
+        return symm_wait_signals(memory, all, length(all), mode, how, out, on)
     end
     return first === nothing ? nothing : Int(first[]) + 1
 end

@@ -589,7 +589,7 @@ class Memory(Closing):
         [local] [stream; blocking on the host] No signal is taken. Time-out and errors are those
         of `wait_signal()`.
         """
-        self._wait_signals(waits, False, timeout, stream)
+        self._wait_signals(waits, raw.SYMM_WAIT_ALL, timeout, stream)
 
     def wait_any_signal(
         self, waits: Sequence[SignalWait], *, timeout: float | None = None, stream: Any = None
@@ -602,14 +602,14 @@ class Memory(Closing):
             The index of the first that is fulfilled; None with CUDA, where the call does not
             wait.
         """
-        return self._wait_signals(waits, True, timeout, stream)
+        return self._wait_signals(waits, raw.SYMM_WAIT_ANY, timeout, stream)
 
     def _wait_signals(
-        self, waits: Sequence[SignalWait], one: bool, timeout: float | None, stream: Any
+        self, waits: Sequence[SignalWait], mode: int, timeout: float | None, stream: Any
     ) -> int | None:
-        wants_index = one and self.group._on_host
+        wants_index = mode == raw.SYMM_WAIT_ANY and self.group._on_host
         return raw.symm_wait_signals(
-            self._handle, waits, one, within(timeout), wants_index, self.group._stream(stream)
+            self._handle, waits, mode, within(timeout), wants_index, self.group._stream(stream)
         )
 
     def test_signal(self, rank: int, channel: int = 0) -> int:

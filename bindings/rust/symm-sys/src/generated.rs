@@ -212,6 +212,14 @@ enums! {
         Ge = SYMM_COMPARE_GE = 5,
     }
 
+    /// How many of the signals of symm_wait_signals() are awaited.
+    pub enum WaitMode: symm_wait_mode_t {
+        /// All: until each has been as awaited, at whatever moment.
+        All = SYMM_WAIT_ALL = 0,
+        /// Any: until one of them is as awaited.
+        Any = SYMM_WAIT_ANY = 1,
+    }
+
     /// Class of the links between devices.
     pub enum TopologyClass: symm_topology_class_t {
         Other = SYMM_TOPOLOGY_UNKNOWN = 0,
@@ -1434,7 +1442,7 @@ functions! {
         memory: *mut symm_memory_t,
         waits: *const symm_signal_wait_t,
         count: usize,
-        any: i32,
+        mode: symm_wait_mode_t,
         options: *const symm_call_options_t,
         out_index: *mut usize,
         stream: *mut c_void,

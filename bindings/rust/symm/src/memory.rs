@@ -615,7 +615,8 @@ impl<T: Element> Memory<T> {
         waits: &[SignalWait],
         timeout: impl Into<Timeout>,
     ) -> Result<()> {
-        self.wait_signals(waits, false, timeout.into()).map(|_| ())
+        self.wait_signals(waits, sys::SYMM_WAIT_ALL, timeout.into())
+            .map(|_| ())
     }
 
     /// Waits until one of `waits` compares as it says, and takes nothing. On the host it returns
@@ -626,25 +627,24 @@ impl<T: Element> Memory<T> {
         waits: &[SignalWait],
         timeout: impl Into<Timeout>,
     ) -> Result<Option<usize>> {
-        self.wait_signals(waits, true, timeout.into())
+        self.wait_signals(waits, sys::SYMM_WAIT_ANY, timeout.into())
     }
 
     fn wait_signals(
         &self,
         waits: &[SignalWait],
-        any: bool,
+        mode: i32,
         timeout: Timeout,
     ) -> Result<Option<usize>> {
         let waits: Vec<_> = waits.iter().copied().map(SignalWait::to_c).collect();
         let first_wait = waits.as_ptr();
         let len = waits.len();
-        let any = any.into();
         let stream = self.stream.as_raw();
 
         let mut first = self.is_on_host().then_some(0);
         let out = first.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
         on!(
-            self.symm_wait_signals(first_wait, len, any, options, out, stream),
+            self.symm_wait_signals(first_wait, len, mode, options, out, stream),
             options: timeout.options()
         )?;
         Ok(first)
