@@ -235,7 +235,7 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.max_memories = self.transport().device().max_memories();
     filled.max_channels = kMostChannels;
     filled.max_handles = static_cast<int32_t>(Arena<Group>::kSlots);
-    filled.max_name = static_cast<int32_t>(kMostName);
+    filled.max_name_bytes = static_cast<int32_t>(kMostName);
 
     const Machines& machines = self.machines();
     filled.machines = machines.count;

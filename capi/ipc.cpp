@@ -137,14 +137,14 @@ symm_status_t symm_ipc_holders(const void* pointer, size_t bytes,
   });
 }
 
-symm_status_t symm_ipc_collect(const symm_call_options_t* options, symm_ipc_report_t* out) {
+symm_status_t symm_ipc_collect(const symm_call_options_t* options, symm_ipc_collect_stats_t* out) {
   return guard(options, [&] {
     check_options(options);
     if (out != nullptr) {
       require_struct_size(
-          out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
+          out->struct_size, SYMM_FIRST_SIZE(symm_ipc_collect_stats_t, limbo_bytes), "out");
     }
-    const symm_ipc_report_t report = ipc::collect();
+    const symm_ipc_collect_stats_t report = ipc::collect();
     if (out != nullptr) write_struct(report, out);
   });
 }

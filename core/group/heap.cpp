@@ -130,12 +130,13 @@ symm_heap_info_t Heap::info() const {
   info.used_bytes = pieces_.used();
   info.peak_bytes = pieces_.peak();
   info.free_bytes = info.bytes - info.used_bytes;
-  info.largest_free = pieces_.largest_free();
+  info.largest_free_bytes = pieces_.largest_free();
   info.pieces = pieces_.pieces();
   info.free_pieces = pieces_.free_pieces();
   info.calls = calls_;
-  info.fragmentation =
-      info.free_bytes == 0 ? 0 : (info.free_bytes - info.largest_free) * 1000 / info.free_bytes;
+  info.fragmentation_permille =
+      info.free_bytes == 0 ? 0
+                           : (info.free_bytes - info.largest_free_bytes) * 1000 / info.free_bytes;
   return info;
 }
 }  // namespace symm

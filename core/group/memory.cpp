@@ -41,10 +41,10 @@ namespace {
 // Gives back blocks that importers have let go of and mappings that are only kept for the next
 // import. Returns whether there were any.
 bool collect_tokens() {
-  const symm_ipc_report_t before = ipc::report();
-  const symm_ipc_report_t after = ipc::collect();
-  return after.blocks_freed != before.blocks_freed ||
-         after.mappings_dropped != before.mappings_dropped;
+  const symm_ipc_collect_stats_t before = ipc::report();
+  const symm_ipc_collect_stats_t after = ipc::collect();
+  return after.freed_blocks != before.freed_blocks ||
+         after.dropped_mappings != before.dropped_mappings;
 }
 
 // Allocates a block. If memory is short, the library gives back what it can, and then each callback

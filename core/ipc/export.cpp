@@ -241,10 +241,10 @@ void Exports::add_to(symm_ipc_stats_t& stats) const noexcept {
   }
 }
 
-void Exports::add_to(symm_ipc_report_t& report) const {
-  report.blocks_in_limbo += unsettled_.size();
+void Exports::add_to(symm_ipc_collect_stats_t& report) const {
+  report.limbo_blocks += unsettled_.size();
   for (const auto& [id, told] : unsettled_) {
-    report.bytes_in_limbo += exports_.at(id).bytes;
+    report.limbo_bytes += exports_.at(id).bytes;
   }
 }
 }  // namespace symm::ipc

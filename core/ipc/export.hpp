@@ -70,7 +70,7 @@ struct ExporterStatistics {
   // Both structs hold only counts since the beginning; all other facts are looked up when they are
   // asked for.
   symm_ipc_stats_t total{};
-  symm_ipc_report_t done{};
+  symm_ipc_collect_stats_t done{};
 };
 
 class Exports {
@@ -110,7 +110,7 @@ class Exports {
 
   size_t in_limbo() const noexcept { return unsettled_.size(); }
   void add_to(symm_ipc_stats_t& stats) const noexcept;
-  void add_to(symm_ipc_report_t& report) const;
+  void add_to(symm_ipc_collect_stats_t& report) const;
 
  private:
   uint64_t next_number() noexcept;

@@ -171,12 +171,12 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
       own.mapping->device = exported.device;
       own.mapping->on_host = exported.on_host;
     } catch (const Error&) {
-      ++statistics_.total.refused;
+      ++statistics_.total.refused_imports;
       throw;
     }
     own.lease = ++last_own_lease_;
     own_leases_.grant(*exports_, own.lease, {token.block, token.offset, token.bytes}, token.number);
-    ++statistics_.total.grants;
+    ++statistics_.total.granted_leases;
   }
 
   try {
@@ -210,7 +210,7 @@ void Exporter::release(uint64_t lease, Position position) noexcept {
   try {
     DeferredWork after(mutex_);
     if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now) {
-      ++statistics_.done.leases_ended;
+      ++statistics_.done.ended_leases;
     }
     settle(after);
     announce();
@@ -234,8 +234,8 @@ void Exporter::settle(DeferredWork& after) {
   after.notes.insert(after.notes.end(), statistics_.notes.begin(), statistics_.notes.end());
   statistics_.notes.clear();
   listener_->look_again(freed.next);
-  statistics_.done.blocks_freed += freed.blocks;
-  statistics_.done.bytes_freed += freed.bytes;
+  statistics_.done.freed_blocks += freed.blocks;
+  statistics_.done.freed_bytes += freed.bytes;
   const size_t limbo = exports_->in_limbo();
 
   if (limbo >= warn_at_) {
@@ -250,7 +250,7 @@ void Exporter::settle(DeferredWork& after) {
 
 void Exporter::tend(DeferredWork& after) {
   if (own_leases_.on_streams()) {
-    statistics_.done.leases_ended += own_leases_.drain(*exports_, words());
+    statistics_.done.ended_leases += own_leases_.drain(*exports_, words());
   }
   importers_->drain();
   settle(after);
@@ -387,7 +387,7 @@ void Exporter::collect() {
   if (exports_) tend(after);
 }
 
-void Exporter::fill(symm_ipc_report_t& report) {
+void Exporter::fill(symm_ipc_collect_stats_t& report) {
   const std::lock_guard lock(mutex_);
   report = statistics_.done;
   if (exports_) exports_->add_to(report);
@@ -402,7 +402,7 @@ void Exporter::fill(symm_ipc_stats_t& stats) {
   const Clock::time_point now = Clock::now();
   Clock::time_point oldest = now;
   const auto count = [&](const Leases& held, int64_t pid, uint64_t start_time) {
-    stats.leased += held.all().size();
+    stats.leases += held.all().size();
     if (held.all().empty() || held.all().begin()->second.since >= oldest) return;
     oldest = held.all().begin()->second.since;
     stats.oldest_lease_ms = static_cast<uint64_t>(

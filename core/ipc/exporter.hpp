@@ -62,7 +62,7 @@ class Exporter {
   void release(uint64_t lease, Position position) noexcept;
 
   void collect();  // what an importer has released, and what nobody holds
-  void fill(symm_ipc_report_t& report);
+  void fill(symm_ipc_collect_stats_t& report);
   void fill(symm_ipc_stats_t& stats);
   void leave() noexcept;  // at exit: nothing stays on disk, and nothing is put there any more
 

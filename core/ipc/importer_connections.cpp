@@ -121,7 +121,7 @@ void ImporterConnection::serve(const Packet& request) {
     }
     reply.descriptors = fd >= 0 ? 1 : 0;
   } catch (const std::exception&) {
-    ++statistics_.total.refused;
+    ++statistics_.total.refused_imports;
     reply = with_reserve([&] { return refusal_of(request.lease); });
   }
 
@@ -132,13 +132,13 @@ void ImporterConnection::serve(const Packet& request) {
       leases_.grant(
           exports_, request.lease, {token.block, token.offset, token.bytes}, token.number);
     });
-    ++statistics_.total.grants;
+    ++statistics_.total.granted_leases;
   }
 
   fdpass::Sent sent = send(reply, {&fd, reply.descriptors});
   if (sent == fdpass::Sent::crowded && reply.type == PacketType::grant) {  // it asks again
     leases_.release(exports_, request.lease, {}, ring_.words());
-    --statistics_.total.grants;
+    --statistics_.total.granted_leases;
     reply = {.type = PacketType::refusal, .lease = request.lease};
     reply.failure = crowded();
     sent = send(reply, {});
@@ -169,18 +169,18 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
         throw Error(Status::peer_failed, "it claimed memory that does not exist");
       }
       leases_.grant(exports_, event.lease, {event.block, event.offset, event.bytes}, event.number);
-      ++statistics_.total.grants;
+      ++statistics_.total.granted_leases;
       return;
     }
     case Kind::release:
       if (leases_.release(exports_, event.lease, {event.word, event.value}, ring_.words()) ==
           Leases::End::now) {
-        ++statistics_.done.leases_ended;
+        ++statistics_.done.ended_leases;
       }
       return;
     case Kind::cancel:
       if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) {
-        --statistics_.total.grants;
+        --statistics_.total.granted_leases;
       } else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled) {
         throw Error(Status::peer_failed, "it cancelled what it never asked for");
       }
@@ -197,7 +197,7 @@ void ImporterConnection::drain() {
     // A queue that is full holds an earlier message of this kind, which does as well.
     connection_.post(encode({.type = PacketType::nudge}));
   }
-  if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
+  if (leases_.on_streams()) statistics_.done.ended_leases += leases_.drain(exports_, ring_.words());
 }
 
 // ---- what the importer is told
@@ -335,8 +335,8 @@ void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
     statistics_.notes.emplace_back(log::Level::info,
         format("importer %s is gone with %lu leases", at->second->name().c_str(), leases));
   }
-  statistics_.total.written_off += leases;
-  statistics_.done.leases_written_off += leases;
+  statistics_.total.written_off_leases += leases;
+  statistics_.done.written_off_leases += leases;
   at->second->connection().stop();
   all_.erase(at);
 }

@@ -34,7 +34,7 @@ struct Service {
   Exporter exporter;
   Importer importer{exporter};
   std::atomic<uint64_t> collections{0};
-  std::atomic<uint64_t> mappings_dropped{0};
+  std::atomic<uint64_t> dropped_mappings{0};
   const int64_t pid = getpid();
 };
 
@@ -245,21 +245,21 @@ symm_ipc_holders_t holders(const void* pointer, uint64_t bytes) {
                             : service->exporter.holders(source.block->data(), source.offset, bytes);
 }
 
-symm_ipc_report_t collect() {
+symm_ipc_collect_stats_t collect() {
   if (Service* service = Services::existing()) {
     service->collections.fetch_add(1, std::memory_order_relaxed);
     service->exporter.collect();
-    service->mappings_dropped.fetch_add(service->importer.collect(), std::memory_order_relaxed);
+    service->dropped_mappings.fetch_add(service->importer.collect(), std::memory_order_relaxed);
   }
   ipc_reclaim();
   return report();
 }
 
-symm_ipc_report_t report() {
-  symm_ipc_report_t report{};
+symm_ipc_collect_stats_t report() {
+  symm_ipc_collect_stats_t report{};
   if (Service* service = Services::existing()) {
     service->exporter.fill(report);
-    report.mappings_dropped = service->mappings_dropped.load(std::memory_order_relaxed);
+    report.dropped_mappings = service->dropped_mappings.load(std::memory_order_relaxed);
   }
   return report;
 }

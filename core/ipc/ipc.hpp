@@ -24,7 +24,7 @@ std::shared_ptr<HeldLease> import_memory(
     std::span<const std::byte> bytes, ImportOptions options, void* stream);
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms);
 symm_ipc_holders_t holders(const void* pointer, uint64_t bytes);
-symm_ipc_report_t report();
-symm_ipc_report_t collect();  // and report()
+symm_ipc_collect_stats_t report();
+symm_ipc_collect_stats_t collect();  // and report()
 symm_ipc_stats_t stats();
 }  // namespace symm::ipc

@@ -100,7 +100,7 @@ std::shared_ptr<Mapping> Mappings::containing(
 }
 
 void Mappings::add_to(symm_ipc_stats_t& stats) const noexcept {
-  stats.imported += imports_;
+  stats.imports += imports_;
   for (const auto& [key, mapping] : all_) {
     if (!mapping->block) continue;
     ++stats.imported_blocks;

@@ -159,7 +159,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_ipc_info, w.ipc, w.out_struct<symm_ipc_info_t>()),
       SYMM_CALL(symm_ipc_withdraw, w.block, 8, within(1)),
       SYMM_CALL(symm_ipc_holders, w.block, 8, nullptr, w.out_struct<symm_ipc_holders_t>()),
-      SYMM_CALL(symm_ipc_collect, nullptr, w.out_struct<symm_ipc_report_t>()),
+      SYMM_CALL(symm_ipc_collect, nullptr, w.out_struct<symm_ipc_collect_stats_t>()),
       SYMM_CALL(symm_ipc_stats, w.out_struct<symm_ipc_stats_t>()),
   };
   return rows;

@@ -204,9 +204,9 @@ TEST(Cpp, MemoryPassesByToken) {
   symm::Import& same = moved;
   moved = std::move(same);
 
-  EXPECT_EQ(symm::ipc_stats().leased, 1u);
+  EXPECT_EQ(symm::ipc_stats().leases, 1u);
   moved = symm::Import();
-  EXPECT_EQ(symm::ipc_stats().leased, 0u);
+  EXPECT_EQ(symm::ipc_stats().leases, 0u);
 }
 
 TEST(Cpp, DevicesAndWhatTheHostCannotDo) {

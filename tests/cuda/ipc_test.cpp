@@ -120,7 +120,7 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
     offer(&owned.word(1000), 400);
     await(1);
     ASSERT_TRUE(owned.word(1001) == 42);
-    ASSERT_TRUE(eventually([] { return stats().leased == 0; }));
+    ASSERT_TRUE(eventually([] { return stats().leases == 0; }));
   };
 
   const auto importing = [&] {
@@ -221,11 +221,11 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
     offer(owned.buffer->data(), 4);
     await(1);
     // The holder has released the import, but its stream is not there yet.
-    ASSERT_TRUE(stats().leased == 1);
+    ASSERT_TRUE(stats().leases == 1);
     expect_failure(Status::timeout, {}, [&] { withdraw(owned.buffer->data(), 4096, 30); });
     reach(2);
     withdraw(owned.buffer->data(), 4096, 20'000);
-    ASSERT_TRUE(stats().leased == 0 && stats().quarantined_blocks == 0);
+    ASSERT_TRUE(stats().leases == 0 && stats().quarantined_blocks == 0);
     reach(3);
   };
 
@@ -252,11 +252,11 @@ TEST_F(CudaIpc, ALeaseEndsAfterUsesOnOtherStreams) {
       offer(&owned.word(0), 400);
       await(1);
       collect();
-      ASSERT_TRUE(stats().leased == 1);
+      ASSERT_TRUE(stats().leases == 1);
       reach(2);
       ASSERT_TRUE(eventually([] {
         collect();
-        return stats().leased == 0;
+        return stats().leases == 0;
       }));
       reach(3);
     };
@@ -316,12 +316,12 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
   Process exporter([&] {
     Owned owned(4096);
     offer(owned.buffer->data(), 4);
-    ASSERT_TRUE(eventually([] { return stats().written_off == 1; }));
+    ASSERT_TRUE(eventually([] { return stats().written_off_leases == 1; }));
     ASSERT_TRUE(stats().quarantined_blocks == 1);
     expect_failure(Status::peer_failed, {}, [&] { withdraw(owned.buffer->data(), 4096, 20'000); });
     owned.buffer.reset();
     ASSERT_TRUE(stats().quarantined_blocks == 0 && stats().limbo_blocks == 0);
-    ASSERT_TRUE(collect().blocks_freed == 1);
+    ASSERT_TRUE(collect().freed_blocks == 1);
   });
 
   Process importer([&] {
@@ -372,10 +372,10 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
 
     ASSERT_TRUE(stats().exported_blocks == 1);
     owned.buffer.reset();
-    ASSERT_TRUE(collect().blocks_in_limbo == 1 && stats().exported_blocks == 0);
+    ASSERT_TRUE(collect().limbo_blocks == 1 && stats().exported_blocks == 0);
 
     reach(2);
-    ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
+    ASSERT_TRUE(eventually([] { return collect().limbo_blocks == 0; }));
   };
 
   const auto importing = [&] {
@@ -410,7 +410,7 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
     withdraw(next.words(), next.size, 20'000);
     next.free();
     reach(2);
-    ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
+    ASSERT_TRUE(eventually([] { return collect().limbo_blocks == 0; }));
 
     ForeignMemory closed(1, ForeignMemory::kUnit, 1, 0);
     const auto refused = [](const void* memory, const char* why) {
@@ -521,7 +521,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
       ASSERT_TRUE(eventually([&] { return facts->step[1] == i + 1; }));
       owned.buffer.reset();
       owned.group.reset();
-      ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
+      ASSERT_TRUE(eventually([] { return collect().limbo_blocks == 0; }));
       nothing_added(i);
     }
   };
@@ -566,7 +566,7 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
     each_call_fails([&] { export_memory(owned.buffer->data(), 4, {}, nullptr); });
     reach(0);
     await(1);
-    ASSERT_TRUE(eventually([] { return stats().leased == 0; }));
+    ASSERT_TRUE(eventually([] { return stats().leases == 0; }));
   };
 
   const auto importing = [&] {

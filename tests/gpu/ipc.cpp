@@ -129,7 +129,7 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
       export_it(owned.data, kBytes, stream);
       reach(0);
 
-      check(eventually([] { return symm::ipc_stats().written_off == 1; }),
+      check(eventually([] { return symm::ipc_stats().written_off_leases == 1; }),
           "the dead importer's lease is written off");
       check(
           symm_ipc_withdraw(owned.data, kBytes * 8, support::within(20000)) == SYMM_ERR_PEER_FAILED,
@@ -264,7 +264,7 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
   check(eventually([&] {
     symm_ipc_collect(nullptr, nullptr);
     const symm_ipc_stats_t now = symm::ipc_stats();
-    return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 &&
+    return now.limbo_blocks == 0 && now.leases == 0 && now.imported_blocks == 0 &&
            free_memory() + kSlack >= before;
   }),
       "free memory is what it was: " + std::to_string(before) + ", now " +

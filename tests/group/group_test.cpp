@@ -105,7 +105,7 @@ TEST(Group, ChannelsAndScratchAsConfigured) {
     }
 
     EXPECT_EQ(part.info().max_channels, 256);
-    EXPECT_EQ(part.info().max_name, 63);
+    EXPECT_EQ(part.info().max_name_bytes, 63);
     EXPECT_EQ(part.info().max_handles, 1 << 20);
     EXPECT_EQ(part.info().max_memories, 0);
     EXPECT_GT(part.info().max_ranks, 1000);

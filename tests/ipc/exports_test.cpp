@@ -163,7 +163,7 @@ TEST(Importer, AClaimWithoutATokenIsRefused) {
 
   symm_ipc_stats_t stats{};
   exporter.fill(stats);
-  EXPECT_EQ(stats.leased, 0U);
+  EXPECT_EQ(stats.leases, 0U);
   EXPECT_EQ(stats.rejected_connections, 1U);
   exporter.leave();
 }

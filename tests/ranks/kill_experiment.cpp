@@ -337,7 +337,7 @@ void own(const Trial& trial) {
   }
 
   const auto is_over = [&] {
-    return trial.stage.facts.failed >= trial.size - 2 && symm::ipc_stats().leased == 0;
+    return trial.stage.facts.failed >= trial.size - 2 && symm::ipc_stats().leases == 0;
   };
 
   if (!eventually(is_over)) complain(0, "leases are left");

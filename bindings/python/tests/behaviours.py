@@ -407,9 +407,9 @@ class Runner:
             self.thing("heap").info(),
             "used_bytes",
             "free_bytes",
-            "largest_free",
+            "largest_free_bytes",
             "pieces",
-            "fragmentation",
+            "fragmentation_permille",
         )
         self.expect_of(self.thing("heap").group)
 

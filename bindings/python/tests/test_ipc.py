@@ -19,7 +19,7 @@ def directory(tmp_path, monkeypatch):
 
 def count_of_leases():
     symm.ipc_collect()
-    return symm.ipc_stats().leased
+    return symm.ipc_stats().leases
 
 
 @pytest.fixture
@@ -214,5 +214,5 @@ def test_tokens_and_collections_are_counted(alone):
     before = symm.ipc_stats()
     token = alone.empty(16).export_token()
     assert symm.ipc_stats().tokens == before.tokens + 1
-    assert isinstance(symm.ipc_collect(), symm.IpcReport)
+    assert isinstance(symm.ipc_collect(), symm.IpcCollectStats)
     assert token

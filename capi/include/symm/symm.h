@@ -1282,8 +1282,8 @@ typedef struct {
   int32_t max_channels;
   /** Most handles of each kind in a process. */
   int32_t max_handles;
-  /** Bytes of a name that are kept. */
-  int32_t max_name;
+  /** Most bytes of a name that are kept. */
+  int32_t max_name_bytes;
   /**
    * Bytes of scratch that it works in and that belong to the group it was made of:
    * SYMM_GROUP_SHARED_SCRATCH; else 0.
@@ -2407,15 +2407,15 @@ typedef struct {
   /** Bytes that are free. */
   uint64_t free_bytes;
   /** Bytes of the largest free piece: more cannot be had at once. */
-  uint64_t largest_free;
+  uint64_t largest_free_bytes;
   /** Pieces in use. */
   uint64_t pieces;
   /** Pieces that the free bytes lie in. */
   uint64_t free_pieces;
   /** Calls of symm_heap_alloc() and symm_heap_free() that went well. */
   uint64_t calls;
-  /** Per mille of the free bytes that are not in the largest free piece. */
-  uint64_t fragmentation;
+  /** How many of 1000 free bytes are not in the largest free piece. */
+  uint64_t fragmentation_permille;
   /** Name from the options, cut to 63 bytes. */
   char name[64];
 } symm_heap_info_t;
@@ -3900,26 +3900,26 @@ SYMM_API symm_status_t symm_ipc_holders(const void *pointer, size_t bytes,
 
 /**
  * Totals of what collections have done since the process began, those of symm_ipc_collect() and
- * the library's own. The difference of two reports is what happened in between.
+ * the library's own. The difference of two of them is what happened in between.
  * Filled by symm_ipc_collect().
  */
 typedef struct {
   size_t struct_size;
   /** Leases that were found released by their holders. */
-  uint64_t leases_ended;
+  uint64_t ended_leases;
   /** Leases of holders that died. */
-  uint64_t leases_written_off;
+  uint64_t written_off_leases;
   /** Released buffers that nobody holds any more. */
-  uint64_t blocks_freed;
+  uint64_t freed_blocks;
   /** Bytes of these buffers. */
-  uint64_t bytes_freed;
+  uint64_t freed_bytes;
   /** Mappings of other processes' memory that were kept here for the next import. */
-  uint64_t mappings_dropped;
+  uint64_t dropped_mappings;
   /** Released buffers that somebody still holds now. */
-  uint64_t blocks_in_limbo;
+  uint64_t limbo_blocks;
   /** Bytes of these buffers. */
-  uint64_t bytes_in_limbo;
-} symm_ipc_report_t;
+  uint64_t limbo_bytes;
+} symm_ipc_collect_stats_t;
 
 /**
  * Free what is provably free.
@@ -3932,7 +3932,8 @@ typedef struct {
  * @param options   NULL means the defaults; the call does not wait.
  * @param[out] out  totals, this collection's included; NULL: not asked for.
  */
-SYMM_API symm_status_t symm_ipc_collect(const symm_call_options_t *options, symm_ipc_report_t *out);
+SYMM_API symm_status_t symm_ipc_collect(const symm_call_options_t *options,
+                                        symm_ipc_collect_stats_t *out);
 
 /** State of sharing in this process. Filled by symm_ipc_stats(). */
 typedef struct {
@@ -3943,10 +3944,10 @@ typedef struct {
   uint64_t exported_blocks;
   /** Bytes of these blocks. */
   uint64_t exported_bytes;
-  /** Leases given so far. */
-  uint64_t grants;
+  /** Leases granted so far. */
+  uint64_t granted_leases;
   /** Leases that others, and this process, hold on memory of this process. */
-  uint64_t leased;
+  uint64_t leases;
   /** Blocks on which there are leases. */
   uint64_t leased_blocks;
   /** Blocks that are released, but still held. */
@@ -3958,15 +3959,15 @@ typedef struct {
   /** Bytes of these blocks. */
   uint64_t quarantined_bytes;
   /** Leases of dead holders so far. */
-  uint64_t written_off;
+  uint64_t written_off_leases;
   /** Imports that were refused so far: forged, stale. */
-  uint64_t refused;
+  uint64_t refused_imports;
   /** Connections of other users, or that broke the protocol. */
   uint64_t rejected_connections;
   /** Processes that are connected to this one. */
   uint64_t consumers;
-  /** Imports from other processes that are not released; those of its own count as `leased`. */
-  uint64_t imported;
+  /** Imports from other processes that are not released; those of its own count in `leases`. */
+  uint64_t imports;
   /** Blocks that are mapped here for them, or kept for the next. */
   uint64_t imported_blocks;
   /** Bytes of these blocks. */

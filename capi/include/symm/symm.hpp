@@ -1487,7 +1487,7 @@ symm_ipc_holders_t ipc_holders(const Piece &piece, const CallOptions &options = 
 
 // Free what is provably free, and tell what all collections have done. Never waits.
 // symm_ipc_collect(). [local]
-inline symm_ipc_report_t ipc_collect(const CallOptions &options = {}) {
+inline symm_ipc_collect_stats_t ipc_collect(const CallOptions &options = {}) {
   const auto c = detail::in_c(options);
   return detail::given("symm_ipc_collect", symm_ipc_collect, &c);
 }

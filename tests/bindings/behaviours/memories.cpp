@@ -133,8 +133,8 @@ void expect_heap(Runner& runner, const Line& line) {
                            {"used_bytes", info.used_bytes},
                            {"free_bytes", info.free_bytes},
                            {"pieces", info.pieces},
-                           {"largest_free", info.largest_free},
-                           {"fragmentation", info.fragmentation},
+                           {"largest_free_bytes", info.largest_free_bytes},
+                           {"fragmentation_permille", info.fragmentation_permille},
                        });
 }
 

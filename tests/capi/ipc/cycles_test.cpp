@@ -51,10 +51,10 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
         first.send(make_token(owned.data + kPiece * (static_cast<size_t>(i) % kSlots), kPiece));
       }
       wait_for(facts->done, 2);
-      expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+      expect_eventually("all leases are over", [] { return ipc_stats().leases == 0; });
       EXPECT_EQ(ipc_stats().tokens, static_cast<uint64_t>(kPieces));
-      EXPECT_EQ(ipc_stats().grants, 2 * static_cast<uint64_t>(kPieces));
-      EXPECT_EQ(ipc_stats().refused, 0U);
+      EXPECT_EQ(ipc_stats().granted_leases, 2 * static_cast<uint64_t>(kPieces));
+      EXPECT_EQ(ipc_stats().refused_imports, 0U);
       expect_eventually("nothing was added", [&] { return Footprint::now() == before; });
       facts->step = 1;
       return;
@@ -73,7 +73,7 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
     if (rank == 2) ++facts->done;
     wait_for(facts->done, 1);
     held.clear();
-    EXPECT_EQ(ipc_stats().imported, 0U);
+    EXPECT_EQ(ipc_stats().imports, 0U);
     EXPECT_EQ(ipc_stats().imported_blocks, 1U);
     if (rank == 1) ++facts->done;
     wait_for(facts->step, 1);

@@ -20,15 +20,15 @@ class Death : public Sharing {
     exporter([&] {
       Owned owned = offer(1 << 16);
       pass();
-      EXPECT_EQ(ipc_stats().leased, leases);
+      EXPECT_EQ(ipc_stats().leases, leases);
       owned.buffer.reset();
       EXPECT_EQ(ipc_stats().limbo_blocks, leases != 0 ? 1U : 0U);
       go_on();
       expect_eventually("its leases are written off",
-          [] { return ipc_stats().leased == 0 && ipc_stats().consumers == 0; });
-      EXPECT_EQ(ipc_stats().written_off, leases);
+          [] { return ipc_stats().leases == 0 && ipc_stats().consumers == 0; });
+      EXPECT_EQ(ipc_stats().written_off_leases, leases);
       EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
-      EXPECT_EQ(ipc_collect().blocks_freed, 1U);
+      EXPECT_EQ(ipc_collect().freed_blocks, 1U);
     });
 
     Process& victim = importer([&] {
@@ -58,10 +58,10 @@ TEST_F(Death, OrBecomingAnotherProgram) {
   exporter([&] {
     const Owned owned = offer(4096);
     pass();
-    EXPECT_EQ(ipc_stats().leased, 1U);
+    EXPECT_EQ(ipc_stats().leases, 1U);
     go_on();
     check(symm_ipc_withdraw(owned.data, 4096, within(20'000)));
-    EXPECT_EQ(ipc_stats().written_off, 1U);
+    EXPECT_EQ(ipc_stats().written_off_leases, 1U);
     facts->step = 9;
   });
 
@@ -121,7 +121,7 @@ TEST_F(Death, TheExportersDataStays) {
     EXPECT_EQ(ipc_stats().exported_blocks, 1U);
     facts->step = 3;
     wait_for(facts->done, 5);
-    expect_eventually("its lease is over", [] { return ipc_stats().leased == 0; });
+    expect_eventually("its lease is over", [] { return ipc_stats().leases == 0; });
   });
 
   facts->tokens[2].size = static_cast<size_t>(processes[0].pid());

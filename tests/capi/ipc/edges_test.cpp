@@ -93,7 +93,7 @@ TEST_F(Edges, AListenerThatWaitsHoldsNobodyUp) {
       const std::lock_guard lock(logger);
       pass();
       expect_eventually("the death is logged", [] { return waits.load(); });
-      EXPECT_EQ(ipc_stats().leased, 0U);
+      EXPECT_EQ(ipc_stats().leases, 0U);
       Token again = make_token(owned.data, 64);
       import(again);
       // Nor is the thread held up that hears of deaths.
@@ -239,7 +239,7 @@ TEST_F(Edges, SendingFailsForAMoment) {
       pass();
       EXPECT_EQ(sendmsg_errno, 0);
     }
-    expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+    expect_eventually("all leases are over", [] { return ipc_stats().leases == 0; });
   });
 
   importer([&] {
@@ -330,7 +330,7 @@ TEST_F(Descriptors, TheImporterHasNone) {
     facts->tokens[1] = make_token(other.data, 64);
     pass();
     expect_eventually(
-        "no lease is left of the failed ones", [] { return ipc_stats().leased == 2; });
+        "no lease is left of the failed ones", [] { return ipc_stats().leases == 2; });
     pass();
   });
 

@@ -54,8 +54,8 @@ TEST_F(Errors, EachHasItsOwnMessage) {
     facts->tokens[2] = make_token(owned.data + 1024, 64);
     check(symm_ipc_withdraw(owned.data + 1024, 1, within(1000)));
     pass();
-    EXPECT_EQ(ipc_stats().leased, 0U);
-    EXPECT_GE(ipc_stats().refused, 5U);
+    EXPECT_EQ(ipc_stats().leases, 0U);
+    EXPECT_GE(ipc_stats().refused_imports, 5U);
   });
 
   importer([&] {
@@ -101,7 +101,7 @@ TEST_F(Errors, RandomForgeries) {
     facts->tokens[0] = make_token(owned.data, 64);
     facts->tokens[1] = make_token(other.data, 64);
     pass();
-    EXPECT_EQ(ipc_stats().leased, 0U);
+    EXPECT_EQ(ipc_stats().leases, 0U);
   });
 
   importer([&] {
@@ -164,7 +164,7 @@ TEST_F(Errors, AStoppedExporterIsATimeOut) {
   const Process& owner = exporter([&] {
     const Owned owned = offer(4096);
     pass();
-    EXPECT_EQ(ipc_stats().leased, 1U) << "what was asked for in vain is not leased";
+    EXPECT_EQ(ipc_stats().leases, 1U) << "what was asked for in vain is not leased";
     go_on();
   });
 
@@ -198,7 +198,7 @@ TEST_F(Errors, AnotherUser) {
   exporter([&] {
     const Owned owned = offer(4096);
     pass();
-    EXPECT_EQ(ipc_stats().grants, 0U);
+    EXPECT_EQ(ipc_stats().granted_leases, 0U);
   });
   importer([&] {
     if (setuid(65534) != 0) throw std::runtime_error("setuid");

@@ -37,7 +37,7 @@ TEST_F(Fork, OfAnExporter) {
       make_token(own.data, 64);
       EXPECT_EQ(ipc_stats().tokens, 1U);
     });
-    expect_eventually("the child's lease is over", [] { return ipc_stats().leased == 1; });
+    expect_eventually("the child's lease is over", [] { return ipc_stats().leases == 1; });
     EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
     pass();
   });
@@ -55,7 +55,7 @@ TEST_F(Fork, OfAnImporter) {
     const Owned owned = offer(4096);
     *owned.at<int>() = 3;
     pass();
-    EXPECT_EQ(ipc_stats().leased, 1U) << "the child's release is not the parent's";
+    EXPECT_EQ(ipc_stats().leases, 1U) << "the child's release is not the parent's";
     pass();
   });
 
@@ -64,7 +64,7 @@ TEST_F(Fork, OfAnImporter) {
     in_child([&] {
       void* pointer = nullptr;
       EXPECT_EQ(symm_ipc_pointer(mine.get(), &pointer), SYMM_ERR_INVALID_HANDLE);
-      EXPECT_EQ(ipc_stats().imported, 0U);
+      EXPECT_EQ(ipc_stats().imports, 0U);
       symm_ipc_release(mine.get(), nullptr);
       check(symm_ipc_collect(nullptr, nullptr));
       const Import own = import(facts->token);

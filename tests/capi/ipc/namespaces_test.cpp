@@ -48,10 +48,10 @@ class Namespaces : public Sharing {
         const Owned owned = offer(1 << 16);
         *owned.at<int>() = 11;
         pass();
-        EXPECT_EQ(ipc_stats().leased, 1U);
+        EXPECT_EQ(ipc_stats().leases, 1U);
         go_on();
-        expect_eventually("the lease is over", [] { return ipc_stats().leased == 0; });
-        EXPECT_EQ(ipc_stats().written_off, kill_importer ? 1U : 0U);
+        expect_eventually("the lease is over", [] { return ipc_stats().leases == 0; });
+        EXPECT_EQ(ipc_stats().written_off_leases, kill_importer ? 1U : 0U);
         EXPECT_EQ(ipc_stats().quarantined_blocks, 0U);
       });
     });

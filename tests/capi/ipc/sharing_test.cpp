@@ -23,8 +23,8 @@ TEST_F(Sharing, BothSidesSeeOneMemory) {
     facts->token = make_token(owned.at<int>(4096), 100);
     pass();
     EXPECT_EQ(*owned.at<int>(4100), 42);
-    expect_eventually("the lease is over", [] { return ipc_stats().leased == 0; });
-    EXPECT_EQ(ipc_stats().grants, 1U);
+    expect_eventually("the lease is over", [] { return ipc_stats().leases == 0; });
+    EXPECT_EQ(ipc_stats().granted_leases, 1U);
   });
 
   importer([&] {
@@ -57,7 +57,7 @@ TEST_F(Sharing, ImportsOfOneBufferShareOneMapping) {
     EXPECT_EQ(Footprint::now(), one);
     EXPECT_EQ(first.at<std::byte>(), again.at<std::byte>());
     EXPECT_EQ(first.at<std::byte>() + 8192, other.at<std::byte>());
-    EXPECT_EQ(ipc_stats().imported, 3U);
+    EXPECT_EQ(ipc_stats().imports, 3U);
     EXPECT_EQ(ipc_stats().imported_blocks, 1U);
     EXPECT_EQ(ipc_stats().imported_bytes, size_t{1} << 20);
   });
@@ -72,18 +72,18 @@ TEST_F(Sharing, TheExportingProcessMayImport) {
     symm::Import same = mine.share();
     EXPECT_EQ(same.get(), mine.get());
     same.reset();
-    EXPECT_EQ(ipc_stats().leased, 1U) << "the other reference is left";
+    EXPECT_EQ(ipc_stats().leases, 1U) << "the other reference is left";
     EXPECT_EQ(ipc_stats().oldest_lease_pid, getpid());
     owned.buffer.reset();
     EXPECT_EQ(ipc_stats().limbo_blocks, 1U);
     *mine.at<int>() = 5;  // still there
     EXPECT_EQ(outcome_of_import(token).status, SYMM_ERR_INVALID_HANDLE);
     mine.reset();
-    EXPECT_EQ(ipc_stats().leased, 0U);
+    EXPECT_EQ(ipc_stats().leases, 0U);
     EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
-    const symm_ipc_report_t report = ipc_collect();
-    EXPECT_EQ(report.blocks_freed, 1U);
-    EXPECT_EQ(report.leases_ended, 1U);
+    const symm_ipc_collect_stats_t report = ipc_collect();
+    EXPECT_EQ(report.freed_blocks, 1U);
+    EXPECT_EQ(report.ended_leases, 1U);
   });
 }
 
@@ -98,8 +98,8 @@ TEST_F(Sharing, ATokenThatNobodyImportsHoldsNothing) {
     EXPECT_EQ(now.tokens, 20U);
     EXPECT_EQ(now.exported_blocks, 0U);
     EXPECT_EQ(now.limbo_blocks, 0U);
-    EXPECT_EQ(ipc_collect().blocks_freed, 10U);
-    EXPECT_EQ(ipc_collect().blocks_freed, 10U) << "is counted from the beginning, whoever collects";
+    EXPECT_EQ(ipc_collect().freed_blocks, 10U);
+    EXPECT_EQ(ipc_collect().freed_blocks, 10U) << "is counted from the beginning, whoever collects";
   });
 }
 
@@ -112,7 +112,7 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       facts->token = make_token(owned.data, 4);
       facts->step = 1;
       wait_for(facts->done, kImporters);
-      EXPECT_EQ(ipc_stats().leased, static_cast<uint64_t>(kImporters));
+      EXPECT_EQ(ipc_stats().leases, static_cast<uint64_t>(kImporters));
       EXPECT_EQ(ipc_stats().consumers, static_cast<uint64_t>(kImporters));
       const symm_ipc_holders_t holders = symm::ipc_holders(symm::Span(owned.data, 4));
       EXPECT_EQ(holders.leases, static_cast<uint64_t>(kImporters));
@@ -127,8 +127,8 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       EXPECT_TRUE(one_of_them);
       EXPECT_GT(now.oldest_lease_start_time, 0U);
       facts->step = 2;
-      expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
-      EXPECT_EQ(ipc_stats().written_off, 0U);
+      expect_eventually("all leases are over", [] { return ipc_stats().leases == 0; });
+      EXPECT_EQ(ipc_stats().written_off_leases, 0U);
       return;
     }
 
@@ -149,7 +149,7 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
       facts->tokens[0] = make_token(owned.at<int>(64), 128);
       facts->step = 1;
       wait_for(facts->step, 3);
-      EXPECT_EQ(ipc_stats().leased, 1U);  // that of the third; the second has let go
+      EXPECT_EQ(ipc_stats().leases, 1U);  // that of the third; the second has let go
       EXPECT_EQ(ipc_stats().consumers, 2U);
       facts->done = 1;
       return;
@@ -223,7 +223,7 @@ TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
     usleep(2000);  // more than the third token's millisecond
     pass();
     expect_eventually(
-        "two imports were made and released", [] { return ipc_collect().blocks_in_limbo == 0; });
+        "two imports were made and released", [] { return ipc_collect().limbo_blocks == 0; });
     EXPECT_EQ(ipc_stats().exported_blocks, 0U);
   });
 
@@ -272,7 +272,7 @@ TEST_F(Sharing, ReleasedMemoryGoesBackToTheSystem) {
 
   importer([&] {
     import(facts->token);
-    EXPECT_EQ(ipc_stats().imported, 0U);
+    EXPECT_EQ(ipc_stats().imports, 0U);
     EXPECT_EQ(ipc_stats().imported_blocks, 1U) << "kept for the next";
     go_on();
     expect_eventually(
@@ -291,7 +291,7 @@ TEST_F(Sharing, CollectDropsMappingsAndIdleConnections) {
   importer([&] {
     import(facts->token);
     EXPECT_EQ(ipc_stats().exporters, 1U);
-    EXPECT_EQ(ipc_collect().mappings_dropped, 1U);
+    EXPECT_EQ(ipc_collect().dropped_mappings, 1U);
     EXPECT_EQ(ipc_stats().exporters, 0U);
     pass();
     EXPECT_EQ(outcome_of_import(facts->token).message, "") << "it connects anew";
@@ -323,7 +323,7 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
     EXPECT_EQ(ipc_stats().limbo_blocks, static_cast<uint64_t>(kBlocks));
     EXPECT_EQ(ipc_stats().limbo_bytes, size_t{kBlocks} * 4096);
     go_on();
-    expect_eventually("limbo is empty", [] { return ipc_collect().blocks_in_limbo == 0; });
+    expect_eventually("limbo is empty", [] { return ipc_collect().limbo_blocks == 0; });
   });
 
   importer([&] {
@@ -388,11 +388,11 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
       facts->token = make_token(owned.data, 64);
       pass();  // stopped in between
       if (by_asking) {
-        expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+        expect_eventually("all leases are over", [] { return ipc_stats().leases == 0; });
       } else {
         check(symm_ipc_withdraw(owned.data, 4096, within(20'000)));
       }
-      EXPECT_EQ(ipc_stats().leased, 0U);
+      EXPECT_EQ(ipc_stats().leases, 0U);
     }
     go_on();
   });

@@ -36,9 +36,9 @@ TEST(Threads, OfTheExportingProcess) {
     }
   });
 
-  EXPECT_EQ(ipc_stats().leased, 0U);
+  EXPECT_EQ(ipc_stats().leases, 0U);
   EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
-  EXPECT_EQ(ipc_stats().grants, 4U * 300 * 3);
+  EXPECT_EQ(ipc_stats().granted_leases, 4U * 300 * 3);
 }
 
 // Half of the threads allocate and release, the others export whatever they see. A token that is

@@ -461,7 +461,7 @@ struct symm_group_info_t
     max_memories::Int32
     max_channels::Int32
     max_handles::Int32
-    max_name::Int32
+    max_name_bytes::Int32
     shared_scratch_bytes::UInt64
     machines::Int32
     machine::Int32
@@ -616,11 +616,11 @@ struct symm_heap_info_t
     used_bytes::UInt64
     peak_bytes::UInt64
     free_bytes::UInt64
-    largest_free::UInt64
+    largest_free_bytes::UInt64
     pieces::UInt64
     free_pieces::UInt64
     calls::UInt64
-    fragmentation::UInt64
+    fragmentation_permille::UInt64
     name::NTuple{64,UInt8}
 end
 
@@ -743,18 +743,18 @@ end
 
 """
 Totals of what collections have done since the process began, those of symm_ipc_collect()
-and the library's own. The difference of two reports is what happened in between. Filled by
+and the library's own. The difference of two of them is what happened in between. Filled by
 symm_ipc_collect().
 """
-struct symm_ipc_report_t
+struct symm_ipc_collect_stats_t
     struct_size::Csize_t
-    leases_ended::UInt64
-    leases_written_off::UInt64
-    blocks_freed::UInt64
-    bytes_freed::UInt64
-    mappings_dropped::UInt64
-    blocks_in_limbo::UInt64
-    bytes_in_limbo::UInt64
+    ended_leases::UInt64
+    written_off_leases::UInt64
+    freed_blocks::UInt64
+    freed_bytes::UInt64
+    dropped_mappings::UInt64
+    limbo_blocks::UInt64
+    limbo_bytes::UInt64
 end
 
 """State of sharing in this process. Filled by symm_ipc_stats()."""
@@ -763,18 +763,18 @@ struct symm_ipc_stats_t
     tokens::UInt64
     exported_blocks::UInt64
     exported_bytes::UInt64
-    grants::UInt64
-    leased::UInt64
+    granted_leases::UInt64
+    leases::UInt64
     leased_blocks::UInt64
     limbo_blocks::UInt64
     limbo_bytes::UInt64
     quarantined_blocks::UInt64
     quarantined_bytes::UInt64
-    written_off::UInt64
-    refused::UInt64
+    written_off_leases::UInt64
+    refused_imports::UInt64
     rejected_connections::UInt64
     consumers::UInt64
-    imported::UInt64
+    imports::UInt64
     imported_blocks::UInt64
     imported_bytes::UInt64
     exporters::UInt64
@@ -833,7 +833,7 @@ const STRUCTS = (
     symm_ipc_import_options_t,
     symm_ipc_info_t,
     symm_ipc_holders_t,
-    symm_ipc_report_t,
+    symm_ipc_collect_stats_t,
     symm_ipc_stats_t,
     symm_rmsnorm_call_t,
 )
@@ -1850,7 +1850,7 @@ lease on any part of it. [local] [blocking, options.timeout_ms]
 """Free what is provably free. [local]"""
 @call symm_ipc_collect(
     options::Ptr{symm_call_options_t},
-    out::Ptr{symm_ipc_report_t},
+    out::Ptr{symm_ipc_collect_stats_t},
 )::symm_status_t
 
 """Ask for the state of sharing. [local]"""

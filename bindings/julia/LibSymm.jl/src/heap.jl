@@ -112,7 +112,8 @@ end
 """
     LibSymm.info(heap)
 
-Describe a heap, as a named tuple: `bytes`, `used_bytes`, `largest_free`, `pieces` and so on. Local.
+Describe a heap, as a named tuple: `bytes`, `used_bytes`, `largest_free_bytes`, `pieces` and so
+on. Local.
 """
 info(heap::Heap) = filled(symm_heap_info_t, symm_heap_info, heap)
 

@@ -196,17 +196,17 @@ end
     ipc_collect()
 
 Free memory that is provably unused, without waiting. Returns counts of what all collections of the
-process have done, as a named tuple: `leases_ended`, `blocks_freed`, `bytes_freed`,
-`blocks_in_limbo` and so on. Local.
+process have done, as a named tuple: `ended_leases`, `freed_blocks`, `freed_bytes`,
+`limbo_blocks` and so on. Local.
 """
 function ipc_collect()
-    return described((call, out) -> symm_ipc_collect(within(call), out), symm_ipc_report_t)
+    return described((call, out) -> symm_ipc_collect(within(call), out), symm_ipc_collect_stats_t)
 end
 
 """
     ipc_stats()
 
-The state of sharing in this process, as a named tuple: `tokens`, `leased`, `limbo_blocks`,
-`imported` and so on. Local.
+The state of sharing in this process, as a named tuple: `tokens`, `leases`, `limbo_blocks`,
+`imports` and so on. Local.
 """
 ipc_stats() = filled(symm_ipc_stats_t, symm_ipc_stats)

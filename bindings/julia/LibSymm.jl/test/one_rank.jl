@@ -467,7 +467,7 @@ using Serialization: serialize
 
     @testset "tokens" begin
         A = SymmArray(group, collect(Float32, 1:100))
-        before = ipc_stats().leased
+        before = ipc_stats().leases
         token = export_token(A)
         @test 0 < length(token) <= LibSymm.SYMM_IPC_TOKEN_MAX_BYTES
 
@@ -480,7 +480,7 @@ using Serialization: serialize
 
         C = import_token(Float32, export_token(view(A, 3:6)), 2, 2)
         @test C == [3 5; 4 6]
-        @test ipc_stats().leased == before + 2
+        @test ipc_stats().leases == before + 2
         @test isempty(import_token(Float32, export_token(view(A, 1:0))))
         close(B)
         finalize(C.data)
@@ -499,7 +499,7 @@ using Serialization: serialize
 
         private() = export_token(zeros(4))
         @test refused(private, LibSymm.SYMM_ERR_INVALID_ARGUMENT)
-        @test ipc_collect().bytes_in_limbo == 0
+        @test ipc_collect().limbo_bytes == 0
     end
 
     @testset "memory that is short" begin

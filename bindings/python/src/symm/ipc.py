@@ -8,7 +8,7 @@ which ends with the last array of the import, or with the process that holds it.
 from __future__ import annotations
 
 from symm import _view
-from symm._generated import ImportInfo, IpcHolders, IpcReport, IpcStats
+from symm._generated import ImportInfo, IpcCollectStats, IpcHolders, IpcStats
 from symm._library import Closing, Owned, raw
 from symm._operand import piece_of
 from symm._streams import ALL_STREAMS, current_on, handle_of, milliseconds
@@ -215,13 +215,13 @@ def ipc_holders(memory: Any) -> IpcHolders:
     return _view.holders(*_piece(memory))
 
 
-def ipc_collect() -> IpcReport:
+def ipc_collect() -> IpcCollectStats:
     """Free the memory that provably nobody uses any more. [local] Never waits.
 
     Returns:
         What all collections of the process have done so far.
     """
-    return IpcReport.read(raw.symm_ipc_collect(None))
+    return IpcCollectStats.read(raw.symm_ipc_collect(None))
 
 
 def ipc_stats() -> IpcStats:

@@ -389,5 +389,5 @@ impl ParseCallbacks for ToMarkdown {
 
 /// The structs of numbers that the safe layer hands out as they are.
 fn is_plain(name: &str) -> bool {
-    matches!(name, "symm_ipc_report_t" | "symm_ipc_stats_t")
+    matches!(name, "symm_ipc_collect_stats_t" | "symm_ipc_stats_t")
 }

@@ -520,7 +520,7 @@ structs! {
         pub max_memories: i32,
         pub max_channels: i32,
         pub max_handles: i32,
-        pub max_name: i32,
+        pub max_name_bytes: i32,
         pub shared_scratch_bytes: u64,
         pub machines: i32,
         pub machine: i32,
@@ -667,11 +667,11 @@ structs! {
         pub used_bytes: u64,
         pub peak_bytes: u64,
         pub free_bytes: u64,
-        pub largest_free: u64,
+        pub largest_free_bytes: u64,
         pub pieces: u64,
         pub free_pieces: u64,
         pub calls: u64,
-        pub fragmentation: u64,
+        pub fragmentation_permille: u64,
         pub name: [c_char; 64],
     }
 
@@ -787,25 +787,25 @@ structs! {
     }
 
     /// Totals of what collections have done since the process began, those of
-    /// symm_ipc_collect() and the library's own. The difference of two reports is what happened
+    /// symm_ipc_collect() and the library's own. The difference of two of them is what happened
     /// in between. Filled by symm_ipc_collect().
     #[derive(PartialEq, Eq)]
-    pub struct symm_ipc_report_t {
+    pub struct symm_ipc_collect_stats_t {
         pub struct_size: usize,
         /// Leases that were found released by their holders.
-        pub leases_ended: u64,
+        pub ended_leases: u64,
         /// Leases of holders that died.
-        pub leases_written_off: u64,
+        pub written_off_leases: u64,
         /// Released buffers that nobody holds any more.
-        pub blocks_freed: u64,
+        pub freed_blocks: u64,
         /// Bytes of these buffers.
-        pub bytes_freed: u64,
+        pub freed_bytes: u64,
         /// Mappings of other processes' memory that were kept here for the next import.
-        pub mappings_dropped: u64,
+        pub dropped_mappings: u64,
         /// Released buffers that somebody still holds now.
-        pub blocks_in_limbo: u64,
+        pub limbo_blocks: u64,
         /// Bytes of these buffers.
-        pub bytes_in_limbo: u64,
+        pub limbo_bytes: u64,
     }
 
     /// State of sharing in this process. Filled by symm_ipc_stats().
@@ -818,10 +818,10 @@ structs! {
         pub exported_blocks: u64,
         /// Bytes of these blocks.
         pub exported_bytes: u64,
-        /// Leases given so far.
-        pub grants: u64,
+        /// Leases granted so far.
+        pub granted_leases: u64,
         /// Leases that others, and this process, hold on memory of this process.
-        pub leased: u64,
+        pub leases: u64,
         /// Blocks on which there are leases.
         pub leased_blocks: u64,
         /// Blocks that are released, but still held.
@@ -833,16 +833,16 @@ structs! {
         /// Bytes of these blocks.
         pub quarantined_bytes: u64,
         /// Leases of dead holders so far.
-        pub written_off: u64,
+        pub written_off_leases: u64,
         /// Imports that were refused so far: forged, stale.
-        pub refused: u64,
+        pub refused_imports: u64,
         /// Connections of other users, or that broke the protocol.
         pub rejected_connections: u64,
         /// Processes that are connected to this one.
         pub consumers: u64,
-        /// Imports from other processes that are not released; those of its own count as
-        /// `leased`.
-        pub imported: u64,
+        /// Imports from other processes that are not released; those of its own count in
+        /// `leases`.
+        pub imports: u64,
         /// Blocks that are mapped here for them, or kept for the next.
         pub imported_blocks: u64,
         /// Bytes of these blocks.
@@ -1835,7 +1835,7 @@ functions! {
     /// Free what is provably free. \[local\]
     pub fn symm_ipc_collect(
         options: *const symm_call_options_t,
-        out: *mut symm_ipc_report_t,
+        out: *mut symm_ipc_collect_stats_t,
     ) -> symm_status_t;
 
     /// Ask for the state of sharing. \[local\]

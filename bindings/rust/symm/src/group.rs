@@ -783,7 +783,7 @@ known! {
         pub max_memories: usize = "The most memories that a group can have; 0 for no limit.";
         pub max_channels: usize = "The most channels that a group or memory can have.";
         pub max_handles: usize = "The most handles of each kind that a process can have.";
-        pub max_name: usize = "Bytes of a name that are kept.";
+        pub max_name_bytes: usize = "The most bytes of a name that are kept.";
         pub shared_scratch_bytes: u64 =
             "Bytes of the scratch that it shares with the group it was made of; 0 if it shares \
              none.";

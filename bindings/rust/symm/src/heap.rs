@@ -17,12 +17,13 @@ known! {
         pub used_bytes: u64 = "Bytes in pieces, each of which is a multiple of 256.";
         pub peak_bytes: u64 = "The most bytes that were ever used at once.";
         pub free_bytes: u64 = "Bytes that are not in pieces.";
-        pub largest_free: u64 = "Bytes of the largest free piece: more cannot be had at once.";
+        pub largest_free_bytes: u64 =
+            "Bytes of the largest free piece: more cannot be had at once.";
         pub pieces: u64 = "Pieces in use.";
         pub free_pieces: u64 = "Pieces that the free bytes lie in.";
         pub calls: u64 = "Pieces taken and given back so far.";
-        pub fragmentation: u64 =
-            "Per mille of the free bytes that are not in the largest free piece.";
+        pub fragmentation_permille: u64 =
+            "How many of 1000 free bytes are not in the largest free piece.";
         pub name: String = "The name of its configuration.";
     }
 }

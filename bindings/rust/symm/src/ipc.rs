@@ -34,7 +34,8 @@ use std::ptr::{self, NonNull};
 use std::time::Duration;
 use symm_sys::{self as sys, symm_ipc};
 pub use symm_sys::{
-    symm_ipc_holders_t as Holders, symm_ipc_report_t as Report, symm_ipc_stats_t as Stats,
+    symm_ipc_collect_stats_t as CollectStats, symm_ipc_holders_t as Holders,
+    symm_ipc_stats_t as Stats,
 };
 
 /// The methods that an import and a shared block have alike: both have elements that other
@@ -473,7 +474,7 @@ described!(Import);
 
 /// Frees memory that is provably unused. Never waits. Exports and allocations collect as much as
 /// they need. Returns counts of what all collections of the process have done.
-pub fn collect() -> Result<Report> {
+pub fn collect() -> Result<CollectStats> {
     filled(|out| {
         // SAFETY: the struct says its size.
         acting(no_wait(), |api, options| unsafe {

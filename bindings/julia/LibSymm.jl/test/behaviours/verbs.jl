@@ -234,7 +234,7 @@ function run_expect_piece(r)
 end
 
 function run_expect_heap(r)
-    names = ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")
+    names = ("used_bytes", "free_bytes", "largest_free_bytes", "pieces", "fragmentation_permille")
     heap = thing(r, "heap")
     if has(r, "of")
         handle = LibSymm.given(Ptr{LibSymm.symm_group_t}, LibSymm.symm_heap_group, heap)

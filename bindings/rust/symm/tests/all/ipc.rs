@@ -95,8 +95,8 @@ fn leases_are_counted() {
     assert_eq!(held.quarantined, 0);
 
     // Other tests share memory at this time.
-    assert!(stats().expect("a library").leased >= 1);
-    assert!(collect().expect("a library").blocks_in_limbo < 10);
+    assert!(stats().expect("a library").leases >= 1);
+    assert!(collect().expect("a library").limbo_blocks < 10);
 
     let none = Stream::none();
     piece.order(&none).expect("the host has no streams");

@@ -39,7 +39,7 @@ pub fn expect_heap(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     line.expect("used_bytes", info.used_bytes);
     line.expect("free_bytes", info.free_bytes);
     line.expect("pieces", info.pieces);
-    line.expect("largest_free", info.largest_free);
-    line.expect("fragmentation", info.fragmentation);
+    line.expect("largest_free_bytes", info.largest_free_bytes);
+    line.expect("fragmentation_permille", info.fragmentation_permille);
     r.expect_group_of(line, &r.heap(line).group())
 }
