@@ -35,7 +35,7 @@ static const char *open_symm(const char *path) {
   library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return dlerror();
   version = find("symm_version");
-  if (version == NULL || version() >> 16 != SYMM_VERSION_MAJOR) return "another version of symm";
+  if (version == NULL || version() >> 24 != SYMM_VERSION_MAJOR) return "another version of symm";
   create = find("symm_group_create");
   info_of = find("symm_group_info");
   alloc = find("symm_alloc");

@@ -79,8 +79,8 @@ uint64_t parse_bytes(const std::string& text) {
 }
 
 std::string version_text(uint32_t version) {
-  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." +
-         std::to_string(version & 0xFF);
+  return std::to_string(version >> 24) + "." + std::to_string(version >> 12 & 0xFFF) + "." +
+         std::to_string(version & 0xFFF);
 }
 
 std::string other_layout(uint64_t magic, uint64_t version, uint64_t ours) {

@@ -26,7 +26,7 @@ struct Layout {
   /* The frames of the store by TCP: core/bootstrap/tcp_store.cpp. */                          \
   X(store, 2, "requests to the store by TCP")                                                  \
   /* The handshake and frames of a secure stream: core/socket/secure.hpp. */                   \
-  X(greeting, 1, "greetings by TCP")                                                           \
+  X(greeting, 2, "greetings by TCP")                                                           \
   X(unique_id, 2, "unique ids")                                                                \
   /* The control segment of a rank on the host: core/host/control.hpp. */                      \
   X(control, 7, "control segments")                                                            \

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -73,7 +74,7 @@ class Writer {
 
 // The length of the longest part of UTF-8 text that fits into `max_bytes` bytes without cutting
 // through a character.
-inline size_t length_within(size_t max_bytes, const std::string& text) {
+inline size_t length_within(size_t max_bytes, std::string_view text) {
   size_t length = std::min(text.size(), max_bytes);
   while (length > 0 && length < text.size() &&
          (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -38,6 +39,9 @@
 
 namespace symm::log {
 namespace {
+// Bytes of a message: it has room for that of any failure. symm.h promises that a line has at most
+// 4096 bytes, which a pipe takes as a whole (PIPE_BUF).
+constexpr size_t kMaxMessage = 1023;
 constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
 
 const char* level_name(Level level) {
@@ -128,7 +132,7 @@ void write_line(int fd, const char* prefix, const char* message) {
   pollfd writable{fd, POLLOUT, 0};
   if (!poll_until({&writable, 1}, Deadline::after_ms(0)) || writable.revents != POLLOUT) return;
 
-  char line[544];
+  char line[kMaxMessage + 16];
   const int length = std::snprintf(line, sizeof line, "%s: %s\n", prefix, message);
   if (length <= 0) return;
   const iovec whole{line, static_cast<size_t>(length)};
@@ -260,11 +264,12 @@ void write(Level level, const char* pattern, ...) noexcept {
   if (!enabled(level)) return;
   const process::Uncancelled whole;
 
-  char message[512];
+  char message[kMaxMessage + 2];  // with a byte more than a message has, to see where to cut it
   va_list arguments;
   va_start(arguments, pattern);
   std::vsnprintf(message, sizeof message, pattern, arguments);
   va_end(arguments);
+  message[length_within(kMaxMessage, message)] = '\0';
   std::replace_if(message, message + std::strlen(message), is_control, ' ');
 
   if (!elsewhere) return deliver(level, message);

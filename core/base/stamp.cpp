@@ -7,7 +7,7 @@
 
 namespace symm {
 std::string version_text(uint32_t library) {
-  return format("%u.%u.%u", library >> 16, library >> 8 & 0xFFU, library & 0xFFU);
+  return format("%u.%u.%u", library >> 24, library >> 12 & 0xFFFU, library & 0xFFFU);
 }
 
 std::string both_stamps(

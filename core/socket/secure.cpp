@@ -75,7 +75,7 @@ bool can_authenticate() noexcept {
 namespace {
 using Bytes = SecureStream::Bytes;
 using Text = std::span<const std::byte>;
-constexpr size_t kStamp = 8;
+constexpr size_t kStamp = 12;
 constexpr std::string_view kMagic = "SYMM";
 constexpr size_t kKey = crypto_scalarmult_BYTES;
 constexpr size_t kNonce = 16;
@@ -108,9 +108,7 @@ void append(Bytes& to, Text bytes) { to.insert(to.end(), bytes.begin(), bytes.en
 Bytes own_stamp() {
   Writer out;
   out.text(std::string(kMagic));
-  out.numbers(static_cast<uint8_t>(layouts::greeting.number),
-      static_cast<uint8_t>(layouts::library >> 16), static_cast<uint8_t>(layouts::library >> 8),
-      static_cast<uint8_t>(layouts::library));
+  out.numbers(uint32_t{layouts::greeting.number}, layouts::library);
   return std::move(out.bytes_);
 }
 
@@ -119,10 +117,8 @@ std::optional<std::string> fault_of_stamp(Text bytes) {
   Reader in(bytes);
   if (in.text(kMagic.size()) != kMagic) return std::nullopt;
   Stamp stamp;
-  stamp.number = in.number<uint8_t>();
-  for (int i = 0; i < 3; ++i) {
-    stamp.library = stamp.library << 8 | in.number<uint8_t>();
-  }
+  stamp.number = in.number<uint32_t>();
+  stamp.library = in.number<uint32_t>();
   return stamp_difference(layouts::greeting, stamp, "the other end");
 }
 

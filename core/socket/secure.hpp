@@ -1,8 +1,8 @@
 // A byte stream between two processes that know one secret. Nobody else can read, change or begin
-// it. Of a process that does not know the secret, only the first 88 bytes are looked at, and only
+// it. Of a process that does not know the secret, only the first 92 bytes are looked at, and only
 // to check their seal.
 //
-//   client   stamp[8], e[32], n[16], seal = BLAKE2b(secret; "c", all before the seal)
+//   client   stamp[12], e[32], n[16], seal = BLAKE2b(secret; "c", all before the seal)
 //   server   e'[32], n'[16], seal = BLAKE2b(secret; "s", both messages before the seal)
 //   keys     BLAKE2b(secret; X25519(e, e'), hash of both messages, direction)
 //   then     in each direction the header of a secretstream, and frames: u16 length, sealed text
@@ -11,10 +11,10 @@
 // leaks later, for e and e' are fresh. A greeting that is replayed gets an answer, and nothing
 // after it.
 //
-// A stamp is "SYMM", the number of layouts::greeting and the version of the library, a byte for
-// each of its three parts. A server that reads another number answers with e' = 0 and a stamp at
-// the beginning of n', and ends the stream: so both ends can name both versions. The greeting and
-// this answer are equal in all versions.
+// A stamp is "SYMM", the number of layouts::greeting and the version of the library, 4 bytes each.
+// A server that reads another number answers with e' = 0 and a stamp at the beginning of n', and
+// ends the stream: so both ends can name both versions. The greeting and this answer are equal in
+// all versions.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ class SecureStream {
  public:
   using Bytes = std::vector<std::byte>;
   // Sizes in bytes.
-  static constexpr size_t kGreeting = 88;
+  static constexpr size_t kGreeting = 92;
   static constexpr size_t kAnswer = 80;
   static constexpr size_t kHeader = 24;
   static constexpr size_t kSeal = 17;

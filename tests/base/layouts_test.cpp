@@ -85,14 +85,14 @@ TEST(Layouts, MagicsOfPagesHaveTheNumbers) {
 
 TEST(Layouts, AreOfTheVersionOfTheHeader) {
   EXPECT_EQ(layouts::library, uint32_t{SYMM_VERSION});
-  EXPECT_EQ(version_text(0x010203), "1.2.3");
+  EXPECT_EQ(version_text(0x01002003), "1.2.3");
 }
 
 TEST(Layouts, ADifferenceNamesBothVersions) {
   const Layout& layout = layouts::token;
   Stamp theirs = stamp_of(layout);
   EXPECT_EQ(stamp_difference(layout, theirs, "rank 1"), "");
-  theirs.library = 0x000301;
+  theirs.library = 0x003001;
   EXPECT_EQ(stamp_difference(layout, theirs, "rank 1"), "") << "of another version alone";
 
   theirs.number += 1;

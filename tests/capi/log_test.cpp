@@ -95,6 +95,30 @@ TEST(Log, ADescriptorTakesWholeLinesWithTheirLevel) {
   EXPECT_EQ(symm_log_remove_listener(id), SYMM_ERR_NOT_FOUND);
 }
 
+// A message has room for that of any failure; a longer one is cut behind a whole character.
+TEST(Log, ALongMessageIsCutBehindACharacter) {
+  constexpr size_t kMostOfMessage = 1023;
+  const std::string character = "\u00e4";  // two bytes
+  for (const bool odd : {false, true}) {
+    std::string name = odd ? "x" : "";
+    while (name.size() < 2 * kMostOfMessage) {
+      name += character;
+    }
+
+    Heard heard;
+    Pipe pipe;
+    const symm::LogListener listener(Heard::listen, &heard, SYMM_LOG_WARNING);
+    const symm::LogListener lines(pipe.ends[1], SYMM_LOG_WARNING);
+    symm::Group group = create({"thread://log-long", name}, 0, 1);
+    group.abort("a reason");
+
+    const size_t length = heard.last.size();
+    EXPECT_TRUE(length == kMostOfMessage || length == kMostOfMessage - 1) << length;
+    EXPECT_EQ(heard.last.substr(length - character.size()), character);
+    EXPECT_EQ(pipe.read_all(), "warning: " + heard.last + "\n");
+  }
+}
+
 // A reader that does not read loses lines, even if the descriptor would block or the reader is
 // gone.
 TEST(Log, AReaderThatDoesNotReadHoldsNobodyUp) {

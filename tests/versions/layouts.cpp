@@ -19,7 +19,7 @@ uint16_t other(const char* name, uint16_t number) {
 }  // namespace
 
 // 0.3.1
-const uint32_t library = 3U << 8 | 1U;
+const uint32_t library = 3U << 12 | 1U;
 #define SYMM_DEFINED(name, number, what) const Layout name{what, other(#name, number)};
 SYMM_LAYOUTS(SYMM_DEFINED)
 #undef SYMM_DEFINED

@@ -106,6 +106,8 @@
  *     refused with INVALID_HANDLE. No number of a handle is given out twice.
  *   - Calls under way: do not drop the last reference to a handle during a call on it. To end
  *     such a call from elsewhere, use symm_group_abort().
+ *   - const: no handle is const, not even in a query, which may be the first to find that the
+ *     group has failed.
  *
  * Threads
  *   All functions may be called from any thread, and concurrently on distinct handles.
@@ -177,9 +179,8 @@
  * Limits
  *   A host group has at most 32767 ranks. A CUDA group has at most 72 ranks and 256 memories. A
  *   group or a memory has at most 256 channels. A process has at most 2^20 handles of a kind at
- *   once, and 2^35 in its life.
- *   Names are cut to 63 bytes, messages and reasons to what their struct holds.
- *   symm_group_info() has these numbers.
+ *   once, and 2^35 in its life. Names are cut to 63 bytes, messages and reasons to what their
+ *   struct holds, at the end of a character. symm_group_info() has these numbers.
  *
  * Platforms
  *   Linux. CUDA needs a driver of version 12.0 or later. ROCm is not supported.
@@ -202,8 +203,8 @@
 #define SYMM_VERSION_MINOR 2
 /** Patch version of this header. */
 #define SYMM_VERSION_PATCH 0
-/** Version of this header, major << 16 | minor << 8 | patch. Compare it with symm_version(). */
-#define SYMM_VERSION ((SYMM_VERSION_MAJOR << 16) | (SYMM_VERSION_MINOR << 8) | SYMM_VERSION_PATCH)
+/** Version of this header, major << 24 | minor << 12 | patch. Compare it with symm_version(). */
+#define SYMM_VERSION ((SYMM_VERSION_MAJOR << 24) | (SYMM_VERSION_MINOR << 12) | SYMM_VERSION_PATCH)
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SYMM_API __attribute__((visibility("default")))
@@ -503,7 +504,7 @@ typedef struct symm_ipc symm_ipc_t;
  * Version of the loaded library, encoded like SYMM_VERSION.
  * [local] [capturable] Since 0.2.
  *
- * Never fails.
+ * Never fails. A program may call the library if the upper 8 bits are SYMM_VERSION_MAJOR.
  */
 SYMM_API uint32_t symm_version(void);
 
@@ -625,7 +626,7 @@ SYMM_API symm_status_t symm_log_add_listener(symm_log_callback_t callback, void 
  * [local] Since 0.2.
  *
  * Each message is a line that begins with "error: ", "warning: ", "info: " or "debug: ", has at
- * most 543 bytes and is written at once. A pipe or socket that is full, because nobody reads
+ * most 4096 bytes and is written at once. A pipe or socket that is full, because nobody reads
  * it, loses lines and never holds up the library.
  *
  * @param fd           duplicated; the caller may close it.

@@ -11,9 +11,9 @@ const SYMM_VERSION_MINOR = Int32(2)
 """Patch version of this header."""
 const SYMM_VERSION_PATCH = Int32(0)
 """
-Version of this header, major << 16 | minor << 8 | patch. Compare it with symm_version().
+Version of this header, major << 24 | minor << 12 | patch. Compare it with symm_version().
 """
-const SYMM_VERSION = Int32(512)
+const SYMM_VERSION = Int32(8192)
 """No deadline."""
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
 """

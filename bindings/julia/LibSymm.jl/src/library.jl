@@ -110,13 +110,13 @@ function refuse_other_version(handle, path)
     end
 
     found = ccall(entry, UInt32, ())
-    found >> 16 == SYMM_VERSION_MAJOR && return nothing
+    found >> 24 == SYMM_VERSION_MAJOR && return nothing
     own = dotted(SYMM_VERSION)
     message = "$path has version $(dotted(found)), this package is for $own"
     throw(SymmError(SYMM_ERR_UNSUPPORTED, message))
 end
 
-dotted(version) = join((version >> 16, (version >> 8) & 0xff, version & 0xff), '.')
+dotted(version) = join((version >> 24, (version >> 12) & 0xfff, version & 0xfff), '.')
 
 # This is slow, and happens once for each function and process. An older library of this major
 # version may lack a function; that is an error of its call, which names both versions.

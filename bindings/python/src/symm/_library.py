@@ -30,7 +30,7 @@ BUILT_FOR: int = raw.SYMM_VERSION
 
 
 def _text(version: int) -> str:
-    return f"{version >> 16}.{version >> 8 & 0xFF}.{version & 0xFF}"
+    return f"{version >> 24}.{version >> 12 & 0xFFF}.{version & 0xFFF}"
 
 
 def version() -> str:
@@ -40,7 +40,7 @@ def version() -> str:
 
 # Within a major version, and so within a SONAME, the ABI only grows.
 _loaded = raw.symm_version()
-if _loaded >> 16 != BUILT_FOR >> 16 or _loaded >> 8 < BUILT_FOR >> 8:
+if _loaded >> 24 != BUILT_FOR >> 24 or _loaded >> 12 < BUILT_FOR >> 12:
     raise ImportError(
         f"libsymm is version {_text(_loaded)}, this package was built for {_text(BUILT_FOR)}"
     )

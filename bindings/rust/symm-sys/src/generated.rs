@@ -279,7 +279,7 @@ constants! {
     pub const SYMM_VERSION_MAJOR: u32 = 0;
     pub const SYMM_VERSION_MINOR: u32 = 2;
     pub const SYMM_VERSION_PATCH: u32 = 0;
-    pub const SYMM_VERSION: u32 = 512;
+    pub const SYMM_VERSION: u32 = 8192;
     pub const SYMM_UNIQUE_ID_MAX_BYTES: u32 = 128;
     pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
     pub const SYMM_IPC_TOKEN_MAX_BYTES: u32 = 512;

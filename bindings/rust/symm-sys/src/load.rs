@@ -111,7 +111,7 @@ fn check(mut api: Api, path: &Path) -> Result<Api, LoadError> {
             });
         }
     };
-    if found >> 16 == SYMM_VERSION_MAJOR {
+    if found >> 24 == SYMM_VERSION_MAJOR {
         api.version = found;
         return Ok(api);
     }
@@ -163,9 +163,9 @@ pub enum LoadError {
 fn dotted(version: u32) -> String {
     format!(
         "{}.{}.{}",
-        version >> 16,
-        (version >> 8) & 0xff,
-        version & 0xff
+        version >> 24,
+        (version >> 12) & 0xfff,
+        version & 0xfff
     )
 }
 

@@ -38,20 +38,20 @@ fn another_library_is_refused() {
 #[test]
 fn another_major_version_is_refused() {
     let scratch = Scratch::new("major");
-    let error = open(&scratch.versioned("libsymm.so.9", 9 << 16 | 2 << 8 | 1))
+    let error = open(&scratch.versioned("libsymm.so.9", 9 << 24 | 2 << 12 | 1))
         .err()
         .expect("it is version 9");
     let LoadError::Version { found, .. } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!(*found, 0x0009_0201);
+    assert_eq!(*found, 0x0900_2001);
     assert!(error.to_string().contains("is libsymm 9.2.1"), "{error}");
 }
 
 #[test]
 fn a_missing_function_is_an_error_when_it_is_called() {
     let scratch = Scratch::new("symbol");
-    let older = SYMM_VERSION - (1 << 8);
+    let older = SYMM_VERSION - (1 << 12);
     let api = open(&scratch.versioned("libsymm.so.0", older)).expect("it has this major version");
 
     // SAFETY: none of these functions has preconditions.
@@ -132,14 +132,14 @@ mod search {
         std::fs::create_dir(scratch.0.join("bin")).expect("a directory");
         copy_of_this(&executable);
 
-        scratch.versioned("lib/libsymm.so.0", 7 << 16);
+        scratch.versioned("lib/libsymm.so.0", 7 << 24);
         let answer = asked(&executable, None);
         assert!(
             answer.contains("lib/libsymm.so.0 is libsymm 7.0.0"),
             "{answer}"
         );
 
-        scratch.versioned("bin/libsymm.so", 8 << 16);
+        scratch.versioned("bin/libsymm.so", 8 << 24);
         let answer = asked(&executable, Some(Path::new("")));
         assert!(
             answer.contains("bin/libsymm.so is libsymm 8.0.0"),

@@ -30,9 +30,9 @@ pub fn version() -> Result<Version> {
     // SAFETY: the function has no preconditions.
     let encoded = unsafe { symm_sys::api()?.symm_version() }?;
     Ok(Version {
-        major: encoded >> 16,
-        minor: encoded >> 8 & 0xff,
-        patch: encoded & 0xff,
+        major: encoded >> 24,
+        minor: encoded >> 12 & 0xfff,
+        patch: encoded & 0xfff,
     })
 }
 

@@ -143,7 +143,7 @@ fn library(name: &str, text: &str) -> std::path::PathBuf {
 #[cfg(not(feature = "link"))]
 #[test]
 fn an_older_library_says_what_it_lacks() {
-    let older = "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0x101 }";
+    let older = "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0x1001 }";
     let said = asked(&library("older", older));
     for line in [
         "Ok(Version { major: 0, minor: 1, patch: 1 })",
@@ -166,7 +166,7 @@ fn an_error_is_the_failure_of_that_very_call() {
         #[repr(C)]
         pub struct Options { bytes: usize, timeout_ms: u64, failure: *mut Failure }
         #[unsafe(no_mangle)]
-        pub extern "C" fn symm_version() -> u32 { 0x200 }
+        pub extern "C" fn symm_version() -> u32 { 0x2000 }
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn symm_buffer_find(
             _: usize, options: &Options, _: usize, _: usize,
