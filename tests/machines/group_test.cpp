@@ -34,9 +34,15 @@ namespace support {
 namespace {
 double now_ms() { return static_cast<double>(now_ns()) * 1e-6; }
 
+// What the ranks of an attack and the test tell each other.
+struct Attack {
+  std::atomic<int> survivors{0};  // 0 until the test knows
+  std::atomic<int> heard{0};      // survivors that have heard what happened
+};
+
 // Makes calls of all kinds until one fails. Says when that was, which rank is to blame, which
 // others had failed a second later, and the error's text.
-std::string work_until_failure(int rank, unsigned stay_us) {
+std::string work_until_failure(int rank, Attack& attack) {
   try {
     const Group group = Group::create();
     const Block block = allocate(group, 1 << 20);
@@ -66,7 +72,10 @@ std::string work_until_failure(int rank, unsigned stay_us) {
       }
       said << ' ' << (error.status() == SYMM_ERR_PEER_FAILED ? "" : "not peer failed: ")
            << error.what();
-      usleep(stay_us);  // nobody shall hear of a departure first
+
+      // A rank that leaves has failed for those that have not heard of the attack yet.
+      ++attack.heard;
+      eventually([&] { return attack.survivors != 0 && attack.heard >= attack.survivors; }, 30'000);
       return said.str();
     }
   } catch (const Error& error) {
@@ -78,8 +87,9 @@ class MachinesGroup : public TwoMachines {
  protected:
   // Ranks that work, two on each machine. Those of m1 and on have a pid namespace of
   // their own, which ends with its first process.
-  void start(int size, unsigned stay_us) {
+  void start(int size) {
     ranks.clear();
+    attack.emplace();
     const int here = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
     for (int rank = 0; rank < size; ++rank) {
       if (rank == 2) {
@@ -88,7 +98,7 @@ class MachinesGroup : public TwoMachines {
       }
       ranks.emplace_back([&, rank] {
         enter(rank, size);
-        return work_until_failure(rank, stay_us);
+        return work_until_failure(rank, **attack);
       });
     }
 
@@ -105,10 +115,10 @@ class MachinesGroup : public TwoMachines {
     }
   }
 
-  // Attacks `trials` times: `attack` kills ranks and returns them, or cuts m1 off until `mend` is
+  // Attacks `trials` times: `strike` kills ranks and returns them, or cuts m1 off until `mend` is
   // run. Every survivor must name one of the ranks that it lost, and know of the rest. Prints how
   // soon they got their error, at p50, p99 and most.
-  void run_attack(const char* what, int trials, const std::function<std::set<int>()>& attack,
+  void run_attack(const char* what, int trials, const std::function<std::set<int>()>& strike,
       const std::string& mend = "") {
     if (const char* wanted = getenv("SYMM_TRIALS")) trials = atoi(wanted);
     const bool cuts = !mend.empty();
@@ -116,11 +126,13 @@ class MachinesGroup : public TwoMachines {
     std::mt19937 random(std::random_device{}());
 
     for (int trial = 0; trial < trials; ++trial) {
-      start(4, cuts ? 2'000'000 : 300'000);
+      start(4);
       if (IsSkipped() || HasFatalFailure()) return;
       usleep(static_cast<useconds_t>(random() % 50'000));
       const double before = now_ms();
-      const std::set<int> killed = attack();
+      const std::set<int> killed = strike();
+      (*attack)->survivors = 4 - static_cast<int>(killed.size());
+
       for (int rank = 0; rank < 4; ++rank) {
         if (killed.contains(rank)) continue;
         const std::string said = ranks[static_cast<size_t>(rank)].result();
@@ -161,16 +173,17 @@ class MachinesGroup : public TwoMachines {
   }
 
   void cut_off(const char* what, const std::string& how, const std::string& mend) {
-    const auto attack = [&] {
+    const auto strike = [&] {
       EXPECT_EQ(run(how), "");
       return std::set<int>();
     };
-    run_attack(what, 1, attack, mend);
+    run_attack(what, 1, strike, mend);
   }
 
   // The first process of m1. It is destroyed after the ranks, which end with it.
   std::optional<Process> first;
   std::vector<Process> ranks;
+  std::optional<Shared<Attack>> attack;
 };
 
 // The id travels by memory that all ranks share, for want of a message between these machines.
@@ -239,11 +252,12 @@ TEST_F(MachinesGroup, AMachineThatIsHeardByNobodyIsNamedByBothSides) {
 // m0 hears both m1 and m2, which do not hear each other. All ranks have the error of one of these
 // two.
 TEST_F(MachinesGroup, APartitionThatAThirdMachineSeesIsToldToAll) {
-  start(6, 2'000'000);
+  start(6);
   if (IsSkipped() || HasFatalFailure()) return;
   const double before = now_ms();
   EXPECT_EQ(
       run(MACHINES " mute @ 10.77.0.11 10.77.0.12; " MACHINES " mute @ 10.77.0.12 10.77.0.11"), "");
+  (*attack)->survivors = 6;
 
   for (Process& rank : ranks) {
     const std::string said = rank.result();

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "core/socket/tcp.hpp"
 #include "tests/machines/two_machines.hpp"
 #include "tests/mesh/mesh_support.hpp"
+#include "tests/support/process.hpp"
 
 namespace {
 using namespace symm;
@@ -87,13 +89,17 @@ TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
 
 // On another machine only its connection tells of its death.
 TEST_F(Machines, AKilledProcessIsNamedWithItsMachine) {
+  const Shared<std::atomic<int>> heard;
   Processes ranks(4, [&](int rank) {
     const auto mesh = join(rank);
     const auto revocation = attach_all(*mesh, 7);
     greet(*mesh, 1);
     tell();
     const std::string message = await_failure(*revocation).message;
-    usleep(300'000);  // nobody hears of this rank's departure first
+
+    // A rank that leaves has failed for those that have not heard of rank 3 yet.
+    ++*heard;
+    EXPECT_TRUE(eventually([&] { return *heard == 3; }, 30'000));
     return message;
   });
   for (auto& rank : ranks) {
