@@ -12,7 +12,7 @@ from pathlib import Path
 
 root = Path(__file__).resolve().parent.parent
 made, headers = root / "build/docs/made", root / "capi/include/symm"
-rust = root / "build/bindings/rust/doc"  # where the tests of the crates build it
+rust = root / "build/docs/rust/doc"  # where `bindings/rust/dev pages` puts them
 
 project, html_title, html_theme, html_show_copyright = "symm", "symm", "furo", False
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -110,7 +110,7 @@ def declared(text):
         (r"^enum (symm_\w+)", "enum"),
         (r"^\} (symm_\w+);", "struct"),
         (r"^typedef (?:int32_t|struct \w+) (symm_\w+);", "typedef"),
-        (r"^typedef void \(\*(symm_\w+)\)", "typedef"),
+        (r"^typedef \w+ \(\*(symm_\w+)\)", "typedef"),
         (r"^SYMM_API .*?\b(symm_\w+)\(", "function"),
     )
     found = []
@@ -361,13 +361,12 @@ cpp = chapters_of("cpp")
 CPP = ("symm.hpp", "fused.hpp", "device.cuh", "exchange.cuh", "multimem.cuh")
 added = {
     "docs/reference/c": pages_of_c(chapters_of("c")),
-    "docs/julia": "\n## Every call\n\n" + docstrings_of_julia(),
+    "docs/julia": "\n" + docstrings_of_julia(),
     "docs/reference/cpp": "\n```{toctree}\n"
     + "".join(pages_of_cpp(name, cpp) for name in CPP)
     + "```\n",
     "docs/reference/python": "".join(chapters_of_python()),
-    "docs/rust": "\n## Every item\n\n"
-    + ('<a href="../rust/symm/index.html">Here</a>' if rust.is_dir() else "`cargo doc`"),
+    "docs/rust": '\n<a href="../rust/symm/index.html">All items</a>\n' if rust.is_dir() else "",
     "docs/tool": "\n```{literalinclude} ../core/backend/plan_table.txt\n:language: ini\n```\n",
 }
 subprocess.run(["doxygen", "-"], cwd=made, input="\n".join(doxygen.split()), text=True, check=True)

@@ -64,6 +64,38 @@ def untagged():
             yield f"{name}: its comment lacks [local] or [collective], or Since"
 
 
+def types():
+    """All types that symm.h declares: numbers, handles, structs and callbacks."""
+    header = (root / "capi/include/symm/symm.h").read_text()
+    found = re.findall(
+        r"^(?:typedef \w+(?: \w+)? (symm_\w+);|typedef \w+ \(\*(symm_\w+)\)|\} (symm_\w+);)",
+        header,
+        flags=re.M,
+    )
+    return ["".join(names) for names in found]
+
+
+def unheaded():
+    """Links of the sources to headings that only the site would have: on other places, where the
+    pages are read as they are, these lead nowhere.
+    """
+    for page in (root / "docs").rglob("*.md"):
+        text = page.read_text()
+        for link, anchor in re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", text):
+            target = (page.parent / link).resolve() if link else page
+            if anchor not in headings(target):
+                yield f"{page.relative_to(root)}: {link}#{anchor} is the name of no heading"
+
+
+def headings(page):
+    """The names of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    return {
+        re.sub(r"[^\w -]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title)).lower().replace(" ", "-")
+        for title in re.findall(r"^#+ (.*)$", text, flags=re.M)
+    }
+
+
 def unseen():
     """What a reader does not find."""
     for page in ("docs/index", "docs/reference/c", "docs/reference/c/groups"):
@@ -84,6 +116,12 @@ def unseen():
         if "dev docs" in page.read_text():
             yield f"{page}: says on itself that ./dev docs makes it"
 
+    if has_rust:
+        has_items = (site / "rust/symm/struct.Group.html").exists()
+        has_link = "rust/symm/index.html" in (site / "docs/rust.html").read_text()
+        if not has_items or not has_link:
+            yield "the site lacks the pages of the Rust crates, or docs/rust.html the link to them"
+
     python = (site / "docs/reference/python.html").read_text()
     if not 0 < python.find('id="symm.Group"') < python.find('id="symm.SymmError"'):
         yield "Python's reference does not begin with groups and end with errors"
@@ -98,7 +136,9 @@ def unseen():
             yield f"{chapter}: a chapter of {chapter.stat().st_size} bytes is to be divided"
 
     yield from (
-        f"{name} is in no chapter of C" for name in functions() if f'id="c.{name}"' not in calls
+        f"{name} is in no chapter of C"
+        for name in (*functions(), *types())
+        if f'id="c.{name}"' not in calls
     )
     yield from (
         f"{name} has no remedy"
@@ -112,8 +152,15 @@ missing = [
     for tool in ("sphinx-build", "doxygen", "chromium-headless-shell")
     if not shutil.which(tool)
 ]
+has_rust = False
 if not missing:
     shutil.rmtree(site, ignore_errors=True)
+    crates = run("bindings/rust/dev", "pages")
+    has_rust = crates.returncode == 0
+    if crates.returncode not in (0, 77):
+        sys.exit(f"the pages of the Rust crates: {crates.stdout}{crates.stderr}")
+    if not has_rust:
+        print(f"not checked: the pages of the Rust crates: {crates.stdout}{crates.stderr}")
     built = run(
         "sphinx-build",
         "-q",
@@ -134,6 +181,8 @@ if not missing:
 if missing:
     print(f"SKIPPED: without {', '.join(missing)}; ./dev docs installs what apt has")
     sys.exit(77)
-offences = [built.stderr, *untagged(), *([] if built.returncode else [*lost(), *unseen()])]
+offences = [built.stderr, *untagged(), *unheaded()]
+if not built.returncode:
+    offences += [*lost(), *unseen()]
 print("\n".join(filter(None, offences)) or f"the site begins at {site}/index.html")
 sys.exit(any(offences))
