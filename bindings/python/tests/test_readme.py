@@ -33,6 +33,19 @@ def test_what_a_page_installs_is_what_its_programs_import(page):
         assert imported - sys.stdlib_module_names <= installed
 
 
+@pytest.mark.skipif(not TUTORIAL.exists(), reason="the page is in the repository only")
+def test_the_page_of_limits_names_the_versions_that_doors_installs():
+    said = (REPOSITORY / "docs" / "limits.md").read_text()
+    said = " ".join(
+        said[said.index("Tests on processors (`./dev doors`)") :].split("\n\n")[0].split()
+    )
+    installed = (REPOSITORY / "bindings" / "python" / "doors.txt").read_text()
+    for name in ("PyTorch", "JAX", "Triton"):
+        package = {"PyTorch": "torch"}.get(name, name.lower())
+        version = re.search(rf"^{package}==(\d+\.\d+)", installed, re.MULTILINE)[1]
+        assert re.search(rf"\b{name} {re.escape(version)}(?!\d)", said), f"{name} {version}: {said}"
+
+
 # What rank {0}, with the left neighbour {1}, prints in the first program of a page.
 OUTPUT = {
     README: "rank {0} of 3: the sum is 6\n",

@@ -23,9 +23,16 @@ order are shared with host calls and with ``device.cuh``, in any mixture.
 Waits always end. They return 0, or ``awaited rank << 8 | trouble``, where trouble is 1 if the
 deadline passed and 2 if the stop word was set. All threads of a program wait, so kernels that
 specialise warps cannot use waits. Meanwhile peers must be resident, or become resident.
+
+In Triton's interpreter (``TRITON_INTERPRET=1``) kernels run on the processor, which cannot reach
+the memory of a GPU: `view` says so. They run there with a CUDA driver whose memory is the host's,
+such as the one that symm is tested with.
 """
 
+import ctypes
+import os
 import struct
+import time
 
 import torch
 import triton
@@ -49,13 +56,35 @@ def view(memory: Memory, *, timeout: float | None = None, stop: int | None = Non
         stop: device address of a 32-bit word that ends all waits when it becomes other than 0.
 
     Raises:
-        UnsupportedError: the group is on the host, or the library has another layout.
+        UnsupportedError: the group is on the host, or the library has another layout; or this is
+            Triton's interpreter, and the memory is a GPU's.
     """
     words = struct.unpack("<8q", memory.device_view(timeout=timeout, stop=stop))
     layout = words[1] & 0xFFFFFFFF
     if layout != 1:
         raise UnsupportedError(f"memory: its layout is {layout}, and symm.triton knows 1")
-    return torch.tensor(words, dtype=torch.int64, device=torch.device("cuda", memory.group.device))
+    if not _INTERPRETED:
+        device = torch.device("cuda", memory.group.device)
+        return torch.tensor(words, dtype=torch.int64, device=device)
+
+    if not all(_is_readable(address) for address in (*words[3:6], memory.pointer())):
+        raise UnsupportedError(
+            "memory: TRITON_INTERPRET is set, and the processor, on which Triton's interpreter runs"
+            " kernels, cannot reach this memory of a GPU"
+        )
+    return torch.tensor(words, dtype=torch.int64)
+
+
+def _is_readable(address: int) -> bool:
+    """Whether the processor can read at an address, which a system call says without a signal."""
+    reader, writer = os.pipe()
+    try:
+        return os.write(writer, (ctypes.c_char * 1).from_address(address)) == 1
+    except OSError:
+        return False
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 @triton.jit
@@ -147,14 +176,32 @@ def _nanoseconds():
 
 
 @triton.jit
+def _is_set(word):
+    zero_by_thread = tl.zeros((tl.extra.cuda.num_threads(),), tl.int32)
+    is_set_by_thread = tl.load(word + zero_by_thread, volatile=True) != 0
+    return tl.max(is_set_by_thread, 0) != 0
+
+
+# Triton's interpreter has one thread, and neither the assembler's clock nor a number of threads.
+_INTERPRETED = not isinstance(_is_set, triton.JITFunction)
+if _INTERPRETED:
+
+    def _nanoseconds():
+        return tl.full((), time.monotonic_ns(), tl.int64)
+
+    @triton.jit
+    def _is_set(word):
+        return tl.load(word, volatile=True) != 0
+
+
+@triton.jit
 def _trouble(view, waited):
     code = (waited.to(tl.uint64) >= tl.load(view + 6).to(tl.uint64)).to(tl.int32)
     stop = tl.load(view + 7)
+    # Not `and`: a kernel would evaluate both sides, and there is no word at 0.
     if stop != 0:
-        zero_by_thread = tl.zeros((tl.extra.cuda.num_threads(),), tl.int32)
-        word = stop.to(tl.pointer_type(tl.int32))
-        is_set_by_thread = tl.load(word + zero_by_thread, volatile=True) != 0
-        if tl.max(is_set_by_thread, 0) != 0:
+        is_set = _is_set(stop.to(tl.pointer_type(tl.int32)))
+        if is_set:
             code = tl.full((), 2, tl.int32)
     return code
 
