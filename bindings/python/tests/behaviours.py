@@ -358,6 +358,18 @@ class Runner:
     def do_alloc(self) -> symm.Buffer:
         return self.group().alloc(self.integer("bytes"), alignment=self.integer("alignment", 0))
 
+    def do_expect_node(self) -> None:
+        """The kernel may refuse to bind memory to nodes, as in containers, but only if asked."""
+        node = self.integer("node") if self.has("node") else None
+        size = self.integer("bytes")
+        try:
+            seen = self.group().alloc(size, node=node).info().numa_node
+        except symm.UnavailableError as error:
+            assert node is not None, error
+            assert f"NUMA node {node} " in str(error), error
+        else:
+            assert seen == (-1 if node is None else node)
+
     def do_rendezvous(self) -> symm.Memory:
         tag = self.integer("tag", 0)
         channels = self.integer("channels", 0)
@@ -530,7 +542,7 @@ class Runner:
     # ---- tokens
 
     def do_export(self) -> bytes:
-        hold = self.integer("hold_ms", 0) / 1000 or None
+        hold = self.integer("hold_ms") / 1000 if self.has("hold_ms") else None
         return self.bytes_at().export_token(hold=hold)
 
     def do_import(self) -> symm.ImportedArray:

@@ -24,7 +24,8 @@ needs_table = pytest.mark.skipif(not TABLE.exists(), reason="the table is in the
 
 
 @needs_table
-def test_three_ranks_behave_as_the_table_says(launch):
+def test_three_ranks_behave_as_the_table_says(launch, monkeypatch):
+    monkeypatch.setenv("SYMM_IPC_HOLD_MS", "60000")
     scenarios = TABLE.read_text().count("\nscenario ")
     first, second, third = launch(3, sys.executable, str(RUNNER), str(TABLE))
     assert first == (0, f"rank 0: {scenarios} scenarios\n")

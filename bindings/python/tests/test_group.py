@@ -2,6 +2,7 @@
 
 import copy
 import fcntl
+import inspect
 import math
 import os
 import pickle
@@ -21,6 +22,7 @@ import pytest
 from conftest import OPTIONS, on_threads
 
 import symm
+from symm import group as group_module
 
 
 def test_a_new_group_says_who_its_ranks_are(threads):
@@ -294,6 +296,33 @@ def test_a_program_decides_or_leaves_it_to_the_environment(
     monkeypatch.setenv(variable, value)
     assert flags() == flag
     assert flags(**{option: False}) == opposite
+
+
+WITHOUT_OPPOSITE = ("overlapping_devices", "shared_scratch", "same_offsets")
+
+
+def test_flags_that_no_variable_sets_are_off_unless_they_are_asked_for():
+    """No flag of the header forbids these, so a group of its own has two states of each."""
+    forbidding = {flag.name for flag in FLAG if flag.name.startswith(("NO_", "RANK_"))}
+    assert forbidding == {"NO_CHECK", "NO_MULTICAST", "RANK_ORDER"}
+
+    parameters = inspect.signature(symm.Group.join).parameters
+    tri_state = {name for name in group_module._FLAGS if parameters[name].default is None}
+    assert tri_state == {"check", "multicast", "any_order"}
+    assert set(group_module._FLAGS) - tri_state == set(WITHOUT_OPPOSITE)
+    assert all(parameters[name].default is False for name in WITHOUT_OPPOSITE)
+
+
+# Groups of the host cannot share scratch.
+@pytest.mark.parametrize("option", ["overlapping_devices", "same_offsets"])
+def test_a_part_inherits_such_a_flag_unless_it_is_told_not_to(threads, option):
+    def body(group):
+        flag = FLAG[option.upper()]
+        for value, expected in ((None, flag), (True, flag), (False, 0)):
+            with group.split(0, **{option: value}) as part:
+                assert part.info().flags & flag == expected
+
+    threads(2, body, **{option: True})
 
 
 def test_a_group_tells_its_timeouts(threads):

@@ -11,6 +11,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 build=$(realpath "$1") layout=$2
 bindings=$root/build/bindings
+# On machines of their own, ranks do not inherit it.
+export SYMM_IPC_HOLD_MS=60000
 export SYMM_LIB=$build/lib/libsymm.so JULIA_DEPOT_PATH=$bindings/julia/depot
 
 table=$here/table.txt

@@ -18,6 +18,27 @@ void alloc(Runner& runner, const Line& line) {
   runner.things[line.text("as")] = runner.group(line).allocate(line.size("bytes"), options);
 }
 
+// The kernel may refuse to bind memory to nodes, as in containers, but only if it is asked to.
+void expect_node(Runner& runner, const Line& line) {
+  const bool is_given = line.has("node");
+  const int32_t node = line.integer32("node", -1);
+  symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+  if (is_given) {
+    options.flags = SYMM_ALLOC_ON_NODE;
+    options.numa_node = node;
+  }
+
+  try {
+    const symm::Buffer buffer = runner.group(line).allocate(line.size("bytes"), options);
+    require(buffer.info().numa_node, node, "the NUMA node");
+  } catch (const symm::Error& error) {
+    if (!is_given || error.status() != SYMM_ERR_UNAVAILABLE) throw;
+    const std::string named = "NUMA node " + std::to_string(node) + " ";
+    const bool is_named = std::string(error.what()).find(named) != std::string::npos;
+    require(is_named ? 1 : 0, 1, "whether the node is named");
+  }
+}
+
 void rendezvous(Runner& runner, const Line& line) {
   symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
   options.tag = line.size("tag", 0);
@@ -143,6 +164,7 @@ void expect_heap(Runner& runner, const Line& line) {
 void export_token(Runner& runner, const Line& line) {
   symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
   options.hold_ms = line.size("hold_ms", 0);
+  if (line.has("hold_ms") && options.hold_ms == 0) options.flags = SYMM_IPC_NO_HOLD;
   runner.things[line.text("as")] = symm::ipc_export(runner.bytes(line, "at"), options);
 }
 
@@ -181,6 +203,7 @@ const Verbs& verbs_of_memories() {
       {"expect_holders", expect_holders},
       {"expect_import", expect_import},
       {"expect_memory", expect_memory},
+      {"expect_node", expect_node},
       {"expect_piece", expect_piece},
       {"export", export_token},
       {"find", find},

@@ -14,6 +14,9 @@ if [[ -n $LAYOUT ]]; then
   set -- bash -c 'export SYMM_MACHINE=${LAYOUT:SYMM_RANK:1}; exec "$@"' ranks "$@"
 fi
 
+# The table says so where a token shall not be held.
+export SYMM_IPC_HOLD_MS=60000
+
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
   # Rank 3 does what the other survivors of a failure do. The scenarios of blocks of their own

@@ -137,6 +137,21 @@ function run_alloc(r)
     return Buffer(group(r), number(r, "bytes"); alignment=alignment)
 end
 
+# The kernel may refuse to bind memory to nodes, as in containers, but only if it is asked to.
+function run_expect_node(r)
+    node = has(r, "node") ? number(r, "node") : nothing
+    size = number(r, "bytes")
+    try
+        buffer = Buffer(group(r), size; node=node)
+        same("the NUMA node", LibSymm.info(buffer).numa_node, something(node, -1))
+    catch why
+        is_refusal = why isa SymmError && why.status == LibSymm.SYMM_ERR_UNAVAILABLE
+        is_refusal && node !== nothing || rethrow()
+        same("naming the node", occursin("NUMA node $node ", why.message), true)
+    end
+    return nothing
+end
+
 function run_rendezvous(r)
     tag = number(r, "tag", 0)
     channels = number(r, "channels", 0)
@@ -291,7 +306,9 @@ end
 
 # ---- memory that is shared by a token
 
-run_export(r) = export_token(piece(r); hold=seconds(r, "hold_ms"))
+function run_export(r)
+    return export_token(piece(r); hold=seconds(r, "hold_ms"))  # nothing, where it is not said
+end
 run_import(r) = import_token(thing(r, "token"))
 run_withdraw(r) = ipc_withdraw(piece(r); timeout=seconds(r))
 

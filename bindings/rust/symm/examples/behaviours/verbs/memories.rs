@@ -2,13 +2,36 @@
 
 use crate::line::Line;
 use crate::runner::{Gone, Runner};
-use symm::{AllocConfig, Buffer, Memory, RendezvousOptions, Result};
+use symm::{AllocConfig, Buffer, Memory, RendezvousOptions, Result, Status};
 
 pub fn alloc(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let config = AllocConfig::new().alignment(line.get_or("alignment", 0));
     let bytes = line.get("bytes");
     let buffer = r.group(line).alloc_with::<u8>(bytes, &config)?;
     r.made(line, buffer)
+}
+
+/// The kernel may refuse to bind memory to nodes, as in containers, but only if it is asked to.
+pub fn expect_node(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let node = line.has("node").then(|| line.get::<u16>("node"));
+    let mut config = AllocConfig::new();
+    if let Some(node) = node {
+        config = config.node(node);
+    }
+
+    match r.group(line).alloc_with::<u8>(line.get("bytes"), &config) {
+        Ok(buffer) => {
+            let expected = node.map(usize::from);
+            assert_eq!(buffer.info()?.numa_node, expected, "the NUMA node");
+        }
+        Err(error) => {
+            let (Some(node), Status::Unavailable) = (node, error.status) else {
+                return Err(error);
+            };
+            assert!(error.to_string().contains(&format!("NUMA node {node} ")));
+        }
+    }
+    Ok(())
 }
 
 pub fn rendezvous(r: &mut Runner, line: &Line<'_>) -> Result<()> {

@@ -25,7 +25,8 @@ pub fn find(name: &str) -> Option<Verb> {
         groups: expect_group expect_peer expect_calls expect_cuda expect_status expect_failed;
         groups: expect_advice barrier batch die;
         groups: synchronize stream_wait expect_stream_done record_use;
-        memories: alloc rendezvous release expect_memory expect_buffer find write expect put get;
+        memories: alloc rendezvous release expect_memory expect_buffer expect_node;
+        memories: find write expect put get;
         memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
         heaps: heap take give expect_piece expect_heap;
         signals: signal wait_signal test_signal put_signal;

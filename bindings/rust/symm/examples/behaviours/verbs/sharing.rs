@@ -7,11 +7,10 @@ use symm::Result;
 use symm::ipc::{self, ExportOptions, Import, Token};
 
 pub fn export(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let hold = Duration::from_millis(line.get_or("hold_ms", 0));
-    let options = if hold.is_zero() {
-        ExportOptions::new()
+    let options = if line.has("hold_ms") {
+        ExportOptions::new().hold(Duration::from_millis(line.get("hold_ms")))
     } else {
-        ExportOptions::new().hold(hold)
+        ExportOptions::new()
     };
     let token = options.export(&r.piece(line)?)?;
     r.made(line, token)
