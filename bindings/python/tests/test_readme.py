@@ -11,6 +11,8 @@ from conftest import REPOSITORY
 README = Path(__file__).parents[1] / "README.md"
 INDEX = REPOSITORY / "docs" / "index.md"
 PORT = REPOSITORY / "docs" / "how-to" / "from-torch-symmetric-memory.md"
+# Pages that show parts of programs in examples/, which test_torch.py runs.
+PARTS = [REPOSITORY / "docs" / "how-to" / "pytorch.md", REPOSITORY / "docs" / "determinism.md"]
 TUTORIAL = REPOSITORY / "docs" / "python.md"
 
 
@@ -83,6 +85,17 @@ def test_a_program_of_a_page_runs(launch, page, number):
             pytest.importorskip(package)
     for status, output in launch(2, sys.executable, "-c", program):
         assert status == 0, output
+
+
+@pytest.mark.skipif(not TUTORIAL.exists(), reason="the pages are in the repository only")
+@pytest.mark.parametrize("page", PARTS, ids=lambda page: page.name)
+def test_what_a_page_shows_of_a_program_is_in_the_program(page):
+    text = page.read_text()
+    linked = re.findall(r"\]\(((?:\.\./)+examples/\S+\.py)\)", text)
+    sources = "".join((page.parent / path).read_text() for path in linked)
+    shown = programs(page)
+    assert shown
+    assert [part for part in shown if part not in sources] == []
 
 
 # Programs beside those in C++, what a rank prints last, and how ranks end otherwise than well.

@@ -7,6 +7,7 @@ On the CPU, and on GPUs if there are two. Each chapter runs on two ranks that ar
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -1208,6 +1209,47 @@ def test_symm_run_starts_programs_of_torch_distributed(around):
     assert result.returncode == 0, result.stdout + result.stderr
     for rank in range(SIZE):
         assert f"[{rank}] rank {rank} of {SIZE}, {rank} here" in result.stdout
+
+
+# ---- the programs of docs/how-to/pytorch.md
+
+
+def run_example(name, ranks, launcher):
+    """The output of a program in examples/, started as its page says."""
+    launchers = {
+        "torchrun": ["torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"],
+        "symm run": ["symm", "run", "-n", str(ranks), "--timeout", "200", "--", sys.executable],
+    }
+    result = subprocess.run(
+        [sys.executable, "-m", *launchers[launcher], str(REPOSITORY / "examples" / name)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "symm run"])
+def test_the_program_that_trains_comes_to_a_small_loss(launcher):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    output = run_example("13-train-with-pytorch/train.py", 2, launcher)
+    found = re.findall(r"rank (\d) of 2 on \S+: loss (\S+) to (\S+), bits (\w{16})", output)
+    assert sorted(rank for rank, *_ in found) == ["0", "1"], output
+    for _, first, last, _ in found:
+        assert float(last) < float(first) / 20, output
+    assert len({bits for *_, bits in found}) == 1, output
+
+
+def test_the_program_that_serves_gives_the_same_bits_in_every_batch():
+    """Three ranks, because a sum of two operands is the same in either order."""
+    pytest.importorskip("torch", reason=NO_TORCH)
+    output = run_example("14-serve-with-pytorch/serve.py", 3, "torchrun")
+    found = re.findall(r"rank (\d) of 3 on \S+: (\d+) batches gave other bits, (.*\])", output)
+    assert sorted(rank for rank, *_ in found) == ["0", "1", "2"], output
+    assert all(differing == "0" for _, differing, _ in found), output
+    assert len({answer for *_, answer in found}) == 1, output
 
 
 # ---- several machines
