@@ -424,7 +424,7 @@ def promises():
         if not line.startswith("| ") or line.startswith("| promise |"):
             continue
         tests = re.findall(
-            r"`((?:bindings/[\w/]+/)?tests/[^` ]+)(?: (?:(\w+)\.(\w+)|(\w+)))?`", line
+            r"`((?:bindings/[\w/.]+/)?tests?/[^` ]+)(?: (?:(\w+)\.(\w+)|(\w+)))?`", line
         )
         if not tests:
             yield f"{page}:{number}: no test"

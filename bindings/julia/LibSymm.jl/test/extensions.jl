@@ -67,17 +67,38 @@ end
     close(group)
 end
 
-@testset "the example for CUDA.jl" begin
+@testset "memory as kernels in C++ see it" begin
+    view = LibSymm.symm_memory_view_t
+    @test isbitstype(view)
+    @test sizeof(view) == 64
+    @test fieldnames(view)[2:4] == (:layout, :rank, :size)
+
+    group = Group(; backend=:host)
+    memory = SymmMemory(group, 64)
+    @test error_of(() -> LibSymm.device_view(memory)).status == LibSymm.SYMM_ERR_UNSUPPORTED
+    close(group)
+end
+
+@testset "the examples for CUDA.jl" begin
     if !haskey(ENV, "SYMM_TOOL")
-        @info "skipped: the example for CUDA.jl (SYMM_TOOL does not name the launcher)"
+        @info "skipped: the examples for CUDA.jl (SYMM_TOOL does not name the launcher)"
     else
         julia = `$(Base.julia_cmd()) --startup-file=no --project=$(Base.active_project())`
-        program = joinpath(@__DIR__, "cuda_rank.jl")
-        said = read(`$(ENV["SYMM_TOOL"]) run -n 2 --timeout 170 -- $julia $program`, String)
+        rank = joinpath(@__DIR__, "cuda_rank.jl")
+        said_by(example) = read(
+            `$(ENV["SYMM_TOOL"]) run -n 2 --timeout 170 -- $julia $rank $example`, String
+        )
+
+        said = said_by("least_squares.jl")
         found = collect(eachmatch(r"rank \d of 2: off by (\S+), bits (\d+)", said))
         @test length(found) == 2
         @test all(one -> parse(Float64, one[1]) < 1e-4, found)
         @test length(unique(one[2] for one in found)) == 1
+
+        said = said_by("ring_kernel.jl")
+        for rank in 0:1
+            @test occursin("rank $rank of 2: 0 numbers wrong after a round", said)
+        end
     end
 end
 

@@ -7,7 +7,7 @@ module CUDA
 
 using LinearAlgebra: Adjoint
 
-export CuArray, CuPtr, CuStream
+export CuArray, CuPtr, CuStream, @cuda, blockDim, blockIdx, threadIdx
 
 primitive type CuPtr{T} 64 end
 function Base.:+(p::CuPtr{T}, n::Integer) where {T}
@@ -57,6 +57,34 @@ end
 Base.:*(A::CuArray{T,2}, x::CuArray{T,1}) where {T} = CuArray(Array(A) * Array(x))
 function Base.:*(A::Adjoint{T,<:CuArray{T,2}}, x::CuArray{T,1}) where {T}
     return CuArray(Array(parent(A))' * Array(x))
+end
+
+# Kernels: here each thread of each block runs after the other, on arrays of the host.
+const PLACE = Ref((thread=1, block=1, threads=1))
+threadIdx() = (x=PLACE[].thread,)
+blockIdx() = (x=PLACE[].block,)
+blockDim() = (x=PLACE[].threads,)
+
+in_kernel(x) = x
+function in_kernel(A::CuArray{T}) where {T}
+    return unsafe_wrap(Array, reinterpret(Ptr{T}, A.address), A.dims)
+end
+
+function launch(kernel, arguments...; threads=1, blocks=1)
+    GC.@preserve arguments begin
+        given = map(in_kernel, arguments)
+        for block in 1:blocks, thread in 1:threads
+            PLACE[] = (thread=thread, block=block, threads=threads)
+            kernel(given...)
+        end
+    end
+    return nothing
+end
+
+macro cuda(arguments...)
+    options = [Expr(:kw, one.args[1], esc(one.args[2])) for one in arguments[1:(end - 1)]]
+    call = map(esc, arguments[end].args)
+    return Expr(:call, launch, Expr(:parameters, options...), call...)
 end
 
 end
