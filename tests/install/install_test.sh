@@ -113,6 +113,34 @@ if grep -q libsymm "$scratch/fetched/cmake_install.cmake"; then
   fail "the project would install symm"
 fi
 
+say "the projects of docs/c.md, which are a block of CMake, and another one in place of a line"
+python3 - "$root" "$scratch" <<'PYTHON'
+import pathlib
+import re
+import sys
+
+root, scratch = map(pathlib.Path, sys.argv[1:])
+blocks = re.findall(r"^```cmake\n(.*?)^```", (root / "docs/c.md").read_text(), flags=re.M | re.S)
+assert len(blocks) == 2, f"docs/c.md has {len(blocks)} blocks of CMake"
+found, fetched = blocks
+line = re.search(r"^find_package.*\n", found, flags=re.M)[0]
+assert "<sources of symm>" in fetched
+fetched = found.replace(line, fetched.replace("<sources of symm>", str(root)))
+for name, text in (("by-page", found), ("by-page-fetched", fetched)):
+    (scratch / name).mkdir()
+    (scratch / name / "CMakeLists.txt").write_text(text)
+    example = (root / "examples/cmake-project/example.cpp").read_text()
+    (scratch / name / "example.cpp").write_text(example)
+PYTHON
+cmake -S "$scratch/by-page" -B "$scratch/by-page/build" -DCMAKE_PREFIX_PATH="$prefix" \
+  "${compilers[@]}" >/dev/null
+cmake --build "$scratch/by-page/build" >/dev/null
+[[ $("$scratch/by-page/build/example") == 'rank 0 of 1: the sum is 0' ]]
+cmake -S "$scratch/by-page-fetched" -B "$scratch/by-page-fetched/build" -DSYMM_CUDA=off \
+  "${compilers[@]}" >/dev/null
+targets=$(cmake --build "$scratch/by-page-fetched/build" --target help)
+grep -qw example <<<"$targets"
+
 say "pkg-config"
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 [[ $(pkg-config --modversion symm) == "$version" ]]
