@@ -396,14 +396,45 @@ symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset
     void* stream) {
   return quick(options, [&] {
     memory_of(memory)->put_signal(
-        rank, offset, source, bytes, channel, stream, timeout_of(options));
+        rank, offset, source, bytes, {channel}, stream, timeout_of(options));
   });
+}
+
+symm_status_t symm_put_signal_value(symm_memory_t* memory, int32_t rank, size_t offset,
+    const void* source, size_t bytes, int32_t channel, symm_signal_op_t op, uint64_t value,
+    const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    const Memory::Signal signal{channel, static_cast<symm::SignalOp>(op), value};
+    memory_of(memory)->put_signal(rank, offset, source, bytes, signal, stream, timeout_of(options));
+  });
+}
+
+namespace {
+template <class Value>
+void fill(symm_memory_t* memory, int32_t rank, size_t offset, Value value, size_t count,
+    const symm_call_options_t* options, void* stream) {
+  memory_of(memory)->fill(rank, offset, {value, sizeof value, count}, stream, timeout_of(options));
+}
+}  // namespace
+
+symm_status_t symm_fill8(symm_memory_t* memory, int32_t rank, size_t offset, uint8_t value,
+    size_t count, const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] { fill(memory, rank, offset, value, count, options, stream); });
+}
+
+symm_status_t symm_fill16(symm_memory_t* memory, int32_t rank, size_t offset, uint16_t value,
+    size_t count, const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] { fill(memory, rank, offset, value, count, options, stream); });
 }
 
 symm_status_t symm_fill32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value,
     size_t count, const symm_call_options_t* options, void* stream) {
-  return quick(options,
-      [&] { memory_of(memory)->fill32(rank, offset, value, count, stream, timeout_of(options)); });
+  return quick(options, [&] { fill(memory, rank, offset, value, count, options, stream); });
+}
+
+symm_status_t symm_fill64(symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value,
+    size_t count, const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] { fill(memory, rank, offset, value, count, options, stream); });
 }
 
 symm_status_t symm_write_value32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value,
@@ -418,6 +449,48 @@ symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t off
   return quick(options, [&] {
     memory_of(memory)->write_value(rank, offset, value, sizeof value, stream, timeout_of(options));
   });
+}
+
+namespace {
+template <class Word>
+Word read_value(
+    symm_memory_t* memory, int32_t rank, size_t offset, const symm_call_options_t* options) {
+  return static_cast<Word>(
+      memory_of(memory)->read_value(rank, offset, sizeof(Word), timeout_of(options)));
+}
+
+template <class Word>
+void change_value(symm_memory_t* memory, int32_t rank, size_t offset, symm_atomic_op_t op,
+    Word value, Word compare, const symm_call_options_t* options, void* fetched, void* stream) {
+  const symm::AtomicChange change{static_cast<symm::AtomicOp>(op), sizeof value, value, compare};
+  memory_of(memory)->change_value(rank, offset, change, fetched, stream, timeout_of(options));
+}
+}  // namespace
+
+symm_status_t symm_read_value32(symm_memory_t* memory, int32_t rank, size_t offset,
+    const symm_call_options_t* options, uint32_t* out_value) {
+  return produce(options, out_value, "out_value",
+      [&] { return read_value<uint32_t>(memory, rank, offset, options); });
+}
+
+symm_status_t symm_read_value64(symm_memory_t* memory, int32_t rank, size_t offset,
+    const symm_call_options_t* options, uint64_t* out_value) {
+  return produce(options, out_value, "out_value",
+      [&] { return read_value<uint64_t>(memory, rank, offset, options); });
+}
+
+symm_status_t symm_atomic32(symm_memory_t* memory, int32_t rank, size_t offset, symm_atomic_op_t op,
+    uint32_t value, uint32_t compare, const symm_call_options_t* options, void* fetched,
+    void* stream) {
+  return quick(options,
+      [&] { change_value(memory, rank, offset, op, value, compare, options, fetched, stream); });
+}
+
+symm_status_t symm_atomic64(symm_memory_t* memory, int32_t rank, size_t offset, symm_atomic_op_t op,
+    uint64_t value, uint64_t compare, const symm_call_options_t* options, void* fetched,
+    void* stream) {
+  return quick(options,
+      [&] { change_value(memory, rank, offset, op, value, compare, options, fetched, stream); });
 }
 
 namespace {

@@ -1,6 +1,7 @@
-// How the words by which ranks signal are written and compared, on the host and on devices.
+// How words by which ranks signal are written, changed and compared, on the host and on devices.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/types.hpp"
@@ -8,10 +9,24 @@
 namespace symm {
 // Values are those of symm.h.
 enum class SignalOp : int32_t { add, set };
+enum class AtomicOp : int32_t { fetch, add, band, bor, bxor, swap, compare_swap };
 enum class Compare : int32_t { eq, ne, lt, le, gt, ge };
+
+// Copies of a value of 1, 2, 4 or 8 bytes, which are the lower ones of `value`.
+struct Copies {
+  uint64_t value = 0;
+  size_t bytes = 0;  // of one
+  size_t count = 0;
+
+  size_t all_bytes() const { return bytes * count; }
+};
 
 SYMM_HOST_DEVICE constexpr bool is_valid(SignalOp op) {
   return op == SignalOp::add || op == SignalOp::set;
+}
+
+SYMM_HOST_DEVICE constexpr bool is_valid(AtomicOp op) {
+  return op >= AtomicOp::fetch && op <= AtomicOp::compare_swap;
 }
 
 SYMM_HOST_DEVICE constexpr bool is_valid(Compare compare) {

@@ -178,6 +178,7 @@ BY_HAND = {"out_links", "out_ranks", "out_seen", "out_index"}
 TO_PYTHON = {
     "int32_t": "PyLong_FromLong",
     "size_t": "PyLong_FromSize_t",
+    "uint32_t": "PyLong_FromUnsignedLong",
     "uint64_t": "PyLong_FromUnsignedLong",
 }
 

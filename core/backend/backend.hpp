@@ -222,6 +222,15 @@ struct SignalState {
   uint64_t taken = 0;
 };
 
+// A change of a word of 4 or 8 bytes. For FETCH `value` is 0, and for all but COMPARE_SWAP
+// `compare` is.
+struct AtomicChange {
+  AtomicOp op{};
+  size_t bytes = 0;
+  uint64_t value = 0;
+  uint64_t compare = 0;
+};
+
 // Finds the memory of a group that contains an address of this rank's own block, or a
 // memory by its number. Implemented by the group.
 class MemoryDirectory {
@@ -449,6 +458,13 @@ class Transport {
       size_t bytes, uint64_t timeout_ms, void* stream) = 0;
   virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
       uint64_t value, uint64_t timeout_ms, void* stream) = 0;
+  // Changes a word of `rank`'s block. `fetched`, which may be null, is a word of as many bytes that
+  // receives what it was: when the call returns, or on a stream when the call runs.
+  virtual void change_value(const MemoryView& memory, int rank, size_t offset,
+      const AtomicChange& change, void* fetched, uint64_t timeout_ms, void* stream) = 0;
+  // Reads a word of `rank`'s block now, whatever streams there are.
+  virtual uint64_t read_value(
+      const MemoryView& memory, int rank, size_t offset, size_t bytes, uint64_t timeout_ms) = 0;
   // Within `rank`'s block, which may be mapped here or not.
   virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from,
       size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
@@ -458,12 +474,12 @@ class Transport {
       uint64_t /*timeout_ms*/, void* stream) {
     copy(to, memory.blocks[static_cast<size_t>(rank)] + offset, bytes, stream);
   }
-  virtual void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
+  virtual void fill(const MemoryView& memory, int rank, size_t offset, const Copies& copies,
       uint64_t /*timeout_ms*/, void* stream) {
-    fill32(memory.blocks[static_cast<size_t>(rank)] + offset, value, count, stream);
+    fill_here(memory.blocks[static_cast<size_t>(rank)] + offset, copies, stream);
   }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
-  virtual void fill32(void* to, uint32_t value, size_t count, void* stream) = 0;
+  virtual void fill_here(void* to, const Copies& copies, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
   // Makes independent calls on one stream, of which each is possible. They have one time-out, and
   // may be changed.

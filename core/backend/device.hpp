@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/types.hpp"
 
 namespace symm {
@@ -47,7 +48,7 @@ class PinnedStream {
   // Each call issues work on the stream, behind what was issued
   // before. One of `to` and `from` may be pinned memory.
   virtual void copy(const void* to, const void* from, size_t bytes) = 0;
-  virtual void fill32(const void* to, uint32_t value, size_t count) = 0;
+  virtual void fill(const void* to, const Copies& copies) = 0;
   virtual void store64(const void* to, uint64_t value) = 0;
 
   // Has all that was issued ended? It has if the device failed, too: check() throws then.

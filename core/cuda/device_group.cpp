@@ -84,7 +84,7 @@ void DeviceGroup::load_kernels() {
   for (const char* name : {"barrier", "wait_word", "wait_words", "check"}) {
     kernels.load(symm + name);
   }
-  for (const char* name : {"symm_write_word", "symm_convert"}) {
+  for (const char* name : {"symm_write_word", "symm_change_word", "symm_convert"}) {
     kernels.load(name);
   }
   if (context.machines.count > 1) {

@@ -187,7 +187,10 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                          \
   X(cuMemHostUnregister, 4000, (void*))                                                          \
   X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
+  X(cuMemsetD8Async, 3020, (CUdeviceptr, unsigned char, size_t, CUstream))                       \
+  X(cuMemsetD16Async, 3020, (CUdeviceptr, unsigned short, size_t, CUstream))                     \
   X(cuMemsetD32Async, 3020, (CUdeviceptr, unsigned, size_t, CUstream))                           \
+  X(cuMemsetD2D32Async, 3020, (CUdeviceptr, size_t, unsigned, size_t, size_t, CUstream))         \
   X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                 \
   X(cuStreamDestroy, 4000, (CUstream))                                                           \
   X(cuStreamSynchronize, 2000, (CUstream))                                                       \

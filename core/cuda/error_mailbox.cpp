@@ -160,14 +160,15 @@ const ErrorRecord& ErrorMailbox::record() const noexcept {
   return *reinterpret_cast<const ErrorRecord*>(host_);
 }
 
-uint64_t ErrorMailbox::read(CUdeviceptr word) {
+uint64_t ErrorMailbox::read(CUdeviceptr word, size_t bytes) {
   const Driver& driver = device_->driver();
   const std::lock_guard lock(reading_);
-  driver.require(
-      driver.cuMemcpyAsync(address_ + kRead, word, sizeof(uint64_t), stream_), "cuMemcpyAsync");
+  auto& copy = *reinterpret_cast<std::atomic<uint64_t>*>(host_ + kRead);
+  // The bytes that a shorter word leaves alone.
+  copy.store(0, std::memory_order_relaxed);
+  driver.require(driver.cuMemcpyAsync(address_ + kRead, word, bytes, stream_), "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(stream_), "cuStreamSynchronize");
-  return reinterpret_cast<const std::atomic<uint64_t>*>(host_ + kRead)
-      ->load(std::memory_order_acquire);
+  return copy.load(std::memory_order_acquire);
 }
 
 void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control,

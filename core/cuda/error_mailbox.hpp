@@ -30,7 +30,7 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
 
   // The word at a device address as it is now, past whatever the user's streams do. May be called
   // by any thread; the context must be current.
-  uint64_t read(CUdeviceptr word);
+  uint64_t read(CUdeviceptr word, size_t bytes = sizeof(uint64_t));
 
   // Stores the words that kernels look at (ControlWords::abort and departed, and spoilt in the
   // block that has the stages), from a stream of symm's own, past whatever the user's streams do.

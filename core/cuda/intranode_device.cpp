@@ -21,6 +21,7 @@
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/fill.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/signal_kernels.hpp"
 #include "core/cuda/stream_order.hpp"
@@ -65,9 +66,8 @@ class CudaPinnedStream final : public PinnedStream {
         driver_.cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_), "cuMemcpyAsync");
   }
 
-  void fill32(const void* to, uint32_t value, size_t count) override {
-    driver_.require(
-        driver_.cuMemsetD32Async(address_of(to), value, count, stream_), "cuMemsetD32Async");
+  void fill(const void* to, const Copies& copies) override {
+    issue_fill(driver_, address_of(to), copies, stream_);
   }
 
   void store64(const void* to, uint64_t value) override {

@@ -1,11 +1,12 @@
-// Launches barriers, writes and waits of words on a stream. The words are in control blocks and
-// pads.
+// Launches barriers, writes, changes and waits of words
+// on a stream. The words are in control blocks and pads.
 #include "core/cuda/signal_kernels.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "core/backend/backend.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
@@ -43,6 +44,15 @@ void write_word(
   const ContextGuard current(*group.device);
   WriteArgs args{word, value, kind};
   group.kernels.launch(group.kernels.find("symm_write_word"), {1, 32, stream_of(stream)}, args);
+  group.order.record_use(stream_of(stream));
+}
+
+void change_word(DeviceGroup& group, CUdeviceptr word, const AtomicChange& change,
+    CUdeviceptr fetched, void* stream) {
+  const ContextGuard current(*group.device);
+  AtomicArgs args{
+      word, fetched, change.value, change.compare, change.op, static_cast<uint32_t>(change.bytes)};
+  group.kernels.launch(group.kernels.find("symm_change_word"), {1, 32, stream_of(stream)}, args);
   group.order.record_use(stream_of(stream));
 }
 

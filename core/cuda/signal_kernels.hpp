@@ -1,10 +1,11 @@
-// Launches of the kernels in kernels/cuda/signal.cu: barriers, words that are written and waited
-// for, and the comparison of arguments.
+// Launches of the kernels in kernels/cuda/signal.cu: barriers, words that are written, changed and
+// waited for, and the comparison of arguments.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "core/backend/backend.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
 #include "kernels/collective_call.hpp"
@@ -21,6 +22,10 @@ void launch_check(
     const DeviceGroup& group, const CollectiveCall& call, uint64_t memory = 0, uint64_t offset = 0);
 
 void write_word(DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
+
+// `fetched`: where what the word was goes, or 0.
+void change_word(DeviceGroup& group, CUdeviceptr word, const AtomicChange& change,
+    CUdeviceptr fetched, void* stream);
 
 // `taken`: the word in which a signal that is taken is counted, or 0 if none is taken.
 void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUdeviceptr taken,

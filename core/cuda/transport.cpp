@@ -31,6 +31,7 @@
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/error_mailbox.hpp"
+#include "core/cuda/fill.hpp"
 #include "core/cuda/intranode_device.hpp"
 #include "core/cuda/memory_table.hpp"
 #include "core/cuda/multicast_choice.hpp"
@@ -281,6 +282,18 @@ void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offse
       group_, address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value, kind, stream);
 }
 
+void CudaTransport::change_value(const MemoryView& memory, int rank, size_t offset,
+    const AtomicChange& change, void* fetched, uint64_t, void* stream) {
+  const CUdeviceptr word = address_of(memory.blocks[static_cast<size_t>(rank)] + offset);
+  change_word(group_, word, change, address_of(fetched), stream);
+}
+
+uint64_t CudaTransport::read_value(
+    const MemoryView& memory, int rank, size_t offset, size_t bytes, uint64_t) {
+  const ContextGuard current(*group_.device, ContextGuard::Capture::relaxed);
+  return mailbox_->read(address_of(memory.blocks[static_cast<size_t>(rank)] + offset), bytes);
+}
+
 // The signals that were taken are counted on the device, where the count is right also when a
 // captured graph is replayed.
 void CudaTransport::take_signal(
@@ -330,13 +343,11 @@ void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes
 
 // ---- streams
 
-void CudaTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {
-  if (count == 0) return;
+void CudaTransport::fill_here(void* to, const Copies& copies, void* stream) {
+  if (copies.count == 0) return;
 
   const ContextGuard current(*group_.device);
-  const Driver& driver = group_.device->driver();
-  driver.require(
-      driver.cuMemsetD32Async(address_of(to), value, count, stream_of(stream)), "cuMemsetD32Async");
+  issue_fill(group_.device->driver(), address_of(to), copies, stream_of(stream));
   group_.order.record_use(stream_of(stream));
 }
 

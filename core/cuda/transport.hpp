@@ -52,10 +52,15 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
       uint64_t value, uint64_t timeout_ms, void* stream) override;
 
+  void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
+      void* fetched, uint64_t timeout_ms, void* stream) override;
+  uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
+      uint64_t timeout_ms) override;
+
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     group_.copy(to, from, bytes, stream);
   }
-  void fill32(void* to, uint32_t value, size_t count, void* stream) override;
+  void fill_here(void* to, const Copies& copies, void* stream) override;
   void collective(const CollectiveCall& call) override { collectives_.issue(call); }
   void batch(std::span<CollectiveCall> calls) override { collectives_.issue(calls); }
   PlanReport plan(const CollectiveCall& call) override {

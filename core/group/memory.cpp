@@ -341,6 +341,12 @@ std::byte* Memory::multicast() const {
   return view_->multicast;
 }
 
+void Memory::require_multiple(size_t offset, size_t bytes) {
+  if (offset % bytes == 0) return;
+  throw Error(
+      Status::invalid_argument, format("offset: %zu is not a multiple of %zu", offset, bytes));
+}
+
 void Memory::require_range(int rank, size_t offset, size_t bytes) const {
   group_->require_usable();
   group_->require_rank("rank", rank);
@@ -459,14 +465,16 @@ void Memory::put(
   group_->transport().put(*view_, rank, offset, source, bytes, timeout, stream);
 }
 
-void Memory::put_signal(int rank, size_t offset, const void* source, size_t bytes, int channel,
-    void* stream, uint64_t timeout_ms) {
-  require_channel(channel);  // before anything is written
+void Memory::put_signal(int rank, size_t offset, const void* source, size_t bytes,
+    const Signal& signal, void* stream, uint64_t timeout_ms) {
+  // Checked before anything is written.
+  require_channel(signal.channel);
+  require_known(is_valid(signal.op), static_cast<int>(signal.op), "op");
   const uint64_t timeout = reach_timeout(timeout_ms);
   group_->require_rank("rank", rank);
   if (group_->maps(rank)) {
     put(rank, offset, source, bytes, stream, timeout);
-    send_signal(rank, channel, SignalOp::add, 1, stream, timeout);
+    send_signal(rank, signal.channel, signal.op, signal.value, stream, timeout);
     return;
   }
 
@@ -474,7 +482,7 @@ void Memory::put_signal(int rank, size_t offset, const void* source, size_t byte
   put(rank, offset, source, bytes, stream, timeout);
   const bool endless = timeout == Deadline::kInfinite;
   const uint64_t left = endless ? timeout : until.remaining_ns() / kMillisecondNs + 1;
-  send_signal(rank, channel, SignalOp::add, 1, stream, left);
+  send_signal(rank, signal.channel, signal.op, signal.value, stream, left);
 }
 
 void Memory::get(
@@ -487,27 +495,63 @@ void Memory::get(
   group_->transport().get(*view_, rank, offset, destination, bytes, timeout, stream);
 }
 
-void Memory::fill32(
-    int rank, size_t offset, uint32_t value, size_t count, void* stream, uint64_t timeout_ms) {
-  const Trace traced(group_->page(), "fill32", rank, count * 4);
-  if (offset % sizeof value != 0) {
-    throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
+namespace {
+const char* name_of_fill(size_t bytes) {
+  switch (bytes) {
+    case 1: return "fill8";
+    case 2: return "fill16";
+    case 4: return "fill32";
+    default: return "fill64";
   }
-  if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
+}
+}  // namespace
+
+void Memory::fill(
+    int rank, size_t offset, const Copies& copies, void* stream, uint64_t timeout_ms) {
+  const auto& [value, bytes, count] = copies;
+  const Trace traced(group_->page(), name_of_fill(bytes), rank, copies.all_bytes());
+  require_multiple(offset, bytes);
+  if (offset <= view_->bytes && count > (view_->bytes - offset) / bytes) {
     throw Error(Status::invalid_argument,
         format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count,
             offset, view_->bytes));
   }
-  require_range(rank, offset, count * sizeof value);
-  group_->transport().fill(*view_, rank, offset, value, count, reach_timeout(timeout_ms), stream);
+  require_range(rank, offset, copies.all_bytes());
+  group_->transport().fill(*view_, rank, offset, copies, reach_timeout(timeout_ms), stream);
+}
+
+void Memory::change_value(int rank, size_t offset, const AtomicChange& change, void* fetched,
+    void* stream, uint64_t timeout_ms) {
+  const bool is_fetch = change.op == AtomicOp::fetch;
+  const Trace traced(
+      group_->page(), change.bytes == 4 ? "atomic32" : "atomic64", rank, change.bytes);
+  require_known(is_valid(change.op), static_cast<int>(change.op), "op");
+  require_word(rank, offset, change.bytes);
+
+  if (is_fetch && fetched == nullptr) {
+    throw Error(Status::invalid_argument, "fetched: is NULL, and SYMM_ATOMIC_FETCH does no more");
+  }
+  if (is_fetch && change.value != 0) {
+    throw Error(Status::invalid_argument,
+        format("value: is %lu, and SYMM_ATOMIC_FETCH takes none", change.value));
+  }
+  if (change.op != AtomicOp::compare_swap && change.compare != 0) {
+    throw Error(Status::invalid_argument,
+        format("compare: is %lu, and goes with SYMM_ATOMIC_COMPARE_SWAP only", change.compare));
+  }
+  group_->transport().change_value(
+      *view_, rank, offset, change, fetched, reach_timeout(timeout_ms), stream);
+}
+
+uint64_t Memory::read_value(int rank, size_t offset, size_t bytes, uint64_t timeout_ms) {
+  const Trace traced(group_->page(), bytes == 4 ? "read_value32" : "read_value64", rank, bytes);
+  require_word(rank, offset, bytes);
+  return group_->transport().read_value(*view_, rank, offset, bytes, reach_timeout(timeout_ms));
 }
 
 // Throws unless a word of so many bytes, which is accessed as a whole, lies there.
 void Memory::require_word(int rank, size_t offset, size_t bytes) const {
-  if (offset % bytes != 0) {
-    throw Error(
-        Status::invalid_argument, format("offset: %zu is not a multiple of %zu", offset, bytes));
-  }
+  require_multiple(offset, bytes);
   require_range(rank, offset, bytes);
 }
 

@@ -138,16 +138,25 @@ class Memory {
       uint64_t timeout_ms = 0);
   void get(int rank, size_t offset, void* destination, size_t bytes, void* stream,
       uint64_t timeout_ms = 0);
-  void fill32(
-      int rank, size_t offset, uint32_t value, size_t count, void* stream, uint64_t timeout_ms = 0);
+  void fill(int rank, size_t offset, const Copies& copies, void* stream, uint64_t timeout_ms = 0);
   // A put, and then a signal, within one time-out.
-  void put_signal(int rank, size_t offset, const void* source, size_t bytes, int channel,
+  struct Signal {
+    int channel = 0;
+    SignalOp op = SignalOp::add;
+    uint64_t value = 1;
+  };
+  void put_signal(int rank, size_t offset, const void* source, size_t bytes, const Signal& signal,
       void* stream, uint64_t timeout_ms = 0);
+  // `fetched` receives what the word was; null: that is not wanted.
+  void change_value(int rank, size_t offset, const AtomicChange& change, void* fetched,
+      void* stream, uint64_t timeout_ms = 0);
+  uint64_t read_value(int rank, size_t offset, size_t bytes, uint64_t timeout_ms = 0);
   void record_use(void* stream);
 
  private:
   void require_range(int rank, size_t offset, size_t bytes) const;
   void require_word(int rank, size_t offset, size_t bytes) const;
+  static void require_multiple(size_t offset, size_t bytes);
   // The time-out of a call that waits for a rank on another machine alone.
   uint64_t reach_timeout(uint64_t timeout_ms) const;
   std::byte* mapped(const std::vector<std::byte*>& places, int rank) const;

@@ -32,6 +32,7 @@
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/plan.hpp"
+#include "kernels/host/words.hpp"
 #include "kernels/number.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/scaled_call.hpp"
@@ -296,6 +297,29 @@ void HostTransport::note_value(
   ring(pad.bell(source), pad.waiter());
 }
 
+void HostTransport::change_value(const MemoryView& memory, int rank, size_t offset,
+    const AtomicChange& change, void* fetched, uint64_t, void* stream) {
+  require_no_stream(stream);
+  const uint64_t before = note_change(memory, rank, context_.rank, offset, change);
+  if (fetched != nullptr) store_word(fetched, before, change.bytes);
+}
+
+uint64_t HostTransport::note_change(
+    const MemoryView& memory, int owner, int source, size_t offset, const AtomicChange& change) {
+  std::byte* const word = memory.blocks[static_cast<size_t>(owner)] + offset;
+  const uint64_t before = symm::change(word, change.bytes, change.op, change.value, change.compare);
+  if (change.op != AtomicOp::fetch) {
+    const Pad pad = pad_of(memory, owner);
+    ring(pad.bell(source), pad.waiter());
+  }
+  return before;
+}
+
+uint64_t HostTransport::read_value(
+    const MemoryView& memory, int rank, size_t offset, size_t bytes, uint64_t) {
+  return load(memory.blocks[static_cast<size_t>(rank)] + offset, bytes);
+}
+
 // Waits for a condition that `ranks` bring about. If all of them are one rank, that rank is to
 // blame for a wait that fails.
 void HostTransport::await(const MemoryView& memory, const Condition& condition,
@@ -433,9 +457,9 @@ void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream)
       bytes > facts_.llc_bytes / 2);
 }
 
-void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {
+void HostTransport::fill_here(void* to, const Copies& copies, void* stream) {
   require_no_stream(stream);
-  std::fill_n(static_cast<uint32_t*>(to), count, value);
+  store_copies(to, copies);
 }
 
 void HostTransport::require_possible(const CollectiveCall& call) const {

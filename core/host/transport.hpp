@@ -59,8 +59,12 @@ class HostTransport : public Transport {
       uint64_t timeout_ms, void* stream) override;
   void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
       uint64_t value, uint64_t timeout_ms, void* stream) override;
+  void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
+      void* fetched, uint64_t timeout_ms, void* stream) override;
+  uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
+      uint64_t timeout_ms) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
-  void fill32(void* to, uint32_t value, size_t count, void* stream) override;
+  void fill_here(void* to, const Copies& copies, void* stream) override;
   void collective(const CollectiveCall& call) override;
   void batch(std::span<CollectiveCall> calls) override;
   PlanReport plan(const CollectiveCall& call) override;
@@ -83,6 +87,9 @@ class HostTransport : public Transport {
       const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value);
   static void note_value(
       const MemoryView& memory, int owner, int source, size_t offset, uint64_t value, size_t bytes);
+  // Changes a word of the owner's block in the name of rank `source`. Returns what the word was.
+  static uint64_t note_change(
+      const MemoryView& memory, int owner, int source, size_t offset, const AtomicChange& change);
   // Tells `peer` that this rank has entered the barrier.
   virtual void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t) {
     note_arrival(controls_[peer], channel, context_.rank, count, set);

@@ -260,10 +260,11 @@ void DeviceProxy::receive_one(int source, const Head& head, const std::byte* pay
     }
 
     case kFill: {
-      const auto memory = find(head, head.call, sizeof(uint32_t));
-      if (memory) {
-        pinned_->fill32(destination(*memory, head), static_cast<uint32_t>(head.value), head.call);
-      }
+      const Copies copies{head.value, head.channel, head.call};
+      const bool known = copies.bytes == 1 || copies.bytes == 2 || copies.bytes == 4 ||
+                         copies.bytes == sizeof head.value;
+      const auto memory = known ? find(head, copies.count, copies.bytes) : nullptr;
+      if (memory) pinned_->fill(destination(*memory, head), copies);
       return drain();
     }
 

@@ -56,6 +56,10 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   }
   PlanReport plan(const CollectiveCall& call) override;
 
+  void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
+      void* fetched, uint64_t timeout_ms, void* stream) override;
+  uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
+      uint64_t timeout_ms) override;
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       uint64_t timeout_ms, void* stream) override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
@@ -64,6 +68,7 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
  private:
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
   void require_reach(int rank, const char* call) const;
+  void require_same_machine(int rank, const char* call) const;
   void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) override;
 

@@ -57,6 +57,15 @@ class ForwardingTransport : public Transport, public DeviceTransport {
     local_->wait_value(memory, word, bytes, compare, value, timeout_ms, stream);
   }
 
+  void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
+      void* fetched, uint64_t timeout_ms, void* stream) override {
+    local_->change_value(memory, rank, offset, change, fetched, timeout_ms, stream);
+  }
+  uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
+      uint64_t timeout_ms) override {
+    return local_->read_value(memory, rank, offset, bytes, timeout_ms);
+  }
+
   void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes,
       uint64_t timeout_ms, void* stream) override {
     local_->put(memory, rank, offset, from, bytes, timeout_ms, stream);
@@ -65,15 +74,15 @@ class ForwardingTransport : public Transport, public DeviceTransport {
       uint64_t timeout_ms, void* stream) override {
     local_->get(memory, rank, offset, to, bytes, timeout_ms, stream);
   }
-  void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
+  void fill(const MemoryView& memory, int rank, size_t offset, const Copies& copies,
       uint64_t timeout_ms, void* stream) override {
-    local_->fill(memory, rank, offset, value, count, timeout_ms, stream);
+    local_->fill(memory, rank, offset, copies, timeout_ms, stream);
   }
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     local_->copy(to, from, bytes, stream);
   }
-  void fill32(void* to, uint32_t value, size_t count, void* stream) override {
-    local_->fill32(to, value, count, stream);
+  void fill_here(void* to, const Copies& copies, void* stream) override {
+    local_->fill_here(to, copies, stream);
   }
 
   void collective(const CollectiveCall& call) override { local_->collective(call); }

@@ -56,12 +56,19 @@ enum Kind : uint16_t {
   // `channel` has bits: kHasCome, kSeveralThreads, kRefused. Between GPUs
   // a reply has the number of its query, `call`, and nothing else.
   kQueryReply,
-  // Between GPUs only: `call` words are filled with `value`.
+  // Between GPUs only: `call` copies of `value`, of `channel` bytes each.
   kFill,
   // Between GPUs only: the source has taken `value` bytes of what was put or fetched.
   kCredit,
+  // A word is changed by `value`. `channel` is the bytes of the word, and the operation times
+  // kAtomicOp. The payload, if there is one, is what the word is compared with. If `call` is not 0,
+  // it is the number of the reply that is wanted.
+  kAtomic,
+  // `value` is what the word was. `channel`: 1, or 0 if the memory was released.
+  kAtomicReply,
 };
 
+constexpr uint16_t kAtomicOp = 16;       // the unit of the operation of kAtomic
 constexpr uint16_t kHasCome = 1;         // the source has come to the barrier that was asked for
 constexpr uint16_t kRefused = 4;         // the source has refused the arguments of its last call
 constexpr uint16_t kRefusal = 8;         // the unit in which refusals are counted
@@ -185,15 +192,19 @@ class WithRemoteRanks : public Local {
     to_remote("put", memory, rank, {.kind = kPut, .offset = offset}, payload, timeout_ms, stream);
   }
 
-  void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
+  void fill(const MemoryView& memory, int rank, size_t offset, const Copies& copies,
       uint64_t timeout_ms, void* stream) override {
     if (is_mapped(memory, rank)) {
-      Local::fill(memory, rank, offset, value, count, timeout_ms, stream);
+      Local::fill(memory, rank, offset, copies, timeout_ms, stream);
       return;
     }
-    if (count == 0) return;
-    const engine::Head head{.kind = kFill, .offset = offset, .value = value, .call = count};
-    to_remote("fill32", memory, rank, head, {}, timeout_ms, stream);
+    if (copies.count == 0) return;
+    const engine::Head head{.kind = kFill,
+        .channel = static_cast<uint16_t>(copies.bytes),
+        .offset = offset,
+        .value = copies.value,
+        .call = copies.count};
+    to_remote("fill", memory, rank, head, {}, timeout_ms, stream);
   }
 
  private:

@@ -35,6 +35,7 @@
 #include "core/multinode/device_transport.hpp"
 #include "core/multinode/messages.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/host/words.hpp"
 #include "kernels/text.hpp"
 
 namespace symm::multinode {
@@ -60,11 +61,13 @@ Thresholds thresholds_of(const PlanValues& values) {
 }
 }  // namespace
 
-// A part of a block on another machine, which a call waits for.
+// A part of a block on another machine, or a word of it, which a call waits for.
 struct MultinodeTransport::Fetch {
   int rank;
-  std::byte* to;
-  size_t bytes;
+  // Where a part goes; null: a word is awaited.
+  std::byte* to = nullptr;
+  size_t bytes = 0;
+  uint64_t word = 0;
   bool found = false;
   Word done{0};
   Waiter waiter{0};
@@ -158,7 +161,7 @@ bool send_unless_left(engine::Endpoint& endpoint, const TransportContext& contex
 
 void MultinodeTransport::send(int rank, const Head& head, std::span<const std::byte> payload,
     LazyDeadline& deadline, const char* call) {
-  const bool settles_later = head.kind >= kSignal && head.kind <= kPut;
+  const bool settles_later = (head.kind >= kSignal && head.kind <= kPut) || head.kind == kAtomic;
   try {
     if (send_unless_left(*endpoint_, context_, rank, head, payload, deadline, call) &&
         settles_later) {
@@ -190,14 +193,17 @@ void MultinodeTransport::send_in_parts(const char* call, int rank, Head head,
 }
 
 void MultinodeTransport::fill_remote(int rank, const Head& head, LazyDeadline& deadline) {
-  const std::vector<uint32_t> words(
-      std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
+  const Copies copies{head.value, head.channel, head.call};
+  const size_t all = copies.all_bytes();
+  // They are words, so that copies of any size are aligned.
+  std::vector<uint64_t> words(std::min(all, kMessage) / sizeof(uint64_t) + 1);
+  store_copies(words.data(), {copies.value, copies.bytes, std::min(all, kMessage) / copies.bytes});
+
   const auto bytes = std::as_bytes(std::span(words));
-  const size_t all = head.call * sizeof(uint32_t);
-  for (size_t at = 0; at < all; at += bytes.size()) {
-    const size_t part = std::min(bytes.size(), all - at);
+  for (size_t at = 0; at < all; at += kMessage) {
+    const size_t part = std::min(kMessage, all - at);
     const Head put{.kind = kPut, .memory = head.memory, .offset = head.offset + at};
-    send_in_parts("fill32", rank, put, bytes.first(part), deadline);
+    send_in_parts("fill", rank, put, bytes.first(part), deadline);
   }
 }
 
@@ -215,7 +221,55 @@ void MultinodeTransport::get(const MemoryView& memory, int rank, size_t offset, 
 void MultinodeTransport::fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to,
     size_t bytes, LazyDeadline& deadline) {
   Fetch fetch{.rank = rank, .to = to, .bytes = bytes};
-  Head head{.kind = kFetch, .memory = memory.id, .offset = offset, .value = bytes};
+  const Head head{.kind = kFetch, .memory = memory.id, .offset = offset, .value = bytes};
+  await_reply(fetch, head, {}, deadline, "get");
+}
+
+void MultinodeTransport::change_value(const MemoryView& memory, int rank, size_t offset,
+    const AtomicChange& change, void* fetched, uint64_t timeout_ms, void* stream) {
+  if (maps(rank)) {
+    return HostTransport::change_value(memory, rank, offset, change, fetched, timeout_ms, stream);
+  }
+  require_no_stream(stream);
+  LazyDeadline deadline(timeout_ms);
+  const uint64_t before = change_remote(memory, rank, offset, change, fetched != nullptr, deadline);
+  if (fetched != nullptr) store_word(fetched, before, change.bytes);
+}
+
+uint64_t MultinodeTransport::read_value(
+    const MemoryView& memory, int rank, size_t offset, size_t bytes, uint64_t timeout_ms) {
+  if (maps(rank)) return HostTransport::read_value(memory, rank, offset, bytes, timeout_ms);
+  LazyDeadline deadline(timeout_ms);
+  return change_remote(memory, rank, offset, {AtomicOp::fetch, bytes}, true, deadline);
+}
+
+// Returns what the word was, if the call waits for that.
+uint64_t MultinodeTransport::change_remote(const MemoryView& memory, int rank, size_t offset,
+    const AtomicChange& change, bool waits, LazyDeadline& deadline) {
+  const Head head{.kind = kAtomic,
+      .channel = static_cast<uint16_t>(change.bytes + static_cast<size_t>(change.op) * kAtomicOp),
+      .memory = memory.id,
+      .offset = offset,
+      .value = change.value};
+  std::span<const std::byte> payload;
+  if (change.op == AtomicOp::compare_swap) {
+    payload = std::as_bytes(std::span(&change.compare, 1));
+  }
+
+  if (!waits) {
+    send(rank, head, payload, deadline, "atomic");
+    return 0;
+  }
+  Fetch fetch{.rank = rank};
+  await_reply(fetch, head, payload, deadline, "atomic");
+  return fetch.word;
+}
+
+// Sends a message that the rank answers, and waits for the answer, which has the number that the
+// message is given here.
+void MultinodeTransport::await_reply(Fetch& fetch, Head head, std::span<const std::byte> payload,
+    LazyDeadline& deadline, const char* call) {
+  const int rank = fetch.rank;
   {
     const std::lock_guard lock(mutex_);
     head.call = ++next_fetch_;
@@ -228,8 +282,8 @@ void MultinodeTransport::fetch(const MemoryView& memory, int rank, size_t offset
   };
 
   try {
-    send(rank, head, {}, deadline, "get");
-    controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, {"get", host::lane::kGet});
+    send(rank, head, payload, deadline, call);
+    controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, {call, host::lane::kGet});
   } catch (...) {
     endpoint_->cut(rank);
     forget();
@@ -249,6 +303,7 @@ std::byte* MultinodeTransport::place(int source, const Head& head) noexcept {
     case kStep: return place_of(controls_.mine(), source, head);
     case kFetchReply: return place_of_fetched(source, head);
     case kPut: return place_of_put(source, head);
+    case kAtomic: return place_of_compare(source, head);
     default: return nullptr;
   }
 }
@@ -277,6 +332,16 @@ std::byte* MultinodeTransport::place_of_put(int source, const Head& head) noexce
   return to;
 }
 
+std::byte* MultinodeTransport::place_of_compare(int source, const Head& head) noexcept {
+  if (head.bytes != sizeof(uint64_t)) return nullptr;
+  try {
+    uint64_t* const compare = with_reserve([&] { return &compares_[{source, head.sequence}]; });
+    return reinterpret_cast<std::byte*>(compare);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void MultinodeTransport::arrived(int source, const Head& head) noexcept {
   switch (head.kind) {
     case kRound:
@@ -293,6 +358,8 @@ void MultinodeTransport::arrived(int source, const Head& head) noexcept {
     case kPut: landing_.erase({source, head.sequence}); return;
     case kFetch: return reply_to_fetch(source, head);
     case kFetchReply: return fetched(source, head);
+    case kAtomic: return atomic_arrived(source, head);
+    case kAtomicReply: return fetched(source, head);
     case kQuery: return reply_to_query(source, head);
     case kQueryReply: return query_answered(source, head);
     default: return;
@@ -315,12 +382,39 @@ void MultinodeTransport::value_arrived(int source, const Head& head) noexcept {
   note_value(*memory, context_.rank, source, head.offset, head.value, bytes);
 }
 
+// The word is changed here, on the thread that receives. So changes by ranks of other machines and
+// by ranks of this machine are atomic to each other.
+void MultinodeTransport::atomic_arrived(int source, const Head& head) noexcept {
+  const auto compared = compares_.extract({source, head.sequence});
+  AtomicChange change{.op = static_cast<AtomicOp>(head.channel / kAtomicOp),
+      .bytes = static_cast<size_t>(head.channel % kAtomicOp),
+      .value = head.value,
+      .compare = compared ? compared.mapped() : 0};
+  const bool is_word = (change.bytes == 4 || change.bytes == 8) &&
+                       head.offset % change.bytes == 0 && is_valid(change.op);
+  if (!is_word) return;
+
+  bool refused = false;
+  const auto memory = memories_.find(head.memory, head.offset, change.bytes, &refused);
+  Head reply{.kind = kAtomicReply, .call = head.call};
+  if (memory) {
+    reply.channel = 1;
+    reply.value = note_change(*memory, context_.rank, source, head.offset, change);
+  }
+  if (head.call != 0) endpoint_->answer(source, reply, {}, nullptr);
+}
+
 void MultinodeTransport::fetched(int source, const Head& head) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = fetches_.find(head.call);
-  if (found == fetches_.end() || found->second->rank != source) return;
-  found->second->found = head.value != 0;
-  publish(found->second->done, 1, {&found->second->waiter, 1});
+  if (found == fetches_.end()) return;
+
+  Fetch& fetch = *found->second;
+  const bool is_word = head.kind == kAtomicReply;
+  if (fetch.rank != source || is_word != (fetch.to == nullptr)) return;
+  fetch.found = (is_word ? head.channel : head.value) != 0;
+  if (is_word) fetch.word = head.value;
+  publish(fetch.done, 1, {&fetch.waiter, 1});
 }
 
 void MultinodeTransport::query_answered(int source, const Head& head) noexcept {

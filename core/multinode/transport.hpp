@@ -63,6 +63,10 @@ class MultinodeTransport final : private host::RemoteRanks,
 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       uint64_t timeout_ms, void* stream) override;
+  void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
+      void* fetched, uint64_t timeout_ms, void* stream) override;
+  uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
+      uint64_t timeout_ms) override;
 
  private:
   struct Announcement;
@@ -81,6 +85,10 @@ class MultinodeTransport final : private host::RemoteRanks,
   void fill_remote(int rank, const engine::Head& head, LazyDeadline& deadline);
   void fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes,
       LazyDeadline& deadline);
+  uint64_t change_remote(const MemoryView& memory, int rank, size_t offset,
+      const AtomicChange& change, bool waits, LazyDeadline& deadline);
+  void await_reply(Fetch& fetch, engine::Head head, std::span<const std::byte> payload,
+      LazyDeadline& deadline, const char* call);
   void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
       LazyDeadline& deadline, const char* call);
   void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
@@ -174,9 +182,11 @@ class MultinodeTransport final : private host::RemoteRanks,
   std::byte* place(int source, const engine::Head& head) noexcept override;
   std::byte* place_of_fetched(int source, const engine::Head& head) noexcept;
   std::byte* place_of_put(int source, const engine::Head& head) noexcept;
+  std::byte* place_of_compare(int source, const engine::Head& head) noexcept;
   void arrived(int source, const engine::Head& head) noexcept override;
   void signal_arrived(int source, const engine::Head& head) noexcept;
   void value_arrived(int source, const engine::Head& head) noexcept;
+  void atomic_arrived(int source, const engine::Head& head) noexcept;
   void fetched(int source, const engine::Head& head) noexcept;
   void query_answered(int source, const engine::Head& head) noexcept;
   void lost(int peer, const std::string& reason) noexcept override;
@@ -234,6 +244,8 @@ class MultinodeTransport final : private host::RemoteRanks,
   // The memories into which messages are arriving, by source
   // and sequence number; only in calls of the message engine.
   std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;
+  // What words are to be compared with, by source and sequence number; in such calls, too.
+  std::map<std::pair<int, uint64_t>, uint64_t> compares_;
   // Where messages go whose memory was released.
   std::unique_ptr<std::byte[]> discarded_;
   // The first to go, because it calls this object.

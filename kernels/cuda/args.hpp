@@ -327,6 +327,16 @@ struct WriteArgs {
   WriteKind kind;
 };
 
+// A word of 4 or 8 bytes that is changed, and where what it was goes, or 0.
+struct AtomicArgs {
+  uint64_t word;
+  uint64_t fetched;
+  uint64_t value;
+  uint64_t compare;
+  AtomicOp op;
+  uint32_t bytes;
+};
+
 // A word of this rank that is waited for until it compares with `value` as `compare` says.
 struct WordWait {
   uint64_t word;

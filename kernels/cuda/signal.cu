@@ -58,6 +58,26 @@ extern "C" __global__ void __launch_bounds__(32)
 #endif
 
 namespace {
+template <class Word>
+__device__ void change_word(const AtomicArgs& args) {
+  const Word before = change_acq_rel(reinterpret_cast<Word*>(args.word), args.op,
+      static_cast<Word>(args.value), static_cast<Word>(args.compare));
+  if (args.fetched != 0) *reinterpret_cast<Word*>(args.fetched) = before;
+}
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(32)
+    symm_change_word(const __grid_constant__ AtomicArgs args) {
+  begin();
+  if (threadIdx.x != 0 || args.word == 0) return;
+  if (args.bytes == sizeof(uint32_t)) {
+    change_word<uint32_t>(args);
+  } else {
+    change_word<uint64_t>(args);
+  }
+}
+
+namespace {
 // What was released before the value that is returned is in view. If the value is a sum, so is
 // everything that was released with one of its addends.
 __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {

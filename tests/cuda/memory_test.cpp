@@ -192,7 +192,7 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
     auto memory = Memory::rendezvous(group, buffer, 0);
     EXPECT_EQ(
         *reinterpret_cast<uint32_t*>(memory->pointer(1 - rank)), 41U - static_cast<uint32_t>(rank));
-    memory->fill32(1 - rank, 64, 7 + static_cast<uint32_t>(rank), 1, nullptr);
+    memory->fill(1 - rank, 64, {7 + static_cast<uint32_t>(rank), 4, 1}, nullptr);
     static std::barrier<> written(2);
     written.arrive_and_wait();
     EXPECT_EQ(theirs[16], 8U - static_cast<uint32_t>(rank))

@@ -140,7 +140,7 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     support::expect_failure(
         Status::invalid_argument, {reason}, [&] { run_collective(*group, forced); });
     run_collective(*group, sum_of(*memory, group->rank(), Algorithm::automatic));
-    memory->fill32(1 - group->rank(), 0, 7, 1, nullptr);
+    memory->fill(1 - group->rank(), 0, {7, 4, 1}, nullptr);
 
     EXPECT_EQ(fake_cuda::multicast_calls(), 0);
     return reason;

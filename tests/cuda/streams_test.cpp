@@ -105,7 +105,7 @@ TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
     // A thread that waits for the device in vain, while a stream is captured, does no harm.
     OneRank two;
     fake_cuda::begin_capture(handle(79));
-    two.group->transport().fill32(two.buffer->data(), 1, 1, handle(79));
+    two.group->transport().fill_here(two.buffer->data(), {1, 4, 1}, handle(79));
     two.release();
     if (!two.is_mapped()) return "was unmapped in a capture";
     fake_cuda::end_capture(handle(79));
@@ -158,7 +158,7 @@ TEST_F(CudaStreams, RecordedUsesAreNotAllThatCounts) {
   OneRank one;
   Kernel before_fill(handle(71));
   one.memory->record_use(handle(70));
-  one.memory->fill32(0, 0, 1, 1, handle(71));
+  one.memory->fill(0, 0, {1, 4, 1}, handle(71));
   expect_kept_by(before_fill, one);
 
   OneRank captured;
@@ -322,7 +322,7 @@ TEST_F(CudaStreams, ManyStreamsAreForgotten) {
   OneRank one;
   const long events = fake_cuda::live()["event"];
   for (uintptr_t i = 0; i < 500; ++i) {
-    one.memory->fill32(0, 0, 1, 1, handle(1000 + i));
+    one.memory->fill(0, 0, {1, 4, 1}, handle(1000 + i));
   }
   EXPECT_LT(fake_cuda::live()["event"], events + 80);
 }
@@ -363,7 +363,7 @@ TEST_F(CudaStreams, OneWaitsForAnother) {
   // A stream waits for all streams of the group, but not for streams that symm does not know.
   Kernel second(handle(73));
   Kernel strange(handle(74));
-  one.memory->fill32(0, 0, 1, 1, handle(73));
+  one.memory->fill(0, 0, {1, 4, 1}, handle(73));
   transport.stream_wait(handle(75), kAllStreams);
   EXPECT_FALSE(transport.stream_done(handle(75)));
   second.end();

@@ -14,6 +14,7 @@
 #include "core/cuda/driver.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/host/words.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/fake_cuda/state.hpp"
 
@@ -39,6 +40,19 @@ Work write_word(const void* arguments) {
       return true;
     }
     word_at<uint64_t>(args.word) = args.value;
+    return true;
+  };
+}
+
+Work change_word(const void* arguments) {
+  return [args = *static_cast<const AtomicArgs*>(arguments)] {
+    if (args.word == 0) return true;
+    const auto address = [](uint64_t at) {
+      return reinterpret_cast<void*>(at);  // NOLINT(performance-no-int-to-ptr)
+    };
+    const uint64_t before =
+        symm::change(address(args.word), args.bytes, args.op, args.value, args.compare);
+    if (args.fetched != 0) symm::store_word(address(args.fetched), before, args.bytes);
     return true;
   };
 }
@@ -74,7 +88,8 @@ Work wait_words(const void* arguments) {
 // launches are only recorded.
 auto& carried_out() {
   static auto& all = *new std::map<std::string, std::function<Work(const void* arguments)>>{
-      {"symm_write_word", write_word}, {"symm_wait_word", wait_word<kSmallRanks>},
+      {"symm_write_word", write_word}, {"symm_change_word", change_word},
+      {"symm_wait_word", wait_word<kSmallRanks>},
       {"symm_wait_words", wait_words<kSmallRanks>}, {"symm_large_wait_word", wait_word<kMaxRanks>},
       {"symm_large_wait_words", wait_words<kMaxRanks>}};
   return all;

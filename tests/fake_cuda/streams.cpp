@@ -219,14 +219,42 @@ API cuLaunchHostFunc(CUstream stream, void (*body)(void*), void* argument) {
   });
 }
 
+namespace {
+template <class Value>
+CUresult set(CUdeviceptr to, Value value, size_t count, CUstream stream) {
+  return run(stream, [=] {
+    std::fill_n(reinterpret_cast<Value*>(to), count, value);
+    return true;
+  });
+}
+}  // namespace
+
+API cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
+  MAY_FAIL();
+  return set(to, value, count, stream);
+}
+
+API cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
+  MAY_FAIL();
+  return set(to, value, count, stream);
+}
+
+API cuMemsetD2D32Async(
+    CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height, CUstream stream) {
+  MAY_FAIL();
+  return run(stream, [=] {
+    for (size_t row = 0; row < height; ++row) {
+      std::fill_n(reinterpret_cast<unsigned*>(to + row * pitch), width, value);
+    }
+    return true;
+  });
+}
+
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   MAY_FAIL();
   // Fresh pages are zero already, and touching all of them would cost memory.
   if (value == 0) return CUDA_SUCCESS;
-  return run(stream, [=] {
-    std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
-    return true;
-  });
+  return set(to, value, count, stream);
 }
 
 API cuStreamWriteValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {

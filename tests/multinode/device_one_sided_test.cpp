@@ -90,7 +90,10 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       EXPECT_EQ(here.memory->look_at_signal(here.last, 1).value, round);
 
       // A barrier, too, makes the stores before it visible.
-      here.memory->fill32(here.next, 0, from(here.me) + 7, 100, nullptr);
+      here.memory->fill(here.next, 0, {from(here.me) + 7, 4, 100}, nullptr);
+      here.memory->fill(here.next, 416, {0xA5, 1, 8}, nullptr);
+      here.memory->fill(here.next, 424, {0xB6C7, 2, 4}, nullptr);
+      here.memory->fill(here.next, 432, {(uint64_t{round} << 32) + 9, 8, 3}, nullptr);
       here.memory->write_value(here.next, 400, from(here.me) + 8, 4, nullptr);
       here.memory->write_value(here.next, 408, (uint64_t{round} << 32) + 9, 8, nullptr);
       here.barrier();
@@ -100,6 +103,13 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       here.expect(400, from(here.last) + 8);
       here.expect(408, 9);
       here.expect(412, round);
+      here.expect(416, 0xA5A5A5A5, 2);
+      here.expect(424, 0xB6C7B6C7, 2);
+      for (size_t i = 0; i < 3; ++i) {
+        here.expect(432 + 8 * i, 9);
+        here.expect(436 + 8 * i, round);
+      }
+      here.expect(456, 0);
       EXPECT_EQ(got, mine);
 
       here.barrier();
@@ -135,6 +145,15 @@ TEST_F(CudaOneSided, CallsKeepTheOrderOfTheirStreams) {
     here.barrier();
     here.synchronize();
     here.expect(16, 500);
+
+    // The atomic operations of a GPU end at its machine.
+    support::expect_failure(Status::unsupported, {"atomic: rank", "on another machine"},
+        [&] { here.memory->change_value(here.next, 0, {AtomicOp::add, 8, 1}, nullptr, nullptr); });
+    support::expect_failure(Status::unsupported, {"read_value: rank", "on another machine"},
+        [&] { here.memory->read_value(here.next, 0, 8); });
+    here.memory->change_value(here.me, 32, {AtomicOp::add, 8, 6}, nullptr, nullptr);
+    here.synchronize();
+    EXPECT_EQ(here.memory->read_value(here.me, 32, 8), 6U);
 
     // A put to another machine cannot be captured.
     fake_cuda::begin_capture(stream_of_number(2));
@@ -241,8 +260,8 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
       // The owner drops each of the calls up to the signal.
       transport.write_value(view, 1, kBlock, 1, 8, 20'000, nullptr);
       transport.write_value(view, 1, 4, 1, 8, 20'000, nullptr);
-      transport.fill(view, 1, 4, 1, kBlock / 4, 20'000, nullptr);
-      transport.fill(view, 1, 4, 1, (size_t{1} << 62) + 1, 20'000, nullptr);
+      transport.fill(view, 1, 4, {1, 4, kBlock / 4}, 20'000, nullptr);
+      transport.fill(view, 1, 4, {1, 4, (size_t{1} << 62) + 1}, 20'000, nullptr);
       transport.send_signal(view, 1, view.channels, SignalOp::set, 1, 20'000, nullptr);
 
       here.memory->send_signal(1, 0, SignalOp::set, 1, nullptr);
@@ -306,7 +325,7 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
       const std::function<void()> calls[] = {
           [&] { here.memory->put(here.next, 0, &word, 8, nullptr); },
           [&] { here.memory->get(here.next, 0, &word, 8, nullptr); },
-          [&] { here.memory->fill32(here.next, 0, 1, 1, nullptr); },
+          [&] { here.memory->fill(here.next, 0, {1, 4, 1}, nullptr); },
           [&] { here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr); },
           [&] { here.memory->wait_signal(here.next, 0, 20'000, nullptr); }};
       for (const auto& call : calls) {

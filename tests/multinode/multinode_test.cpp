@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <csignal>
@@ -228,6 +229,98 @@ TEST_F(Multinode, MoveLargeBlocks) {
   });
 }
 
+// Additions of ranks on all machines fetch each value once, whoever owns the word; and what waits
+// for the word is woken.
+TEST_F(Multinode, ChangeWordsInOneStep) {
+  constexpr uint64_t kAdds = 2'000;
+  constexpr uint64_t kRanks = 3;
+  expect_on_machines("aba", [](int rank, const Group& group) {
+    const Block block = allocate(group, 4096 + kRanks * kAdds * 8);
+    for (int owner = 0; owner < 3; ++owner) {
+      auto* const seen = block.at<uint64_t>(rank) + 512;
+      std::fill_n(seen, kRanks * kAdds, 0);
+      group.barrier();
+      for (uint64_t i = 0; i < kAdds; ++i) {
+        uint64_t before = 0;
+        block.memory.atomic64(owner, 64, SYMM_ATOMIC_ADD, 1, 0, &before);
+        ASSERT_LT(before, kRanks * kAdds);
+        // Nobody waits for this one.
+        block.memory.atomic64(owner, 4096 + before * 8, SYMM_ATOMIC_ADD, before + 1);
+      }
+      group.barrier();
+      EXPECT_EQ(block.memory.read_value64(owner, 64), kRanks * kAdds);
+      for (uint64_t i = 0; rank == owner && i < kRanks * kAdds; ++i) {
+        ASSERT_EQ(seen[i], i + 1);
+      }
+      group.barrier();
+    }
+
+    // All operations, on words of both sizes, of a rank that is far from 0 and near to 2.
+    const auto change = [&](symm_atomic_op_t op, uint32_t value, uint32_t compare = 0) {
+      uint32_t narrow = 0;
+      uint64_t wide = 0;
+      block.memory.atomic32(1, 4, op, value, compare, &narrow);
+      block.memory.atomic64(1, 8, op, uint64_t{value} << 32, uint64_t{compare} << 32, &wide);
+      EXPECT_EQ(wide, uint64_t{narrow} << 32) << "operation " << op;
+      return narrow;
+    };
+    for (const int turn : {0, 2}) {
+      group.barrier();
+      if (rank != turn) continue;
+      EXPECT_EQ(change(SYMM_ATOMIC_SWAP, 12), turn == 0 ? 0U : 5U);
+      EXPECT_EQ(change(SYMM_ATOMIC_ADD, 3), 12U);
+      EXPECT_EQ(change(SYMM_ATOMIC_AND, 13), 15U);
+      EXPECT_EQ(change(SYMM_ATOMIC_OR, 2), 13U);
+      EXPECT_EQ(change(SYMM_ATOMIC_XOR, 6), 15U);
+      EXPECT_EQ(change(SYMM_ATOMIC_COMPARE_SWAP, 5, 8), 9U);
+      EXPECT_EQ(change(SYMM_ATOMIC_COMPARE_SWAP, 5, 9), 9U);
+      EXPECT_EQ(change(SYMM_ATOMIC_FETCH, 0), 5U);
+      EXPECT_EQ(block.memory.read_value32(1, 4), 5U);
+    }
+    group.barrier();
+
+    const auto next = (rank + 1) % 3;
+    for (uint64_t round = 1; round <= 200; ++round) {
+      block.memory.atomic64(next, 24, SYMM_ATOMIC_ADD, uint64_t{1} << 32);
+      block.memory.wait_value64(24, SYMM_COMPARE_GE, round << 32);
+    }
+    group.barrier();
+  });
+}
+
+// Copies of values of any size, longer than a message; and a put with a signal that has a value.
+TEST_F(Multinode, FillAndSignalWithValues) {
+  constexpr size_t kBytes = (size_t{1} << 20) + 4096;
+  expect_on_machines("ab", [](int rank, const Group& group) {
+    const Block block = allocate(group, 2 * kBytes);
+    const auto* const bytes = block.at<uint8_t>(rank);
+    const auto expect_filled = [&](uint64_t value, size_t size) {
+      group.barrier();
+      EXPECT_EQ(bytes[15], 0U);
+      EXPECT_EQ(bytes[16 + kBytes], 0U);
+      for (size_t i = 0; i < kBytes; ++i) {
+        ASSERT_EQ(bytes[16 + i], value >> i % size * 8 & 0xFFU) << size << " bytes, byte " << i;
+      }
+      group.barrier();
+    };
+    constexpr uint64_t kValue = 0x0102030405060708;
+    block.memory.fill8(1 - rank, 16, 0xA5, kBytes);
+    expect_filled(0xA5, 1);
+    block.memory.fill16(1 - rank, 16, 0xA5B6, kBytes / 2);
+    expect_filled(0xA5B6, 2);
+    block.memory.fill64(1 - rank, 16, kValue, kBytes / 8);
+    expect_filled(kValue, 8);
+
+    for (uint64_t round = 1; round <= 100; ++round) {
+      const std::vector<uint64_t> mine(1000, round);
+      block.memory.put_signal_value(1 - rank, 0, mine, 3, SYMM_SIGNAL_ADD, 1 + (round << 40));
+      block.memory.wait_signal_value(1 - rank, 3, SYMM_COMPARE_GE, round * (round + 1) / 2 << 40);
+      EXPECT_EQ(block.at<uint64_t>(rank)[999], round);
+      group.barrier();
+    }
+  });
+}
+
 // Rank 1 makes another call and then stops, so it answers no question about that call.
 TEST_F(Multinode, NameARankThatMakesAnotherCallAndStops) {
   const std::vector<std::string> said = on_machines("ab", [](int rank, const Group& group) {
@@ -252,7 +345,7 @@ TEST_F(Multinode, NameARankThatMakesAnotherCallAndStops) {
 TEST_F(Multinode, WaitForASilentRankNoLongerThanTheCallSays) {
   SYMM_NOT_UNDER_TSAN("a rank that is stopped is not looked at");
   constexpr size_t kBytes = size_t{64} << 20;
-  constexpr int kCalls = 3;
+  constexpr int kCalls = 5;
   for (int which = 0; which < kCalls; ++which) {
     const std::vector<std::string> said = on_machines("ab", [&](int rank, const Group& group) {
       const Block block = allocate(group, kBytes);
@@ -275,6 +368,12 @@ TEST_F(Multinode, WaitForASilentRankNoLongerThanTheCallSays) {
       if (which == 2) {
         status = symm_put_signal(memory, 1, 0, mine.data(), kBytes, 3, &options, nullptr);
       }
+      uint64_t before = 0;
+      if (which == 3) {
+        status =
+            symm_atomic64(memory, 1, 0, SYMM_ATOMIC_COMPARE_SWAP, 1, 2, &options, &before, nullptr);
+      }
+      if (which == 4) status = symm_read_value64(memory, 1, 0, &options, &before);
       const auto took = std::chrono::steady_clock::now() - start;
 
       kill(static_cast<pid_t>(group.peer_info(1).pid), SIGKILL);

@@ -397,6 +397,25 @@ enum symm_algorithm_values {
 typedef int32_t symm_signal_op_t;
 enum symm_signal_op_values { SYMM_SIGNAL_ADD = 0, SYMM_SIGNAL_SET = 1 };
 
+/** What symm_atomic32() and symm_atomic64() make of a word and `value`. */
+typedef int32_t symm_atomic_op_t;
+enum symm_atomic_op_values {
+  /** The word stays as it is. */
+  SYMM_ATOMIC_FETCH = 0,
+  /** The sum, which wraps. */
+  SYMM_ATOMIC_ADD = 1,
+  /** The bits that both have. */
+  SYMM_ATOMIC_AND = 2,
+  /** The bits that one of both has. */
+  SYMM_ATOMIC_OR = 3,
+  /** The bits in which they differ. */
+  SYMM_ATOMIC_XOR = 4,
+  /** The value. */
+  SYMM_ATOMIC_SWAP = 5,
+  /** The value if the word equals `compare`; else the word stays as it is. */
+  SYMM_ATOMIC_COMPARE_SWAP = 6
+};
+
 /** How an awaited word, on the left, compares with a value, on the right; both are unsigned. */
 typedef int32_t symm_compare_t;
 enum symm_compare_values {
@@ -2690,9 +2709,9 @@ SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t ran
 /* ---- one-sided copies ------------------------------------------------------------------ */
 
 /*
- * These calls copy and store bytes in the block of one rank, and wait for words in this rank's
- * own block. The other rank does nothing for them. What a put, a fill or a store has written is
- * visible to the other rank after a signal or a barrier.
+ * These calls copy and store bytes in the block of one rank, change words in it, and wait for words
+ * in this rank's own block. The other rank does nothing for them. What a put, a fill, a store or an
+ * atomic has written is visible to the other rank after a signal or a barrier.
  *
  * A rank on another machine is reached as well. What it has released is not written any more,
  * and cannot be read. These calls then wait for the network, for at most options.timeout_ms;
@@ -2776,6 +2795,32 @@ SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size
                                        const symm_call_options_t *options, void *stream);
 
 /**
+ * Copy as symm_put() does, then signal as symm_signal_value() does, in one call.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block.
+ * @param source   as for symm_put().
+ * @param bytes    offset + bytes is within the block.
+ * @param channel  0 .. channels-1 of the memory.
+ * @param op       SYMM_SIGNAL_ADD or SYMM_SIGNAL_SET.
+ * @param value    any number; sums wrap.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as for symm_put_signal(), or op is negative; nothing was
+ *                                    written.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       op is not known, and nothing was written; or as for
+ *                                    symm_put().
+ */
+SYMM_API symm_status_t symm_put_signal_value(symm_memory_t *memory, int32_t rank, size_t offset,
+                                             const void *source, size_t bytes, int32_t channel,
+                                             symm_signal_op_t op, uint64_t value,
+                                             const symm_call_options_t *options, void *stream);
+
+/**
  * Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block.
  * [local] [stream] [capturable] Since 0.2.
  *
@@ -2794,6 +2839,68 @@ SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size
  */
 SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset,
                                    uint32_t value, size_t count, const symm_call_options_t *options,
+                                   void *stream);
+
+/**
+ * Store `count` copies of an 8-bit value at `offset` in rank `rank`'s block.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block.
+ * @param value    what to store.
+ * @param count    number of copies, which end within the block.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, or options.timeout_ms
+ *                                    is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
+ */
+SYMM_API symm_status_t symm_fill8(symm_memory_t *memory, int32_t rank, size_t offset, uint8_t value,
+                                  size_t count, const symm_call_options_t *options, void *stream);
+
+/**
+ * Store `count` copies of a 16-bit value at `offset` in rank `rank`'s block.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block, a multiple of 2.
+ * @param value    what to store.
+ * @param count    number of copies, which end within the block.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, offset is not a
+ *                                    multiple of 2, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
+ */
+SYMM_API symm_status_t symm_fill16(symm_memory_t *memory, int32_t rank, size_t offset,
+                                   uint16_t value, size_t count, const symm_call_options_t *options,
+                                   void *stream);
+
+/**
+ * Store `count` copies of a 64-bit value at `offset` in rank `rank`'s block.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * @param memory   memory whose block is written.
+ * @param rank     destination, 0 .. size-1.
+ * @param offset   bytes from the start of the block, a multiple of 8.
+ * @param value    what to store.
+ * @param count    number of copies, which end within the block.
+ * @param options  NULL means the defaults.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, offset is not a
+ *                                    multiple of 8, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
+ */
+SYMM_API symm_status_t symm_fill64(symm_memory_t *memory, int32_t rank, size_t offset,
+                                   uint64_t value, size_t count, const symm_call_options_t *options,
                                    void *stream);
 
 /**
@@ -2839,13 +2946,133 @@ SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, s
                                           void *stream);
 
 /**
+ * Read a 32-bit word at `offset` in rank `rank`'s block.
+ * [local] Since 0.2.
+ *
+ * Never waits for a stream. What was written before the word in release order is visible, with
+ * CUDA to what is issued from now on. A rank on another machine answers by the network, for which
+ * the call waits. symm_atomic32() with SYMM_ATOMIC_FETCH reads a word in the order of a stream. Not
+ * to be captured.
+ *
+ * @param memory          memory whose block is read.
+ * @param rank            source, 0 .. size-1.
+ * @param offset          bytes from the start of the block, a multiple of 4.
+ * @param options         NULL means the defaults.
+ * @param[out] out_value  the word.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
+ *                                    4, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNAVAILABLE       as for symm_get().
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_get().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_get().
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine.
+ */
+SYMM_API symm_status_t symm_read_value32(symm_memory_t *memory, int32_t rank, size_t offset,
+                                         const symm_call_options_t *options, uint32_t *out_value);
+
+/**
+ * Read a 64-bit word at `offset` in rank `rank`'s block.
+ * [local] Since 0.2.
+ *
+ * All else is as for symm_read_value32().
+ *
+ * @param memory          memory whose block is read.
+ * @param rank            source, 0 .. size-1.
+ * @param offset          bytes from the start of the block, a multiple of 8.
+ * @param options         NULL means the defaults.
+ * @param[out] out_value  the word.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
+ *                                    8, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNAVAILABLE       as for symm_get().
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_get().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_get().
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine.
+ */
+SYMM_API symm_status_t symm_read_value64(symm_memory_t *memory, int32_t rank, size_t offset,
+                                         const symm_call_options_t *options, uint64_t *out_value);
+
+/**
+ * Change a 32-bit word at `offset` in rank `rank`'s block in one step, and fetch what it was.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * - Atomic: with all other calls of this kind, with symm_write_value32() and
+ *   symm_wait_value32(), and with atomic operations of programs and kernels on that word (kernels:
+ *   of the scope of the system), by whichever rank. Copies, fills and collectives are not atomic.
+ * - Order: what this rank wrote before is visible to whoever sees what the call has made of the
+ *   word, and what was written before the word that is fetched, in release order, is visible here.
+ * - Fetching: `fetched` becomes the word as it was before. With CUDA that happens when the call
+ *   runs, so a captured call fetches anew at each replay.
+ * - Waiting: a rank on another machine answers by the network, for which the call waits if there is
+ *   a `fetched`. Without one the word changes before a signal or a barrier that this rank issues
+ *   later. A symm_wait_value32() of the rank for that word wakes.
+ *
+ * @param memory   memory whose block has the word.
+ * @param rank     whose block, 0 .. size-1.
+ * @param offset   bytes from the start of the block, a multiple of 4.
+ * @param op       what to do.
+ * @param value    right operand; 0 for SYMM_ATOMIC_FETCH.
+ * @param compare  what the word is compared with; 0 unless op is SYMM_ATOMIC_COMPARE_SWAP.
+ * @param options  NULL means the defaults.
+ * @param fetched  memory of 4 bytes, aligned as the word, that receives what the word was: with
+ *                 CUDA any that the group's device writes. NULL: that is not wanted; it is with
+ *                 SYMM_ATOMIC_FETCH.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
+ *                                    4, op is negative, value or compare does not go with op,
+ *                                    fetched is missing, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the memory;
+ *                                    only with a `fetched`.
+ * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not answered before
+ *                                    the deadline; the group is revoked.
+ * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the rank is on another machine.
+ */
+SYMM_API symm_status_t symm_atomic32(symm_memory_t *memory, int32_t rank, size_t offset,
+                                     symm_atomic_op_t op, uint32_t value, uint32_t compare,
+                                     const symm_call_options_t *options, void *fetched,
+                                     void *stream);
+
+/**
+ * Change a 64-bit word at `offset` in rank `rank`'s block in one step, and fetch what it was.
+ * [local] [stream] [capturable] Since 0.2.
+ *
+ * All else is as for symm_atomic32().
+ *
+ * @param memory   memory whose block has the word.
+ * @param rank     whose block, 0 .. size-1.
+ * @param offset   bytes from the start of the block, a multiple of 8.
+ * @param op       what to do.
+ * @param value    right operand; 0 for SYMM_ATOMIC_FETCH.
+ * @param compare  what the word is compared with; 0 unless op is SYMM_ATOMIC_COMPARE_SWAP.
+ * @param options  NULL means the defaults.
+ * @param fetched  memory of 8 bytes, aligned as the word, that receives what the word was: with
+ *                 CUDA any that the group's device writes. NULL: that is not wanted; it is with
+ *                 SYMM_ATOMIC_FETCH.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
+ *                                    8, op is negative, value or compare does not go with op,
+ *                                    fetched is missing, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the memory;
+ *                                    only with a `fetched`.
+ * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
+ * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not answered before
+ *                                    the deadline; the group is revoked.
+ * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the rank is on another machine.
+ */
+SYMM_API symm_status_t symm_atomic64(symm_memory_t *memory, int32_t rank, size_t offset,
+                                     symm_atomic_op_t op, uint64_t value, uint64_t compare,
+                                     const symm_call_options_t *options, void *fetched,
+                                     void *stream);
+
+/**
  * Wait until a 32-bit word of this rank's own block compares with `value` as `compare` says.
  * [local] [stream] [capturable] Since 0.2.
  *
  * Anybody may write the word, by whatever means. What was written before it in release order is
  * visible after the wait. With the host back end a word that is not written by
- * symm_write_value32() or symm_write_value64() is looked at every millisecond once the wait
- * sleeps.
+ * symm_write_value32(), symm_atomic32() or their 64-bit forms is looked at every millisecond once
+ * the wait sleeps.
  *
  * @param memory   memory whose block holds the word.
  * @param offset   of the word, bytes from the start of the block, a multiple of 4.

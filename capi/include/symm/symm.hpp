@@ -591,6 +591,18 @@ class Memory : public Handle<symm_memory_t> {
           "symm_put_signal");
   }
 
+  // put(), then signal_value() on `channel`. symm_put_signal_value(). [local] [stream]
+  template <class Source>
+  void put_signal_value(int32_t rank, size_t offset, const Source &source, int32_t channel,
+                        symm_signal_op_t op, uint64_t value, const CallOptions &options = {},
+                        void *stream = nullptr) const {
+    const Span from(source);
+    const auto c = detail::in_c(options);
+    check(symm_put_signal_value(get(), rank, offset, from.data(), from.size_bytes(), channel, op,
+                                value, &c, stream),
+          "symm_put_signal_value");
+  }
+
   // Say that what was issued on `stream` so far uses the blocks. symm_memory_record_use().
   // [local] [stream]
   void record_use(void *stream, const CallOptions &options = {}) const {
@@ -604,6 +616,30 @@ class Memory : public Handle<symm_memory_t> {
               const CallOptions &options = {}, void *stream = nullptr) const {
     const auto c = detail::in_c(options);
     check(symm_fill32(get(), rank, offset, value, count, &c, stream), "symm_fill32");
+  }
+
+  // Store `count` copies of `value` from byte `offset` of rank `rank`'s block on.
+  // symm_fill8(). [local] [stream]
+  void fill8(int32_t rank, size_t offset, uint8_t value, size_t count,
+             const CallOptions &options = {}, void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_fill8(get(), rank, offset, value, count, &c, stream), "symm_fill8");
+  }
+
+  // Store `count` copies of `value` from byte `offset` of rank `rank`'s block on.
+  // symm_fill16(). [local] [stream]
+  void fill16(int32_t rank, size_t offset, uint16_t value, size_t count,
+              const CallOptions &options = {}, void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_fill16(get(), rank, offset, value, count, &c, stream), "symm_fill16");
+  }
+
+  // Store `count` copies of `value` from byte `offset` of rank `rank`'s block on.
+  // symm_fill64(). [local] [stream]
+  void fill64(int32_t rank, size_t offset, uint64_t value, size_t count,
+              const CallOptions &options = {}, void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_fill64(get(), rank, offset, value, count, &c, stream), "symm_fill64");
   }
 
   // Store a 32-bit `value` at byte `offset` of rank `rank`'s block, after everything that this
@@ -620,6 +656,42 @@ class Memory : public Handle<symm_memory_t> {
                      void *stream = nullptr) const {
     const auto c = detail::in_c(options);
     check(symm_write_value64(get(), rank, offset, value, &c, stream), "symm_write_value64");
+  }
+
+  // Read the 32-bit word at byte `offset` of rank `rank`'s block, now.
+  // symm_read_value32(). [local]
+  uint32_t read_value32(int32_t rank, size_t offset, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return detail::given("symm_read_value32", symm_read_value32, get(), rank, offset, &c);
+  }
+
+  // Read the 64-bit word at byte `offset` of rank `rank`'s block, now.
+  // symm_read_value64(). [local]
+  uint64_t read_value64(int32_t rank, size_t offset, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return detail::given("symm_read_value64", symm_read_value64, get(), rank, offset, &c);
+  }
+
+  // Change the 32-bit word at byte `offset` of rank `rank`'s block in one step. `fetched`, unless
+  // it is null, receives what the word was; with CUDA when the call runs, so it is memory that the
+  // device writes. symm_atomic32(). [local] [stream]
+  void atomic32(int32_t rank, size_t offset, symm_atomic_op_t op, uint32_t value,
+                uint32_t compare = 0, void *fetched = nullptr, const CallOptions &options = {},
+                void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_atomic32(get(), rank, offset, op, value, compare, &c, fetched, stream),
+          "symm_atomic32");
+  }
+
+  // Change the 64-bit word at byte `offset` of rank `rank`'s block in one step. `fetched`, unless
+  // it is null, receives what the word was; with CUDA when the call runs, so it is memory that the
+  // device writes. symm_atomic64(). [local] [stream]
+  void atomic64(int32_t rank, size_t offset, symm_atomic_op_t op, uint64_t value,
+                uint64_t compare = 0, void *fetched = nullptr, const CallOptions &options = {},
+                void *stream = nullptr) const {
+    const auto c = detail::in_c(options);
+    check(symm_atomic64(get(), rank, offset, op, value, compare, &c, fetched, stream),
+          "symm_atomic64");
   }
 
   // Wait until the 32-bit word at byte `offset` of this rank's own block compares with `value`,

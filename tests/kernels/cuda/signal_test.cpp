@@ -1,8 +1,10 @@
 // The kernels of barriers and signals, compiled for the host, on several streams of each rank: each
 // barrier and signal counts once, none ends early, and none is lost.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +17,7 @@
 extern "C" void symm_barrier(symm::cuda::BarrierArgs args);
 extern "C" void symm_check(symm::cuda::CheckArgs args);
 extern "C" void symm_write_word(symm::cuda::WriteArgs args);
+extern "C" void symm_change_word(symm::cuda::AtomicArgs args);
 extern "C" void symm_wait_word(symm::cuda::WaitWordArgs args);
 extern "C" void symm_wait_words(symm::cuda::WaitWordsArgs args);
 
@@ -142,14 +145,14 @@ class Signals {
     return comm;
   }
 
-  Words words;
-
- private:
   void launch(int rank, const std::function<void()>& kernel, unsigned stream = 0) {
     ranks_.launch(
         static_cast<int>(stream) * 2 + rank, [kernel](const CollectiveArgs&) { kernel(); }, {});
   }
 
+  Words words;
+
+ private:
   Ranks ranks_;
 };
 
@@ -214,6 +217,65 @@ TEST(SignalKernels, WordsAreWrittenAndComparedInAllWays) {
     EXPECT_EQ(words.signals, kHigh + 2);
     EXPECT_EQ(words.other, 9U);
   }
+}
+
+// Kernels of both ranks change one word, on several streams: each sees what another one has left.
+TEST(SignalKernels, ChangesOfAWordFollowEachOther) {
+  constexpr uint64_t kRounds = 500;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    const unsigned streams = 1 + seed % 3;
+    const uint64_t all = 2 * streams * kRounds;
+    Signals signals(seed, streams);
+    std::vector<uint64_t> fetched(all);
+    std::vector<uint32_t> narrow(all);
+    uint32_t word = 0;
+    for (uint64_t i = 0; i < all; ++i) {
+      const auto rank = static_cast<int>(i % 2);
+      const auto stream = static_cast<unsigned>(i / 2 % streams);
+      const AtomicArgs wide{address(signals.words.signals), address(fetched[i]), uint64_t{1} << 32,
+          0, AtomicOp::add, 8};
+      const AtomicArgs other{reinterpret_cast<uintptr_t>(&word),
+          reinterpret_cast<uintptr_t>(&narrow[i]), 3, 0, AtomicOp::add, 4};
+      signals.launch(rank, [wide] { symm_change_word(wide); }, stream);
+      signals.launch(rank, [other] { symm_change_word(other); }, stream);
+    }
+
+    ASSERT_TRUE(signals.ranks().run()) << "seed " << seed;
+    EXPECT_EQ(signals.words.signals, all << 32);
+    EXPECT_EQ(word, 3 * all);
+    std::sort(fetched.begin(), fetched.end());
+    std::sort(narrow.begin(), narrow.end());
+    for (uint64_t i = 0; i < all; ++i) {
+      ASSERT_EQ(fetched[i], i << 32) << "seed " << seed;
+      ASSERT_EQ(narrow[i], 3 * i) << "seed " << seed;
+    }
+  }
+}
+
+TEST(SignalKernels, WordsAreChangedInAllWays) {
+  Signals signals(1, 1);
+  Words& words = signals.words;
+  uint64_t before[7] = {};
+  const auto change = [&](size_t step, AtomicOp op, uint64_t value, uint64_t compare = 0) {
+    const AtomicArgs args{
+        address(words.other), address(before[step]), value, compare, op, sizeof(uint64_t)};
+    signals.launch(0, [args] { symm_change_word(args); });
+  };
+  change(0, AtomicOp::swap, 12);
+  change(1, AtomicOp::band, 10);
+  change(2, AtomicOp::bor, 3);
+  change(3, AtomicOp::bxor, 9);
+  change(4, AtomicOp::compare_swap, 7, 3);
+  change(5, AtomicOp::compare_swap, 7, 2);
+  change(6, AtomicOp::fetch, 0);
+  // Nobody wants to know what the word was.
+  const AtomicArgs silent{address(words.other), 0, 1, 0, AtomicOp::add, sizeof(uint64_t)};
+  signals.launch(0, [silent] { symm_change_word(silent); });
+
+  ASSERT_TRUE(signals.ranks().run());
+  EXPECT_EQ(std::vector<uint64_t>(std::begin(before), std::end(before)),
+      (std::vector<uint64_t>{0, 12, 8, 11, 2, 2, 7}));
+  EXPECT_EQ(words.other, 8U);
 }
 
 TEST(SignalKernels, OneOfSeveralOrAllOfThem) {

@@ -160,6 +160,17 @@ const symm_signal_op_t = Int32
 const SYMM_SIGNAL_ADD = symm_signal_op_t(0)
 const SYMM_SIGNAL_SET = symm_signal_op_t(1)
 
+"""What symm_atomic32() and symm_atomic64() make of a word and `value`."""
+const symm_atomic_op_t = Int32
+
+const SYMM_ATOMIC_FETCH = symm_atomic_op_t(0)
+const SYMM_ATOMIC_ADD = symm_atomic_op_t(1)
+const SYMM_ATOMIC_AND = symm_atomic_op_t(2)
+const SYMM_ATOMIC_OR = symm_atomic_op_t(3)
+const SYMM_ATOMIC_XOR = symm_atomic_op_t(4)
+const SYMM_ATOMIC_SWAP = symm_atomic_op_t(5)
+const SYMM_ATOMIC_COMPARE_SWAP = symm_atomic_op_t(6)
+
 """
 How an awaited word, on the left, compares with a value, on the right; both are unsigned.
 """
@@ -1493,6 +1504,23 @@ Copy as symm_put() does, then signal as symm_signal() does, in one call. [local]
 )::symm_status_t
 
 """
+Copy as symm_put() does, then signal as symm_signal_value() does, in one call. [local]
+[stream] [capturable]
+"""
+@waiting symm_put_signal_value(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    source::Ptr{Cvoid},
+    bytes::Csize_t,
+    channel::Int32,
+    op::symm_signal_op_t,
+    value::UInt64,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
 Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block. [local] [stream]
 [capturable]
 """
@@ -1501,6 +1529,48 @@ Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block. [loca
     rank::Int32,
     offset::Csize_t,
     value::UInt32,
+    count::Csize_t,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Store `count` copies of an 8-bit value at `offset` in rank `rank`'s block. [local] [stream]
+[capturable]
+"""
+@waiting symm_fill8(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    value::UInt8,
+    count::Csize_t,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Store `count` copies of a 16-bit value at `offset` in rank `rank`'s block. [local] [stream]
+[capturable]
+"""
+@waiting symm_fill16(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    value::UInt16,
+    count::Csize_t,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Store `count` copies of a 64-bit value at `offset` in rank `rank`'s block. [local] [stream]
+[capturable]
+"""
+@waiting symm_fill64(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    value::UInt64,
     count::Csize_t,
     options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
@@ -1529,6 +1599,56 @@ wrote before (release order). [local] [stream] [capturable]
     offset::Csize_t,
     value::UInt64,
     options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Read a 32-bit word at `offset` in rank `rank`'s block. [local]"""
+@waiting symm_read_value32(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    options::Ptr{symm_call_options_t},
+    out_value::Ptr{UInt32},
+)::symm_status_t
+
+"""Read a 64-bit word at `offset` in rank `rank`'s block. [local]"""
+@waiting symm_read_value64(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    options::Ptr{symm_call_options_t},
+    out_value::Ptr{UInt64},
+)::symm_status_t
+
+"""
+Change a 32-bit word at `offset` in rank `rank`'s block in one step, and fetch what it was.
+[local] [stream] [capturable]
+"""
+@waiting symm_atomic32(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    op::symm_atomic_op_t,
+    value::UInt32,
+    compare::UInt32,
+    options::Ptr{symm_call_options_t},
+    fetched::Ptr{Cvoid},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Change a 64-bit word at `offset` in rank `rank`'s block in one step, and fetch what it was.
+[local] [stream] [capturable]
+"""
+@waiting symm_atomic64(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    op::symm_atomic_op_t,
+    value::UInt64,
+    compare::UInt64,
+    options::Ptr{symm_call_options_t},
+    fetched::Ptr{Cvoid},
     stream::Ptr{Cvoid},
 )::symm_status_t
 

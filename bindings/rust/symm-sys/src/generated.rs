@@ -201,6 +201,24 @@ enums! {
         Set = SYMM_SIGNAL_SET = 1,
     }
 
+    /// What symm_atomic32() and symm_atomic64() make of a word and `value`.
+    pub enum AtomicOp: symm_atomic_op_t {
+        /// The word stays as it is.
+        Fetch = SYMM_ATOMIC_FETCH = 0,
+        /// The sum, which wraps.
+        Add = SYMM_ATOMIC_ADD = 1,
+        /// The bits that both have.
+        And = SYMM_ATOMIC_AND = 2,
+        /// The bits that one of both has.
+        Or = SYMM_ATOMIC_OR = 3,
+        /// The bits in which they differ.
+        Xor = SYMM_ATOMIC_XOR = 4,
+        /// The value.
+        Swap = SYMM_ATOMIC_SWAP = 5,
+        /// The value if the word equals `compare`; else the word stays as it is.
+        CompareSwap = SYMM_ATOMIC_COMPARE_SWAP = 6,
+    }
+
     /// How an awaited word, on the left, compares with a value, on the right; both are
     /// unsigned.
     pub enum Compare: symm_compare_t {
@@ -1503,6 +1521,21 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
+    /// Copy as symm_put() does, then signal as symm_signal_value() does, in one call. \[local\]
+    /// \[stream\] \[capturable\]
+    pub fn symm_put_signal_value(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        source: *const c_void,
+        bytes: usize,
+        channel: i32,
+        op: symm_signal_op_t,
+        value: u64,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
     /// Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block. \[local\]
     /// \[stream\] \[capturable\]
     pub fn symm_fill32(
@@ -1510,6 +1543,42 @@ functions! {
         rank: i32,
         offset: usize,
         value: u32,
+        count: usize,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Store `count` copies of an 8-bit value at `offset` in rank `rank`'s block. \[local\]
+    /// \[stream\] \[capturable\]
+    pub fn symm_fill8(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        value: u8,
+        count: usize,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Store `count` copies of a 16-bit value at `offset` in rank `rank`'s block. \[local\]
+    /// \[stream\] \[capturable\]
+    pub fn symm_fill16(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        value: u16,
+        count: usize,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Store `count` copies of a 64-bit value at `offset` in rank `rank`'s block. \[local\]
+    /// \[stream\] \[capturable\]
+    pub fn symm_fill64(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        value: u64,
         count: usize,
         options: *const symm_call_options_t,
         stream: *mut c_void,
@@ -1534,6 +1603,52 @@ functions! {
         offset: usize,
         value: u64,
         options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Read a 32-bit word at `offset` in rank `rank`'s block. \[local\]
+    pub fn symm_read_value32(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        options: *const symm_call_options_t,
+        out_value: *mut u32,
+    ) -> symm_status_t;
+
+    /// Read a 64-bit word at `offset` in rank `rank`'s block. \[local\]
+    pub fn symm_read_value64(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        options: *const symm_call_options_t,
+        out_value: *mut u64,
+    ) -> symm_status_t;
+
+    /// Change a 32-bit word at `offset` in rank `rank`'s block in one step, and fetch what it
+    /// was. \[local\] \[stream\] \[capturable\]
+    pub fn symm_atomic32(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        op: symm_atomic_op_t,
+        value: u32,
+        compare: u32,
+        options: *const symm_call_options_t,
+        fetched: *mut c_void,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Change a 64-bit word at `offset` in rank `rank`'s block in one step, and fetch what it
+    /// was. \[local\] \[stream\] \[capturable\]
+    pub fn symm_atomic64(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        op: symm_atomic_op_t,
+        value: u64,
+        compare: u64,
+        options: *const symm_call_options_t,
+        fetched: *mut c_void,
         stream: *mut c_void,
     ) -> symm_status_t;
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/cuda/args.hpp"
+#include "kernels/host/words.hpp"
 
 #define __device__
 #define __global__
@@ -134,6 +136,12 @@ template <class Word>
 void add_release(Word* to, Word v) {
   model::fence();
   model::add(to, v);
+}
+// No other thread goes on in between, so that this is atomic.
+template <class Word>
+Word change_acq_rel(Word* word, AtomicOp op, Word value, Word compare) {
+  model::fence();
+  return symm::change(*reinterpret_cast<std::atomic<Word>*>(word), op, value, compare);
 }
 using model::claim;
 template <class Word>

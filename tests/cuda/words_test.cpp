@@ -1,0 +1,130 @@
+// Words of blocks on the fake driver: changes in one step, which kernels do and whose launches the
+// driver carries out, reads beside all streams, and copies of a value.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/backend/backend.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/compare.hpp"
+#include "tests/cuda/group.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+
+namespace symm {
+namespace {
+using namespace cuda;
+using namespace support;
+
+using CudaWords = OnFakeDriver;
+
+void* stream_of_number(uintptr_t number) {
+  return reinterpret_cast<void*>(number << 20);  // NOLINT(performance-no-int-to-ptr)
+}
+
+struct Block {
+  std::shared_ptr<Group> group;
+  std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, 8192);
+  std::shared_ptr<Memory> memory = Memory::rendezvous(group, buffer, 0);
+  // The ranks are threads of one process, in which a stream is one stream, whoever uses it.
+  void* stream = stream_of_number(70 + static_cast<uintptr_t>(group->rank()));
+
+  void synchronize() const { group->synchronize(stream, 20'000); }
+  // The driver carries out no barriers, but signals.
+  void meet() const {
+    for (int rank = 0; rank < group->size(); ++rank) {
+      memory->send_signal(rank, 1, SignalOp::add, 1, stream);
+    }
+    for (int rank = 0; rank < group->size(); ++rank) {
+      memory->wait_signal(rank, 1, 20'000, stream);
+    }
+    synchronize();
+  }
+  template <class Value>
+  const Value* at(size_t offset) const {
+    return reinterpret_cast<const Value*>(buffer->data() + offset);
+  }
+};
+
+TEST_F(CudaWords, AreChangedInTheOrderOfTheStream) {
+  as_groups(2, [](int rank, const auto& group) {
+    constexpr uint64_t kAdds = 500;
+    const Block block{group};
+    std::vector<uint64_t> fetched(kAdds);
+    for (uint64_t& before : fetched) {
+      block.memory->change_value(0, 8, {AtomicOp::add, 8, 1}, &before, block.stream);
+    }
+    // Nobody wants to know what this word was.
+    block.memory->change_value(
+        1, 4, {AtomicOp::bor, 4, uint64_t{1} << rank}, nullptr, block.stream);
+    block.synchronize();
+    EXPECT_TRUE(std::is_sorted(fetched.begin(), fetched.end()));
+    EXPECT_EQ(std::adjacent_find(fetched.begin(), fetched.end()), fetched.end());
+
+    // What ranks put with a signal is there when it is waited for.
+    block.memory->put(1 - rank, 1024, fetched.data(), kAdds * 8, block.stream);
+    block.memory->send_signal(1 - rank, 0, SignalOp::add, 1, block.stream);
+    block.memory->wait_signal(1 - rank, 0, 20'000, block.stream);
+    block.synchronize();
+    std::vector<uint64_t> all(fetched);
+    all.insert(
+        all.end(), block.template at<uint64_t>(1024), block.template at<uint64_t>(1024) + kAdds);
+    std::sort(all.begin(), all.end());
+    for (uint64_t i = 0; i < 2 * kAdds; ++i) {
+      ASSERT_EQ(all[i], i) << "both ranks together have fetched each value once";
+    }
+
+    EXPECT_EQ(block.memory->read_value(0, 8, 8), 2 * kAdds);
+    EXPECT_EQ(block.memory->read_value(1, 4, 4), 3U);
+    EXPECT_EQ(block.memory->read_value(1, 0, 8), uint64_t{3} << 32);
+    block.meet();
+  });
+}
+
+// A word is read while a stream waits, and in the middle of a capture.
+TEST_F(CudaWords, AreReadBesideAllStreams) {
+  as_groups(1, [](int, const auto& group) {
+    const Block block{group};
+    void* const other = stream_of_number(77);
+    block.memory->write_value(0, 16, 5, 8, block.stream);
+    block.synchronize();
+    block.memory->wait_value(24, 8, Compare::eq, 1, 20'000, block.stream);
+    fake_cuda::begin_capture(other);
+    EXPECT_EQ(block.memory->read_value(0, 16, 8), 5U);
+    EXPECT_EQ(block.memory->read_value(0, 16, 4), 5U);
+    EXPECT_TRUE(fake_cuda::violations().empty());
+    fake_cuda::end_capture(other);
+    block.memory->change_value(0, 24, {AtomicOp::add, 8, 1}, nullptr, stream_of_number(78));
+    block.synchronize();
+  });
+}
+
+TEST_F(CudaWords, HoldCopiesOfAValueOfAnySize) {
+  as_groups(2, [](int rank, const auto& group) {
+    const Block block{group};
+    const auto expect_filled = [&](uint64_t value, size_t bytes) {
+      constexpr size_t kCount = 100;
+      block.memory->fill(1 - rank, 16, {value, bytes, kCount}, block.stream);
+      block.memory->fill(1 - rank, 8, {value, bytes, 0}, block.stream);
+      block.meet();
+      const uint8_t* const at = block.template at<uint8_t>(0);
+      EXPECT_EQ(at[15], 0U) << bytes;
+      for (size_t i = 0; i < bytes * kCount; ++i) {
+        ASSERT_EQ(at[16 + i], value >> i % bytes * 8 & 0xFFU) << bytes << " bytes, byte " << i;
+      }
+      block.meet();
+    };
+    expect_filled(0xA5, 1);
+    expect_filled(0xA5B6, 2);
+    expect_filled(0xA5B6C7D8, 4);
+    expect_filled(0x0102030405060708, 8);
+    // The halves of the value are alike, for which the driver has one call.
+    expect_filled(0x0102030401020304, 8);
+  });
+}
+}  // namespace
+}  // namespace symm
