@@ -13,12 +13,16 @@ import time
 from array import array
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from conftest import numpy_type
 
 import symm
 from symm.dtypes import DType, dtype_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RANKS = 3
 BYTES = 262144  # of the memory and the private array with which a scenario begins
@@ -484,12 +488,53 @@ class Runner:
         source = self.bytes_at("source")
         self.memory().put(rank, offset, source, signal=channel, timeout=self.timeout())
 
+    def do_put_signal_value(self) -> None:
+        rank, offset, channel, value = self.integers("rank", "offset", "channel", "value")
+        op = symm.SignalOp[self.text("signal")]
+        self.memory().put(
+            rank,
+            offset,
+            self.bytes_at("source"),
+            signal=channel,
+            op=op,
+            value=value,
+            timeout=self.timeout(),
+        )
+
     def do_get(self) -> None:
         rank, offset = self.integers("rank", "offset")
         self.memory().get(rank, offset, self.bytes_at("destination"), timeout=self.timeout())
 
     def do_fill32(self) -> None:
         self.memory().fill32(*self.integers("rank", "offset", "value", "count"))
+
+    def do_fill8(self) -> None:
+        self.memory().fill8(*self.integers("rank", "offset", "value", "count"))
+
+    def do_fill16(self) -> None:
+        self.memory().fill16(*self.integers("rank", "offset", "value", "count"))
+
+    def do_fill64(self) -> None:
+        self.memory().fill64(*self.integers("rank", "offset", "value", "count"))
+
+    def do_read_value32(self) -> None:
+        self.expect_expected(self.memory().read_value32(*self.integers("rank", "offset")))
+
+    def do_read_value64(self) -> None:
+        self.expect_expected(self.memory().read_value64(*self.integers("rank", "offset")))
+
+    def do_atomic32(self) -> None:
+        self._atomic(self.memory().atomic32)
+
+    def do_atomic64(self) -> None:
+        self._atomic(self.memory().atomic64)
+
+    def _atomic(self, change: Callable[..., int | None]) -> None:
+        rank, offset = self.integers("rank", "offset")
+        op = symm.AtomicOp[self.text("atomic")]
+        value, compare = self.integer("value", 0), self.integer("compared", 0)
+        seen = change(rank, offset, op, value, compare=compare, timeout=self.timeout())
+        self.expect_expected(seen)
 
     def do_write_value32(self) -> None:
         self.memory().write_value32(*self.integers("rank", "offset", "value"))

@@ -30,6 +30,12 @@ void put_signal(Runner& runner, const Line& line) {
       rank(line), offset(line), runner.bytes(line, "source"), channel(line), timeout(line));
 }
 
+void put_signal_value(Runner& runner, const Line& line) {
+  const auto operation = static_cast<symm_signal_op_t>(line.constant("signal"));
+  runner.memory(line).put_signal_value(rank(line), offset(line), runner.bytes(line, "source"),
+      channel(line), operation, long_word(line), timeout(line));
+}
+
 void get(Runner& runner, const Line& line) {
   runner.memory(line).get(
       rank(line), offset(line), runner.bytes(line, "destination"), timeout(line));
@@ -89,6 +95,49 @@ void fill32(Runner& runner, const Line& line) {
       rank(line), offset(line), word(line), line.size("count"), timeout(line));
 }
 
+void fill8(Runner& runner, const Line& line) {
+  runner.memory(line).fill8(rank(line), offset(line), static_cast<uint8_t>(word(line)),
+      line.size("count"), timeout(line));
+}
+
+void fill16(Runner& runner, const Line& line) {
+  runner.memory(line).fill16(rank(line), offset(line), static_cast<uint16_t>(word(line)),
+      line.size("count"), timeout(line));
+}
+
+void fill64(Runner& runner, const Line& line) {
+  runner.memory(line).fill64(
+      rank(line), offset(line), long_word(line), line.size("count"), timeout(line));
+}
+
+void read_value32(Runner& runner, const Line& line) {
+  expect_seen(line, runner.memory(line).read_value32(rank(line), offset(line), timeout(line)));
+}
+
+void read_value64(Runner& runner, const Line& line) {
+  expect_seen(line, runner.memory(line).read_value64(rank(line), offset(line), timeout(line)));
+}
+
+symm_atomic_op_t atomic(const Line& line) {
+  return static_cast<symm_atomic_op_t>(line.constant("atomic"));
+}
+
+void atomic32(Runner& runner, const Line& line) {
+  uint32_t before = 0;
+  runner.memory(line).atomic32(rank(line), offset(line), atomic(line),
+      static_cast<uint32_t>(line.integer("value", 0)),
+      static_cast<uint32_t>(line.integer("compared", 0)), &before, timeout(line));
+  expect_seen(line, before);
+}
+
+void atomic64(Runner& runner, const Line& line) {
+  uint64_t before = 0;
+  runner.memory(line).atomic64(rank(line), offset(line), atomic(line),
+      static_cast<uint64_t>(line.integer("value", 0)),
+      static_cast<uint64_t>(line.integer("compared", 0)), &before, timeout(line));
+  expect_seen(line, before);
+}
+
 void write_value32(Runner& runner, const Line& line) {
   runner.memory(line).write_value32(rank(line), offset(line), word(line), timeout(line));
 }
@@ -108,10 +157,18 @@ void wait_value64(Runner& runner, const Line& line) {
 
 const Verbs& verbs_of_signals() {
   static const Verbs verbs = {
+      {"atomic32", atomic32},
+      {"atomic64", atomic64},
+      {"fill16", fill16},
       {"fill32", fill32},
+      {"fill64", fill64},
+      {"fill8", fill8},
       {"get", get},
       {"put", put},
       {"put_signal", put_signal},
+      {"put_signal_value", put_signal_value},
+      {"read_value32", read_value32},
+      {"read_value64", read_value64},
       {"signal", signal},
       {"signal_value", signal_value},
       {"test_signal", test_signal},

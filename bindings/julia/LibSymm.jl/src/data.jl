@@ -32,10 +32,11 @@ function put!(
 end
 
 """
-    put_signal!(A, rank, source; at=1, channel=0, timeout=nothing, stream=nothing)
-    put_signal!(memory, rank, source; offset=0, channel=0, timeout=nothing, stream=nothing)
+    put_signal!(A, rank, source; at=1, channel=0, op=+, value=1, timeout=nothing, stream=nothing)
+    put_signal!(memory, rank, source; offset=0, channel=0, op=+, value=1, timeout=nothing,
+                stream=nothing)
 
-`LibSymm.put!`, then `signal!`, in one call.
+`LibSymm.put!`, then `signal_value!`, in one call; by default that is a `signal!`.
 """
 function put_signal!(A::SymmArray, rank::Integer, source; at::Integer=1, options...)
     put_signal!(A.memory, rank, source; offset=offset_of(A, at, source), options...)
@@ -48,14 +49,23 @@ function put_signal!(
     source;
     offset::Integer=0,
     channel::Integer=0,
+    op=+,
+    value::Integer=1,
     timeout=nothing,
     stream=nothing,
 )
     on = stream_for(stream, memory.group)
     from = operand(source)
+    count = bytes(source)
+    code = signal_op(op)
     attempt() do call
         how = within(call, timeout)
-        return symm_put_signal(memory, rank, offset, from, bytes(source), channel, how, on)
+        if code == SYMM_SIGNAL_ADD && value == 1
+            return symm_put_signal(memory, rank, offset, from, count, channel, how, on)
+        end
+        return symm_put_signal_value(
+            memory, rank, offset, from, count, channel, code, value, how, on
+        )
     end
     return memory
 end
@@ -88,11 +98,15 @@ function get!(
     return destination
 end
 
+const Copied = Union{UInt8,UInt16,UInt32,UInt64}
+
 """
     fill!(A, value, rank; at=1, count=length(A) - at + 1, timeout=nothing, stream=nothing)
-    fill!(memory, value::UInt32, rank; offset=0, count, timeout=nothing, stream=nothing)
+    fill!(memory, value::Union{UInt8,UInt16,UInt32,UInt64}, rank; offset=0, count,
+          timeout=nothing, stream=nothing)
 
-Store `count` copies of a value of 4 bytes in rank `rank`'s array. Local; on CUDA in stream order.
+Store `count` copies of a value of 1, 2, 4 or 8 bytes in rank `rank`'s array. Local; on CUDA in
+stream order.
 """
 function Base.fill!(
     A::SymmArray{T},
@@ -102,16 +116,14 @@ function Base.fill!(
     count::Integer=length(A) - at + 1,
     options...,
 ) where {T}
-    sizeof(T) == 4 ||
-        throw(ArgumentError("only elements of 4 bytes can be stored in copies, not $T"))
-    word_ = word(T, value)
-    fill!(A.memory, word_, rank; offset=offset_at(A, at, count), count=count, options...)
+    bits = reinterpret(unsigned_of(T), convert(T, value))
+    fill!(A.memory, bits, rank; offset=offset_at(A, at, count), count=count, options...)
     return A
 end
 
 function Base.fill!(
     memory::SymmMemory,
-    value::UInt32,
+    value::Copied,
     rank::Integer;
     count::Integer,
     offset::Integer=0,
@@ -119,10 +131,23 @@ function Base.fill!(
     stream=nothing,
 )
     on = stream_for(stream, memory.group)
-    attempt() do call
-        return symm_fill32(memory, rank, offset, value, count, within(call, timeout), on)
-    end
+    f = fill_of(value)
+    attempt(call -> f(memory, rank, offset, value, count, within(call, timeout), on))
     return memory
+end
+
+fill_of(value::UInt8) = symm_fill8
+fill_of(value::UInt16) = symm_fill16
+fill_of(value::UInt32) = symm_fill32
+fill_of(value::UInt64) = symm_fill64
+
+"""The unsigned type that has the bits of an element type."""
+function unsigned_of(::Type{T}) where {T}
+    isbitstype(T) && sizeof(T) == 1 && return UInt8
+    isbitstype(T) && sizeof(T) == 2 && return UInt16
+    isbitstype(T) && sizeof(T) == 4 && return UInt32
+    isbitstype(T) && sizeof(T) == 8 && return UInt64
+    throw(ArgumentError("only elements of 1, 2, 4 or 8 bytes can be stored in copies, not $T"))
 end
 
 """
@@ -157,6 +182,97 @@ end
 
 write_word(value::UInt32) = symm_write_value32
 write_word(value::UInt64) = symm_write_value64
+
+"""
+    LibSymm.read_value(A, rank; at=1, timeout=nothing)
+    LibSymm.read_value(UInt32, memory, rank; offset=0, timeout=nothing)
+
+The element of 4 or 8 bytes in rank `rank`'s array, as it is now, whatever streams there are.
+Whatever was written before it in release order is visible afterwards. Local. An
+`UnsupportedError` for a GPU on another machine.
+"""
+function read_value(A::SymmArray{T}, rank::Integer; at::Integer=1, timeout=nothing) where {T}
+    offset = offset_at(A, at, 1)
+    W = typeof(word(T, zero(T)))
+    return reinterpret(T, read_value(W, A.memory, rank; offset=offset, timeout=timeout))
+end
+
+function read_value(
+    ::Type{T}, memory::SymmMemory, rank::Integer; offset::Integer=0, timeout=nothing
+) where {T<:Union{UInt32,UInt64}}
+    f = T === UInt32 ? symm_read_value32 : symm_read_value64
+    seen = Ref{T}()
+    attempt(call -> f(memory, rank, offset, within(call, timeout), seen))
+    return seen[]
+end
+
+"""
+    LibSymm.atomic!(A, op, value, rank; at=1, compare=nothing, into=nothing, timeout=nothing,
+                    stream=nothing)
+    LibSymm.atomic!(memory, op, value::Union{UInt32,UInt64}, rank; offset=0, compare=nothing,
+                    into=nothing, timeout=nothing, stream=nothing)
+
+Change an element of 4 or 8 bytes of rank `rank`'s array in one step, and return what it was. `op`
+is `+`, `&`, `|` or `xor`, of integers; `:swap`, which stores the value; `:compare_swap`, which does
+so if the element equals `compare`; or `:fetch`, whose value is 0. The change is atomic to those of
+all ranks, to `write_value!` and to `wait_value`. Whatever this rank wrote before is visible to a
+rank that sees the element changed. Local; on CUDA in stream order, where nothing is returned:
+`into`, an array of one element on the device, receives what the element was. An `UnsupportedError`
+for a GPU on another machine.
+"""
+function atomic!(
+    A::SymmArray{T}, op, value, rank::Integer; at::Integer=1, compare=nothing, options...
+) where {T}
+    T <: Integer || op isa Symbol || throw(ArgumentError("$op is for elements that are integers"))
+    offset = offset_at(A, at, 1)
+    compared = compare === nothing ? nothing : word(T, compare)
+    seen = atomic!(
+        A.memory, op, word(T, value), rank; offset=offset, compare=compared, options...
+    )
+    return seen === nothing ? nothing : reinterpret(T, seen)
+end
+
+function atomic!(
+    memory::SymmMemory,
+    op,
+    value::T,
+    rank::Integer;
+    offset::Integer=0,
+    compare=nothing,
+    into=nothing,
+    timeout=nothing,
+    stream=nothing,
+) where {T<:Union{UInt32,UInt64}}
+    f = T === UInt32 ? symm_atomic32 : symm_atomic64
+    how = atomic_operation(op)
+    if how == SYMM_ATOMIC_COMPARE_SWAP && compare === nothing
+        throw(ArgumentError("compare is missing, with which :compare_swap compares"))
+    end
+    compared = compare === nothing ? zero(T) : T(compare)
+    on = stream_for(stream, memory.group)
+
+    seen = into === nothing && memory.group.backend === :host ? Ref{T}() : nothing
+    to = something(seen, Some(into === nothing ? C_NULL : operand(into)))
+    into === nothing ||
+        bytes(into) == sizeof(T) ||
+        throw(ArgumentError("into has $(bytes(into)) bytes, the element $(sizeof(T))"))
+    attempt() do call
+        limit = within(call, timeout)
+        return f(memory, rank, offset, how, value, compared, limit, to, on)
+    end
+    return seen === nothing ? nothing : seen[]
+end
+
+atomic_operation(::typeof(+)) = SYMM_ATOMIC_ADD
+atomic_operation(::typeof(&)) = SYMM_ATOMIC_AND
+atomic_operation(::typeof(|)) = SYMM_ATOMIC_OR
+atomic_operation(::typeof(xor)) = SYMM_ATOMIC_XOR
+function atomic_operation(op::Symbol)
+    op === :fetch && return SYMM_ATOMIC_FETCH
+    op === :swap && return SYMM_ATOMIC_SWAP
+    op === :compare_swap && return SYMM_ATOMIC_COMPARE_SWAP
+    throw(ArgumentError(":$op is no operation; :fetch, :swap and :compare_swap are"))
+end
 
 """
     wait_value(A, compare, value; at=1, timeout=nothing, stream=nothing)

@@ -70,6 +70,7 @@ from symm.dtypes import (
 from symm.enums import (
     Advice as Advice,
     Algorithm as Algorithm,
+    AtomicOp as AtomicOp,
     Backend as Backend,
     BufferFlag as BufferFlag,
     Collective as Collective,

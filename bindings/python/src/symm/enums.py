@@ -3,6 +3,7 @@
 from symm._generated import (
     Advice,
     Algorithm,
+    AtomicOp,
     Backend,
     BufferFlag,
     Collective,
@@ -20,6 +21,7 @@ from symm._values import member
 __all__ = [
     "Advice",
     "Algorithm",
+    "AtomicOp",
     "Backend",
     "BufferFlag",
     "Collective",

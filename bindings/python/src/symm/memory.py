@@ -19,7 +19,7 @@ from symm._streams import current_on, handle_of, within
 from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
-from symm.enums import Compare, SignalOp
+from symm.enums import AtomicOp, Compare, SignalOp
 from symm.errors import InvalidArgumentError, NotFoundError, SymmError
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
@@ -342,6 +342,8 @@ class Memory(Closing):
         source: Any,
         *,
         signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
         timeout: float | None = None,
         stream: Any = None,
         _room: float = math.inf,
@@ -357,6 +359,8 @@ class Memory(Closing):
                 or has the buffer protocol.
             signal: a channel on which to signal `rank` when the bytes have arrived; None: no
                 signal.
+            op: what the signal does to its word, as in `signal_value()`.
+            value: what is added to the word, or what the word becomes.
             timeout: seconds to wait for a rank on another machine; None: the group's.
             stream: the stream of the call; None: the current stream of `source`'s framework,
                 else of PyTorch or CuPy.
@@ -367,10 +371,12 @@ class Memory(Closing):
         """
         operand, nbytes, cuda_stream = self._copy_operand(source, "source", stream, _room)
         if signal is None:
+            if op is not SignalOp.ADD or value != 1:
+                raise InvalidArgumentError("op, value: are of a signal, and signal is None")
             raw.symm_put(
                 self._handle, rank, offset, operand.pointer, nbytes, within(timeout), cuda_stream
             )
-        else:
+        elif op is SignalOp.ADD and value == 1:
             raw.symm_put_signal(
                 self._handle,
                 rank,
@@ -378,6 +384,19 @@ class Memory(Closing):
                 operand.pointer,
                 nbytes,
                 signal,
+                within(timeout),
+                cuda_stream,
+            )
+        else:
+            raw.symm_put_signal_value(
+                self._handle,
+                rank,
+                offset,
+                operand.pointer,
+                nbytes,
+                signal,
+                op,
+                value,
                 within(timeout),
                 cuda_stream,
             )
@@ -421,6 +440,60 @@ class Memory(Closing):
             self._handle, rank, offset, value, count, within(timeout), self.group._stream(stream)
         )
 
+    def fill8(
+        self,
+        rank: int,
+        offset: int,
+        value: int,
+        count: int,
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Store `count` copies of the byte `value` in `rank`'s block. [local] [stream]
+
+        They begin at byte `offset`. `timeout` is that of `put()`.
+        """
+        raw.symm_fill8(
+            self._handle, rank, offset, value, count, within(timeout), self.group._stream(stream)
+        )
+
+    def fill16(
+        self,
+        rank: int,
+        offset: int,
+        value: int,
+        count: int,
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Store `count` copies of the 16-bit `value` in `rank`'s block. [local] [stream]
+
+        They begin at byte `offset`, a multiple of 2. `timeout` is that of `put()`.
+        """
+        raw.symm_fill16(
+            self._handle, rank, offset, value, count, within(timeout), self.group._stream(stream)
+        )
+
+    def fill64(
+        self,
+        rank: int,
+        offset: int,
+        value: int,
+        count: int,
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Store `count` copies of the 64-bit `value` in `rank`'s block. [local] [stream]
+
+        They begin at byte `offset`, a multiple of 8. `timeout` is that of `put()`.
+        """
+        raw.symm_fill64(
+            self._handle, rank, offset, value, count, within(timeout), self.group._stream(stream)
+        )
+
     def write_value32(
         self,
         rank: int,
@@ -456,6 +529,118 @@ class Memory(Closing):
         raw.symm_write_value64(
             self._handle, rank, offset, value, within(timeout), self.group._stream(stream)
         )
+
+    def read_value32(self, rank: int, offset: int, *, timeout: float | None = None) -> int:
+        """The 32-bit word at byte `offset` of `rank`'s block, as it is now. [local]
+
+        The offset is a multiple of 4. No stream is waited for. What was written before the word in
+        release order is visible. `timeout` is that of `put()`.
+
+        Raises:
+            InvalidArgumentError: the rank does not exist, or there is no such word.
+            UnsupportedError: the rank is on another machine, and the group is one of GPUs.
+        """
+        return raw.symm_read_value32(self._handle, rank, offset, within(timeout))
+
+    def read_value64(self, rank: int, offset: int, *, timeout: float | None = None) -> int:
+        """The 64-bit word at byte `offset` of `rank`'s block, as it is now. [local]
+
+        The offset is a multiple of 8. All else is as for `read_value32()`.
+        """
+        return raw.symm_read_value64(self._handle, rank, offset, within(timeout))
+
+    def atomic32(
+        self,
+        rank: int,
+        offset: int,
+        op: AtomicOp,
+        value: int = 0,
+        *,
+        compare: int = 0,
+        into: Any = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> int | None:
+        """Change the 32-bit word at byte `offset` of `rank`'s block in one step. [local] [stream]
+
+        It is atomic with all other calls of this kind, with `write_value32()` and
+        `wait_value32()`, and with atomic operations of kernels at system scope, by any rank. What
+        this rank wrote before is visible to a rank that sees the word changed.
+
+        Args:
+            rank: the rank whose block it is.
+            offset: bytes from the start of the block to the word, a multiple of 4.
+            op: what becomes of the word.
+            value: the right operand; 0 for ``FETCH``.
+            compare: what the word is compared with, for ``COMPARE_SWAP``; else 0.
+            into: a contiguous array of 4 bytes on the group's device, which receives what the word
+                was: on CUDA when the call runs, so that a captured graph fetches anew. None: with
+                the host back end that is returned, and on CUDA nothing is fetched.
+            timeout: seconds to wait for a rank on another machine; None: the group's.
+            stream: the stream of the call; None: the current stream of the framework of `into`,
+                else of PyTorch or CuPy.
+
+        Returns:
+            What the word was, with the host back end and without `into`; else None.
+
+        Raises:
+            InvalidArgumentError: the rank does not exist, there is no such word, or an argument
+                does not go with `op`.
+            UnsupportedError: the rank is on another machine, and the group is one of GPUs.
+        """
+        return self._atomic(
+            raw.symm_atomic32, 4, rank, offset, op, value, compare, into, timeout, stream
+        )
+
+    def atomic64(
+        self,
+        rank: int,
+        offset: int,
+        op: AtomicOp,
+        value: int = 0,
+        *,
+        compare: int = 0,
+        into: Any = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> int | None:
+        """Change the 64-bit word at byte `offset` of `rank`'s block in one step. [local] [stream]
+
+        The offset is a multiple of 8, and `into` has 8 bytes. All else is as for `atomic32()`.
+        """
+        return self._atomic(
+            raw.symm_atomic64, 8, rank, offset, op, value, compare, into, timeout, stream
+        )
+
+    def _atomic(
+        self,
+        call: Callable[..., None],
+        word_bytes: int,
+        rank: int,
+        offset: int,
+        op: AtomicOp,
+        value: int,
+        compare: int,
+        into: Any,
+        timeout: float | None,
+        stream: Any,
+    ) -> int | None:
+        """A change of a word of so many bytes; returns what the word was where nobody else can."""
+        before: Any = None
+        if into is None and self.group._on_host:
+            before = into = bytearray(word_bytes)
+        pointer = None
+        if into is None:
+            cuda_stream = self.group._stream(stream)
+        else:
+            operand, nbytes, cuda_stream = self._copy_operand(
+                into, "into", stream, math.inf, written=True
+            )
+            if nbytes != word_bytes:
+                raise InvalidArgumentError(f"into: has {nbytes} bytes, the word {word_bytes}")
+            pointer = operand.pointer
+        call(self._handle, rank, offset, op, value, compare, within(timeout), pointer, cuda_stream)
+        return None if before is None else int.from_bytes(before, "little")
 
     def wait_value32(
         self,

@@ -69,7 +69,7 @@ pub use heap::{Heap, HeapInfo, Piece};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;
 pub use log::{LogListener, log_to, log_to_fd};
-pub use memory::{Found, Memory, RendezvousOptions, SignalWait, View};
+pub use memory::{Atomic, Found, Memory, RendezvousOptions, SignalWait, View};
 pub use operand::{Operand, Place, Raw, Source, Span, Target, TargetOf};
 pub use pressure::{MemoryPressureListener, on_memory_pressure};
 pub use store::{Store, StoreError};
@@ -78,6 +78,6 @@ pub use stream::{Stream, Timeout};
 #[doc(no_inline)]
 pub use symm_sys;
 pub use symm_sys::{
-    Advice, Algorithm, Backend, Collective, Compare, Locality, LogLevel, Op, Scale, SignalOp,
-    Status, TopologyClass,
+    Advice, Algorithm, AtomicOp, Backend, Collective, Compare, Locality, LogLevel, Op, Scale,
+    SignalOp, Status, TopologyClass,
 };

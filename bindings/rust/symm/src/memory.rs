@@ -4,11 +4,11 @@
 use crate::buffer::{Buffer, BufferInfo, bytes, export_dmabuf, on_host};
 use crate::convert::{Feature, FromC, Handle, count, index};
 use crate::element::Word;
-use crate::error::{Result, looked_up};
+use crate::error::{Error, Result, looked_up};
 use crate::group::{Shared, number};
 use crate::operand::{Operand, Source, Target};
 use crate::stream::no_wait;
-use crate::{Compare, Element, Group, SignalOp, Stream, Timeout};
+use crate::{AtomicOp, Compare, Element, Group, SignalOp, Stream, Timeout};
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
@@ -416,6 +416,30 @@ impl<T: Element> Memory<T> {
         )
     }
 
+    /// [`put`](Self::put), then [`signal_value`](Self::signal_value), in one call.
+    pub fn put_signal_value<S>(
+        &self,
+        rank: usize,
+        offset: usize,
+        source: &S,
+        channel: usize,
+        op: SignalOp,
+        value: u64,
+    ) -> Result<()>
+    where
+        S: Source<Element = T> + ?Sized,
+    {
+        let (offset, from, bytes) = self.copied(offset, source.operand())?;
+        let (rank, channel, op) = (index(rank), index(channel), op.as_raw());
+        let stream = self.stream.as_raw();
+        on!(
+            self.symm_put_signal_value(
+                rank, offset, from, bytes, channel, op, value, options, stream
+            ),
+            options: self.timeout.options()
+        )
+    }
+
     /// The offset of a copy in the block in bytes, the operand's address, and the bytes to copy.
     fn copied(&self, offset: usize, operand: Operand<T>) -> Result<(usize, *mut c_void, usize)> {
         let operand = operand.on(&self.inner.group, &self.stream)?;
@@ -449,6 +473,142 @@ impl<T: Word> Memory<T> {
             options: self.timeout.options()
         )
     }
+}
+
+/// Copies of elements of 8, 16 and 64 bits.
+macro_rules! filled {
+    ($($word:ident $fill:ident;)*) => {$(
+        impl Memory<$word> {
+            /// Stores `count` copies of a value, from element `offset` of a rank's block on. A
+            /// local call.
+            pub fn fill(
+                &self,
+                rank: usize,
+                offset: usize,
+                value: $word,
+                count: usize,
+            ) -> Result<()> {
+                let offset = bytes::<$word>(offset)?;
+                let stream = self.stream.as_raw();
+                on!(
+                    self.$fill(index(rank), offset, value, count, options, stream),
+                    options: self.timeout.options()
+                )
+            }
+        }
+    )*};
+}
+filled! {
+    u8 symm_fill8;
+    u16 symm_fill16;
+    u64 symm_fill64;
+}
+
+/// A change of a word in one step, by [`Memory::change`] or [`Memory::fetch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Atomic<T> {
+    /// The word stays as it is; for [`Memory::fetch`] alone.
+    Fetch,
+    /// The sum of the word and the value, which wraps.
+    Add(T),
+    /// The bits that both have.
+    And(T),
+    /// The bits that one of both has.
+    Or(T),
+    /// The bits in which they differ.
+    Xor(T),
+    /// The value.
+    Swap(T),
+    /// `new` if the word is `current`, else the word as it is.
+    CompareSwap {
+        /// What the word is compared with.
+        current: T,
+        /// What it becomes.
+        new: T,
+    },
+}
+
+impl<T: Copy + Default> Atomic<T> {
+    /// The operation, the value, and what the word is compared with.
+    fn parts(self) -> (AtomicOp, T, T) {
+        let none = T::default();
+        match self {
+            Self::Fetch => (AtomicOp::Fetch, none, none),
+            Self::Add(value) => (AtomicOp::Add, value, none),
+            Self::And(value) => (AtomicOp::And, value, none),
+            Self::Or(value) => (AtomicOp::Or, value, none),
+            Self::Xor(value) => (AtomicOp::Xor, value, none),
+            Self::Swap(value) => (AtomicOp::Swap, value, none),
+            Self::CompareSwap { current, new } => (AtomicOp::CompareSwap, new, current),
+        }
+    }
+}
+
+macro_rules! changed {
+    ($($word:ident $change:ident $read:ident;)*) => {$(
+        impl Memory<$word> {
+            /// Changes element `offset` of a rank's block in one step. That is atomic to the
+            /// changes of all ranks, to `write_value` and `wait_value`, and to atomic operations of
+            /// kernels at system scope. Whatever this rank wrote before is visible to a rank that
+            /// sees the element changed. A local call. Errors: `InvalidArgument`; `Unsupported` for
+            /// a GPU on another machine.
+            pub fn change(&self, rank: usize, offset: usize, how: Atomic<$word>) -> Result<()> {
+                self.changed(rank, offset, how, std::ptr::null_mut())
+            }
+
+            /// As [`change`](Self::change), and stores in `target`, which has one element, what the
+            /// element was before: on a CUDA stream when the call runs, so that a captured call
+            /// fetches anew.
+            pub fn fetch<D: Target<Element = $word> + ?Sized>(
+                &self,
+                rank: usize,
+                offset: usize,
+                how: Atomic<$word>,
+                target: &mut D,
+            ) -> Result<()> {
+                let operand = target.operand_mut().on(&self.inner.group, &self.stream)?;
+                if operand.len() != 1 {
+                    return Err(Error::argument(format!(
+                        "target: has {} elements, not one",
+                        operand.len()
+                    )));
+                }
+                self.changed(rank, offset, how, operand.pointer())
+            }
+
+            /// Element `offset` of a rank's block, as it is now, whatever streams there are.
+            /// Whatever was written before it in release order is visible afterwards. A local call.
+            /// Errors: `InvalidArgument`; `Unsupported` for a GPU on another machine.
+            pub fn read_value(&self, rank: usize, offset: usize) -> Result<$word> {
+                let offset = bytes::<$word>(offset)?;
+                on!(
+                    self.$read(index(rank), offset, options) -> 0,
+                    options: self.timeout.options()
+                )
+            }
+
+            fn changed(
+                &self,
+                rank: usize,
+                offset: usize,
+                how: Atomic<$word>,
+                fetched: *mut c_void,
+            ) -> Result<()> {
+                let offset = bytes::<$word>(offset)?;
+                let (op, value, compare) = how.parts();
+                let (rank, op) = (index(rank), op.as_raw());
+                let stream = self.stream.as_raw();
+                on!(
+                    self.$change(rank, offset, op, value, compare, options, fetched, stream),
+                    options: self.timeout.options()
+                )
+            }
+        }
+    )*};
+}
+changed! {
+    u32 symm_atomic32 symm_read_value32;
+    u64 symm_atomic64 symm_read_value64;
 }
 
 /// Words of 32 bits that one rank writes and another waits for.

@@ -210,10 +210,40 @@ placed(r) = (offset=offset(r), timeout=seconds(r))
 run_put(r) = LibSymm.put!(memory(r), rank(r), piece(r, "source"); placed(r)...)
 run_get(r) = LibSymm.get!(piece(r, "destination"), memory(r), rank(r); placed(r)...)
 
-function run_fill32(r)
-    value = UInt32(number(r, "value"))
+function run_fill(r, T)
+    value = T(number(r, "value"))
     return fill!(memory(r), value, rank(r); count=number(r, "count"), placed(r)...)
 end
+run_fill8(r) = run_fill(r, UInt8)
+run_fill16(r) = run_fill(r, UInt16)
+run_fill32(r) = run_fill(r, UInt32)
+run_fill64(r) = run_fill(r, UInt64)
+
+function run_read_value(r, T)
+    return expect_count(r, LibSymm.read_value(T, memory(r), rank(r); placed(r)...))
+end
+run_read_value32(r) = run_read_value(r, UInt32)
+run_read_value64(r) = run_read_value(r, UInt64)
+
+const ATOMICS = Dict(
+    "FETCH" => :fetch,
+    "ADD" => (+),
+    "AND" => (&),
+    "OR" => (|),
+    "XOR" => xor,
+    "SWAP" => :swap,
+    "COMPARE_SWAP" => :compare_swap,
+)
+
+function run_atomic(r, T)
+    op = ATOMICS[word(r, "atomic")]
+    compare = has(r, "compared") ? T(number(r, "compared")) : nothing
+    value = T(number(r, "value", 0))
+    seen = LibSymm.atomic!(memory(r), op, value, rank(r); compare=compare, placed(r)...)
+    return expect_count(r, seen)
+end
+run_atomic32(r) = run_atomic(r, UInt32)
+run_atomic64(r) = run_atomic(r, UInt64)
 
 function run_write_value(r, T)
     return write_value!(memory(r), T(number(r, "value")), rank(r); placed(r)...)
@@ -271,6 +301,15 @@ run_test_signal(r) = expect_count(r, test_signal(memory(r), rank(r); channel=cha
 function run_put_signal(r)
     source = piece(r, "source")
     return put_signal!(memory(r), rank(r), source; channel=channel(r), placed(r)...)
+end
+
+function run_put_signal_value(r)
+    op = constant("SIGNAL", word(r, "signal"))
+    source = piece(r, "source")
+    value = number(r, "value")
+    return put_signal!(
+        memory(r), rank(r), source; channel=channel(r), op=op, value=value, placed(r)...
+    )
 end
 
 function run_signal_value(r)

@@ -36,12 +36,25 @@ fn run(runner: &mut Runner, line: &Line<'_>) {
 }
 
 /// Whether a line makes a wrong call that cannot be written in safe Rust: with a released handle, a
-/// negative rank or channel, words at an odd offset, or a piece that is nobody's. The library
-/// refuses such calls for every caller, and for each rank by itself.
+/// negative rank or channel, words at an odd offset, too many values, or a piece that is nobody's.
+/// The library refuses such calls for every caller, and for each rank by itself.
 fn is_impossible(runner: &Runner, line: &Line<'_>) -> bool {
     let is_gone = |key| line.has(key) && runner.find::<Gone>(line.text(key)).is_some();
     let is_negative = |key| line.get_or::<i64>(key, 0) < 0;
-    let is_odd = || line.verb == "fill32" && line.get::<i64>("offset") % 4 != 0;
+    let is_odd = || {
+        let word = match line.verb {
+            "fill32" | "atomic32" => 4,
+            "fill64" | "read_value64" => 8,
+            _ => 1,
+        };
+        word != 1 && line.get::<i64>("offset") % word != 0
+    };
+    // A value for an operation that has none, and a comparison for one that compares nothing.
+    let is_extra = || match line.find("atomic") {
+        Some("FETCH") => line.has("value"),
+        Some("COMPARE_SWAP") | None => false,
+        Some(_) => line.has("compared"),
+    };
 
     line.failure.is_some()
         && (is_gone("memory")
@@ -49,6 +62,7 @@ fn is_impossible(runner: &Runner, line: &Line<'_>) -> bool {
             || is_negative("rank")
             || is_negative("channel")
             || is_odd()
+            || is_extra()
             || line.verb == "give")
 }
 

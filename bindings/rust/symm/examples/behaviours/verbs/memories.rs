@@ -2,7 +2,7 @@
 
 use crate::line::Line;
 use crate::runner::{Gone, Runner};
-use symm::{AllocConfig, Buffer, Memory, RendezvousOptions, Result, Status};
+use symm::{AllocConfig, Atomic, Buffer, Memory, RendezvousOptions, Result, Status};
 
 pub fn alloc(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let config = AllocConfig::new().alignment(line.get_or("alignment", 0));
@@ -121,6 +121,60 @@ pub fn fill32(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let count = line.get("count");
     r.words::<u32>(line)
         .fill(line.get("rank"), at, line.get("value"), count)
+}
+
+macro_rules! fills {
+    ($($verb:ident $word:ident;)*) => {$(
+        pub fn $verb(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+            let at = line.at::<$word>();
+            let count = line.get("count");
+            r.words::<$word>(line)
+                .fill(line.get("rank"), at, line.get("value"), count)
+        }
+    )*};
+}
+fills! {
+    fill8 u8;
+    fill16 u16;
+    fill64 u64;
+}
+
+macro_rules! changes {
+    ($($change:ident $read:ident $word:ident;)*) => {$(
+        pub fn $change(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+            let value: $word = line.get_or("value", 0);
+            let how = match line.text("atomic") {
+                "FETCH" => Atomic::Fetch,
+                "ADD" => Atomic::Add(value),
+                "AND" => Atomic::And(value),
+                "OR" => Atomic::Or(value),
+                "XOR" => Atomic::Xor(value),
+                "SWAP" => Atomic::Swap(value),
+                "COMPARE_SWAP" => Atomic::CompareSwap {
+                    current: line.get("compared"),
+                    new: value,
+                },
+                other => panic!("no operation {other}"),
+            };
+            let at = line.at::<$word>();
+            let mut before = [0];
+            r.words::<$word>(line)
+                .fetch(line.get("rank"), at, how, &mut before)?;
+            line.expect("expected", before[0]);
+            Ok(())
+        }
+
+        pub fn $read(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+            let at = line.at::<$word>();
+            let seen = r.words::<$word>(line).read_value(line.get("rank"), at)?;
+            line.expect("expected", seen);
+            Ok(())
+        }
+    )*};
+}
+changes! {
+    atomic32 read_value32 u32;
+    atomic64 read_value64 u64;
 }
 
 pub fn write_value32(r: &mut Runner, line: &Line<'_>) -> Result<()> {

@@ -27,9 +27,10 @@ pub fn find(name: &str) -> Option<Verb> {
         groups: synchronize stream_wait expect_stream_done record_use;
         memories: alloc rendezvous release expect_memory expect_buffer expect_node;
         memories: find write expect put get;
+        memories: fill8 fill16 fill64 atomic32 atomic64 read_value32 read_value64;
         memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
         heaps: heap take give expect_piece expect_heap;
-        signals: signal wait_signal test_signal put_signal;
+        signals: signal wait_signal test_signal put_signal put_signal_value;
         signals: signal_value wait_signal_value wait_signals test_signal_value;
         sharing: export import withdraw expect_import expect_holders;
     }

@@ -28,6 +28,14 @@ pub fn put_signal(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         .put_signal(line.get("rank"), offset, &source, line.channel())
 }
 
+pub fn put_signal_value(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let source = r.bytes(line, "source");
+    let op = line.named("signal", SignalOp::from_raw);
+    let (offset, value) = (line.get("offset"), line.get("value"));
+    r.block(line)
+        .put_signal_value(line.get("rank"), offset, &source, line.channel(), op, value)
+}
+
 pub fn signal_value(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let op = line.named("signal", SignalOp::from_raw);
     let value = line.get("value");
