@@ -22,7 +22,7 @@
 extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions();
 
 const char* __tsan_default_suppressions() {
-  return "race:symm_put\nrace:symm_get\nrace:symm_fill32\nrace:symm_write_value\nrace:symm_wait_"
+  return "race:symm_put\nrace:symm_get\nrace:symm_fill\nrace:symm_write_value\nrace:symm_wait_"
          "value\n";
 }
 #endif

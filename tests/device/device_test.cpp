@@ -159,6 +159,42 @@ TEST(Device, ValuesAreAddedSetAndCompared) {
   EXPECT_EQ(world.taken(1, 0, 0), 0U);
 }
 
+template <class Word>
+void expect_changes(const Memory& memory, unsigned long long offset) {
+  const auto change = [&](AtomicOp op, Word value, Word compare = 0) {
+    return change_value(memory, 1, offset, op, value, compare);
+  };
+  EXPECT_EQ(change(AtomicOp::swap, 12), 0U);
+  EXPECT_EQ(change(AtomicOp::add, 3), 12U);
+  EXPECT_EQ(change(AtomicOp::bit_and, 13), 15U);
+  EXPECT_EQ(change(AtomicOp::bit_or, 2), 13U);
+  EXPECT_EQ(change(AtomicOp::bit_xor, 6), 15U);
+  EXPECT_EQ(change(AtomicOp::compare_swap, 5, 8), 9U);
+  EXPECT_EQ(change(AtomicOp::compare_swap, 5, 9), 9U);
+  EXPECT_EQ(change(AtomicOp::fetch, 0), 5U);
+}
+
+TEST(Device, WordsAreChangedInOneStep) {
+  World world(2, 2'000'000);
+  expect_changes<unsigned>(world.memory(0), 4);
+  expect_changes<unsigned long long>(world.memory(0), 8);
+
+  constexpr int kEach = 20'000;
+  std::vector<std::atomic<int>> fetched(3 * kEach);
+  support::as_threads(3, [&](int thread) {
+    for (int i = 0; i < kEach; ++i) {
+      ++fetched[change_value(world.memory(thread % 2), 0, 16, AtomicOp::add, 1ULL)];
+    }
+  });
+  EXPECT_TRUE(std::all_of(fetched.begin(), fetched.end(), [](int times) { return times == 1; }));
+
+  // A view of another layout is not touched.
+  Memory other = world.memory(0);
+  ++other.layout;
+  EXPECT_EQ(change_value(other, 0, 16, AtomicOp::swap, 7ULL), 0U);
+  EXPECT_EQ(change_value(world.memory(0), 0, 16, AtomicOp::fetch, 0ULL), 3U * kEach);
+}
+
 TEST(Device, OfSeveralSignalsAnyOrAll) {
   World world(3, 2'000'000);
   const Memory memory = world.memory(0);

@@ -13,6 +13,11 @@ extern "C" __global__ void every_call(
   store_release(long_words + 1, load_relaxed(long_words + 2));
   words[2] = add_on_device(words + 3);
   long_words[3] = add_on_device(long_words + 4, 2) + exchange_on_device(long_words + 5, 6, 7);
+  for (const AtomicOp op : {AtomicOp::fetch, AtomicOp::add, AtomicOp::bit_and, AtomicOp::bit_or,
+           AtomicOp::bit_xor, AtomicOp::swap, AtomicOp::compare_swap}) {
+    words[4] += change_value(memory, 1, 32, op, 5U, words[5]);
+    long_words[7] += change_value(memory, 1, 40, op, 5ULL, long_words[8]);
+  }
   fence_device();
   fence_system();
   signal(memory, 1, 0);

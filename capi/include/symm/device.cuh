@@ -160,6 +160,19 @@ inline symm_status_t describe(symm_memory_t *memory, uint64_t timeout_ms, const 
 enum class SignalOp : int { add = 0, set = 1 };
 
 /**
+ * What change_value() makes of a word and `value`: the values of symm_atomic_op_t.
+ */
+enum class AtomicOp : int {
+  fetch = 0,
+  add = 1,
+  bit_and = 2,
+  bit_or = 3,
+  bit_xor = 4,
+  swap = 5,
+  compare_swap = 6
+};
+
+/**
  * How a word, on the left, compares with a value, on the right: the values of symm_compare_t.
  */
 enum class Compare : int { eq = 0, ne = 1, lt = 2, le = 3, gt = 4, ge = 5 };
@@ -237,6 +250,41 @@ SYMM_DEVICE void store_release(unsigned long long *to, unsigned long long value)
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
 
+#define SYMM_DEVICE_ATOMIC(operation, letter)                        \
+  asm volatile("atom.acq_rel.sys.global." operation " %0, [%1], %2;" \
+               : "=" letter(before)                                  \
+               : "l"(word), letter(value)                            \
+               : "memory")
+#define SYMM_DEVICE_CHANGE(Word, bits, letter)                                      \
+  SYMM_DEVICE Word change_word(Word *word, AtomicOp op, Word value, Word compare) { \
+    Word before = 0;                                                                \
+    switch (op) {                                                                   \
+      /* A load would release nothing. The value of a fetch is 0. */                \
+      case AtomicOp::fetch:                                                         \
+      case AtomicOp::add: SYMM_DEVICE_ATOMIC("add.u" bits, letter); break;          \
+      case AtomicOp::bit_and: SYMM_DEVICE_ATOMIC("and.b" bits, letter); break;      \
+      case AtomicOp::bit_or: SYMM_DEVICE_ATOMIC("or.b" bits, letter); break;        \
+      case AtomicOp::bit_xor: SYMM_DEVICE_ATOMIC("xor.b" bits, letter); break;      \
+      case AtomicOp::swap: SYMM_DEVICE_ATOMIC("exch.b" bits, letter); break;        \
+      case AtomicOp::compare_swap:                                                  \
+        asm volatile("atom.acq_rel.sys.global.cas.b" bits " %0, [%1], %2, %3;"      \
+                     : "=" letter(before)                                           \
+                     : "l"(word), letter(compare), letter(value)                    \
+                     : "memory");                                                   \
+        break;                                                                      \
+    }                                                                               \
+    return before;                                                                  \
+  }
+/**
+ * Change a word in one step, at system scope, after everything before (release) and before
+ * everything after (acquire), and return what it was. `value` of a fetch is 0. [thread]
+ */
+SYMM_DEVICE_CHANGE(unsigned, "32", "r")
+/** Change a word of 64 bits as the function for 32 bits does. [thread] */
+SYMM_DEVICE_CHANGE(unsigned long long, "64", "l")
+#undef SYMM_DEVICE_CHANGE
+#undef SYMM_DEVICE_ATOMIC
+
 /**
  * Add 1 to a word of this device and return what it was, without order, at device scope.
  * [thread]
@@ -308,6 +356,22 @@ inline void add_release(unsigned long long *to, unsigned long long value) {
 
 inline void store_release(unsigned long long *to, unsigned long long value) {
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
+
+template <class Word>
+Word change_word(Word *word, AtomicOp op, Word value, Word compare) {
+  switch (op) {
+    case AtomicOp::fetch: break;
+    case AtomicOp::add: return __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
+    case AtomicOp::bit_and: return __atomic_fetch_and(word, value, __ATOMIC_SEQ_CST);
+    case AtomicOp::bit_or: return __atomic_fetch_or(word, value, __ATOMIC_SEQ_CST);
+    case AtomicOp::bit_xor: return __atomic_fetch_xor(word, value, __ATOMIC_SEQ_CST);
+    case AtomicOp::swap: return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+    case AtomicOp::compare_swap:
+      __atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+      return compare;
+  }
+  return __atomic_load_n(word, __ATOMIC_SEQ_CST);
 }
 
 inline unsigned add_on_device(unsigned *to) { return __atomic_fetch_add(to, 1U, __ATOMIC_ACQ_REL); }
@@ -432,6 +496,29 @@ SYMM_DEVICE void signal_value(const Memory &memory, int rank, int channel, Signa
   } else {
     store_release(word, value);
   }
+}
+
+/**
+ * Do what symm_atomic32() and symm_atomic64() do, from a kernel: change the word at `offset` bytes
+ * in `rank`'s block in one step, and return what it was.
+ * [thread]
+ *
+ * Word is unsigned or unsigned long long. This comes after everything that this thread, and those
+ * it met at a __syncthreads(), wrote, and what was written before the word that is returned is
+ * visible after it. Never waits.
+ *
+ * @param memory   where the blocks are.
+ * @param rank     whose block has the word.
+ * @param offset   bytes from the start of the block, a multiple of the size of the word.
+ * @param op       what to do.
+ * @param value    right operand; 0 for AtomicOp::fetch.
+ * @param compare  what the word is compared with by AtomicOp::compare_swap.
+ */
+template <class Word>
+SYMM_DEVICE Word change_value(const Memory &memory, int rank, unsigned long long offset,
+                              AtomicOp op, Word value, Word compare = 0) {
+  if (memory.layout != kLayout) return 0;
+  return change_word(pointer<Word>(memory, rank, offset), op, value, compare);
 }
 
 /** Do what symm_signal() does, from a kernel: send one signal to `rank`. [thread] */
