@@ -55,7 +55,7 @@ std::vector<LayoutSizes> found() {
       {&layouts::cuda_control, 1,
           {sizeof(cuda::ControlWords), sizeof(cuda::MemoryEntry), sizeof(cuda::ErrorRecord),
               sizeof(cuda::ScratchPlaces)}},
-      {&layouts::remote, 1, {sizeof(engine::Head), sizeof(multinode::EngineShare)}},
+      {&layouts::remote, 2, {sizeof(engine::Head), sizeof(multinode::EngineShare)}},
       {&layouts::unique_id, 2, {kUniqueIdBytes}}, {&layouts::token, 2, {ipc::kTokenFixed}},
       {&layouts::leases, 4,
           {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
