@@ -172,6 +172,8 @@ def promised_prototypes():
     words = "\n".join(re.findall(r"^function (.*)$", PROMISED, flags=re.M))
     words = re.sub(r"\b(u?int64_t|size_t)\b", "long", words)
     words = re.sub(rf"\b(u?int32_t|{named('typedef')})\b", "int", words)
+    words = re.sub(r"\b(int16_t|uint16_t)\b", "short", words)
+    words = re.sub(r"\b(int8_t|uint8_t)\b", "signed char", words)
     words = re.sub(r"(const )?void \*(const )?\**|^const char \*", "void *", words, flags=re.M)
     words = re.sub(rf"\b({named('handle')}) \*", r"\1 ", words)
     words = re.sub(r"\bsymm_\w+_callback_t callback\b", "int (*callback)()", words)
