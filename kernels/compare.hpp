@@ -21,6 +21,15 @@ struct Copies {
   size_t all_bytes() const { return bytes * count; }
 };
 
+// A change of a word of 4 or 8 bytes. For FETCH `value` is 0, and for all but COMPARE_SWAP
+// `compare` is.
+struct AtomicChange {
+  AtomicOp op{};
+  size_t bytes = 0;
+  uint64_t value = 0;
+  uint64_t compare = 0;
+};
+
 SYMM_HOST_DEVICE constexpr bool is_valid(SignalOp op) {
   return op == SignalOp::add || op == SignalOp::set;
 }

@@ -197,6 +197,9 @@ struct MemoryView {
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
+  // By rank: is the block memory of the host, though the group works on devices? False where the
+  // block is not mapped here.
+  std::vector<bool> on_host;
   int channels = 0;  // signal channels of a pad
   // Signals that this rank has taken, [channel][source];
   // where kernels take them, the device counts instead.
@@ -220,15 +223,6 @@ struct SignalWait {
 struct SignalState {
   uint64_t value = 0;
   uint64_t taken = 0;
-};
-
-// A change of a word of 4 or 8 bytes. For FETCH `value` is 0, and for all but COMPARE_SWAP
-// `compare` is.
-struct AtomicChange {
-  AtomicOp op{};
-  size_t bytes = 0;
-  uint64_t value = 0;
-  uint64_t compare = 0;
 };
 
 // Finds the memory of a group that contains an address of this rank's own block, or a

@@ -50,6 +50,11 @@ class PinnedStream {
   virtual void copy(const void* to, const void* from, size_t bytes) = 0;
   virtual void fill(const void* to, const Copies& copies) = 0;
   virtual void store64(const void* to, uint64_t value) = 0;
+  // Changes a word of the device's own memory in one step. `fetched`, which may be null, receives
+  // what the word was, and is pinned memory.
+  virtual void change(const void* word, const AtomicChange& change, DeviceAddress fetched) = 0;
+  // Are changes of words in memory of the host single steps, too?
+  virtual bool changes_memory_of_host() const noexcept = 0;
 
   // Has all that was issued ended? It has if the device failed, too: check() throws then.
   virtual bool has_ended() noexcept = 0;

@@ -160,8 +160,6 @@ Links links() {
   return links_of_buses(buses);
 }
 
-namespace {
-// The GPUs that this process sees, by ordinal. They do not change while it runs.
 const std::vector<Uuid>& visible_gpus() {
   static const auto* all = [] {
     std::vector<Uuid> found;
@@ -179,6 +177,7 @@ const std::vector<Uuid>& visible_gpus() {
   return *all;
 }
 
+namespace {
 class CudaProvider final : public ipc::Provider {
  public:
   BackendKind kind() const noexcept override { return BackendKind::cuda; }

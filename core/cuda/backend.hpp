@@ -9,6 +9,7 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
+#include "core/cuda/device.hpp"
 #include <symm/symm.h>
 
 namespace symm::cuda {
@@ -19,6 +20,8 @@ std::shared_ptr<Backend> open(int device, int local_rank);
 
 int device_count();
 symm_device_info_t device_info(int device);
+// The GPUs that this process sees, by ordinal. They do not change while it runs.
+const std::vector<Uuid>& visible_gpus();
 Links links();
 // The PCI bus id of a device, and the links between the devices that have these, of which this
 // process need not see more than one.

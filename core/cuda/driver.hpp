@@ -142,8 +142,10 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
 inline constexpr int CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED = 128;
 inline constexpr int CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED = 132;
+inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141;
+inline constexpr int CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3;
 
 // X(name, version of CUDA that introduced the form that is called here, parameters)
 #define SYMM_DRIVER_CALLS(X)                                                                     \
@@ -158,6 +160,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuDeviceTotalMem, 3020, (size_t*, CUdevice))                                                 \
   X(cuDeviceGetAttribute, 2000, (int*, int, CUdevice))                                           \
   X(cuDeviceGetPCIBusId, 4010, (char*, int, CUdevice))                                           \
+  X(cuDeviceGetP2PAttribute, 8000, (int*, int, CUdevice, CUdevice))                              \
   X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                      \
   X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                \
   X(cuCtxGetCurrent, 4000, (CUcontext*))                                                         \

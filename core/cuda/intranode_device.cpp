@@ -40,8 +40,8 @@ constexpr int kMachineChannel = kBarrierChannels - 1;
 
 class CudaPinnedStream final : public PinnedStream {
  public:
-  CudaPinnedStream(std::shared_ptr<Device> device, size_t bytes)
-      : device_(std::move(device)), driver_(device_->driver()) {
+  CudaPinnedStream(const DeviceGroup& group, size_t bytes)
+      : device_(group.device), driver_(device_->driver()), kernels_(group.kernels) {
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     try {
       open(bytes);
@@ -75,6 +75,14 @@ class CudaPinnedStream final : public PinnedStream {
         driver_.cuStreamWriteValue64(stream_, address_of(to), value, 0), "cuStreamWriteValue64");
   }
 
+  void change(const void* word, const AtomicChange& change, DeviceAddress fetched) override {
+    launch_change(kernels_, address_of(word), change, fetched, stream_);
+  }
+
+  bool changes_memory_of_host() const noexcept override {
+    return device_->attribute(CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED) != 0;
+  }
+
   bool has_ended() noexcept override {
     result_ = driver_.cuStreamQuery(stream_);
     return result_ != CUDA_ERROR_NOT_READY;
@@ -104,6 +112,8 @@ class CudaPinnedStream final : public PinnedStream {
 
   const std::shared_ptr<Device> device_;
   const Driver& driver_;
+  // A copy, because the thread that uses this object may outlive the group.
+  const Kernels kernels_;
   std::byte* host_ = nullptr;
   CUdeviceptr address_ = 0;
   CUstream stream_ = nullptr;
@@ -193,7 +203,7 @@ bool CudaIntranodeDevice::is_captured(void* stream) const {
 }
 
 std::unique_ptr<PinnedStream> CudaIntranodeDevice::open_pinned_stream(size_t bytes) const {
-  return std::make_unique<CudaPinnedStream>(gpu(), bytes);
+  return std::make_unique<CudaPinnedStream>(group_, bytes);
 }
 
 // ---- the order of streams

@@ -38,6 +38,10 @@ constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
 constexpr int kRemoteUnknown = 255;
 
+// Values of nvmlGpuP2PCapsIndex_t and nvmlGpuP2PStatus_t.
+constexpr int kAtomicsBetweenGpus = 3;
+constexpr int kIsSupported = 0;
+
 #define SYMM_NVML_CALLS(X)                                                                 \
   X(nvmlInit_v2, nvmlReturn, ())                                                           \
   X(nvmlDeviceGetHandleByPciBusId_v2, nvmlReturn, (const char*, nvmlDevice*))              \
@@ -65,6 +69,9 @@ struct Nvml {
   SYMM_NVML_CALLS(SYMM_LIBRARY_CALL)
   // Null before driver 550.
   nvmlReturn (*nvmlDeviceGetGpuFabricInfoV)(nvmlDevice, nvmlFabricInfo*) = nullptr;
+  // Only atomic operations need these, so a library without them serves for the rest.
+  nvmlReturn (*nvmlDeviceGetHandleByUUID)(const char*, nvmlDevice*) = nullptr;
+  nvmlReturn (*nvmlDeviceGetP2PStatus)(nvmlDevice, nvmlDevice, int, int*) = nullptr;
 
   Nvml() {
     const std::string where = "NVML";
@@ -74,6 +81,10 @@ struct Nvml {
     SYMM_NVML_CALLS(SYMM_LIBRARY_FIND)
     nvmlDeviceGetGpuFabricInfoV = reinterpret_cast<decltype(nvmlDeviceGetGpuFabricInfoV)>(
         dlsym(found, "nvmlDeviceGetGpuFabricInfoV"));
+    nvmlDeviceGetHandleByUUID = reinterpret_cast<decltype(nvmlDeviceGetHandleByUUID)>(
+        dlsym(found, "nvmlDeviceGetHandleByUUID"));
+    nvmlDeviceGetP2PStatus =
+        reinterpret_cast<decltype(nvmlDeviceGetP2PStatus)>(dlsym(found, "nvmlDeviceGetP2PStatus"));
     if (const nvmlReturn result = nvmlInit_v2(); result != 0) {
       unavailable("nvmlInit: " + text(result));
     }
@@ -186,6 +197,33 @@ std::string domain_of(const std::string& bus) {
     name += format("%02x", byte);
   }
   return name + format("/%u", info.cliqueId);
+}
+
+std::string why_no_atomics(const std::string& from, const std::string& to) {
+  try {
+    const Nvml& loaded = nvml();
+    if (loaded.nvmlDeviceGetHandleByUUID == nullptr || loaded.nvmlDeviceGetP2PStatus == nullptr) {
+      unavailable("NVML has no nvmlDeviceGetP2PStatus");
+    }
+
+    const auto device_of = [&](const std::string& uuid) {
+      nvmlDevice device = nullptr;
+      const nvmlReturn result = loaded.nvmlDeviceGetHandleByUUID(uuid.c_str(), &device);
+      if (result != 0) unavailable("NVML does not see " + uuid + ": " + loaded.text(result));
+      return device;
+    };
+    int status = -1;
+    const nvmlReturn result =
+        loaded.nvmlDeviceGetP2PStatus(device_of(from), device_of(to), kAtomicsBetweenGpus, &status);
+    if (result != 0) unavailable("nvmlDeviceGetP2PStatus: " + loaded.text(result));
+
+    if (status == kIsSupported) return "";
+    return format("the link from %s to %s carries no atomic operations, as PCIe does not",
+        from.c_str(), to.c_str());
+  } catch (const Error& error) {
+    return format("it is not known whether the link to %s carries atomic operations: %s",
+        to.c_str(), error.what());
+  }
 }
 
 Links links_between(std::span<const LinkFacts> devices) {

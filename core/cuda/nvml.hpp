@@ -39,6 +39,11 @@ std::vector<LinkFacts> links_of(const std::vector<std::string>& buses);
 // Error(unavailable) with the reason if there is none.
 std::string domain_of(const std::string& bus);
 
+// Why an atomic operation of one GPU on memory of another is no single step; "" if it is one. The
+// GPUs are given as text_of() writes their UUIDs. Throws nothing but bad_alloc: what NVML does not
+// know is a reason.
+std::string why_no_atomics(const std::string& from, const std::string& to);
+
 // The matrix of links, a pure function. Between two GPUs are their direct links, and through
 // switches as many as both have: all NVSwitches of a machine are taken to be connected.
 Links links_between(std::span<const LinkFacts> devices);

@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <span>
 
-#include "core/backend/backend.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/kernels.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {
@@ -50,10 +51,15 @@ void write_word(
 void change_word(DeviceGroup& group, CUdeviceptr word, const AtomicChange& change,
     CUdeviceptr fetched, void* stream) {
   const ContextGuard current(*group.device);
+  launch_change(group.kernels, word, change, fetched, stream_of(stream));
+  group.order.record_use(stream_of(stream));
+}
+
+void launch_change(const Kernels& kernels, CUdeviceptr word, const AtomicChange& change,
+    CUdeviceptr fetched, CUstream stream) {
   AtomicArgs args{
       word, fetched, change.value, change.compare, change.op, static_cast<uint32_t>(change.bytes)};
-  group.kernels.launch(group.kernels.find("symm_change_word"), {1, 32, stream_of(stream)}, args);
-  group.order.record_use(stream_of(stream));
+  kernels.launch(kernels.find("symm_change_word"), {1, 32, stream}, args);
 }
 
 void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUdeviceptr taken,

@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <span>
 
-#include "core/backend/backend.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/kernels.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {
@@ -26,6 +27,9 @@ void write_word(DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind 
 // `fetched`: where what the word was goes, or 0.
 void change_word(DeviceGroup& group, CUdeviceptr word, const AtomicChange& change,
     CUdeviceptr fetched, void* stream);
+// The launch alone, for a stream of symm's own, with the device current.
+void launch_change(const Kernels& kernels, CUdeviceptr word, const AtomicChange& change,
+    CUdeviceptr fetched, CUstream stream);
 
 // `taken`: the word in which a signal that is taken is counted, or 0 if none is taken.
 void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUdeviceptr taken,

@@ -25,6 +25,7 @@
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
 #include "core/cuda/allocation.hpp"
+#include "core/cuda/atomic_reach.hpp"
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/device.hpp"
@@ -80,6 +81,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       controls_(static_cast<size_t>(group_.context.size)),
       uuids_(controls_.size()),
       links_(controls_.size()),
+      atomic_reach_(group_.device),
       mailbox_(std::make_shared<ErrorMailbox>(group_.device, group_.is_large)),
       collectives_(group_, stats_) {
   controls_[me()] = create_control(group_.device, group_.context.size, group_.layout);
@@ -282,8 +284,25 @@ void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offse
       group_, address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value, kind, stream);
 }
 
+void CudaTransport::require_atomic_reach(const MemoryView& memory, int rank) {
+  const auto at = static_cast<size_t>(rank);
+  std::string reason;
+  if (memory.on_host[at]) {
+    reason = atomic_reach_.why_not_on_host();
+  } else if (group_.context.machines.share_host(rank, group_.context.rank)) {
+    reason = atomic_reach_.why_not(uuids_[at]);
+  }
+  // GPUs of other hosts whose memory is mapped here are in the NVLink domain.
+
+  if (!reason.empty()) {
+    throw Error(Status::unsupported,
+        format("atomic: the word is in the block of rank %d, and %s", rank, reason.c_str()));
+  }
+}
+
 void CudaTransport::change_value(const MemoryView& memory, int rank, size_t offset,
     const AtomicChange& change, void* fetched, uint64_t, void* stream) {
+  require_atomic_reach(memory, rank);
   const CUdeviceptr word = address_of(memory.blocks[static_cast<size_t>(rank)] + offset);
   change_word(group_, word, change, address_of(fetched), stream);
 }

@@ -14,6 +14,7 @@
 #include "core/backend/nccl_column.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/cuda/allocation.hpp"
+#include "core/cuda/atomic_reach.hpp"
 #include "core/cuda/collectives.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
@@ -102,6 +103,9 @@ class CudaTransport final : public Transport, public DeviceTransport {
     return group_.context.machines.together(rank, group_.context.rank);
   }
   int max_ranks_on_one_device() const;
+  // Throws Error(unsupported), with the reason, if this rank's kernels cannot change words of
+  // `rank`'s block in single steps.
+  void require_atomic_reach(const MemoryView& memory, int rank);
   void tell_kernels() noexcept;
 
   // The transport of the group in whose scratch this one works, or null.
@@ -113,6 +117,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   std::vector<std::shared_ptr<Allocation>> controls_;
   std::vector<Uuid> uuids_;
   std::vector<LinkFacts> links_;
+  AtomicReach atomic_reach_;
   // The block that has this rank's stages: its own, or the lender's.
   std::shared_ptr<Allocation> stages_;
   std::shared_ptr<ErrorMailbox> mailbox_;

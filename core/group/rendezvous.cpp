@@ -110,6 +110,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   std::vector<std::shared_ptr<Block>> blocks(size);
   std::vector<std::shared_ptr<Block>> pads(size);
   const auto view = std::make_shared<MemoryView>();
+  view->on_host.resize(size);
   std::shared_ptr<Memory> memory;
 
   Phases phases;
@@ -119,6 +120,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     pads[me] = backend.memory().allocate(pad_bytes, {});
     const ShareableHandle block_handle = blocks[me]->share();
     const ShareableHandle pad_handle = pads[me]->share();
+    view->on_host[me] = block_handle.extent.on_host != 0;
     if (group->machines().spans_hosts(group->rank()) &&
         block_handle.extent.fabric == FabricHandle{}) {
       throw Error(Status::unsupported,
@@ -137,6 +139,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     const auto extents = first_of<Extents>(message);
     blocks[static_cast<size_t>(peer)] =
         import(backend.memory(), message.take_fd(0), extents.block, buffer->bytes());
+    view->on_host[static_cast<size_t>(peer)] = extents.block.on_host != 0;
     pads[static_cast<size_t>(peer)] =
         import(backend.memory(), message.take_fd(1), extents.pad, pad_bytes);
   };

@@ -46,6 +46,11 @@ constexpr uint64_t kPatienceMs = 5'000;
 // The time between two looks for lost ranks: while the thread waits for ranks, and without a job.
 constexpr uint64_t kLookMs = 20;
 constexpr uint64_t kIdleMs = 1'000;
+
+// Is the job done when another rank has answered, rather than when the message is sent?
+bool is_answered(const Head& head) {
+  return head.kind == kFetch || head.kind == kQuery || (head.kind == kAtomic && head.call != 0);
+}
 }  // namespace
 
 // ---- creation and end
@@ -149,15 +154,23 @@ void DeviceProxy::require_reach(int rank, const char* call) const {
   }
 }
 
-void DeviceProxy::issue(const char* call, int rank, const Head& head, const void* at, size_t bytes,
+void DeviceProxy::issue_change(int rank, Head head, const AtomicChange& change, void* fetched,
     uint64_t timeout_ms, IntranodeDevice& device, void* stream) {
+  // The number of the reply is chosen when the stream comes to the call.
+  head.call = fetched != nullptr ? 1 : 0;
+  const auto* const at = static_cast<const std::byte*>(fetched);
+  issue({"atomic", rank, head, at, change.bytes, timeout_ms, change.compare}, device, stream);
+}
+
+void DeviceProxy::issue(const Job& call, IntranodeDevice& device, void* stream) {
   if (device.is_captured(stream)) {
     throw Error(Status::unsupported,
-        format("%s: rank %d is on another machine, where no captured graph reaches", call, rank));
+        format("%s: rank %d is on another machine, where no captured graph reaches", call.call,
+            call.rank));
   }
 
   // The job is made in a list of its own: moving it from there allocates nothing.
-  Jobs made(1, {call, rank, head, static_cast<const std::byte*>(at), bytes, timeout_ms});
+  Jobs made(1, call);
   Job& job = made.front();
   const auto take_slot = [&] {
     const std::lock_guard lock(mutex_);
@@ -169,9 +182,9 @@ void DeviceProxy::issue(const char* call, int rank, const Head& head, const void
     free_slots_.pop_back();
     return true;
   };
-  if (!retry_until(take_slot, deadline(timeout_ms, 0))) {
+  if (!retry_until(take_slot, deadline(call.timeout_ms, 0))) {
     throw Error(Status::timeout,
-        format("%s: %u calls were issued before that have not begun", call, kSlots));
+        format("%s: %u calls were issued before that have not begun", call.call, kSlots));
   }
 
   const uint64_t number = job.number;
@@ -189,7 +202,7 @@ void DeviceProxy::issue(const char* call, int rank, const Head& head, const void
     if (!over_) pending_.splice(pending_.end(), made);
   }
   if (!made.empty()) revocation().throw_if_revoked();
-  if (head.kind != kFetch && head.kind != kQuery) ++issued_;
+  if (!is_answered(call.head)) ++issued_;
   wake();
   device.issue_wait(words + offsetof(Slot, done), number, stream);
 }
@@ -205,6 +218,7 @@ void DeviceProxy::settle(IntranodeDevice& device, void* stream) {
 std::byte* DeviceProxy::place(int source, const Head& head) noexcept {
   bool refused = head.kind != kFetchReply;
   if (head.kind == kPut) memories_.find(head.memory, head.offset, head.bytes, &refused);
+  if (head.kind == kAtomic) refused = head.bytes != sizeof(AtomicChange::compare);
   if (refused || head.bytes > kMessage) return nullptr;
 
   const std::lock_guard lock(mutex_);
@@ -283,6 +297,8 @@ void DeviceProxy::receive_one(int source, const Head& head, const std::byte* pay
     }
 
     case kFetchReply: return bring_fetched(source, head, payload);
+    case kAtomic: return change_word(source, head, payload);
+    case kAtomicReply: return bring_word(source, head);
     case kCredit: in_flight_[from] -= std::min(in_flight_[from], head.value); return;
     case kQuery:
       return endpoint_->dispatch(source, {.kind = kQueryReply, .call = head.call}, {}, nullptr);
@@ -339,6 +355,51 @@ void DeviceProxy::bring_fetched(int source, const Head& head, const std::byte* p
   if (job->bytes == 0) finish(waiting_, job);
 }
 
+// A kernel changes the word, since programs and kernels of other GPUs of this machine may change it
+// at the same time.
+void DeviceProxy::change_word(int source, const Head& head, const std::byte* payload) {
+  uint64_t compare = 0;
+  if (payload != nullptr) std::memcpy(&compare, payload, sizeof compare);
+  const auto change = change_of(head, compare);
+  if (!change) return;
+
+  const auto memory = find(head, 1, change->bytes);
+  if (memory && memory->on_host[me()] && !pinned_->changes_memory_of_host()) {
+    throw Error(Status::unsupported,
+        format("atomic: rank %d changes a word in the block of rank %d, which is memory of the "
+               "host, and the link from its device to the host carries no atomic operations",
+            source, context_.rank));
+  }
+
+  Head reply{.kind = kAtomicReply, .call = head.call};
+  if (memory) {
+    std::byte* const before = buffer(kIncoming);
+    // The bytes that a shorter word leaves alone.
+    std::memset(before, 0, sizeof reply.value);
+    const auto fetched = pinned_->address() + static_cast<size_t>(before - pinned_->host());
+    pinned_->change(destination(*memory, head), *change, fetched);
+    drain();
+    std::memcpy(&reply.value, before, sizeof reply.value);
+    reply.channel = 1;
+  }
+  if (head.call != 0) endpoint_->dispatch(source, reply, {}, nullptr);
+}
+
+void DeviceProxy::bring_word(int source, const Head& head) {
+  const auto job = std::find_if(waiting_.begin(), waiting_.end(), [&](const Job& one) {
+    return one.head.kind == kAtomic && one.rank == source && one.head.call == head.call;
+  });
+  if (job == waiting_.end()) return;
+  if (head.channel == 0) {
+    throw Error(Status::unavailable, format("atomic: rank %d has released the memory", source));
+  }
+
+  // The lower bytes of the value come first.
+  bring(job->at, reinterpret_cast<const std::byte*>(&head.value), job->bytes);
+  drain();
+  finish(waiting_, job);
+}
+
 // Waits until the device has done what this thread issued.
 void DeviceProxy::drain() {
   const auto has_ended = [&] { return pinned_->has_ended(); };
@@ -377,11 +438,15 @@ bool DeviceProxy::start_job() {
 
   Job& job = current_.front();
   job.until = deadline(job.timeout_ms, kGraceMs);
+  if (is_answered(job.head)) {
+    await_answers(job);
+    return true;
+  }
+
   switch (job.head.kind) {
-    case kQuery:
-    case kFetch: await_answers(job); return true;
     case kFetchReply: send_reply_to_fetch(job); break;
     case kPut: send_bytes(job, job.at); break;
+    case kAtomic: send_change(job); break;
     default: send(job, job.head); break;
   }
   if (job.head.kind != kFetchReply) {
@@ -408,12 +473,12 @@ void DeviceProxy::send_reply_to_fetch(Job& job) {
   }
 }
 
-// A get waits for the bytes. A barrier waits until each rank has
+// A get waits for the bytes, and an atomic for the word. A barrier waits until each rank has
 // replied to a query sent after all that was sent to it: messages
 // to a rank are taken in their order, so all of that has arrived.
 void DeviceProxy::await_answers(Job& job) {
   Head& head = job.head;
-  if (head.kind == kFetch) {
+  if (head.kind != kQuery) {
     head.call = ++fetches_;
   } else {
     head.value = done_;
@@ -431,6 +496,7 @@ void DeviceProxy::await_answers(Job& job) {
     waiting_.splice(waiting_.end(), current_);
   }
   if (head.kind == kFetch) send(job, head);
+  if (head.kind == kAtomic) send_change(job);
 }
 
 // Finishes barriers that have all replies, and throws if an answer is overdue.
@@ -476,6 +542,13 @@ void DeviceProxy::require_answer_in_time(Job& job, int rank) {
 bool DeviceProxy::send(const Job& job, const Head& head, std::span<const std::byte> payload) {
   LazyDeadline until(job.timeout_ms);
   return send_unless_left(*endpoint_, context_, job.rank, head, payload, until, job.call);
+}
+
+// The rank reports a payload as taken, whatever it is for.
+void DeviceProxy::send_change(const Job& job) {
+  const auto change = change_of(job.head, job.compare);
+  const auto payload = payload_of(*change);
+  if (send(job, job.head, payload)) in_flight_[static_cast<size_t>(job.rank)] += payload.size();
 }
 
 // One part is copied from the device while the part before is sent. At most

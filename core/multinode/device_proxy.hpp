@@ -1,4 +1,4 @@
-// Puts, gets, fills, values and signals between GPUs of different
+// Puts, gets, fills, values, atomics and signals between GPUs of different
 // machines, in the order of streams: the bytes go through memory of
 // the host and by the message engine, which need not know of devices.
 //
@@ -61,6 +61,11 @@ class DeviceProxy final : private engine::Receiver,
   // is what is put, or where a get puts its bytes.
   // The time-out counts from when the stream has come to the call.
   void issue(const char* call, int rank, const engine::Head& head, const void* at, size_t bytes,
+      uint64_t timeout_ms, IntranodeDevice& device, void* stream) {
+    issue({call, rank, head, static_cast<const std::byte*>(at), bytes, timeout_ms}, device, stream);
+  }
+  // A change of a word of `rank`. `fetched`, on this device, receives what it was, or is null.
+  void issue_change(int rank, engine::Head head, const AtomicChange& change, void* fetched,
       uint64_t timeout_ms, IntranodeDevice& device, void* stream);
   // Work issued on `stream` from here on runs when the calls issued before have arrived.
   // Nothing happens in a capture, in which no such calls can be issued.
@@ -88,6 +93,8 @@ class DeviceProxy final : private engine::Receiver,
     // The bytes that are to be sent, or are still to be received.
     uint64_t bytes;
     uint64_t timeout_ms;
+    // What a word is to be compared with.
+    uint64_t compare = 0;
     // kNoSlot: another rank asked for the job.
     uint32_t slot = kNoSlot;
     uint64_t number = 0;
@@ -106,6 +113,7 @@ class DeviceProxy final : private engine::Receiver,
   };
 
   explicit DeviceProxy(const TransportContext& context);
+  void issue(const Job& call, IntranodeDevice& device, void* stream);
   void open_engine(const IntranodeDevice& device);
 
   // On whatever thread makes progress in the message engine.
@@ -143,6 +151,7 @@ class DeviceProxy final : private engine::Receiver,
   void check_waiting_jobs();
   void require_answer_in_time(Job& job, int rank);
   void send_bytes(Job& job, const std::byte* from);
+  void send_change(const Job& job);
   bool send(const Job& job, const engine::Head& head, std::span<const std::byte> payload = {});
   void finish(Jobs& list, Jobs::iterator job) noexcept;
   void finish_all() noexcept;
@@ -157,6 +166,8 @@ class DeviceProxy final : private engine::Receiver,
   void bring(const std::byte* to, const std::byte* payload, size_t bytes);
   void bring_signal(int source, const engine::Head& head);
   void bring_fetched(int source, const engine::Head& head, const std::byte* payload);
+  void change_word(int source, const engine::Head& head, const std::byte* payload);
+  void bring_word(int source, const engine::Head& head);
   void drain();
 
   TransportContext context_;

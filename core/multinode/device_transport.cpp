@@ -230,25 +230,29 @@ void DeviceMultinodeTransport::to_remote(const char* call, const MemoryView& mem
   proxy_->issue(call, rank, head, payload.data(), payload.size(), timeout_ms, device_, stream);
 }
 
-// A word of a GPU on another machine is out of reach of this one's atomic operations,
-// and the thread that brings messages to a GPU does no more than copies and stores.
-void DeviceMultinodeTransport::require_same_machine(int rank, const char* call) const {
-  if (maps(rank)) return;
-  throw Error(Status::unsupported,
-      format("%s: rank %d is on another machine, whose GPUs only copies, stores and signals reach",
-          call, rank));
-}
-
 void DeviceMultinodeTransport::change_value(const MemoryView& memory, int rank, size_t offset,
     const AtomicChange& change, void* fetched, uint64_t timeout_ms, void* stream) {
-  require_same_machine(rank, "atomic");
-  ForwardingTransport::change_value(memory, rank, offset, change, fetched, timeout_ms, stream);
+  if (maps(rank)) {
+    ForwardingTransport::change_value(memory, rank, offset, change, fetched, timeout_ms, stream);
+    return;
+  }
+  require_reach(rank, "atomic");
+  engine::Head head = head_of(change, offset);
+  head.memory = memory.id;
+  proxy_->issue_change(rank, head, change, fetched, timeout_ms, device_, stream);
 }
 
+// What arrives from another machine goes to memory by streams,
+// for which no call without a stream can wait.
 uint64_t DeviceMultinodeTransport::read_value(
     const MemoryView& memory, int rank, size_t offset, size_t bytes, uint64_t timeout_ms) {
-  require_same_machine(rank, "read_value");
-  return ForwardingTransport::read_value(memory, rank, offset, bytes, timeout_ms);
+  if (maps(rank)) {
+    return ForwardingTransport::read_value(memory, rank, offset, bytes, timeout_ms);
+  }
+  throw Error(Status::unsupported,
+      format("read_value: rank %d is on another machine, whose words SYMM_ATOMIC_FETCH reads on a "
+             "stream",
+          rank));
 }
 
 void DeviceMultinodeTransport::get(const MemoryView& memory, int rank, size_t offset, void* to,

@@ -68,7 +68,6 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
  private:
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
   void require_reach(int rank, const char* call) const;
-  void require_same_machine(int rank, const char* call) const;
   void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) override;
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -73,6 +74,30 @@ constexpr uint16_t kHasCome = 1;         // the source has come to the barrier t
 constexpr uint16_t kRefused = 4;         // the source has refused the arguments of its last call
 constexpr uint16_t kRefusal = 8;         // the unit in which refusals are counted
 constexpr uint16_t kSeveralThreads = 2;  // several threads of the source have been seen to wait
+
+// kAtomic for a change, but for the memory and the number of the reply.
+inline engine::Head head_of(const AtomicChange& change, size_t offset) {
+  return {.kind = kAtomic,
+      .channel = static_cast<uint16_t>(change.bytes + static_cast<size_t>(change.op) * kAtomicOp),
+      .offset = offset,
+      .value = change.value};
+}
+
+// The payload of kAtomic, which only a comparison has.
+inline std::span<const std::byte> payload_of(const AtomicChange& change) {
+  if (change.op != AtomicOp::compare_swap) return {};
+  return std::as_bytes(std::span(&change.compare, 1));
+}
+
+// The change that kAtomic asks for; nothing if there is no such change of a word.
+inline std::optional<AtomicChange> change_of(const engine::Head& head, uint64_t compare) {
+  const AtomicChange change{.op = static_cast<AtomicOp>(head.channel / kAtomicOp),
+      .bytes = static_cast<size_t>(head.channel % kAtomicOp),
+      .value = head.value,
+      .compare = compare};
+  const bool is_word = (change.bytes == 4 || change.bytes == 8) && head.offset % change.bytes == 0;
+  return is_word && is_valid(change.op) ? std::optional(change) : std::nullopt;
+}
 
 // How many times as many bytes sums have before they are rounded.
 constexpr size_t widening(DType dtype) {

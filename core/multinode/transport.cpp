@@ -246,22 +246,15 @@ uint64_t MultinodeTransport::read_value(
 // Returns what the word was, if the call waits for that.
 uint64_t MultinodeTransport::change_remote(const MemoryView& memory, int rank, size_t offset,
     const AtomicChange& change, bool waits, LazyDeadline& deadline) {
-  const Head head{.kind = kAtomic,
-      .channel = static_cast<uint16_t>(change.bytes + static_cast<size_t>(change.op) * kAtomicOp),
-      .memory = memory.id,
-      .offset = offset,
-      .value = change.value};
-  std::span<const std::byte> payload;
-  if (change.op == AtomicOp::compare_swap) {
-    payload = std::as_bytes(std::span(&change.compare, 1));
-  }
-
+  Head head = head_of(change, offset);
+  head.memory = memory.id;
   if (!waits) {
-    send(rank, head, payload, deadline, "atomic");
+    send(rank, head, payload_of(change), deadline, "atomic");
     return 0;
   }
+
   Fetch fetch{.rank = rank};
-  await_reply(fetch, head, payload, deadline, "atomic");
+  await_reply(fetch, head, payload_of(change), deadline, "atomic");
   return fetch.word;
 }
 
@@ -386,20 +379,15 @@ void MultinodeTransport::value_arrived(int source, const Head& head) noexcept {
 // by ranks of this machine are atomic to each other.
 void MultinodeTransport::atomic_arrived(int source, const Head& head) noexcept {
   const auto compared = compares_.extract({source, head.sequence});
-  AtomicChange change{.op = static_cast<AtomicOp>(head.channel / kAtomicOp),
-      .bytes = static_cast<size_t>(head.channel % kAtomicOp),
-      .value = head.value,
-      .compare = compared ? compared.mapped() : 0};
-  const bool is_word = (change.bytes == 4 || change.bytes == 8) &&
-                       head.offset % change.bytes == 0 && is_valid(change.op);
-  if (!is_word) return;
+  const auto change = change_of(head, compared ? compared.mapped() : 0);
+  if (!change) return;
 
   bool refused = false;
-  const auto memory = memories_.find(head.memory, head.offset, change.bytes, &refused);
+  const auto memory = memories_.find(head.memory, head.offset, change->bytes, &refused);
   Head reply{.kind = kAtomicReply, .call = head.call};
   if (memory) {
     reply.channel = 1;
-    reply.value = note_change(*memory, context_.rank, source, head.offset, change);
+    reply.value = note_change(*memory, context_.rank, source, head.offset, *change);
   }
   if (head.call != 0) endpoint_->answer(source, reply, {}, nullptr);
 }

@@ -11,8 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/compare.hpp"
 #include "tests/cuda/processes.hpp"
 #include "tests/fake_cuda/machines.hpp"
 
@@ -97,6 +100,40 @@ TEST(CudaTopology, AGpuThatNvmlDoesNotSeeIsNamedAndKept) {
     }
     EXPECT_EQ(group->links_to(1 - group->rank()), -1);
     EXPECT_NE(group->locality_of(1 - group->rank()), Locality::nvlink);
+  });
+  unsetenv("FAKE_NVML_BLIND");
+}
+
+// Each rank sees one GPU, and NVML says which links carry atomic operations: NVLink does.
+TEST(CudaTopology, WordsAreChangedOverNvlinkAlone) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    const auto buffer = Buffer::allocate(*group, 4096);
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    for (int rank = 0; rank < group->size(); ++rank) {
+      const auto change = [&] {
+        memory->change_value(rank, 0, {AtomicOp::add, 8, 1}, nullptr, nullptr);
+      };
+      if (rank == group->rank() || group->links_to(rank) > 0) {
+        change();
+      } else {
+        support::expect_failure(
+            Status::unsupported, {"the block of rank " + std::to_string(rank), "PCIe"}, change);
+      }
+    }
+  };
+  as_ranks("pcie_bridges", "aaaa", {0, 1, 2, 3}, body);
+  as_ranks("hgx_h100", "aa", {2, 5}, body);
+  as_ranks("pcie", "aa", {1, 2}, body);
+
+  // What is not known is refused, too.
+  setenv("FAKE_NVML_BLIND", "1", 1);
+  as_ranks("hgx_h100", "aa", {0, 1}, [](const std::shared_ptr<Group>& group) {
+    const auto buffer = Buffer::allocate(*group, 4096);
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    support::expect_failure(
+        Status::unsupported, {"it is not known", "NVML does not see GPU-"}, [&] {
+          memory->change_value(1 - group->rank(), 0, {AtomicOp::add, 8, 1}, nullptr, nullptr);
+        });
   });
   unsetenv("FAKE_NVML_BLIND");
 }

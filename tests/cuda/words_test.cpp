@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -83,6 +84,44 @@ TEST_F(CudaWords, AreChangedInTheOrderOfTheStream) {
     EXPECT_EQ(block.memory->read_value(1, 0, 8), uint64_t{3} << 32);
     block.meet();
   });
+}
+
+// By a link without atomic operations, others could come between the read and the write of a
+// change. Nothing is refused on the device itself.
+TEST_F(CudaWords, AreNotChangedOverLinksWithoutAtomics) {
+  fake_cuda::settings().native_atomics = false;
+  as_groups(2, [](int rank, const auto& group) {
+    const Block block{group};
+    uint64_t fetched = 7;
+    expect_failure(Status::unsupported,
+        {"atomic: the word is in the block of rank " + std::to_string(1 - rank), "PCIe"}, [&] {
+          block.memory->change_value(1 - rank, 8, {AtomicOp::add, 8, 1}, &fetched, block.stream);
+        });
+    block.memory->change_value(rank, 8, {AtomicOp::add, 8, 4}, &fetched, block.stream);
+    // Stores and reads need no such link.
+    block.memory->write_value(1 - rank, 16, 3, 8, block.stream);
+    block.meet();
+    EXPECT_EQ(fetched, 0U);
+    EXPECT_EQ(block.memory->read_value(1 - rank, 8, 8), 4U);
+    EXPECT_EQ(block.memory->read_value(rank, 16, 8), 3U);
+    block.meet();
+  });
+
+  // Ranks that share a device need no link.
+  as_groups(
+      2,
+      [](int rank, const auto& group) {
+        const Block block{group};
+        block.memory->change_value(1 - rank, 8, {AtomicOp::add, 8, 4}, nullptr, block.stream);
+        block.meet();
+        EXPECT_EQ(block.memory->read_value(rank, 8, 8), 4U);
+        block.meet();
+      },
+      [](GroupConfig& config) {
+        config.device = 0;
+        config.overlapping_devices = true;
+      });
+  fake_cuda::settings().native_atomics = true;
 }
 
 // A word is read while a stream waits, and in the middle of a capture.

@@ -119,6 +119,15 @@ API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+API cuDeviceGetP2PAttribute(int* value, int which, CUdevice from, CUdevice to) {
+  MAY_FAIL();
+  if (from == to || which != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *value = state().native_atomics ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
   std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size));
   return CUDA_SUCCESS;

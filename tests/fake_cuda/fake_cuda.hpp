@@ -43,6 +43,8 @@ struct Settings {
   // No device may access what is imported, as where two GPUs have neither links nor PCIe between
   // them.
   bool are_apart = false;
+  // The links between devices carry atomic operations, as NVLink does and PCIe does not.
+  bool native_atomics = true;
   // No image has code for the devices.
   bool no_binary = false;
   // Handles of destroyed streams are given again.

@@ -7,6 +7,7 @@
 //   FAKE_NVML_INIT     the result of nvmlInit
 //   FAKE_NVML_DOMAIN=letter,clique,state,status   the NVLink domain of all GPUs: each byte of the
 //                      cluster's UUID is the letter, "-" stands for 0
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -99,6 +100,31 @@ API nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
     return kSuccess;
   }
   return kNotFound;
+}
+
+// "GPU-" and the UUID of the fake driver, each byte of which is the number of the GPU, plus 1.
+API nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  unsigned number = 0;
+  if (std::sscanf(uuid, "GPU-%2x", &number) != 1) return kInvalid;
+  const int gpu = static_cast<int>(number) - 1;
+  if (gpu < 0 || gpu >= machine().gpus || variable("FAKE_NVML_BLIND") == std::to_string(gpu)) {
+    return kNotFound;
+  }
+  *device = &devices()[static_cast<size_t>(gpu)];
+  return kSuccess;
+}
+
+// Links of NVLink carry atomic operations, and PCIe does not.
+API nvmlDeviceGetP2PStatus(void* from, void* to, int which, int* status) {
+  constexpr int kAtomics = 3;
+  constexpr int kNotSupported = 5;
+  if (which != kAtomics || from == to) return kInvalid;
+  const auto& ends = *static_cast<Device*>(from);
+  const auto is_linked = [&](int end) {
+    return end < 0 || &devices()[static_cast<size_t>(end)] == to;
+  };
+  *status = std::any_of(ends.begin(), ends.end(), is_linked) ? 0 : kNotSupported;
+  return kSuccess;
 }
 
 API nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {

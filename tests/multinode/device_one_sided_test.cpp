@@ -2,6 +2,7 @@
 // host. The driver and NCCL are fakes; UCX is the one that is installed here.
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +17,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
+#include "core/cuda/driver.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "kernels/compare.hpp"
@@ -146,24 +148,184 @@ TEST_F(CudaOneSided, CallsKeepTheOrderOfTheirStreams) {
     here.synchronize();
     here.expect(16, 500);
 
-    // The atomic operations of a GPU end at its machine.
-    support::expect_failure(Status::unsupported, {"atomic: rank", "on another machine"},
-        [&] { here.memory->change_value(here.next, 0, {AtomicOp::add, 8, 1}, nullptr, nullptr); });
+    // No call of the host waits for a stream, by which such a word comes.
     support::expect_failure(Status::unsupported, {"read_value: rank", "on another machine"},
         [&] { here.memory->read_value(here.next, 0, 8); });
     here.memory->change_value(here.me, 32, {AtomicOp::add, 8, 6}, nullptr, nullptr);
     here.synchronize();
     EXPECT_EQ(here.memory->read_value(here.me, 32, 8), 6U);
 
-    // A put to another machine cannot be captured.
+    // A put or an atomic to another machine cannot be captured.
     fake_cuda::begin_capture(stream_of_number(2));
     support::expect_failure(Status::unsupported, {"put: rank", "captured graph"},
         [&] { here.memory->put(here.next, 0, &value, 4, stream_of_number(2)); });
+    support::expect_failure(Status::unsupported, {"atomic: rank", "captured graph"}, [&] {
+      here.memory->change_value(here.next, 0, {AtomicOp::add, 8, 1}, nullptr, stream_of_number(2));
+    });
     here.memory->write_value(here.next, 0, 1, 8, nullptr);
     group->barrier({}, 0, 20'000, stream_of_number(2));
     EXPECT_TRUE(fake_cuda::violations().empty());
     fake_cuda::end_capture(stream_of_number(2));
   }));
+}
+
+// Words of a rank on another machine are changed by a kernel there, in the order of the stream.
+TEST_F(CudaOneSided, WordsAreChangedOnOtherMachines) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    constexpr uint64_t kAdds = 100;
+    const Place here{group};
+    const auto ranks = static_cast<uint64_t>(group->size());
+
+    // Additions of all ranks, near and far, fetch each value once. Those of which nobody wants to
+    // know are done before what comes after a barrier.
+    std::vector<uint64_t> fetched(kAdds);
+    for (uint64_t& before : fetched) {
+      here.memory->change_value(0, 8, {AtomicOp::add, 8, 1}, &before, nullptr);
+      here.memory->change_value(0, 16, {AtomicOp::add, 4, 1}, nullptr, nullptr);
+    }
+    here.barrier();
+    here.synchronize();
+    EXPECT_TRUE(std::is_sorted(fetched.begin(), fetched.end()));
+    here.memory->put(
+        0, 4096 + static_cast<size_t>(here.me) * kAdds * 8, fetched.data(), kAdds * 8, nullptr);
+    here.barrier();
+    here.synchronize();
+    if (here.me == 0) {
+      const auto* const words = reinterpret_cast<const uint64_t*>(here.buffer->data());
+      EXPECT_EQ(words[1], ranks * kAdds);
+      here.expect(16, static_cast<uint32_t>(ranks * kAdds));
+      here.expect(20, 0);
+      std::vector<uint64_t> all(words + 512, words + 512 + ranks * kAdds);
+      std::sort(all.begin(), all.end());
+      for (uint64_t i = 0; i < all.size(); ++i) {
+        ASSERT_EQ(all[i], i);
+      }
+    }
+
+    // All operations, on words of both sizes, of the neighbour. What is fetched can be used by what
+    // comes next on the stream.
+    const auto change = [&](AtomicOp op, uint32_t value, uint32_t compare = 0) {
+      uint32_t narrow[2] = {0, 77};
+      uint64_t wide = 0;
+      here.memory->change_value(here.next, 100, {op, 4, value, compare}, narrow, nullptr);
+      here.memory->change_value(
+          here.next, 104, {op, 8, uint64_t{value} << 32, uint64_t{compare} << 32}, &wide, nullptr);
+      here.synchronize();
+      EXPECT_EQ(wide, uint64_t{narrow[0]} << 32) << static_cast<int>(op);
+      EXPECT_EQ(narrow[1], 77U);
+      return narrow[0];
+    };
+    EXPECT_EQ(change(AtomicOp::swap, 12), 0U);
+    EXPECT_EQ(change(AtomicOp::add, 3), 12U);
+    EXPECT_EQ(change(AtomicOp::band, 13), 15U);
+    EXPECT_EQ(change(AtomicOp::bor, 2), 13U);
+    EXPECT_EQ(change(AtomicOp::bxor, 6), 15U);
+    EXPECT_EQ(change(AtomicOp::compare_swap, 5, 8), 9U);
+    EXPECT_EQ(change(AtomicOp::compare_swap, 5, 9), 9U);
+    EXPECT_EQ(change(AtomicOp::fetch, 0), 5U);
+    here.expect(96, 0);
+
+    // Each comparison holds only if the one before it on the stream has come first.
+    for (uint32_t i = 0; i < 200; ++i) {
+      here.memory->change_value(
+          here.next, 200, {AtomicOp::compare_swap, 4, i + 1, i}, nullptr, nullptr);
+    }
+    // An atomic is behind the put before it, and a wait for the word is behind both.
+    const std::vector<uint32_t> data(1000, 9);
+    here.memory->put(here.next, 8'192'000, data.data(), 4000, nullptr);
+    here.memory->change_value(here.next, 208, {AtomicOp::add, 8, 1}, nullptr, nullptr);
+    here.memory->wait_value(208, 8, Compare::ge, 1, 20'000, nullptr);
+    here.synchronize();
+    here.expect(8'192'000, 9, 1000);
+    here.expect(200, 200);
+    here.barrier();
+    here.synchronize();
+  };
+  for (const char* layout : {"ab", "aab"}) {
+    expect_well(on_machines(layout, body));
+  }
+}
+
+// A rank dies that has a request and has sent no reply; or it has released the memory.
+TEST_F(CudaOneSided, AnAtomicWithoutAReplyFails) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    const Place here{group};
+    support::tell();
+    if (here.me == 1) support::sleep_for_ever();
+    usleep(500'000);  // rank 1 has stopped
+    uint64_t before = 0;
+    const std::string said = support::outcome_of([&]() -> std::string {
+      here.memory->change_value(1, 0, {AtomicOp::add, 8, 1}, &before, nullptr);
+      support::tell();
+      group->synchronize(nullptr, 60'000);
+      return "nothing failed";
+    });
+    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
+    return said;
+  };
+  const support::TemporaryDirectory where;
+  const auto ranks = start("ab", body, kFails, where.path());
+  for (support::Process& rank : *ranks) {
+    ASSERT_TRUE(rank.told()) << rank.said();
+  }
+  (*ranks)[1].kill(SIGSTOP);
+  ASSERT_TRUE((*ranks)[0].told()) << (*ranks)[0].said();
+  (*ranks)[1].kill(SIGKILL);
+  expect_all({(*ranks)[0].result()}, {"peer failed: ", "rank 1"});
+
+  const Body releases = [](const std::shared_ptr<Group>& group) {
+    uint64_t before = 0;
+    Place here{group};
+    here.barrier();
+    here.synchronize();
+    if (here.me == 1) {
+      group->forget(*here.memory);
+      here.memory.reset();
+    }
+    group->barrier({}, 1, 20'000, nullptr);
+    if (here.me == 1) {
+      here.synchronize();
+    } else {
+      here.memory->change_value(1, 0, {AtomicOp::add, 8, 1}, &before, nullptr);
+    }
+    EXPECT_TRUE(support::eventually(
+        [&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
+    return support::outcome_of([&] {
+      group->require_usable();
+      return "";
+    });
+  };
+  expect_all(on_machines("ab", releases, kFails),
+      {"unavailable: ", "atomic: rank 1 has released the memory"});
+}
+
+// The link from a GPU to its host carries no atomic operations, so words in memory of the host are
+// not changed by kernels: neither those of this machine's ranks nor for those of another.
+TEST_F(CudaOneSided, WordsOfTheHostAreChangedWhereTheLinkAllows) {
+  const Setting without{
+      .before =
+          [](int) {
+            fake_cuda::settings()
+                .attributes[cuda::CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED] = 0;
+          },
+      .change = kFails.change};
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    const auto buffer = Buffer::allocate(*group, 4096, {.on_host = true});
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    const int me = group->rank();
+    support::expect_failure(Status::unsupported, {"atomic", "the host", "PCIe"},
+        [&] { memory->change_value(me, 0, {AtomicOp::add, 8, 1}, nullptr, nullptr); });
+    group->barrier({}, 0, 20'000, nullptr);
+    group->synchronize(nullptr, 20'000);
+    if (me == 0) memory->change_value(1, 0, {AtomicOp::add, 8, 1}, nullptr, nullptr);
+    EXPECT_TRUE(support::eventually([&] { return group->revocation().revoked(); }));
+    return support::outcome_of([&] {
+      group->require_usable();
+      return "";
+    });
+  };
+  expect_all(on_machines("ab", body, without),
+      {"unsupported: ", "rank 0 changes a word in the block of rank 1", "memory of the host"});
 }
 
 // The calls on a rank's streams are carried out even if the rank has meanwhile released the group
@@ -262,6 +424,8 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
       transport.write_value(view, 1, 4, 1, 8, 20'000, nullptr);
       transport.fill(view, 1, 4, {1, 4, kBlock / 4}, 20'000, nullptr);
       transport.fill(view, 1, 4, {1, 4, (size_t{1} << 62) + 1}, 20'000, nullptr);
+      transport.change_value(view, 1, kBlock, {AtomicOp::add, 8, 1}, nullptr, 20'000, nullptr);
+      transport.change_value(view, 1, 4, {AtomicOp::add, 8, 1}, nullptr, 20'000, nullptr);
       transport.send_signal(view, 1, view.channels, SignalOp::set, 1, 20'000, nullptr);
 
       here.memory->send_signal(1, 0, SignalOp::set, 1, nullptr);
@@ -326,6 +490,7 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
           [&] { here.memory->put(here.next, 0, &word, 8, nullptr); },
           [&] { here.memory->get(here.next, 0, &word, 8, nullptr); },
           [&] { here.memory->fill(here.next, 0, {1, 4, 1}, nullptr); },
+          [&] { here.memory->change_value(here.next, 0, {AtomicOp::add, 8, 1}, &word, nullptr); },
           [&] { here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr); },
           [&] { here.memory->wait_signal(here.next, 0, 20'000, nullptr); }};
       for (const auto& call : calls) {

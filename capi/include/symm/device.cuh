@@ -505,7 +505,8 @@ SYMM_DEVICE void signal_value(const Memory &memory, int rank, int channel, Signa
  *
  * Word is unsigned or unsigned long long. This comes after everything that this thread, and those
  * it met at a __syncthreads(), wrote, and what was written before the word that is returned is
- * visible after it. Never waits.
+ * visible after it. Never waits. It is one step where symm_atomic32() is not UNSUPPORTED for that
+ * rank, which a program can ask by one call of it, with SYMM_ATOMIC_FETCH: over PCIe it is none.
  *
  * @param memory   where the blocks are.
  * @param rank     whose block has the word.

@@ -3001,9 +3001,14 @@ SYMM_API symm_status_t symm_read_value64(symm_memory_t *memory, int32_t rank, si
  *   word, and what was written before the word that is fetched, in release order, is visible here.
  * - Fetching: `fetched` becomes the word as it was before. With CUDA that happens when the call
  *   runs, so a captured call fetches anew at each replay.
- * - Waiting: a rank on another machine answers by the network, for which the call waits if there is
- *   a `fetched`. Without one the word changes before a signal or a barrier that this rank issues
- *   later. A symm_wait_value32() of the rank for that word wakes.
+ * - Waiting: a rank on another machine answers by the network, for which the call, with CUDA the
+ *   stream, waits if there is a `fetched`. Without one the word changes before a signal or barrier
+ *   that this rank issues later. A symm_wait_value32() of the rank for that word wakes.
+ * - Links: with CUDA a kernel changes the word, in one step where the link to it carries atomic
+ *   operations. NVLink does, also between a GPU and a CPU; PCIe does not, and the call is refused
+ *   there for blocks of other GPUs and of the host. Words of a rank on another machine are changed
+ *   by that rank's GPU; where its block is memory of the host and the link between them is PCIe,
+ *   the group fails.
  *
  * @param memory   memory whose block has the word.
  * @param rank     whose block, 0 .. size-1.
@@ -3025,7 +3030,8 @@ SYMM_API symm_status_t symm_read_value64(symm_memory_t *memory, int32_t rank, si
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
  * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not answered before
  *                                    the deadline; the group is revoked.
- * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the rank is on another machine.
+ * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the link from this rank's GPU to the
+ *                                    block carries no atomic operations; or as for symm_put().
  */
 SYMM_API symm_status_t symm_atomic32(symm_memory_t *memory, int32_t rank, size_t offset,
                                      symm_atomic_op_t op, uint32_t value, uint32_t compare,
@@ -3058,7 +3064,7 @@ SYMM_API symm_status_t symm_atomic32(symm_memory_t *memory, int32_t rank, size_t
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
  * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not answered before
  *                                    the deadline; the group is revoked.
- * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the rank is on another machine.
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_atomic32().
  */
 SYMM_API symm_status_t symm_atomic64(symm_memory_t *memory, int32_t rank, size_t offset,
                                      symm_atomic_op_t op, uint64_t value, uint64_t compare,
