@@ -1,6 +1,7 @@
 // Words of blocks that several ranks change at a time, and copies of a value.
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,25 +13,12 @@
 #include "symm/symm.hpp"
 #include "tests/support/group.hpp"
 #include "tests/support/sanitizers.hpp"
+#include "tests/support/word_history.hpp"
 
 namespace support {
 namespace {
 constexpr symm_atomic_op_t kOperations[] = {SYMM_ATOMIC_FETCH, SYMM_ATOMIC_ADD, SYMM_ATOMIC_AND,
     SYMM_ATOMIC_OR, SYMM_ATOMIC_XOR, SYMM_ATOMIC_SWAP, SYMM_ATOMIC_COMPARE_SWAP};
-
-// What symm.h says that becomes of a word.
-template <class Word>
-Word changed(symm_atomic_op_t op, Word word, Word value, Word compare) {
-  switch (op) {
-    case SYMM_ATOMIC_ADD: return word + value;
-    case SYMM_ATOMIC_AND: return word & value;
-    case SYMM_ATOMIC_OR: return word | value;
-    case SYMM_ATOMIC_XOR: return word ^ value;
-    case SYMM_ATOMIC_SWAP: return value;
-    case SYMM_ATOMIC_COMPARE_SWAP: return word == compare ? value : word;
-    default: return word;
-  }
-}
 
 template <class Word>
 Word fetch(const Memory& memory, int rank, size_t offset, symm_atomic_op_t op, Word value = 0,
@@ -147,6 +135,104 @@ TEST(Words, ComparisonsAndSwapsLetOneRankAtATime) {
     EXPECT_EQ(block.memory.read_value32(0, 0), 3 * kRounds);
     EXPECT_EQ(*guarded, 3 * kRounds);
     group.barrier();
+  });
+}
+
+// ---- histories
+
+// Rank 1 swaps in a 5 while rank 0 reads, and rank 0 reads again after that.
+WordHistory right() {
+  const auto call = [](symm_atomic_op_t op, int64_t begun, int64_t ended, uint64_t value,
+                        uint64_t before) {
+    return WordEvent{begun, ended, value, 0, before, op, 1};
+  };
+  return {{call(SYMM_ATOMIC_FETCH, 0, 10, 0, 3), call(SYMM_ATOMIC_FETCH, 11, 20, 0, 5),
+              call(SYMM_ATOMIC_ADD, 30, 40, 1, 5)},
+      {call(SYMM_ATOMIC_SWAP, 5, 15, 5, 3), call(SYMM_ATOMIC_ADD, 32, 38, 1, 6)}};
+}
+
+TEST(WordHistories, TheCheckerRefusesWhatCannotBe) {
+  EXPECT_TRUE(can_be(right(), 3));
+  EXPECT_FALSE(can_be(right(), 4));
+
+  WordHistory history = right();
+  // Both additions fetch the same.
+  history[1][1].before = 5;
+  EXPECT_FALSE(can_be(history, 3));
+
+  // The second read sees an older word than the first.
+  history = right();
+  history[0][0].before = 5;
+  history[0][1].before = 3;
+  EXPECT_FALSE(can_be(history, 3));
+
+  // The swap has ended, and is not seen.
+  history = right();
+  history[0][1].begun_ns = 16;
+  history[0][1].before = 3;
+  EXPECT_FALSE(can_be(history, 3));
+  // But one of which nothing is fetched may come later.
+  history[1][0].fetches = 0;
+  EXPECT_TRUE(can_be(history, 3));
+
+  // A comparison that has not held has changed the word.
+  history = right();
+  history[1][0].op = SYMM_ATOMIC_COMPARE_SWAP;
+  history[1][0].compare = 4;
+  EXPECT_FALSE(can_be(history, 3));
+  history[1][0].compare = 3;
+  EXPECT_TRUE(can_be(history, 3));
+}
+
+template <class Word>
+void expect_histories_that_can_be(int rank, const Group& group) {
+  constexpr size_t kCalls = 400;
+  constexpr int kRounds = 25;
+  constexpr int kRanks = 3;
+  constexpr size_t kEvents = 64;
+  const Block block = allocate(group, kEvents + kRanks * kCalls * sizeof(WordEvent));
+  std::mt19937_64 random(static_cast<unsigned>(rank));
+  size_t overlapping = 0;
+
+  for (int round = 0; round < kRounds; ++round) {
+    const auto first = fetch<Word>(block.memory, 0, 8, SYMM_ATOMIC_FETCH);
+    group.barrier();
+    const auto mine = record_changes(random, kCalls, [&](const WordEvent& call) {
+      const auto value = static_cast<Word>(call.value);
+      const auto compare = static_cast<Word>(call.compare);
+      if (call.fetches != 0) {
+        return uint64_t{fetch<Word>(block.memory, 0, 8, call.op, value, compare)};
+      }
+      if constexpr (sizeof(Word) == 4) {
+        block.memory.atomic32(0, 8, call.op, value, compare);
+      } else {
+        block.memory.atomic64(0, 8, call.op, value, compare);
+      }
+      return uint64_t{0};
+    });
+    auto* const events = reinterpret_cast<WordEvent*>(block.at<std::byte>(0) + kEvents);
+    std::copy(mine.begin(), mine.end(), events + kCalls * static_cast<size_t>(rank));
+    group.barrier();
+
+    WordHistory history;
+    for (size_t other = 0; other < kRanks; ++other) {
+      history.emplace_back(events + kCalls * other, events + kCalls * (other + 1));
+    }
+    overlapping += overlaps(history);
+    if (rank == round % kRanks) {
+      EXPECT_TRUE(can_be(history, first)) << "round " << round;
+    }
+    group.barrier();
+  }
+  EXPECT_GT(overlapping, 0U);
+}
+
+// Calls of all kinds on one word by three ranks took effect one after the other, each between its
+// begin and its end.
+TEST(WordHistories, OfAllRanksCanBe) {
+  as_processes(3, [](int rank, const Group& group) {
+    expect_histories_that_can_be<uint32_t>(rank, group);
+    expect_histories_that_can_be<uint64_t>(rank, group);
   });
 }
 

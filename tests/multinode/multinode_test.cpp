@@ -15,17 +15,20 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "symm/symm.h"
 #include "tests/support/machines.hpp"
 #include "tests/support/ports.hpp"
+#include "tests/support/word_history.hpp"
 
 namespace support {
 namespace {
@@ -283,6 +286,141 @@ TEST_F(Multinode, ChangeWordsInOneStep) {
     for (uint64_t round = 1; round <= 200; ++round) {
       block.memory.atomic64(next, 24, SYMM_ATOMIC_ADD, uint64_t{1} << 32);
       block.memory.wait_value64(24, SYMM_COMPARE_GE, round << 32);
+    }
+    group.barrier();
+  });
+}
+
+// Calls of all kinds by near and far ranks took effect one after the other, each between its begin
+// and its end.
+TEST_F(Multinode, HistoriesOfAWordCanBe) {
+  constexpr size_t kCalls = 100;
+  constexpr size_t kRanks = 4;
+  constexpr size_t kEvents = 64;
+  expect_on_machines("aabc", [](int rank, const Group& group) {
+    const Block block = allocate(group, kEvents + kRanks * kCalls * sizeof(WordEvent));
+    std::mt19937_64 random(static_cast<unsigned>(rank));
+    size_t overlapping = 0;
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t first = block.memory.read_value64(0, 8);
+      group.barrier();
+      const auto mine = record_changes(random, kCalls, [&](const WordEvent& call) {
+        uint64_t before = 0;
+        block.memory.atomic64(
+            0, 8, call.op, call.value, call.compare, call.fetches != 0 ? &before : nullptr);
+        return before;
+      });
+      const size_t at = kEvents + kCalls * sizeof(WordEvent) * static_cast<size_t>(rank);
+      block.memory.put(0, at, mine);
+      group.barrier();
+
+      if (rank == 0) {
+        const auto* const events =
+            reinterpret_cast<const WordEvent*>(block.at<std::byte>(0) + kEvents);
+        WordHistory history;
+        for (size_t other = 0; other < kRanks; ++other) {
+          history.emplace_back(events + kCalls * other, events + kCalls * (other + 1));
+        }
+        overlapping += overlaps(history);
+        EXPECT_TRUE(can_be(history, first)) << "round " << round;
+      }
+      group.barrier();
+    }
+    if (rank == 0) {
+      EXPECT_GT(overlapping, 0U);
+    }
+  });
+}
+
+// Rank 1 has stopped, so that it has the request and sends no reply, and then dies.
+TEST_F(Multinode, NameTheRankThatDiesBetweenAnAtomicAndItsReply) {
+  SYMM_NOT_UNDER_TSAN("a rank that is stopped is not looked at");
+  for (const int which : {0, 1, 2}) {
+    const std::vector<std::string> said = on_machines("abc", [&](int rank, const Group& group) {
+      const Block block = allocate(group, 4096);
+      group.barrier();
+      const auto pid = static_cast<pid_t>(group.peer_info(1).pid);
+      if (rank == 1) {
+        kill(getpid(), SIGSTOP);
+        return std::string();
+      }
+      usleep(300'000);
+      std::thread killer([&] {
+        usleep(200'000);
+        if (rank == 0) kill(pid, SIGKILL);
+      });
+
+      symm_failure_t failure = SYMM_FAILURE_INIT;
+      const symm_call_options_t options{sizeof options, 20'000, &failure};
+      symm_memory_t* const memory = block.memory.get();
+      uint64_t before = 0;
+      const auto start = std::chrono::steady_clock::now();
+      symm_status_t status = SYMM_OK;
+      if (which == 0) {
+        status = symm_atomic64(memory, 1, 0, SYMM_ATOMIC_ADD, 1, 0, &options, &before, nullptr);
+      } else if (which == 1) {
+        status =
+            symm_atomic32(memory, 1, 0, SYMM_ATOMIC_COMPARE_SWAP, 1, 2, &options, &before, nullptr);
+      } else {
+        status = symm_read_value64(memory, 1, 0, &options, &before);
+      }
+      const auto took = std::chrono::steady_clock::now() - start;
+      killer.join();
+      if (took > std::chrono::seconds(10)) return std::string("took too long");
+      return std::to_string(status) + " " + std::to_string(failure.rank) + " " +
+             std::to_string(group.status().rank);
+    });
+    const std::string failed = std::to_string(SYMM_ERR_PEER_FAILED) + " 1 1";
+    EXPECT_EQ(said, (std::vector<std::string>{failed, "", failed})) << "call " << which;
+  }
+}
+
+// The victim dies at any moment while all others change its word.
+TEST_F(Multinode, NameTheOwnerOfAWordThatIsKilled) {
+  for (unsigned round = 0; round < 20; ++round) {
+    const std::vector<std::string> said = on_machines("abb", [&](int rank, const Group& group) {
+      const Block block = allocate(group, 4096);
+      group.barrier();
+      if (rank == 1) {
+        usleep(round * 137);
+        raise(SIGKILL);
+      }
+
+      symm_failure_t failure = SYMM_FAILURE_INIT;
+      const symm_call_options_t options{sizeof options, 20'000, &failure};
+      symm_memory_t* const memory = block.memory.get();
+      symm_status_t status = SYMM_OK;
+      uint64_t last = 0;
+      while (status == SYMM_OK) {
+        uint64_t before = 0;
+        status = symm_atomic64(
+            memory, rank == 0 ? 1 : 0, 0, SYMM_ATOMIC_ADD, 1, 0, &options, &before, nullptr);
+        if (status == SYMM_OK && before < last) return std::string("a smaller value was fetched");
+        if (status == SYMM_OK) last = before;
+      }
+      return std::to_string(status) + " " + std::to_string(failure.rank);
+    });
+    const std::string failed = std::to_string(SYMM_ERR_PEER_FAILED) + " 1";
+    EXPECT_EQ(said, (std::vector<std::string>{failed, "", failed})) << "round " << round;
+  }
+}
+
+TEST_F(Multinode, SayThatTheMemoryOfAWordWasReleased) {
+  expect_on_machines("ab", [](int rank, const Group& group) {
+    const Block kept = allocate(group, 4096);
+    Block block = allocate(group, 4096, 1);
+    group.barrier();
+    if (rank == 1) block = Block{};
+    kept.memory.signal(1 - rank);
+    kept.memory.wait_signal(1 - rank);
+    if (rank == 0) {
+      uint64_t before = 0;
+      expect_failure(SYMM_ERR_UNAVAILABLE, {"rank: 1 has released the memory"},
+          [&] { block.memory.atomic64(1, 0, SYMM_ATOMIC_ADD, 1, 0, &before); });
+      expect_failure(SYMM_ERR_UNAVAILABLE, {"rank: 1 has released the memory"},
+          [&] { static_cast<void>(block.memory.read_value32(1, 0)); });
+      // Nobody wants to know what became of this one.
+      block.memory.atomic64(1, 0, SYMM_ATOMIC_ADD, 1);
     }
     group.barrier();
   });
