@@ -1,0 +1,431 @@
+"""PyTorch, JAX and CuPy over the drop-in for NCCL, with two ranks, which may share a GPU.
+
+tests/gpu/frameworks.py <libsymm_nccl.so> [--plain] [--limit SECONDS] [chapter ...]
+
+Each chapter runs in processes of its own. SYMM_NCCL names the NCCL behind the drop-in. With
+--plain the programs get that NCCL alone, which shows what they do without the drop-in. The status
+is 77 if nothing could be run, which is explained.
+"""
+
+import argparse
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RANKS = 2
+SHARED_SINCE = 23000  # of NCCL, for ranks that share a GPU
+
+
+class Skipped(Exception):
+    """Why a chapter cannot run here."""
+
+
+# ---- chapters, which a rank runs
+
+
+def torch_ready(rank, folder):
+    import torch
+    import torch.distributed as dist
+
+    torch.cuda.set_device(0)
+    dist.init_process_group(
+        "nccl",
+        init_method=f"file://{folder}/torch",
+        rank=rank,
+        world_size=RANKS,
+        device_id=torch.device("cuda", 0),
+    )
+    return torch, dist
+
+
+def expect(got, want, what):
+    """Compares two tensors, or a tensor and a number."""
+    import torch
+
+    wanted = want if isinstance(want, torch.Tensor) else torch.full_like(got, want)
+    assert torch.equal(got, wanted), f"{what}: {got.flatten()[:4]}, expected {wanted.flatten()[:4]}"
+
+
+def torch_collectives(rank, folder):
+    torch, dist = torch_ready(rank, folder)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32,
+                  torch.int64, torch.uint8, torch.int8):  # fmt: skip
+        for op, want in ((dist.ReduceOp.SUM, 3), (dist.ReduceOp.MIN, 1), (dist.ReduceOp.MAX, 2),
+                         (dist.ReduceOp.PRODUCT, 2)):  # fmt: skip
+            for count in (1, 1000, 100_003):
+                data = torch.full((count,), rank + 1, dtype=dtype, device="cuda")
+                dist.all_reduce(data, op)
+                expect(data, want, f"all_reduce {dtype} {op} {count}")
+    data = torch.full((1000,), float(rank + 1), device="cuda")
+    dist.all_reduce(data, dist.ReduceOp.AVG)
+    expect(data, 1.5, "average")
+    data.fill_(rank + 1)
+    dist.all_reduce(data, dist._make_nccl_premul_sum(0.5))
+    expect(data, 1.5, "sum of halves")
+
+    mine = torch.arange(1000.0, device="cuda") + 1000 * rank
+    both = torch.arange(2000.0, device="cuda")
+    gathered = torch.empty(2000, device="cuda")
+    dist.all_gather_into_tensor(gathered, mine)
+    expect(gathered, both, "all_gather_into_tensor")
+    part = torch.empty(1000, device="cuda")
+    dist.reduce_scatter_tensor(part, both.clone())
+    expect(part, 2 * mine, "reduce_scatter_tensor")
+    moved = torch.empty(1000, device="cuda")
+    dist.all_to_all_single(moved, mine)
+    halves = [both[500 * rank : 500 * rank + 500], both[1000 + 500 * rank : 1500 + 500 * rank]]
+    expect(moved, torch.cat(halves), "all_to_all_single")
+    for root in range(RANKS):
+        data = mine.clone()
+        dist.broadcast(data, root)
+        expect(data, both[1000 * root : 1000 * root + 1000], "broadcast")
+        data = mine.clone()
+        dist.reduce(data, root)
+        if rank == root:
+            expect(data, both[:1000] + both[1000:], "reduce")
+        parts = [torch.empty(1000, device="cuda") for _ in range(RANKS)] if rank == root else None
+        dist.gather(mine, parts, root)
+        if rank == root:
+            expect(torch.cat(parts), both, "gather")
+        data = torch.empty(1000, device="cuda")
+        dist.scatter(data, list(both.chunk(2)) if rank == root else None, root)
+        expect(data, mine, "scatter")
+    got = torch.empty(1000, device="cuda")
+    other = 1 - rank
+    calls = [dist.P2POp(dist.isend, mine, other), dist.P2POp(dist.irecv, got, other)]
+    for work in dist.batch_isend_irecv(calls):
+        work.wait()
+    expect(got, both[1000 * other : 1000 * other + 1000], "messages")
+    child = dist.new_group([0, 1])
+    data = torch.full((1000,), float(rank + 1), device="cuda")
+    dist.all_reduce(data, group=child)
+    expect(data, 3, "all_reduce of another group")
+    dist.barrier()
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+
+def torch_graphs(rank, folder):
+    torch, dist = torch_ready(rank, folder)
+    data = torch.ones(5000, device="cuda")
+    dist.all_reduce(data)
+    torch.cuda.synchronize()
+    graphs = []
+    for _ in range(200):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            dist.all_reduce(data)
+            dist.all_reduce(data)
+        if len(graphs) < 4:
+            graphs.append(graph)
+    for graph in graphs * 3:
+        data.fill_(rank + 1)
+        torch.cuda.synchronize()
+        dist.barrier()
+        graph.replay()
+        torch.cuda.synchronize()
+        expect(data, 6, "two sums in a graph")
+    torch.cuda.synchronize()
+    del graph
+    graphs.clear()
+    dist.destroy_process_group()
+
+
+def steps(torch, wrap, rank):
+    """Trains a small model. Returns its weights, of which all ranks have the same."""
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64)]
+    plain = torch.nn.Sequential(*layers).cuda()
+    model = wrap(plain)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
+    for step in range(4):
+        torch.manual_seed(100 + step)
+        rows = torch.randn(2, 16, 64).cuda()
+        mine = rows if rank is None else rows[rank]
+        optimizer.zero_grad()
+        model(mine).square().mean().backward()
+        optimizer.step()
+    return list(plain.parameters())
+
+
+def expect_trained(torch, got, want):
+    for one, other in zip(got, want, strict=True):
+        full = one.full_tensor() if hasattr(one, "full_tensor") else one
+        torch.testing.assert_close(full, other, rtol=1e-4, atol=1e-5)
+
+
+def torch_ddp(rank, folder):
+    torch, dist = torch_ready(rank, folder)
+    want = steps(torch, lambda model: model, None)
+    parallel = torch.nn.parallel.DistributedDataParallel
+    got = steps(torch, parallel, rank)
+    expect_trained(torch, got, want)
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+
+def torch_fsdp(rank, folder):
+    torch, dist = torch_ready(rank, folder)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cuda", (RANKS,))
+
+    def wrap(model):
+        for layer in (model[0], model[2]):
+            fully_shard(layer, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+
+    want = steps(torch, lambda model: model, None)
+    expect_trained(torch, steps(torch, wrap, rank), want)
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+
+def torch_compile(rank, folder):
+    torch, dist = torch_ready(rank, folder)
+    from torch.distributed import _functional_collectives as functional
+
+    group = dist.group.WORLD
+
+    def step(data):
+        summed = functional.all_reduce(data * 2, "sum", group)
+        gathered = functional.all_gather_tensor(summed + 1, 0, group)
+        return functional.reduce_scatter_tensor(gathered, "sum", 0, group) - 1
+
+    compiled = torch.compile(step)
+    data = torch.full((1024,), float(rank + 1), device="cuda")
+    for _ in range(3):
+        expect(compiled(data), 13, "compiled collectives")
+        expect(step(data), 13, "eager functional collectives")
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+
+def torch_kill(rank, folder):
+    torch, dist = torch_ready(rank, folder)
+    data = torch.ones(100_000, device="cuda")
+    for _ in range(5):
+        dist.all_reduce(data)
+    torch.cuda.synchronize()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("alone", time.monotonic(), flush=True)
+    try:
+        while True:
+            dist.all_reduce(data)
+            torch.cuda.synchronize()
+            time.sleep(0.01)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        print("after", time.monotonic(), flush=True)
+        os._exit(0)
+
+
+def jax_psum(rank, folder):
+    import jax
+    import jax.numpy as jnp
+
+    port = Path(folder, "port").read_text()
+    jax.distributed.initialize(f"127.0.0.1:{port}", RANKS, rank, local_device_ids=[0])
+    devices = jax.devices()
+    assert len(devices) == RANKS, devices
+    summed = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i", devices=devices)
+    gathered = jax.pmap(lambda x: jax.lax.all_gather(x, "i"), axis_name="i", devices=devices)
+    for count in (1, 1000, 100_003):
+        got = summed(jnp.full((1, count), rank + 1.0))
+        shown = got.addressable_shards[0].data
+        assert (shown == 3).all(), shown
+    got = gathered(jnp.full((1, 100), rank + 1.0)).addressable_shards[0].data
+    assert (got.reshape(2, 100) == jnp.array([[1.0], [2.0]])).all(), got
+    jax.distributed.shutdown()
+
+
+def cupy_calls(rank, folder):
+    import cupy
+    from cupy.cuda import nccl
+
+    place = Path(folder, "id")
+    if rank == 0:
+        place.with_suffix(".new").write_text(repr(nccl.get_unique_id()))
+        place.with_suffix(".new").rename(place)
+    while not place.exists():
+        time.sleep(0.01)
+    import ast
+
+    comm = nccl.NcclCommunicator(RANKS, ast.literal_eval(place.read_text()), rank)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    for count in (1, 1000, 100_003):
+        data = cupy.full(count, rank + 1, dtype=cupy.float32)
+        out = cupy.zeros(count, dtype=cupy.float32)
+        cupy.cuda.Device().synchronize()
+        comm.allReduce(data.data.ptr, out.data.ptr, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM,
+                       stream.ptr)  # fmt: skip
+        stream.synchronize()
+        assert (out == 3).all(), out
+    assert comm.check_async_error() is None
+    comm.destroy()
+
+
+CHAPTERS = {
+    "torch_collectives": torch_collectives,
+    "torch_graphs": torch_graphs,
+    "torch_ddp": torch_ddp,
+    "torch_fsdp": torch_fsdp,
+    "torch_kill": torch_kill,
+    "cupy_calls": cupy_calls,
+    "jax_psum": jax_psum,
+    "torch_compile": torch_compile,
+}
+
+# ---- the program that starts ranks
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        return any_port.getsockname()[1]
+
+
+def environment(options, folder, rank):
+    """What a rank gets. Multicast stays off."""
+    real = os.environ["SYMM_NCCL"]
+    made = {
+        **os.environ,
+        "NCCL_NVLS_ENABLE": "0",
+        "NVSHMEM_DISABLE_NVLS": "1",
+        "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
+        "NCCL_MAX_CTAS": "4",
+        "NCCL_SOCKET_IFNAME": "lo",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "TORCH_NCCL_BLOCKING_WAIT": "1",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        # A rank sees its GPU as its only one.
+        "CUDA_VISIBLE_DEVICES": str(rank % options.devices),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(RANKS),
+        "LOCAL_RANK": str(rank),
+        "LD_PRELOAD": real if options.plain else options.library,
+        "SYMM_NCCL_LOG": f"{folder}/log",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if not options.plain:
+        made.setdefault("SYMM_NCCL_MODE", "deterministic")
+    return made
+
+
+def run_chapter(options, chapter):
+    """The reason of a failure, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "port").write_text(str(free_port()))
+        words = [sys.executable, __file__, "--rank", chapter, folder]
+        begin = time.monotonic()
+        ranks = []
+        for rank in range(RANKS):
+            with open(f"{folder}/out.{rank}", "wb") as out:
+                ranks.append(
+                    subprocess.Popen(
+                        [*words, str(rank)],
+                        env=environment(options, folder, rank),
+                        stdout=out,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
+        try:
+            statuses = [
+                rank.wait(max(0.1, begin + options.limit - time.monotonic())) for rank in ranks
+            ]
+        except subprocess.TimeoutExpired:
+            statuses = None
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+        said = [Path(folder, f"out.{r}").read_text(errors="replace") for r in range(RANKS)]
+        log = Path(folder, "log").read_text() if Path(folder, "log").exists() else ""
+        if options.verbose:
+            print(*said, log, sep="\n----\n")
+
+        tail = "\n".join(text[-2500:] for text in said) + "\n" + log[-800:]
+        if any("SKIPPED: " in text for text in said):
+            raise Skipped(said[0].split("SKIPPED: ")[-1].split("\n")[0])
+        if chapter == "torch_kill":
+            if options.plain:
+                return None
+            named = f"rank 1 (pid {ranks[1].pid}) died"
+            if statuses is None:
+                return f"no end within {options.limit} s\n{tail}"
+            return None if named in said[0] else f"'{named}' is not said\n{tail}"
+        if statuses != [0] * RANKS:
+            return f"status {statuses}\n{tail}"
+        if not options.plain and "go to symm" not in log:
+            return f"no collective goes to symm\n{log}"
+    return None
+
+
+def missing(options):
+    """Why nothing can run here, or None. Counts the GPUs."""
+    real = os.environ.get("SYMM_NCCL")
+    if not real:
+        return "SYMM_NCCL names no NCCL"
+    version = ctypes.c_int()
+    ctypes.CDLL(real).ncclGetVersion(ctypes.byref(version))
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], check=False, capture_output=True, text=True)
+    except OSError:
+        return "no nvidia-smi, so no GPU"
+    options.devices = listed.stdout.count("GPU ")
+    if options.devices == 0:
+        return "nvidia-smi sees no GPU"
+    if options.devices < RANKS and version.value < SHARED_SINCE:
+        return f"ranks share a GPU from NCCL 2.30 on, and here is {version.value}"
+    return None
+
+
+def run_rank(chapter, folder, rank):
+    needed = {"torch": "torch", "jax": "jax", "cupy": "cupy"}[chapter.split("_")[0]]
+    try:
+        __import__(needed)
+    except ImportError as error:
+        print(f"SKIPPED: {error}", flush=True)
+        return
+    CHAPTERS[chapter](rank, folder)
+
+
+def main():
+    if sys.argv[1:2] == ["--rank"]:
+        return run_rank(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("library")
+    parser.add_argument("chapters", nargs="*", default=[])
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--limit", type=float, default=120)
+    options = parser.parse_args()
+    options.library = os.path.realpath(options.library)
+    why = missing(options)
+    if why is not None:
+        print(f"SKIPPED: {why}")
+        return 77
+    failed = 0
+    for chapter in options.chapters or CHAPTERS:
+        begin = time.monotonic()
+        try:
+            reason = run_chapter(options, chapter)
+            result = "ok" if reason is None else "FAILED"
+        except Skipped as skipped:
+            result, reason = "SKIPPED", str(skipped)
+        failed += result == "FAILED"
+        print(f"{result} {chapter} {time.monotonic() - begin:.1f} s {reason or ''}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
