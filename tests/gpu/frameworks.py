@@ -408,7 +408,7 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--limit", type=float, default=120)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.library = os.path.realpath(options.library)
     why = missing(options)
     if why is not None:
