@@ -59,7 +59,12 @@ Bytes result_of(Collective collective, const std::vector<Bytes>& send, size_t un
   const size_t at = kind.send_per_rank ? static_cast<size_t>(rank) * unit : 0;
   if (kind.to_root && rank != root) return {};
   if (kind.has_op) return reduced(at);
-  if (kind.from_root) return send[static_cast<size_t>(root)];
+  if (kind.from_root) {
+    const Bytes& all = send[static_cast<size_t>(root)];
+    if (!kind.send_per_rank) return all;
+    const auto first = all.begin() + static_cast<ptrdiff_t>(at);
+    return Bytes(first, first + static_cast<ptrdiff_t>(unit));
+  }
   Bytes all;
   for (const Bytes& one : send) {
     const auto first = one.begin() + static_cast<ptrdiff_t>(at);
