@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,7 +56,10 @@ struct Entry {
   std::shared_ptr<HostGroup> group;
   // Null as `group`, and for what symm has no part in.
   std::shared_ptr<CudaGroup> cuda_group;
+  // NCCL has told rank and size, and the ranks meet.
   bool started = false;
+  // A thread is asking NCCL for them.
+  bool is_starting = false;
   // ncclCommFinalize() was called: other ranks may leave.
   bool ending = false;
   bool failure_said = false;
@@ -125,9 +129,9 @@ void leave(const std::optional<Entry>& entry) noexcept {
   if (entry && entry->group != nullptr) entry->group->leave();
 }
 
-// All ranks are there: they meet. NCCL tells rank and size, unless it is not ready to.
+// All ranks are there: they meet. NCCL tells rank and size, unless it is not ready to. The table's
+// mutex is not held: NCCL's own calls may lead back here.
 void start(Comm comm, Entry& entry) {
-  if (entry.started) return;
   int rank = 0;
   int size = 0;
   if (real<Result, Comm, int*>(Function::ncclCommUserRank)(comm, &rank) != kSuccess ||
@@ -181,7 +185,7 @@ bool is_settling(Comm comm) noexcept {
   if (found == table().entries.end()) return false;
   Entry& entry = found->second;
   std::erase_if(entry.settling, [](const auto& child) { return !is_unsettled(child); });
-  return !entry.settling.empty() || is_unsettled(entry.cuda_group);
+  return entry.is_starting || !entry.settling.empty() || is_unsettled(entry.cuda_group);
 }
 
 // A child has been made that does not block: its parent is in progress until it has settled.
@@ -319,6 +323,48 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   }
 }
 
+// Has the ranks meet if NCCL has just said that all are there. Other threads that ask meanwhile
+// hear that the communicator is in progress, so none makes a call before symm's part is known.
+void start_once(Comm comm) {
+  Entry copy;
+  {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(comm);
+    if (found == table().entries.end()) return;
+    Entry& entry = found->second;
+    if (entry.started || entry.is_starting) return;
+    entry.is_starting = true;
+    copy.meeting = entry.meeting;
+    copy.version = entry.version;
+    copy.is_blocking = entry.is_blocking;
+    copy.name = entry.name;
+  }
+
+  std::exception_ptr failed;
+  try {
+    start(comm, copy);
+  } catch (...) {
+    failed = std::current_exception();
+  }
+
+  bool is_kept = false;
+  {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(comm);
+    // The communicator may have been ended meanwhile, and another one have its address.
+    is_kept = found != table().entries.end() && found->second.is_starting &&
+              found->second.meeting == copy.meeting;
+    if (is_kept) {
+      found->second.is_starting = false;
+      found->second.started = copy.started;
+      found->second.group = copy.group;
+      found->second.cuda_group = copy.cuda_group;
+    }
+  }
+  if (!is_kept) leave(copy);
+  if (failed) std::rethrow_exception(failed);
+}
+
 void abort_cuda_group(Comm comm) noexcept {
   try {
     if (const auto group = cuda_group_of(comm)) group->abort();
@@ -330,6 +376,7 @@ void abort_cuda_group(Comm comm) noexcept {
 
 Result ask_communicator(Comm comm, Result state) noexcept {
   try {
+    if (state == kSuccess) start_once(comm);
     std::shared_ptr<HostGroup> group;
     std::shared_ptr<CudaGroup> cuda_group;
     uint32_t version = 0;
@@ -340,7 +387,6 @@ Result ask_communicator(Comm comm, Result state) noexcept {
       const auto found = table().entries.find(comm);
       if (found == table().entries.end()) return kSuccess;
       Entry& entry = found->second;
-      if (state == kSuccess) start(comm, entry);
       if (state == kSuccess) children.swap(entry.awaited);
       if (!entry.ending || state != kSuccess) group = entry.group;
       if (group != nullptr) cuda_group = entry.cuda_group;

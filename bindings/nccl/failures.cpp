@@ -94,6 +94,10 @@ extern "C" {
 Result symm_ncclCommGetAsyncError(Comm comm, Result* error) noexcept {
   const Result result = real<Result, Comm, Result*>(Function::ncclCommGetAsyncError)(comm, error);
   if (result != kSuccess || error == nullptr) return result;
+  // NCCL asks for its own state at the beginning of its calls, and refuses those of a communicator
+  // that is in progress or has failed. What symm knows is for the program: a communicator whose
+  // group symm is making can be ended, and one that symm has seen fail can be shrunk.
+  if (is_of_real(__builtin_return_address(0))) return result;
 
   // NCCL's own error stands; symm's sentence is kept for ncclGetLastError() all the same.
   const Result ours = ask_communicator(comm, *error);

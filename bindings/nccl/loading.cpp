@@ -2,7 +2,11 @@
 #include "bindings/nccl/loading.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +38,33 @@ void* load(const std::string& file, int flags) {
   return handle;
 }
 
+struct Extent {
+  // An address within the library that is looked for.
+  uintptr_t within;
+  uintptr_t begin;
+  uintptr_t end;
+};
+
+// For dl_iterate_phdr(): the extent of the executable segments of the library that has
+// `within`. Returns 1 when it is found.
+int find_code(dl_phdr_info* file, size_t, void* found) {
+  Extent& code = *static_cast<Extent*>(found);
+  uintptr_t begin = UINTPTR_MAX;
+  uintptr_t end = 0;
+  for (size_t i = 0; i < file->dlpi_phnum; ++i) {
+    const ElfW(Phdr) & segment = file->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    const uintptr_t at = file->dlpi_addr + segment.p_vaddr;
+    begin = std::min(begin, at);
+    end = std::max(end, at + segment.p_memsz);
+  }
+
+  if (code.within < begin || code.within >= end) return 0;
+  code.begin = begin;
+  code.end = end;
+  return 1;
+}
+
 // Opens a file if it is a NCCL, and says in `reason` why it is none.
 bool open_real(const std::string& file, int flags, Library& library) {
   void* const handle = load(file, flags);
@@ -62,6 +93,10 @@ bool open_real(const std::string& file, int flags, Library& library) {
   library.version_code = code;
   library.version = version_text(code);
   library.reason.clear();
+  Extent extent{reinterpret_cast<uintptr_t>(get_version), 0, 0};
+  dl_iterate_phdr(find_code, &extent);
+  library.code_begin = extent.begin;
+  library.code_end = extent.end;
   return true;
 }
 
@@ -88,6 +123,13 @@ void* handle_being_loaded() noexcept {
   if (loading_now == nullptr) return nullptr;
   // The loader has the file in its list before it runs constructors. The reference stays.
   return dlopen(loading_now->c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+}
+
+bool is_of_real(const void* code) noexcept {
+  if (is_loading()) return false;
+  const Library& library = real_library();
+  const auto at = reinterpret_cast<uintptr_t>(code);
+  return at >= library.code_begin && at < library.code_end;
 }
 
 bool is_loading() noexcept { return loading_now != nullptr; }

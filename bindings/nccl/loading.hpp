@@ -1,6 +1,7 @@
 // The NCCL that stands behind the drop-in: which file it is, and where its functions are.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace symm::nccl {
@@ -13,6 +14,9 @@ struct Library {
   int version_code = 0;
   // Why there is none.
   std::string reason;
+  // The addresses of its code.
+  uintptr_t code_begin = 0;
+  uintptr_t code_end = 0;
 };
 
 // The real NCCL, which is searched for at the first call and never unloaded:
@@ -27,6 +31,10 @@ const Library& real_library();
 // null if the loader does not give it yet.
 bool is_loading() noexcept;
 void* handle_being_loaded() noexcept;
+
+// Whether `code` is code of the real NCCL. NCCL calls its own API by names that the dynamic loader
+// looks up, so it reaches a drop-in that is preloaded or opened with RTLD_GLOBAL.
+bool is_of_real(const void* code) noexcept;
 }  // namespace symm::nccl
 
 extern "C" {

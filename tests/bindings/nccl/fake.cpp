@@ -8,6 +8,8 @@
 //            notes what it gets
 //   reenters a destruction calls ncclCommWindowDeregister() and ncclMemFree() by their names, as
 //            NCCL's own commFree() does
+//   ensures  calls about a communicator ask for its state by ncclCommGetAsyncError()'s name, as
+//            NCCL's own ncclCommEnsureReady() does, and refuse one that is not ready
 #include "tests/bindings/nccl/fake.hpp"
 
 #include <unistd.h>
@@ -115,6 +117,18 @@ int make(Comm** to, const Id& id, int rank, int size, const void* config) {
 }
 }  // namespace
 
+FAKE_EXPORT int ncclCommGetAsyncError(Comm* comm, int* error);
+namespace {
+int ensure_ready(Comm* comm) {
+  if (!told("ensures")) return 0;
+  int (*volatile const get_error)(Comm*, int*) = &::ncclCommGetAsyncError;
+  int error = 0;
+  const int result = get_error(comm, &error);
+  if (result != 0) return result;
+  return error == 7 ? 4 : error;
+}
+}  // namespace
+
 // Each of these returns a number of its own, so that a caller sees which one was called.
 #define FAKE_NOTED(called)                                                                        \
   FAKE_EXPORT uint64_t called(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,         \
@@ -143,7 +157,7 @@ FAKE(int, ncclCommInitRankConfig, Comm** comm, int size, Id id, int rank, const 
   note_config(config);
   return make(comm, id, rank, size, config);
 }
-FAKE(int, ncclCommFinalize, Comm*) { return 0; }
+FAKE(int, ncclCommFinalize, Comm* comm) { return ensure_ready(comm); }
 #endif
 #if FAKE_NCCL_CODE >= 22300
 FAKE(int, ncclCommInitRankScalable, Comm** comm, int size, int rank, int count, const Id* ids,
@@ -159,11 +173,13 @@ FAKE(int, ncclCommInitAll, Comm** comms, int count, const int* devices) {
   }
   return 0;
 }
-FAKE(int, ncclCommCount, const Comm* comm, int* count) {
+FAKE(int, ncclCommCount, Comm* comm, int* count) {
+  if (const int result = ensure_ready(comm); result != 0) return result;
   *count = comm->size;
   return comm->looks > 0 ? 7 : 0;
 }
-FAKE(int, ncclCommUserRank, const Comm* comm, int* rank) {
+FAKE(int, ncclCommUserRank, Comm* comm, int* rank) {
+  if (const int result = ensure_ready(comm); result != 0) return result;
   *rank = comm->rank;
   return comm->looks > 0 ? 7 : 0;
 }
@@ -204,6 +220,7 @@ FAKE(int, ncclCommWindowDeregister, Comm* comm, void* window) {
 }
 // The ranks that are left out are the last ones.
 FAKE(int, ncclCommShrink, Comm* comm, int*, int count, Comm** child, const void* config, int) {
+  if (const int result = ensure_ready(comm); result != 0) return result;
   note_config(config);
   return make(child, comm->id, comm->rank, comm->size - count, config);
 }

@@ -1458,6 +1458,48 @@ sys.stdin.readline()
     def id_of_another(self):
         return run("print(json.dumps(bytes(new_id().bytes).hex()))")
 
+    def test_what_nccl_asks_itself_is_not_answered_by_symm(self):
+        """NCCL's calls ask for the communicator's state by the name that the program uses, too,
+        which leads to a drop-in that is preloaded. NCCL refuses a call while that state is
+        in progress.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+os.environ["FAKE_NCCL"] = "slow ensures"
+config = b"".join(v.to_bytes(n, "little") for v, n in
+                  ((24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)))
+id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
+made = ctypes.c_void_p()
+got = [shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config)]
+if rank == 1:
+    time.sleep(1)
+size = ctypes.c_int()
+counted = set()
+while async_error(made) == 7:
+    # Of NCCL, which is ready, while symm makes its group.
+    counted.add(shim.ncclCommCount(made, ctypes.byref(size)))
+    time.sleep(0.001)
+# The other rank may find all ready at once.
+seen = counted == {0, 4} if rank == 0 else counted <= {0, 4}
+got += [seen, async_error(made), all_reduce(of=made)]
+notes.notes_hold(stream)
+got += [all_reduce(of=made), shim.ncclCommFinalize(made), async_error(made)]
+notes.notes_let_go()
+while async_error(made) == 7:
+    time.sleep(0.001)
+got.append(shim.ncclCommDestroy(made))
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+            SECOND_ID=self.id_of_another(),
+            LD_PRELOAD=str(SHIM),
+        )
+        # NCCL itself is in progress for the first looks, and refuses to count: 4.
+        expected = [7, True, 0, "symm", "symm", 7, 7, 0]
+        self.assertEqual(self.finished(ranks), [[expected, []]] * 2)
+
     def test_ranks_that_block_unlike_choose_alike(self):
         """One that blocks would have the other in progress until its first call."""
         ranks = self.cuda_ranks(
