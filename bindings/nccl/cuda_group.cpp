@@ -32,15 +32,14 @@ class CudaGroup::Inside {
  public:
   // `group` is null if the group is not there, or is ending.
   explicit Inside(CudaGroup& all) : all_(all) {
-    const std::lock_guard lock(all_.mutex_);
-    if (all_.state_ != State::ready || all_.aborted_ || all_.released_) return;
-    group = all_.group_;
     ++all_.inside_;
+    const bool is_there = all_.state_ == State::ready && !all_.aborted_ && !all_.released_;
+    if (is_there) group = all_.group_;
   }
   ~Inside() {
-    if (group == nullptr) return;
+    if (--all_.inside_ > 0 || (!all_.aborted_ && !all_.released_)) return;
     const std::lock_guard lock(all_.mutex_);
-    all_.come_out();
+    all_.tell_that_all_are_out();
   }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
@@ -64,10 +63,8 @@ CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, i
       has_driver_(driver_.open(device)) {}
 
 bool CudaGroup::takes_next(void* stream) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (state_ != State::untried || !blocks_) return state_ == State::ready;
-  }
+  const State state = state_;
+  if (state != State::untried || !blocks_) return state == State::ready;
   bool is_known = true;
   const bool is_captured = has_driver_ && driver_.capture_of(stream, is_known) != 0;
   return !is_captured && is_known && agrees();
@@ -112,6 +109,8 @@ bool CudaGroup::is_busy() noexcept {
 }
 
 bool CudaGroup::prepare(void* stream) {
+  // A window that is meeting is new until it has met.
+  if (state_ == State::ready && !windows_.has_new()) return true;
   const std::lock_guard making(making_);
   const bool is_there = make_once();
   if (is_there && windows_.has_new()) meet_windows(stream);
@@ -156,9 +155,9 @@ bool CudaGroup::make_once() {
   }
 
   const std::lock_guard lock(mutex_);
-  state_ = is_made ? State::ready : State::refused;
   group_ = made;
   if (is_made) place_.swap(place);
+  state_ = is_made ? State::ready : State::refused;
   come_out();
   return is_made && !aborted_ && !released_;
 }
@@ -348,21 +347,24 @@ void CudaGroup::abort() noexcept {
   changed_.wait(lock, [this] { return inside_ == 0; });
 }
 
-bool CudaGroup::is_aborted() noexcept {
-  const std::lock_guard lock(mutex_);
-  return aborted_;
-}
+bool CudaGroup::is_aborted() noexcept { return aborted_; }
 
 // The mutex is held.
 void CudaGroup::come_out() noexcept {
-  if (--inside_ > 0) return;
+  --inside_;
+  tell_that_all_are_out();
+}
+
+// The mutex is held.
+void CudaGroup::tell_that_all_are_out() noexcept {
+  if (inside_ > 0) return;
   changed_.notify_all();
   if (released_) give_up();
 }
 
 void CudaGroup::release() noexcept {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(released_, true) || inside_ > 0) return;
+  if (released_.exchange(true) || inside_ > 0) return;
   give_up();
 }
 

@@ -105,6 +105,7 @@ class CudaGroup {
   // `why` is null if a call of symm has just failed, and so has said why.
   Result fail(symm_status_t status, const char* why = nullptr) noexcept;
   void come_out() noexcept;
+  void tell_that_all_are_out() noexcept;
   void give_up() noexcept;
 
   const std::shared_ptr<HostGroup> ranks_;
@@ -123,14 +124,18 @@ class CudaGroup {
   // Held by whoever makes the group.
   std::mutex making_;
 
+  // Held by whoever changes what stands below, up to `place_`. A call that finds the group ready
+  // takes no lock: it writes `inside_` and then reads the rest, and a thread that ends the group
+  // writes the rest and then reads `inside_`, so one of both sees the other (sequential
+  // consistency).
   std::mutex mutex_;
   std::condition_variable changed_;
-  State state_ = State::untried;
+  std::atomic<State> state_{State::untried};
   symm_group_t* group_ = nullptr;
-  int inside_ = 0;
+  std::atomic<int> inside_{0};
   bool settled_ = false;
-  bool aborted_ = false;
-  bool released_ = false;
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> released_{false};
   // While the group is there.
   std::optional<Place> place_;
 

@@ -25,6 +25,7 @@ constexpr int kRelaxed = 2;
 struct Calls {
   int (*device_get)(int*, int) = nullptr;
   int (*context_retain)(void**, int) = nullptr;
+  int (*context_get)(void**) = nullptr;
   int (*context_push)(void*) = nullptr;
   int (*context_pop)(void**) = nullptr;
   int (*capture_info)(void*, int*, unsigned long long*) = nullptr;
@@ -62,6 +63,7 @@ Calls load() {
   };
   calls.usable = find("cuDeviceGet", 2000, calls.device_get) &&
                  find("cuDevicePrimaryCtxRetain", 7000, calls.context_retain) &&
+                 find("cuCtxGetCurrent", 4000, calls.context_get) &&
                  find("cuCtxPushCurrent", 4000, calls.context_push) &&
                  find("cuCtxPopCurrent", 4000, calls.context_pop) &&
                  find("cuStreamGetCaptureInfo", 10010, calls.capture_info) &&
@@ -106,7 +108,12 @@ void* context_of(int device) {
 // The legacy stream and the thread's own one are those of the current context.
 template <class Body>
 int Driver::within(Body body) const noexcept {
-  if (context_ == nullptr || driver().context_push(context_) != kOk) return kNotThere;
+  void* current = nullptr;
+  if (context_ == nullptr) return kNotThere;
+  // A program that has set the device, as nearly all have, is in the context already.
+  if (driver().context_get(&current) == kOk && current == context_) return body();
+
+  if (driver().context_push(context_) != kOk) return kNotThere;
   const int result = body();
   void* popped = nullptr;
   driver().context_pop(&popped);
