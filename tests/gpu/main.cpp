@@ -1,7 +1,8 @@
 // The main() of all programs of tests/gpu.
 //
-//   <program> [--ranks=N] [--fitting] [options of GoogleTest]
+//   <program> [--ranks=N] [--trials=N] [--fitting] [options of GoogleTest]
 //
+// --trials says how often gpu_nccl kills a rank; other programs take no notice of it.
 // With --fitting a number of ranks is skipped that does not fit: a machine with several GPUs
 // takes a GPU for each rank, and one GPU, which any number of ranks may share, takes 1, 2, 3,
 // 4 and 8 ranks.
@@ -22,6 +23,8 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     if (word.rfind("--ranks=", 0) == 0) {
       machine.ranks = std::atoi(word.c_str() + 8);
+    } else if (word.rfind("--trials=", 0) == 0) {
+      machine.trials = std::atoi(word.c_str() + 9);
     } else if (word == "--fitting") {
       fitting = true;
     } else {
@@ -37,6 +40,7 @@ int main(int argc, char** argv) {
   }
 
   if (machine.ranks < 1) gpu::give_up("--ranks: must be 1 or more");
+  if (machine.trials < 1) gpu::give_up("--trials: must be 1 or more");
 
   if (fitting && machine.devices == 1 && machine.ranks > 4 && machine.ranks < 8) {
     std::printf("SKIPPED: on one GPU, 1, 2, 3, 4 and 8 ranks stand for all\n");

@@ -34,6 +34,7 @@ constexpr int kAvg = 4;
 constexpr int kScalarDevice = 0;
 constexpr int kSharedDeviceSince = 23000;
 constexpr int kSymmetricWindow = 1;
+constexpr int kMostRanks = 72;
 
 // NCCL's functions as the drop-in exports them.
 struct Nccl {
@@ -135,6 +136,8 @@ struct Meet {
   std::atomic<int> round;
   std::atomic<int64_t> killed_at;
   std::atomic<int> killed_pid;
+  // When each rank knew the name of the dead one.
+  std::atomic<int64_t> named_at[kMostRanks];
   UniqueId ids[4];
 };
 
@@ -773,14 +776,42 @@ void kill(Member& me) {
                             std::to_string(me.meet->killed_pid) + ") died";
   expect(state == symm::nccl::kRemoteError, me.who("state " + std::to_string(state)));
   expect(said.find(named) != std::string::npos, me.who("'" + said + "' has '" + named + "'"));
-  // The driver takes its time to end a process that has memory of the device.
-  expect(took < 1000, me.who("named within a second"));
+  me.meet->named_at[me.rank] = support::now_ns();
   std::printf("%s: %.1f ms: %s\n", me.who("killed").c_str(), took, said.c_str());
 
   me.right(nccl().abort(me.comm), "ncclCommAbort");
   me.comm = nullptr;
   expect(cudaStreamSynchronize(me.stream) == cudaSuccess, me.who("the stream goes on"));
   expect_context(me, "after a death");
+}
+
+// What a trial of kill() left: milliseconds from the kill to when each survivor knew the name.
+std::vector<double> named_after(const std::string& directory, int size) {
+  const auto* const meet =
+      static_cast<const Meet*>(support::map_shared(sizeof(Meet), directory + "/meet"));
+  std::vector<double> all;
+  for (int rank = 0; rank + 1 < size; ++rank) {
+    const int64_t at = meet->named_at[rank];
+    expect(at != 0, "rank " + std::to_string(rank) + " has named the dead rank");
+    if (at != 0) all.push_back(static_cast<double>(at - meet->killed_at) / 1e6);
+  }
+  return all;
+}
+
+// A death is noticed on the host, and half of all survivors must know it within 10 ms. Each must
+// where every rank has a GPU. Where ranks share one, a call of the driver before the survivor asks
+// may wait for the time slices of the others, and the last one has a second.
+void judge_naming(std::vector<double> all, bool shares) {
+  constexpr double kBound = 10;
+  constexpr double kSharedBound = 1000;
+  ASSERT_FALSE(all.empty());
+  std::sort(all.begin(), all.end());
+  const double median = all[all.size() / 2];
+  std::printf(
+      "a death was known by name to %zu survivors after %.1f ms (median), %.1f ms at most\n",
+      all.size(), median, all.back());
+  EXPECT_LT(median, kBound);
+  EXPECT_LT(all.back(), shares ? kSharedBound : kBound);
 }
 
 // ---- time on the host
@@ -882,6 +913,31 @@ void run_member(Body body, int rank, int size, bool in_threads, const std::strin
   me.together();
 }
 
+// Runs a chapter in processes, or in threads of one, that meet in `directory`.
+void run_trial(const support::TemporaryDirectory& directory, const char* chapter, bool by_symm,
+    bool in_threads) {
+  const int size = gpu::machine().ranks;
+  const bool shares = size > gpu::machine().devices;
+  const auto prepare = [&](int rank) {
+    if (by_symm) setenv("SYMM_NCCL_MODE", "deterministic", 1);
+    if (!by_symm) setenv("SYMM_NCCL_OPS", "none", 1);
+    if (shares) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+    if (shares) setenv("NCCL_MAX_CTAS", "4", 1);
+    // Connecting later allocates memory, which may wait for kernels of ranks in this context.
+    if (in_threads) setenv("NCCL_RUNTIME_CONNECT", "0", 1);
+    if (in_threads) setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    setenv("SYMM_NCCL_COMMS", "*", 1);
+    setenv("SYMM_NCCL_LOG", (directory / "log").c_str(), 1);
+    return std::vector<std::string>{chapter, in_threads ? "threads" : "processes",
+        std::to_string(rank), std::to_string(size), directory.path()};
+  };
+  gpu::run_roles(in_threads ? 1 : size, prepare, std::string(chapter) == "kill" ? size - 1 : -1);
+  if (testing::Test::HasFailure()) {
+    std::ifstream log(directory / "log");
+    std::cout << log.rdbuf();
+  }
+}
+
 using Parameters = std::tuple<const char*, bool, bool>;
 class Chapters : public testing::TestWithParam<Parameters> {};
 
@@ -897,27 +953,17 @@ TEST_P(Chapters, AreRight) {
     GTEST_SKIP() << "ranks share a GPU from NCCL 2.30 on, and here is " << version;
   }
 
-  const support::TemporaryDirectory directory;
-  const auto prepare = [&, chapter = chapter, by_symm = by_symm, in_threads = in_threads](
-                           int rank) {
-    if (by_symm) setenv("SYMM_NCCL_MODE", "deterministic", 1);
-    if (!by_symm) setenv("SYMM_NCCL_OPS", "none", 1);
-    if (shares) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
-    if (shares) setenv("NCCL_MAX_CTAS", "4", 1);
-    // Connecting later allocates memory, which may wait for kernels of ranks in this context.
-    if (in_threads) setenv("NCCL_RUNTIME_CONNECT", "0", 1);
-    if (in_threads) setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-    setenv("SYMM_NCCL_COMMS", "*", 1);
-    setenv("SYMM_NCCL_LOG", (directory / "log").c_str(), 1);
-    return std::vector<std::string>{chapter, in_threads ? "threads" : "processes",
-        std::to_string(rank), std::to_string(size), directory.path()};
-  };
   const bool is_kill = std::string(chapter) == "kill";
-  gpu::run_roles(in_threads ? 1 : size, prepare, is_kill ? size - 1 : -1);
-  if (HasFailure()) {
-    std::ifstream log(directory / "log");
-    std::cout << log.rdbuf();
+  const int trials = is_kill ? gpu::machine().trials : 1;
+  std::vector<double> named;
+  for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
+    const support::TemporaryDirectory directory;
+    run_trial(directory, chapter, by_symm, in_threads);
+    if (!is_kill || HasFailure()) continue;
+    const std::vector<double> more = named_after(directory.path(), size);
+    named.insert(named.end(), more.begin(), more.end());
   }
+  if (is_kill && !HasFailure()) judge_naming(named, shares);
 }
 
 std::string name_of(const testing::TestParamInfo<Parameters>& info) {

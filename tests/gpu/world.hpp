@@ -13,10 +13,11 @@ namespace gpu {
 // whether any failed.
 inline void expect(bool ok, const std::string& what) { EXPECT_TRUE(ok) << what; }
 
-// The devices and ranks of the whole program, from the arguments of main.cpp.
+// The devices, ranks and trials of the whole program, from the arguments of main.cpp.
 struct Machine {
   int devices = 0;
   int ranks = 2;
+  int trials = 1;
 };
 
 inline Machine& machine() {
