@@ -91,30 +91,30 @@ __device__ __forceinline__ void store_release(uint64_t* to, uint64_t v) {
 // ---- changes in one step, which return what the word was: release for what this
 // thread did before, and acquire for what it does after
 
-#define SYMM_CHANGES(Word, name, letter)                                                     \
-  __device__ __forceinline__ Word change_acq_rel(                                            \
-      Word* word, AtomicOp op, Word value, Word compare) {                                   \
-    Word before = 0;                                                                         \
-    switch (op) {                                                                            \
-      case AtomicOp::fetch: /* an addition of 0, since a load releases nothing */            \
-      case AtomicOp::add: SYMM_CHANGE(add.u##name, letter, value); break;                    \
-      case AtomicOp::band: SYMM_CHANGE(and.b##name, letter, value); break;                   \
-      case AtomicOp::bor: SYMM_CHANGE(or.b##name, letter, value); break;                     \
-      case AtomicOp::bxor: SYMM_CHANGE(xor.b##name, letter, value); break;                   \
-      case AtomicOp::swap: SYMM_CHANGE(exch.b##name, letter, value); break;                  \
-      case AtomicOp::compare_swap:                                                           \
-        asm volatile("atom.acq_rel.sys.global.cas.b" #name " %0, [%1], %2, %3;"              \
-            : "=" letter(before)                                                             \
-            : "l"(word), letter(compare), letter(value)                                      \
-            : "memory");                                                                     \
-        break;                                                                               \
-    }                                                                                        \
-    return before;                                                                           \
+#define SYMM_CHANGES(Word, name, letter)                                          \
+  __device__ __forceinline__ Word change_acq_rel(                                 \
+      Word* word, AtomicOp op, Word value, Word compare) {                        \
+    Word before = 0;                                                              \
+    switch (op) {                                                                 \
+      case AtomicOp::fetch: /* an addition of 0, since a load releases nothing */ \
+      case AtomicOp::add: SYMM_CHANGE(add.u##name, letter, value); break;         \
+      case AtomicOp::band: SYMM_CHANGE(and.b##name, letter, value); break;        \
+      case AtomicOp::bor: SYMM_CHANGE(or.b##name, letter, value); break;          \
+      case AtomicOp::bxor: SYMM_CHANGE(xor.b##name, letter, value); break;        \
+      case AtomicOp::swap: SYMM_CHANGE(exch.b##name, letter, value); break;       \
+      case AtomicOp::compare_swap:                                                \
+        asm volatile("atom.acq_rel.sys.global.cas.b" #name " %0, [%1], %2, %3;"   \
+            : "=" letter(before)                                                  \
+            : "l"(word), letter(compare), letter(value)                           \
+            : "memory");                                                          \
+        break;                                                                    \
+    }                                                                             \
+    return before;                                                                \
   }
-#define SYMM_CHANGE(operation, letter, value)                          \
-  asm volatile("atom.acq_rel.sys.global." #operation " %0, [%1], %2;"  \
-      : "=" letter(before)                                             \
-      : "l"(word), letter(value)                                       \
+#define SYMM_CHANGE(operation, letter, value)                         \
+  asm volatile("atom.acq_rel.sys.global." #operation " %0, [%1], %2;" \
+      : "=" letter(before)                                            \
+      : "l"(word), letter(value)                                      \
       : "memory")
 SYMM_CHANGES(uint32_t, 32, "r")
 SYMM_CHANGES(uint64_t, 64, "l")
