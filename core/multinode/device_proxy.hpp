@@ -33,6 +33,7 @@
 #include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
 #include "core/multinode/messages.hpp"
+#include "kernels/compare.hpp"
 
 namespace symm::multinode {
 class DeviceProxy final : private engine::Receiver,

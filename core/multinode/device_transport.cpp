@@ -23,6 +23,7 @@
 #include "core/multinode/device_proxy.hpp"
 #include "core/multinode/forwarding_transport.hpp"
 #include "core/multinode/messages.hpp"
+#include "kernels/compare.hpp"
 
 namespace symm::multinode {
 namespace {

@@ -22,6 +22,7 @@
 #include "core/multinode/forwarding_transport.hpp"
 #include "core/multinode/messages.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/types.hpp"
 

@@ -34,6 +34,7 @@
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/messages.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/host/pointers.hpp"
 #include "kernels/types.hpp"
 
