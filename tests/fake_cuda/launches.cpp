@@ -89,8 +89,8 @@ Work wait_words(const void* arguments) {
 auto& carried_out() {
   static auto& all = *new std::map<std::string, std::function<Work(const void* arguments)>>{
       {"symm_write_word", write_word}, {"symm_change_word", change_word},
-      {"symm_wait_word", wait_word<kSmallRanks>},
-      {"symm_wait_words", wait_words<kSmallRanks>}, {"symm_large_wait_word", wait_word<kMaxRanks>},
+      {"symm_wait_word", wait_word<kSmallRanks>}, {"symm_wait_words", wait_words<kSmallRanks>},
+      {"symm_large_wait_word", wait_word<kMaxRanks>},
       {"symm_large_wait_words", wait_words<kMaxRanks>}};
   return all;
 }
