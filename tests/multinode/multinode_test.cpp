@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <csignal>
@@ -28,6 +29,7 @@
 #include "symm/symm.h"
 #include "tests/support/machines.hpp"
 #include "tests/support/ports.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/word_history.hpp"
 
 namespace support {
@@ -378,6 +380,7 @@ TEST_F(Multinode, NameTheRankThatDiesBetweenAnAtomicAndItsReply) {
 // The victim dies at any moment while all others change its word.
 TEST_F(Multinode, NameTheOwnerOfAWordThatIsKilled) {
   for (unsigned round = 0; round < 20; ++round) {
+    const Shared<std::atomic<int>> heard;
     const std::vector<std::string> said = on_machines("abb", [&](int rank, const Group& group) {
       const Block block = allocate(group, 4096);
       group.barrier();
@@ -398,6 +401,10 @@ TEST_F(Multinode, NameTheOwnerOfAWordThatIsKilled) {
         if (status == SYMM_OK && before < last) return std::string("a smaller value was fetched");
         if (status == SYMM_OK) last = before;
       }
+
+      // A rank that releases its memory sooner would answer the other that the word is gone.
+      ++*heard;
+      eventually([&] { return *heard == 2; });
       return std::to_string(status) + " " + std::to_string(failure.rank);
     });
     const std::string failed = std::to_string(SYMM_ERR_PEER_FAILED) + " 1";
