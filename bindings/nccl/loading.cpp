@@ -2,6 +2,7 @@
 #include "bindings/nccl/loading.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <link.h>
 
 #include <algorithm>
