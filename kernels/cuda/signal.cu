@@ -42,6 +42,7 @@ extern "C" __global__ void __launch_bounds__(kRankThreads)
   let_next_launch();
 }
 
+// These kernels have no arguments that depend on the size of a group: large groups use them, too.
 #ifndef SYMM_LARGE_GROUPS
 extern "C" __global__ void __launch_bounds__(32)
     symm_write_word(const __grid_constant__ WriteArgs args) {
@@ -55,7 +56,6 @@ extern "C" __global__ void __launch_bounds__(32)
       return store_release(reinterpret_cast<uint32_t*>(word), static_cast<uint32_t>(args.value));
   }
 }
-#endif
 
 namespace {
 template <class Word>
@@ -76,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(32)
     change_word<uint64_t>(args);
   }
 }
+#endif
 
 namespace {
 // What was released before the value that is returned is in view. If the value is a sum, so is
