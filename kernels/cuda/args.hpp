@@ -12,8 +12,10 @@
 namespace symm::cuda {
 inline constexpr int kMaxRanks = 72;
 // Groups of up to so many ranks are small. Large groups have kernels and structs of their own, in
-// which there is room for kMaxRanks, so that large groups cost small ones nothing. A file of
-// kernels is compiled once more for large groups by a file large_*.cu.
+// which there is room for kMaxRanks, so kernels of small groups keep their structs and registers. A
+// file of kernels is compiled once more for large groups by a file large_*.cu. Every process loads
+// these images with the others, even if its groups are small: to load one later, while kernels of
+// another group wait, could stall.
 inline constexpr int kSmallRanks = 16;
 #ifdef SYMM_LARGE_GROUPS
 #define SYMM_KERNEL(name) symm_large_##name
