@@ -3,6 +3,7 @@
 #include "core/group/checks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -488,12 +489,13 @@ void check_norm_values(const CollectiveCall& call, const RmsNorm& norm) {
   if (norm.weight == nullptr) refuse_argument("norm.weight", "is NULL");
 }
 
-void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
+std::array<NormOperand, 8> norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
   const size_t rows = call.unit();
   const size_t weights = norm.hidden * size_of(norm.weight_dtype);
   const size_t scales = call.count / norm.hidden * norm.scales() * sizeof(float);
+
   // name, begin, bytes; is written, has rows, alignment
-  const NormOperand operands[] = {
+  return {{
       {operand_of("send", call.send, rows), false, true},
       {operand_of("norm.residual_in", norm.residual_in, rows), false, true},
       {operand_of("norm.weight", norm.weight, weights)},
@@ -502,8 +504,11 @@ void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
       {operand_of("norm.norm_out", norm.norm_out, rows), true, true},
       {operand_of("norm.quant_out", norm.quant_out, call.count), true},
       {operand_of("norm.scale_out", norm.scale_out, scales), true, false, sizeof(float)},
-  };
+  }};
+}
 
+void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
+  const auto operands = norm_operands(call, norm);
   for (const NormOperand& one : operands) {
     if (one.begin == nullptr) continue;
     require_operand(one);
@@ -638,16 +643,9 @@ void add_operands(const Group& group, const CollectiveCall& call, const Add& add
   add("options.scale_pointer", call.scale_pointer, sizeof(float), false);
 
   if (const RmsNorm* norm = call.norm; norm != nullptr) {
-    const size_t rows = call.unit();
-    const size_t scales = call.count / norm->hidden * norm->scales() * sizeof(float);
-    add("send", call.send, rows, false);
-    add("norm.residual_in", norm->residual_in, rows, false);
-    add("norm.weight", norm->weight, norm->hidden * size_of(norm->weight_dtype), false);
-    add("norm.scale_in", norm->scale_in, sizeof(float), false);
-    add("norm.residual_out", norm->residual_out, rows, true);
-    add("norm.norm_out", norm->norm_out, rows, true);
-    add("norm.quant_out", norm->quant_out, call.count, true);
-    add("norm.scale_out", norm->scale_out, scales, true);
+    for (const NormOperand& operand : norm_operands(call, *norm)) {
+      add(operand.name, operand.begin, operand.bytes, operand.is_written);
+    }
     return;
   }
   if (call.pieces != nullptr) {
@@ -658,13 +656,10 @@ void add_operands(const Group& group, const CollectiveCall& call, const Add& add
 
   const bool am_root = group.rank() == call.root;
   const size_t result = call.count * size_of(call.scaling ? call.scaling.result : call.dtype);
-  const auto blocks = [&](bool per_rank) {
-    return per_rank ? static_cast<size_t>(group.size()) : size_t{1};
-  };
-  if (!what.from_root || am_root) {
-    add("send", call.send, call.unit() * blocks(what.send_per_rank), false);
-  }
-  if (!what.to_root || am_root) add("recv", call.recv, result * blocks(what.recv_per_rank), true);
+  const size_t send_bytes = operand_bytes(what, call.unit(), group.size()).send;
+  const size_t recv_bytes = operand_bytes(what, result, group.size()).recv;
+  if (!what.from_root || am_root) add("send", call.send, send_bytes, false);
+  if (!what.to_root || am_root) add("recv", call.recv, recv_bytes, true);
 }
 }  // namespace
 
