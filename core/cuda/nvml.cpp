@@ -101,6 +101,14 @@ const Nvml& nvml() {
   return *loaded;
 }
 
+// The device at `bus`. Throws Error(unavailable), in which `name` is what people call the device.
+nvmlDevice device_at(const Nvml& nvml, const std::string& bus, const std::string& name) {
+  nvmlDevice device = nullptr;
+  const nvmlReturn result = nvml.nvmlDeviceGetHandleByPciBusId_v2(bus.c_str(), &device);
+  if (result != 0) unavailable("NVML does not see " + name + ": " + nvml.text(result));
+  return device;
+}
+
 LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) {
   LinkFacts links{.bus = bus_number(bus)};
   for (unsigned link = 0; link < kMaxLinks; ++link) {
@@ -154,14 +162,8 @@ std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
   std::vector<LinkFacts> all;
 
   for (size_t i = 0; i < buses.size(); ++i) {
-    nvmlDevice device = nullptr;
-    if (const nvmlReturn result =
-            loaded.nvmlDeviceGetHandleByPciBusId_v2(buses[i].c_str(), &device);
-        result != 0) {
-      unavailable(format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(),
-          loaded.text(result).c_str()));
-    }
-    all.push_back(links_of(loaded, device, buses[i]));
+    const std::string name = format("device %zu (%s)", i, buses[i].c_str());
+    all.push_back(links_of(loaded, device_at(loaded, buses[i], name), buses[i]));
   }
   return all;
 }
@@ -172,11 +174,10 @@ std::string domain_of(const std::string& bus) {
     unavailable("NVML has no nvmlDeviceGetGpuFabricInfoV, which came with driver 550");
   }
 
-  nvmlDevice device = nullptr;
-  nvmlReturn result = loaded.nvmlDeviceGetHandleByPciBusId_v2(bus.c_str(), &device);
+  const nvmlDevice device = device_at(loaded, bus, "the device at " + bus);
   nvmlFabricInfo info{};
   info.version = kFabricInfoVersion;
-  if (result == 0) result = loaded.nvmlDeviceGetGpuFabricInfoV(device, &info);
+  const nvmlReturn result = loaded.nvmlDeviceGetGpuFabricInfoV(device, &info);
   if (result != 0) unavailable("nvmlDeviceGetGpuFabricInfoV: " + loaded.text(result));
 
   if (info.state == kFabricNotSupported) unavailable("the GPU is in no NVLink domain");

@@ -167,6 +167,11 @@ TEST(CudaDomain, WhateverIsMissingKeepsHostsApart) {
           "has not joined its NVLink domain yet (fabric state 2)"},
       {"failed to join", domain("c,5,3,9"), "could not join its NVLink domain"},
       {"a cluster of zeros", domain("-,5,3,0"), "has no cluster UUID"},
+      {"a GPU that NVML does not see",
+          [](int rank) {
+            if (rank == 3) setenv("FAKE_NVML_BLIND", "3", 1);
+          },
+          "NVML does not see the device at 0000:2d:00.0: Not Found"},
       {"one rank of a host",
           [](int rank) {
             if (rank == 3) setenv("SYMM_FABRIC", "0", 1);
