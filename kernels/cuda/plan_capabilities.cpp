@@ -81,8 +81,9 @@ bool passes_on(const PlanInput& input, std::string* why) {
 }
 
 bool normalises(const PlanInput& input, std::string* why) {
-  const bool does = input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum &&
-                    input.size <= 8 && !input.is_large;
+  if (!is_small(input, why)) return false;
+  const bool does =
+      input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum && input.size <= 8;
   if (!answer(does, why, "normalises with up to 8 ranks, not ", input.size)) return false;
 
   const bool fits = input.count == 0 || shape_of_rows(input).blocks != 0;
@@ -129,8 +130,9 @@ bool sums_by_multimem(const PlanInput& input, std::string* why) {
 bool reduces_on_mesh(const PlanInput& input, std::string* why) {
   return answer(input.collective == Collective::allreduce, why, "does allreduce, not ",
              collective_name(input.collective)) &&
-         answer(input.size == kCubeMeshRanks && !input.is_large, why, "needs ", kCubeMeshRanks,
-             " ranks, not ", input.size);
+         answer(input.size == kCubeMeshRanks, why, "needs ", kCubeMeshRanks, " ranks, not ",
+             input.size) &&
+         is_small(input, why);
 }
 
 bool goes_by_engine(const PlanInput& input, std::string* why) {

@@ -15,6 +15,7 @@
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/occupancy.hpp"
+#include "kernels/cuda/plan_capabilities.hpp"
 #include "kernels/cuda/plan_forms.hpp"
 #include "kernels/cuda/tuning.hpp"
 #include "kernels/types.hpp"
@@ -492,6 +493,25 @@ TEST(CudaPlans, HybridCubeMeshIsRefusedWithTheReason) {
 
   expect_refusal(input_of(Collective::allreduce, DType::u8, tuning.ll_max + 1, 8),
       "carries at most " + std::to_string(tuning.ll_max) + " bytes");
+}
+
+// A group of few ranks can be made a large one by its plan table. Its number of ranks is not the
+// reason then.
+TEST(CudaPlans, OfLargeGroupsOfFewRanksAreRefusedForBeingLarge) {
+  PlanInput input = input_of(Collective::allreduce, DType::f32, 100, 8);
+  input.is_large = true;
+  input.algorithm = Algorithm::hybrid_cube_mesh;
+  EXPECT_EQ(refuse(input, default_tuning(8)),
+      "algorithm hybrid_cube_mesh is of groups of up to 16 ranks");
+
+  PlanInput norm = input_of(Collective::allreduce_rmsnorm, DType::f32, 1024, 4);
+  norm.root = 1024;
+  norm.has_clusters = true;
+  std::string why;
+  EXPECT_TRUE(normalises(norm, &why)) << why;
+  norm.is_large = true;
+  EXPECT_FALSE(normalises(norm, &why));
+  EXPECT_EQ(why, "is of groups of up to 16 ranks");
 }
 
 // With two ranks there is no rank to which a broadcast could be passed on. With more
