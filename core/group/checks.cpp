@@ -64,9 +64,7 @@ void Group::require_usable() const {
   if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
   }
-  for (const auto& link : distant_) {
-    if (!link->is_heard()) return await_heartbeats();
-  }
+  if (!hears_all()) await_heartbeats();
 }
 
 void Group::require_rank(const char* argument, int rank) const {

@@ -133,15 +133,20 @@ int Group::failure_fd() {
   return fd->get();
 }
 
+// Each call looks before it issues work, so the clock is read once for all hosts.
+bool Group::hears_all() const noexcept {
+  if (distant_.empty()) return true;
+  const uint64_t now = now_ns();
+  return std::all_of(
+      distant_.begin(), distant_.end(), [now](const auto& link) { return link->is_heard(now); });
+}
+
 // Called before work is issued. A host that lost its power leaves
 // mappings behind of which a load or a store can cost this process its
 // context. So nothing is issued while a host is silent that has memory
 // mapped here: it is heard again, or its ranks are taken for dead.
 void Group::await_heartbeats() const {
-  const auto is_heard = [](const auto& link) { return link->is_heard(); };
-  const auto over = [&] {
-    return revocation_->revoked() || std::all_of(distant_.begin(), distant_.end(), is_heard);
-  };
+  const auto over = [&] { return revocation_->revoked() || hears_all(); };
   const bool endless = config_.timeout_ms == Deadline::kInfinite;
   const Deadline deadline = endless ? Deadline::never() : Deadline::after_ms(config_.timeout_ms);
   const bool is_over = retry_until(over, deadline);

@@ -231,6 +231,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Group> shrink_in(
       uint64_t call, Deadline deadline, const SubgroupOptions& options);
   uint64_t machine_key() const;
+  bool hears_all() const noexcept;
   void await_heartbeats() const;
   void tell_refusal(const char* what, const Error& error) noexcept;
   TransportContext transport_context(Deadline deadline);

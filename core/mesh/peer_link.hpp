@@ -40,9 +40,9 @@ class PeerLink {
   // this process; and for a process on another host, since nothing tells when the GPU there has
   // stopped to store.
   virtual bool is_dead() const noexcept { return false; }
-  // Whether the peer's host was heard lately: true for a process of this host, of whose death the
-  // kernel tells.
-  virtual bool is_heard() const noexcept { return true; }
+  // Whether the peer's host was heard lately before `now`, which is now_ns(): true for a process of
+  // this host, of whose death the kernel tells.
+  virtual bool is_heard(uint64_t /*now*/) const noexcept { return true; }
   // Whether the peer's process is dying or dead, as far as this process has been told.
   virtual bool is_dying() const noexcept { return is_dead(); }
 };

@@ -193,7 +193,7 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
 
   bool carries_descriptors() const noexcept override { return false; }
 
-  bool is_heard() const noexcept override { return connection_->is_heard(); }
+  bool is_heard(uint64_t now) const noexcept override { return connection_->is_heard(now); }
 
   std::string own_address() const override { return local_address(connection_->socket()); }
 

@@ -32,10 +32,10 @@ class Keepalive {
   // so the time begins anew. (TCP_USER_TIMEOUT alone begins to count at a retransmission, which is
   // late if earlier answers were slow.)
   bool answered(int socket, uint64_t turns) noexcept;
-  // Whether the last answer came within the last four turns, of which each asks for one. On any
-  // thread.
-  bool is_heard() const noexcept {
-    return !enabled() || now_ns() - heard_ns_.load() < 4 * nanoseconds_of(interval_ms());
+  // Whether the last answer came within the four turns before `now`, of which each asks for one. On
+  // any thread. The answer may have come after the caller has read the clock.
+  bool is_heard(uint64_t now) const noexcept {
+    return !enabled() || heard_ns_.load() + 4 * nanoseconds_of(interval_ms()) > now;
   }
 
  private:

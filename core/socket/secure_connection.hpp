@@ -62,8 +62,8 @@ class SecureConnection final : public Watched,
   // Why one end has refused the other, which has another version of symm; "" if neither has. Set
   // before the receiver's on_end().
   const std::string& other_version() const noexcept { return other_version_; }
-  // Whether the other machine has acknowledged something within the last heartbeats.
-  bool is_heard() const noexcept { return keepalive_.is_heard(); }
+  // Whether the other machine has acknowledged something within the last heartbeats before `now`.
+  bool is_heard(uint64_t now) const noexcept { return keepalive_.is_heard(now); }
   // The other end has not greeted so far. On the monitor thread.
   bool silent() const noexcept { return stage_ == Stage::greeting; }
   int socket() const noexcept { return socket_.get(); }
