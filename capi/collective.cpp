@@ -196,8 +196,7 @@ CollectiveCall described_in_batch(Group& group, const symm_collective_call_t& ca
   CollectiveCall made = described(given, stream, referred_to);
   require_all_of(made, given);
 
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  if (given.options != nullptr) options = read_options(given.options);
+  symm_collective_options_t options = read_options(given.options);
   if (options.timeout_ms != 0 || options.failure != nullptr || options.tag != nullptr) {
     throw Error(Status::invalid_argument,
         "options: timeout_ms, failure and tag are those of the batch, and 0 here");
@@ -355,8 +354,7 @@ symm_status_t symm_batch(symm_group_t* group, const symm_collective_call_t* call
     const symm_batch_options_t* options, void* stream) {
   return guard(options, [&] {
     Group& owner = *group_of(group);
-    symm_batch_options_t given = SYMM_BATCH_OPTIONS_INIT;
-    if (options != nullptr) given = read_options(options);
+    const symm_batch_options_t given = read_options(options);
     if (count == 0) return run_batch(owner, {});
 
     std::vector<CollectiveCall> made;
