@@ -352,10 +352,7 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
           {wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
     }
 
-    if (mode != SYMM_WAIT_ALL && mode != SYMM_WAIT_ANY) {
-      throw Error(mode < 0 ? Status::invalid_argument : Status::unsupported,
-          symm::format("mode: %d is not known", mode));
-    }
+    require_known(mode == SYMM_WAIT_ALL || mode == SYMM_WAIT_ANY, mode, "mode");
     self.wait_signals(all, mode == SYMM_WAIT_ANY, timeout_of(options), out_index, stream);
   });
 }

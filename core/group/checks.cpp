@@ -36,6 +36,12 @@ namespace {
 
 // ---- the arguments that many calls have
 
+void require_known(bool is_known, int value, const char* argument) {
+  if (is_known) return;
+  throw Error(value < 0 ? Status::invalid_argument : Status::unsupported,
+      format("%s: %d is not known", argument, value));
+}
+
 int require_channels(int channels, const char* argument) {
   if (channels < 0) refuse_argument(argument, format("%d is negative", channels));
   if (channels > kMostChannels) {

@@ -23,6 +23,10 @@ void require_independent(const Group& group, std::span<const CollectiveCall> cal
 // The refusal of a data type. INVALID_ARGUMENT if it can be one of no version, else UNSUPPORTED.
 Error unknown_dtype(int value);
 
+// Throws unless a constant is known: a newer library may know it, but no library will know a
+// negative one.
+void require_known(bool is_known, int value, const char* argument);
+
 // Throws if there cannot be so many channels; returns them.
 int require_channels(int channels, const char* argument);
 

@@ -65,16 +65,8 @@ std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Plac
   }
 }
 
-// Refuses a constant: a newer library may know it, but no library will know a negative one.
-void require_known(bool is_known, int value, const char* argument) {
-  if (!is_known) {
-    throw Error(value < 0 ? Status::invalid_argument : Status::unsupported,
-        format("%s: %d is not known", argument, value));
-  }
-}
-
 void require_known(Compare compare) {
-  require_known(is_valid(compare), static_cast<int>(compare), "compare");
+  symm::require_known(is_valid(compare), static_cast<int>(compare), "compare");
 }
 
 // The buffers of this process, by address.
