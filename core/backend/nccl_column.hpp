@@ -48,7 +48,7 @@ class NcclColumn {
   uint64_t hash() const;
 
   // Writes into the report whether NCCL was ahead for this call, and why. A call that was not
-  // measured, or not in this form, is of unknown advice, and the report says so.
+  // measured, or not in this form, gets Advice::unmeasured, and the report says so.
   void advise(const CollectiveCall& call, PlanReport& report) const;
 
  private:

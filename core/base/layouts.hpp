@@ -30,8 +30,8 @@ struct Layout {
   X(unique_id, 2, "unique ids")                                                                \
   /* The control segment of a rank on the host: core/host/control.hpp. */                      \
   X(control, 7, "control segments")                                                            \
-  /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels  \
-     of two ranks write there: kernels/cuda/args.hpp. */ \
+  /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels */ \
+  /* of two ranks write there: kernels/cuda/args.hpp. */                                       \
   X(cuda_control, 1, "control blocks of CUDA groups")                                          \
   /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */   \
   X(plans, 1, "choices of algorithms")                                                         \

@@ -57,10 +57,9 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
-    const PlanValues values =
-        table_.values(BackendKind::cuda, context.size, [this] { return device_name(*device_); });
-    NcclColumn column = table_.nccl_column(
-        BackendKind::cuda, context.size, [this] { return device_name(*device_); });
+    const auto name = [this] { return device_name(*device_); };
+    const PlanValues values = table_.values(BackendKind::cuda, context.size, name);
+    NcclColumn column = table_.nccl_column(BackendKind::cuda, context.size, name);
     return std::make_unique<CudaTransport>(std::move(context), device_, values, std::move(column));
   }
 

@@ -2,18 +2,16 @@
 //
 // Definitions
 //   Call      a collective, by its number in the group; a barrier of all ranks, by its channel and
-//             its number there; a rendezvous or the making
-//             of a group, while a rank waits in it.
+//             its number there; a rendezvous or the making of a group, while a rank waits in it.
 //   Ahead     rank a is ahead of rank b by a call if a has issued it, or waits in it, and b not.
 //   Crossing  a is ahead of b by one call, and b of a by another.
 //
-// Collectives come in one order on every rank, so two ranks whose collectives
-// of one number differ never go on. Ranks that cross wait for each other if
-// neither issues more: both are seen to wait, on one thread each, and to look
-// in vain for a second, or a deadline has passed and neither has issued
-// anything for a second. (A rank that is stopped is seen to wait, and does not
-// look.) Barriers of some of the ranks are not counted, and a graph may be
-// replayed at any time: where there are such, less is found, and nothing wrong.
+// Collectives come in one order on every rank, so two ranks whose collectives of one number differ
+// never go on. Ranks that cross wait for each other if neither issues more: both are seen to wait,
+// on one thread each, and to look in vain for a second, or a deadline has passed and neither has
+// issued anything for a second. (A rank that is stopped is seen to wait, and does not look.)
+// Barriers of some of the ranks are not counted, and a graph may be replayed at any time: where
+// there are such, less is found, and nothing wrong.
 #include "core/cuda/issued_calls.hpp"
 
 #include <algorithm>

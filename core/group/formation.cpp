@@ -291,9 +291,9 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   return group;
 }
 
-// A number that is equal on ranks between which descriptors can travel, and that have
-// the same SYMM_MACHINE. The mesh decides machine by machine where descriptors travel,
-// so the lowest rank that they can come from stands for its machine.
+// A number that is equal on ranks between which descriptors can travel, and that have the same
+// SYMM_MACHINE. The mesh decides machine by machine where descriptors travel, so the lowest rank
+// that they can come from stands for its machine.
 uint64_t Group::machine_key() const {
   int first = 0;
   while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)])) {

@@ -1,6 +1,6 @@
-// A group in use: what it knows of its ranks, how it fails, the calls that all ranks
-// make, and the mesh spoken to in group ranks. formation.cpp forms it, subgroups.cpp
-// makes others of it, and checks.cpp checks what it is asked for.
+// A group in use: what it knows of its ranks, how it fails, the calls that all ranks make, and the
+// mesh spoken to in group ranks. formation.cpp forms it, subgroups.cpp makes others of it, and
+// checks.cpp checks what it is asked for.
 #include "core/group/group.hpp"
 
 #include <fcntl.h>
@@ -86,8 +86,8 @@ std::vector<Straggler> Group::stragglers() const {
   return found;
 }
 
-// Groups of one mesh know each other's ranks. In other groups a rank is recognised by
-// its process, if that process is no other rank of either group.
+// Groups of one mesh know each other's ranks. In other groups a rank is recognised by its process,
+// if that process is no other rank of either group.
 int Group::rank_of(const Group& other, int rank_there) const {
   const auto find_only = [](const Group& group, const auto& is_it) {
     int found = -1;
@@ -161,8 +161,8 @@ Failure Group::blamed(Failure failure) const {
 }
 
 namespace {
-// Leaves the failure where symm run finds it: the command says what failed first, and a
-// rank that only heard of the failure may be the first to end.
+// Leaves the failure where symm run finds it: the command says what failed first, and a rank that
+// only heard of the failure may be the first to end.
 void note_for_launcher(const Failure& failure) noexcept try {
   const char* const path = environment("SYMM_FIRST_FAILURE");
   if (*path == '\0') return;
@@ -263,8 +263,8 @@ void Group::synchronize(void* stream, uint64_t timeout_ms) {
   };
   if (retry_until(is_done, Deadline::after_ms(timeout))) return require_usable();
 
-  // A kernel that began to wait with this call gives up at about the same time, and
-  // knows for which rank it waited, and in which call.
+  // A kernel that began to wait with this call gives up at about the same time, and knows for which
+  // rank it waited, and in which call.
   constexpr uint64_t kRecordMs = 500;
   const uint64_t more_ms = timeout == Deadline::kNow ? 0 : std::min(kRecordMs, timeout / 10);
   const auto is_known = [&] {

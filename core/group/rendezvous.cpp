@@ -125,8 +125,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
         block_handle.extent.fabric == FabricHandle{}) {
       throw Error(Status::unsupported,
           "buffer: ranks on other hosts of the NVLink domain map it by a fabric handle, which "
-          "memory "
-          "of the host and adopted memory do not have");
+          "memory of the host and adopted memory do not have");
     }
     Offer offer{
         {buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block_handle.fd, pad_handle.fd}}};
