@@ -3810,8 +3810,8 @@ typedef struct {
   /**
    * Whether NCCL was measured to be faster than symm for this call, on this machine and with this
    * number of ranks: by the plan table's column of NCCL, which symm bench --tune --nccl writes.
-   * It is equal on all ranks, and changes nothing of what symm does. UNKNOWN if it was not
-   * measured.
+   * It is equal on all ranks, and changes nothing of what symm does. SYMM_ADVICE_UNMEASURED if it
+   * was not measured.
    */
   symm_advice_t advice;
   /** Nanoseconds that symm took, read between the sizes that were measured; 0: not measured. */
