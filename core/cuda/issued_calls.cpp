@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/mismatch.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
@@ -245,8 +246,6 @@ std::optional<IssuedCalls::Difference> IssuedCalls::difference(int peer) const {
   return found;
 }
 
-// The call that most ranks make is right, in a tie that of the lowest rank, and the lowest rank
-// that makes another call is to blame.
 std::optional<Failure> IssuedCalls::mismatch(bool at_deadline, Seen& seen) const {
   std::vector<std::string> calls(segments_.size());
   const auto me = static_cast<size_t>(context_.rank);
@@ -264,18 +263,13 @@ std::optional<Failure> IssuedCalls::mismatch(bool at_deadline, Seen& seen) const
     if (call.empty()) call = calls[me];
   }
 
-  const auto like = [&](const std::string& call) {
-    return std::count(calls.begin(), calls.end(), call);
-  };
-  const auto right = std::max_element(calls.begin(), calls.end(),
-      [&](const std::string& a, const std::string& b) { return like(a) < like(b); });
-  const auto wrong = std::find_if(
-      calls.begin(), calls.end(), [&](const std::string& call) { return call != *right; });
-  if (wrong == calls.end()) return std::nullopt;
-  const auto blamed = static_cast<int>(wrong - calls.begin());
-  return context_.blame(blamed, Status::mismatch,
-      format("rank %d makes %s, rank %d makes %s", static_cast<int>(right - calls.begin()),
-          right->c_str(), blamed, wrong->c_str()));
+  const std::optional<Mismatch> found = mismatch_among(calls);
+  if (!found) return std::nullopt;
+  const auto right = static_cast<int>(found->right);
+  const auto wrong = static_cast<int>(found->wrong);
+  return context_.blame(wrong, Status::mismatch,
+      format("rank %d makes %s, rank %d makes %s", right, calls[found->right].c_str(), wrong,
+          calls[found->wrong].c_str()));
 }
 
 Failure IssuedCalls::explained(Failure failure) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/mismatch.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/error.hpp"
@@ -317,8 +318,7 @@ std::pair<CallSignature, CallSignature> first_difference(
 }  // namespace
 
 // All ranks that detect the mismatch report the same, since they compare the calls of all ranks
-// that have entered: the call that most ranks make is right, in a tie that of the lowest rank, and
-// the lowest rank that makes another call is to blame. Ranks that do not enter soon are left out.
+// that have entered. Ranks that do not enter soon are left out.
 void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
     const std::function<CallSignature(int)>& call_of,
     const std::function<std::vector<CallSignature>(int)>& members_of, Deadline deadline) {
@@ -335,19 +335,17 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
 
   retry_until(all_entered, std::min(deadline, Deadline::after_ms(soon_ms)));
   std::vector<int> ranks;
+  std::vector<uint32_t> hashes;
   for (int rank = 0; rank < context_.size; ++rank) {
-    if (entered(rank)) ranks.push_back(rank);
+    if (!entered(rank)) continue;
+    ranks.push_back(rank);
+    hashes.push_back(call_of(rank).hash());
   }
 
-  const auto like = [&](int rank) {
-    return std::count_if(ranks.begin(), ranks.end(),
-        [&](int other) { return call_of(other).hash() == call_of(rank).hash(); });
-  };
-
-  const int right = *std::max_element(
-      ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
-  const int wrong = *std::find_if(ranks.begin(), ranks.end(),
-      [&](int rank) { return call_of(rank).hash() != call_of(right).hash(); });
+  // Two calls differ, or nobody would have come here.
+  const Mismatch found = mismatch_among(hashes).value();
+  const int right = ranks[found.right];
+  const int wrong = ranks[found.wrong];
   const auto [made, differs] =
       first_difference(calls_of(right, call_of, members_of), calls_of(wrong, call_of, members_of));
   fail(context_.blame(wrong, Status::mismatch,

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/mismatch.hpp"
 #include "core/base/error.hpp"
 #include "core/base/page.hpp"
 #include "core/base/wait.hpp"
@@ -128,37 +130,32 @@ bool Standstill::is_there_at_deadline() {
   return counts_after(0) && blame();
 }
 
-// The call that most ranks make is right, in a tie that of the
-// lowest rank, and the lowest rank that makes another call is to
-// blame. Ranks that are in no call, or not for long, are left out.
+// Ranks that are in no call, or not for long, are left out of the mismatch.
 bool Standstill::blame() {
   if (spans_machines() && is_one_call()) return false;
 
   const TransportContext& context = controls_.context();
-  std::vector<std::pair<int, std::string>> calls;
+  std::vector<int> ranks;
+  std::vector<std::string> calls;
   for (int rank = 0; rank < context.size; ++rank) {
     const auto place =
         std::find_if(now_.begin(), now_.end(), [&](const Place& one) { return one.rank == rank; });
     const ShownWait wait = place != now_.end() ? place->wait : controls_.wait_of(rank, lane_);
     if (wait.peer < 0) continue;
     if (std::string text = text_of(controls_, wait); !text.empty()) {
-      calls.emplace_back(rank, std::move(text));
+      ranks.push_back(rank);
+      calls.push_back(std::move(text));
     }
   }
 
-  const auto like = [&](const auto& call) {
-    return std::count_if(
-        calls.begin(), calls.end(), [&](const auto& other) { return other.second == call.second; });
-  };
-  const auto right = std::max_element(
-      calls.begin(), calls.end(), [&](const auto& a, const auto& b) { return like(a) < like(b); });
-  const auto wrong = std::find_if(
-      calls.begin(), calls.end(), [&](const auto& call) { return call.second != right->second; });
-  if (wrong == calls.end()) return blame_sets();
+  const std::optional<Mismatch> found = mismatch_among(calls);
+  if (!found) return blame_sets();
 
-  failure_ = context.blame(wrong->first, Status::mismatch,
-      format("rank %d makes %s, rank %d makes %s", right->first, right->second.c_str(),
-          wrong->first, wrong->second.c_str()));
+  const int right = ranks[found->right];
+  const int wrong = ranks[found->wrong];
+  failure_ = context.blame(wrong, Status::mismatch,
+      format("rank %d makes %s, rank %d makes %s", right, calls[found->right].c_str(), wrong,
+          calls[found->wrong].c_str()));
   return true;
 }
 
