@@ -220,16 +220,19 @@ int symm_py_fields(PyObject* from, const char* names, ...) {
 }
 
 /* Read one wait for a signal from a tuple. */
-static int signal_wait(PyObject* from, symm_signal_wait_t* to) {
+static int signal_wait(PyObject* from, void* place) {
+  symm_signal_wait_t* to = (symm_signal_wait_t*)place;
+
   to->struct_size = sizeof *to;
   return symm_py_fields(from, "rank:i channel:i compare:i value:u", &to->rank, &to->channel,
       &to->compare, &to->value);
 }
 
-/* Read a sequence as an array of `count` items of `size` bytes. Each item is read by field(),
- * or by signal_wait() if there is no kind. The caller frees the array, also after a failure. */
-static int array_of(
-    PyObject* from, const char* name, char kind, size_t size, void* to, size_t* count) {
+/* Read a sequence as an array of `count` items of `size` bytes. Each item is read by `read`, or
+ * by field() with `name` and `kind` where `read` is NULL. The caller frees the array, also after
+ * a failure. The items behind the one that failed are zero. */
+static int array_of(PyObject* from, int (*read)(PyObject*, void*), const char* name, char kind,
+    size_t size, void* to, size_t* count) {
   char* items;
   Py_ssize_t i;
   const Py_ssize_t length = PySequence_Size(from);
@@ -242,38 +245,34 @@ static int array_of(
     return 0;
   }
 
+  *count = (size_t)length;
   for (i = 0; i < length; ++i) {
     void* place = items + (size_t)i * size;
     PyObject* item = PySequence_GetItem(from, i);
     int is_read;
 
     if (item == NULL) return 0;
-    if (kind != 0) {
-      is_read = field(item, name, kind, place);
-    } else {
-      is_read = signal_wait(item, (symm_signal_wait_t*)place);
-    }
+    is_read = read == NULL ? field(item, name, kind, place) : read(item, place);
     Py_DECREF(item);
     if (!is_read) return 0;
   }
-  *count = (size_t)length;
   return 1;
 }
 
 int symm_py_sizes(PyObject* from, size_t** to) {
   size_t count;
   if (from == Py_None) return 1;
-  return array_of(from, "counts, displacements", 'u', sizeof **to, to, &count);
+  return array_of(from, NULL, "counts, displacements", 'u', sizeof **to, to, &count);
 }
 
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
   *count = 0;
   if (from == Py_None) return 1;
-  return array_of(from, "ranks", 'i', sizeof **to, to, count);
+  return array_of(from, NULL, "ranks", 'i', sizeof **to, to, count);
 }
 
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
-  return array_of(from, "waits", 0, sizeof **to, to, count);
+  return array_of(from, signal_wait, NULL, 0, sizeof **to, to, count);
 }
 
 /* Read the flags of a call of a batch, which say how its counts are read. */
@@ -339,7 +338,8 @@ static void* zeroed(size_t bytes) {
 }
 
 /* Read one item of a batch: a call, its options or None, and what fused.h has of it or None. */
-static int batch_item(PyObject* from, symm_collective_call_t* to) {
+static int batch_item(PyObject* from, void* place) {
+  symm_collective_call_t* to = (symm_collective_call_t*)place;
   PyObject* call;
   PyObject* options = Py_None;
   PyObject* norm = Py_None;
@@ -362,24 +362,7 @@ static int batch_item(PyObject* from, symm_collective_call_t* to) {
 }
 
 int symm_py_calls(PyObject* from, symm_collective_call_t** to, size_t* count) {
-  Py_ssize_t i;
-  const Py_ssize_t length = PySequence_Size(from);
-
-  if (length < 0) return 0;
-  *to = (symm_collective_call_t*)calloc(length > 0 ? (size_t)length : 1, sizeof **to);
-  if (*to == NULL) {
-    PyErr_NoMemory();
-    return 0;
-  }
-
-  *count = (size_t)length;
-  for (i = 0; i < length; ++i) {
-    PyObject* item = PySequence_GetItem(from, i);
-    const int is_read = item != NULL && batch_item(item, *to + i);
-    Py_XDECREF(item);
-    if (!is_read) return 0;
-  }
-  return 1;
+  return array_of(from, batch_item, NULL, 0, sizeof **to, to, count);
 }
 
 void symm_py_calls_done(symm_collective_call_t* calls, size_t count) {
