@@ -44,10 +44,7 @@
 %ignore symm_store_t;
 
 %typemap(freearg) const symm_collective_call_t *call {
-  free((void *)given$argnum.send_counts);
-  free((void *)given$argnum.send_displacements);
-  free((void *)given$argnum.recv_counts);
-  free((void *)given$argnum.recv_displacements);
+  symm_py_lists_done(&given$argnum);
 }
 
 // Calls of a batch are a sequence of (call, options or None, a symm_rmsnorm_call_t or None).

@@ -275,37 +275,32 @@ int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
   return array_of(from, signal_wait, NULL, 0, sizeof **to, to, count);
 }
 
-/* Read the flags of a call of a batch, which say how its counts are read. */
-static int batch_flags(PyObject* call, uint64_t* flags) {
-  const Py_ssize_t place = 13;
-  PyObject* item = PySequence_GetItem(call, place);
-
-  if (item == NULL) return 0;
-  *flags = PyLong_AsUnsignedLongLong(item);
-  Py_DECREF(item);
-  return !PyErr_Occurred();
-}
-
-/* Read the arguments of one call of a batch. Counts on the device are addresses. */
+/* Read the arguments of one call of a batch. Its counts and displacements are read last, because
+ * the flags say whether they are sequences, or addresses of lists on the device. */
 static int batch_call(PyObject* from, symm_collective_call_t* to) {
-  uint64_t flags;
-  const char* names =
-      "collective:i send:p recv:p count:u dtype:i op:i root:i send_counts:s send_displacements:s "
-      "recv_counts:s recv_displacements:s rows:u recv_stride:u flags:u send_capacity:u "
-      "recv_capacity:u";
+  static const char* const names[4] = {
+      "send_counts", "send_displacements", "recv_counts", "recv_displacements"};
+  void* const places[4] = {
+      &to->send_counts, &to->send_displacements, &to->recv_counts, &to->recv_displacements};
+  PyObject* lists[4];
+  char kind = 's';
+  int i;
 
-  if (!batch_flags(from, &flags)) return 0;
-  to->flags = flags;
-  if ((flags & SYMM_CALL_DEVICE_COUNTS) != 0) {
-    names =
-        "collective:i send:p recv:p count:u dtype:i op:i root:i send_counts:p "
-        "send_displacements:p recv_counts:p recv_displacements:p rows:u recv_stride:u flags:u "
-        "send_capacity:u recv_capacity:u";
+  if (!symm_py_fields(from,
+          "collective:i send:p recv:p count:u dtype:i op:i root:i send_counts:O "
+          "send_displacements:O recv_counts:O recv_displacements:O rows:u recv_stride:u flags:u "
+          "send_capacity:u recv_capacity:u",
+          &to->collective, &to->send, &to->recv, &to->count, &to->dtype, &to->op, &to->root,
+          &lists[0], &lists[1], &lists[2], &lists[3], &to->rows, &to->recv_stride, &to->flags,
+          &to->send_capacity, &to->recv_capacity)) {
+    return 0;
   }
-  return symm_py_fields(from, names, &to->collective, &to->send, &to->recv, &to->count, &to->dtype,
-      &to->op, &to->root, &to->send_counts, &to->send_displacements, &to->recv_counts,
-      &to->recv_displacements, &to->rows, &to->recv_stride, &to->flags, &to->send_capacity,
-      &to->recv_capacity);
+
+  if ((to->flags & SYMM_CALL_DEVICE_COUNTS) != 0) kind = 'p';
+  for (i = 0; i < 4; ++i) {
+    if (!field(lists[i], names[i], kind, places[i])) return 0;
+  }
+  return 1;
 }
 
 /* Read the options of one call of a batch. */
@@ -365,15 +360,17 @@ int symm_py_calls(PyObject* from, symm_collective_call_t** to, size_t* count) {
   return array_of(from, batch_item, NULL, 0, sizeof **to, to, count);
 }
 
+void symm_py_lists_done(symm_collective_call_t* call) {
+  free((void*)call->send_counts);
+  free((void*)call->send_displacements);
+  free((void*)call->recv_counts);
+  free((void*)call->recv_displacements);
+}
+
 void symm_py_calls_done(symm_collective_call_t* calls, size_t count) {
   size_t i;
   for (i = 0; calls != NULL && i < count; ++i) {
-    if ((calls[i].flags & SYMM_CALL_DEVICE_COUNTS) == 0) {
-      free((void*)calls[i].send_counts);
-      free((void*)calls[i].send_displacements);
-      free((void*)calls[i].recv_counts);
-      free((void*)calls[i].recv_displacements);
-    }
+    if ((calls[i].flags & SYMM_CALL_DEVICE_COUNTS) == 0) symm_py_lists_done(&calls[i]);
     free((void*)calls[i].options);
     free((void*)calls[i].fused);
   }

@@ -56,6 +56,8 @@ int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count);
  * symm_py_calls_done(), also after a failure. */
 int symm_py_calls(PyObject* from, symm_collective_call_t** to, size_t* count);
 void symm_py_calls_done(symm_collective_call_t* calls, size_t count);
+/* Free the counts and the displacements of a call, which symm_py_sizes() has made. */
+void symm_py_lists_done(symm_collective_call_t* call);
 int symm_py_sizes(PyObject* from, size_t** to);
 
 /* Make a list of integers. */
