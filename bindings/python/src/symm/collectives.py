@@ -1151,30 +1151,16 @@ class Batch(Collectives):
         return found
 
     def _begin(
-        self,
-        send: Any,
-        recv: Any,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-        tag: str | None = None,
-        max_blocks: int = 0,
+        self, *operands: Any, timeout: float | None = None, tag: str | None = None, **options: Any
     ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
         self._require_own(timeout, tag)
-        return super()._begin(send, recv, algorithm, None, stream, None, max_blocks)
+        return super()._begin(*operands, **options)
 
     def _begin_with(
-        self,
-        operand: Any,
-        name: str,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-        tag: str | None = None,
-        max_blocks: int = 0,
+        self, *operands: Any, timeout: float | None = None, tag: str | None = None, **options: Any
     ) -> tuple[AnyOperand, tuple[Any, ...] | None, int]:
         self._require_own(timeout, tag)
-        return super()._begin_with(operand, name, algorithm, None, stream, None, max_blocks)
+        return super()._begin_with(*operands, **options)
 
     def _require_own(self, timeout: float | None, tag: str | None) -> None:
         for name, value in (("timeout", timeout), ("tag", tag)):
