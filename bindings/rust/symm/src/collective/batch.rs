@@ -1,5 +1,6 @@
 //! Several collectives in one submission.
 
+use super::blocks::NONE;
 use super::{Blocks, RmsNorm};
 use crate::convert::index;
 use crate::error::{Error, Result, acting};
@@ -41,9 +42,10 @@ pub struct Batch<'a> {
     /// The handle with the options of the calls that follow.
     how: Group,
     calls: Vec<symm_collective_call_t>,
-    // What the calls are given the addresses of when all are there.
+    // The calls are given the addresses of their options and norms when all are there. A norm
+    // stands with the index of its call.
     options: Vec<sys::symm_collective_options_t>,
-    norms: Vec<Option<Box<symm_rmsnorm_call_t>>>,
+    norms: Vec<(usize, symm_rmsnorm_call_t)>,
     operands: PhantomData<&'a mut ()>,
 }
 
@@ -86,12 +88,13 @@ impl<'a> Batch<'a> {
     /// the message names the call, from `calls[0]` on, and nothing has happened; so it does with
     /// `Mismatch`, and after this and all other errors the group is revoked.
     pub fn submit(mut self) -> Result<()> {
-        for (i, call) in self.calls.iter_mut().enumerate() {
-            call.options = &raw const self.options[i];
-            if let Some(norm) = &self.norms[i] {
-                call.fused = ptr::from_ref(&**norm).cast();
-                call.fused_version = sys::SYMM_FUSED_VERSION;
-            }
+        for (call, options) in self.calls.iter_mut().zip(&self.options) {
+            call.options = options;
+        }
+        for (i, norm) in &self.norms {
+            let call = &mut self.calls[*i];
+            call.fused = ptr::from_ref(norm).cast();
+            call.fused_version = sys::SYMM_FUSED_VERSION;
         }
 
         let group = self.group.as_raw();
@@ -122,7 +125,6 @@ impl<'a> Batch<'a> {
             tag: ptr::null(),
             ..self.how.options(result)
         });
-        self.norms.push(None);
         self
     }
 
@@ -372,12 +374,7 @@ impl<'a> Batch<'a> {
     ) -> Result<&mut Self> {
         let (send, recv) = self.group.gathered_blocks(send, recv, of_recv)?;
         let to = (recv, of_recv);
-        Ok(self.blocks(
-            Collective::Allgatherv,
-            (send, super::blocks::NONE),
-            to,
-            Op::Sum,
-        ))
+        Ok(self.blocks(Collective::Allgatherv, (send, NONE), to, Op::Sum))
     }
 
     /// [`Group::reduce_scatterv`].
@@ -390,12 +387,7 @@ impl<'a> Batch<'a> {
     ) -> Result<&mut Self> {
         let (send, recv) = self.group.scattered_blocks(send, of_send, recv)?;
         let from = (send, of_send);
-        Ok(self.blocks(
-            Collective::ReduceScatterv,
-            from,
-            (recv, super::blocks::NONE),
-            op,
-        ))
+        Ok(self.blocks(Collective::ReduceScatterv, from, (recv, NONE), op))
     }
 
     /// [`Group::alltoallv`].
@@ -477,10 +469,7 @@ impl<'a> Batch<'a> {
             count: hidden,
             ..Self::call_of(Collective::AllreduceRmsnorm, &send, &send)
         };
-        self.note(call, 0);
-        if let Some(last) = self.norms.last_mut() {
-            *last = Some(Box::new(norm));
-        }
-        Ok(self)
+        self.norms.push((self.calls.len(), norm));
+        Ok(self.note(call, 0))
     }
 }
