@@ -25,7 +25,6 @@ struct Batch
     group::Group
     calls::Vector{symm_collective_call_t}
     # What the calls point to, as long as the batch lives.
-    options::Vector{Base.RefValue{symm_collective_options_t}}
     kept::Vector{Any}
 end
 
@@ -83,14 +82,12 @@ end
 tag_text(::Nothing) = nothing
 tag_text(tag) = String(tag)
 
-# Compiled once, and not into every call.
-@noinline function collective_options(call::CallFrame, choice::Choice, result::Int32=Int32(0))
-    return options_of(
-        call,
-        symm_collective_options_t,
+"""The fields of `symm_collective_options_t` after its size."""
+@inline function fields_of(choice::Choice, failure, result)
+    return (
         choice.algorithm,
         choice.timeout_ms,
-        call.failure,
+        failure,
         choice.position,
         result,
         choice.factor,
@@ -98,6 +95,12 @@ tag_text(tag) = String(tag)
         choice.tag,
         choice.max_blocks,
     )
+end
+
+# Compiled once, and not into every call.
+@noinline function collective_options(call::CallFrame, choice::Choice, result::Int32=Int32(0))
+    values = fields_of(choice, call.failure, result)
+    return options_of(call, symm_collective_options_t, values...)
 end
 
 # Floats whose sums can be left unrounded in Float32.
@@ -708,7 +711,7 @@ first one, and then none was made.
 function batch(
     f::Function, group::Group; timeout=nothing, stream=nothing, tag::Union{Nothing,String}=nothing
 )
-    calls = Batch(group, [], [], [])
+    calls = Batch(group, [], [])
     f(calls)
 
     on = stream_for(stream, group)
@@ -733,24 +736,10 @@ function note!(calls::Batch, collective, kept, result, chosen; scale=nothing, fi
     end
     own = Base.structdiff(values(chosen), NamedTuple{(:timeout, :stream, :tag)})
     choice = Choice(; scale=scale, own...)
-    options = Ref(
-        symm_collective_options_t(
-            sizeof(symm_collective_options_t),
-            choice.algorithm,
-            0,
-            C_NULL,
-            choice.position,
-            result,
-            choice.factor,
-            choice.factor_at,
-            Cstring(C_NULL),
-            choice.max_blocks,
-        ),
-    )
+    options = sized_with(symm_collective_options_t, fields_of(choice, C_NULL, result)...)
     pointers = (; options=Base.unsafe_convert(Ptr{symm_collective_options_t}, options))
     push!(calls.calls, call_struct(collective, merge(pointers, values(fields))))
-    push!(calls.options, options)
-    push!(calls.kept, (kept, scale))
+    push!(calls.kept, (kept, scale, options))
     return nothing
 end
 
