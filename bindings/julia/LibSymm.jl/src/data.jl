@@ -60,6 +60,7 @@ function put_signal!(
     code = signal_op(op)
     attempt() do call
         how = within(call, timeout)
+        # An older library of this major version may load, and lack symm_put_signal_value().
         if code == SYMM_SIGNAL_ADD && value == 1
             return symm_put_signal(memory, rank, offset, from, count, channel, how, on)
         end
