@@ -252,16 +252,28 @@ function atomic!(
     compared = compare === nothing ? zero(T) : T(compare)
     on = stream_for(stream, memory.group)
 
-    seen = into === nothing && memory.group.backend === :host ? Ref{T}() : nothing
-    to = something(seen, Some(into === nothing ? C_NULL : operand(into)))
-    into === nothing ||
-        bytes(into) == sizeof(T) ||
-        throw(ArgumentError("into has $(bytes(into)) bytes, the element $(sizeof(T))"))
+    to, seen = fetched(T, into, memory.group)
     attempt() do call
         limit = within(call, timeout)
         return f(memory, rank, offset, how, value, compared, limit, to, on)
     end
     return seen === nothing ? nothing : seen[]
+end
+
+"""
+Where an atomic operation writes what the element was, as an argument of C, and the reference to
+read it from, or nothing. It is `into` if that is given, else on the host a reference, and on CUDA
+nowhere.
+"""
+function fetched(::Type{T}, into, group) where {T}
+    if into !== nothing
+        bytes(into) == sizeof(T) ||
+            throw(ArgumentError("into has $(bytes(into)) bytes, the element $(sizeof(T))"))
+        return operand(into), nothing
+    end
+    group.backend === :host || return C_NULL, nothing
+    seen = Ref{T}()
+    return seen, seen
 end
 
 atomic_operation(::typeof(+)) = SYMM_ATOMIC_ADD

@@ -275,6 +275,19 @@ using Serialization: serialize
         close(heap)
     end
 
+    @testset "what an element was" begin
+        A = SymmArray(group, [1.0, 2.0])
+        seen = [0.0]
+        @test LibSymm.atomic!(A, :swap, 3.0, 0) === 1.0
+        @test LibSymm.atomic!(A, :swap, 4.0, 0; into=seen) === nothing
+        @test seen == [3.0]
+
+        small = zeros(Float32, 1)
+        refused = @test_throws ArgumentError LibSymm.atomic!(A, :swap, 5.0, 0; into=small)
+        @test refused.value.msg == "into has 4 bytes, the element 8"
+        @test A == [4.0, 2.0]
+    end
+
     @testset "operands that are refused" begin
         A = SymmArray(group, collect(1.0:6.0))
         @test_throws ArgumentError allreduce!([1, 2], +)  # no group
