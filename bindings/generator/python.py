@@ -207,8 +207,9 @@ def typemap(structs, name, type_):
 
 def taken(struct, name):
     """A struct that the caller fills: a tuple of the fields after struct_size. All fields of
-    options have defaults. The place of a failure is left out: a failure is an exception. So are
-    the structs that a call of a collective refers to, which native/support.c reads in batches.
+    options have defaults. The place of a failure is left out: a failure is an exception. Also left
+    out are the structs that a call of a collective refers to; native/support.c reads these for
+    batches.
     """
     left_out = ["struct_size", "failure"]
     if struct.name == "symm_collective_call_t":

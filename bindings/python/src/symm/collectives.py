@@ -1099,7 +1099,7 @@ class _Noted:
 class Batch(Collectives):
     """Collects collectives for one submission; made by `Group.batch()`.
 
-    It has the collectives of the group, and no other call: it owns nothing, and is no group.
+    It has the collectives of the group and `plan()`. It owns nothing, and is no group.
     """
 
     device_key = (-1, -1)  # no array is found to be of this group without a look at it

@@ -76,7 +76,10 @@ def view(memory: Memory, *, timeout: float | None = None, stop: int | None = Non
 
 
 def _is_readable(address: int) -> bool:
-    """Whether the processor can read at an address, which a system call says without a signal."""
+    """Whether the processor can read at an address.
+
+    write() fails where it cannot, and sends no signal.
+    """
     reader, writer = os.pipe()
     try:
         return os.write(writer, (ctypes.c_char * 1).from_address(address)) == 1
