@@ -59,7 +59,8 @@ int main(void) {
     printf("rank %d, round %d: the mailbox at offset %zu adds up to %d\n", rank, round,
         mailbox_offset, sum);
 
-    /* Nobody reads or writes the pieces any more, so the next round may have their bytes. */
+    /* After this barrier nobody reads or writes the pieces, so the next round may have their
+     * bytes. */
     check(symm_barrier(group, NULL, 0, 0, NULL, NULL));
     check(symm_heap_free(heap, letters, NULL));
     check(symm_heap_free(heap, mailbox, NULL));

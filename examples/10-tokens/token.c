@@ -46,7 +46,7 @@ static void own(int to_reader) {
   }
   close(to_reader);
 
-  /* A reader has seen the token when its answer is there. Then the token is made void. */
+  /* The reader has ended, so it needs the token no more. Then the token is made void. */
   int status;
   wait(&status);
   check(symm_ipc_withdraw(piece, PIECE, NULL));

@@ -3,8 +3,8 @@
 // Status 77: this machine has no GPU.
 //
 // The graph of a rank puts its numbers into the inbox of the next rank, waits for those of the
-// last, and adds 1. A second signal says that the inbox was read, so that a rank whose replays are
-// ahead does not write into it too soon. No replay says a word to the host.
+// rank before, and adds 1. A second signal says that the inbox was read, so that a rank whose
+// replays are ahead does not write into it too soon. No replay waits for the host.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -32,16 +32,16 @@ __global__ void take(const int* inbox, int* numbers) {
 cudaGraphExec_t record(
     const symm::Group& group, const symm::Memory& memory, int* numbers, cudaStream_t stream) {
   const int next = (group.rank() + 1) % group.size();
-  const int last = (group.rank() + group.size() - 1) % group.size();
+  const int before = (group.rank() + group.size() - 1) % group.size();
   const symm::Span<const int> sent(numbers, kElements);
 
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t ready = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   memory.put_signal(next, 0, sent, kArrived, {}, stream);
-  memory.wait_signal(last, kArrived, {}, stream);
+  memory.wait_signal(before, kArrived, {}, stream);
   take<<<kElements / 256, 256, 0, stream>>>(memory.span<int>().data(), numbers);
-  memory.signal(last, kRead, {}, stream);
+  memory.signal(before, kRead, {}, stream);
   memory.wait_signal(next, kRead, {}, stream);
   check(cudaStreamEndCapture(stream, &graph));
 

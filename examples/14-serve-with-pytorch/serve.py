@@ -67,7 +67,7 @@ class Model:
             self.layers.append([values.contiguous().to(device) for values in part])
 
     def log_probabilities(self, states):
-        """Of the next word, for each row of states; and the states after it was thought about."""
+        """The log-probabilities of the next word for each row of states, and the new states."""
         for up, down in self.layers:
             part = by_rows(torch.nn.functional.gelu(by_rows(states, up)), down)
             states = torch.nn.functional.normalize(states + self.communicator.all_reduce(part))
