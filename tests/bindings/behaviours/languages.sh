@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 build=$(realpath "$1") layout=$2
 bindings=$root/build/bindings
-# On machines of their own, ranks do not inherit it.
+# Ranks on machines of their own do not inherit the environment; each runs this script again.
 export SYMM_IPC_HOLD_MS=60000
 export SYMM_LIB=$build/lib/libsymm.so JULIA_DEPOT_PATH=$bindings/julia/depot
 

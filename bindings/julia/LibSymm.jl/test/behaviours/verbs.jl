@@ -345,9 +345,8 @@ end
 
 # ---- memory that is shared by a token
 
-function run_export(r)
-    return export_token(piece(r); hold=seconds(r, "hold_ms"))  # nothing, where it is not said
-end
+# `hold` is nothing where the line has no `hold_ms`, so that the environment decides.
+run_export(r) = export_token(piece(r); hold=seconds(r, "hold_ms"))
 run_import(r) = import_token(thing(r, "token"))
 run_withdraw(r) = ipc_withdraw(piece(r); timeout=seconds(r))
 
