@@ -129,7 +129,6 @@ class Collectives(Owned):
 
     # What makes the calls. A batch has another, which notes them.
     _raw: Any = raw
-    _allreduce: Any = staticmethod(raw.symm_allreduce)
 
     _on_host: bool
     device: int
@@ -356,7 +355,7 @@ class Collectives(Owned):
                 _require(target, source, wider=True)
 
         op = op if type(op) is Op else member(Op, op)
-        self._allreduce(
+        self._raw.symm_allreduce(
             self._handle,
             source.pointer,
             target.pointer,
@@ -1119,7 +1118,6 @@ class Batch(Collectives):
         self._kept: list[Any] = []
         self._noted = _Noted()
         self._raw = self._noted
-        self._allreduce = self._noted.symm_allreduce
 
     def close(self) -> None:
         """Nothing: the handle is the group's."""
