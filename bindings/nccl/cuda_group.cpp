@@ -128,13 +128,11 @@ void CudaGroup::meet_windows(void* stream) {
     if (aborted_) return;
     meets_ = true;
   }
-  std::string why;
   try {
     windows_.meet(inside.group, *ranks_);
   } catch (const std::exception&) {
-    why = "no memory for a window";
+    fail(SYMM_ERR_OUT_OF_MEMORY, "no memory for a window");
   }
-  if (!why.empty()) fail(SYMM_ERR_OUT_OF_MEMORY, why.c_str());
   const std::lock_guard lock(mutex_);
   meets_ = false;
 }
