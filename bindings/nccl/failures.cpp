@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/communicators.hpp"
@@ -67,9 +68,9 @@ const char* name_of(Result result) noexcept {
 }
 }  // namespace
 
-void say(const std::string& sentence) noexcept {
+void say(std::string_view sentence) noexcept {
+  log("%.*s", static_cast<int>(sentence.size()), sentence.data());
   try {
-    log("%s", sentence.c_str());
     const std::string said = theirs(nullptr);
     const std::lock_guard lock(sentences().mutex);
     sentences().ours = sentence;

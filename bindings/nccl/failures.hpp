@@ -1,11 +1,11 @@
 // The sentence that says what went wrong last, for ncclGetLastError().
 #pragma once
 
-#include <string>
+#include <string_view>
 
 namespace symm::nccl {
-// Makes `sentence` the newest one of the process.
-void say(const std::string& sentence) noexcept;
+// Makes `sentence` the newest one of the process. A caller needs no memory for the call.
+void say(std::string_view sentence) noexcept;
 
 // The newest sentence, "" before the first. Valid until this thread asks again.
 const char* last_sentence() noexcept;
