@@ -74,7 +74,8 @@ bool CudaGroup::agrees() {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_ || released_) return false;
-    ++inside_;
+    if (state_ != State::untried) return state_ == State::ready;
+    go_in();
   }
   const bool is_agreed = ranks_->agreed();
   const std::lock_guard lock(mutex_);
@@ -126,7 +127,7 @@ void CudaGroup::meet_windows(void* stream) {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_) return;
-    meets_ = true;
+    ++awaiting_;
   }
   try {
     windows_.meet(inside.group, *ranks_);
@@ -134,14 +135,14 @@ void CudaGroup::meet_windows(void* stream) {
     fail(SYMM_ERR_OUT_OF_MEMORY, "no memory for a window");
   }
   const std::lock_guard lock(mutex_);
-  meets_ = false;
+  --awaiting_;
 }
 
 bool CudaGroup::make_once() {
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::untried || aborted_ || released_) return state_ == State::ready;
-    ++inside_;
+    go_in();
   }
   symm_group_t* made = nullptr;
   std::optional<Place> place;
@@ -337,8 +338,7 @@ void CudaGroup::complete() noexcept {
 void CudaGroup::abort() noexcept {
   std::unique_lock lock(mutex_);
   aborted_ = true;
-  const bool is_awaited = meets_ || (state_ == State::untried && inside_ > 0);
-  if (is_awaited) ranks_->interrupt();
+  if (awaiting_ > 0) ranks_->interrupt();
   if (group_ != nullptr && (inside_ > 0 || has_work(group_))) {
     symm_library().group_abort(group_, "ncclCommAbort()");
   }
@@ -348,7 +348,14 @@ void CudaGroup::abort() noexcept {
 bool CudaGroup::is_aborted() noexcept { return aborted_; }
 
 // The mutex is held.
+void CudaGroup::go_in() noexcept {
+  ++inside_;
+  ++awaiting_;
+}
+
+// The mutex is held.
 void CudaGroup::come_out() noexcept {
+  --awaiting_;
   --inside_;
   tell_that_all_are_out();
 }

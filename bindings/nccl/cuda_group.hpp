@@ -104,6 +104,8 @@ class CudaGroup {
       symm_group_t* group, const Call& call, const symm_collective_options_t* options) noexcept;
   // `why` is null if a call of symm has just failed, and so has said why.
   Result fail(symm_status_t status, const char* why = nullptr) noexcept;
+  // Around a wait for other ranks while there is no group yet.
+  void go_in() noexcept;
   void come_out() noexcept;
   void tell_that_all_are_out() noexcept;
   void give_up() noexcept;
@@ -133,6 +135,8 @@ class CudaGroup {
   std::atomic<State> state_{State::untried};
   symm_group_t* group_ = nullptr;
   std::atomic<int> inside_{0};
+  // The threads inside that wait for words of other ranks, which HostGroup::interrupt() ends.
+  int awaiting_ = 0;
   bool settled_ = false;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> released_{false};
@@ -143,8 +147,6 @@ class CudaGroup {
   std::mutex order_mutex_;
   WorkOrder order_{driver_};
   Windows windows_;
-  // A thread is in a rendezvous of windows.
-  bool meets_ = false;
 
   std::mutex ops_mutex_;
   std::map<int, Scalar> ops_;
