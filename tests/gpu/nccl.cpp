@@ -71,6 +71,7 @@ struct Nccl {
     find("ncclScatter", scatter);
     find("ncclSend", send);
     find("ncclRecv", recv);
+    find("symm_nccl_marker", marker);
   }
 
   template <class Call>
@@ -116,6 +117,8 @@ struct Nccl {
   Rooted scatter;
   Result (*send)(const void*, size_t, int, int, Comm, cudaStream_t);
   Result (*recv)(void*, size_t, int, int, Comm, cudaStream_t);
+  // The drop-in's own: gives the NCCL that it passes calls on to.
+  void* (*marker)();
 };
 
 // The program that is a client, which never closes the library.
@@ -863,9 +866,8 @@ void host_time(Member& me) {
           "symm_allreduce");
     };
   } else {
-    const char* const real = std::getenv("SYMM_NCCL");
-    void* const library = real != nullptr ? dlopen(real, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-    if (library == nullptr) gpu::give_up("host_time: SYMM_NCCL names no NCCL that is loaded");
+    void* const library = nccl().marker();
+    if (library == nullptr) gpu::give_up("host_time: the drop-in has loaded no NCCL");
     Nccl::Combined direct = nullptr;
     direct = reinterpret_cast<Nccl::Combined>(dlsym(library, "ncclAllReduce"));
     plain = [&me, direct] {
