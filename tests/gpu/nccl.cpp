@@ -149,9 +149,7 @@ class Watch {
  public:
   explicit Watch(int seconds) {
     std::thread([this, seconds] {
-      for (int i = 0; i < seconds * 10; ++i) {
-        usleep(100'000);
-      }
+      std::this_thread::sleep_for(std::chrono::seconds(seconds));
       const std::lock_guard lock(mutex_);
       gpu::give_up("no end after " + std::to_string(seconds) + " s: " + at_);
     }).detach();
@@ -790,8 +788,7 @@ void kill(Member& me) {
 
 // What a trial of kill() left: milliseconds from the kill to when each survivor knew the name.
 std::vector<double> named_after(const std::string& directory, int size) {
-  const auto* const meet =
-      static_cast<const Meet*>(support::map_shared(sizeof(Meet), directory + "/meet"));
+  const support::Shared<Meet> meet(directory + "/meet");
   std::vector<double> all;
   for (int rank = 0; rank + 1 < size; ++rank) {
     const int64_t at = meet->named_at[rank];
