@@ -945,7 +945,11 @@ TEST_P(Chapters, AreRight) {
   const int size = gpu::machine().ranks;
   int version = 0;
   if (nccl().get_version(&version) != symm::nccl::kSuccess) {
-    GTEST_SKIP() << "no NCCL behind the drop-in: " << nccl().last_error(nullptr);
+    const std::string why = nccl().last_error(nullptr);
+    const char* const named = std::getenv("SYMM_NCCL");
+    const bool is_named = named != nullptr && *named != '\0';
+    ASSERT_FALSE(is_named) << "SYMM_NCCL names an NCCL that cannot be used: " << why;
+    GTEST_SKIP() << "no NCCL behind the drop-in: " << why;
   }
   const bool shares = size > gpu::machine().devices;
   if (shares && version < kSharedDeviceSince) {
