@@ -26,6 +26,8 @@ import threading
 import time
 from pathlib import Path
 
+from sizes import sizes
+
 WAYS = {"all_reduce": "torch", "functional": "torch", "psum": "jax"}
 MODES = ("eager", "graph")
 
@@ -254,13 +256,6 @@ class World:
 # ---- rows
 
 
-def sizes(options):
-    size = options.smallest
-    while size <= options.largest:
-        yield size
-        size *= options.factor
-
-
 def text_of(size):
     for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
         if size >= unit:
@@ -284,6 +279,7 @@ def measure(worlds, options, way, mode, size):
 def run(options):
     real = os.path.realpath(os.environ["SYMM_NCCL"])
     libraries = {"nccl": real, "drop_in": os.path.realpath(options.library)}
+    wanted = sizes(options.smallest, options.largest, options.factor)
     rows, errors = [], []
     for framework in dict.fromkeys(WAYS[way] for way in options.ways):
         worlds = {}
@@ -295,7 +291,7 @@ def run(options):
                     continue
                 for mode in options.modes:
                     print(f"\n{way}, {mode}, us: NCCL, with the drop-in, NCCL / drop-in")
-                    for size in sizes(options):
+                    for size in wanted:
                         us = measure(worlds, options, way, mode, size)
                         ratio = us["nccl"] / us["drop_in"]
                         rows.append({"way": way, "mode": mode, "bytes": size, **us})
