@@ -11,22 +11,28 @@
 #include <ratio>
 #include <vector>
 
-#include "symm/symm.h"
+#include "tools/bench/call.hpp"
+#include "tools/bench/thresholds.hpp"
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 namespace {
+using symm::tool::quantile;
+
 struct Kind {
   symm_collective_t collective;
   const char* name;
+  const char* function;
 };
-constexpr Kind kKinds[] = {
-    {SYMM_COLLECTIVE_ALLREDUCE, "all-reduce"}, {SYMM_COLLECTIVE_ALLGATHER, "all-gather"}};
+constexpr Kind kKinds[] = {{SYMM_COLLECTIVE_ALLREDUCE, "all-reduce", "symm_allreduce"},
+    {SYMM_COLLECTIVE_ALLGATHER, "all-gather", "symm_allgather"}};
 constexpr size_t kNumbers[] = {2, 8, 32};
 constexpr size_t kBytes[] = {16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
 
 // Calls with operands of their own.
 struct Work {
-  Work(const Kind& kind, size_t number, size_t bytes, int ranks) : send(number), recv(number) {
+  Work(const Kind& kind, size_t number, size_t bytes, int ranks)
+      : function(kind.function), send(number), recv(number) {
     const size_t count = bytes / sizeof(float);
     for (size_t i = 0; i < number; ++i) {
       send[i].assign(count, 1);
@@ -36,6 +42,7 @@ struct Work {
       call.send = send[i].data();
       call.recv = recv[i].data();
       call.count = count;
+      call.dtype = SYMM_DTYPE_F32;
       calls.push_back(call);
     }
     // Calls with different limits are not merged. The host compares limits, and does no more.
@@ -49,18 +56,11 @@ struct Work {
 
   void one_by_one(const symm::Group& group) const {
     for (const symm_collective_call_t& call : calls) {
-      if (call.collective == SYMM_COLLECTIVE_ALLREDUCE) {
-        symm::check(symm_allreduce(group.get(), call.send, call.recv, call.count, SYMM_DTYPE_F32,
-                        SYMM_OP_SUM, nullptr, nullptr),
-            "symm_allreduce");
-      } else {
-        symm::check(symm_allgather(group.get(), call.send, call.recv, call.count, SYMM_DTYPE_F32,
-                        nullptr, nullptr),
-            "symm_allgather");
-      }
+      symm::check(symm::tool::run(group.get(), call, nullptr, nullptr), function);
     }
   }
 
+  const char* function;
   std::vector<std::vector<float>> send;
   std::vector<std::vector<float>> recv;
   std::vector<symm_collective_call_t> calls;
@@ -79,11 +79,6 @@ double microseconds(const Make& make) {
   return took.count() / kRepeats;
 }
 
-double at(std::vector<double>& times, double part) {
-  std::sort(times.begin(), times.end());
-  return times[static_cast<size_t>(static_cast<double>(times.size() - 1) * part)];
-}
-
 void measure(const symm::Group& group, const Kind& kind, size_t number, size_t bytes, int rounds) {
   const Work work(kind, number, bytes, group.size());
   std::vector<double> single;
@@ -99,8 +94,8 @@ void measure(const symm::Group& group, const Kind& kind, size_t number, size_t b
   std::printf(
       "%s, %2zu calls of %5zu B, median and 90th percentile: one by one %8.2f %8.2f, batch "
       "%8.2f %8.2f, not merged %8.2f %8.2f\n",
-      kind.name, number, bytes, at(single, 0.5), at(single, 0.9), at(batch, 0.5), at(batch, 0.9),
-      at(unmerged, 0.5), at(unmerged, 0.9));
+      kind.name, number, bytes, quantile(single, 0.5), quantile(single, 0.9), quantile(batch, 0.5),
+      quantile(batch, 0.9), quantile(unmerged, 0.5), quantile(unmerged, 0.9));
   std::fflush(stdout);
 }
 }  // namespace
