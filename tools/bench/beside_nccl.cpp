@@ -82,7 +82,6 @@ class PlanFile {
 class BesideNccl {
  public:
   BesideNccl(const BenchOptions& options, const Group& control, const std::string& table);
-  ~BesideNccl() = default;
   void measure(TuneReport& report);
 
  private:
@@ -123,13 +122,10 @@ BesideNccl::BesideNccl(const BenchOptions& options, const Group& control, const 
       info_(group_.info()),
       device_(info_.device) {
   memory_ = group_.rendezvous(group_.allocate(2 * room()));
-  std::vector<unsigned char> id(sizeof(NcclLibrary::Id));
-  NcclLibrary::Id made{};
-  if (info_.rank == 0) made = nccl_.unique_id();
-  std::copy_n(reinterpret_cast<const unsigned char*>(made.bytes), id.size(), id.begin());
-  control_.broadcast(id, id, 0);
-  std::copy_n(reinterpret_cast<const char*>(id.data()), id.size(), made.bytes);
-  nccl_.connect(made, info_.rank, info_.size);
+  NcclLibrary::Id id{};
+  if (info_.rank == 0) id = nccl_.unique_id();
+  control_.broadcast(id.bytes, id.bytes, 0);
+  nccl_.connect(id, info_.rank, info_.size);
   require_right_sums();
 }
 

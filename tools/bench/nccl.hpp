@@ -23,7 +23,7 @@ class NcclLibrary {
 
  public:
   struct Id {
-    char bytes[128];
+    unsigned char bytes[128];
   };
 
   // Loads the library that SYMM_NCCL names, or the loader's. What is missing() says why there is
