@@ -17,9 +17,6 @@ constexpr symm_dtype_t kTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I32,
     SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2};
 constexpr symm_op_t kOps[] = {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_MAX, SYMM_OP_MIN, SYMM_OP_AVG};
 
-// The low byte of a data type is its number of bits.
-uint64_t bytes_of(symm_dtype_t dtype) { return static_cast<uint64_t>(dtype & 0xff) / 8; }
-
 bool has_root(const Call& call) {
   return call.collective == SYMM_COLLECTIVE_BROADCAST ||
          call.collective == SYMM_COLLECTIVE_REDUCE || call.collective == SYMM_COLLECTIVE_GATHER ||
@@ -57,6 +54,9 @@ std::optional<symm_op_t> op_of(int op) noexcept {
   if (op < 0 || static_cast<size_t>(op) >= std::size(kOps)) return std::nullopt;
   return kOps[op];
 }
+
+// The low byte of a data type is its number of bits.
+uint64_t bytes_of(symm_dtype_t dtype) noexcept { return static_cast<uint64_t>(dtype & 0xff) / 8; }
 
 bool has_factors(int type) noexcept {
   return type == kFloat16 || type == kFloat32 || type == kBfloat16 || type == kFloat8e4m3 ||

@@ -25,6 +25,8 @@ uint64_t measured_bytes(symm_collective_t collective, int size) noexcept;
 // ncclRedOpCreatePreMulSum().
 std::optional<symm_dtype_t> dtype_of(int type) noexcept;
 std::optional<symm_op_t> op_of(int op) noexcept;
+// The bytes of an element.
+uint64_t bytes_of(symm_dtype_t dtype) noexcept;
 
 // Whether symm can multiply operands of this type by a factor of each rank's own.
 bool has_factors(int type) noexcept;

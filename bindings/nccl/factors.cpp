@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "bindings/nccl/call.hpp"
+#include "bindings/nccl/choice.hpp"
 #include "bindings/nccl/driver.hpp"
 
 namespace symm::nccl {
@@ -32,15 +33,13 @@ Format format_of(int type) {
   }
 }
 
-size_t bytes_of(int type) {
-  if (type == kFloat32) return 4;
-  return type == kFloat16 || type == kBfloat16 ? 2 : 1;
-}
+// `type` is one that symm has factors of.
+size_t bytes_of_factor(int type) { return bytes_of(*dtype_of(type)); }
 }  // namespace
 
 float value_of(const void* scalar, int type) noexcept {
   uint32_t bits = 0;
-  std::memcpy(&bits, scalar, bytes_of(type));
+  std::memcpy(&bits, scalar, bytes_of_factor(type));
   if (type == kFloat32) return std::bit_cast<float>(bits);
 
   const Format format = format_of(type);
@@ -117,7 +116,7 @@ const void* Factors::find(
     place.host->type = scalar.type;
   }
   const bool is_copied =
-      driver.copy(&place.host->scalar, scalar.where, bytes_of(scalar.type), stream);
+      driver.copy(&place.host->scalar, scalar.where, bytes_of_factor(scalar.type), stream);
   return is_copied && driver.call(stream, &convert, place.host) ? place.device : nullptr;
 }
 }  // namespace symm::nccl
