@@ -1142,6 +1142,13 @@ def pre_mul_sum(scalar, type, on_host=1, of=None):
     assert shim.ncclRedOpCreatePreMulSum(
         ctypes.byref(op), where, type, on_host, of or comm) == 0
     return op.value
+def config_of(blocking):
+    head = [(24, 8), (0xcafebeef, 4), (23000, 4), (blocking, 4), (0, 4)]
+    return b"".join(value.to_bytes(size, "little") for value, size in head)
+def settle(*comms):
+    # Waits until none of them is in progress.
+    while any(async_error(one) == 7 for one in comms):
+        time.sleep(0.001)
 def step(text):
     print(text, flush=True)
     return sys.stdin.readline()
@@ -1373,8 +1380,7 @@ def child(parent, blocking, name):
     blocks = blocking == 1 or (blocking == undefined and parent is comm)
     result = shim.ncclCommSplit(parent, 0, 0, ctypes.byref(made), config)
     assert result == 0 if blocks else result in (0, 7)
-    while async_error(parent) == 7 or async_error(made) == 7:
-        time.sleep(0.001)
+    settle(parent, made)
     return made
 undefined = 0x80000000
 comms = [child(comm, 1, b"tp0"), child(comm, undefined, b"tensor"), child(comm, 1, b"dp"),
@@ -1397,8 +1403,7 @@ sys.stdin.readline()
 os.environ["FAKE_NCCL"] = "slow unblocked"
 child = ctypes.c_void_p()
 got = [shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None)]
-while async_error(comm) == 7 or async_error(child) == 7:
-    time.sleep(0.001)
+settle(comm, child)
 notes.notes_begin_capture(stream)
 got.append(all_reduce(of=child))
 notes.notes_end_capture(stream)
@@ -1416,8 +1421,7 @@ sys.stdin.readline()
         ranks = self.cuda_ranks(
             2,
             """
-config = b"".join(v.to_bytes(n, "little") for v, n in
-                  ((24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)))
+config = config_of(0)
 child, made = ctypes.c_void_p(), ctypes.c_void_p()
 if rank == 1:
     time.sleep(3)
@@ -1434,8 +1438,7 @@ id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
 assert shim.ncclGroupStart() == 0
 assert shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config) == 0
 got.append(shim.ncclGroupEnd())
-while async_error(made) == 7:
-    time.sleep(0.001)
+settle(made)
 if rank == 1:
     time.sleep(3)
 began = time.monotonic()
@@ -1443,8 +1446,7 @@ got += [all_reduce(of=child), all_reduce(of=made), time.monotonic() - began < 2]
 notes.notes_hold(stream)
 got += [all_reduce(of=child), shim.ncclCommFinalize(child), async_error(child)]
 notes.notes_let_go()
-while async_error(child) == 7:
-    time.sleep(0.001)
+settle(child)
 got.append(shim.ncclCommDestroy(child))
 answer([got, noted("violations")])
 sys.stdin.readline()
@@ -1467,11 +1469,9 @@ sys.stdin.readline()
             2,
             """
 os.environ["FAKE_NCCL"] = "slow ensures"
-config = b"".join(v.to_bytes(n, "little") for v, n in
-                  ((24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)))
 id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
 made = ctypes.c_void_p()
-got = [shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config)]
+got = [shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config_of(0))]
 if rank == 1:
     time.sleep(1)
 size = ctypes.c_int()
@@ -1486,8 +1486,7 @@ got += [seen, async_error(made), all_reduce(of=made)]
 notes.notes_hold(stream)
 got += [all_reduce(of=made), shim.ncclCommFinalize(made), async_error(made)]
 notes.notes_let_go()
-while async_error(made) == 7:
-    time.sleep(0.001)
+settle(made)
 got.append(shim.ncclCommDestroy(made))
 answer([got, noted("violations")])
 sys.stdin.readline()
@@ -1505,12 +1504,9 @@ sys.stdin.readline()
         ranks = self.cuda_ranks(
             2,
             """
-config = b"".join(v.to_bytes(n, "little") for v, n in
-                  ((24, 8), (0xcafebeef, 4), (23000, 4), (rank, 4), (0, 4)))
 child = ctypes.c_void_p()
-assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), config) in (0, 7)
-while async_error(comm) == 7 or async_error(child) == 7:
-    time.sleep(0.001)
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), config_of(rank)) in (0, 7)
+settle(comm, child)
 answer([all_reduce(of=child) for _ in range(2)])
 sys.stdin.readline()
 """,
