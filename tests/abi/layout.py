@@ -32,6 +32,13 @@ def functions(*paths):
     return found
 
 
+def types():
+    """All types that symm.h declares: numbers, handles, structs and callbacks."""
+    promised = LAYOUT.read_text("utf-8")
+    named = r"^(?:(?:typedef|struct|handle) (\w+)|callback .*?\(\*(\w+)\))"
+    return ["".join(names) for names in re.findall(named, promised, flags=re.M)]
+
+
 def in_c(line):
     """C that does not compile unless the line of layout.txt holds."""
     kind, rest = line.split(" ", 1)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 root = Path(__file__).resolve().parents[2]
 site = root / "build/docs/html"
 sys.path.insert(0, str(root / "tests/abi"))
-from layout import functions
+from layout import functions, types
 
 
 def run(*command):
@@ -62,17 +62,6 @@ def untagged():
         said = comments.get(name, "")
         if not re.search(r"\[(?:local|collective)\b", said) or "Since 0." not in said:
             yield f"{name}: its comment lacks [local] or [collective], or Since"
-
-
-def types():
-    """All types that symm.h declares: numbers, handles, structs and callbacks."""
-    header = (root / "capi/include/symm/symm.h").read_text()
-    found = re.findall(
-        r"^(?:typedef \w+(?: \w+)? (symm_\w+);|typedef \w+ \(\*(symm_\w+)\)|\} (symm_\w+);)",
-        header,
-        flags=re.M,
-    )
-    return ["".join(names) for names in found]
 
 
 def unheaded():
