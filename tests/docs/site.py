@@ -64,27 +64,6 @@ def untagged():
             yield f"{name}: its comment lacks [local] or [collective], or Since"
 
 
-def unheaded():
-    """Links of the sources to headings that only the site would have: on other places, where the
-    pages are read as they are, these lead nowhere.
-    """
-    for page in (root / "docs").rglob("*.md"):
-        text = page.read_text()
-        for link, anchor in re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", text):
-            target = (page.parent / link).resolve() if link else page
-            if anchor not in headings(target):
-                yield f"{page.relative_to(root)}: {link}#{anchor} is the name of no heading"
-
-
-def headings(page):
-    """The names of a page's headings, as GitHub makes them."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
-    return {
-        re.sub(r"[^\w -]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title)).lower().replace(" ", "-")
-        for title in re.findall(r"^#+ (.*)$", text, flags=re.M)
-    }
-
-
 def unseen():
     """What a reader does not find."""
     for page in ("docs/index", "docs/reference/c", "docs/reference/c/groups"):
@@ -170,7 +149,7 @@ if not missing:
 if missing:
     print(f"SKIPPED: without {', '.join(missing)}; ./dev docs installs what apt has")
     sys.exit(77)
-offences = [built.stderr, *untagged(), *unheaded()]
+offences = [built.stderr, *untagged()]
 if not built.returncode:
     offences += [*lost(), *unseen()]
 print("\n".join(filter(None, offences)) or f"the site begins at {site}/index.html")

@@ -3,6 +3,7 @@
 rules.py <repository root> <rule or all>; prints each offence as file:line and fails.
 """
 
+import functools
 import re
 import subprocess
 import sys
@@ -386,19 +387,34 @@ def columns():
                 yield f"{name}:{number}: {len(line)} columns"
 
 
+@functools.cache
+def headings(page):
+    """The names of a page's headings, as GitHub makes them."""
+    titles = [title[1] for _, line in prose(page) if (title := re.match(r"#+ (.*)$", line))]
+    return {
+        re.sub(r"[^\w -]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title)).lower().replace(" ", "-")
+        for title in titles
+    }
+
+
 def places():
-    """A page's links lead somewhere, and the files that it names are there."""
+    """A page's links lead somewhere, and the files that it names are there. A link to a heading
+    names it as GitHub does: where the pages are read as they are, names that only the site would
+    have lead nowhere.
+    """
     for name in pages():
+        here = root / name
         for number, line in enumerate(lines(name), 1):
-            linked = [
-                (root / name).parent / link
-                for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line)
-            ]
-            named = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./*-]+)`", line)
-            for place in [place for place in linked if not place.exists()] + [
-                place for place in named if not any(root.glob(place))
-            ]:
-                yield f"{name}:{number}: there is no {place}"
+            for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", line):
+                place = here.parent / link if link else here
+                if not place.exists():
+                    yield f"{name}:{number}: there is no {place}"
+                elif anchor and place.suffix == ".md" and anchor not in headings(place.resolve()):
+                    yield f"{name}:{number}: {link}#{anchor} is the name of no heading"
+
+            for place in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./*-]+)`", line):
+                if not any(root.glob(place)):
+                    yield f"{name}:{number}: there is no {place}"
 
 
 def tutorial():

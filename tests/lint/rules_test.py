@@ -154,6 +154,19 @@ CASES = [
         {"docs/c.md": "`core/base/log.cpp`, `bindings/*/dev`\n", "core/base/log.cpp": ""},
         ["docs/c.md:1: there is no bindings/*/dev"],
     ),
+    (
+        "and a heading to which a page links, but for what looks like one in code",
+        "places",
+        {
+            "docs/a.md": "[there](b.md#the-end-of-it) [here](#a)\n\n# A\n",
+            "docs/b.md": "# The [end](a.md) of it!\n\n```sh\n# set\n```\n\n"
+            "[in code](#set)\n| [in a table](a.md#b) |\n",
+        },
+        [
+            "docs/b.md:7: #set is the name of no heading",
+            "docs/b.md:8: a.md#b is the name of no heading",
+        ],
+    ),
     ("the environment is read in one place", "environment", TABLE, []),
     (
         "and nowhere else",
