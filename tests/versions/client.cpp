@@ -40,11 +40,16 @@ std::vector<unsigned char> bytes_of(const std::string& hex) {
   return bytes;
 }
 
+// The text on one line and without quotes, as a value of the JSON that is printed.
+std::string clean(std::string text) {
+  std::replace(text.begin(), text.end(), '"', '\'');
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 void say(const std::string& what, const std::string& value) {
-  std::string clean = value;
-  std::replace(clean.begin(), clean.end(), '"', '\'');
-  std::replace(clean.begin(), clean.end(), '\n', ' ');
-  std::printf("{\"version\": %u, \"%s\": \"%s\"}\n", symm_version(), what.c_str(), clean.c_str());
+  std::printf(
+      "{\"version\": %u, \"%s\": \"%s\"}\n", symm_version(), what.c_str(), clean(value).c_str());
   std::fflush(stdout);
 }
 
@@ -145,8 +150,6 @@ int main(int argc, char** argv) {
     act({argv + 1, argv + argc});
   } catch (const symm::Error& error) {
     std::printf("{\"version\": %u, \"status\": %d, ", symm_version(), error.status());
-    std::string clean = error.what();
-    std::replace(clean.begin(), clean.end(), '"', '\'');
-    std::printf("\"message\": \"%s\"}\n", clean.c_str());
+    std::printf("\"message\": \"%s\"}\n", clean(error.what()).c_str());
   }
 }
