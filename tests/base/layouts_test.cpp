@@ -18,6 +18,7 @@
 #include "core/ipc/validity_board.hpp"
 #include "core/mesh/wire.hpp"
 #include "core/multinode/messages.hpp"
+#include "core/socket/secure.hpp"
 #include "kernels/cuda/args.hpp"
 #include "symm/page.h"
 #include "symm/symm.h"
@@ -27,17 +28,22 @@ namespace symm {
 namespace {
 struct LayoutSizes {
   const Layout* layout;
+  std::vector<size_t> sizes;
+};
+
+struct KnownLayout {
+  const Layout* layout;
   uint16_t number;
   std::vector<size_t> sizes;
 };
 
 wire::Header header_of(wire::Type type) { return {.type = type}; }
 
-// The sizes of each layout, now.
+// The sizes of each layout of fixed size, now.
 std::vector<LayoutSizes> found() {
   using wire::encode;
   using wire::Type;
-  return {{&layouts::messages, 2,
+  return {{&layouts::messages,
               {wire::kHeaderSize, encode(header_of(Type::hello), wire::Hello{0, 0, 0, 0, 1}).size(),
                   encode(header_of(Type::identity),
                       [] {
@@ -48,32 +54,41 @@ std::vector<LayoutSizes> found() {
                       .size(),
                   encode(header_of(Type::address), wire::Address{}).size(), sizeof(Vote::value),
                   kFailureHeader, kMaxFailureText, sizeof(PlanValues)}},
-      {&layouts::control, 7,
+      {&layouts::greeting, {SecureStream::kGreeting, SecureStream::kAnswer}},
+      {&layouts::control,
           {sizeof(host::ControlHeader), sizeof(host::EntryLine), sizeof(host::SignatureLine),
               sizeof(host::WaitLine), sizeof(host::CallLine), sizeof(host::RefusalLine),
               host::Control::bytes(2, 1, 4096), host::Control::bytes(64, 16, 65536)}},
-      {&layouts::cuda_control, 1,
-          {sizeof(cuda::ControlWords), sizeof(cuda::MemoryEntry), sizeof(cuda::ErrorRecord),
-              sizeof(cuda::ScratchPlaces)}},
-      {&layouts::remote, 2, {sizeof(engine::Head), sizeof(multinode::EngineShare)}},
-      {&layouts::unique_id, 2, {kUniqueIdBytes}}, {&layouts::token, 2, {ipc::kTokenFixed}},
-      {&layouts::leases, 4,
-          {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
-      {&layouts::page, 2, {sizeof(symm_page_t)}},
-      {&layouts::trace, 2, {sizeof(symm_trace_t), sizeof(symm_trace_call_t)}}};
+      {&layouts::cuda_control, {sizeof(cuda::ControlWords), sizeof(cuda::MemoryEntry),
+                                   sizeof(cuda::ErrorRecord), sizeof(cuda::ScratchPlaces)}},
+      {&layouts::remote, {sizeof(engine::Head), sizeof(multinode::EngineShare)}},
+      {&layouts::unique_id, {kUniqueIdBytes}}, {&layouts::token, {ipc::kTokenFixed}},
+      {&layouts::leases, {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
+      {&layouts::page, {sizeof(symm_page_t)}},
+      {&layouts::trace, {sizeof(symm_trace_t), sizeof(symm_trace_call_t)}}};
 }
 
 TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
-  const std::vector<std::vector<size_t>> known = {{44, 76, 130, 50, 128, 24, 512, 232},
-      {40, 64, 64, 64, 128, 256, 16384, 155648}, {257088, 144, 64, 72}, {80, 2124}, {128}, {140},
-      {28, 24576, 139264}, {3256}, {192, 192}};
+  const std::vector<KnownLayout> known = {
+      {&layouts::messages, 2, {44, 76, 130, 50, 128, 24, 512, 232}},
+      {&layouts::greeting, 2, {92, 80}},
+      {&layouts::control, 7, {40, 64, 64, 64, 128, 256, 16384, 155648}},
+      {&layouts::cuda_control, 1, {257088, 144, 64, 72}},
+      {&layouts::remote, 2, {80, 2124}},
+      {&layouts::unique_id, 2, {128}},
+      {&layouts::token, 2, {140}},
+      {&layouts::leases, 4, {28, 24576, 139264}},
+      {&layouts::page, 2, {3256}},
+      {&layouts::trace, 2, {192, 192}},
+  };
   const std::vector<LayoutSizes> rows = found();
   ASSERT_EQ(rows.size(), known.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(rows[i].sizes, known[i])
+    ASSERT_EQ(rows[i].layout, known[i].layout);
+    EXPECT_EQ(rows[i].sizes, known[i].sizes)
         << rows[i].layout->what << ": give the layout its next number (core/base/layouts.hpp), "
         << "then write number and sizes here";
-    EXPECT_EQ(rows[i].layout->number, rows[i].number) << rows[i].layout->what;
+    EXPECT_EQ(rows[i].layout->number, known[i].number) << rows[i].layout->what;
   }
 }
 
