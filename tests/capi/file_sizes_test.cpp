@@ -1,6 +1,6 @@
-// Limits on the size of files (RLIMIT_FSIZE). Beyond such a limit the kernel ends a
-// program by SIGXFSZ, so the library asks for room before it writes, whichever file
-// that is, and whatever the program had done when the limit came.
+// Limits on the size of files (RLIMIT_FSIZE). Beyond such a limit the kernel ends a program by
+// SIGXFSZ, so the library asks for room before it writes, whichever file that is, and whatever the
+// program had done when the limit came.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -60,8 +60,6 @@ struct Limited {
 std::ostream& operator<<(std::ostream& out, const Limited& situation) {
   return out << situation.name;
 }
-
-Group alone(const std::string& name = "alone") { return create({"thread://" + name, ""}, 0, 1); }
 
 // What the call said, if it failed.
 std::string said(const std::function<void()>& call) { return outcome_of(call).message; }
@@ -190,8 +188,9 @@ INSTANTIATE_TEST_SUITE_P(Each, FilesWithoutRoom,
         Limited{"ByMessagesOfManyThreads", false, by_messages_of_many_threads},
         Limited{"ByTheFirstFailure", false, by_the_first_failure}),
     [](const auto& situation) { return situation.param.name; });
-// A program that is followed has one file more (SYMM_TRACE), which it opens when it
-// starts. So it is this one, which starts anew, and makes groups of threads.
+
+// A program that is followed has one file more (SYMM_TRACE), which it opens when it starts. So it
+// is this one, which starts anew, and makes groups of threads.
 TEST(FileSizes, OfATraceAreNoSignal) {
   for (const rlim_t bytes : {0, 3, 50, 500, 4096, 100'000}) {
     const TemporaryDirectory there;

@@ -18,8 +18,6 @@
 
 namespace support::stale_handles {
 namespace {
-Group alone(const std::string& name) { return create({"thread://" + name, ""}, 0, 1); }
-
 void expect_stale(symm_group_t* group) {
   int32_t size = 0;
   float x = 1;
@@ -132,7 +130,7 @@ void imports() {
   symm_ipc_release(next.get(), nullptr);
 }
 
-// The number of a group of one stood for a group of two, once that had its place.
+// The number of a released group of one never stands for a later group of two.
 void parts_of_a_group() {
   as_threads(2, [](int rank, const Group& group) {
     Group part = group.split(rank);

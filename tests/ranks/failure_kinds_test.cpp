@@ -85,8 +85,7 @@ TEST_P(Kinds, ThatDifferAreToldSoonAndByName) {
       EXPECT_LT(now_ns() - began, int64_t{15'000'000'000}) << "nearer to the deadline than to now";
       EXPECT_EQ(last_failure().rank, odd) << symm_last_error();
 
-      // A rank that makes a group may hear of the new one's end, from a rank that is in it too,
-      // before it hears of this group's.
+      // A rank that makes a new group may hear first that the new group has failed.
       EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_MISMATCH; }))
           << group.status().status;
     });

@@ -90,6 +90,11 @@ inline Group create(const Config& config, int rank, int size) {
   return Group::create(c);
 }
 
+// A group of one rank.
+inline Group alone(const std::string& name = "alone") {
+  return create({"thread://" + name, ""}, 0, 1);
+}
+
 // A bootstrap that no other test uses, for processes or for threads.
 struct Bootstrap : TemporaryDirectory {
   Config processes() const { return {"dir://" + path(), ""}; }
