@@ -52,6 +52,37 @@ void* stream_of_number(uintptr_t number) {
   return reinterpret_cast<void*>(number << 20);
 }  // NOLINT(performance-no-int-to-ptr)
 
+// Waits until the group has failed and its streams have run on. Returns the failure.
+std::string failure_after(const std::shared_ptr<Group>& group) {
+  EXPECT_TRUE(support::eventually(
+      [&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
+  return support::outcome_of([&] {
+    group->require_usable();
+    return "";
+  });
+}
+
+// Rank 1 releases its memory, and rank 0 makes `call` for it. Returns the failure of the group.
+std::string failure_of_released(
+    const std::shared_ptr<Group>& group, const std::function<void(Memory& memory)>& call) {
+  Place here{group};
+  here.barrier();
+  here.synchronize();
+
+  if (here.me == 1) {
+    group->forget(*here.memory);
+    here.memory.reset();
+  }
+  group->barrier({}, 1, 20'000, nullptr);
+  if (here.me == 1) {
+    here.synchronize();
+  } else {
+    call(*here.memory);
+  }
+
+  return failure_after(group);
+}
+
 const Setting kFails{.change = [](GroupConfig& config) { config.timeout_ms = 2'000; }};
 
 class CudaOneSided : public ::testing::Test {
@@ -275,24 +306,8 @@ TEST_F(CudaOneSided, AnAtomicWithoutAReplyFails) {
 
   const Body releases = [](const std::shared_ptr<Group>& group) {
     uint64_t before = 0;
-    Place here{group};
-    here.barrier();
-    here.synchronize();
-    if (here.me == 1) {
-      group->forget(*here.memory);
-      here.memory.reset();
-    }
-    group->barrier({}, 1, 20'000, nullptr);
-    if (here.me == 1) {
-      here.synchronize();
-    } else {
-      here.memory->change_value(1, 0, {AtomicOp::add, 8, 1}, &before, nullptr);
-    }
-    EXPECT_TRUE(support::eventually(
-        [&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
-    return support::outcome_of([&] {
-      group->require_usable();
-      return "";
+    return failure_of_released(group, [&](Memory& memory) {
+      memory.change_value(1, 0, {AtomicOp::add, 8, 1}, &before, nullptr);
     });
   };
   expect_all(on_machines("ab", releases, kFails),
@@ -318,11 +333,7 @@ TEST_F(CudaOneSided, WordsOfTheHostAreChangedWhereTheLinkAllows) {
     group->barrier({}, 0, 20'000, nullptr);
     group->synchronize(nullptr, 20'000);
     if (me == 0) memory->change_value(1, 0, {AtomicOp::add, 8, 1}, nullptr, nullptr);
-    EXPECT_TRUE(support::eventually([&] { return group->revocation().revoked(); }));
-    return support::outcome_of([&] {
-      group->require_usable();
-      return "";
-    });
+    return failure_after(group);
   };
   expect_all(on_machines("ab", body, without),
       {"unsupported: ", "rank 0 changes a word in the block of rank 1", "memory of the host"});
@@ -452,26 +463,7 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
 TEST_F(CudaOneSided, AGetFromAReleasedMemoryFails) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     uint64_t got = 0;
-    Place here{group};
-    here.barrier();
-    here.synchronize();
-
-    if (here.me == 1) {
-      group->forget(*here.memory);
-      here.memory.reset();
-      group->barrier({}, 1, 20'000, nullptr);
-      here.synchronize();
-    } else {
-      group->barrier({}, 1, 20'000, nullptr);
-      here.memory->get(1, 0, &got, 8, nullptr);
-    }
-
-    EXPECT_TRUE(support::eventually(
-        [&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
-    return support::outcome_of([&] {
-      group->require_usable();
-      return "";
-    });
+    return failure_of_released(group, [&](Memory& memory) { memory.get(1, 0, &got, 8, nullptr); });
   };
   expect_all(
       on_machines("ab", body, kFails), {"unavailable: ", "get: rank 1 has released the memory"});
