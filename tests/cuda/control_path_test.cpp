@@ -53,12 +53,8 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
   });
 
   // There are no launches beside these that only make kernels ready.
-  std::map<std::string, int> launched;
-  for (const auto& launch : fake_cuda::launches()) {
-    ++launched[launch.kernel];
-  }
   EXPECT_EQ(
-      launched, (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
+      launched(), (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
 }
 
 // The calls of a batch are launched one behind the other. If one of them is impossible, none is.
@@ -92,12 +88,8 @@ TEST_F(CudaControlPath, ABatchIsLaunchedAsAWholeOrNotAtAll) {
     group->barrier({}, 0, 0, nullptr);
   });
 
-  std::map<std::string, int> launched;
-  for (const auto& launch : fake_cuda::launches()) {
-    ++launched[launch.kernel];
-  }
   EXPECT_EQ(
-      launched, (std::map<std::string, int>{{"symm_barrier", 4}, {"symm_one_shot_bf16_2", 6}}));
+      launched(), (std::map<std::string, int>{{"symm_barrier", 4}, {"symm_one_shot_bf16_2", 6}}));
 }
 
 // Operands are widened, combined, and narrowed again: in recv where the wide operands fit, and
@@ -201,14 +193,7 @@ TEST_F(CudaControlPath, AFailureOnTheDeviceIsToldWithTheTag) {
   fake_cuda::carry_out("symm_two_shot_f32_3", [](const void* arguments) -> std::function<bool()> {
     const cuda::DeviceComm comm = static_cast<const cuda::CollectiveArgs*>(arguments)->comm;
     if (!gives_up || comm.rank != 0 || comm.record == 0) return [] { return true; };
-    return [comm] {
-      auto* const record = reinterpret_cast<cuda::ErrorRecord*>(comm.record);
-      record->trouble = static_cast<uint32_t>(cuda::WaitError::timeout);
-      record->operation = comm.operation;
-      record->peer = 2;
-      std::atomic_ref(record->state).store(1, std::memory_order_release);
-      return true;
-    };
+    return gives_up_on(comm, 2);
   });
 
   // The others neither leave nor hear of the failure before they have made their calls.

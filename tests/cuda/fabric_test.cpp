@@ -21,9 +21,6 @@
 #include "tests/cuda/processes.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
-// The fake NVML lies beside this program, as the real one does beside a driver.
-extern "C" int nvmlInit_v2();
-
 namespace symm {
 namespace {
 constexpr const char* kLayout = "aabb";
@@ -33,12 +30,7 @@ constexpr const char* kLayout = "aabb";
 Setting in_domain(const std::function<void(int rank)>& change = {}) {
   Setting setting;
   setting.before = [change](int rank) {
-    static_cast<void>(nvmlInit_v2());
-    setenv("FAKE_NVML_MACHINE", "hgx_h100", 1);
-    setenv("FAKE_NVML_DOMAIN", "c,5,3,0", 1);
-    fake_cuda::settings().devices = {.count = 2, .first = rank / 2 * 2};
-    fake_cuda::settings().fabric_create = true;
-    fake_cuda::settings().fabric_import = true;
+    enter_domain(rank);
     if (change) change(rank);
   };
   setting.change = [](GroupConfig& config) {

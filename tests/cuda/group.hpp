@@ -6,8 +6,12 @@
 #include "core/cuda/device.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"
+#include "kernels/cuda/args.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/support/core.hpp"
+
+// The fake NVML lies beside a program that is linked with it, as the real one does beside a driver.
+extern "C" int nvmlInit_v2();
 
 namespace symm {
 // The scratch is small, so that tests need little memory.
@@ -53,6 +57,38 @@ inline CollectiveCall call_of(Collective collective, void* operand, size_t count
   call.count = count;
   call.dtype = dtype;
   return call;
+}
+
+// The process of `rank` is one of two on a host, whose GPUs have numbers of their own, as in one
+// NVLink domain. Its program is linked with the fake NVML.
+inline void enter_domain(int rank) {
+  static_cast<void>(nvmlInit_v2());
+  setenv("FAKE_NVML_MACHINE", "hgx_h100", 1);
+  setenv("FAKE_NVML_DOMAIN", "c,5,3,0", 1);
+  fake_cuda::settings().devices = {.count = 2, .first = rank / 2 * 2};
+  fake_cuda::settings().fabric_create = true;
+  fake_cuda::settings().fabric_import = true;
+}
+
+// The kernels that were launched since the launches were last asked for, and how often.
+inline std::map<std::string, int> launched() {
+  std::map<std::string, int> count;
+  for (const auto& launch : fake_cuda::launches()) {
+    ++count[launch.kernel];
+  }
+  return count;
+}
+
+// The work of a kernel that passes its deadline while it waits for `peer`.
+inline std::function<bool()> gives_up_on(const cuda::DeviceComm& comm, int32_t peer) {
+  return [comm, peer] {
+    auto* const record = reinterpret_cast<cuda::ErrorRecord*>(comm.record);
+    record->trouble = static_cast<uint32_t>(cuda::WaitError::timeout);
+    record->operation = comm.operation;
+    record->peer = peer;
+    std::atomic_ref(record->state).store(1, std::memory_order_release);
+    return true;
+  };
 }
 
 // Objects that are left on the fake driver, by kind, at the end

@@ -161,14 +161,7 @@ TEST_F(CudaKindsOfCalls, ThatDifferAreNamedAtTheDeadlineAnyhow) {
   fake_cuda::carry_out("symm_barrier", [](const void* arguments) -> std::function<bool()> {
     const cuda::DeviceComm comm = static_cast<const cuda::BarrierArgs*>(arguments)->comm;
     if (!gives_up) return [] { return true; };
-    return [comm] {
-      auto* const record = reinterpret_cast<cuda::ErrorRecord*>(comm.record);
-      record->trouble = static_cast<uint32_t>(cuda::WaitError::timeout);
-      record->operation = comm.operation;
-      record->peer = 1;
-      std::atomic_ref(record->state).store(1, std::memory_order_release);
-      return true;
-    };
+    return gives_up_on(comm, 1);
   });
 
   std::barrier<> over(2);

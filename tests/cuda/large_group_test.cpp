@@ -72,14 +72,6 @@ std::function<bool()> barrier(const void* arguments) {
   };
 }
 
-std::map<std::string, int> launched() {
-  std::map<std::string, int> count;
-  for (const auto& launch : fake_cuda::launches()) {
-    ++count[launch.kernel];
-  }
-  return count;
-}
-
 TEST_F(CudaLargeGroup, SeventyTwoRanksShareMemoryAndIssueEveryKindOfCall) {
   std::barrier<> together(kMany);
   as_groups(kMany, [&](int rank, const auto& group) {

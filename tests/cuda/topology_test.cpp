@@ -19,9 +19,6 @@
 #include "tests/cuda/processes.hpp"
 #include "tests/fake_cuda/machines.hpp"
 
-// The fake NVML lies beside this program, as the real one does beside a driver.
-extern "C" int nvmlInit_v2();
-
 namespace symm {
 namespace {
 using support::TemporaryDirectory;

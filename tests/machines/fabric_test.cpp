@@ -30,8 +30,6 @@
 #include "tests/machines/two_machines.hpp"
 #include "tests/support/core.hpp"
 
-extern "C" int nvmlInit_v2();
-
 namespace symm {
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -42,16 +40,9 @@ class MachinesFabric : public support::TwoMachines {
   std::shared_ptr<Group> group_of(int rank, const std::function<void()>& entered = [] {}) const {
     enter(rank);
     entered();
-    static_cast<void>(nvmlInit_v2());
-    setenv("FAKE_NVML_MACHINE", "hgx_h100", 1);
-    setenv("FAKE_NVML_DOMAIN", "c,5,3,0", 1);
+    enter_domain(rank);
     // These hosts have one kernel, and one boot id with it.
     setenv("SYMM_MACHINE", ("m" + std::to_string(rank / 2)).c_str(), 1);
-    setenv("SYMM_CUDA_TUNE",
-        "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,work_groups=2", 1);
-    fake_cuda::settings().devices = {.count = 2, .first = rank / 2 * 2};
-    fake_cuda::settings().fabric_create = true;
-    fake_cuda::settings().fabric_import = true;
     GroupConfig config;
     config.backend = BackendKind::cuda;
     config.create_timeout_ms = 20'000;
