@@ -31,11 +31,10 @@ constexpr int kMany = cuda::kMaxRanks;
 
 struct CudaLargeGroup : OnFakeDriver {
   void SetUp() override {
-    rlimit files{};
-    getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_max < 16384) GTEST_SKIP() << "72 ranks in one process need 16384 descriptors";
+    const uint64_t most = descriptors_.raise();
+    if (most < 16384) {
+      GTEST_SKIP() << "72 ranks in one process need 16384 descriptors; `ulimit -Hn` is " << most;
+    }
     fake_cuda::settings().devices = {.count = kMany + 1, .first = 0};
     fake_cuda::launches();
   }
@@ -43,6 +42,9 @@ struct CudaLargeGroup : OnFakeDriver {
     OnFakeDriver::TearDown();
     fake_cuda::settings().devices = {};
   }
+
+ private:
+  const support::Limit descriptors_{RLIMIT_NOFILE};
 };
 
 // The words of a rank as a kernel of the group was told.

@@ -36,12 +36,19 @@ class Limit {
   }
   ~Limit() { setrlimit(resource_, &former_); }
   Limit(Limit&&) = delete;
-  void lower(uint64_t value) const {
-    const rlimit lower{value, former_.rlim_max};
-    if (setrlimit(resource_, &lower) != 0) throw std::runtime_error("setrlimit");
+  void lower(uint64_t value) const { set(value); }
+  // Raises it to the hard limit, which is returned.
+  uint64_t raise() const {
+    set(former_.rlim_max);
+    return former_.rlim_max;
   }
 
  private:
+  void set(uint64_t value) const {
+    const rlimit limit{value, former_.rlim_max};
+    if (setrlimit(resource_, &limit) != 0) throw std::runtime_error("setrlimit");
+  }
+
   const decltype(RLIMIT_NOFILE) resource_;
   rlimit former_{};
 };
