@@ -201,6 +201,16 @@ TEST(Launcher, WhatFailedFirstIsNamedThoughAnotherEndsFirst) {
 }
 
 TEST(Launcher, WhatCannotBeStartedIsSaid) {
+  // A shell would take zeros for an empty script. A script without a #! line is one all the same.
+  const support::TemporaryDirectory folder;
+  const auto program = [&](const char* name, const std::string& text) {
+    const std::string path = folder.path() + "/" + name;
+    std::ofstream(path) << text;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  };
+  const std::string zeros = program("zeros", std::string(5547, '\0'));
+  const std::string script = program("script", "echo $1\n");
   const struct {
     Words arguments;
     int status;
@@ -209,6 +219,7 @@ TEST(Launcher, WhatCannotBeStartedIsSaid) {
       {{"run", "-n", "2", "no-such-program"}, 127,
           {"cannot run 'no-such-program': No such file or directory"}},
       {{"run", "-n", "2", "/"}, 126, {"Permission denied"}}, {{"run", "-n", "2"}, 2, {}},
+      {{"run", "-n", "2", zeros}, 126, {"Exec format error", "neither a binary"}},
       {{"run", "--", "true"}, 2, {}}, {{"run", "-n", "0", "true"}, 2, {}},
       {{"run", "--tmeout", "3", "-n", "2", "true"}, 2, {"--tmeout"}},
       {{"run", "-n", "1", "--bind", "socket", "true"}, 2, {}},
@@ -222,6 +233,9 @@ TEST(Launcher, WhatCannotBeStartedIsSaid) {
   for (const auto& row : rows) {
     expect_end(capture(Words{SYMM_TOOL} + row.arguments), row.status, row.said);
   }
+  const Captured ran = capture(Words{SYMM_TOOL, "run", "-n", "2", script, "word"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(sorted_lines(ran.out), "[0] word\n[1] word\n");
 }
 
 TEST(Launcher, InputGoesToRankZeroOnly) {

@@ -26,10 +26,12 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "tools/environment.hpp"
 #include "tools/run/job.hpp"
 #include "tools/text.hpp"
 #include "tools/unique_fd.hpp"
@@ -43,6 +45,53 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   }
   out.push_back(nullptr);
   return out;
+}
+
+// Whether a file, which the kernel does not know to run, is no text: there is a zero byte in its
+// first line, or in as much of that as a shell would look at.
+bool is_binary(const char* path) {
+  constexpr size_t kLooked = 80;
+  std::array<char, kLooked> begin{};
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t length = file < 0 ? 0 : ::read(file, begin.data(), begin.size());
+  if (file >= 0) ::close(file);
+
+  const std::string_view looked(begin.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  return looked.substr(0, looked.find('\n')).find('\0') != std::string_view::npos;
+}
+
+// As execvpe(), which gives every file that the kernel does not know to /bin/sh. This function
+// gives it only what may be a script: a shell finds no words in zeros and ends with 0, as if the
+// program had run. Returns only with an error, in errno.
+void execute(char* const* arguments, char* const* variables) {
+  const std::string program = arguments[0];
+  std::vector<std::string> paths{program};
+  if (program.find('/') == std::string::npos) {
+    const std::string searched = environment("PATH");
+    std::istringstream places(searched.empty() ? "/bin:/usr/bin" : searched);
+    paths.clear();
+    for (std::string place; std::getline(places, place, ':');) {
+      paths.push_back(place.empty() ? program : place + "/" + program);
+    }
+  }
+
+  bool is_forbidden = false;
+  errno = ENOENT;
+  for (const std::string& path : paths) {
+    ::execve(path.c_str(), arguments, variables);
+    if (errno == ENOEXEC && !is_binary(path.c_str())) {
+      std::vector<char*> script{const_cast<char*>("/bin/sh"), const_cast<char*>(path.c_str())};
+      for (char* const* argument = arguments + 1; *argument != nullptr; ++argument) {
+        script.push_back(*argument);
+      }
+      script.push_back(nullptr);
+      ::execve(script[0], script.data(), variables);
+      return;
+    }
+    if (errno == EACCES) is_forbidden = true;
+    if (errno != EACCES && errno != ENOENT && errno != ENOTDIR) return;
+  }
+  if (is_forbidden) errno = EACCES;
 }
 
 // Runs in the child. Reports the error of exec through `report` and never returns.
@@ -68,8 +117,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   const auto arguments = pointers(request.command);
   const auto environment = pointers(request.environment);
   if (request.announce) request.announce(::getpid(), true);
-  ::execvpe(
-      arguments[0], arguments.data(), request.environment.empty() ? environ : environment.data());
+  execute(arguments.data(), request.environment.empty() ? environ : environment.data());
 
   const int error = errno;
   if (request.announce) request.announce(::getpid(), false);
