@@ -50,12 +50,8 @@ symm_status_t symm_ipc_export(const void* pointer, size_t bytes,
       buffer->require_no_stragglers(kPatienceMs);
     }
 
-    const std::vector<std::byte> token =
-        ipc::export_memory(pointer, bytes, {given.hold_ms, given.hold_imports, no_hold}, stream);
-    if (token.size() > capacity) {
-      throw Error(Status::invalid_argument,
-          format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
-    }
+    const std::vector<std::byte> token = ipc::export_memory(
+        pointer, bytes, {given.hold_ms, given.hold_imports, no_hold, capacity}, stream);
     std::memcpy(out_token, token.data(), token.size());
     return token.size();
   });

@@ -120,6 +120,13 @@ Token Exporter::make_token(
 
   listener_->start();
   tend(after);
+
+  // A token that cannot be given to the caller is not made: it would be counted, and could hold the
+  // memory. All tokens of one directory have the same length.
+  Token token;
+  token.directory = listener_->directory();
+  require_room(options.capacity, encode(token).size());
+
   Export* exported = exports_->find(source.block->data());
 
   if (exported != nullptr && source.adopted && !exported->memory->still_at_owner()) {
@@ -132,7 +139,7 @@ Token Exporter::make_token(
     exported->adopted = source.adopted;
   }
 
-  Token token =
+  token =
       exports_->make_token(*exported, source.offset, bytes, options.hold_ms, options.hold_imports);
   ++statistics_.total.tokens;
   token.position = position;

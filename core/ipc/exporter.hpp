@@ -31,7 +31,8 @@ namespace symm::ipc {
 struct ExportOptions {
   uint64_t hold_ms = 0;
   uint64_t hold_imports = 0;
-  bool no_hold = false;  // whatever SYMM_IPC_HOLD_MS says
+  bool no_hold = false;         // whatever SYMM_IPC_HOLD_MS says
+  size_t capacity = kMaxToken;  // a longer token is refused, and not made
 };
 
 class Exporter {

@@ -194,14 +194,19 @@ std::vector<std::byte> export_memory(
         Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
   }
 
-  if (bytes == 0) return encode(token_of_nothing(pointer));
+  const auto fitting = [&](const Token& token) {
+    std::vector<std::byte> encoded = encode(token);
+    require_room(options.capacity, encoded.size());
+    return encoded;
+  };
+  if (bytes == 0) return fitting(token_of_nothing(pointer));
   // The service is there before the memory is found, so that the release of what was found sees it.
   Service& service = Services::current();
   const auto [source, token] = require_place(pointer, bytes);
   source.provider->check_stream(stream, source.device);
 
   if (!token) {
-    return encode(service.exporter.make_token(source, bytes, options, stream));
+    return fitting(service.exporter.make_token(source, bytes, options, stream));
   }
 
   if (is_hold_asked_for) {
@@ -211,7 +216,7 @@ std::vector<std::byte> export_memory(
 
   // The token names the owner, whose stream knows nothing of ours.
   source.provider->finish(stream, source.device);
-  return encode(*token);
+  return fitting(*token);
 }
 
 // Imports by a token, which may come from anywhere: it is decoded and refused before anybody is

@@ -55,6 +55,12 @@ std::vector<std::byte> encode(const Token& token) {
   return std::move(out.bytes_);
 }
 
+void require_room(size_t capacity, size_t bytes) {
+  if (bytes <= capacity) return;
+  throw Error(Status::invalid_argument,
+      format("capacity: %zu is less than the %zu bytes of the token", capacity, bytes));
+}
+
 // Long, since it goes by the fields in their order: each is read, and refused in its own words.
 TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   constexpr TokenFault kTooShort{

@@ -66,6 +66,8 @@ struct Token {
 
 // Throws Error(unavailable) if the directory's name is too long.
 std::vector<std::byte> encode(const Token& token);
+// Throws if the caller has not as much room as a token needs.
+void require_room(size_t capacity, size_t bytes);
 
 // Why bytes are no token. status ok: they are one. unsupported: `stamp` has another number.
 struct TokenFault {

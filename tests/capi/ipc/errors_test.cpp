@@ -44,6 +44,25 @@ Outcome expect_error(
   return expect_failure(status, {words}, [&] { import(token); });
 }
 
+// A token for which the caller has no room is not counted, and holds nothing.
+TEST_F(Errors, ATokenWithoutRoomIsNotMade) {
+  exporter([&] {
+    {
+      const Owned owned(4096);
+      const uint64_t before = ipc_stats().tokens;
+      symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+      options.hold_ms = 60'000;
+      std::byte token[SYMM_IPC_TOKEN_MAX_BYTES];
+      size_t bytes = 77;
+      expect_failed(symm_ipc_export(owned.data, 64, &options, token, 4, &bytes, nullptr),
+          SYMM_ERR_INVALID_ARGUMENT, {"capacity: 4 is less than the"});
+      EXPECT_EQ(bytes, 77U);
+      EXPECT_EQ(ipc_stats().tokens, before);
+    }
+    EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
+  });
+}
+
 TEST_F(Errors, EachHasItsOwnMessage) {
   const Process& owner = exporter([&] {
     const Owned owned = offer(4096);
