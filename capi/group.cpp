@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "capi/guard.hpp"
@@ -76,7 +78,7 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
     throw not_known("config.backend", given.backend);
   }
   require_waiting(given.create_timeout_ms, "config.create_timeout_ms");
-  require_waiting(given.timeout_ms, "config.timeout_ms");
+  require_lasting(given.timeout_ms, "config.timeout_ms");
   const bool on_device = (given.flags & SYMM_GROUP_ON_DEVICE) != 0;
   require_with_flag(on_device, static_cast<uint64_t>(int64_t{given.device}), "config.device",
       "SYMM_GROUP_ON_DEVICE");
@@ -104,7 +106,7 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
   asked.create_timeout_ms = given.create_timeout_ms;
   asked.timeout_ms = given.timeout_ms;
-  asked.name = given.name == nullptr ? "" : given.name;
+  asked.name = given.name == nullptr ? "" : printable(given.name);
   asked.scratch_bytes = given.scratch_bytes;
   asked.channels = given.channels;
   asked.id = id_of(given);
@@ -367,9 +369,10 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
   return guard([&] {
     Group& self = *group_of(group);
     const char* separator = reason != nullptr && *reason != '\0' ? ": " : "";
-    self.fail({Status::aborted, self.rank(), self.identity(self.rank()).pid,
-        printable(format("rank %d aborted the group%s%s", self.rank(), separator,
-            reason == nullptr ? "" : reason))});
+    std::string message = printable(format(
+        "rank %d aborted the group%s%s", self.rank(), separator, reason == nullptr ? "" : reason));
+    message.resize(length_within(kMaxFailureText, message));  // as the other ranks are told
+    self.fail({Status::aborted, self.rank(), self.identity(self.rank()).pid, std::move(message)});
   });
 }
 

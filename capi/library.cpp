@@ -70,7 +70,6 @@ symm_failure_t struct_of(const Failure& failure) noexcept {
   told.os_error = failure.os_error;
   told.cuda_result = failure.cuda_result;
   write_text(told.message, failure.message);
-  std::replace(std::begin(told.message), std::end(told.message), '\n', ' ');
   return told;
 }
 
@@ -106,9 +105,7 @@ symm_status_t symm_last_failure(symm_failure_t* out) {
 
 namespace {
 log::Level known(symm_log_level_t level) {
-  if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) {
-    throw Error(Status::unsupported, format("level: %d is not known", level));
-  }
+  if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) throw not_known("level", level);
   return static_cast<log::Level>(level);
 }
 }  // namespace

@@ -14,7 +14,8 @@
 namespace symm::capi {
 inline constexpr size_t kMostName = 63;
 inline std::string bounded_name(const char* given) {
-  return {given, given == nullptr ? 0 : length_within(kMostName, given)};
+  if (given == nullptr) return {};
+  return printable({given, length_within(kMostName, given)});
 }
 
 template <class Options>

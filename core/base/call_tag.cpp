@@ -17,7 +17,7 @@ CallTag::CallTag(const char* given) : before_(shown_) {
   text_[0] = '\0';
   if (given != nullptr) {
     const char* const end = std::find(given, given + kTagBytes, '\0');
-    write_text(text_, printable(std::string(given, end)));
+    write_text(text_, std::string(given, end));
   }
 
   const bool is_there = text_[0] != '\0';

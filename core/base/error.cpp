@@ -72,8 +72,8 @@ std::string format(const char* pattern, ...) {
 }
 
 Error not_known(const char* argument, int value) {
-  return {value < 0 ? Status::invalid_argument : Status::unsupported,
-      format("%s: %d is not known to this library", argument, value)};
+  if (value < 0) return {Status::invalid_argument, format("%s: %d is negative", argument, value)};
+  return {Status::unsupported, format("%s: %d is not known to this library", argument, value)};
 }
 
 Error system_error(int error_number, const char* call, const std::string& what) {

@@ -270,7 +270,7 @@ void write(Level level, const char* pattern, ...) noexcept {
   std::vsnprintf(message, sizeof message, pattern, arguments);
   va_end(arguments);
   message[length_within(kMaxMessage, message)] = '\0';
-  std::replace_if(message, message + std::strlen(message), is_control, ' ');
+  make_printable({message, std::strlen(message)});
 
   if (!elsewhere) return deliver(level, message);
   try {

@@ -210,7 +210,7 @@ void bootstrap_by_environment(
 
 void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const std::string place = config.url.substr(kTcp.size());
-  parse_tcp_place(place);
+  parse_tcp_place(place, config.source);
   read_required_ranks(config, result, deadline);
   const std::string job(environment("SYMM_JOB"));
   result.store =
@@ -222,7 +222,8 @@ void bootstrap_in_directory(
   const std::string path = config.url.substr(kDir.size());
   if (path.empty() || path[0] != '/') {
     throw Error(Status::invalid_argument,
-        "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
+        format("%s: is '%s'; dir:// needs an absolute path, as in dir:///path", config.source,
+            config.url.c_str()));
   }
 
   read_required_ranks(config, result, deadline);
@@ -258,8 +259,8 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
     result.store = open_thread_store(place, result.rank, result.size, deadline);
   } else {
     throw Error(Status::invalid_argument,
-        "bootstrap is '" + config.url +
-            "'; known are env://, tcp://host:port, dir:///path and thread://name");
+        format("%s: is '%s'; known are env://, tcp://host:port, dir:///path and thread://name",
+            config.source, config.url.c_str()));
   }
   return result;
 }

@@ -16,7 +16,8 @@ struct BootstrapConfig {
   int rank = 0;
   int size = 0;  // 0: rank and size come from the bootstrap
   std::string name;
-  std::vector<std::byte> id = {};  // of make_unique_id(); empty: none
+  std::vector<std::byte> id = {};           // of make_unique_id(); empty: none
+  const char* source = "config.bootstrap";  // what messages call `url`
 };
 
 // A rank, and the store by which the ranks of its group meet. The store belongs to one creation:

@@ -721,7 +721,7 @@ class TcpStore final : public Store {
 };
 }  // namespace
 
-TcpPlace parse_tcp_place(const std::string& text) {
+TcpPlace parse_tcp_place(const std::string& text, const char* source) {
   TcpPlace place;
   const size_t colon = text.rfind(':');
 
@@ -737,8 +737,9 @@ TcpPlace parse_tcp_place(const std::string& text) {
 
   if (place.port != 0 && !place.host.empty()) return place;
   throw Error(Status::invalid_argument,
-      "bootstrap is 'tcp://" + text +
-          "'; tcp:// needs the host of rank 0 and a port, as in tcp://node7:29600");
+      format("%s: is 'tcp://%s'; tcp:// needs the host of rank 0 and a port, as in "
+             "tcp://node7:29600",
+          source, text.c_str()));
 }
 
 uint16_t listen_for_creation(const TcpPlace& place, uint64_t creation) {

@@ -19,8 +19,8 @@ struct TcpPlace {
   std::string host;
   uint16_t port = 0;
 };
-// Parses "host:port" or "[address]:port". Throws Error(invalid_argument).
-TcpPlace parse_tcp_place(const std::string& text);
+// Parses "host:port" or "[address]:port". Throws Error(invalid_argument), which names `source`.
+TcpPlace parse_tcp_place(const std::string& text, const char* source = "bootstrap");
 
 // Where the store of a creation is.
 enum class ServedBy { rank_0, maker_of_id };

@@ -132,7 +132,7 @@ TcpPlace place_to_listen(Scope& scope) {
   const bool has_port = asked.starts_with("[") ? asked.find("]:") != std::string::npos
                                                : std::count(asked.begin(), asked.end(), ':') == 1;
   try {
-    place = parse_tcp_place(has_port ? asked : asked + ":1");
+    place = parse_tcp_place(has_port ? asked : asked + ":1", "SYMM_ID_ADDRESS");
   } catch (const Error&) {
     place.host.clear();
   }

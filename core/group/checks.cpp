@@ -37,9 +37,7 @@ namespace {
 // ---- the arguments that many calls have
 
 void require_known(bool is_known, int value, const char* argument) {
-  if (is_known) return;
-  throw Error(value < 0 ? Status::invalid_argument : Status::unsupported,
-      format("%s: %d is not known", argument, value));
+  if (!is_known) throw not_known(argument, value);
 }
 
 int require_channels(int channels, const char* argument) {
@@ -53,7 +51,13 @@ int require_channels(int channels, const char* argument) {
 
 void require_waiting(uint64_t timeout_ms, const char* argument) {
   if (timeout_ms == Deadline::kNow) {
-    refuse_argument(argument, "SYMM_TIMEOUT_NOW, but the other ranks must act for this call");
+    refuse_argument(argument, "SYMM_TIMEOUT_NOW, but this call cannot look once");
+  }
+}
+
+void require_lasting(uint64_t timeout_ms, const char* argument) {
+  if (timeout_ms == Deadline::kNow) {
+    refuse_argument(argument, "SYMM_TIMEOUT_NOW, which is for single calls only");
   }
 }
 
@@ -106,10 +110,18 @@ void Group::require_channel(int channel, int channels) {
   }
 }
 
-Error unknown_dtype(int value) {
-  return {(value & 0xFF) == 0 || value < 0 ? Status::invalid_argument : Status::unsupported,
-      format("dtype: 0x%x is not known to this library", static_cast<unsigned>(value))};
+namespace {
+Error not_known_dtype(const char* argument, int value) {
+  if (value < 0) return {Status::invalid_argument, format("%s: %d is negative", argument, value)};
+  const auto code = static_cast<unsigned>(value);
+  if ((code & 0xFFU) == 0) {
+    return {Status::invalid_argument, format("%s: 0x%x has no bits", argument, code)};
+  }
+  return {Status::unsupported, format("%s: 0x%x is not known to this library", argument, code)};
 }
+}  // namespace
+
+Error unknown_dtype(int value) { return not_known_dtype("dtype", value); }
 
 // ---- a call of a collective: refusals that name what the call has
 
@@ -316,12 +328,12 @@ void lay_pieces_of_root(
 // Each rank's piece is a row of `unit` bytes in each of recv's rows, which have `all_rows` bytes.
 void lay_pieces_of_rows(Pieces& pieces, size_t element, size_t unit, size_t all_rows) {
   const PieceCounts& counts = pieces.counts;
-  const size_t elements = counts.row_count * pieces.recv.size();
+  const size_t elements = all_rows / element;
   size_t piece = 0;
   size_t stride = 0;
   size_t last_row = 0;
   if (__builtin_mul_overflow(unit, counts.rows, &piece)) refuse_count("rows", counts.rows);
-  if (counts.rows > 1 && counts.recv_stride < elements) {
+  if (counts.recv_stride < elements) {
     refuse_argument("recv_stride", format("%zu is less than the %zu elements of all ranks' rows",
                                        counts.recv_stride, elements));
   }
@@ -462,7 +474,7 @@ void require_scale(const char* argument, const void* scale, bool is_wanted) {
 
 void check_norm_values(const CollectiveCall& call, const RmsNorm& norm) {
   if (!is_valid(norm.weight_dtype)) {
-    refuse_unknown("norm.weight_dtype", static_cast<int>(norm.weight_dtype));
+    throw not_known_dtype("norm.weight_dtype", static_cast<int>(norm.weight_dtype));
   }
   if (!is_norm_type(norm.weight_dtype)) {
     refuse_argument(call, "norm.weight_dtype", "$weight_dtype is not f32, f16 or bf16");
@@ -538,12 +550,10 @@ void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
   const bool is_widened = scaling.result != call.dtype;
   const bool can_widen = scaling.result == DType::f32 && is_small_float(call.dtype);
   if (!is_valid(scaling.position)) {
-    throw Error(Status::unsupported,
-        format("options.scale_position: %d is not known", static_cast<int>(scaling.position)));
+    refuse_unknown("options.scale_position", static_cast<int>(scaling.position));
   }
   if (!is_valid(scaling.result)) {
-    throw Error(Status::unsupported,
-        format("options.result_dtype: 0x%x is not known", static_cast<unsigned>(scaling.result)));
+    throw not_known_dtype("options.result_dtype", static_cast<int>(scaling.result));
   }
   if (!row.has_scaling) {
     refuse_argument(call, "options.scale_position, result_dtype", "$collective has neither");

@@ -32,4 +32,6 @@ int require_channels(int channels, const char* argument);
 
 // Throws if a call that needs the other ranks to act is asked to look once.
 void require_waiting(uint64_t timeout_ms, const char* argument);
+// Throws for a default deadline that would not let calls wait.
+void require_lasting(uint64_t timeout_ms, const char* argument);
 }  // namespace symm

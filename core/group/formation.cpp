@@ -233,7 +233,8 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   const GroupConfig config = completed(asked);
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
   const BootstrapResult result = symm::bootstrap(
-      {config.bootstrap, config.callbacks, config.rank, config.size, config.name, config.id},
+      {config.bootstrap, config.callbacks, config.rank, config.size, config.name, config.id,
+          asked.bootstrap.empty() ? "SYMM_BOOTSTRAP" : "config.bootstrap"},
       deadline);
 
   std::shared_ptr<Mesh> mesh;

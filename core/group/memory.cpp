@@ -407,6 +407,10 @@ void Memory::wait_signal_value(
 void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
     size_t* out_index, void* stream) {
   const Trace traced(group_->page(), "wait_signals");
+  // By an index that is asked for the transport of the host tells this call from that for one
+  // signal, which its message names. No other transport has an index.
+  size_t index = 0;
+  const bool has_index = group_->backend().kind() == BackendKind::host;
   counted_wait([&] {
     group_->require_usable();
     for (const SignalWait& wait : waits) {
@@ -417,9 +421,10 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
         throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
       }
     }
-    group_->transport().wait_signals(
-        *view_, waits, any, group_->timeout_or_look(timeout_ms), out_index, nullptr, stream);
+    group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_look(timeout_ms),
+        has_index ? &index : out_index, nullptr, stream);
   });
+  if (has_index && out_index != nullptr) *out_index = index;
 }
 
 void Memory::write_value(

@@ -62,8 +62,8 @@ void Group::require_options(const SubgroupOptions& options) {
     throw Error(Status::invalid_argument,
         format("options.remove_flags: 0x%lx is in options.flags, too", both));
   }
-  require_waiting(options.create_timeout_ms, "options.create_timeout_ms");
-  require_waiting(options.timeout_ms, "options.group_timeout_ms");
+  require_lasting(options.create_timeout_ms, "options.create_timeout_ms");
+  require_lasting(options.timeout_ms, "options.group_timeout_ms");
   require_channels(options.channels, "options.channels");
 }
 
@@ -104,7 +104,7 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline,
       rank = members_[static_cast<size_t>(rank)];
     }
     config = config_for(options);
-    config.name = options.name != nullptr ? options.name : std::move(part.name);
+    config.name = options.name != nullptr ? printable(options.name) : std::move(part.name);
   } catch (...) {
     mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
     throw;

@@ -415,9 +415,9 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
           if (some.size() > 1) {
             return format("wait_signals: none of %zu signals was as awaited", some.size());
           }
-          return format(
-              "wait_signal_value: the signal of rank %d on channel %d was %lu, not %s %lu,",
-              some[0].rank, some[0].channel, seen, sign_of(some[0].compare), some[0].value);
+          return format("%s: the signal of rank %d on channel %d was %lu, not %s %lu,",
+              out_index != nullptr ? "wait_signals" : "wait_signal_value", some[0].rank,
+              some[0].channel, seen, sign_of(some[0].compare), some[0].value);
         });
   };
 

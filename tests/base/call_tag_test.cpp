@@ -24,6 +24,7 @@ TEST(CallTag, IsCutAtTheEndOfACharacterAndPrintable) {
   EXPECT_EQ(made_of(std::string(62, 'a') + "\u00e9"), std::string(62, 'a'));
   EXPECT_EQ(made_of(std::string(61, 'a') + "\u00e9b"), std::string(61, 'a') + "\u00e9");
   EXPECT_EQ(made_of("a\nb\x7f"), "a b ");
+  EXPECT_EQ(made_of("a\xff\xc3"), "a??");
   EXPECT_EQ(made_of(""), "none");
 }
 

@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,33 @@ TEST(FailureCodec, TextIsCutBetweenCharactersAndCleaned) {
   EXPECT_EQ(found.message, std::string(511, 'a'));
   ASSERT_EQ(decode(Reader(encoded({Status::system, -1, 0, "two\nlines"})), found), nullptr);
   EXPECT_EQ(found.message, "two lines");
+}
+
+TEST(Text, IsMadeOneLineOfUtf8) {
+  const struct {
+    const char* given;
+    const char* printable;
+  } rows[] = {
+      {"plain \u00e4\u20ac\U0001f680", "plain \u00e4\u20ac\U0001f680"},
+      {"\xe0\xa0\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf", "\xe0\xa0\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf"},
+      {"a\nb\tc\x01\x7f", "a b c  "},
+      {"C1: \xc2\x85|\xc2\x9b|\xc2\xa0", "C1:   |  |\xc2\xa0"},
+      {"\xff\xfe\x80 Latin-1: \xe4.", "??? Latin-1: ?."},
+      {"cut: \xc3", "cut: ?"},
+      {"cut: \xe2\x82", "cut: ??"},
+      {"cut: \xf0\x9f\x9a", "cut: ???"},
+      {"long forms: \xc0\xaf \xe0\x9f\xbf \xf0\x8f\xbf\xbf", "long forms: ?? ??? ????"},
+      {"half a pair: \xed\xa0\x80", "half a pair: ???"},
+      {"beyond: \xf4\x90\x80\x80 \xf5\x80\x80\x80", "beyond: ???? ????"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(printable(row.given), row.printable);
+    EXPECT_EQ(printable(row.printable), row.printable);
+  }
+
+  char field[4];
+  write_text(field, std::string(9, '\x80'));
+  EXPECT_STREQ(field, "???") << "what is no UTF-8 is not cut to nothing";
 }
 
 TEST(FailureCodec, WhatIsImpossibleIsRefused) {

@@ -69,6 +69,114 @@ TEST(LastError, IsOneLineAndCutNotOverrun) {
       << "not in the middle of a character";
 }
 
+std::string name_of(symm_group_t* group) {
+  symm_group_info_t info{};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(symm_group_info(group, &info), SYMM_OK) << symm_last_error();
+  return info.name;
+}
+
+TEST(Texts, OfTheCallerBecomeOneLineOfUtf8) {
+  constexpr const char* kGiven = "bad \xff\n\x01";
+  constexpr const char* kTold = "bad ?  ";
+  const symm::Group group = support::create({"thread://texts", kGiven}, 0, 1);
+  EXPECT_EQ(name_of(group.get()), kTold);
+
+  symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
+  options.name = kGiven;
+  symm_group_t* part = nullptr;
+  ASSERT_EQ(symm_group_split(group.get(), 0, 0, &options, &part), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(name_of(part), kTold);
+  symm_group_release(part);
+
+  symm_alloc_options_t how = SYMM_ALLOC_OPTIONS_INIT;
+  how.name = kGiven;
+  symm_buffer_t* buffer = nullptr;
+  ASSERT_EQ(symm_alloc(group.get(), 64, &how, &buffer), SYMM_OK) << symm_last_error();
+  symm_buffer_info_t info{};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(symm_buffer_info(buffer, &info), SYMM_OK);
+  EXPECT_STREQ(info.name, kTold);
+  symm_buffer_release(buffer);
+
+  support::expect_failure(SYMM_ERR_INVALID_ARGUMENT,
+      {"config.bootstrap: is 'bad ?  '; known are env://"},
+      [&] { support::create({kGiven}, 0, 1); });
+
+  ASSERT_EQ(symm_group_abort(group.get(), kGiven), SYMM_OK);
+  EXPECT_STREQ(group.status().message, "rank 0 aborted the group: bad ?  ");
+}
+
+// A message goes to other ranks with at most 512 bytes, and is no longer on the rank that aborts.
+TEST(Texts, OfAnAbortAreTheSameOnAllRanks) {
+  support::as_processes(2, [](int rank, const symm::Group& group) {
+    const std::string reason(1000, 'x');
+    if (rank == 1) {
+      ASSERT_EQ(symm_group_abort(group.get(), reason.c_str()), SYMM_OK);
+    }
+    EXPECT_TRUE(support::eventually([&] { return group.status().status == SYMM_ERR_ABORTED; }));
+    const std::string told = std::string("rank 1 aborted the group: ") + reason;
+    EXPECT_EQ(group.status().message, told.substr(0, 512));
+  });
+}
+
+TEST(Refusals, SayWhatIsWrong) {
+  const symm::Group group = support::create({"thread://refusals", ""}, 0, 1);
+  const symm::Buffer buffer = group.allocate(64);
+  const symm::Memory memory = group.rendezvous(buffer);
+  float x[8] = {};
+  size_t bytes = 0;
+  const auto expect = [](symm_status_t status, symm_status_t wanted, const std::string& message) {
+    EXPECT_EQ(status, wanted) << message;
+    EXPECT_EQ(symm_last_error(), message);
+  };
+
+  expect(symm_dtype_bytes(-2, &bytes), SYMM_ERR_INVALID_ARGUMENT, "dtype: -2 is negative");
+  expect(symm_dtype_bytes(0x0300, &bytes), SYMM_ERR_INVALID_ARGUMENT, "dtype: 0x300 has no bits");
+  expect(symm_dtype_bytes(0x0221, &bytes), SYMM_ERR_UNSUPPORTED,
+      "dtype: 0x221 is not known to this library");
+  int32_t count = 0;
+  expect(symm_device_count(-3, &count), SYMM_ERR_INVALID_ARGUMENT, "backend: -3 is negative");
+  uint64_t id = 0;
+  expect(symm_log_to_fd(2, -1, &id), SYMM_ERR_INVALID_ARGUMENT, "level: -1 is negative");
+
+  symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
+  call.collective = -1;
+  expect(symm_collective(group.get(), &call, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT,
+      "collective: -1 is negative");
+
+  symm_signal_wait_t wait{};
+  wait.struct_size = sizeof wait;
+  wait.compare = SYMM_COMPARE_EQ;
+  wait.value = 7;
+  const symm_call_options_t now{sizeof now, SYMM_TIMEOUT_NOW, nullptr};
+  expect(symm_wait_signals(memory.get(), &wait, 1, -1, nullptr, nullptr, nullptr),
+      SYMM_ERR_INVALID_ARGUMENT, "mode: -1 is negative");
+  EXPECT_EQ(symm_wait_signals(memory.get(), &wait, 1, SYMM_WAIT_ALL, &now, nullptr, nullptr),
+      SYMM_ERR_TIMEOUT);
+  EXPECT_TRUE(std::string(symm_last_error()).starts_with("wait_signals: ")) << symm_last_error();
+  EXPECT_EQ(symm_wait_signal_value(memory.get(), 0, 0, SYMM_COMPARE_EQ, 7, &now, nullptr, nullptr),
+      SYMM_ERR_TIMEOUT);
+  EXPECT_TRUE(std::string(symm_last_error()).starts_with("wait_signal_value: "))
+      << symm_last_error();
+
+  const char* const cannot_look =
+      "options.timeout_ms: SYMM_TIMEOUT_NOW, but this call cannot look once";
+  expect(symm_signal(memory.get(), 0, 0, &now, nullptr), SYMM_ERR_INVALID_ARGUMENT, cannot_look);
+  expect(symm_put(memory.get(), 0, 0, x, 4, &now, nullptr), SYMM_ERR_INVALID_ARGUMENT, cannot_look);
+  expect(symm_group_finalize(group.get(), &now), SYMM_ERR_INVALID_ARGUMENT, cannot_look);
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.timeout_ms = SYMM_TIMEOUT_NOW;
+  symm_group_t* none = nullptr;
+  expect(symm_group_create(&config, &none), SYMM_ERR_INVALID_ARGUMENT,
+      "config.timeout_ms: SYMM_TIMEOUT_NOW, which is for single calls only");
+
+  for (const size_t rows : {0, 1, 2}) {
+    expect(symm_allgather_rows(group.get(), x, x + 4, rows, 2, 1, SYMM_DTYPE_F32, nullptr, nullptr),
+        SYMM_ERR_INVALID_ARGUMENT, "recv_stride: 1 is less than the 2 elements of all ranks' rows");
+  }
+}
+
 TEST(LastFailure, IsNothingBeforeTheFirstFailure) {
   symm_failure_t failure{};
   std::string message = "unset";

@@ -143,7 +143,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("beyond the block", INVALID_ARGUMENT, kBytes + 8, "offset"),
       SYMM_REFUSE_ALL("not NULL", INVALID_ARGUMENT, stream(), "stream", "after_stream"),
       SYMM_REFUSE_ALL("-1", INVALID_ARGUMENT, -1, "symm_dtype_t", "symm_op_t", "symm_signal_op_t",
-          "symm_atomic_op_t", "symm_compare_t", "symm_backend_t"),
+          "symm_atomic_op_t", "symm_compare_t", "symm_backend_t", "symm_log_level_t"),
       SYMM_REFUSE_ALL("0", INVALID_ARGUMENT, 0, "symm_dtype_t"),
       SYMM_REFUSE_ALL("33 bits", UNSUPPORTED, SYMM_DTYPE_F32 + 1, "symm_dtype_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 5, "symm_op_t"),

@@ -104,7 +104,7 @@ def test_a_second_interpreter_of_the_process_is_refused(first):
         pytest.skip("this Python has no module for interpreters")
     assert done.returncode == 0, done.stderr
     assert "refused: symm serves one interpreter" in done.stdout
-    assert ("error: bootstrap is 'nonsense'" in done.stdout) == (first == "main")
+    assert ("error: bootstrap: is 'nonsense'" in done.stdout) == (first == "main")
 
 
 # The interpreter sets the globals of modules to None at its end, in an order that depends on much.

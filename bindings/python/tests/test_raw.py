@@ -118,8 +118,8 @@ def test_the_exception_of_a_status_has_the_fields_of_the_failure(status):
     [
         (
             symm.Status.INVALID_ARGUMENT,
-            "finalize: options.timeout_ms: SYMM_TIMEOUT_NOW, but the other ranks must act",
-            "finalize: timeout: 0, but the other ranks must act",
+            "finalize: options.timeout_ms: SYMM_TIMEOUT_NOW, but this call cannot look once",
+            "finalize: timeout: 0, but this call cannot look once",
         ),
         (
             symm.Status.INVALID_ARGUMENT,
