@@ -50,16 +50,18 @@
  * Errors
  *   The comment of a function lists the errors that it can return. Left out there, unless there
  *   is more to say, are those that any function can return:
- *   - INVALID_ARGUMENT: a pointer that must not be NULL is NULL, a struct_size, that of
- *     options.failure included, is too small or was never set, a number is out of range, or
- *     flags contradict each other.
+ *   - INVALID_ARGUMENT: a pointer that must not be NULL, and is no handle, is NULL, a struct_size,
+ *     that of options.failure included, is too small or was never set, a number is out of range,
+ *     or flags contradict each other.
  *   - UNSUPPORTED: a constant, a flag or a struct field belongs to a newer version of symm.
- *   - INVALID_HANDLE: a handle is not valid; SYMM_ERR_INVALID_HANDLE says what that means.
+ *   - INVALID_HANDLE: a handle is NULL or not valid; SYMM_ERR_INVALID_HANDLE says what that means.
  *   - OUT_OF_MEMORY: host memory has run out, or all handles of one kind are in use or were.
  *   - CUDA: a call of the CUDA driver failed, or work that was issued before did.
  *   - INTERNAL: a defect of symm.
  *   - The failure of the group: where a call works on a group, or on memory of one, that has
  *     been revoked, it returns the status that the group was revoked with (see Failures).
+ *
+ *   Where several arguments of a call are wrong, any of them may be the one that is told.
  *
  * Parameters
  *   The object that is worked on comes first; in a look-up it is the object that is searched.
@@ -72,12 +74,16 @@
  *   Every call that acts takes a struct of options. That is symm_call_options_t, with the
  *   deadline of this one call and a place for its failure, unless the call has a struct of its
  *   own, with more fields. NULL means the defaults. The deadline has no meaning where a call
- *   does not wait. These calls have no options: what gives a fixed property of an object
- *   (*_rank(), *_size(), *_pointer(), *_bytes(), *_group() and the like), *_info(), *_stats(),
- *   *_topology(), what tells the state of a group (symm_group_status(), symm_group_failed_ranks(),
- *   symm_group_failure_fd()), symm_group_translate_rank(), symm_group_abort(), *_retain(),
- *   *_release(), and what concerns the library as a whole: devices, listeners,
- *   symm_thread_interrupt(), the last failure, and the version.
+ *   does not wait. These calls have no options:
+ *   - What gives a fixed property of an object: *_rank(), *_size(), *_bytes(), *_group(),
+ *     *_pointer(), symm_memory_buffer(), symm_memory_signal_pad(), symm_memory_*_table() and
+ *     symm_heap_memory(). But symm_memory_multicast_pointer() and symm_buffer_memory() have them.
+ *   - *_info(), *_stats() and *_topology().
+ *   - What tells the state of a group: symm_group_status(), symm_group_failed_ranks() and
+ *     symm_group_failure_fd(); and symm_group_abort().
+ *   - *_retain() and *_release().
+ *   - What concerns the library as a whole: devices, listeners, symm_thread_interrupt(),
+ *     symm_dtype_bytes(), the last failure, statuses, and versions.
  *
  * Outputs
  *   Parameters named out or out_* are written only on success. The first output of a call is
@@ -86,11 +92,20 @@
  *
  * Structs
  *   The first field is struct_size, which the caller sets to the sizeof of the struct. No more
- *   of an output is written than that. Zero is the default of every field: a zeroed struct of
- *   options with its struct_size means what NULL means. The macros SYMM_*_INIT are such structs.
+ *   of an output is written than that, and fields that this library does not know become zero. A
+ *   struct_size must reach to the end of the last field that the struct had when it first appeared,
+ *   and be at most 4096, which no struct exceeds; anything else is INVALID_ARGUMENT. Zero is the
+ *   default of every field: a zeroed struct of options with its struct_size means what NULL means.
+ *   The macros SYMM_*_INIT are such structs.
  *   Fields are only ever appended. A struct of a newer header is accepted while the part that
  *   this library does not know is zero. A struct symm_*_options_t says how a call is made and may
  *   be NULL; a struct symm_*_call_t has arguments of a call and must be given.
+ *
+ * Texts
+ *   Texts are UTF-8. Names, tags and reasons that a caller gives are taken as one line: each
+ *   control character becomes a space, and each byte that belongs to no character becomes "?".
+ *   Names that differ in these only are one name. Other texts, such as `bootstrap`, may have any
+ *   bytes. All texts that the library gives, messages among them, are one line of UTF-8.
  *
  * Flags
  *   Flags are macros of type uint64_t, which stand above the struct that they belong to. Some
@@ -124,7 +139,9 @@
  *     call has returned, so symm_group_abort() or a deadline ends such a call. A thread that
  *     may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
  *   - Signals: a signal's handler runs at once, and then the call goes on waiting, unless
- *     symm_thread_interrupt() says otherwise.
+ *     symm_thread_interrupt() says otherwise. No function may be called from a handler, nor
+ *     symm_group_abort(): a handler sets a variable for the callback of symm_thread_interrupt().
+ *   - Callbacks: none may unwind, by an exception, a panic, longjmp() or pthread_exit().
  *   - Descriptors: all threads that call must share one table of descriptors, since the library
  *     uses its descriptors on threads of its own, too. A thread that has left the table by
  *     unshare(CLONE_FILES) or close_range(CLOSE_RANGE_UNSHARE) must not call.
@@ -159,7 +176,8 @@
  *     agrees on who lives, and makes a new group of the survivors.
  *   - Event loops: symm_group_failure_fd() is a descriptor that becomes readable.
  *   - Which call failed: the thread that made it asks symm_last_failure(). Where tasks change
- *     threads between two calls, options.failure points to a symm_failure_t of the caller's.
+ *     threads between two calls, options.failure points to a symm_failure_t of the caller's. That
+ *     stays as it was where its own struct_size or that of the options is refused.
  *   - Streams: what fails on a stream after its call has returned is reported by later calls,
  *     and by symm_group_status().
  *   - Graphs: a captured CUDA graph does not ask the library. Replayed after a revocation, it
@@ -179,8 +197,9 @@
  * Limits
  *   A host group has at most 32767 ranks. A CUDA group has at most 72 ranks and 256 memories. A
  *   group or a memory has at most 256 channels. A process has at most 2^20 handles of a kind at
- *   once, and 2^35 in its life. Names are cut to 63 bytes, messages and reasons to what their
- *   struct holds, at the end of a character. symm_group_info() has these numbers.
+ *   once, and 2^35 in its life. symm_group_info() has these numbers. Texts are cut at the end of a
+ *   character: names and tags to 63 bytes, messages to what their struct holds, and what one rank
+ *   tells the others of a failure to 512 bytes.
  *
  * Platforms
  *   Linux. CUDA needs a driver of version 12.0 or later. ROCm is not supported.
@@ -633,7 +652,7 @@ typedef void (*symm_log_callback_t)(void *user, symm_log_level_t level, const ch
  * @param user         passed to `callback` as it is.
  * @param level        least severe messages to receive.
  * @param[out] out_id  number for symm_log_remove_listener().
- * @retval SYMM_ERR_INVALID_ARGUMENT  callback is NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  callback is NULL, or level is negative.
  * @retval SYMM_ERR_UNSUPPORTED       level is not known.
  */
 SYMM_API symm_status_t symm_log_add_listener(symm_log_callback_t callback, void *user,
@@ -651,7 +670,7 @@ SYMM_API symm_status_t symm_log_add_listener(symm_log_callback_t callback, void 
  * @param fd           duplicated; the caller may close it.
  * @param level        least severe messages to receive.
  * @param[out] out_id  number for symm_log_remove_listener(), which closes the duplicate.
- * @retval SYMM_ERR_INVALID_ARGUMENT  fd is not open.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  fd is not open, or level is negative.
  * @retval SYMM_ERR_UNSUPPORTED       level is not known.
  * @retval SYMM_ERR_SYSTEM            the descriptor cannot be duplicated.
  */
@@ -679,12 +698,14 @@ typedef int32_t (*symm_interrupt_callback_t)(void *user);
 
 /**
  * Set the callback that the calls of this thread ask while they wait on the host, so that Ctrl-C
- * or another signal ends them at once.
+ * or another signal ends them soon.
  * [local] Since 0.2.
  *
- * It is asked when a signal has reached the thread, and else five times a second. As soon as it
- * has returned another number than 0, the call and all later ones of the thread end with ABORTED
- * where they would wait, until this function is called again.
+ * It is asked five times a second, and at once when a signal has interrupted the sleep of the
+ * thread. A handler that was installed with SA_RESTART, or that runs on another thread, does not
+ * interrupt it: then the callback is asked up to 200 ms later. As soon as it has returned another
+ * number than 0, the call and all later ones of the thread end with ABORTED where they would wait,
+ * until this function is called again.
  * - A wait for signals or values has then taken nothing, has revoked nothing, and may be
  *   repeated.
  * - A call that all ranks make cannot be repeated: the group is revoked, all ranks report
@@ -808,6 +829,11 @@ SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class
  * symm_group_split(), symm_group_create_from_ranks(), symm_group_local() and, after a failure,
  * symm_group_shrink(). Groups made from one another may overlap; their signals never meet.
  *
+ * A rank leaves a group with its last reference, or when its process exits, which need not release
+ * anything. A rank that still waits for one that has left gets PEER_FAILED, so call
+ * symm_group_finalize() first where ranks may come to their end at different times. A process that
+ * ends without exit(), as by a signal, has died, which revokes the group.
+ *
  * Creation is all or nothing: all ranks succeed, or all fail with the same status, and a
  * failure leaves nothing behind but a note in the directory for ranks that come late, which
  * goes when they have read it, or with a later creation. What goes wrong after all ranks have
@@ -830,9 +856,8 @@ SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class
 
 /**
  * Key-value store of the caller's, by which ranks find each other. The functions are called
- * only on the thread that is inside symm_group_create(), and must not unwind (no exception,
- * panic or longjmp). They return SYMM_OK or an error other than SYMM_ERR_NOT_FOUND, which then
- * fails the creation.
+ * only on the thread that is inside symm_group_create(). They return SYMM_OK or an error other
+ * than SYMM_ERR_NOT_FOUND, which then fails the creation.
  *
  * A key is set once. It begins with symm/ and the name of the group, so a store that serves
  * several creations of one name must keep them apart itself. A value has at most 65536 bytes.
@@ -983,9 +1008,12 @@ typedef struct {
   const void *id;
   /** Number of bytes of `id`, as symm_unique_id() gave it. */
   size_t id_bytes;
-  /** Deadline of create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000. */
+  /**
+   * Deadline of create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000. Not
+   * SYMM_TIMEOUT_NOW.
+   */
   uint64_t create_timeout_ms;
-  /** Deadline of every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000. */
+  /** Deadline of every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000. Not SYMM_TIMEOUT_NOW. */
   uint64_t timeout_ms;
   /**
    * Tells apart concurrent groups with the same bootstrap, and is shown in messages; NULL: "".
@@ -1541,10 +1569,10 @@ SYMM_API symm_status_t symm_group_algorithm_stats(symm_group_t *group, symm_algo
  * Revoke the group on all ranks: pending and later calls return ABORTED.
  * [local] Since 0.2.
  *
- * Never waits. Any thread may call, also while other calls on the group are under way. A second
- * call does nothing.
+ * Never waits. Any thread may call, also while other calls on the group are under way, but no
+ * signal handler. A second call does nothing.
  *
- * @param reason  shown in the messages; NULL: none.
+ * @param reason  shown in the messages, which are cut to 512 bytes; NULL: none.
  */
 SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason);
 
@@ -1633,8 +1661,8 @@ typedef struct {
  * none.
  *
  * It is called inside of the call that allocates, on its thread, on several threads at once if
- * several allocate. It may call the library to release handles, to collect and to ask, must not
- * wait for other ranks, and must not unwind. What it allocates itself asks no callback.
+ * several allocate. It may call the library to release handles, to collect and to ask, and must
+ * not wait for other ranks. What it allocates itself asks no callback.
  */
 typedef uint64_t (*symm_memory_pressure_callback_t)(void *user, symm_backend_t backend,
                                                     int32_t device, uint64_t bytes);
@@ -3204,8 +3232,8 @@ typedef struct {
   const void *scale_pointer;
   /**
    * Shown where the call is shown: in ranges of NVTX, traces, `symm top`, and messages of failures
-   * that this rank finds in the call. UTF-8, cut to 63 bytes at the end of a character, with a
-   * space for each control character. Read during the call only; each rank's own. NULL, "": none.
+   * that this rank finds in the call. Cut to 63 bytes at the end of a character. Read during the
+   * call only; each rank's own. NULL, "": none.
    */
   const char *tag;
   /**
@@ -3318,7 +3346,7 @@ SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, voi
  *
  * send is read on the root only. In place: send == recv.
  *
- * @param send     on the root `count` elements.
+ * @param send     on the root `count` elements; elsewhere it is not looked at, and may be NULL.
  * @param recv     `count` elements.
  * @param count    number of elements.
  * @param dtype    type of an element.
@@ -3346,7 +3374,8 @@ SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, voi
  * recv is written on the root only. In place: send == recv.
  *
  * @param send     `count` elements.
- * @param recv     on the root `count` elements, of options.result_dtype.
+ * @param recv     on the root `count` elements, of options.result_dtype; elsewhere it is not looked
+ *                 at, and may be NULL.
  * @param count    number of elements.
  * @param dtype    type of an element.
  * @param op       how to combine.
@@ -3559,7 +3588,8 @@ SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *se
  * elements.
  *
  * @param send     `count` elements.
- * @param recv     on the root size * count elements.
+ * @param recv     on the root size * count elements; elsewhere it is not looked at, and may be
+ *                 NULL.
  * @param count    number of elements of a block.
  * @param dtype    type of an element.
  * @param root     rank that gathers, 0 .. size-1.
@@ -3585,7 +3615,8 @@ SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *
  *
  * send is read on the root only. In place, on the root: recv == send + root * count elements.
  *
- * @param send     on the root size * count elements.
+ * @param send     on the root size * count elements; elsewhere it is not looked at, and may be
+ *                 NULL.
  * @param recv     `count` elements.
  * @param count    number of elements of a block.
  * @param dtype    type of an element.

@@ -345,8 +345,7 @@ Gives memory back when symm_alloc() is short of it, from a cache of the program'
 like. `bytes` is what is wanted on `device` of `backend`. Returns the bytes that it gave
 back; 0: none. It is called inside of the call that allocates, on its thread, on several
 threads at once if several allocate. It may call the library to release handles, to collect
-and to ask, must not wait for other ranks, and must not unwind. What it allocates itself
-asks no callback.
+and to ask, and must not wait for other ranks. What it allocates itself asks no callback.
 """
 const symm_memory_pressure_callback_t = Ptr{Cvoid}
 
@@ -395,11 +394,10 @@ end
 
 """
 Key-value store of the caller's, by which ranks find each other. The functions are called
-only on the thread that is inside symm_group_create(), and must not unwind (no exception,
-panic or longjmp). They return SYMM_OK or an error other than SYMM_ERR_NOT_FOUND, which then
-fails the creation. A key is set once. It begins with symm/ and the name of the group, so a
-store that serves several creations of one name must keep them apart itself. A value has at
-most 65536 bytes.
+only on the thread that is inside symm_group_create(). They return SYMM_OK or an error other
+than SYMM_ERR_NOT_FOUND, which then fails the creation. A key is set once. It begins with
+symm/ and the name of the group, so a store that serves several creations of one name must
+keep them apart itself. A value has at most 65536 bytes.
 """
 struct symm_store_t
     struct_size::Csize_t
@@ -901,7 +899,7 @@ on threads of the library. [local]
 
 """
 Set the callback that the calls of this thread ask while they wait on the host, so that
-Ctrl-C or another signal ends them at once. [local]
+Ctrl-C or another signal ends them soon. [local]
 """
 @call symm_thread_interrupt(callback::Ptr{Cvoid}, user::Ptr{Cvoid})::symm_status_t
 

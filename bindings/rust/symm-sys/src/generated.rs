@@ -32,8 +32,7 @@ pub type symm_interrupt_callback_t = Option<
 /// like. `bytes` is what is wanted on `device` of `backend`. Returns the bytes that it gave
 /// back; 0: none. It is called inside of the call that allocates, on its thread, on several
 /// threads at once if several allocate. It may call the library to release handles, to collect
-/// and to ask, must not wait for other ranks, and must not unwind. What it allocates itself
-/// asks no callback.
+/// and to ask, and must not wait for other ranks. What it allocates itself asks no callback.
 pub type symm_memory_pressure_callback_t = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -447,11 +446,10 @@ structs! {
     }
 
     /// Key-value store of the caller's, by which ranks find each other. The functions are
-    /// called only on the thread that is inside symm_group_create(), and must not unwind (no
-    /// exception, panic or longjmp). They return SYMM_OK or an error other than
-    /// SYMM_ERR_NOT_FOUND, which then fails the creation. A key is set once. It begins with
-    /// symm/ and the name of the group, so a store that serves several creations of one name
-    /// must keep them apart itself. A value has at most 65536 bytes.
+    /// called only on the thread that is inside symm_group_create(). They return SYMM_OK or an
+    /// error other than SYMM_ERR_NOT_FOUND, which then fails the creation. A key is set once.
+    /// It begins with symm/ and the name of the group, so a store that serves several creations
+    /// of one name must keep them apart itself. A value has at most 65536 bytes.
     pub struct symm_store_t {
         pub struct_size: usize,
         pub user: *mut c_void,
@@ -942,7 +940,7 @@ functions! {
     pub fn symm_log_remove_listener(id: u64) -> symm_status_t;
 
     /// Set the callback that the calls of this thread ask while they wait on the host, so that
-    /// Ctrl-C or another signal ends them at once. \[local\]
+    /// Ctrl-C or another signal ends them soon. \[local\]
     pub fn symm_thread_interrupt(
         callback: symm_interrupt_callback_t,
         user: *mut c_void,
