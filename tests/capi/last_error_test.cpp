@@ -69,7 +69,7 @@ TEST(LastError, IsOneLineAndCutNotOverrun) {
       << "not in the middle of a character";
 }
 
-std::string name_of(symm_group_t* group) {
+std::string group_name_of(symm_group_t* group) {
   symm_group_info_t info{};
   info.struct_size = sizeof info;
   EXPECT_EQ(symm_group_info(group, &info), SYMM_OK) << symm_last_error();
@@ -80,13 +80,13 @@ TEST(Texts, OfTheCallerBecomeOneLineOfUtf8) {
   constexpr const char* kGiven = "bad \xff\n\x01";
   constexpr const char* kTold = "bad ?  ";
   const symm::Group group = support::create({"thread://texts", kGiven}, 0, 1);
-  EXPECT_EQ(name_of(group.get()), kTold);
+  EXPECT_EQ(group_name_of(group.get()), kTold);
 
   symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
   options.name = kGiven;
   symm_group_t* part = nullptr;
   ASSERT_EQ(symm_group_split(group.get(), 0, 0, &options, &part), SYMM_OK) << symm_last_error();
-  EXPECT_EQ(name_of(part), kTold);
+  EXPECT_EQ(group_name_of(part), kTold);
   symm_group_release(part);
 
   symm_alloc_options_t how = SYMM_ALLOC_OPTIONS_INIT;
