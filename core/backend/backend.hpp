@@ -477,11 +477,7 @@ class Transport {
   virtual void collective(const CollectiveCall& call) = 0;
   // Makes independent calls on one stream, of which each is possible. They have one time-out, and
   // may be changed.
-  virtual void batch(std::span<CollectiveCall> calls) {
-    for (const CollectiveCall& call : calls) {
-      collective(call);
-    }
-  }
+  virtual void batch(std::span<CollectiveCall> calls) { one_by_one(calls); }
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
   // Orders work issued on `stream` from now on after work already issued on `after`; kAllStreams
@@ -519,6 +515,12 @@ class Transport {
   // A transport that is made of `part` counts in the page that `part` has begun to count in.
   Transport(DeviceTransport& device, Transport& part) noexcept
       : stats_(part.stats_.shown), device_(&device) {}
+
+  void one_by_one(std::span<const CollectiveCall> calls) {
+    for (const CollectiveCall& call : calls) {
+      collective(call);
+    }
+  }
 
  private:
   DeviceTransport no_device_;

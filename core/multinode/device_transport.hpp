@@ -50,7 +50,7 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
       uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) override;
   void collective(const CollectiveCall& call) override;
   // The local transport would issue them between the GPUs of this machine only.
-  void batch(std::span<CollectiveCall> calls) override { Transport::batch(calls); }
+  void batch(std::span<CollectiveCall> calls) override { one_by_one(calls); }
   PlanReport plan(const CollectiveCall& call) override;
 
   void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,

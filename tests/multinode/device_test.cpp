@@ -391,6 +391,34 @@ TEST(CudaMultinodeMachines, AddOneByOneWhereTheyAreAskedTo) {
               }}));
 }
 
+// The back end of a machine would make the calls between this machine's GPUs only.
+TEST_P(CudaMultinode, CallsOfABatchSpanTheMachines) {
+  expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
+    const int n = group->size();
+    constexpr size_t kCount = 333;
+    std::vector<int32_t> sum(kCount, group->rank() + 1);
+    std::vector<int32_t> largest(kCount, group->rank());
+    std::vector<int32_t> sent(kCount, 100 + group->rank());
+
+    std::vector<CollectiveCall> calls = {
+        call_of(Collective::allreduce, sum.data(), kCount, DType::i32),
+        call_of(Collective::allreduce, largest.data(), kCount, DType::i32),
+        call_of(Collective::broadcast, sent.data(), kCount, DType::i32),
+    };
+    calls[1].op = Op::max;
+    calls[2].root = n - 1;
+    for (CollectiveCall& call : calls) {
+      call.timeout_ms = 20'000;
+    }
+    run_batch(*group, calls);
+    group->synchronize(nullptr, 20'000);
+
+    EXPECT_EQ(sum, std::vector<int32_t>(kCount, n * (n + 1) / 2));
+    EXPECT_EQ(largest, std::vector<int32_t>(kCount, n - 1));
+    EXPECT_EQ(sent, std::vector<int32_t>(kCount, 100 + n - 1));
+  }));
+}
+
 TEST_P(CudaMultinode, MovesAreThoseOfOneMachine) {
   expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
     for (const Collective collective :
