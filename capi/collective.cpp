@@ -340,12 +340,14 @@ symm_status_t symm_collective(symm_group_t* group, const symm_collective_call_t*
     Group& owner = *group_of(group);
     const symm_collective_call_t given = read_call(require(call, "call"), "call");
     require_no_options(given);
+
     ReferredTo referred_to;
     CollectiveCall made;
     owner.with_refusals_told("collective", [&] {
       made = described(given, stream, referred_to);
       require_all_of(made, given);
     });
+
     complete_and_run(owner, made, options);
   });
 }
