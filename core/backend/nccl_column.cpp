@@ -58,12 +58,14 @@ bool read_time(std::string_view text, uint64_t& ns) {
 NcclPoint point_of(std::string_view text, const std::string& where) {
   const size_t colon = std::min(text.find(':'), text.size());
   const size_t slash = std::min(text.find('/', colon), text.size());
+
   NcclPoint point;
   const bool is_understood = slash < text.size() &&
                              read_amount(text.substr(0, colon), &point.bytes) &&
                              point.bytes <= kMostBytes &&
                              read_time(text.substr(colon + 1, slash - colon - 1), point.symm_ns) &&
                              read_time(text.substr(slash + 1), point.nccl_ns);
+
   if (!is_understood) {
     refuse(where, in_quotes(text) + " is not bytes:us/us, the times of symm and of NCCL");
   }

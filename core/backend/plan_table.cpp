@@ -171,6 +171,7 @@ std::string plan_difference(
     return format("the plan must be the same on all ranks, but rank %d has %s and rank %d has %s",
         rank, describe(backend, mine, key).c_str(), peer, describe(backend, theirs, key).c_str());
   }
+
   if (mine.nccl_hash != theirs.nccl_hash) {
     return format(
         "the plan must be the same on all ranks, but the NCCL columns of rank %d (%lu rows) and "
