@@ -38,6 +38,7 @@ void check_ranks(const BootstrapConfig& config) {
     throw Error(Status::invalid_argument,
         format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
   }
+
   if (config.callbacks != nullptr && config.size == 0) {
     throw Error(Status::invalid_argument, "config.size: must be set with config.store");
   }

@@ -89,8 +89,10 @@ DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadl
     }
   } catch (...) {
     const Failure failure = current_failure();
+
     if (config_.rank != 0) tell(failure);
     bury(failure);
+
     leave_attempt();
     remove_base();
     throw;
@@ -168,11 +170,13 @@ void DirectoryRendezvous::open_attempt() {
   place_ = SharedDirectory::make(config_.base, prefix_);
   attempt_ = place_->name();
   leave_stamp(fd(), path());
+
   declare(fd(),
       {Status::system, -1, 0,
           "a rank came to " + config_.description +
               " and had no descriptors or no room to take part"},
       kSpareFailure);
+
   rank_lock_ = RankLock::take(fd(), 0, config_.size);
   if (!rank_lock_) {
     throw Error(

@@ -197,6 +197,7 @@ void require_this_machine_and_user(const UniqueId& id) {
                "for ranks of that machine only: %s",
             description_of(id).c_str(), id.host.c_str(), reason(id.scope)));
   }
+
   if (id.user != geteuid()) {
     throw Error(Status::unavailable,
         format("config.id: %s was made by user %u, and this process is user %u's: the ranks of a "
