@@ -239,9 +239,11 @@ void CudaIntranodeDevice::combine(const CollectiveCall& call, const CombineStep&
         static_cast<int32_t>(step.operands.size()), step.unrounded ? 1 : 0, address_of(step.before),
         {}};
     std::transform(step.operands.begin(), step.operands.end(), args.operand, address_of);
+
     args.call.op = static_cast<int32_t>(step.op);
     args.call.recv = address_of(step.to);
     args.call.unit = step.bytes;
+
     group_.kernels.launch_over(
         step.bytes, kernel, static_cast<CUstream>(call.stream), call.block_limit, args);
   });

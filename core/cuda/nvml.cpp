@@ -78,6 +78,7 @@ struct Nvml {
     std::string why;
     void* const found = find_library("libnvidia-ml.so.1", "", nullptr, why);
     if (found == nullptr) unavailable("the links between GPUs are known to NVML only: " + why);
+
     SYMM_NVML_CALLS(SYMM_LIBRARY_FIND)
     nvmlDeviceGetGpuFabricInfoV = reinterpret_cast<decltype(nvmlDeviceGetGpuFabricInfoV)>(
         dlsym(found, "nvmlDeviceGetGpuFabricInfoV"));
@@ -85,6 +86,7 @@ struct Nvml {
         dlsym(found, "nvmlDeviceGetHandleByUUID"));
     nvmlDeviceGetP2PStatus =
         reinterpret_cast<decltype(nvmlDeviceGetP2PStatus)>(dlsym(found, "nvmlDeviceGetP2PStatus"));
+
     if (const nvmlReturn result = nvmlInit_v2(); result != 0) {
       unavailable("nvmlInit: " + text(result));
     }

@@ -114,6 +114,7 @@ OutgoingMessage CudaTransport::share() const {
   if (group_.context.machines.spans_hosts(group_.context.rank)) {
     body.fabric = control->share().extent.fabric;
   }
+
   append(share, body);
   return share;
 }
