@@ -481,6 +481,7 @@ class SecureLink final : public Link {
         size = SecureStream::kLength +
                (std::to_integer<size_t>(left[0]) | std::to_integer<size_t>(left[1]) << 8);
       }
+
       if (left.size() < size) return true;
       if (!take(incoming, left.first(size))) return false;
       left = left.subspan(size);
