@@ -525,6 +525,7 @@ std::array<NormOperand, 8> norm_operands(const CollectiveCall& call, const RmsNo
 
 void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
   const auto operands = norm_operands(call, norm);
+
   for (const NormOperand& one : operands) {
     if (one.begin == nullptr) continue;
     require_operand(one);
@@ -532,6 +533,7 @@ void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
       refuse_argument(one.name, format("%p is not a multiple of %zu",
                                     static_cast<const void*>(one.begin), one.alignment));
     }
+
     for (const NormOperand& other : operands) {
       const bool is_another = &other != &one && other.begin != nullptr;
       if (!is_another || !one.is_written || !overlap(one, other)) continue;

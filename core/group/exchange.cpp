@@ -149,6 +149,7 @@ Message receive_seen(Group& group, int peer, const Topic& topic, size_t body_siz
   const Page::Sleep shown(
       group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
   const std::unique_ptr<MessageWait> wait = show_wait(group, topic, peer);
+
   for (;;) {
     try {
       return group.receive(
@@ -158,6 +159,7 @@ Message receive_seen(Group& group, int peer, const Topic& topic, size_t body_siz
         throw;
       }
     }
+
     look();
     if (wait) wait->look();
   }

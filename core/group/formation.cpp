@@ -417,6 +417,7 @@ void Group::finish_transport() {
       distant_.push_back(std::move(link));
     }
   }
+
   if (!distant_.empty()) {
     log::write(log::Level::info,
         "group %016lx: the hosts of %zu other ranks are in one NVLink domain with this one", id_,

@@ -56,6 +56,7 @@ std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Plac
       return backend.memory().allocate(bytes, placement);
     } catch (const Error& error) {
       if (error.status() != Status::out_of_memory) throw;
+
       const bool is_first = !callbacks;
       if (is_first) callbacks.emplace(backend.kind(), backend.device(), bytes);
       if (is_first && collect_tokens()) continue;
@@ -411,6 +412,7 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
   // signal, which its message names. No other transport has an index.
   size_t index = 0;
   const bool has_index = group_->backend().kind() == BackendKind::host;
+
   counted_wait([&] {
     group_->require_usable();
     for (const SignalWait& wait : waits) {
@@ -421,9 +423,11 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
         throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
       }
     }
+
     group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_look(timeout_ms),
         has_index ? &index : out_index, nullptr, stream);
   });
+
   if (has_index && out_index != nullptr) *out_index = index;
 }
 

@@ -54,6 +54,7 @@ Deadline Group::deadline_of(const SubgroupOptions& options) const {
 void Group::require_options(const SubgroupOptions& options) {
   require_flags(options.flags, "options.flags");
   require_known_flags(options.remove_flags, "options.remove_flags");
+
   if (((options.flags | options.remove_flags) & SYMM_GROUP_ON_DEVICE) != 0) {
     throw Error(Status::invalid_argument,
         "options.flags: SYMM_GROUP_ON_DEVICE, but the device is that of the group");
@@ -62,6 +63,7 @@ void Group::require_options(const SubgroupOptions& options) {
     throw Error(Status::invalid_argument,
         format("options.remove_flags: 0x%lx is in options.flags, too", both));
   }
+
   require_lasting(options.create_timeout_ms, "options.create_timeout_ms");
   require_lasting(options.timeout_ms, "options.group_timeout_ms");
   require_channels(options.channels, "options.channels");
