@@ -98,6 +98,7 @@ __device__ __forceinline__ void send_to_owners(const WorkGroup& s, const Operand
 __device__ __forceinline__ void send_to_all(const WorkGroup& s, const Operands& at, uint32_t i) {
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   const int first = s.first_of(i);
+
   const auto transfer = [&](int d) {
     const int p = s.another(d, first);
     const WorkGroup::Chunk chunk = s.chunk(p, i);
@@ -105,6 +106,7 @@ __device__ __forceinline__ void send_to_all(const WorkGroup& s, const Operands& 
                                            : s.chunk_slot(p, 0, i, s.me);
     return Transfer{send + s.in_send(p) + chunk.at, to, chunk.bytes};
   };
+
   if constexpr (kRoom > kSmallRanks) {
     copy_chunks(s.n - 1, s.args.tile, transfer);
   } else {

@@ -21,6 +21,7 @@ Word change(std::atomic<Word>& word, AtomicOp op, Word value, Word compare) noex
     case AtomicOp::swap: return word.exchange(value, std::memory_order_seq_cst);
     case AtomicOp::compare_swap: break;
   }
+
   // Becomes what the word is if the two differ.
   Word seen = compare;
   word.compare_exchange_strong(seen, value, std::memory_order_seq_cst);
