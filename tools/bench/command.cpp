@@ -158,6 +158,7 @@ void add_tune_options(CLI::App* bench, BenchOptions& options) {
   auto* tune = bench->add_flag("--tune", options.tune,
       "Instead of a collective: measure where one algorithm should give way to the next, for this "
       "number of ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
+
   bench
       ->add_option(
           "--out", options.out, "With --tune: the file to write; standard output if there is none")

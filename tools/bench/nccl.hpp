@@ -83,6 +83,7 @@ class NcclLibrary {
   void run(const symm_collective_call_t& c, void* stream) const {
     const int type = type_of(c.dtype);
     constexpr int kSum = 0;
+
     switch (c.collective) {
       case SYMM_COLLECTIVE_ALLREDUCE:
         return call("ncclAllReduce", c.send, c.recv, c.count, int{type}, int{kSum}, comm_, stream);

@@ -68,6 +68,7 @@ std::optional<double> average_bus_bandwidth(
     const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   double sum = 0;
   int measured = 0;
+
   for (const Row& row : rows) {
     for (const Result* result : {&row.out_of_place, &row.in_place}) {
       if (!result->measured) continue;
@@ -77,6 +78,7 @@ std::optional<double> average_bus_bandwidth(
       ++measured;
     }
   }
+
   if (measured == 0) return std::nullopt;
   return sum / measured;
 }

@@ -185,6 +185,7 @@ std::byte* Operands::recv() const {
 
 void Operands::write_inputs(const Pattern& pattern, size_t shift) const {
   const size_t all = count * static_cast<size_t>(ranks);
+
   switch (traits->collective) {
     case SYMM_COLLECTIVE_ALLREDUCE:
     case SYMM_COLLECTIVE_REDUCE:

@@ -314,6 +314,7 @@ int Tuner::run() {
   for (const TuningCase& tuning_case : cases_) {
     report.ladders.push_back(measure(tuning_case));
   }
+
   memory_ = {};
   group_.finalize();
   if (options_.nccl) {
@@ -321,6 +322,7 @@ int Tuner::run() {
     if (!has_own_values_) ::unsetenv("SYMM_CUDA_TUNE");
     measure_nccl(options_, control_, report);
   }
+
   deliver(plan_text(report));
   std::fflush(stdout);
   control_.finalize();
