@@ -177,13 +177,16 @@ void add_devices(const json& back_end, Table& table) {
   for (const json& device : back_end.at("devices")) {
     const std::string title = back_end.at("name").get<std::string>() + ":" +
                               std::to_string(device.at("device").get<int>());
+
     table.add({title, device.at("name")});
     table.add({"", format_bytes(device.at("memory_bytes").get<uint64_t>()) + ", " +
                        std::to_string(device.at("compute_units").get<int>()) + " compute units, " +
                        device.at("uuid").get<std::string>()});
+
     for (const char* name : {"multicast", "fabric", "dmabuf"}) {
       table.add({"", std::string(name) + " " + yes_or_why_not(device.at(name))});
     }
+
     const int node = device.at("numa_node").get<int>();
     table.add({"", "host memory " + yes_or_why_not(device.at("host_memory")) +
                        (node < 0 ? "" : ", NUMA node " + std::to_string(node) + " is nearest")});
