@@ -85,6 +85,7 @@ struct Arguments {
 void add_job_options(CLI::App* run, Arguments& arguments) {
   run->add_option("-n,--ranks,--np,--nproc-per-node", arguments.ranks,
       "Number of ranks, required without --hosts; gpu: one for each GPU");
+
   run->add_option("--hosts", arguments.hosts, "Machines, each with its number of ranks: a:4,b:4");
   run->add_option("--launcher", arguments.options.launcher,
          "How a machine, %h, is given a line for a shell; its input is passed on")
@@ -92,9 +93,11 @@ void add_job_options(CLI::App* run, Arguments& arguments) {
   run->add_option(
          "--port", arguments.options.port, "Where rank 0 listens, with --hosts; otherwise any")
       ->check(CLI::Range(1, 65535));
+
   run->add_flag("--nccl", arguments.options.nccl,
       "The ranks get symm's drop-in in place of NCCL: a rank that dies is named in the others' "
       "errors");
+
   run->add_option("--part", arguments.part)->group("");
   run->add_flag("--terminal", arguments.options.terminal)->group("");
 }

@@ -81,6 +81,7 @@ std::vector<std::string> nccl_environment(const std::string& drop_in) {
 
 bool foreign(std::string_view entry, const Job& job) {
   const std::string_view name = entry.substr(0, entry.find('='));
+
   if (!job.nccl.empty() && std::find(nccl_loader_names.begin(), nccl_loader_names.end(), name) !=
                                nccl_loader_names.end()) {
     return true;
@@ -90,8 +91,10 @@ bool foreign(std::string_view entry, const Job& job) {
           [&](const char* one) { return name == one && !has_own_nccl(one); })) {
     return true;
   }
+
   if (!job.place.empty() && name == "SYMM_SECRET_FILE") return true;
   if (!job.master.empty() && (name == "MASTER_ADDR" || name == "MASTER_PORT")) return true;
+
   return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
          std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
              [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
@@ -215,15 +218,18 @@ std::string remedy_for_runtime_parent() {
 
 ReservedPort::ReservedPort() {
   UniqueFd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+
   const int on = 1;
   sockaddr_in any{};
   any.sin_family = AF_INET;
   auto* const address = reinterpret_cast<sockaddr*>(&any);
   socklen_t size = sizeof any;
+
   if (!made || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(made.get(), address, size) != 0 || ::getsockname(made.get(), address, &size) != 0) {
     return;
   }
+
   number_ = ntohs(any.sin_port);
   socket_ = std::move(made);
 }
@@ -252,6 +258,7 @@ std::string nccl_drop_in() {
     throw std::runtime_error(std::string("--nccl: this symm was installed without its drop-in (") +
                              (why != nullptr ? why : "libsymm_nccl.so cannot be loaded") + ")");
   }
+
   const std::string file = file_of(library);
   if (file.empty()) {
     throw std::runtime_error("--nccl: the loader does not tell where libsymm_nccl.so is");

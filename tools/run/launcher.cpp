@@ -113,9 +113,11 @@ int Launcher::run() {
       say("warning: " + note);
     }
   }
+
   start_ranks();
   while (turn()) {
   }
+
   if (!options_.trace.empty() && !options_.part) write_timeline();
   summarise();
   return forced_status_ ? *forced_status_ : outcome_.status();
