@@ -64,10 +64,12 @@ Result to_nccl(Comm comm, const Call& c) {
           c.send, c.recv, c.count, c.type, comm, c.stream);
     default: break;
   }
+
   if (c.is_bcast) {
     return real<Result, void*, size_t, int, int, Comm, void*>(Function::ncclBcast)(
         c.recv, c.count, c.type, c.root, comm, c.stream);
   }
+
   Function function = Function::ncclBroadcast;
   if (c.collective == SYMM_COLLECTIVE_GATHER) function = Function::ncclGather;
   if (c.collective == SYMM_COLLECTIVE_SCATTER) function = Function::ncclScatter;
@@ -86,8 +88,10 @@ Result forward(Comm comm, void* stream, Call call) noexcept {
   } catch (...) {
     return kSystemError;
   }
+
   // In a group of calls the order is made when NCCL issues them.
   if (open_calls.depth > 0) return call();
+
   if (const Result result = group->before_nccl(stream); result != kSuccess) return result;
   const Result result = call();
   group->after_nccl(stream);
@@ -115,10 +119,12 @@ void prepare_all(const std::vector<Taken>& calls) {
         first.begin(), first.end(), [&](const Taken* known) { return known->group == one.group; });
     if (!is_known) first.push_back(&one);
   }
+
   if (first.size() == 1) {
     first.front()->group->prepare(first.front()->call.stream);
     return;
   }
+
   std::vector<std::jthread> threads;
   for (const Taken* one : first) {
     threads.emplace_back([one] { one->group->prepare(one->call.stream); });
@@ -130,12 +136,14 @@ void prepare_all(const std::vector<Taken>& calls) {
 void tell_of_forwarding(Comm comm, const Call& call) noexcept {
   const bool has_order = is_reduction(call) && is_float(call.type) && call.op != kMax &&
                          call.op != kMin && call.count != 0;
+
   static std::atomic_flag is_told;
   int size = 0;
   if (!settings().is_deterministic || !has_order || is_told.test()) return;
   if (real<Result, Comm, int*>(Function::ncclCommCount)(comm, &size) != kSuccess || size < 2) {
     return;
   }
+
   if (is_told.test_and_set()) return;
   warn(
       "SYMM_NCCL_MODE=deterministic: a sum of %d ranks goes to NCCL, whose bits may depend on the "
@@ -151,10 +159,12 @@ Result collective(Comm comm, const Call& call) noexcept {
       tell_of_forwarding(comm, call);
       return to_nccl(comm, call);
     }
+
     bool is_taken = takes(settings(), group->size(), call);
     // NCCL refuses an operation that it does not know, which is an error of this rank.
     const auto scalar = is_taken && is_scaled(call) ? group->scalar_of(call.op) : std::nullopt;
     if (is_scaled(call) && !scalar) is_taken = false;
+
     if (is_taken && group->takes_next(call.stream)) {
       if (open_calls.depth > 0) {
         open_calls.taken.push_back({group, comm, call, scalar});
@@ -166,6 +176,7 @@ Result collective(Comm comm, const Call& call) noexcept {
   } catch (...) {
     return kSystemError;
   }
+
   tell_of_forwarding(comm, call);
   return forward(comm, call.stream, [&] { return to_nccl(comm, call); });
 }
@@ -203,6 +214,7 @@ Result issue_collectives() noexcept {
     std::stable_sort(calls.begin(), calls.end(), [](const Taken& one, const Taken& other) {
       return one.group->meeting() < other.group->meeting();
     });
+
     if (!calls.empty()) prepare_all(calls);
     for (const Taken& one : calls) {
       if (prepare(*one.group, one.call.stream)) {
@@ -213,6 +225,7 @@ Result issue_collectives() noexcept {
         note(is_aborted ? kRemoteError : to_nccl(one.comm, one.call));
       }
     }
+
     for (const Forwarded& one : open_calls.forwarded) {
       note(one.group->before_nccl(one.stream));
     }
@@ -284,9 +297,11 @@ Result symm_ncclRedOpCreatePreMulSum(
   const Result result = real<Result, int*, void*, int, int, Comm>(
       Function::ncclRedOpCreatePreMulSum)(op, scalar, type, residence, comm);
   if (result != kSuccess || op == nullptr || scalar == nullptr || !has_factors(type)) return result;
+
   try {
     const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
     if (group == nullptr) return result;
+
     Scalar noted{type, scalar, 0};
     if (residence == kScalarHostImmediate) noted = {type, nullptr, value_of(scalar, type)};
     group->note_op(*op, noted);

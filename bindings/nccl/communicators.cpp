@@ -92,6 +92,7 @@ Table& table();
 void leave_all() {
   Table& all = table();
   if (all.pid != getpid() || !all.mutex.try_lock()) return;
+
   try {
     // The thread that ends the process has no variables of its own any more. Another one has.
     std::thread([&] {
@@ -103,6 +104,7 @@ void leave_all() {
   } catch (...) {
     // Without a thread the others hear that the process has ended.
   }
+
   all.mutex.unlock();
 }
 
@@ -138,17 +140,21 @@ void start(Comm comm, Entry& entry) {
       real<Result, Comm, int*>(Function::ncclCommCount)(comm, &size) != kSuccess) {
     return;
   }
+
   entry.started = true;
   int device = 0;
   const bool has_device =
       real<Result, Comm, int*>(Function::ncclCommCuDevice)(comm, &device) == kSuccess;
   const bool is_able = settings().collectives != 0 && has_device && size <= kMostRanks;
+
   // One that blocks on one rank only waits for the others in its first call.
   const uint64_t alike = hash_of(settings()) + (entry.is_blocking ? 0 : 1);
   entry.group = HostGroup::meet(entry.meeting, rank, size, {alike, is_able});
+
   if (entry.group == nullptr || !is_able) return;
   entry.cuda_group = std::make_shared<CudaGroup>(
       entry.group, entry.meeting, rank, size, device, entry.name, entry.version, entry.is_blocking);
+
   if (entry.is_blocking) return;
   start_thread([group = entry.cuda_group] {
     if (group->settle()) leave_at_exit();
@@ -438,6 +444,7 @@ void ask_all_communicators() noexcept {
         all.push_back(comm);
       }
     }
+
     // Their creation may be under way: NCCL is not asked.
     for (Comm const comm : all) {
       ask_communicator(comm, kInProgress);
@@ -521,11 +528,13 @@ Result symm_ncclCommWindowRegister(
   const Result result = real<Result, Comm, void*, size_t, void**, int>(
       Function::ncclCommWindowRegister)(comm, memory, bytes, window, flags);
   if (result != kSuccess || window == nullptr) return result;
+
   const Registered registered{comm, memory, bytes, window};
   if (open_depth() == 0) {
     note_window(registered);
     return result;
   }
+
   try {
     open_windows.push_back(registered);
   } catch (...) {
@@ -554,6 +563,7 @@ Result symm_ncclCommFinalize(Comm comm) noexcept {
       cuda_group = found->second.cuda_group;
     }
   }
+
   if (cuda_group != nullptr && cuda_group->blocks()) cuda_group->complete();
   const Result result = real<Result, Comm>(Function::ncclCommFinalize)(comm);
   const bool is_busy = cuda_group != nullptr && !cuda_group->blocks() && cuda_group->is_busy();

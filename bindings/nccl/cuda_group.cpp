@@ -94,6 +94,7 @@ bool CudaGroup::settle() noexcept {
   } catch (const std::exception&) {
     log("no collective of rank %d of %d goes to symm: a lock failed", rank_, size_);
   }
+
   const std::lock_guard lock(mutex_);
   settled_ = true;
   return is_there;
@@ -124,16 +125,19 @@ void CudaGroup::meet_windows(void* stream) {
   bool is_known = true;
   const bool is_captured = driver_.capture_of(stream, is_known) != 0;
   if (inside.group == nullptr || is_captured || !is_known) return;
+
   {
     const std::lock_guard lock(mutex_);
     if (aborted_) return;
     ++awaiting_;
   }
+
   try {
     windows_.meet(inside.group, *ranks_);
   } catch (const std::exception&) {
     fail(SYMM_ERR_OUT_OF_MEMORY, "no memory for a window");
   }
+
   const std::lock_guard lock(mutex_);
   --awaiting_;
 }
@@ -231,6 +235,7 @@ symm_status_t CudaGroup::enqueue(
   // An operation of the program's own is a sum of what was multiplied.
   const symm_op_t op = op_of(call.op).value_or(SYMM_OP_SUM);
   const auto& [collective, send, recv, count, type, number, root, stream, is_bcast] = call;
+
   switch (collective) {
     case SYMM_COLLECTIVE_ALLREDUCE:
       return symm.allreduce(group, send, recv, count, dtype, op, options, stream);

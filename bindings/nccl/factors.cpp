@@ -78,10 +78,12 @@ bool Factors::make(const Driver& driver, Mapped& made) {
     next_.host = static_cast<Place*>(host);
     left_ = kPlaces;
   }
+
   --left_;
   made = next_;
   ++next_.host;
   next_.device = static_cast<const char*>(next_.device) + sizeof(Place);
+
   *made.host = {};
   return true;
 }

@@ -85,12 +85,14 @@ void* look_up(size_t slot) noexcept {
 // Says what is missing, and returns the result for it.
 Result report_missing(size_t slot) noexcept {
   if (is_loading()) return kInvalidUsage;
+
   try {
     const Library& library = real_library();
     if (library.handle == nullptr) {
       say(std::string(name_of(slot)) + ": " + library.reason);
       return kSystemError;
     }
+
     say(std::string(name_of(slot)) + " came with NCCL " + kFunctions[slot / 2].since +
         ", and this process has NCCL " + library.version + " (" + library.file + ")");
   } catch (...) {

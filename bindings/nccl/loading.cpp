@@ -107,12 +107,14 @@ Library find() {
     if (!open_real(named, 0, library)) library.reason = "SYMM_NCCL: " + library.reason;
     return library;
   }
+
   for (const std::string& file : mapped_files()) {
     if (open_real(file, RTLD_NOLOAD, library)) return library;
   }
   for (const std::string& file : candidates(kSoname)) {
     if (open_real(file, 0, library)) return library;
   }
+
   library.reason = "no libnccl.so.2 was found behind symm's drop-in" +
                    (library.reason.empty() ? std::string() : " (" + library.reason + ")") +
                    "; name it in SYMM_NCCL";

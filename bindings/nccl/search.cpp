@@ -89,10 +89,12 @@ std::vector<std::string> folders_in(const std::string& search_path, const std::s
     const size_t end = std::min(search_path.find(':', begin), search_path.size());
     std::string folder = search_path.substr(begin, end - begin);
     begin = end + 1;
+
     for (const std::string_view word : {"${ORIGIN}", "$ORIGIN"}) {
       const size_t at = folder.find(word);
       if (at != std::string::npos) folder.replace(at, word.size(), folder_of(file));
     }
+
     if (!folder.empty()) folders.push_back(folder);
   }
   return folders;

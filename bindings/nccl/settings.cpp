@@ -122,6 +122,7 @@ const char* log_place() noexcept {
 std::optional<uint32_t> collectives_in(const std::string& list, std::string& reason) {
   const std::vector<std::string> words = words_of(list);
   uint32_t chosen = 0;
+
   for (const std::string& word : words) {
     const auto* const found = std::find_if(
         std::begin(kNames), std::end(kNames), [&](const auto& one) { return word == one.first; });

@@ -25,6 +25,7 @@ SymmLibrary load() {
     log("no communicator is watched: %s", why != nullptr ? why : "libsymm.so.0 cannot be loaded");
     return symm;
   }
+
   symm.usable = find(library, "symm_group_create", symm.group_create) &&
                 find(library, "symm_group_retain", symm.group_retain) &&
                 find(library, "symm_group_release", symm.group_release) &&
@@ -46,6 +47,7 @@ SymmLibrary load() {
                 find(library, "symm_reduce", symm.reduce) &&
                 find(library, "symm_reduce_scatter", symm.reduce_scatter) &&
                 find(library, "symm_scatter", symm.scatter);
+
   if (!symm.usable) log("no communicator is watched: libsymm.so.0 lacks a call");
   return symm;
 }
