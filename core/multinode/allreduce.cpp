@@ -22,9 +22,8 @@
 //
 // Claim 2: nothing is overwritten that is still read. Operands have two places; sums
 // and results have lag(0) places, `depth`.
-//   1. A rank publishes the operands of chunk c+2 when all ranks
-//      of its machine have published those of chunk c+1; these
-//      ranks have combined the operands of chunk c before.
+//   1. A rank publishes the operands of chunk c+2 when all ranks of its machine have published
+//      those of chunk c+1; these ranks have combined the operands of chunk c before.
 //   2. The sums of chunk c+depth are sent by a rank that has had the results of chunk
 //      c, so the sums of chunk c have been combined.
 //   3. The results of chunk c+depth are sent to a rank that has sent on the sums of
@@ -44,12 +43,11 @@
 //
 // ---- Hierarchical
 //
-// Each rank of a machine combines a slice of the machine's operands, and
-// does not round. Ranks with the same slice send each other these sums,
-// combine them in the order of machines, round, and send the result to the
-// other ranks of their machine. All ranks get the same result, but not that
-// of the order of ranks. A rank that has finished a chunk has heard, by way
-// of others, that all ranks have begun it, so two places are enough.
+// Each rank of a machine combines a slice of the machine's operands, and does not round. Ranks
+// with the same slice send each other these sums, combine them in the order of machines, round,
+// and send the result to the other ranks of their machine. All ranks get the same result, but
+// its bits are not those of a sum in the order of ranks. A rank that has finished a chunk has
+// heard, by way of others, that all ranks have begun it, so two places are enough.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -73,12 +71,13 @@
 
 namespace symm::multinode {
 namespace {
-// The steps that a message has for the way to the next machine and back.
+// The steps that a chunk gets for its sums to reach the next machine and its results
+// to come back.
 constexpr size_t kSlack = 2;
-// The bytes of a chunk, where scratch has room for as many.
+// The bytes of the smallest and of the largest chunk, where scratch has room for them.
 constexpr size_t kLeastChunk = size_t{16} << 10;
 constexpr size_t kMostChunk = size_t{4} << 20;
-// The bytes that could be sent while a message is on its way.
+// The bytes that a link could carry during the latency of one message.
 constexpr size_t kOnTheWay = 16'384;
 constexpr const char* kNeedsLine =
     "needs the ranks of each machine to be consecutive, and equally many";
@@ -251,13 +250,13 @@ class MultinodeTransport::Chain {
   MultinodeTransport& transport_;
   const CollectiveCall& call_;
   LazyDeadline& deadline_;
-  // The ranks of this machine; this rank, its machine, and the machine's first rank.
+  // The number of ranks of this machine; this rank, its machine, and the machine's first rank.
   const int locals_;
   const int rank_;
   const int machine_;
   const int first_;
-  // This rank among those of its machine, and its partners
-  // on the machines before and behind; -1: there is none.
+  // This rank's number on its machine, and its partners on the machines before and
+  // behind; -1 if there is none.
   const int me_;
   const int before_;
   const int behind_;
@@ -333,7 +332,7 @@ class MultinodeTransport::Hierarchical {
     return transport_.step_area() + (step & 1U) * place + static_cast<size_t>(local) * chunk_;
   }
   size_t result_at(int local, size_t step) const { return operand_at(locals_ + local, step); }
-  // The sum of a machine; behind the last machine's, the sum of all.
+  // The sum of a machine. The sum of all machines lies behind that of the last machine.
   size_t sum_at(int machine, size_t step) const {
     return operand_at(2 * locals_, step) + static_cast<size_t>(machine) * wide_;
   }
@@ -372,7 +371,7 @@ class MultinodeTransport::Hierarchical {
     for_others(machines_, machine_, [&](int machine) { await(partner(machine)); });
   }
 
-  // Combines the sums of all machines, and rounds what comes of it into recv.
+  // Combines the sums of all machines, and rounds the result into recv.
   void combine_sums(size_t step, host::Reduction& reduction) {
     for (int machine = 0; machine < machines_; ++machine) {
       sources_[machine] = scratch_ + sum_at(machine, step);
@@ -414,12 +413,13 @@ class MultinodeTransport::Hierarchical {
   MultinodeTransport& transport_;
   const CollectiveCall& call_;
   LazyDeadline& deadline_;
-  // The ranks of this machine, the machines, this machine, and its first rank.
+  // The number of ranks of this machine, the number of machines, this machine, and
+  // its first rank.
   const int locals_;
   const int machines_;
   const int machine_;
   const int first_;
-  // This rank among those of its machine.
+  // This rank's number on its machine.
   const int me_;
   // The bytes of the longest slice, of a chunk, and of a chunk's sums.
   const size_t longest_;
@@ -444,8 +444,8 @@ size_t MultinodeTransport::bruck_block() const {
   return host::round_down((controls_.scratch_half() - step_area()) / 2 / places, host::kLine);
 }
 
-// One call by Bruck's algorithm. Pieces are counted
-// by the distance of their rank from this one.
+// One call by Bruck's algorithm. Pieces are counted by the distance of their rank
+// from this one.
 class MultinodeTransport::Bruck {
  public:
   Bruck(MultinodeTransport& transport, const CollectiveCall& call, LazyDeadline& deadline)
@@ -478,9 +478,8 @@ class MultinodeTransport::Bruck {
     return host::part_of(host::slice(call_.unit(), wrap(rank), size_), index_, block_);
   }
 
-  // Sends the pieces `moved_`, which belong to the ranks that
-  // `rank_of` names, to rank `to`. The message from rank `from`
-  // then has the pieces at the distances that `place_of` names.
+  // Sends the pieces `moved_`, which belong to the ranks that `rank_of` names, to rank `to`.
+  // The message from rank `from` then has the pieces at the distances that `place_of` names.
   template <class RankOf, class PlaceOf>
   void trade(int to, int from, int round, const RankOf& rank_of, const PlaceOf& place_of) {
     const size_t stride = part(0).size();

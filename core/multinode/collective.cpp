@@ -1,8 +1,7 @@
-// Collectives across machines. Most of them are exchanges of pieces: what
-// each rank sends to each is moved in rounds, and what comes is put where
-// it belongs, or combined in the order of ranks as the host's algorithms
-// do, so the results have the same bits. Large all-reduces, and all-reduces
-// of many machines, have algorithms of their own (allreduce.cpp).
+// Collectives across machines. Most of them are exchanges of pieces: what each rank sends to
+// each is moved in rounds, and incoming pieces are put where they belong, or combined in the
+// order of ranks as the host's algorithms do, so the results have the same bits. Large
+// all-reduces, and all-reduces of many machines, have algorithms of their own (allreduce.cpp).
 //
 // A round. Every rank sends every other rank a message, an empty one if it has nothing
 // for it, into the landing slot that it has there, and awaits one message from each.
@@ -17,9 +16,9 @@
 //   1. In every call all ranks wait for all: a rank that has finished call k has heard that all
 //      ranks have entered call k.
 //   2. A rank that has entered call k has finished call k-1.
-//   3. A message of call k+1 is sent by a rank that has finished call k.
-//      By 1 and 2 all ranks have finished call k-1 by then, so the half
-//      of call k+1, which was that of call k-1, is free on all ranks.
+//   3. A message of call k+1 is sent by a rank that has finished call k. By 1 and 2 all
+//      ranks have finished call k-1 by then, so the half of call k+1, which was that of
+//      call k-1, is free on all ranks.
 // Within a call, slots have two places, which alternate from round to round; the same
 // argument holds with rounds in place of calls.
 #include "kernels/collective.hpp"
@@ -54,11 +53,11 @@
 #include "kernels/types.hpp"
 
 namespace symm::multinode {
-// The call that a rank makes. It stands in the rank's own scratch, and in the scratch
-// of the ranks that it has sent a message of the call.
+// The announcement of a rank's call. It lies in the rank's own scratch, and in the scratch of
+// every rank to which the rank has sent a message of the call.
 struct alignas(host::kLine) MultinodeTransport::Announcement {
   uint64_t call;
-  // Packed.
+  // The packed CallSignature.
   uint64_t signature;
   // The elements of the call, unless each rank has counts of its own.
   uint64_t count;
@@ -75,9 +74,9 @@ struct alignas(host::kLine) MultinodeTransport::Slot {
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-// One exchange: a piece of `from` goes to each rank, and a piece of `to` comes from each. They
-// are the call's send and recv; in the second half of an all-reduce in slices both are its
-// recv.
+// One exchange: a piece of `from` goes to each rank, and a piece of `to` comes from
+// each. `from` and `to` are the call's send and recv; in the second half of an
+// all-reduce in slices both are its recv.
 struct MultinodeTransport::PieceExchange : Rows {
   PieceExchange(const void* source, void* target, int size)
       : from(static_cast<const std::byte*>(source)),
@@ -89,9 +88,9 @@ struct MultinodeTransport::PieceExchange : Rows {
   std::byte* to;
   std::vector<Piece> send;
   std::vector<Piece> recv;
-  // Whether what comes is combined.
+  // Whether incoming pieces are combined.
   bool reduces = false;
-  // The bytes of this rank's longest piece; if pieces are alike on all ranks, of all ranks'.
+  // The bytes of this rank's longest piece, or of any rank's if pieces are alike on all ranks.
   size_t longest = 0;
 
   // Copies a part of the piece of `peer`, from byte `at` of the piece on.
@@ -229,7 +228,7 @@ void MultinodeTransport::await(const CollectiveCall& call, int peer, LazyDeadlin
   if (theirs.signature != call.packed() || !same_count) fail_mismatch(peer, deadline);
 }
 
-// Has a rank entered the call at hand? A rank of another machine is sent a query, and
+// Whether a rank has entered the current call. A rank of another machine is sent a query, and
 // one more when it has answered the last.
 bool MultinodeTransport::has_entered(int rank, std::optional<uint32_t>& query_sent) {
   if (maps(rank)) return reached(controls_[rank].pair(rounds_channel(), rank), calls_);
@@ -244,8 +243,8 @@ CallSignature MultinodeTransport::signature_of(uint64_t packed, uint64_t count) 
   return CallSignature::unpacked(packed, has_counts(call.collective) ? 0 : count);
 }
 
-// Finds out which calls the other ranks make. `peer`
-// has announced its call, and may be unable to answer.
+// Finds out which calls the other ranks make. `peer` has announced its call, and may
+// be unable to answer.
 void MultinodeTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
   const Announcement announced_by_peer = announcement_of(controls_.mine(), calls_, peer);
   std::vector<std::optional<uint32_t>> queries(static_cast<size_t>(context_.size));
@@ -285,8 +284,8 @@ std::vector<CallSignature> MultinodeTransport::members_made_by(int rank) {
 // ---- rounds
 
 // Sends part `index` of every piece to its rank, the next rank first, so that not all send to
-// one rank at a time. Of the head, `memory` and `offset` become the slot's `longest` and
-// `piece` where the message arrives (note()).
+// one rank at a time. The head's `memory` and `offset` become the slot's `longest` and `piece`
+// where the message arrives (note()).
 void MultinodeTransport::send_round(
     const CollectiveCall& call, const PieceExchange& pieces, size_t index, LazyDeadline& deadline) {
   ++round_;
@@ -467,7 +466,7 @@ Algorithm MultinodeTransport::algorithm_of(const CallSignature& call) const {
   return by_bruck ? Algorithm::bruck : Algorithm::two_shot;
 }
 
-// Large scaled calls go by the chain, too, in as few messages as are worth while.
+// Large scaled calls go by the chain, too, in as few messages as are worthwhile.
 size_t MultinodeTransport::wide_bytes() const {
   const size_t local = HostTransport::wide_bytes();
   const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32).empty();

@@ -1,5 +1,5 @@
-// Collectives of devices on several machines. What is only moved, NCCL moves: it knows the ways
-// between machines and within. Sums in rank order go one of three ways:
+// Collectives of devices on several machines. NCCL moves what is only moved, since it knows the
+// paths between machines and within them. Sums in rank order go one of three ways:
 // - one shot: all ranks' operands come to every rank, which combines them. For few
 //   bytes, and for what the other ways leave over;
 // - two shots: each rank gets a slice of every rank's operand and combines the slices; then the
@@ -64,8 +64,8 @@ bool nccl_reduces(const CollectiveCall& call) {
   return nccl_type(call.dtype) && (is_float(call.dtype) || call.op != Op::avg);
 }
 
-// Do the bits of results depend on the order? They do
-// for sums that are rounded, and for means of integers.
+// Whether the bits of the result depend on the order of operands. The bits of rounded sums
+// and of means of integers do.
 bool order_matters(const CollectiveCall& call) {
   return (is_float(call.dtype) && call.op != Op::min && call.op != Op::max) || call.op == Op::avg;
 }
@@ -109,15 +109,15 @@ Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) con
   return by_chain ? Algorithm::chain : Algorithm::two_shot;
 }
 
-// Where order counts NCCL must not reduce floats, not even for a minimum or maximum: of
+// Where the order matters, NCCL must not reduce floats, not even for a minimum or maximum: of
 // two zeros, or of NaNs, it need not take the one that comes first in rank order.
 bool DeviceMultinodeTransport::nccl_may_reduce(const CollectiveCall& call) const {
   return nccl_reduces(call) && (context_.any_order || !is_float(call.dtype));
 }
 
-// Whether a hierarchical reduction is done by symm's kernels on
-// each machine. What NCCL may reduce, NCCL reduces in less time
-// from 1 MB on (bench/scale), so kernels do it only if asked for.
+// Whether a hierarchical reduction is done by symm's kernels on each machine. What
+// NCCL may reduce, NCCL reduces in less time from 1 MB on (bench/scale), so kernels
+// do it only if asked for.
 bool DeviceMultinodeTransport::reduces_by_machines(const CollectiveCall& call) const {
   const bool can = in_line_ && local_.size() > 1 && (is_float(call.dtype) || call.op != Op::avg);
   return can && (call.algorithm == Algorithm::hierarchical || !nccl_may_reduce(call));
@@ -131,19 +131,22 @@ std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) c
   return possible ? "" : "needs machines of equally many ranks, two or more, that are consecutive";
 }
 
-// Compares what a network card takes in. Two shots: slices from all ranks of other
-// machines, and results. A chain: sums of a slice, and results, which between two
-// machines go the other way; in as many chunks as take the least time (bench/scale).
+// Compares the bytes that a network card receives. In two shots it receives slices from all
+// ranks of other machines, and results. In a chain it receives sums of a slice, and
+// results, which between two machines go the other way. The chain has as many chunks as
+// take the least time (bench/scale).
 bool DeviceMultinodeTransport::chain_is_faster(const CollectiveCall& call) const {
-  // The bytes are bounded so that products fit: at a terabyte begins no longer count.
+  // The bytes are bounded so that products fit: from a terabyte on, the cost of
+  // beginning a chunk does not matter.
   __extension__ using Wide = unsigned __int128;
   const Wide bytes = std::min(call.unit(), size_t{1} << 40);
   const Wide machines = rail_.size();
   const Wide each = local_.size();
   const Wide wide = widening(call.dtype) + (machines > 2 ? 1 : 0);
 
-  // All three are multiplied by machines * each, so that nothing is rounded, by whatever direction
-  // a rank's thread rounds: ranks that chose differently would wait for each other.
+  // All three are multiplied by machines * each, so that nothing is rounded: threads
+  // of two ranks may round in different directions, and ranks that chose differently
+  // would wait for each other.
   const Wide slices = bytes * (machines - 1) * (each + 1);
   const Wide sums = bytes * wide * machines;
   const Wide begins = (2 * machines - 3) * device_.hop_bytes() * machines * each;
@@ -184,7 +187,7 @@ void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) cons
   }
 }
 
-// A plain call's way, in words.
+// Describes the algorithm of a plain call.
 const char* DeviceMultinodeTransport::how(const CollectiveCall& call, Algorithm algorithm) const {
   if (algorithm == Algorithm::hierarchical && reduces_by_machines(call)) {
     return "each machine combines its ranks' operands, and sends what it has once";
@@ -245,8 +248,8 @@ PlanReport DeviceMultinodeTransport::plan(const CollectiveCall& call) {
   return report;
 }
 
-// Each rank tells all others what it is about to
-// do, and compares what the others are about to do.
+// Each rank tells all others what it is about to do, and compares what the others are
+// about to do.
 void DeviceMultinodeTransport::compare_calls(const CollectiveCall& call, size_t count) {
   std::byte* const records = slot(0);
   device_.record_call(call, count, records);
@@ -401,9 +404,8 @@ void DeviceMultinodeTransport::reduce_slices(const CollectiveCall& call, size_t 
   });
 }
 
-// Copies `parts` parts of this rank's operand, `stride` bytes
-// apart, to its stages, and waits for the other ranks of this
-// machine to have done so: then each can read all operands.
+// Copies `parts` parts of this rank's operand, `stride` bytes apart, to its stages, and waits
+// for the other ranks of this machine to have done so: then each can read all operands.
 void DeviceMultinodeTransport::publish(
     const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride) {
   const auto* from = static_cast<const std::byte*>(call.send) + at;
@@ -418,9 +420,8 @@ void DeviceMultinodeTransport::publish(
   device_.issue_barrier(local_, call.timeout_ms, call.stream);
 }
 
-// Operands have a part of `part` bytes for each rank, every
-// `stride` bytes. Each machine combines its ranks' parts
-// for the ranks of this rail, and these exchange the sums.
+// Operands have a part of `part` bytes for each rank, every `stride` bytes. Each machine
+// combines its ranks' parts for the ranks of this rail, and these exchange the sums.
 void DeviceMultinodeTransport::reduce_by_machines(
     const CollectiveCall& call, size_t at, size_t part, size_t stride, std::byte* result) {
   const size_t machines = rail_.size();
@@ -435,7 +436,7 @@ void DeviceMultinodeTransport::reduce_by_machines(
     std::byte* const sum = slot(size_ + machine);
     device_.combine(call, {.operands = operands, .to = sum, .bytes = part, .op = op});
   }
-  // Behind this barrier all ranks of this machine have read the operands.
+  // After this barrier all ranks of this machine have read the operands.
   device_.issue_barrier(local_, call.timeout_ms, call.stream);
 
   const auto own_sum = [&](size_t machine) { return std::span(slot(size_ + machine), part); };
@@ -453,7 +454,7 @@ void DeviceMultinodeTransport::reduce_by_machines(
 
 // ---- the chain
 
-// A slice in chunks, on its way along the machines and back.
+// The chunks of a slice, which travel along the chain of machines and back.
 struct DeviceMultinodeTransport::Chain {
   size_t slice;
   // The bytes of a chunk, and how many times as many bytes its sums have.
@@ -475,8 +476,8 @@ struct DeviceMultinodeTransport::Chain {
   Piece sums_of(const Piece& piece) const { return {0, piece.bytes * wide}; }
 };
 
-// More chunks fill the chain sooner, but each costs a beginning. The least time is
-// taken by as many chunks as the square root of the bytes on the way, counted in hops.
+// More chunks fill the chain sooner, but each costs a beginning. The number of chunks that
+// takes the least time is the square root of the bytes on the way, counted in hops.
 DeviceMultinodeTransport::Chain DeviceMultinodeTransport::plan_chain(
     const CollectiveCall& call, size_t slice) const {
   const size_t ranks = local_.size();
@@ -585,9 +586,8 @@ void DeviceMultinodeTransport::reduce_scatter(
   }
 }
 
-// In place, what is to be sent makes room first, as much at a
-// time as fits into slots. Two ranks know how long the pieces
-// are that they exchange, so they agree on how often they do.
+// In place, what is to be sent makes room first, as much at a time as fits into slots. Two
+// ranks know how long the pieces are that they exchange, so they agree on how often they do.
 void DeviceMultinodeTransport::move(
     const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv) {
   const bool exchanges =
@@ -650,8 +650,8 @@ void DeviceMultinodeTransport::gather_rows(const CollectiveCall& call) {
   }
 }
 
-// If only the device knows the counts, NCCL is told the most that there may be: the capacity of
-// send, which is equal on all ranks.
+// If only the device knows the counts, NCCL is given their upper bound: the capacity of send,
+// which is equal on all ranks.
 void DeviceMultinodeTransport::exchange_by_capacity(const CollectiveCall& call) {
   const size_t capacity = call.pieces->send_bytes;
   compare_calls(call, capacity / size_of(call.dtype));
@@ -659,7 +659,7 @@ void DeviceMultinodeTransport::exchange_by_capacity(const CollectiveCall& call) 
   const size_t room = slot_bytes_ / 2 / kPackBytes * kPackBytes;
   PieceSlots outgoing{.slots = slot(0), .slot_bytes = room};
   PieceSlots incoming{.slots = slot(0) + size_ * room, .slot_bytes = room};
-  // Once at least, because slots say how long pieces are.
+  // The loop runs at least once, because slots say how long pieces are.
   size_t at = 0;
   do {
     outgoing.at = at;

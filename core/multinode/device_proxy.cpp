@@ -1,6 +1,6 @@
 // Moves one-sided calls of GPUs between machines: callers' threads issue them, threads that
-// make progress receive messages, and a thread of the group does what both ask for. No CUDA is
-// called but through core/backend/device.hpp.
+// make progress receive messages, and a thread of the group does what both ask for. CUDA is
+// called only through core/backend/device.hpp.
 #include "core/multinode/device_proxy.hpp"
 
 #include <algorithm>
@@ -36,18 +36,20 @@ using engine::Head;
 namespace {
 // The bytes sent to a rank that it has not reported as taken, at most.
 constexpr size_t kMostInFlight = size_t{16} << 20;
-// The time that the mesh has to say why a rank is gone, and that a rank which waits for another
-// directly has to report that one first.
+// The time that the mesh gets to say why a rank is gone. A job waits longer than its
+// time-out by as much, so that a rank which itself waits for another one is the first
+// to report that one.
 constexpr uint64_t kGraceMs = 1'000;
 // The rounds without work after which the thread rests.
 constexpr uint32_t kIdleRounds = 1'000;
 // The time that the device has to end what was issued when the group has failed.
 constexpr uint64_t kPatienceMs = 5'000;
-// The time between two looks for lost ranks: while the thread waits for ranks, and without a job.
+// The time between two checks for lost ranks, while the thread waits for ranks, and
+// while it has no job.
 constexpr uint64_t kLookMs = 20;
 constexpr uint64_t kIdleMs = 1'000;
 
-// Is the job done when another rank has answered, rather than when the message is sent?
+// Whether the job is done when another rank has answered, rather than when the message is sent.
 bool is_answered(const Head& head) {
   return head.kind == kFetch || head.kind == kQuery || (head.kind == kAtomic && head.call != 0);
 }
@@ -374,7 +376,7 @@ void DeviceProxy::change_word(int source, const Head& head, const std::byte* pay
   Head reply{.kind = kAtomicReply, .call = head.call};
   if (memory) {
     std::byte* const before = buffer(kIncoming);
-    // The bytes that a shorter word leaves alone.
+    // A shorter word leaves the other bytes unwritten.
     std::memset(before, 0, sizeof reply.value);
     const auto fetched = pinned_->address() + static_cast<size_t>(before - pinned_->host());
     pinned_->change(destination(*memory, head), *change, fetched);
@@ -425,8 +427,8 @@ void DeviceProxy::drain() {
 
 // ---- messages to other ranks
 
-// Does the first job to which its stream has come, or
-// begins one that others answer. False: there is none.
+// Does the first job that its stream has reached, or begins it if other ranks answer it.
+// Returns false if there is no such job.
 bool DeviceProxy::start_job() {
   {
     const std::lock_guard lock(mutex_);
@@ -464,7 +466,7 @@ void DeviceProxy::send_reply_to_fetch(Job& job) {
   const std::byte* const from = memory ? destination(*memory, head) : nullptr;
 
   head.value = memory ? 1 : 0;
-  // From here on the offset is that of a part of the reply.
+  // From here on `offset` is the offset of a part of the reply.
   head.offset = 0;
   if (memory) {
     send_bytes(job, from);
@@ -474,8 +476,8 @@ void DeviceProxy::send_reply_to_fetch(Job& job) {
 }
 
 // A get waits for the bytes, and an atomic for the word. A barrier waits until each rank has
-// replied to a query sent after all that was sent to it: messages
-// to a rank are taken in their order, so all of that has arrived.
+// replied to a query sent after all that was sent to it: messages to a rank are taken in their
+// order, so all of that has arrived.
 void DeviceProxy::await_answers(Job& job) {
   Head& head = job.head;
   if (head.kind != kQuery) {
@@ -544,7 +546,7 @@ bool DeviceProxy::send(const Job& job, const Head& head, std::span<const std::by
   return send_unless_left(*endpoint_, context_, job.rank, head, payload, until, job.call);
 }
 
-// The rank reports a payload as taken, whatever it is for.
+// The rank reports every payload as taken, also that of a change.
 void DeviceProxy::send_change(const Job& job) {
   const auto change = change_of(job.head, job.compare);
   const auto payload = payload_of(*change);
@@ -635,7 +637,7 @@ void DeviceProxy::rest(uint32_t seen, uint32_t events) {
     return;
   }
 
-  // A stream that comes to a job wakes nobody.
+  // A stream that reaches a job wakes no thread, so the thread has to look.
   const auto has_work = [&] {
     const std::lock_guard lock(mutex_);
     return woken_.load() != seen || std::any_of(pending_.begin(), pending_.end(),

@@ -1,6 +1,6 @@
-// Puts, gets, fills, values, atomics and signals between GPUs of different
-// machines, in the order of streams: the bytes go through memory of
-// the host and by the message engine, which need not know of devices.
+// Puts, gets, fills, values, atomics and signals between GPUs of different machines, in the
+// order of streams: the bytes go through memory of the host and by the message engine,
+// which need not know of devices.
 //
 // A call has its stream store a number in a `go` word, and then wait for that number in
 // a `done` word. A thread of the group sees the go word, sends what the call says, and
@@ -8,9 +8,9 @@
 // elsewhere, comes after the call. The same thread brings arriving messages to the
 // device, in the order in which each rank sent them.
 //
-// The thread never waits for a stream of the caller, nor for anything
-// that another rank's thread might be unable to do at once: a call
-// that needs an answer is put on a list, and the thread goes on.
+// The thread never waits for a stream of the caller, nor for anything that another
+// rank's thread might be unable to do at once: a call that needs an answer is put on a
+// list, and the thread goes on.
 #pragma once
 
 #include <atomic>
@@ -48,19 +48,18 @@ class DeviceProxy final : private engine::Receiver,
   void connect(int rank, const EngineShare& theirs);
   // Starts the thread, when all ranks are connected.
   void begin();
-  // The group goes. Never waits: what is still on
-  // streams is done as long as this process lives.
+  // Called when the group ends. Never waits: work that is still on streams is done as
+  // long as this process lives.
   void close() noexcept;
-  // As Transport::let_go().
+  // See Transport::let_go().
   void let_go() noexcept;
 
-  // Throws Error(unsupported) if `rank` cannot be
-  // reached, with the reason; `call` names the call.
+  // Throws Error(unsupported) if `rank` cannot be reached, with the reason; `call`
+  // names the call.
   void require_reach(int rank, const char* call) const;
 
-  // Issues a call on `stream`. `at`, on this device,
-  // is what is put, or where a get puts its bytes.
-  // The time-out counts from when the stream has come to the call.
+  // Issues a call on `stream`. `at`, on this device, is the source of a put, or the destination
+  // of a get. The time-out counts from when the stream has reached the call.
   void issue(const char* call, int rank, const engine::Head& head, const void* at, size_t bytes,
       uint64_t timeout_ms, IntranodeDevice& device, void* stream) {
     issue({call, rank, head, static_cast<const std::byte*>(at), bytes, timeout_ms}, device, stream);
@@ -91,16 +90,17 @@ class DeviceProxy final : private engine::Receiver,
     int rank;
     engine::Head head;
     const std::byte* at;
-    // The bytes that are to be sent, or are still to be received.
+    // The bytes to be sent, or still to be received.
     uint64_t bytes;
     uint64_t timeout_ms;
-    // What a word is to be compared with.
+    // The value with which the word is compared.
     uint64_t compare = 0;
     // kNoSlot: another rank asked for the job.
     uint32_t slot = kNoSlot;
     uint64_t number = 0;
     Deadline until = Deadline::never();
-    // Since the engine lost the rank, or the rank left: the time that the mesh has to say why.
+    // The deadline for the mesh to say why, set when the engine loses the rank or the
+    // rank leaves.
     std::optional<Deadline> grace = std::nullopt;
     // By rank: the query whose reply the job waits for.
     std::vector<uint64_t> replies = {};
@@ -117,7 +117,7 @@ class DeviceProxy final : private engine::Receiver,
   void issue(const Job& call, IntranodeDevice& device, void* stream);
   void open_engine(const IntranodeDevice& device);
 
-  // On whatever thread makes progress in the message engine.
+  // Called on whatever thread makes progress in the message engine.
   std::byte* place(int source, const engine::Head& head) noexcept override;
   void arrived(int source, const engine::Head& head) noexcept override;
   void lost(int peer, const std::string& reason) noexcept override;
@@ -134,7 +134,7 @@ class DeviceProxy final : private engine::Receiver,
     return pinned_->host() + kSlots * sizeof(Slot) + index * kMessage;
   }
   Slot& slot(uint32_t index) const { return reinterpret_cast<Slot*>(pinned_->host())[index]; }
-  // Has the stream come to the call?
+  // Whether the stream has reached the call.
   bool is_due(const Job& job) const {
     return job.slot == kNoSlot || slot(job.slot).go.load(std::memory_order_acquire) >= job.number;
   }
@@ -187,14 +187,14 @@ class DeviceProxy final : private engine::Receiver,
   std::atomic<uint64_t> settled_ = 0;
   Word woken_{0};
 
-  // Guards the fields below, up to signals_. Never held
-  // while the message engine or the driver is called.
+  // Guards the fields below, up to signals_. Never held while the message engine or
+  // the driver is called.
   std::mutex mutex_;
   std::atomic<bool> over_ = false;
   std::vector<uint32_t> free_slots_;
   uint64_t numbers_ = 0;
-  // Jobs to which their streams may not have come;
-  // the job at hand; jobs that other ranks answer.
+  // Jobs that their streams may not have reached, the current job, and jobs that
+  // other ranks answer.
   Jobs pending_;
   Jobs current_;
   Jobs waiting_;
@@ -206,18 +206,20 @@ class DeviceProxy final : private engine::Receiver,
   // The signals stored so far, by memory and place in its pad.
   std::map<std::pair<uint64_t, size_t>, uint64_t> signals_;
 
-  // Fields of the thread; vectors are by rank.
-  // Bytes that the rank has not reported as taken.
+  // The fields below belong to the thread; vectors are indexed by rank.
+  //
+  // The bytes that the rank has not reported as taken.
   std::vector<uint64_t> in_flight_;
   // The last query to the rank, and the last to which it replied.
   std::vector<uint64_t> queries_;
   std::vector<uint64_t> replies_;
-  // Was anything sent to the rank since the last query?
+  // Whether anything was sent to the rank since the last query.
   std::vector<bool> unsettled_;
   uint64_t done_ = 0;
   uint64_t fetches_ = 0;
   uint32_t idle_ = 0;
-  // Null without a message engine. The first to go, because it calls this object.
+  // Null without a message engine. Declared last and so destroyed first, because it
+  // calls this object.
   std::unique_ptr<engine::Endpoint> endpoint_;
 };
 }  // namespace symm::multinode

@@ -27,7 +27,7 @@
 
 namespace symm::multinode {
 namespace {
-// The stream engine of a rank, which is shared behind the share of the back end.
+// A rank's stream engine, in the bytes that follow its back end's share.
 struct StreamEngineShare {
   char name[64] = "";
   engine::StreamEngine::Id id{};
@@ -68,9 +68,9 @@ DeviceMultinodeTransport::DeviceMultinodeTransport(
 
 // ---- creation and end
 
-// What this rank tells the others when the group is formed: the share of the local transport,
-// then NCCL's name and communicator, then the message engine's address. connect() takes them
-// off in the opposite order.
+// This rank's message to the others when the group is formed: the share of the local
+// transport, then NCCL's name and communicator, then the message engine's address. connect()
+// takes them off in the opposite order.
 OutgoingMessage DeviceMultinodeTransport::share() const {
   OutgoingMessage share = ForwardingTransport::share();
   StreamEngineShare mine{{}, id_};
@@ -167,7 +167,7 @@ void DeviceMultinodeTransport::barrier(
   stats_.barriers[0].add_shared(1);
 }
 
-// Each rank exchanges a byte with each.
+// Each rank exchanges a byte with every other rank.
 void DeviceMultinodeTransport::barrier_of_machines(
     std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream) {
   proxy_->settle(device_, stream);
@@ -182,7 +182,7 @@ void DeviceMultinodeTransport::barrier_of_machines(
 }
 
 void DeviceMultinodeTransport::finish(int channel, uint64_t timeout_ms) {
-  // The engine needs so long, at most, to say why a call has not ended in time.
+  // The longest time that the engine needs to say why a call has not ended in time.
   constexpr uint64_t kReasonMs = 2'000;
   void* const stream = device_.stream();
   barrier({}, channel, timeout_ms, stream);
@@ -243,8 +243,8 @@ void DeviceMultinodeTransport::change_value(const MemoryView& memory, int rank, 
   proxy_->issue_change(rank, head, change, fetched, timeout_ms, device_, stream);
 }
 
-// What arrives from another machine goes to memory by streams,
-// for which no call without a stream can wait.
+// Bytes from another machine go to memory by streams, and a call without a stream
+// cannot wait for a stream.
 uint64_t DeviceMultinodeTransport::read_value(
     const MemoryView& memory, int rank, size_t offset, size_t bytes, uint64_t timeout_ms) {
   if (maps(rank)) {

@@ -68,8 +68,8 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) override;
 
-  // Issues a call of these ranks in the order of the group's
-  // collectives, and has the engine watch that it ends.
+  // Issues a call of these ranks in the order of the group's collectives, and has the
+  // engine watch that it ends.
   void in_order(const char* call, uint64_t timeout_ms, void* stream, std::vector<int32_t> ranks,
       const std::function<void()>& issue);
   void barrier_of_machines(std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream);
@@ -134,10 +134,10 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   std::vector<int32_t> rail_;
   size_t machine_ = 0;
   size_t slot_bytes_ = 0;
-  // The communicator's, which rank 0 draws.
+  // The communicator's id, which rank 0 draws.
   engine::StreamEngine::Id id_{};
   const std::shared_ptr<DeviceProxy> proxy_;
-  // The first to go.
+  // Declared last and so destroyed first.
   engine::StreamEngine engine_;
 };
 }  // namespace symm::multinode

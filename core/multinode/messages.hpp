@@ -27,14 +27,14 @@
 #include "kernels/types.hpp"
 
 namespace symm::multinode {
-// The kinds of messages, and what they use the fields of Head for. A message without a
-// comment on `memory` and `offset` that writes or reads memory names it by these two.
+// The kinds of messages, and their uses of the fields of Head. A message that writes or reads
+// memory names it by `memory` and `offset`, unless its comment says otherwise.
 enum Kind : uint16_t {
   // Parts of a collective: one with a place in a round, and one with a place of its own.
   kRound = 1,
   kStep,
-  // The source has come to a barrier `value` times
-  // on `channel`, the last time for the set `call`.
+  // The source has come to a barrier `value` times on `channel`, the last time for
+  // the set `call`.
   kArrival,
   // A signal: `value` by the operation `call`.
   kSignal,
@@ -46,26 +46,25 @@ enum Kind : uint16_t {
   kFetch,
   // The payload is what was fetched. `value`: 1, or 0 if the memory was released.
   kFetchReply,
-  // Asks where the target is, in the lane `offset` before others, and whether it has come to the
-  // barrier `value` of all on `channel`. With `memory`, the reply tells of the call with that
-  // number, from 1 on, of those that the collective is made of. Between GPUs a query has a number,
-  // `call`, and nothing else.
+  // Asks where the target is, in the lane `offset` before others, and whether it has come to
+  // the barrier `value` of all on `channel`. With `memory`, the reply tells of the call with
+  // that number, counted from 1, among those that the collective is made of. Between GPUs a
+  // query has a number, `call`, and nothing else.
   kQuery,
-  // The source is in the collective number `call`, which is the signature
-  // `value` with `memory` elements. It waits for the rank that is the
-  // lower half of `offset`, less 1, in the lane that is the upper half.
-  // `channel` has bits: kHasCome, kSeveralThreads, kRefused. Between GPUs
-  // a reply has the number of its query, `call`, and nothing else.
+  // The source is in the collective number `call`, which is the signature `value` with `memory`
+  // elements. It waits for the rank that is the lower half of `offset`, less 1, in the lane
+  // that is the upper half. `channel` has bits: kHasCome, kSeveralThreads, kRefused. Between
+  // GPUs a reply has the number of its query, `call`, and nothing else.
   kQueryReply,
   // Between GPUs only: `call` copies of `value`, of `channel` bytes each.
   kFill,
   // Between GPUs only: the source has taken `value` bytes of what was put or fetched.
   kCredit,
   // A word is changed by `value`. `channel` is the bytes of the word, and the operation times
-  // kAtomicOp. The payload, if there is one, is what the word is compared with. If `call` is not 0,
-  // it is the number of the reply that is wanted.
+  // kAtomicOp. The payload, if there is one, is the value with which the word is compared. If
+  // `call` is not 0, it is the number of the reply that is wanted.
   kAtomic,
-  // `value` is what the word was. `channel`: 1, or 0 if the memory was released.
+  // `value` is the former value of the word. `channel`: 1, or 0 if the memory was released.
   kAtomicReply,
 };
 
@@ -75,7 +74,7 @@ constexpr uint16_t kRefused = 4;         // the source has refused the arguments
 constexpr uint16_t kRefusal = 8;         // the unit in which refusals are counted
 constexpr uint16_t kSeveralThreads = 2;  // several threads of the source have been seen to wait
 
-// kAtomic for a change, but for the memory and the number of the reply.
+// The head of kAtomic for a change, without the memory and the number of the reply.
 inline engine::Head head_of(const AtomicChange& change, size_t offset) {
   return {.kind = kAtomic,
       .channel = static_cast<uint16_t>(change.bytes + static_cast<size_t>(change.op) * kAtomicOp),
@@ -99,7 +98,7 @@ inline std::optional<AtomicChange> change_of(const engine::Head& head, uint64_t 
   return is_word && is_valid(change.op) ? std::optional(change) : std::nullopt;
 }
 
-// How many times as many bytes sums have before they are rounded.
+// The factor by which sums are wider before they are rounded.
 constexpr size_t widening(DType dtype) {
   return is_small_float(dtype) ? sizeof(float) / size_of(dtype) : 1;
 }
@@ -236,8 +235,8 @@ class WithRemoteRanks : public Local {
   static bool is_mapped(const MemoryView& memory, int rank) {
     return memory.blocks[static_cast<size_t>(rank)] != nullptr;
   }
-  // Sends a message for `memory`, which `head` does
-  // not name yet; `call` names the call in errors.
+  // Sends a message for `memory`, which `head` does not name yet; `call` names the
+  // call in errors.
   virtual void to_remote(const char* call, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, uint64_t timeout_ms, void* stream) = 0;
 };

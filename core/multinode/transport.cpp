@@ -64,7 +64,7 @@ Thresholds thresholds_of(const PlanValues& values) {
 // A part of a block on another machine, or a word of it, which a call waits for.
 struct MultinodeTransport::Fetch {
   int rank;
-  // Where a part goes; null: a word is awaited.
+  // The destination of a part; null if a word is awaited.
   std::byte* to = nullptr;
   size_t bytes = 0;
   uint64_t word = 0;
@@ -243,7 +243,7 @@ uint64_t MultinodeTransport::read_value(
   return change_remote(memory, rank, offset, {AtomicOp::fetch, bytes}, true, deadline);
 }
 
-// Returns what the word was, if the call waits for that.
+// Returns the former value of the word if the call waits for it.
 uint64_t MultinodeTransport::change_remote(const MemoryView& memory, int rank, size_t offset,
     const AtomicChange& change, bool waits, LazyDeadline& deadline) {
   Head head = head_of(change, offset);
@@ -498,7 +498,7 @@ host::ShownWait MultinodeTransport::wait_of(int rank, uint32_t lane) noexcept {
 // ---- barriers. In a barrier of many ranks, those of a machine arrive at its first
 // rank, the first ranks meet in rounds, and each lets the others of its machine go.
 
-// The set of a barrier of all; no other set has this hash, but for one in 2^32.
+// The set of a barrier of all ranks; only one other set in 2^32 has this hash.
 constexpr uint32_t kAll = 0;
 
 void MultinodeTransport::arrive(
@@ -570,9 +570,9 @@ void MultinodeTransport::lost(int peer, const std::string& reason) noexcept {
   loss.until = Deadline::after_ms(kReasonMs);
 }
 
-// The mesh reports departures and deaths, by another way than
-// the messages that were sent before. If the engine breaks and
-// the mesh is silent, a call that waits for the rank reports it.
+// The mesh reports departures and deaths. Its reports travel apart from the messages
+// that were sent before them. If the engine breaks and the mesh is silent, a call that
+// waits for the rank reports it.
 bool MultinodeTransport::has_left(int rank) noexcept {
   // The time for messages of a rank that has left to arrive.
   constexpr uint64_t kOnTheWayMs = 1'000;

@@ -1,12 +1,11 @@
 // The transport of a group that spans machines: the host back end's on each of them,
 // and messages of an engine between them.
 //
-// Whatever a rank waits for lies in memory of its own machine: in its pads,
-// and in its control segment. Of that it uses the words of barriers of
-// pairs, and the scratch as landing slots. Ranks of its own machine write
-// there themselves; for ranks of other machines the message engine writes
-// there, on whatever thread of this process makes progress. So each wait is
-// a wait of the host back end, which need not know where the writer is.
+// Whatever a rank waits for lies in memory of its own machine: in its pads, and in its control
+// segment. Of the control segment it uses the words of barriers of pairs, and the scratch as
+// landing slots. Ranks of its own machine write there themselves; for ranks of other machines
+// the message engine writes there, on whatever thread of this process makes progress. So each
+// wait is a wait of the host back end, which need not know where the writer is.
 #pragma once
 
 #include <atomic>
@@ -116,8 +115,8 @@ class MultinodeTransport final : private host::RemoteRanks,
   std::string why_no_bruck() const;
   std::string why_not_hierarchical(DType dtype) const;
 
-  // ---- messages of collectives. Half of the scratch has the announcements of all ranks, and
-  // behind them the area of steps, or of the slots of rounds.
+  // ---- messages of collectives. Each half of the scratch has the announcements of all ranks,
+  // and behind them the area of steps, or that of the slots of rounds.
 
   size_t step_area() const;
   // The bytes of a slot's payload.
@@ -125,15 +124,16 @@ class MultinodeTransport final : private host::RemoteRanks,
   int rounds_channel() const { return context_.channels; }
   Announcement& announcement_of(const host::Control& owner, uint32_t call, int source) const;
   Slot& slot_of(const host::Control& owner, uint32_t call, uint32_t round, int source) const;
-  // Where a message of a collective goes; null: it is refused.
+  // The destination of a message of a collective; null if the message is refused.
   std::byte* place_of(
       const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void note(const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void enter(const CollectiveCall& call);
-  // The packed signature and the count of this rank's call, or with `member`, of the one with that
-  // number, from 1 on, of the calls that it is made of. 0 and 0: there is none.
+  // The packed signature and the count of this rank's call. With `member`, those of the
+  // call with that number, counted from 1, among the calls that this rank's call is made
+  // of. 0 and 0 if there is none.
   std::pair<uint64_t, uint64_t> announced(uint32_t call, uint64_t member = 0) const;
-  // The calls that the call at hand of a rank is made of; none if they are not known.
+  // The calls that a rank's current call is made of; none if they are not known.
   std::vector<CallSignature> members_made_by(int rank);
   void pass(const CollectiveCall& call, int peer, engine::Head head,
       std::span<const std::byte> payload, LazyDeadline* deadline);
@@ -169,7 +169,7 @@ class MultinodeTransport final : private host::RemoteRanks,
   size_t bruck_block() const;
   void allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline);
 
-  // ---- messages of the engine, and what ranks of other machines are asked
+  // ---- messages of the engine, and queries to ranks of other machines
 
   bool progress() noexcept override { return endpoint_->progress(); }
   void polls(Polling what) noexcept override { endpoint_->polls(what); }
@@ -216,15 +216,15 @@ class MultinodeTransport final : private host::RemoteRanks,
 
   // Keeps queries to a rank in the order of their numbers.
   std::mutex querying_;
-  // Guards the fields below, except those that are atomic.
-  // Never held while the message engine is called.
+  // Guards the fields below, except those that are atomic. Never held while the
+  // message engine is called.
   std::mutex mutex_;
   MemoryViews memories_;
   std::unordered_map<uint64_t, Fetch*> fetches_;
   uint64_t next_fetch_ = 0;
   struct PeerLoss {
     std::string reason;
-    // When the mesh has had its time to say why.
+    // The end of the time that the mesh gets to say why the rank was lost.
     std::optional<Deadline> until;
   };
   // By rank.
@@ -242,14 +242,15 @@ class MultinodeTransport final : private host::RemoteRanks,
   };
   // By rank.
   std::vector<NotifyState> states_;
-  // The memories into which messages are arriving, by source
-  // and sequence number; only in calls of the message engine.
+  // The memories into which messages are arriving, by source and sequence number; only in
+  // calls of the message engine.
   std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;
-  // What words are to be compared with, by source and sequence number; in such calls, too.
+  // The values with which words are compared, by source and sequence number; only in
+  // calls of the message engine.
   std::map<std::pair<int, uint64_t>, uint64_t> compares_;
-  // Where messages go whose memory was released.
+  // The destination of messages whose memory was released.
   std::unique_ptr<std::byte[]> discarded_;
-  // The first to go, because it calls this object.
+  // Declared last and so destroyed first, because it calls this object.
   std::unique_ptr<engine::Endpoint> endpoint_;
 };
 }  // namespace symm::multinode
