@@ -1,5 +1,5 @@
-// The map of a group's mapped blocks, by address: asked by any thread, changed when a memory
-// comes or goes.
+// The map of a group's mapped blocks, by address. Any thread may query it. It changes when
+// a memory is added or removed.
 #include "core/backend/address_map.hpp"
 
 #include <cstddef>
@@ -54,7 +54,7 @@ AddressMap::Place AddressMap::place_of(uintptr_t address) const {
   for (auto entry = adopted_.rbegin(); entry != adopted_.rend(); ++entry) {
     const MemoryView& view = *entry->second.view;
     const size_t offset = address - entry->first;
-    // Its owner may have put something else there.
+    // The owner may have mapped other memory at the address since.
     if (offset < view.bytes && view.adopted->still_at_owner()) return {&entry->second, offset};
   }
 

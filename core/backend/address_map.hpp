@@ -27,7 +27,7 @@ class AddressMap final : public MemoryDirectory {
     int rank = 0;
     size_t offset = 0;
   };
-  // Any rank's block. memory is null if nothing maps the address.
+  // Finds a block of any rank. `memory` is null if no block contains the address.
   Found find(const void* address) const;
 
   std::shared_ptr<const MemoryView> containing(

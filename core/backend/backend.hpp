@@ -32,17 +32,17 @@
 namespace symm {
 enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
 
-// A handle by which a driver finds memory without a descriptor, even from another machine.
-// All zero: there is none.
+// A handle by which a driver finds memory without a descriptor, even from another
+// machine. All zero if there is none.
 using FabricHandle = std::array<std::byte, 64>;
 
-// How a block lies in the memory behind its descriptor.
-// It travels beside the descriptor, so it is checked.
+// How a block lies in the memory behind its descriptor. It travels beside the
+// descriptor, so it is checked.
 struct BlockExtent {
   uint64_t bytes = 0;
-  uint64_t mapped = 0;    // all of the memory that it is a piece of
-  uint64_t offset = 0;    // where the piece begins
-  uint64_t on_host = 0;   // 1: memory of a device's host, for the host to touch, too
+  uint64_t mapped = 0;    // bytes of the memory that the block is a piece of
+  uint64_t offset = 0;    // offset of the block in that memory
+  uint64_t on_host = 0;   // 1: memory of a device's host, which the host uses, too
   FabricHandle fabric{};  // handle of the memory behind the descriptor
   bool is_possible() const noexcept {
     return bytes != 0 && mapped >= bytes && offset <= mapped - bytes && on_host <= 1;
@@ -77,16 +77,16 @@ class Block {
   // whether the owner has it mapped there still.
   virtual const std::byte* owners_address() const noexcept { return nullptr; }
   virtual bool still_at_owner() const noexcept { return false; }
-  // A DMA-BUF of the pages of a piece, which starts at a page. Throws
+  // Exports a DMA-BUF of the pages of a piece, which starts at a page. Throws
   // Error(unavailable) with the reason.
   virtual Fd export_dmabuf([[maybe_unused]] size_t offset, [[maybe_unused]] size_t bytes) const {
     throw Error(
         Status::unavailable, "buffer: memory of the host back end cannot be exported as DMA-BUF");
   }
 
-  // Records that the work issued on `stream` so far uses this block, or others of the device. False
-  // in a capture, since nobody sees the uses by its replays. A back end in which no work outlives a
-  // call has nothing to record.
+  // Records that the work issued on `stream` so far uses this block, or others of the device.
+  // Returns false in a capture, since the uses by its replays cannot be seen. A back end in
+  // which no work outlives a call has nothing to record.
   virtual bool record_use(void* stream) {
     if (stream != nullptr) {
       throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
@@ -99,8 +99,8 @@ class Block {
     uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed);
   }
 
-  // The owner has released the block. Whoever found it before must not make it known to others any
-  // more.
+  // Notes that the owner has released the block. A caller that found it before must not make
+  // it known to others any more.
   void retire() noexcept { is_retired_.store(true); }
   bool is_retired() const noexcept { return is_retired_.load(); }
 
@@ -115,25 +115,25 @@ class Block {
 // The placement that a user asks for.
 struct Placement {
   bool on_host = false;  // in memory of the host, though the group may work on a device
-  int node = kNearest;   // the NUMA node of that
+  int node = kNearest;   // NUMA node of memory of the host
   static constexpr int kNearest = -1;
   size_t alignment = 0;   // alignment of the local address, a power of two; 0: any
-  size_t page_bytes = 0;  // its pages have at least so many, a power of two; 0: as they come
+  size_t page_bytes = 0;  // least bytes of a page, a power of two; 0: any
   // The mapped size is a multiple of this unit, in back ends for which it matters: block_unit().
   size_t unit = 1;
 };
 
-// The memory of a back end that can be shared: the one place where blocks come from,
-// for rendezvous and for tokens. It is bound to a device, whose streams it knows: a
-// group's own, or the one of all that tokens share on that device.
+// The memory of a back end that can be shared: the one place where blocks come from, for
+// rendezvous and for tokens. It is bound to a device, whose streams it knows. Each group has an
+// object of its own; all memory that tokens share on a device has one object.
 class ShareableMemory {
  public:
   virtual ~ShareableMemory() = default;
   virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
-  // A block of memory that somebody else has made and mapped: a
-  // piece, mapped once more, so that it stays when its owner unmaps
-  // it; or, where it is mapped, all of the allocation that `pointer`
-  // lies in. Throws Error(unsupported) where there is no such thing.
+  // Adopts memory that its owner has allocated and mapped. The block is a piece, mapped
+  // once more so that it stays when the owner unmaps it, or else the whole allocation that
+  // contains `pointer`, where the owner has mapped it. Throws Error(unsupported) if the
+  // back end cannot adopt memory.
   virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
   static constexpr size_t kWhole = 0;
   static constexpr size_t kAdoptedAlignment = 16;  // what a thread of a kernel moves at a time
@@ -143,8 +143,8 @@ class ShareableMemory {
     throw Error(Status::unsupported,
         format("options.fd: %d, but memory of a device is adopted by its address", fd));
   }
-  // Map a block that another process shared. Without a descriptor, which does not come from another
-  // host, the block is found by its fabric handle.
+  // Maps a block that another process shared. A block of another host comes without a
+  // descriptor, and is found by its fabric handle.
   virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
 };
 
@@ -197,12 +197,12 @@ struct MemoryView {
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
-  // By rank: is the block memory of the host, though the group works on devices? False where the
-  // block is not mapped here.
+  // By rank: whether the block is memory of the host although the group works on devices. False
+  // where the block is not mapped here.
   std::vector<bool> on_host;
   int channels = 0;  // signal channels of a pad
-  // Signals that this rank has taken, [channel][source];
-  // where kernels take them, the device counts instead.
+  // Signals that this rank has taken, [channel][source]; where kernels take them, the
+  // device counts instead.
   mutable std::vector<std::atomic<uint64_t>> taken;
   std::shared_ptr<const Block> adopted;  // this rank's block, if it is one
   // Keeps all blocks mapped, even while a call still works on a memory that was released.
@@ -213,7 +213,8 @@ struct MemoryView {
   std::string why_no_multicast;
 };
 
-// A signal word of this rank, uint64_t pad[channel][source], and what it is waited for to be.
+// A signal word of this rank, uint64_t pad[channel][source], and the condition that a
+// wait for it has.
 struct SignalWait {
   int rank = 0;  // its source
   int channel = 0;
@@ -248,9 +249,9 @@ inline void* const kAllStreams =
 
 class Transport;
 
-// Which ranks of a group can map each other's memory. Those of a machine do. A machine is a host,
-// whose ranks pass each other descriptors; or several hosts in one NVLink domain, which map each
-// other's memory by fabric handles.
+// The machines of a group. Ranks of one machine map each other's memory. A machine is a host,
+// whose ranks pass each other descriptors, or several hosts in one NVLink domain, which map
+// each other's memory by fabric handles.
 struct Machines {
   int count = 1;
   std::vector<int> machine_of;  // by rank; counted in the order of their lowest ranks
@@ -288,7 +289,7 @@ struct Machines {
     return false;
   }
   bool operator==(const Machines&) const = default;
-  // Each has equally many ranks, which are consecutive.
+  // Whether all machines have equally many ranks, and the ranks of each are consecutive.
   bool in_line() const noexcept {
     const size_t each = machine_of.size() / static_cast<size_t>(count);
     bool is = machine_of.size() == each * static_cast<size_t>(count);
@@ -309,14 +310,14 @@ struct Machines {
 struct TransportOptions {
   int channels = 0;
   bool check = false;
-  bool no_check = false;             // whatever the environment says
+  bool no_check = false;             // overrides the environment
   bool overlapping_devices = false;  // several ranks may use one device
   bool multicast = false;
   bool no_multicast = false;
-  bool any_order = false;      // floats may be combined so
-  bool rank_order = false;     // floats are combined so, whatever the environment says
-  bool same_offsets = false;   // recvs that are symmetric memory lie alike on all ranks
-  uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
+  bool any_order = false;      // floats may be combined in any order
+  bool rank_order = false;     // floats are combined in rank order; overrides the environment
+  bool same_offsets = false;   // recvs in symmetric memory have one offset on all ranks
+  uint64_t scratch_bytes = 0;  // upper bound; 0: as much as is fastest
   uint64_t timeout_ms = 0;     // for calls that give no time-out
 };
 
@@ -325,14 +326,14 @@ struct TransportContext : TransportOptions {
   int rank = 0;
   int size = 1;
   uint64_t group = 0;
-  Transport* lender = nullptr;    // whose scratch this one works in; it lives longer
+  Transport* lender = nullptr;    // its scratch is used here; it lives longer
   std::vector<int> lender_ranks;  // the number of each rank of this group in the lender
   std::vector<int64_t> pids;      // by group rank, for messages
   Machines machines;
-  std::vector<std::string> addresses;  // those of Mesh::addresses()
+  std::vector<std::string> addresses;  // from Mesh::addresses()
   Deadline until = Deadline::never();  // deadline of the creation
   std::shared_ptr<Revocation> revocation;
-  std::function<void(const Failure&)> fail;  // revoke the group on all ranks
+  std::function<void(const Failure&)> fail;  // revokes the group on all ranks
   const MemoryDirectory* directory = nullptr;
 
   int64_t pid_of(int peer) const noexcept {
@@ -347,16 +348,16 @@ struct TransportContext : TransportOptions {
   }
 };
 
-// The ranks of a group in the midst of a rendezvous, for a transport that has more to
-// agree on than blocks. All ranks make the same calls in the same order.
+// The ranks of a group during a rendezvous, for a transport that has more to agree on than
+// blocks. All ranks make the same calls in the same order.
 class OutOfBand {
  public:
   virtual ~OutOfBand() = default;
-  // [collective] "" if `trouble` is "" on every rank, else what the lowest rank that
-  // has any says: "rank 2: ...", on all ranks. Throws what every exchange throws:
+  // [collective] Returns "" if `trouble` is "" on every rank, else the trouble of the lowest
+  // rank that has any, on all ranks: "rank 2: ...". Throws what every exchange throws:
   // Error(timeout), Error(peer_failed), Error(aborted).
   virtual std::string commit_vote(const std::string& trouble) = 0;
-  // [collective] Rank 0's descriptor, on the others; `fd` is read on rank 0 only.
+  // [collective] Returns rank 0's descriptor on the other ranks; `fd` is read on rank 0 only.
   virtual Fd hand_out(int fd) = 0;
 };
 
@@ -367,31 +368,31 @@ class IntranodeDevice;
 class DeviceTransport {
  public:
   virtual ~DeviceTransport() = default;
-  // Has something gone wrong that no call could report,
-  // because it had returned? Then revoke the group.
+  // Revokes the group if something has gone wrong that no call could report, because
+  // the call had returned.
   virtual void check_device_errors() {}
-  // A memory of the group came, and is about to go.
+  // Called when a memory of the group was added, and when one is about to be removed.
   virtual void memory_added(const std::shared_ptr<const MemoryView>&) {}
   virtual void memory_removed(const MemoryView&) noexcept {}
-  // "": memories of this group are given multicast
-  // addresses; otherwise why not. Equal on all ranks.
+  // Returns "" if memories of this group are given multicast addresses, otherwise the reason
+  // why not. Equal on all ranks.
   virtual std::string why_no_multicast() const { return "host memory"; }
-  // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`,
-  // its multicast address, or the reason.
+  // [collective] Gives a memory its multicast address, or the reason why it has none. Its
+  // blocks are mapped on all ranks, and are in `blocks` by rank.
   virtual void add_multicast(
       MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, OutOfBand&) {
     memory.why_no_multicast = why_no_multicast();
   }
-  // Memories that a group may have; 0: any number.
+  // The number of memories that a group may have; 0: any number.
   virtual int max_memories() const noexcept { return 0; }
-  // Blocks that are to be given one are a multiple of so many bytes.
+  // The bytes of which the size of a block with a multicast address is a multiple.
   virtual size_t block_unit() const noexcept { return 1; }
   // Tables of the addresses of a memory's blocks and pads that the device can read; null where the
   // device reads the host's memory.
   struct Tables {
     void* const* blocks = nullptr;
     void* const* pads = nullptr;
-    std::byte* taken = nullptr;  // and counts the signals taken, as MemoryView::taken
+    std::byte* taken = nullptr;  // counts of the signals taken, as in MemoryView::taken
   };
   virtual Tables device_tables(const MemoryView&) const { return {}; }
   // The device, for groups on several machines (core/backend/device.hpp); null: this back end has
@@ -402,14 +403,14 @@ class DeviceTransport {
 // The calls of all ranks in which a rank waits for messages of the mesh, not for a transport.
 enum class MessageCall { rendezvous, split };
 
-// Shows, while it lives, that this rank waits for a message, or for what it has issued on a stream.
-// A rank that waits for long in another call finds out by it that the calls differ.
+// Shows, while it lives, that this rank waits for a message, or for what it has issued on a
+// stream. A rank that waits for long in another call learns from it that the calls differ.
 class MessageWait {
  public:
   virtual ~MessageWait() = default;
   MessageWait(MessageWait&&) = delete;
-  // To be called each time that what is awaited was looked for and had not come. Revokes the group
-  // and throws Error(mismatch) if ranks wait for each other in different calls.
+  // Called each time that the awaited message or work was looked for and had not come. Revokes
+  // the group and throws Error(mismatch) if ranks wait for each other in different calls.
   virtual void look() = 0;
 
  protected:
@@ -426,11 +427,11 @@ class Transport {
   // All peers are connected; called before the last vote.
   virtual void ready() {}
 
-  // No `ranks` means all ranks.
+  // An empty `ranks` means all ranks.
   virtual void barrier(
       std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;
-  // Barrier of all ranks on `channel` that has happened when
-  // this returns, also where barriers are ordered on streams.
+  // A barrier of all ranks on `channel` that is over when this returns, also where
+  // barriers are ordered on streams.
   virtual void finish(int channel, uint64_t timeout_ms) {
     barrier({}, channel, timeout_ms, nullptr);
   }
@@ -443,23 +444,24 @@ class Transport {
   virtual void take_signal(
       const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) = 0;
   virtual SignalState look_at_signal(const MemoryView& memory, int rank, int channel) = 0;
-  // The outputs may be null. They are the index of the first signal that was as awaited, and the
-  // value that was seen.
+  // The outputs, which may be null, are the index of the first signal that met its condition,
+  // and the value that was seen.
   virtual void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any,
       uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) = 0;
-  // Words of 4 or 8 bytes in blocks: rank `rank`'s, or one of this rank's own.
+  // Words of 4 or 8 bytes. One in the block of `rank` is written, or one in this
+  // rank's own block is waited for.
   virtual void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value,
       size_t bytes, uint64_t timeout_ms, void* stream) = 0;
   virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
       uint64_t value, uint64_t timeout_ms, void* stream) = 0;
-  // Changes a word of `rank`'s block. `fetched`, which may be null, is a word of as many bytes that
-  // receives what it was: when the call returns, or on a stream when the call runs.
+  // Changes a word of `rank`'s block. `fetched`, which may be null, is a word of as many bytes
+  // that receives the former value: when the call returns, or on a stream when the call runs.
   virtual void change_value(const MemoryView& memory, int rank, size_t offset,
       const AtomicChange& change, void* fetched, uint64_t timeout_ms, void* stream) = 0;
   // Reads a word of `rank`'s block now, whatever streams there are.
   virtual uint64_t read_value(
       const MemoryView& memory, int rank, size_t offset, size_t bytes, uint64_t timeout_ms) = 0;
-  // Within `rank`'s block, which may be mapped here or not.
+  // Puts, gets and fills are within `rank`'s block, which may be mapped here or not.
   virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from,
       size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
     copy(memory.blocks[static_cast<size_t>(rank)] + offset, from, bytes, stream);
@@ -485,20 +487,22 @@ class Transport {
   virtual void stream_wait(void* stream, void* after) = 0;
   virtual bool stream_done(void* stream) = 0;
 
-  // Null where ranks do not show in which calls they are.
+  // Returns null in back ends whose ranks do not show in which calls they are.
   virtual std::unique_ptr<MessageWait> await_message(MessageCall, int /*peer*/) { return nullptr; }
   virtual std::unique_ptr<MessageWait> await_stream() { return nullptr; }
 
-  // This rank has refused the arguments of a call of all ranks, in a group that checks.
+  // Notes that this rank has refused the arguments of a call of all ranks, in a group
+  // that checks.
   virtual void note_refusal(const std::string&) noexcept {}
 
   virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, or of the lender
   virtual uint64_t lent_bytes() const noexcept { return 0; }
   virtual int max_ranks() const noexcept { return kMostRanks; }
-  // The group has failed: when this returns, nothing from
-  // another machine touches memory of this rank any more.
+  // Called when the group has failed. After this returns, nothing from another machine touches
+  // memory of this rank any more.
   virtual void let_go() noexcept {}
-  virtual std::string engine() const { return ""; }  // that carries bytes between machines
+  // The name of the engine that carries bytes between machines.
+  virtual std::string engine() const { return ""; }
 
   // The transport in whose scratch another group can work: this one, or one that it is made of.
   virtual Transport* lender() noexcept { return this; }

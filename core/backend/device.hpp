@@ -1,7 +1,7 @@
-// The interfaces by which core/multinode knows a device. In a group of
-// devices on several machines each rank has a transport for the ranks of
-// its machine (Transport), and engines carry bytes between machines. A
-// back end for devices implements these interfaces beside its transport.
+// The interfaces by which core/multinode knows a device. In a group of devices on several
+// machines each rank has a transport for the ranks of its machine (Transport), and
+// engines carry bytes between machines. A back end for devices implements these
+// interfaces beside its transport.
 //
 // All functions throw Error if a call of the device's driver fails, unless they say otherwise.
 #pragma once
@@ -45,18 +45,19 @@ class PinnedStream {
   // called all the same, and what it issues fails.
   virtual void run_attached(const std::function<void()>& work) const = 0;
 
-  // Each call issues work on the stream, behind what was issued
-  // before. One of `to` and `from` may be pinned memory.
+  // Each call issues work on the stream, behind what was issued before. One of `to` and
+  // `from` may be pinned memory.
   virtual void copy(const void* to, const void* from, size_t bytes) = 0;
   virtual void fill(const void* to, const Copies& copies) = 0;
   virtual void store64(const void* to, uint64_t value) = 0;
   // Changes a word of the device's own memory in one step. `fetched`, which may be null, receives
   // what the word was, and is pinned memory.
   virtual void change(const void* word, const AtomicChange& change, DeviceAddress fetched) = 0;
-  // Are changes of words in memory of the host single steps, too?
+  // Whether changes of words in memory of the host are single steps, too.
   virtual bool changes_memory_of_host() const noexcept = 0;
 
-  // Has all that was issued ended? It has if the device failed, too: check() throws then.
+  // Whether all issued work has ended. Work counts as ended if the device has failed,
+  // and check() throws then.
   virtual bool has_ended() noexcept = 0;
   virtual void check() const = 0;
 };
@@ -67,13 +68,13 @@ class StreamInterval {
   enum class State { waits, runs, over };
 
   virtual ~StreamInterval() = default;
-  // From any thread. Work is over as well if the device has failed.
+  // May be called on any thread. Work counts as over if the device has failed.
   virtual State state() const = 0;
 };
 
-// A call's turn to issue a collective: while the object lives, no
-// other call of the group issues one, nor does a call of a group
-// that shares the scratch. The device is current on the thread.
+// A call's turn to issue a collective: while the object lives, no other call of the
+// group issues one, nor does a call of a group that shares the scratch. The device is
+// current on the thread.
 class IssueTurn {
  public:
   virtual ~IssueTurn() = default;
@@ -84,8 +85,8 @@ class IssueTurn {
   virtual std::shared_ptr<const StreamInterval> end() = 0;
 };
 
-// One step of a reduction on this device: operands
-// are combined in the order in which they stand.
+// One step of a reduction on this device: operands are combined in the order in which
+// they stand.
 struct CombineStep {
   std::span<const std::byte* const> operands;
   void* to = nullptr;
@@ -107,9 +108,8 @@ struct PieceSlots {
   size_t at = 0;
 };
 
-// A rank's device in a group on several machines, and the steps
-// of collectives that its back end does within the machine.
-// Calls that have a stream issue work on it, and return.
+// A rank's device in a group on several machines, and the steps of collectives that its back
+// end does within the machine. Calls that have a stream issue work on it, and return.
 class IntranodeDevice {
  public:
   virtual ~IntranodeDevice() = default;
@@ -148,21 +148,21 @@ class IntranodeDevice {
   // A barrier of ranks of this machine, on a channel that no caller has.
   virtual void issue_barrier(std::span<const int32_t> ranks, uint64_t timeout_ms, void* stream) = 0;
   virtual void combine(const CollectiveCall& call, const CombineStep& step) = 0;
-  // Records of all ranks' calls, by rank, each of kCallRecordBytes:
-  // stores this rank's, which says that the call has `count` elements;
-  // compares all with it, and fails the group if one differs.
+  // `records` has room for the records of all ranks' calls, by rank, each of kCallRecordBytes.
+  // record_call() stores this rank's, which says that the call has `count` elements.
+  // compare_calls() compares all records with it, and fails the group if one differs.
   virtual void record_call(const CollectiveCall& call, size_t count, std::byte* records) = 0;
   virtual void compare_calls(const CollectiveCall& call, size_t count, std::byte* records) = 0;
-  // Pieces of the call: from send into slots, and from slots into recv.
+  // Move the pieces of the call: from send into slots, and from slots into recv.
   virtual void pack_pieces(const CollectiveCall& call, const PieceSlots& slots) = 0;
   virtual void unpack_pieces(const CollectiveCall& call, const PieceSlots& slots) = 0;
 
   // ---- composed calls: with a factor, or with RMSNorm
 
-  // The first of the plain calls that a call is made of, which is as large as any; a plain call
-  // itself.
+  // Returns the first of the plain calls that a call is made of, which is as large as any of
+  // them; of a plain call, the call itself.
   virtual CollectiveCall plain_call(const CollectiveCall& call) const = 0;
-  // How the reason of a plan begins for a call with a factor; else "".
+  // The beginning of a plan's reason for a call with a factor; else "".
   virtual std::string reason_prefix(const CollectiveCall& call) const = 0;
   // Issues a composed call: the plain ones by `issue_plain`, and the kernels between them.
   virtual void issue_parts(const CollectiveCall& call,

@@ -1,4 +1,5 @@
-// What the host back end has to know of this machine, read from sysfs, /proc and sysconf().
+// Reads the facts about this machine that the host back end needs from sysfs, /proc
+// and sysconf().
 #include "core/backend/hardware.hpp"
 
 #include <unistd.h>
@@ -11,8 +12,8 @@
 
 namespace symm::host {
 namespace {
-// The highest cache level that sysfs knows of processor
-// 0; virtual machines often tell sysconf() nothing.
+// The highest cache level that sysfs knows of processor 0; virtual machines often
+// tell sysconf() nothing.
 size_t cache_from_sysfs() {
   size_t best = 0;
   int best_level = 0;
@@ -35,8 +36,8 @@ size_t cache_from_sysfs() {
   return best;
 }
 
-// A number in a file of one number; `fallback` if
-// there is none ("max" says that there is no limit).
+// Reads a file of one number. Returns `fallback` if it has none, such as "max", which
+// says that there is no limit.
 size_t number_in(const std::string& path, size_t fallback) {
   std::ifstream file(path);
   size_t value = 0;
@@ -61,7 +62,7 @@ struct MemoryController {
 constexpr MemoryController kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"};
 constexpr MemoryController kSecond{"", "/memory.max", "/memory.current"};
 
-// The group's own limit and those of the groups around it.
+// The bytes that the limits of a control group and of the groups around it leave.
 size_t available_in(const std::string& root, std::string path, const MemoryController& memory) {
   for (size_t available = SIZE_MAX;;) {
     const std::string folder = root + memory.mount + (path == "/" ? "" : path);

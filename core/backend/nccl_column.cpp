@@ -54,7 +54,7 @@ bool read_time(std::string_view text, uint64_t& ns) {
   return ns > 0;
 }
 
-// "4K:6.2/9.9"
+// Reads a point such as "4K:6.2/9.9".
 NcclPoint point_of(std::string_view text, const std::string& where) {
   const size_t colon = std::min(text.find(':'), text.size());
   const size_t slash = std::min(text.find('/', colon), text.size());
@@ -91,8 +91,8 @@ DType type_named(std::string_view name, const std::string& where) {
 // Fractions are parts of this. No product overflows: sizes and times are bounded.
 constexpr uint64_t kWhole = uint64_t{1} << 20;
 
-// The time at `bytes`, on the line through two measured sizes: a call takes a time that
-// it begins with, and one for each byte.
+// The time at `bytes`, on the line through two measured sizes: a call takes a fixed
+// time, and a time for each byte.
 uint64_t between(
     const NcclPoint& low, const NcclPoint& high, uint64_t NcclPoint::* ns, uint64_t bytes) {
   if (low.bytes == high.bytes) return low.*ns;
@@ -100,7 +100,7 @@ uint64_t between(
   return (high.*ns * part + low.*ns * (kWhole - part) + kWhole / 2) / kWhole;
 }
 
-// "12.34"
+// Writes a time in microseconds, such as "12.34".
 std::string in_us(uint64_t ns) { return format("%lu.%02lu", ns / 1000, ns % 1000 / 10); }
 }  // namespace
 

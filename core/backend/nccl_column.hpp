@@ -1,8 +1,8 @@
-// What was measured of NCCL beside symm on a machine, for one number of ranks: a column
-// of the plan table, which `symm bench --tune --nccl` writes. It chooses no algorithm.
-// A plan says by it for which calls NCCL was ahead; a program that has both libraries
-// may call the faster one. It must be equal on all ranks, as all else in the plan
-// table: ranks that are advised differently would wait for each other in two libraries.
+// The times of NCCL and of symm that were measured on a machine, for one number of ranks: a
+// column of the plan table, which `symm bench --tune --nccl` writes. It chooses no algorithm. A
+// plan takes from it for which calls NCCL was ahead; a program that has both libraries may call
+// the faster one. The column must be equal on all ranks, like everything in the plan table:
+// ranks that are advised differently would wait for each other in two libraries.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 #include "kernels/types.hpp"
 
 namespace symm {
-// One size: bytes of `count`, and what a call took.
+// One measured size: the bytes of `count`, and the times of a call.
 struct NcclPoint {
   uint64_t bytes = 0;
   uint64_t symm_ns = 0;

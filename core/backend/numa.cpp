@@ -1,4 +1,4 @@
-// The system calls themselves: libsymm needs no library for them.
+// Makes the system calls for NUMA itself, so that libsymm needs no library for them.
 #include "core/backend/numa.hpp"
 
 #include <linux/mempolicy.h>
@@ -23,7 +23,8 @@ namespace {
 constexpr int kMaxNodes = 1024;
 constexpr int kBitsPerWord = 64;
 
-// Free, or in caches of files, which can be dropped. SIZE_MAX if sysfs does not tell.
+// The bytes of a node that are free, or in caches of files, which can be dropped.
+// SIZE_MAX if sysfs does not tell.
 size_t available_on_node(int node) {
   std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/meminfo");
   size_t available = 0;
@@ -85,8 +86,8 @@ void bind_to_node(int fd, size_t bytes, int node) {
             kMaxNodes - 1));
   }
 
-  // A node that runs out makes the kernel kill somebody,
-  // as bound memory cannot come from elsewhere.
+  // The kernel kills a process when a node runs out, as bound memory cannot come from
+  // another node.
   if (const size_t available = available_on_node(node); bytes > available) {
     throw Error(
         Status::out_of_memory, format("%zu bytes were asked for, %zu of NUMA node %d are available",

@@ -1,5 +1,5 @@
 // Reads the plan table: the text that is compiled in, a file of the user's over it, and the
-// environment over both. A value that cannot be is refused where it is read.
+// environment over both. An impossible value is refused where it is read.
 #include "core/backend/plan_table.hpp"
 
 #include <fcntl.h>
@@ -91,7 +91,7 @@ std::string_view trim(std::string_view text) {
              : text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
-// Takes what stands before `separator`, or all of it, off the front.
+// Takes the text before `separator`, or all of the text, off the front.
 std::string_view take(std::string_view& text, char separator) {
   const size_t end = text.find(separator);
   const std::string_view part = text.substr(0, end);
@@ -260,7 +260,7 @@ void PlanTable::add_entry(Section& section, std::string_view assignment, const s
   }
 
   if (NcclColumn::is_name(name)) {
-    // A column is of one number of ranks, and of one file.
+    // A column is for one number of ranks, and comes from one file.
     if (section.origin == PlanOrigin::variable) {
       refuse(where, in_quotes(name) + " stands in files only (SYMM_PLAN_FILE)");
     }

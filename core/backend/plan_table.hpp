@@ -50,24 +50,24 @@ class PlanTable {
  public:
   // The table that is compiled in.
   static PlanTable built_in();
-  // The built-in table under the file that SYMM_PLAN_FILE names, under the values of SYMM_HOST_TUNE
-  // or SYMM_CUDA_TUNE.
+  // The built-in table, over it the file that SYMM_PLAN_FILE names, over both the values of
+  // SYMM_HOST_TUNE or SYMM_CUDA_TUNE.
   static PlanTable from_environment(BackendKind backend);
 
-  // More sections, which go before those that are there. `name` is what errors call the
-  // text. Throws Error(invalid_argument) with name, line and key for anything that is
-  // not understood, whether it concerns this machine or not.
+  // Adds sections, which take precedence over those that are there. `name` is what errors call
+  // the text. Throws Error(invalid_argument) with name, line and key for anything that is not
+  // understood, whether it concerns this machine or not.
   void add(std::string_view text, const std::string& name, PlanOrigin origin);
-  // A file. Throws Error(system) where it cannot be read.
+  // Adds the sections of a file. Throws Error(system) if it cannot be read.
   void add_file(const std::string& path, const std::string& name);
-  // "one_shot=64K,threads=256" for any number of ranks.
+  // Adds values such as "one_shot=64K,threads=256", for any number of ranks.
   void add_values(BackendKind backend, std::string_view text, const std::string& name);
 
   // The values for a group of `size` ranks. `machine` returns the name of the device; it is called
   // only if a section depends on the name.
   PlanValues values(
       BackendKind backend, int size, const std::function<std::string()>& machine) const;
-  // What was measured of NCCL for a group of `size` ranks.
+  // The times of NCCL that were measured for a group of `size` ranks.
   NcclColumn nccl_column(
       BackendKind backend, int size, const std::function<std::string()>& machine) const;
 

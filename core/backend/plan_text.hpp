@@ -23,7 +23,7 @@ inline bool read_number(std::string_view text, uint64_t* out) {
   return error == std::errc{} && stop == text.data() + text.size();
 }
 
-// 4096, 4K, 4M, 4G
+// Reads an amount such as 4096, 4K, 4M or 4G.
 inline bool read_amount(std::string_view text, uint64_t* out) {
   uint64_t unit = 1;
   if (!text.empty()) {

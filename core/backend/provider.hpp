@@ -27,14 +27,14 @@ struct Position {
   uint64_t value = 0;
 };
 
-// Words in shared memory that streams write and wait for. Each
-// word is written by one stream at a time and only grows.
+// Words in shared memory that streams write and wait for. Each word is written by one
+// stream at a time and only grows.
 class StreamWords {
  public:
   virtual ~StreamWords() = default;
-  // Have `stream` say when it is past this point.
+  // Has `stream` say when it has passed this point.
   virtual Position mark(void* stream, int device) = 0;
-  // Have `stream` wait until another process's stream is past `position`.
+  // Has `stream` wait until another process's stream has passed `position`.
   virtual void wait(void* stream, int device, Position position) = 0;
 };
 
@@ -44,29 +44,29 @@ class Provider {
   virtual BackendKind kind() const noexcept = 0;
 
   virtual Id gpu(int device) const = 0;  // zero for host memory
-  // The device of memory that symm has not allocated but the back end can adopt;
-  // nothing if there is none such at `pointer`.
+  // The device of memory that symm has not allocated but the back end can adopt; nothing if
+  // there is no such memory at `pointer`.
   virtual std::optional<int> device_of(const void* pointer) const = 0;
-  // The device for which to map memory of `gpu`. Throws Error(unavailable).
+  // Returns the device for which to map memory of `gpu`. Throws Error(unavailable).
   virtual int device_for(const Id& gpu, int asked) const = 0;
   // The memory of a device. Blocks that it imports can be exported again.
   virtual std::shared_ptr<ShareableMemory> memory(int device) const = 0;
-  // Throws Error(invalid_argument) for a stream that the
-  // back end does not know, or that cannot be used now.
+  // Throws Error(invalid_argument) for a stream that the back end does not know, or
+  // that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
-  virtual void finish(void* stream, int device) const = 0;  // wait for it
+  virtual void finish(void* stream, int device) const = 0;  // waits for the stream
   // Block::record_use() for the blocks of a device.
   virtual bool record_use(void* stream, int device) const = 0;
-  // A stream that comes after what was recorded, and after
-  // `stream`; for kAllStreams after all that the device has to
-  // do now, null where that cannot be said. For mark() only.
+  // Returns a stream that runs after the recorded uses and after `stream`. For
+  // kAllStreams it runs after all current work of the device, or is null where that
+  // cannot be said. For mark() only.
   virtual void* stream_after(void* stream, int device) const = 0;
-  // Let go of `held` when all that the device has to do now is over.
+  // Lets go of `held` when all current work of the device is over.
   virtual void keep_until_done(std::shared_ptr<void> held, int device) const = 0;
   // `page` stays mapped for as long as the object lives. Null where there are no streams.
   virtual std::unique_ptr<StreamWords> stream_words(
       std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words) const = 0;
-  // Can work of a process go on in this memory when the process is dead?
+  // Whether work of a process can go on in this memory when the process is dead.
   virtual bool outlives_its_writer() const noexcept = 0;
 };
 }  // namespace symm::ipc

@@ -84,8 +84,8 @@ FilePiece piece_of(const struct stat& status, const Pages& pages, size_t offset,
       round_up(offset - start + bytes, pages.bytes), bytes};
 }
 
-// Large segments start at a huge page boundary, so that
-// the kernel can use huge pages where it is set up to.
+// Large segments start at a huge page boundary, so that the kernel can use huge pages
+// where it is set up to.
 std::byte* map_shared(int fd, const FilePiece& piece, size_t page, size_t alignment) {
   const size_t bytes = piece.mapped;
   alignment = std::max({alignment, page, bytes >= kHugePage ? kHugePage : 1});
@@ -138,8 +138,8 @@ void require_file_size(size_t bytes) {
   }
 }
 
-// A memfd has no limit of its own: asked for too much, the
-// kernel would take page after page until it kills somebody.
+// A memfd has no limit of its own: asked for too much, the kernel would take page after
+// page until it kills a process.
 void require_available(size_t bytes) {
   if (const size_t available = available_memory_bytes(); bytes > available) {
     throw Error(Status::out_of_memory,
@@ -169,18 +169,19 @@ std::shared_ptr<Segment> map_anew(
   }
 }
 
-// The segment of the piece: this one, unless another thread was faster.
+// Registers the segment of the piece. Returns it, or the one that another thread has
+// registered first.
 std::shared_ptr<Segment> known_as(const std::shared_ptr<Segment>& segment, const FilePiece& piece) {
   Registry& known = Segments::current();
-  std::shared_ptr<Segment> other;  // what is dropped, is so without the lock, which ~Segment takes
+  std::shared_ptr<Segment> other;  // outlives the lock, which ~Segment takes
   const std::lock_guard lock(known.mutex);
   other = known.find(piece);
   if (!other) known.segments[piece] = segment;
   return other ? other : segment;
 }
 
-// A kernel that is interrupted by a signal may undo the whole of a call: under a timer
-// it goes in pieces that take less than a period.
+// Allocates pages in pieces. A kernel that is interrupted by a signal may undo the whole of a
+// call, so in a process with a timer a piece must take less time than the timer's period.
 void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
   size_t most = size_t{64} << 20;
   for (size_t done = 0; done < bytes;) {
@@ -195,7 +196,7 @@ void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
   }
 }
 
-// One process maps a piece once.
+// Returns the segment of the piece, which is mapped unless this process has mapped it already.
 std::shared_ptr<Segment> find_or_map(int fd, const FilePiece& piece, const Pages& pages) {
   Registry& known = Segments::current();
   std::unique_lock lock(known.mutex);
@@ -211,7 +212,7 @@ std::shared_ptr<Segment> Segment::create(
   const Pages pages{is_huge ? placement.page_bytes : page_size(),
       round_up(bytes, is_huge ? placement.page_bytes : page_size())};
   const size_t mapped = pages.all_bytes;
-  if (!is_huge) require_available(mapped);  // huge pages are set aside
+  if (!is_huge) require_available(mapped);  // huge pages come from a pool of their own
   Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_memfd(name);
   if (!fd) throw system_error(errno, "memfd_create", name);
   SYMM_POINT("segment.create");
@@ -279,7 +280,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   allocate_pages(fd, piece.start, within, FALLOC_FL_KEEP_SIZE);
   Fd own(fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!own) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "options.fd");
-  auto segment = map_anew(fd, piece, pages);  // two buffers at one address could not be told apart
+  auto segment = map_anew(fd, piece, pages);  // buffers at one address could not be told apart
   segment->keep(std::move(own));
 
   return segment;

@@ -1,8 +1,7 @@
-// Shared memory of the host back end: a sealed memfd of exact size, or
-// a piece of somebody else's that cannot shrink. The kernel owns its
-// lifetime; there is no name to leave behind and no counter to get
-// wrong. One process maps an inode, or a piece of it, once, however
-// many groups share it, and once more for each time that it is adopted.
+// Shared memory of the host back end: a sealed memfd of exact size, or a piece of another
+// owner's memfd that cannot shrink. The kernel owns its lifetime; there is no name to leave
+// behind and no counter to get wrong. One process maps an inode, or a piece of it, once,
+// however many groups share it, and once more for each time that it is adopted.
 #pragma once
 
 #include <atomic>
@@ -17,22 +16,22 @@
 namespace symm::host {
 class Segment final : public Block {
  public:
-  // Zeroed. The pages are allocated now, so that a full memory is an
-  // error here and no SIGBUS later: on this thread's NUMA node, or
-  // on the one that is named. Throws Error(unavailable) if memory
-  // cannot be bound to nodes, or pages of that size not be had.
+  // Makes a segment of zeros. Its pages are allocated now, so that full memory is an
+  // error here and not a SIGBUS later: on this thread's NUMA node, or on the node that
+  // is named. Throws Error(unavailable) if memory cannot be bound to nodes, or if
+  // there are no pages of the size.
   static std::shared_ptr<Segment> create(
       size_t bytes, const char* name, const Placement& placement = {});
-  // A piece of a memfd of somebody else's, which is checked: it can be written and not
-  // shrink. Its pages are allocated now.
+  // Maps a piece of another owner's memfd after checking that the memfd can be written and
+  // cannot shrink. Its pages are allocated now.
   static std::shared_ptr<Segment> adopt(int fd, uint64_t offset, size_t bytes);
-  // Map a peer's segment after checking that it is a memfd of exactly the size that was
-  // announced, which can no longer shrink. The mapping alone keeps the memory; the
-  // descriptor is needed only to hand it on.
+  // Maps a peer's segment after checking that it is a memfd of exactly the announced
+  // size, which can no longer shrink. The mapping alone keeps the memory; the descriptor
+  // is needed only to hand it on.
   enum class Descriptor { close, keep };
   static std::shared_ptr<Segment> import(
       Fd fd, const BlockExtent& extent, Descriptor descriptor = Descriptor::close);
-  // The piece of `bytes` from the start, in pages of the system's size.
+  // Maps the first `bytes` bytes of a segment, in pages of the system's size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
 
   struct FilePiece {
@@ -40,7 +39,7 @@ class Segment final : public Block {
     uint64_t inode;
     size_t offset;  // in the file
     size_t start;   // start of the page that the piece begins in
-    size_t mapped;  // from there on
+    size_t mapped;  // bytes from there to the end of its last page
     size_t bytes;
     auto operator<=>(const FilePiece&) const =
         default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
@@ -67,9 +66,9 @@ class Segment final : public Block {
   }
   int fd() const noexcept { return fd_.load(); }  // -1 if it was closed
  private:
-  void keep(Fd fd) noexcept;  // unless it has one
+  void keep(Fd fd) noexcept;  // unless the segment has one
 
-  std::atomic<int> fd_{-1};  // others may share it when it comes
+  std::atomic<int> fd_{-1};  // set later, while other threads may share the segment
   FilePiece piece_;
   Pages pages_;
   std::byte* start_;

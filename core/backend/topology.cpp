@@ -24,7 +24,7 @@ bool all_linked(const Links& links) {
   return true;
 }
 
-// Are every two devices of a quad linked?
+// Whether every two devices of a quad are linked.
 bool are_quads(const Links& links, const CubeMesh& mesh) {
   for (int a = 0; a < kCubeMeshRanks; ++a) {
     for (int b = 0; b < a; ++b) {

@@ -20,7 +20,7 @@ struct Links {
   }
 };
 
-// Where a rank's memory is, as seen from another rank.
+// The location of a rank's memory, as seen from another rank.
 enum class Locality : int32_t {
   unknown = 0,
   same_device = 1,
