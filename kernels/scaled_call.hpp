@@ -18,9 +18,8 @@
 #include "kernels/types.hpp"
 
 namespace symm {
-// Converts `blocks` blocks of `count` elements. In `to` the
-// blocks lie one after the other; in `from` a block begins
-// every `stride` bytes. One of the types is wide; both may be.
+// Converts `blocks` blocks of `count` elements. In `to` the blocks lie one after the other; in
+// `from` a block begins every `stride` bytes. One of the types is wide; both may be.
 struct Conversion {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;

@@ -483,9 +483,8 @@ struct RmsNormArgsOf {
 using RmsNormArgs = RmsNormArgsOf<kRoom>;
 static_assert(sizeof(RmsNormArgs) <= 4096, "what a kernel's arguments may be");
 
-// Operands are combined in their order. Sums of floats may start from
-// those of the ranks before them, or be left for others to go on from. An average is that of
-// call.comm.size ranks.
+// Operands are combined in their order. Sums of floats may start from those of the ranks before
+// them, or be left for others to go on from. An average is that of call.comm.size ranks.
 template <int kRanks>
 struct CombineArgsOf {
   CollectiveArgsOf<kRanks> call;

@@ -48,9 +48,9 @@ const KernelForm* find(Algorithm algorithm, const PlanInput& input, const Tuning
   return found;
 }
 
-// Kernels whose arithmetic is unrolled are compiled for every number of ranks that machines
-// have; the others for up to a power of two.
-// In a large group all of them are for any number of ranks.
+// Kernels whose arithmetic is unrolled are compiled for every number of ranks that
+// machines have; the others for up to a power of two. In a large group all kernels
+// are for any number of ranks.
 std::string kernel_name(const KernelForm& form, const CallSignature& call, const Facts& group) {
   constexpr const char* kNames[kArithmetics] = {"any", "any", "bf16", "f16", "f32"};
   const int size = std::max(group.size, 2);

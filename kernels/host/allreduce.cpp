@@ -1,5 +1,6 @@
-// All-reduce; reduce, which is the same with one taker; and reduce-scatter, in which
-// each takes its block. In the order of message size; two_shot_staged.cpp has the last.
+// All-reduce; reduce, an all-reduce whose result one rank takes; and reduce-scatter, of whose
+// result each rank takes its block. The algorithms are in the order of message size; the one
+// for the largest messages is in two_shot_staged.cpp.
 #include <cstddef>
 
 #include "kernels/host/arithmetic/reduce.hpp"
@@ -19,8 +20,8 @@ Range my_block(const Execution& x) {
   return {begin, begin + bytes_of(x)};
 }
 
-// The whole operand, of so many bytes, rides in the entry line: one hop, and no
-// scratch. What is `wanted` of it begins at `at`.
+// The whole operand, of `operand_bytes` bytes, is in the entry line: one hop, and no scratch.
+// If `wanted`, this rank takes the part of the result that begins at `at`.
 void ll(const Execution& x, size_t operand_bytes, size_t at, bool wanted) {
   x.sync.enter(x.send(), operand_bytes);
   if (!wanted) return;
@@ -31,9 +32,9 @@ void ll(const Execution& x, size_t operand_bytes, size_t at, bool wanted) {
   reduce_into(x, sources.data(), x.recv(), bytes_of(x));
 }
 
-// Every rank publishes its operand, or each rank's block of it, in
-// its own scratch, and every taker combines all of them: one hop,
-// size times the arithmetic. Its own it reads where it is: `mine`.
+// Every rank publishes its operand, or each rank's block of it, in its own scratch, and every
+// taker combines all of them: one hop, size times the arithmetic. A taker reads its own
+// operand, `mine`, where it is.
 auto combine_published(const Execution& x, Sources& sources, const std::byte* mine) {
   return [&x, &sources, mine](Range chunk, size_t at) {
     for (int peer = 0; peer < x.size; ++peer) {
@@ -49,9 +50,9 @@ void one_shot(const Execution& x, Part part) {
   publish_operand(x, part, combine_published(x, sources, x.send()));
 }
 
-// Zero copy: each rank combines its part of everybody's operand
-// and stores it at `at` of so many results. In place this is
-// safe, since a part is read and written by its owner only.
+// Zero copy: each rank combines its part of all ranks' operands and stores it at `at`
+// of the results of `takers` ranks. An operation in place is safe, since a part is read
+// and written by its owner only.
 void zero_copy(const Execution& x, Range mine, std::byte* const* results, int takers, size_t at) {
   Reduction reduction = reduction_of(x, x.peer_send, mine.size());
   reduction.source_offset = mine.begin;

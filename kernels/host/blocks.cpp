@@ -1,5 +1,5 @@
-// All-gather and all-to-all: blocks go from each rank
-// to each, the same to all or one for each of them.
+// All-gather and all-to-all: each rank sends a block to every rank, in an all-gather one block
+// for all, in an all-to-all one for each.
 #include <cstddef>
 #include <cstdint>
 
@@ -28,7 +28,8 @@ void blocks_ll(const Execution& x) {
   }
 }
 
-// An operand may be in place: a chunk of recv is written after that chunk of send was published.
+// The operation may be in place: a chunk of recv is written after that chunk of send
+// was published.
 void blocks_staged(const Execution& x) {
   const auto take = [&](Range chunk, size_t at) {
     std::byte* to = x.recv() + chunk.begin;
@@ -45,11 +46,11 @@ void blocks_staged(const Execution& x) {
   }
 }
 
-// Each rank reads from the others, rather than writing to them: the
-// result ends up in the cache of who wants it. Starting after itself, so
-// that not all read from one rank at a time. In place nobody writes to
-// the block that others read in an all-gather; an all-to-all is out of
-// place on all ranks, for my recv must not be what others still read.
+// Each rank reads from the others, rather than writing to them, so that the result ends up in
+// the cache of the rank that wants it. It begins with the rank after itself, so that not all
+// ranks read from one at a time. In an all-gather in place no rank writes to the block that
+// others read. An all-to-all is out of place on all ranks, because a rank's recv must not be
+// memory that others still read.
 void blocks_zero_copy(const Execution& x) {
   const size_t block = bytes_of(x);
   const size_t mine = block_for_me(x);

@@ -1,5 +1,5 @@
-// Data flows one way: the root waits for the others only before it overwrites what they
-// may still read, and they for the root only.
+// Broadcast. Data flows one way: the root waits for the others only before it overwrites what
+// they may still read, and the others wait for the root only.
 #include <cstddef>
 
 #include "kernels/host/arithmetic/reduce.hpp"

@@ -8,8 +8,8 @@
 // everything the rank wrote before is visible, and that it has finished everything
 // it read before. An algorithm performs the same number of arrivals on every rank.
 //
-// Scratch. Each rank owns a scratch area that all ranks can read
-// and write. It has two halves, which alternate from call to call.
+// Scratch. Each rank owns a scratch area that all ranks can read and write. It has two halves,
+// which alternate from call to call.
 //   1. Before run() is called, and so before this rank enters, the executor waits until every rank
 //      has entered the previous call.
 //   2. A rank that has entered the previous call has finished the call before that one.
@@ -38,13 +38,13 @@ class Sync {
   // Enters the call and publishes `size` <= 56 bytes. A rank that awaits the entry sees everything
   // that this rank wrote before. Every rank calls this once in a call.
   virtual void enter(const void* payload, size_t size) = 0;
-  // Wait until `peer` has entered this call; returns its 56 bytes, valid until this
-  // rank's next call. Own rank allowed.
+  // Waits until `peer`, which may be this rank, has entered this call. Returns its 56 bytes,
+  // valid until this rank's next call.
   virtual const std::byte* await_entry(int peer) = 0;
-  // Announce my next step to all ranks.
+  // Announces this rank's next step to all ranks.
   virtual void arrive() = 0;
-  // Wait until `peer` has arrived as often in this call as I have. At once if it has
-  // arrived more often, and own rank allowed.
+  // Waits until `peer`, which may be this rank, has arrived at least as often in this
+  // call as this rank.
   virtual void await(int peer) = 0;
 
   // Ends the call on all ranks: `peer` sends `sent` bytes to this rank, which expects `expected`.
@@ -62,10 +62,10 @@ class Sync {
   }
 };
 
-// One collective call under way: what was asked for, and what was found out. Values are
-// equal on all ranks unless marked "mine".
+// One collective call under way: its arguments, and what was found out about its operands.
+// Values are equal on all ranks unless marked "mine".
 struct Execution {
-  const CollectiveCall& call;  // its send and recv are mine
+  const CollectiveCall& call;  // mine: its send and recv
   const Plan& plan;
   int rank;  // mine
   int size;
@@ -84,9 +84,9 @@ struct Execution {
 };
 using Run = void (*)(const Execution& x);
 
-// Run the algorithm of x.plan. The caller (core/host) enters the call beforehand, and
-// awaits all entries, if and only if plan.entered is set; otherwise run() enters it
-// exactly once, whatever the count and the size.
+// Runs the algorithm of x.plan. The caller (core/host) enters the call beforehand, and awaits
+// all entries, if and only if plan.entered is set; otherwise run() enters it exactly once,
+// whatever the count and the size.
 void run(const Execution& x);
 
 // Prepares a collective in pieces before the call is entered: writes the table of this rank's

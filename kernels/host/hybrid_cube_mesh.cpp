@@ -1,12 +1,12 @@
-// All-reduce of eight ranks, each of which reads from four others only, and waits for those: the
-// rest of its quad, which is {0, 1, 2, 3} or {4, 5, 6, 7}, and its partner, rank ^ 4. So data goes
-// the ways that the links of a hybrid cube mesh have.
+// All-reduce of eight ranks, each of which reads from four others only, and waits for those:
+// the rest of its quad, which is {0, 1, 2, 3} or {4, 5, 6, 7}, and its partner, rank ^ 4. So
+// data takes the paths that the links of a hybrid cube mesh have.
 //
-// Each rank owns one of four slices: rank q that of number q, and so does its partner q + 4. Rank q
-// combines its slice of ranks 0 to 3 and does not round; its partner goes on from there with ranks
-// 4 to 7 and rounds. So ranks are combined in the order of all other algorithms, with their bits.
-// The result comes back over the same link, and each quad collects its four slices. Chunk t takes
-// five steps, and five chunks are under way at a time:
+// Each rank owns one of four slices: rank q of the low quad and its partner q + 4 both own
+// slice q. Rank q combines its slice of ranks 0 to 3 and does not round; its partner goes on
+// from there with ranks 4 to 7 and rounds. So ranks are combined in the order of all other
+// algorithms, with their bits. The result comes back over the same link, and each quad collects
+// its four slices. Chunk t takes five steps, and five chunks are under way at a time:
 //
 //   step   low quad             high quad
 //   t      copy in              copy in
@@ -15,7 +15,7 @@
 //   t + 3  fetch the result
 //   t + 4  collect              collect
 //
-// Invariant: nobody overwrites what another rank still reads.
+// Invariant: no rank overwrites what another rank still reads.
 //   1. Between step s and step s + 1 a rank announces its step, and waits for the announcements of
 //      its four neighbours. So in step s + 1 it sees what its neighbours wrote up to step s, and
 //      they have finished reading what they read up to step s.
@@ -37,7 +37,7 @@
 
 namespace symm::host {
 namespace {
-// Steps from the first of a chunk to its last.
+// The number of steps from the first step of a chunk to its last.
 constexpr size_t kDepth = 4;
 
 class HybridCubeMesh {
@@ -78,7 +78,8 @@ class HybridCubeMesh {
     steps.await(partner_);
   }
 
-  // Where chunk t has its operand, its results and its partial sum in the scratch of each rank.
+  // The offsets of the operand, the results and the partial sum of chunk t in the
+  // scratch of each rank.
   size_t operand(size_t t) const noexcept { return slot_of(t, x_.plan.chunk_bytes); }
   size_t result(size_t t) const noexcept {
     return kSlots * x_.plan.chunk_bytes + slot_of(t, slice_bytes_);

@@ -1,4 +1,4 @@
-// Small things that every algorithm says about its call.
+// Small helpers that the algorithms share: the bytes, the operands and the scratch of a call.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include "kernels/host/steps.hpp"
 
 namespace symm::host {
-// Bytes of `count` elements: of the whole vector, or of one
-// rank's block where the operand has one block per rank.
+// Bytes of `count` elements: of the whole vector, or of one rank's block where the
+// operand has one block per rank.
 inline size_t bytes_of(const Execution& x) noexcept { return x.call.unit(); }
 
 inline std::byte* scratch_of(const Execution& x, int rank) noexcept { return x.scratch[rank]; }
@@ -42,8 +42,8 @@ inline const std::byte* entered_operand(const Execution& x, int rank) {
   return rank == x.rank ? x.send() : x.sync.await_entry(rank);
 }
 
-// The last step of a zero-copy form: others have
-// read my operands and written their parts of mine.
+// The last step of a zero-copy form: after it, others have read this rank's operands and
+// written their parts of them.
 inline void leave_together(const Execution& x) {
   x.sync.arrive();
   x.sync.await_all(x.size);

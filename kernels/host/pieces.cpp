@@ -1,9 +1,9 @@
-// Collectives in pieces: what each rank sends to each has a length and a place of its
-// own, which only the two of them know. Every rank leaves a table of where its pieces
-// lie in its scratch before it enters. Who has a piece to take reads it from the
-// sender's operand, if that is symmetric memory, else from the sender's scratch, chunk
-// by chunk, in as many rounds as the longest piece of all ranks needs. So ranks with
-// symmetric and with private memory mix as they like.
+// Collectives in pieces: what each rank sends to each has a length and a place of its own,
+// which only the two of them know. Every rank leaves a table of where its pieces lie in its
+// scratch before it enters. A rank that has a piece to take reads it from the sender's
+// operand, if that is symmetric memory, else from the sender's scratch, chunk by chunk, in as
+// many rounds as the longest piece of all ranks needs. So ranks with symmetric and with
+// private memory mix as they like.
 #include "kernels/pieces.hpp"
 
 #include <algorithm>
@@ -20,7 +20,8 @@
 
 namespace symm::host {
 namespace {
-// The table: a piece for each rank, and behind them the longest of all that are staged.
+// The table of a rank: its piece for each rank, and behind them the longest of its
+// staged pieces.
 const Piece* table_of(const Execution& x, int rank) noexcept {
   return reinterpret_cast<const Piece*>(scratch_of(x, rank));
 }
@@ -29,7 +30,7 @@ size_t table_bytes(const Execution& x) noexcept {
   return (static_cast<size_t>(x.size + 1) * sizeof(Piece) + kLine - 1) / kLine * kLine;
 }
 
-// One slot holds a chunk for each rank, or one for all where all are sent the same.
+// Whether a slot holds a chunk for each rank, rather than one chunk that is sent to all.
 bool sends_to_each(const Execution& x) noexcept { return traits(x.call.collective).send_per_rank; }
 
 std::byte* slot(const Execution& x, int owner, size_t round, int reader) noexcept {
@@ -54,7 +55,7 @@ void fill_slot(const Execution& x, size_t round) noexcept {
   }
 }
 
-// Bytes of the piece from `peer`, from `at` on, into my recv.
+// Copies bytes of the piece from `peer`, from offset `at` on, into this rank's recv.
 void keep_part(
     const Execution& x, int peer, size_t at, const std::byte* from, size_t bytes) noexcept {
   const Pieces& mine = *x.call.pieces;
@@ -87,8 +88,8 @@ struct Origins {
   }
 
   Sources direct;           // null: staged
-  bool any_direct = false;  // and so somebody reads my send, or I another's
-  size_t rounds = 0;        // equal on all ranks, as is any_direct
+  bool any_direct = false;  // some rank's send is read by others
+  size_t rounds = 0;        // equal on all ranks, like any_direct
 };
 
 // Moves the staged pieces, in as many rounds as it takes; `take(round)` copies the chunks that have

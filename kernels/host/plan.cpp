@@ -42,13 +42,15 @@ void reduce_pieces(const Execution& x);
 struct AlgorithmForm {
   Algorithm algorithm;
   bool strict;  // refused even if there is nothing to do
-  // "" or what the algorithm needs. `symmetric`: the operands that other ranks touch are.
+  // Returns "" or what the algorithm needs. `symmetric`: the operands that other
+  // ranks touch are symmetric memory.
   std::string (*refuse)(const PlanInput& input, bool symmetric);
-  // Whether it is preferred to the rows after it; null: it must be forced, or settled on.
+  // Whether the algorithm is preferred to the rows after it; null: it must be forced,
+  // or settled on.
   bool (*preferred)(const PlanInput& input);
   void (*shape)(Plan& plan, const PlanInput& input);
   std::string (*why)(const PlanInput& input, const Plan& chosen);
-  Run run[kCollectives];  // null: the algorithm does not do the collective
+  Run run[kCollectives];  // null: not a collective of the algorithm
 
   Run does(Collective collective) const noexcept { return run[static_cast<size_t>(collective)]; }
 };
@@ -102,7 +104,7 @@ bool fits_the_entry(const PlanInput& input) {
   return published_bytes(input) <= std::min(input.tuning.ll_max, kEntryPayload);
 }
 
-// Below this size one step more costs more than a copy, and all the arithmetic on every rank.
+// Below this size one more step costs more than a copy and all the arithmetic on every rank.
 bool is_short(const PlanInput& input) {
   return published_bytes(input) <= input.tuning.one_shot_max;
 }
@@ -111,14 +113,14 @@ bool always(const PlanInput&) { return true; }
 
 // ---- how the work is divided
 
-// The bytes of a step in multiples of `unit`: `wanted`, but no more than `fits`, for which scratch
-// has room, and no more than there are.
+// The bytes of a step, a multiple of `unit`: `wanted`, but no more than `fits`, for which
+// scratch has room, and no more than the call has.
 size_t chunk_of(const PlanInput& input, size_t wanted, size_t unit, size_t fits) noexcept {
   const size_t all = (input.unit() + unit - 1) / unit * unit;
   return std::min({wanted, round_down(fits, unit), all});
 }
 
-// Chunks of what is published lie in three slots.
+// Published chunks lie in three slots.
 size_t published_chunk(const PlanInput& input) noexcept {
   const size_t blocks =
       traits(input.collective).send_per_rank ? static_cast<size_t>(input.size) : 1;
@@ -178,7 +180,7 @@ void in_quads(Plan& plan, const PlanInput& input) {
       input, input.tuning.step_bytes * kQuadRanks, kLine * kQuadRanks, input.scratch_bytes / 7);
 }
 
-// ---- why it was chosen, for people
+// ---- why an algorithm was chosen, for people
 
 std::string why_entry(const PlanInput& input, const Plan&) {
   return text(published_bytes(input), " bytes per rank fit into the line that signals them (",
@@ -247,7 +249,7 @@ constexpr const AlgorithmForm* find(Algorithm algorithm) noexcept {
   return nullptr;
 }
 
-// Every algorithm has a row. core/group/checks.cpp refuses values that are no algorithm.
+// Every algorithm has a row. core/group/checks.cpp refuses other values.
 #define SYMM_HAS_ROW(name, c_name, value) \
   static_assert(Algorithm::name == Algorithm::automatic || find(Algorithm::name) != nullptr);
 SYMM_ALGORITHMS(SYMM_HAS_ROW)
@@ -337,7 +339,8 @@ void run(const Execution& x) {
   if (x.plan.form != nullptr) return x.plan.form->does(x.call.collective)(x);
   if (!x.plan.entered) x.sync.enter(nullptr, 0);
 
-  // A reduction of bool makes results that are 0 or 1, which a copy of its operand need not be.
+  // A reduction of bool has results of 0 or 1, but the bytes of its operand may have
+  // other values.
   if (traits(x.call.collective).has_op && x.call.dtype == DType::boolean) {
     const std::byte* const send = x.send();
     return reduce_into(x, &send, x.recv(), x.call.unit());

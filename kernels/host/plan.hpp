@@ -1,5 +1,5 @@
-// Which algorithm a collective uses on the host. The plan is a pure function of values that are
-// equal on all ranks.
+// The choice of a collective's algorithm on the host. The plan is a pure function of values
+// that are equal on all ranks.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 #include "kernels/types.hpp"
 
 namespace symm::host {
-// Where one algorithm gives way to the next, in bytes that one rank hands to the others. Equal on
-// all ranks. The values were measured, and are in core/backend/plan_table.txt.
+// The sizes at which one algorithm gives way to the next, in bytes that one rank hands to the
+// others. Equal on all ranks. The values were measured, and are in core/backend/plan_table.txt.
 struct Tuning {
   size_t ll_max = 0;
   size_t one_shot_max = 0;
-  size_t step_bytes = 0;  // that one rank moves in a step of the staged forms; at least a line
+  size_t step_bytes = 0;  // bytes of one rank in a step of a staged form; at least a line
 };
 
 // The facts of a group that plans depend on.
@@ -60,8 +60,8 @@ struct RemoteOperands {
 };
 RemoteOperands remote_operands(Collective collective) noexcept;
 
-// The least scratch (one half of one rank's) with which every collective works. More is faster, up
-// to about 1 MB.
+// The least bytes of scratch, in one half of one rank's, with which every collective works.
+// More is faster, up to about 1 MB.
 size_t minimum_scratch(int size) noexcept;
 
 // The final plan of a call that was entered. `all_symmetric`: every operand that the algorithm
@@ -69,8 +69,8 @@ size_t minimum_scratch(int size) noexcept;
 // refused a forced zero-copy algorithm on private memory before, by refuse().
 Plan settle(const PlanInput& input, const Plan& first, bool all_symmetric);
 
-// The reason why `input` cannot use input.algorithm, if its operands are symmetric or not; "" if it
-// can. What depends on the call alone is refused by core/group/checks.cpp.
+// The reason why `input` cannot use input.algorithm, if its operands are symmetric or not; ""
+// if it can. Calls that are wrong whatever the plan are refused by core/group/checks.cpp.
 std::string refuse(const PlanInput& input, bool symmetric);
 
 // One sentence for people: why the plan is this one.

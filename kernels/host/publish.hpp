@@ -1,6 +1,6 @@
-// Rounds in which ranks publish data in their own scratch and others take it from
-// there: the shape of one-shot and of most staged algorithms. Three slots, so that
-// filling the next one hides the wait for the others.
+// Rounds in which ranks publish data in their own scratch and others take it from there: the
+// shape of one-shot and of most staged algorithms. There are three slots, so that filling the
+// next one hides the wait for the others.
 //
 // Why no slot is overwritten while it is read: round r + 1 is filled into the slot of
 // round r - 2 after this rank has seen the readers' announcement r - 1, which each
@@ -22,7 +22,7 @@ inline constexpr int kEveryRank = -1;
 struct Part {
   bool publishes = true;
   bool takes = true;
-  int peer = kEveryRank;  // the one rank that it exchanges slots with, or every rank
+  int peer = kEveryRank;  // the rank to exchange slots with, or every rank
 };
 
 // Offset of a round's slot in every rank's scratch.
@@ -56,13 +56,13 @@ void publish(
   }
 }
 
-// Chunks of `bytes` as planned: one if the plan names no chunk.
+// Divides `bytes` into chunks as planned: into one if the plan names no chunk.
 inline Chunks planned_chunks(const Execution& x, size_t bytes) noexcept {
   return {bytes, x.plan.chunk_bytes == 0 ? bytes : x.plan.chunk_bytes};
 }
 
-// Publishes the operand, a chunk a round; take(chunk,
-// at) has it at this place of every publisher's scratch.
+// Publishes the operand, one chunk in each round. take(chunk, at) finds the chunk at offset
+// `at` of every publisher's scratch.
 template <class Take>
 void publish_operand(const Execution& x, Part part, Take take) {
   const Chunks chunks = planned_chunks(x, bytes_of(x));
@@ -76,8 +76,8 @@ void publish_operand(const Execution& x, Part part, Take take) {
       [&](size_t round) { take(chunks[round], slot_of(round, slot_bytes)); });
 }
 
-// Publishes every other rank's block: a slot holds the same chunk of all; take(chunk,
-// at) has this rank's at this place.
+// Publishes every other rank's block. A slot holds one chunk of every block; take(chunk, at)
+// finds this rank's chunk at offset `at` of every publisher's scratch.
 template <class Take>
 void publish_blocks(const Execution& x, Take take) {
   const size_t block = bytes_of(x);

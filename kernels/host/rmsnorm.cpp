@@ -35,7 +35,7 @@ float sum_of_squares(const float* x, size_t hidden) {
 
 float scale_for(const float* y, size_t count) {
   float most = 0;
-  // `most` where y is NaN
+  // std::max() keeps `most` where y is NaN.
   for (size_t i = 0; i < count; ++i) {
     most = std::max(most, std::fabs(y[i]));
   }

@@ -1,6 +1,6 @@
-// How work is cut up: into chunks that pass through scratch one after the other, and
-// into one slice per rank. All cuts but the last are multiples of a cache line, so that
-// two ranks do not write to one line.
+// The ways to divide work: into chunks that pass through scratch one after the other, and
+// into one slice per rank. All cuts but the last are multiples of a cache line, so that two
+// ranks do not write to one line.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ constexpr Range part_of(const Range& whole, size_t index, size_t bytes) noexcept
       std::min(whole.begin + (index + 1) * bytes, whole.end)};
 }
 
-// Part `index` of `parts` of `bytes` bytes; parts differ by at most a line, and may be empty.
+// Part `index` of the `parts` parts of `bytes` bytes; parts differ by at most a line,
+// and may be empty.
 constexpr Range slice(size_t bytes, int index, int parts) noexcept {
   const size_t lines = (bytes + kLine - 1) / kLine;
   const auto i = static_cast<size_t>(index);

@@ -1,5 +1,5 @@
-// The steps of one call. The first announcement is the entry, where the executor has
-// not entered already, and the rest are arrivals; so a short call costs one step.
+// The steps of one call. The first announcement is the entry, unless the executor has entered
+// the call, and the others are arrivals; so a short call costs one step.
 #pragma once
 
 #include "kernels/host/execution.hpp"
@@ -20,7 +20,7 @@ class Steps {
       entered_ = true;
     }
   }
-  // Until `peer` has announced as often as I.
+  // Waits until `peer` has announced as often as this rank.
   void await(int peer) {
     if (arrived_) {
       sync_.await(peer);

@@ -1,7 +1,7 @@
-// Two-shot for memory that others cannot reach, chunk by chunk through scratch: copy in
-// what others reduce, reduce my slice, copy out what others reduced. One step a chunk
-// does for all three, because a rank's announcement t says: chunk t is copied in, chunk
-// t - 1 is reduced, chunk t - 2 is copied out.
+// Two-shot for memory that others cannot reach, chunk by chunk through scratch: copy in what
+// others reduce, reduce this rank's slice, copy out what others reduced. One step for each
+// chunk is enough for all three, because a rank's announcement t says: chunk t is copied in,
+// chunk t - 1 is reduced, chunk t - 2 is copied out.
 //
 //   in(0) announce | in(1) await reduce(0) announce | in(2) await reduce(1) out(0) announce | ...
 //

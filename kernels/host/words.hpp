@@ -1,5 +1,5 @@
-// Words of memory of the host that are given by their address and their bytes: changes in one step,
-// which fetch what the word was, and copies of a value.
+// Words of memory of the host that are given by their address and their bytes: changes in one
+// step, which fetch the former value, and copies of a value.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +22,14 @@ Word change(std::atomic<Word>& word, AtomicOp op, Word value, Word compare) noex
     case AtomicOp::compare_swap: break;
   }
 
-  // Becomes what the word is if the two differ.
+  // compare_exchange_strong() stores the value of the word in `seen` if the two differ.
   Word seen = compare;
   word.compare_exchange_strong(seen, value, std::memory_order_seq_cst);
   return seen;
 }
 
-// The word has 4 or 8 bytes, and lies at a multiple of them. Of 8 bytes that are given for a word
-// of 4, the lower ones count.
+// The word has 4 or 8 bytes, and lies at a multiple of them. For a word of 4 bytes the lower
+// bytes of `value` and `compare` count.
 inline uint64_t change(
     void* word, size_t bytes, AtomicOp op, uint64_t value, uint64_t compare) noexcept {
   if (bytes == sizeof(uint32_t)) {
@@ -39,7 +39,7 @@ inline uint64_t change(
   return change(*static_cast<std::atomic<uint64_t>*>(word), op, value, compare);
 }
 
-// Stores the lower bytes of `value` in memory that nobody else looks at.
+// Stores the lower bytes of `value` in memory that no other thread looks at.
 inline void store_word(void* to, uint64_t value, size_t bytes) noexcept {
   if (bytes == sizeof(uint32_t)) {
     *static_cast<uint32_t*>(to) = static_cast<uint32_t>(value);

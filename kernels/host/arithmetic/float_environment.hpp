@@ -1,8 +1,8 @@
 // The caller may have set another rounding, flush-to-zero or traps (fast-math programs,
-// machine-learning frameworks). For the time of a reduction the IEEE defaults hold, or
-// ranks that differ in this would differ in their results. Compilers do not know that arithmetic
-// depends on the register; so that no operation leaves the scope, memory is read and written
-// inside of it.
+// machine-learning frameworks). The IEEE defaults hold during a reduction, because ranks
+// with different settings would get different results. Compilers do not know that
+// arithmetic depends on the register; so that no operation leaves the scope, memory is
+// read and written inside of it.
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,9 @@ HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
 #endif
 }
 
-// The first `count` elements of a vector and zeros, touching no others, without a way
-// through memory. Narrower elements have no such instruction before AVX-512.
+// Loads the first `count` elements of a vector, and zeros for the others, without
+// reading other memory and without a copy in memory. Narrower elements have no such
+// instruction before AVX-512.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 template <class Format>
 inline constexpr bool kLoadsParts =
@@ -59,7 +60,7 @@ template <class D>
 hn::Vec<D> load_part(D d, const std::byte* from, size_t count);
 #endif
 
-// Stored as it is combined.
+// An element that is stored in the type in which it is combined.
 template <class T>
 struct NativeElement {
   using Wide = T;
@@ -70,7 +71,8 @@ struct NativeElement {
   static HWY_INLINE void write(V v, std::byte* to) { store(D(), v, to); }
 };
 
-// A byte, of which all but 0 is true. As 0 and 1 the larger is "or", the smaller "and".
+// A byte, whose values other than 0 are true. Of the values 0 and 1 the larger is
+// "or", the smaller "and".
 struct Bool : NativeElement<uint8_t> {
   static HWY_INLINE V read(const std::byte* from) {
     return hn::Min(load(D(), from), hn::Set(D(), 1));
@@ -82,8 +84,8 @@ using DU = hn::ScalableTag<uint32_t>;
 using VF = hn::Vec<DF>;
 using VU = hn::Vec<DU>;
 
-// Combined in f32. Code converts between f32 and the
-// bits of the small type, one of them per 32-bit lane.
+// A small float, which is combined in f32. Code converts between f32 and the bits of the small
+// type, one of them per 32-bit lane.
 template <class Bits, class Code>
 struct Small {
   using Wide = float;
@@ -124,8 +126,8 @@ struct CodeIeee {
     const VU magnitude = hn::And(code, hn::Set(d, kSign - 1));
     const VU sign = hn::ShiftLeft<32 - kWidth>(hn::And(code, hn::Set(d, kSign)));
 
-    // Placed at f32's exponent and scaled by 2^(127 - bias),
-    // which is exact and right for subnormal numbers too.
+    // The exponent is placed where f32 has it, and the number scaled by 2^(127 - bias), which
+    // is exact and right for subnormal numbers too.
     const VF scale = hn::BitCast(DF(), hn::Set(d, static_cast<uint32_t>(127 + 127 - kBias) << 23));
     const VU placed = hn::ShiftLeft<kShift>(magnitude);
     const VU number = hn::BitCast(d, hn::Mul(hn::BitCast(DF(), placed), scale));
@@ -148,8 +150,8 @@ struct CodeIeee {
     const VU normal = hn::Sub(hn::ShiftRight<kShift>(rounded),
         hn::Set(d, static_cast<uint32_t>(127 - kBias) << kMantissa));
 
-    // Below the smallest normal number: adding a number whose last bit has the weight
-    // of our last bit makes the adder round.
+    // The result is below the smallest normal number: adding a number whose last bit has the
+    // weight of the result's last bit makes the adder round.
     const VU magic = hn::Set(d, static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23);
     const VU tiny = hn::Sub(
         hn::BitCast(d, hn::Add(hn::BitCast(DF(), magnitude), hn::BitCast(DF(), magic))), magic);
@@ -173,7 +175,7 @@ using F8e5m2 = Small<uint8_t, CodeIeee<8, 2, 15, 0x7B, 0x7C, 0x7E>>;
 using Bf16 = Small<uint16_t, CodeBf16>;
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-// The processor converts. Its NaN keeps a payload, which is unspecified anyway.
+// f16, which the processor converts. Its NaN keeps a payload, which is unspecified anyway.
 struct F16 {
   using Wide = float;
   using D = DF;

@@ -89,8 +89,8 @@ struct SaturatingProduct {
   }
 };
 
-// `x` replaces the accumulator only if it is strictly better,
-// or NaN: the first of equals stays, and so does NaN.
+// `x` replaces the accumulator only if it is strictly better, or NaN: the first of
+// equals stays, and so does NaN.
 template <bool kLess>
 struct Best {
   template <class D>
@@ -197,7 +197,7 @@ class Reducer {
     if (bytes >= 2) return copy_ends<2>(to, from, bytes);
     if (bytes == 1) *to = *from;
   }
-  // Two pieces that meet or overlap; both are loaded before one is stored.
+  // Copies two pieces that meet or overlap; both are loaded before one is stored.
   template <size_t kPiece>
   static HWY_INLINE void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
     std::byte first[kPiece];
@@ -208,7 +208,7 @@ class Reducer {
     std::memcpy(to + bytes - kPiece, last, kPiece);
   }
 
-  // Less than a vector, padded with zeros.
+  // Reads less than a vector, padded with zeros.
   static HWY_INLINE V read_part(const std::byte* from, size_t count) {
     if constexpr (kLoadsParts<Format>) return load_part(D(), from, count);
     HWY_ALIGN std::byte padded[HWY_MAX_BYTES] = {};
@@ -264,8 +264,8 @@ class Reducer {
 
   static void run(const Reduction& r) {
     const Reducer self(r);
-    // Two ranks adding is what there is most of; for everything
-    // else one loop is as good, and quicker to compile.
+    // Sums of two ranks are the most frequent; for everything else one loop is as
+    // good, and quicker to compile.
     if (std::is_same_v<Operation, Sum> && r.source_count == 2 && !r.partial_in && !r.partial_out) {
       self.template loop<std::is_same_v<Operation, Sum> ? 2 : 0>();
     } else {

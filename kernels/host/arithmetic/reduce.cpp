@@ -91,8 +91,8 @@ void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
   fence();
 }
 
-// A few words take longer to find their kernel than to add,
-// and this is what every solver's dot product asks for.
+// Finding the kernel for a few words takes longer than adding them, and a solver's
+// dot products add a few words.
 constexpr size_t kFewBytes = 64;
 
 template <class T>
@@ -113,7 +113,7 @@ void add_few(const Reduction& r) noexcept {
   }
 }
 
-// Null if the kernels are to do it.
+// Returns null if the kernels are to do the reduction.
 Kernel find_for_few(const Reduction& r) noexcept {
   if (r.op != Op::sum || r.partial_in || r.partial_out || r.count > kFewBytes / 8) return nullptr;
   switch (r.dtype) {

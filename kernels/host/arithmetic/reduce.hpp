@@ -1,14 +1,13 @@
-// The arithmetic of all collectives: combine the operands
-// of several ranks, in rank order, in one pass over memory.
+// The arithmetic of all collectives: combine the operands of several ranks, in rank
+// order, in one pass over memory.
 //
-// Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest
-// even. Finite results of f8 saturate at its largest finite value; an infinity
-// stays one, or is NaN in f8e4m3, which has none. Bytes of a bool other than 0
-// are true, results 0 or 1: sum and max are "or", min and prod "and". Integers
-// wrap, and their average truncates towards zero. Min and max give NaN if any
-// operand is NaN, and the first of equals (so of -0.0 and +0.0). The bits do
-// not depend on the instruction set, on alignment, on how many elements are
-// combined at a time, or on the caller's floating-point environment.
+// Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest even. Finite
+// results of f8 saturate at its largest finite value; an infinity stays one, or is NaN in
+// f8e4m3, which has none. Bytes of a bool other than 0 are true, results 0 or 1: sum and max
+// are "or", min and prod "and". Integers wrap, and their average truncates towards zero. Min
+// and max give NaN if any operand is NaN, and the first of equals (so of -0.0 and +0.0). The
+// bits do not depend on the instruction set, on alignment, on how many elements are combined at
+// a time, or on the caller's floating-point environment.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +41,8 @@ struct Reduction {
   std::byte* partial_out = nullptr;
 };
 
-// A reduction of `bytes` bytes of each operand of `sources`. The caller adds the destinations.
+// Returns a reduction of `bytes` bytes of each operand of `sources`. The caller adds
+// the destinations.
 inline Reduction reduction_of(const CallSignature& call, const std::byte* const* sources,
     int source_count, int ranks, size_t bytes) noexcept {
   Reduction reduction;
@@ -63,7 +63,7 @@ void reduce(const Reduction& reduction) noexcept;
 // asks for it. A narrowing conversion scales in place in `from`, which is scratch.
 void convert(const Conversion& conversion, Number factor) noexcept;
 
-// Copy; `to` may be equal to `from`. Non-temporal
-// stores are used if asked for and the size allows.
+// Copies bytes; `to` may be equal to `from`. Non-temporal stores are used if asked
+// for and the size allows.
 void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept;
 }  // namespace symm::host

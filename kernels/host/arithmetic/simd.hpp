@@ -1,5 +1,5 @@
-// Which instruction set the arithmetic uses. Results have
-// the same bits on all of them; tests force each in turn.
+// The instruction set that the arithmetic uses. Results have the same bits on all of
+// them; tests force each in turn.
 #pragma once
 
 namespace symm::host {
@@ -8,13 +8,13 @@ inline constexpr int kSimdCount = 5;
 
 const char* simd_name(Simd simd) noexcept;  // "avx2"
 
-// This library contains code for it and this processor (and system) runs it.
+// Whether this library contains code for `simd` and this processor (and system) runs it.
 bool is_supported(Simd simd) noexcept;
 
-// The one in use: the best supported, unless use_simd() chose another.
+// The instruction set in use: the best one supported, unless use_simd() chose another.
 Simd current_simd() noexcept;
 
-// Use `simd` from now on, in the whole process; false
-// if it is not supported, and then nothing changes.
+// Uses `simd` from now on, in the whole process. Returns false, and changes nothing,
+// if it is not supported.
 bool use_simd(Simd simd) noexcept;
 }  // namespace symm::host
