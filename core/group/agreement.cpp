@@ -1,5 +1,5 @@
-// The rounds by which living ranks agree on who lives. agreement.hpp has the definitions and
-// the proof. Messages go by the mesh, which works while the group is revoked.
+// The rounds by which living ranks agree on which ranks live. agreement.hpp has the definitions
+// and the proof. Messages go by the mesh, which works while the group is revoked.
 #include "core/group/agreement.hpp"
 
 #include <algorithm>
@@ -21,8 +21,8 @@
 
 namespace symm {
 namespace {
-constexpr uint64_t kGraceMs = 1'000;   // within which the others hear which ranks are late
-constexpr int kMostRanksHere = 8'192;  // two bits for each fit into a message
+constexpr uint64_t kGraceMs = 1'000;   // for the others to hear which ranks are late
+constexpr int kMostRanksHere = 8'192;  // their views of two bits a rank fit into a message
 
 // The encoding of a view: whether it is decided, the rank whose failure it is, a byte for each four
 // ranks, and the failure, filled with zeros to a known length.
@@ -86,8 +86,8 @@ void merge(View& into, const View& from) {
   merge(into.gone, from.gone);
   merge(into.late, from.late);
 
-  // A failure that tells of a death weighs less than any other: the view has the death already, and
-  // what else went wrong must be told.
+  // A failure that reports a death weighs less than any other: the view has the death already,
+  // and any other failure must be told.
   const auto weight = [](const View& view) {
     if (view.by < 0) return 0;
     return view.failure.status == Status::peer_failed ? 1 : 2;
@@ -171,8 +171,8 @@ class Agreement {
     }
     if (decided_ || given_up_ || mine_ == before) return;
 
-    // The others may have longer deadlines. Once a rank is late there is nothing to wait for but
-    // that they hear of it.
+    // The other ranks may have longer deadlines. Once a rank is late, this rank only waits
+    // until the others have heard of it.
     if (mine_.late != before.late) deadline_ = Deadline::after_ms(kGraceMs);
     tell(false);
   }
@@ -205,7 +205,7 @@ class Agreement {
   Deadline deadline_;
   const size_t size_;
   View mine_;
-  std::vector<std::optional<View>> told_;  // by rank: the last view that it told this one
+  std::vector<std::optional<View>> told_;  // by rank: the last view that the rank told this one
   bool decided_ = false;
   bool given_up_ = false;  // the others take this rank for late, and have ended without it
 };

@@ -15,7 +15,7 @@
 //   I1  The view of a rank only grows until it decides.
 //   I2  Messages from one rank to another arrive in the order in which they were sent.
 //   I3  A death is never wrong: the kernel tells of it. A rank that is gone in a view is dead, or
-//       has left, and whoever has that view does not listen to it any more.
+//       has left, and a rank that has that view does not listen to it any more.
 //
 // Claim: as long as no deadline passes, no two ranks that live decide for different views. Let d0,
 // d1, ... be the ranks that decide for V, in this order, and e0 the first that decides for W. Both
@@ -47,7 +47,7 @@
 
 namespace symm {
 struct View {
-  std::vector<bool> gone;  // by group rank: dead, or it left
+  std::vector<bool> gone;  // by group rank: has died or left
   std::vector<bool> late;  // by group rank
   int by = -1;             // the rank whose failure it is; -1: there is none
   Failure failure;         // the worst of all; of equals the lowest rank's
@@ -65,7 +65,7 @@ struct Overtaken : Error {
   uint64_t call;
 };
 
-// [collective over the living] Either all get one view, in which no rank is late, or all throw one
-// Error(timeout), which names a rank that is. `topic` is used for nothing else.
+// [collective over the living] Either all get one view, in which no rank is late, or all throw
+// one Error(timeout), which names a rank that is late. `topic` is used for nothing else.
 View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline);
 }  // namespace symm

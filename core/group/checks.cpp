@@ -34,7 +34,7 @@ namespace {
 }
 }  // namespace
 
-// ---- the arguments that many calls have
+// ---- arguments that many calls have
 
 void require_known(bool is_known, int value, const char* argument) {
   if (!is_known) throw not_known(argument, value);
@@ -89,8 +89,8 @@ void Group::require_ranks(std::span<const int32_t> ranks) const {
     refuse_argument("ranks", format("%zu, and the group has %d", ranks.size(), size_));
   }
 
-  // Each rank is sought among those before it. A set would want memory, and a rank that fails here
-  // for want of it would leave the others to their deadline.
+  // Each rank is looked for among those before it. A set would need memory, and a rank that
+  // fails here for lack of memory would leave the others waiting until their deadline.
   for (size_t i = 0; i < ranks.size(); ++i) {
     require_rank("ranks", ranks[i]);
     const auto before = ranks.first(i);
@@ -126,7 +126,8 @@ Error unknown_dtype(int value) { return not_known_dtype("dtype", value); }
 // ---- a call of a collective: refusals that name what the call has
 
 namespace {
-// In `pattern`, $collective, $dtype, $result_dtype and $weight_dtype stand for those of the call.
+// In `pattern`, $collective, $dtype, $result_dtype and $weight_dtype stand for the
+// names of the call's values.
 [[noreturn]] void refuse_argument(
     const CollectiveCall& call, const char* argument, std::string_view pattern) {
   std::string why(pattern);
@@ -168,8 +169,8 @@ bool overlap(const Operand& a, const Operand& b) {
   return a.bytes != 0 && b.bytes != 0 && begin_a < begin_b + b.bytes && begin_b < begin_a + a.bytes;
 }
 
-// This function and the next are inlined: a small collective notices if operands are passed in
-// memory.
+// This function and the next are inlined: a small collective takes measurably longer if
+// operands are passed in memory.
 [[gnu::always_inline]] inline void require_operand(const Operand& operand) {
   if (operand.bytes == 0) return;
   if (operand.begin == nullptr) refuse_argument(operand.name, "is NULL");
@@ -225,8 +226,8 @@ std::string of_rank(const std::string& name, size_t rank) {
 
 std::string counts_of(const char* operand) { return std::string(operand) + "_counts"; }
 
-// Pieces of `counts` elements; without displacements they lie one behind the other. Returns where
-// the last of them ends.
+// Lays out pieces of `counts` elements; without displacements they lie one behind the other.
+// Returns the end of the last one.
 size_t lay_counted(std::vector<Piece>& pieces, const char* operand, const size_t* counts,
     const size_t* displacements, size_t element) {
   if (counts == nullptr) refuse_argument(counts_of(operand), "is NULL");
@@ -254,7 +255,7 @@ size_t lay_counted(std::vector<Piece>& pieces, const char* operand, const size_t
   return end;
 }
 
-// Pieces of one length, one every `step` bytes. Returns where the last of them ends.
+// Lays out pieces of one length, one every `step` bytes. Returns the end of the last one.
 size_t lay_equal(std::vector<Piece>& pieces, size_t bytes, size_t step) {
   for (size_t rank = 0; rank < pieces.size(); ++rank) {
     pieces[rank] = {rank * step, bytes};
@@ -370,8 +371,9 @@ bool is_in_place(const CollectiveCall& call, const CollectiveRow& row, size_t ra
          block(call.send, pieces.send[rank]) == block(call.recv, pieces.recv[rank]);
 }
 
-// With every back end an operand is as long as its capacity, whatever the counts of this call say.
-// So a capacity that is too large is found in the first call, and not in one that makes use of it.
+// In the checks of every back end an operand is as long as its capacity, whatever the
+// counts of this call say. So a capacity that is too large is found in the first call, and
+// not only in a call that uses it.
 struct CapacityBytes {
   size_t send;
   size_t recv;
@@ -444,8 +446,8 @@ void check_pieces_on_device(const CollectiveCall& call) {
 
 // ---- a call of a collective: RMSNorm
 
-// An operand that is written may overlap another only as the in-place form has it: see
-// InPlace::same_rows.
+// An operand that is written may overlap another one only in the in-place form
+// (InPlace::same_rows).
 struct NormOperand : Operand {
   bool is_written = false;
   bool has_rows = false;
@@ -510,7 +512,8 @@ std::array<NormOperand, 8> norm_operands(const CollectiveCall& call, const RmsNo
   const size_t weights = norm.hidden * size_of(norm.weight_dtype);
   const size_t scales = call.count / norm.hidden * norm.scales() * sizeof(float);
 
-  // name, begin, bytes; is written, has rows, alignment
+  // The fields are the name, begin and bytes of an operand, whether it is written, whether it
+  // has rows, and its alignment.
   return {{
       {operand_of("send", call.send, rows), false, true},
       {operand_of("norm.residual_in", norm.residual_in, rows), false, true},
@@ -599,7 +602,8 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
 
 void check_call(const Group& group, const CollectiveCall& call) {
   if (!is_valid(call.collective)) refuse_unknown("collective", static_cast<int>(call.collective));
-  // A row is looked up: a small collective would notice the comparisons of traits().
+  // The row is looked up, because the comparisons of traits() would slow down a small
+  // collective measurably.
   const CollectiveRow& row = kCollectiveTable[call.collective];
   group.require_usable();
   check_values(group, call, row);
@@ -629,8 +633,8 @@ struct BatchOperand {
   bool is_written;
 };
 
-// Finds, among operands in the order in which they begin, the one that reaches furthest, and the
-// furthest of any other call.
+// Finds, among operands in the order in which they begin, the one that reaches furthest, and
+// the one of any other call that reaches furthest.
 class Furthest {
  public:
   void add(const BatchOperand& operand) {
@@ -643,7 +647,7 @@ class Furthest {
       second_ = &operand;
     }
   }
-  // The furthest of another call than `call`; null: there is none.
+  // The operand of another call than `call` that reaches furthest; null if there is none.
   const BatchOperand* of_another(size_t call) const {
     return best_ != nullptr && best_->call == call ? second_ : best_;
   }

@@ -11,23 +11,24 @@
 namespace symm {
 class Group;
 
-// Throws unless the collective can be called so on this group. What depends on the algorithm, or
-// on the memory that the operands lie in, is left to the transport and its plan. The pieces of a
-// call that has any are laid out by the counts that come with them.
+// Throws unless the arguments of the collective are valid on this group. Checks that depend on
+// the algorithm, or on the memory in which operands lie, are left to the transport and its
+// plan. If the call has pieces, they are laid out by its counts.
 void check_call(const Group& group, const CollectiveCall& call);
 
 // Throws unless the calls of a batch, each of which was checked, are independent: what one of them
 // writes overlaps no operand of another. The refusal names both.
 void require_independent(const Group& group, std::span<const CollectiveCall> calls);
 
-// The refusal of a data type. INVALID_ARGUMENT if it can be one of no version, else UNSUPPORTED.
+// The refusal of a data type: INVALID_ARGUMENT if no version can have the value, else
+// UNSUPPORTED.
 Error unknown_dtype(int value);
 
 // Throws unless a constant is known: a newer library may know it, but no library will know a
 // negative one.
 void require_known(bool is_known, int value, const char* argument);
 
-// Throws if there cannot be so many channels; returns them.
+// Throws unless the number of channels is valid. Returns it.
 int require_channels(int channels, const char* argument);
 
 // Throws if a call that needs the other ranks to act is asked to look once.

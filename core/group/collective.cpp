@@ -1,5 +1,5 @@
-// A collective of a group: note it for traces and statistics, check it, and make it in its
-// turn.
+// A collective of a group: notes it for traces and statistics, checks it, and makes
+// it in its turn.
 #include "core/group/collective.hpp"
 
 #include <cstddef>
@@ -54,7 +54,7 @@ void run_batch(Group& group, std::span<CollectiveCall> calls) {
     for (size_t i = 0; i < calls.size(); ++i) {
       naming_call(i, [&] {
         check_call(group, calls[i]);
-        // An algorithm that cannot do the call is found by its plan.
+        // The plan throws if the algorithm cannot do the call.
         if (calls[i].algorithm != Algorithm::automatic) group.transport().plan(calls[i]);
       });
     }

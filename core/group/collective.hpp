@@ -1,4 +1,4 @@
-// The way of a collective from the C ABI to the group's transport.
+// The path of a collective from the C ABI to the group's transport.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ void naming_call(size_t index, const Check& check) {
   }
 }
 
-// Makes calls that are independent of each other, all on one stream and with one time-out. Throws
-// before any of them begins if one is refused, or if what one writes overlaps an operand of
-// another. There are at most BatchPlace::kMostCalls.
+// Makes calls that are independent of each other, all on one stream and with one time-out.
+// Throws before any call begins if one is refused, or if memory that one writes overlaps an
+// operand of another. There are at most BatchPlace::kMostCalls calls.
 void run_batch(Group& group, std::span<CollectiveCall> calls);
 PlanReport plan_collective(Group& group, const CollectiveCall& call);
 }  // namespace symm

@@ -1,5 +1,5 @@
-// Votes and exchanges of messages between all ranks of a group, by the mesh. What is exchanged
-// is the caller's (Phases).
+// Votes and exchanges of messages between all ranks of a group, by the mesh. The caller chooses
+// the contents of the messages (Phases).
 #include "core/group/exchange.hpp"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   return text;
 }
 
-// The ranks that have not come to a round, and how that was found.
+// The ranks that have not come to a round, and how their absence was found.
 struct Absence {
   std::vector<int> missing;
   uint64_t began_ns = 0;     // when the round began
@@ -81,20 +81,21 @@ struct Absence {
   }
 };
 
-// A rank that was stopped past its deadline knows less than those that were not: they have ended
-// meanwhile, and perhaps because of this rank. It throws what they say. If they say nothing, what
-// it has missed counts from now, so that whatever another rank says comes before it.
+// Throws for a rank that was stopped past its deadline. It knows less than the ranks that were
+// not stopped: they have ended meanwhile, and perhaps because of this rank. It throws the
+// failure that they report. If they report none, its own failure counts from now, so that any
+// failure of another rank comes before it.
 [[noreturn]] void throw_stopped(const Group& group, Failure failure) {
-  constexpr uint64_t kNewsMs = 500;  // within which the others are heard
+  constexpr uint64_t kNewsMs = 500;  // for news of the others to arrive
   retry_until([&] { return group.revocation().revoked(); }, Deadline::after_ms(kNewsMs));
   group.revocation().throw_if_revoked();
   const int named = failure.rank;
   throw BlameUnknown(std::move(failure), named);
 }
 
-// Throws that ranks have not come before the deadline, this rank's or another's that blames a rank.
-// The failure counts from when the round that failed began: a rank that is a round ahead began that
-// round when all had come to this one, so the rank that it blames knows better.
+// Throws that ranks have not come before the deadline, this rank's or another's that blames a
+// rank. The failure counts from the beginning of the failed round: a rank that is a round ahead
+// began that round when all had come to this one, so the rank that it blames knows better.
 [[noreturn]] void throw_late(const Group& group, const Absence& absence) {
   const std::vector<int>& missing = absence.missing;
   const int first = missing.front();
@@ -108,7 +109,8 @@ struct Absence {
   const bool is_late = cause.status == Status::timeout;
   const bool blames_this = is_late && cause.rank == group.rank();
   if (is_first) failure.when_ns = began_ns;
-  // The cause may be by the clock of another machine, so this failure is made the earlier one.
+  // The time of the cause may be by the clock of another machine, so this failure is
+  // made the earlier one.
   if (blames_this) failure.when_ns = std::min(began_ns, cause.when_ns - 1);
 
   const int named = is_first ? first : cause.rank;
@@ -122,9 +124,9 @@ const char* name_of_wait(const Group& group, const Topic& topic) {
   return topic.kind == MessageKind::split ? "split" : "rendezvous";
 }
 
-// Shows to the other ranks that this one waits for a message; while
-// a group is formed of ranks of another, to the ranks of that one.
-// Null where they could not see it, or if there is no memory for it.
+// Shows to the other ranks that this one waits for a message. While a group is formed of ranks
+// of another group, the wait is shown to the ranks of the other group. Returns null if they
+// could not see it, or if there is no memory for it.
 std::unique_ptr<MessageWait> show_wait(Group& group, const Topic& topic, int peer) {
   const bool is_formed = (*group.revocation().page())->backend >= 0;
   const Group* const seen_in = is_formed ? &group : group.parent();
@@ -140,8 +142,8 @@ std::unique_ptr<MessageWait> show_wait(Group& group, const Topic& topic, int pee
   }
 }
 
-// Receives a message that other ranks see this rank wait for. Calls look() each time
-// that it has not come for half a second.
+// Receives a message, and shows the wait for it to other ranks. Calls look() for each half
+// second in which it has not come.
 template <class Look>
 Message receive_seen(Group& group, int peer, const Topic& topic, size_t body_size, size_t fd_count,
     Deadline deadline, const Look& look) {
@@ -165,9 +167,9 @@ Message receive_seen(Group& group, int peer, const Topic& topic, size_t body_siz
   }
 }
 
-// Receives a peer's vote. Two ranks that each wait with a tag that the other has not come with wait
-// in vain. But threads of a rank may rendezvous at once and come in any order, so the ranks are
-// only said to disagree when it has looked so several times.
+// Receives a peer's vote. Two ranks that wait for each other with different tags wait in vain.
+// But threads of a rank may rendezvous at the same time and come in any order, so the ranks are
+// reported to disagree only after several looks with the same result.
 Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadline) {
   constexpr int kLooks = 4;
   std::optional<Topic> seen;
@@ -210,7 +212,7 @@ std::vector<Vote> commit_vote(
       votes[static_cast<size_t>(peer)] = with_reserve([&] { return decode(peer, theirs.body); });
     } catch (const Error& error) {
       if (error.status() != Status::timeout) throw;
-      // The loop goes on: ranks that did vote shall not be called missing.
+      // The loop goes on, so that ranks that did vote are not reported as missing.
       absence.add(peer, deadline);
     }
   }
@@ -228,7 +230,7 @@ std::vector<Vote> commit_vote(
 }
 
 namespace {
-// This rank's part in an exchange, and its vote on how that went.
+// This rank's part in an exchange, and its vote on the outcome.
 class Exchange {
  public:
   Exchange(Group& group, const Topic& topic, const Phases& phases, Deadline deadline)
@@ -305,7 +307,7 @@ class Exchange {
     }
 
     attempt([&] {
-      // To map the memory of a peer takes milliseconds, which a revoked group need not spend.
+      // Mapping the memory of a peer takes milliseconds, which a revoked group need not spend.
       group_.revocation().throw_if_revoked();
       phases_.accept(peer, std::move(message));
     });

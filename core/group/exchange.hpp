@@ -27,16 +27,16 @@ struct Agreed : Error {
   using Error::Error;
 };
 
-// Some ranks did not come, and `named` is one of them. It may live and wait itself, for a rank that
-// came to this one and not to it; then it says so when it hears that it is blamed.
+// Some ranks did not come, and `named` is one of them. That rank may live and wait itself for
+// another one, which reached this rank only; then it says so when it hears that it is blamed.
 struct BlameUnknown : Error {
   BlameUnknown(Failure failure, int rank) : Error(std::move(failure)), named(rank) {}
   int named;
 };
 
-// [collective] Throws Agreed if any vote is a failure: the failure of the lowest rank that has one.
-// Throws Error(timeout), or BlameUnknown, if votes did not come, and names their ranks. Throws
-// Error(peer_failed).
+// [collective] Throws Agreed if any vote is a failure, with the failure of the lowest rank that
+// has one. Throws Error(timeout), or BlameUnknown, if votes did not come, and names their
+// ranks. Throws Error(peer_failed).
 std::vector<Vote> commit_vote(
     Group& group, const Topic& topic, const Vote& mine, Deadline deadline);
 
@@ -47,8 +47,8 @@ struct Offer {
   OutgoingMessage message;
 };
 
-// The steps of an exchange. A failure of prepare(), accept() or finish() becomes this rank's vote.
-// agree() looks at the facts of all ranks, so it throws the same on all.
+// The steps of an exchange. A failure of prepare(), accept() or finish() becomes this rank's
+// vote. agree() looks at the facts of all ranks, so it throws one failure on all.
 struct Phases {
   std::function<Offer()> prepare;
   std::function<void(std::span<const Vote> votes)> agree;

@@ -1,4 +1,5 @@
-// One table has each flag of a group, its opposite, and the field of GroupConfig that it sets.
+// The table of a group's flags: each with its opposite, and the field of GroupConfig
+// that it sets.
 #include "core/group/flags.hpp"
 
 #include <cstdint>

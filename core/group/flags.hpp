@@ -6,11 +6,11 @@
 #include "core/group/group.hpp"
 
 namespace symm {
-// The bits SYMM_GROUP_* that say what a configuration says.
+// The bits SYMM_GROUP_* of a configuration.
 uint64_t flags_of(const GroupConfig& config) noexcept;
 
-// Makes a configuration say what the bits say, but for SYMM_GROUP_ON_DEVICE, whose device is a
-// field of its own.
+// Sets the fields of a configuration to what the bits say, except for SYMM_GROUP_ON_DEVICE,
+// whose device is a field of its own.
 void set_flags(GroupConfig& config, uint64_t flags) noexcept;
 
 // The name of one bit, for messages.
@@ -19,7 +19,8 @@ const char* flag_name(uint64_t bit) noexcept;
 // Throws Error(unsupported) if a bit is not known.
 void require_known_flags(uint64_t flags, const char* argument);
 
-// Throws Error(invalid_argument), too, if two bits contradict each other.
+// Throws Error(unsupported) if a bit is not known, and Error(invalid_argument) if two
+// bits contradict each other.
 void require_flags(uint64_t flags, const char* argument);
 
 // The flags of a group that is made of one with the flags `inherited`. A flag that is added takes

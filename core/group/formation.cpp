@@ -1,4 +1,4 @@
-// How a group is formed: find the ranks, connect them, open the back end, and exchange what its
+// Forms a group: finds the ranks, connects them, opens the back end, and exchanges what its
 // transport needs. A group that one rank fails to form is formed on no rank.
 #include <unistd.h>
 
@@ -39,11 +39,11 @@
 
 namespace symm {
 namespace {
-// The sequence of the first exchange. No rendezvous counts as far.
+// The sequence of the first exchange. The sequences of rendezvous never get so high.
 constexpr uint64_t kCreation = INT64_MAX;
 
-// A number that is equal on ranks whose devices are in
-// one NVLink domain, and can share memory in it. 0: none.
+// A number that is equal on ranks whose devices are in one NVLink domain and can share memory
+// in it; 0 if there is no such domain.
 uint64_t domain_key(const Backend& backend) {
   std::string why;
   const std::string domain = backend.domain(why);
@@ -56,7 +56,7 @@ uint64_t domain_key(const Backend& backend) {
   return domain.empty() ? 0 : fnv1a(std::string_view(domain)) | 1U;
 }
 
-// The facts that ranks vote with, by their place in Vote::value.
+// The facts in a rank's vote, by their place in Vote::value.
 struct Fact {
   enum : size_t {
     backend,
@@ -74,14 +74,14 @@ struct Fact {
   };
 };
 
-// The flags that may differ: ranks number their devices for themselves, any rank may ask for
-// checks, and that not all ask for multicast is a reason to do without.
+// The flags that may differ between ranks: each rank numbers its devices for itself, any rank
+// may ask for checks, and multicast is left out unless all ranks ask for it.
 constexpr uint64_t kOwnFlags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES |
                                SYMM_GROUP_CHECK | SYMM_GROUP_NO_CHECK | SYMM_GROUP_MULTICAST |
                                SYMM_GROUP_NO_MULTICAST;
 
-// Thrown by all ranks alike when the vote says that they are on other machines than the
-// transport was made for. They begin anew.
+// Thrown by all ranks alike when the vote says that they are on other machines than those for
+// which the transport was made. The ranks begin again.
 struct SeveralMachines {};
 
 PeerFacts own_facts(const Backend& backend) {
@@ -111,7 +111,7 @@ PeerFacts cleaned(PeerFacts facts) {
   return facts;
 }
 
-// The configuration with the defaults and the environment in it.
+// Completes a configuration with the defaults and the environment.
 GroupConfig completed(GroupConfig config) {
   if (config.create_timeout_ms == 0) {
     config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
@@ -144,9 +144,8 @@ uint64_t domain_of_host(std::span<const Vote> votes, size_t rank) {
   return domain;
 }
 
-// Numbers each rank's host and its machine, in the order of their
-// lowest ranks. Hosts in one NVLink domain are one machine.
-// Allocates nothing, which could fail on this rank alone.
+// Numbers each rank's host and its machine, in the order of their lowest ranks. Hosts in one
+// NVLink domain are one machine. Allocates nothing, which could fail on this rank alone.
 void number_machines(Machines& machines, std::span<const Vote> votes) {
   int hosts = 0;
   machines.count = 0;
@@ -165,7 +164,7 @@ void number_machines(Machines& machines, std::span<const Vote> votes) {
   }
 }
 
-// `source` is what messages call the struct of the caller's.
+// `source` is the name of the caller's struct in messages.
 void require_equal_facts(std::span<const Vote> votes, const char* source) {
   constexpr std::pair<const char*, size_t> kNumbers[] = {
       {"channels", Fact::channels},
@@ -329,7 +328,7 @@ TransportContext Group::transport_context(Deadline deadline) {
   return context;
 }
 
-// Makes this rank's half of the transport, and what the others are to know of it.
+// Makes this rank's half of the transport, and the facts that the others need about it.
 Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   if (!inherits_backend) {
     transport_.reset();
@@ -365,8 +364,8 @@ Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   return offer;
 }
 
-// Takes what a peer has prepared: the facts are the end of the message, the rest is for the
-// transport.
+// Takes the message that a peer has prepared: the facts are its end, the rest is for
+// the transport.
 void Group::connect_peer(int peer, Message message) {
   PeerFacts& facts = facts_[static_cast<size_t>(peer)];
   std::memcpy(&facts, message.body.data() + message.body.size() - sizeof facts, sizeof facts);
@@ -378,8 +377,8 @@ void Group::connect_peer(int peer, Message message) {
 void Group::connect_transport(Deadline deadline) {
   facts_.resize(members_.size());
   const bool inherits_backend = backend_ != nullptr;
-  // The machines for which the transport was made. Hosts decide which device a rank
-  // has, and devices in which domain it is; so ranks may have to begin anew twice.
+  // The machines for which the transport was made. Hosts decide which device a rank has, and
+  // devices in which domain it is; so ranks may have to begin again twice.
   Machines made_for;
   constexpr uint64_t kRounds = 3;
   uint64_t round = 0;

@@ -1,6 +1,6 @@
-// A group in use: what it knows of its ranks, how it fails, the calls that all ranks make, and the
-// mesh spoken to in group ranks. formation.cpp forms it, subgroups.cpp makes others of it, and
-// checks.cpp checks what it is asked for.
+// A group in use: its ranks, its failure, the calls that all ranks make, and the mesh addressed
+// by group ranks. formation.cpp forms a group, subgroups.cpp makes others of it, and checks.cpp
+// checks the arguments of its calls.
 #include "core/group/group.hpp"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ Group::~Group() {
   mesh_->detach(id_);
 }
 
-// ---- its ranks
+// ---- ranks
 
 int Group::unwatched_peers() const {
   int count = 0;
@@ -76,8 +76,8 @@ std::vector<Straggler> Group::stragglers() const {
   std::vector<Straggler> found;
   if (revocation_->revoked() && transport_) transport_->let_go();
   for (int rank = 0; rank < size_ && revocation_->revoked(); ++rank) {
-    // Nothing that a rank of another machine sends is taken any more. But a rank of
-    // another host of this machine stores by NVLink, also when it is cut off.
+    // Messages from ranks of other machines are not taken any more, so these cannot write. But
+    // a rank of another host of this machine stores by NVLink, also when it is cut off.
     if (!maps(rank)) continue;
     if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(rank)], id_)) {
       found.push_back({rank, identity(rank), std::move(link)});
@@ -113,10 +113,10 @@ int Group::rank_of(const Group& other, int rank_there) const {
   return find_only(*this, [&](int rank) { return identity(rank).process == process; });
 }
 
-// ---- how it fails
+// ---- failure
 
 // Returns the descriptor by which an event loop hears that the group has failed: it becomes
-// readable when the group is revoked, and stays so. It is made when somebody first asks for it.
+// readable when the group is revoked, and stays so. It is made at the first call.
 int Group::failure_fd() {
   const std::lock_guard lock(failure_fd_mutex_);
   if (failure_fd_) return failure_fd_->get();
@@ -133,7 +133,8 @@ int Group::failure_fd() {
   return fd->get();
 }
 
-// Each call looks before it issues work, so the clock is read once for all hosts.
+// Each call checks the heartbeats before it issues work, so the clock is read once
+// for all hosts.
 bool Group::hears_all() const noexcept {
   if (distant_.empty()) return true;
   const uint64_t now = now_ns();
@@ -141,10 +142,9 @@ bool Group::hears_all() const noexcept {
       distant_.begin(), distant_.end(), [now](const auto& link) { return link->is_heard(now); });
 }
 
-// Called before work is issued. A host that lost its power leaves
-// mappings behind of which a load or a store can cost this process its
-// context. So nothing is issued while a host is silent that has memory
-// mapped here: it is heard again, or its ranks are taken for dead.
+// Called before work is issued. A host that has lost its power leaves mappings behind, and a
+// load or a store there can cost this process its context. So nothing is issued while a host is
+// silent that has memory mapped here: it is heard again, or its ranks are taken for dead.
 void Group::await_heartbeats() const {
   const auto over = [&] { return revocation_->revoked() || hears_all(); };
   const bool endless = config_.timeout_ms == Deadline::kInfinite;
@@ -161,8 +161,8 @@ Failure Group::blamed(Failure failure) const {
 }
 
 namespace {
-// Leaves the failure where symm run finds it: the command says what failed first, and a rank that
-// only heard of the failure may be the first to end.
+// Writes the failure to a place where `symm run` finds it: the command reports what failed
+// first, and a rank that only heard of the failure may be the first to end.
 void note_for_launcher(const Failure& failure) noexcept try {
   const char* const path = environment("SYMM_FIRST_FAILURE");
   if (*path == '\0') return;
@@ -263,8 +263,8 @@ void Group::synchronize(void* stream, uint64_t timeout_ms) {
   };
   if (retry_until(is_done, Deadline::after_ms(timeout))) return require_usable();
 
-  // A kernel that began to wait with this call gives up at about the same time, and knows for which
-  // rank it waited, and in which call.
+  // A kernel that began to wait together with this call gives up at about the same time, and
+  // its record tells for which rank it waited, and in which call.
   constexpr uint64_t kRecordMs = 500;
   const uint64_t more_ms = timeout == Deadline::kNow ? 0 : std::min(kRecordMs, timeout / 10);
   const auto is_known = [&] {
@@ -277,7 +277,7 @@ void Group::synchronize(void* stream, uint64_t timeout_ms) {
                            last_issued(*this));
 }
 
-// ---- the memories that it keeps
+// ---- the memories that the group keeps
 
 void Group::keep(std::list<std::shared_ptr<Memory>> one) noexcept {
   const std::lock_guard lock(kept_mutex_);

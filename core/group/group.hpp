@@ -38,16 +38,16 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
   bool shared_scratch = false;
   std::string bootstrap;
   const StoreCallbacks* callbacks = nullptr;
-  uint64_t create_timeout_ms = 0;  // 0, here and in timeout_ms: the environment's, or the default
+  uint64_t create_timeout_ms = 0;  // 0, also in timeout_ms: from the environment, or the default
   std::string name;
-  std::vector<std::byte> id;  // of make_unique_id(); empty: none
+  std::vector<std::byte> id;  // from make_unique_id(); empty: none
 };
 
-// How a group is made of another one, of which it inherits what is not said here. All but
-// call_timeout_ms is equal on all ranks of the new group. Nothing in it allocates: a rank that ran
-// out of memory before it votes would leave the others waiting.
+// The options of a group that is made of another one. It inherits what is not set here. All
+// fields but call_timeout_ms are equal on all ranks of the new group. Nothing in the struct
+// allocates: a rank that ran out of memory before it votes would leave the others waiting.
 struct SubgroupOptions {
-  uint64_t call_timeout_ms = 0;  // 0, here and in the other numbers: that of the group
+  uint64_t call_timeout_ms = 0;  // 0, also in the other numbers: the group's
   const char* name = nullptr;    // read during the call only
   uint64_t flags = 0;            // SYMM_GROUP_* that are added, and those that are not inherited
   uint64_t remove_flags = 0;
@@ -58,7 +58,7 @@ struct SubgroupOptions {
 };
 
 inline constexpr int kDefaultChannels = 64;
-inline constexpr int kMostChannels = 256;  // that a group or a memory can have
+inline constexpr int kMostChannels = 256;  // of a group or a memory
 
 // The facts that a rank tells the others when a group is formed.
 struct PeerFacts {
@@ -118,19 +118,19 @@ class Group : public std::enable_shared_from_this<Group> {
   bool maps(int rank) const noexcept { return machines_.together(rank, rank_); }
   // Whether descriptors travel between this rank and `rank`.
   bool shares_host(int rank) const noexcept { return machines_.share_host(rank, rank_); }
-  // The links between the devices of the ranks, which NVML is asked for once; -1 where one of two
-  // ranks is on another machine. Throws Error(unavailable) if NVML does not tell.
+  // The links between the devices of the ranks, for which NVML is asked once; -1 where one of
+  // two ranks is on another machine. Throws Error(unavailable) if NVML does not tell.
   const Links& links();
   TopologyClass topology();
   // The links to `rank`; -1 if they are not known.
   int32_t links_to(int rank);
-  // Where the memory of `rank` is, as seen from this rank.
+  // The location of the memory of `rank`, as seen from this rank.
   Locality locality_of(int rank);
   const PeerFacts& facts(int rank) const { return facts_[static_cast<size_t>(rank)]; }
   // The ranks that may still write to memory of this group, after it was revoked.
   std::vector<Straggler> stragglers() const;
   const std::shared_ptr<Stragglers>& past() const noexcept { return past_; }
-  // While this group is formed of ranks of another one: that one.
+  // The group of whose ranks this one is formed, while it is formed.
   const Group* parent() const noexcept { return parent_; }
   // This group's rank for a rank of another group; -1 if it is not in this group.
   int rank_of(const Group& other, int rank_there) const;
@@ -144,7 +144,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void require_ranks(std::span<const int32_t> ranks) const;
   static void require_channel(int channel, int channels);
 
-  // A number made of all that the group's heaps were asked so far, which collectives compare; 0
+  // A hash of all calls of the group's heaps so far, which collectives compare; 0
   // unless ranks check each other.
   uint16_t heap_history() const noexcept {
     return config_.check
@@ -155,15 +155,15 @@ class Group : public std::enable_shared_from_this<Group> {
     heap_history_.fetch_add(change, std::memory_order_relaxed);
   }
 
-  // A failure that names no rank is this rank's.
+  // Returns the failure with this rank as its rank if it names none.
   Failure blamed(Failure failure) const;
   // Revokes the group on all ranks. The first reason given anywhere wins.
   void fail(const Failure& found) noexcept;
-  // Fails with what an exchange threw. Throws the reason that won, once the rank that is blamed had
-  // time to name another.
+  // Revokes the group with the failure that an exchange threw. Gives the blamed rank time to
+  // name another one, then throws the reason that won.
   [[noreturn]] void give_up(const std::exception& error, const char* what = "");
-  // Makes a call of all ranks. Should this rank not get its turn in time, the others would wait in
-  // vain, so the group fails.
+  // Makes a call of all ranks. If this rank does not get its turn in time, the others would
+  // wait in vain, so the group fails.
   template <class Call>
   void in_turn(Call&& call) {
     try {
@@ -173,8 +173,8 @@ class Group : public std::enable_shared_from_this<Group> {
       throw;
     }
   }
-  // Makes a call of all ranks. Should this rank refuse its arguments, in a group that checks, the
-  // others are told: they would wait in vain.
+  // Makes a call of all ranks. If this rank refuses its arguments, in a group that checks, the
+  // others are told, since they would wait in vain.
   template <class Call>
   void with_refusals_told(const char* what, Call&& call) {
     try {
@@ -191,13 +191,13 @@ class Group : public std::enable_shared_from_this<Group> {
   void synchronize(void* stream, uint64_t timeout_ms);
 
   // A memory stays for as long as the handles of the group and of its buffer, so that the next
-  // rendezvous finds it on all ranks or on none, whenever a garbage collector comes by. Until then
+  // rendezvous finds it on all ranks or on none, whenever a garbage collector runs. Until then
   // group and memory keep each other.
   void keep(std::list<std::shared_ptr<Memory>> one) noexcept;
   void forget(const Memory& memory) noexcept;
   void forget_memories() noexcept;
 
-  // The mesh, in group ranks.
+  // Messages of the mesh, addressed by group ranks.
   void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds,
       Deadline deadline);
   Message receive(
@@ -205,8 +205,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // Sends to a peer that may be gone, and sends nothing if it is.
   void send_if_there(
       int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline);
-  // The first news of any of `peers`, of which some may be gone, about a call of shrink(): of a
-  // later one than any of this rank, too. A revocation ends no such wait.
+  // Waits for the first news of any of `peers`, some of which may be gone, about a
+  // call of shrink(), including one that is later than any call of this rank. A
+  // revocation does not end the wait.
   std::optional<Mesh::News> receive_any(
       std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
   std::optional<Topic> other_vote(int peer, const Topic& topic) const;
@@ -219,7 +220,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name);
-  // `options`: those by which the group is made of another one.
+  // `options`: the options by which the group is made of another one.
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,
       uint64_t id, const GroupConfig& config, const SubgroupOptions& options,
       std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
@@ -261,25 +262,26 @@ class Group : public std::enable_shared_from_this<Group> {
   int rank_ = 0;
   int size_ = 0;
   GroupConfig config_;
-  SubgroupOptions asked_;  // while this group is formed: those by which it is made of another
+  SubgroupOptions asked_;  // while this group is formed of another one
   std::string bootstrap_;
   std::shared_ptr<Revocation> revocation_;
   std::shared_ptr<Stragglers> past_;
   std::shared_ptr<Backend> backend_;
-  std::shared_ptr<Group> lender_;  // this group works in its scratch
+  std::shared_ptr<Group> lender_;  // the group whose scratch this one uses
   const Group* parent_ = nullptr;  // while this group is formed
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
   std::mutex kept_mutex_;
   std::list<std::shared_ptr<Memory>> kept_;
   std::atomic<bool> finalized_{false};
-  // A sum: threads may call the group's heaps in any order, which must not change the number.
+  // This is a sum, because threads may call the group's heaps in any order, which
+  // must not change the number.
   std::atomic<uint64_t> heap_history_{0};
   std::mutex sequence_mutex_;
   std::unordered_map<uint64_t, uint64_t> sequences_;
   std::unordered_map<uint64_t, uint64_t> parts_;  // how many groups each set of ranks has formed
   std::atomic<uint64_t> splits_{0};
-  TimedMutex shrinking_;              // one call at a time, so that the others are later ones
+  TimedMutex shrinking_;              // one call at a time, so that other calls are later
   std::atomic<uint64_t> shrinks_{0};  // the number of the next call
   std::vector<PeerFacts> facts_;      // by group rank
   Machines machines_;

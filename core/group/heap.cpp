@@ -1,5 +1,5 @@
-// A heap: a memory and a suballocator whose calls all ranks repeat. A history of the calls
-// tells ranks that went apart.
+// A heap: a memory and a suballocator whose calls all ranks repeat. A hash of the calls
+// shows when ranks have diverged.
 #include "core/group/heap.hpp"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ std::shared_ptr<Heap> Heap::create(
     heap = std::make_shared<Heap>(bytes, options);
     return buffer;
   };
-  // The function goes by reference, and makes the heap's tables too: if there were no memory for
-  // either later, this rank would be the only one to fail.
+  // The function is passed by reference, and makes the heap's tables too: if memory for either
+  // ran out later, this rank would be the only one to fail.
   auto memory = Memory::rendezvous(group, std::ref(allocate), kTag, options.timeout_ms);
   heap->start_ = memory->pointer(group->rank());
   heap->history_ = memory->view().id;
@@ -116,7 +116,8 @@ Heap::Piece Heap::find(const void* address) const {
   if (offset == Suballocator::kNone) return {};
   const std::lock_guard lock(mutex_);
   const Suballocator::Piece piece = pieces_.at(offset);
-  // The rest of the last unit, behind what was asked for, is no part of the piece.
+  // The rest of the last unit, behind the bytes that were asked for, does not belong
+  // to the piece.
   if (!piece.used || offset >= piece.offset + piece.bytes) return {};
   return {start_ + piece.offset, piece.offset, piece.bytes};
 }

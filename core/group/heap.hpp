@@ -1,5 +1,5 @@
-// One memory of a group, handed out in pieces without a word to the other ranks: ranks that make
-// the same calls in the same order get the same offsets.
+// One memory of a group, handed out in pieces without communication: ranks that make the same
+// calls in the same order get the same offsets.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
-// Buffers and memories of a group, and the calls on a memory: put, get, signal, wait. Here they
-// are checked; the group's transport does them. How buffers become a memory is in
-// rendezvous.cpp.
+// Buffers and memories of a group, and the calls on a memory: put, get, signal, wait. The calls
+// are checked here and done by the group's transport. rendezvous.cpp makes a memory of buffers.
 #include "core/group/memory.hpp"
 
 #include <unistd.h>
@@ -47,8 +46,9 @@ bool collect_tokens() {
          after.dropped_mappings != before.dropped_mappings;
 }
 
-// Allocates a block. If memory is short, the library gives back what it can, and then each callback
-// of the program is asked in turn. After each that has given something back it is tried once more.
+// Allocates a block. If memory is short, the library gives back what it can, and then
+// calls the callbacks of the program in turn. After each one that has given memory back
+// the allocation is tried again.
 std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Placement& placement) {
   std::optional<memory_pressure::Round> callbacks;
   for (;;) {
@@ -161,8 +161,8 @@ std::shared_ptr<Buffer> Buffer::allocate(
   return buffer;
 }
 
-// An adopted buffer is not made known to core/ipc: a token for a piece of it is one for the whole
-// allocation, as with any memory that symm did not make.
+// An adopted buffer is not made known to core/ipc: a token for a piece of it is a token for the
+// whole allocation, as for all memory that symm has not allocated.
 std::shared_ptr<Buffer> Buffer::adopt(
     Group& group, const void* pointer, size_t bytes, std::string name) {
   group.require_usable();
@@ -223,9 +223,9 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
     }
     return left.empty();
   };
-  // A death is told before it is certain, by as long as the kernel takes to free the memory of the
-  // dead. A rank that nobody says is dying is waited for this long only: all ranks of a group are
-  // to know of a failure within a second.
+  // A death is told before it is certain, by as long as the kernel takes to free the memory of
+  // the dead. A rank that is not reported as dying is waited for this long only, because all
+  // ranks of a group are to know of a failure within a second.
   constexpr uint64_t kSilentMs = 800;
   const Deadline silent = Deadline::after_ms(std::min(kSilentMs, patience_ms));
   const auto is_dying = [](const Straggler& straggler) { return straggler.link->is_dying(); };
@@ -358,8 +358,7 @@ void Memory::require_signal(int rank, int channel) const {
 
 // ---- calls on the memory: each is traced, checked, and handed to the group's transport
 
-// Sends a signal to `rank`: one more, or a value, in a word of its pad that this rank alone
-// writes.
+// Sends a signal to `rank`: adds to, or sets, a word of its pad that this rank alone writes.
 void Memory::send_signal(
     int rank, int channel, SignalOp op, uint64_t value, void* stream, uint64_t timeout_ms) {
   const Trace traced(
@@ -468,7 +467,7 @@ void Memory::put(
 
 void Memory::put_signal(int rank, size_t offset, const void* source, size_t bytes,
     const Signal& signal, void* stream, uint64_t timeout_ms) {
-  // Checked before anything is written.
+  // The channel is checked before anything is written.
   require_channel(signal.channel);
   require_known(is_valid(signal.op), static_cast<int>(signal.op), "op");
   const uint64_t timeout = reach_timeout(timeout_ms);
@@ -550,7 +549,7 @@ uint64_t Memory::read_value(int rank, size_t offset, size_t bytes, uint64_t time
   return group_->transport().read_value(*view_, rank, offset, bytes, reach_timeout(timeout_ms));
 }
 
-// Throws unless a word of so many bytes, which is accessed as a whole, lies there.
+// Throws unless a word of `bytes` bytes, which is accessed as a whole, lies at `offset`.
 void Memory::require_word(int rank, size_t offset, size_t bytes) const {
   require_multiple(offset, bytes);
   require_range(rank, offset, bytes);

@@ -1,5 +1,5 @@
-// A buffer is one rank's allocation. A memory is what it becomes when all ranks of a group have
-// met: every rank's block mapped here.
+// A buffer is one rank's allocation. A memory is what the ranks of a group make of their
+// buffers in a rendezvous: every rank's block, mapped here.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class Buffer {
     std::shared_ptr<Buffer> buffer;
     size_t offset = 0;
   };
-  // The buffer of this process that an address lies in; null if it lies in none.
+  // The buffer of this process that contains an address; null if there is none.
   static Found find(const void* address);
   static std::shared_ptr<Buffer> allocate(
       Group& group, size_t bytes, Placement placement = {}, std::string name = "");
@@ -52,7 +52,7 @@ class Buffer {
   int device() const noexcept { return device_; }
   void record_use(void* stream) { block_->note_use(block_->record_use(stream)); }
   const std::string& name() const noexcept { return name_; }
-  // The group that it was made for; null if that is gone.
+  // The group for which the memory was made; null if the group is gone.
   std::shared_ptr<Group> group() const noexcept { return group_.lock(); }
   int numa_node() const noexcept { return numa_node_; }
   bool on_host() const noexcept { return on_host_; }
@@ -61,7 +61,7 @@ class Buffer {
   std::vector<std::shared_ptr<Memory>> memories() const;  // those that live
   // The memory that the buffer has on a group; null if there is none.
   std::shared_ptr<Memory> memory_on(Group& group) const;
-  // Makes the groups of its memories keep them no longer.
+  // Tells the groups of this buffer's memories to keep them no longer.
   void forget_memories() noexcept;
   // Throws Error(unavailable) if a process of a group that failed may still write to the buffer,
   // after a little patience for the death of that process to become known.
@@ -87,16 +87,16 @@ class Buffer {
 
 class Memory {
  public:
-  // [collective] Exchanges the blocks of `buffer` among the ranks of `group`. timeout_ms 0: the
-  // group's for creation; channels 0: as many as the group has. [local] if the buffer has a memory
-  // on the group already.
+  // [collective] Exchanges the blocks of `buffer` among the ranks of `group`. A timeout_ms of 0
+  // is the group's time-out for creation; channels of 0 are as many as the group has. The call
+  // is [local] if the buffer has a memory on the group already.
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
       const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms = 0,
       int channels = 0);
-  // [collective] A rendezvous whose memory the group keeps (Group::keep()): that of the C ABI.
+  // [collective] The rendezvous of the C ABI, whose memory the group keeps (Group::keep()).
   static std::shared_ptr<Memory> rendezvous_and_keep(const std::shared_ptr<Group>& group,
       const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels);
-  // A rendezvous whose buffer is made on the way: if that fails on one rank, it fails on all.
+  // A rendezvous that makes its buffer: if that fails on one rank, it fails on all.
   using MakeBuffer = std::function<std::shared_ptr<Buffer>()>;
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
       const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
@@ -120,8 +120,8 @@ class Memory {
   std::byte* taken_on_device() const;  // throws Error(unsupported) if no device counts signals
 
   static constexpr size_t kMostWaits = 64;  // in one call
-  // Time-outs of 0 are the group's. Those of calls that another rank need not act for bound what
-  // a rank on another machine may take.
+  // A time-out of 0 is the group's. In calls for which no other rank has to act, the time-out
+  // bounds the time that a rank on another machine may take.
   void send_signal(
       int rank, int channel, SignalOp op, uint64_t value, void* stream, uint64_t timeout_ms = 0);
   void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);  // takes one
@@ -147,7 +147,7 @@ class Memory {
   };
   void put_signal(int rank, size_t offset, const void* source, size_t bytes, const Signal& signal,
       void* stream, uint64_t timeout_ms = 0);
-  // `fetched` receives what the word was; null: that is not wanted.
+  // `fetched`, which may be null, receives the former value of the word.
   void change_value(int rank, size_t offset, const AtomicChange& change, void* fetched,
       void* stream, uint64_t timeout_ms = 0);
   uint64_t read_value(int rank, size_t offset, size_t bytes, uint64_t timeout_ms = 0);
@@ -157,7 +157,7 @@ class Memory {
   void require_range(int rank, size_t offset, size_t bytes) const;
   void require_word(int rank, size_t offset, size_t bytes) const;
   static void require_multiple(size_t offset, size_t bytes);
-  // The time-out of a call that waits for a rank on another machine alone.
+  // The time-out of a call that waits only if the rank is on another machine.
   uint64_t reach_timeout(uint64_t timeout_ms) const;
   std::byte* mapped(const std::vector<std::byte*>& places, int rank) const;
   void require_signal(int rank, int channel) const;

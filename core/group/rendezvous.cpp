@@ -1,6 +1,6 @@
-// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of
-// block and pad, map them, agree that all could. Nothing is visible before the last step, and a
-// failure on one rank is the same failure on all.
+// The steps of a rendezvous: prepare a signal pad, agree on the size, exchange the descriptors
+// of block and pad, map them, agree that all ranks have done so. Nothing is visible before the
+// last step, and a failure on one rank is the same failure on all.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -49,7 +49,7 @@ struct Extents {
   BlockExtent pad;
 };
 
-// Maps a peer's block, after checking what the peer says of it.
+// Maps a peer's block, after checking what the peer says about it.
 std::shared_ptr<Block> import(
     ShareableMemory& memory, Fd fd, const BlockExtent& extent, uint64_t bytes) {
   if (extent.bytes != bytes || !extent.is_possible()) {
@@ -60,7 +60,7 @@ std::shared_ptr<Block> import(
 
 class GroupOutOfBand final : public OutOfBand {
  public:
-  static constexpr uint64_t kRounds = 8;  // at most, in one rendezvous
+  static constexpr uint64_t kRounds = 8;  // upper bound for one rendezvous
 
   GroupOutOfBand(Group& group, const Topic& first, Deadline deadline)
       : group_(group), topic_(first), deadline_(deadline) {}
@@ -98,7 +98,8 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
-// A rendezvous from its first step to its last. Long, since all steps share what they make.
+// A rendezvous from its first step to its last. Long, since the steps share the
+// objects that they make.
 std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make,
     uint64_t tag, int channels, Deadline deadline) {
   Backend& backend = group->backend();
@@ -143,7 +144,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
         import(backend.memory(), message.take_fd(1), extents.pad, pad_bytes);
   };
   phases.finish = [&] {
-    // Equal on all ranks, and never 0, which means private memory.
+    // The id is equal on all ranks, and never 0, which means private memory.
     view->id = mix(mix(group->id(), tag), sequence) | 1U;
     view->bytes = buffer->bytes();
     view->channels = channels;
@@ -159,7 +160,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   };
   exchange(*group, MessageKind::segment, tag, sequence, phases, deadline);
 
-  // If this fails, on any rank, the memory works without multicast.
+  // If multicast fails on any rank, the memory works without it.
   GroupOutOfBand out_of_band(*group,
       {MessageKind::out_of_band, group->id(), tag, sequence * GroupOutOfBand::kRounds}, deadline);
   group->transport().device().add_multicast(*view, blocks, out_of_band);
@@ -180,12 +181,13 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
   }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
 
-  // There is a limit, since a process that became another program is never certain to be dead.
+  // The wait has a limit, since a process that has become another program is never
+  // certain to be dead.
   constexpr uint64_t kMostMs = 30'000;
   const uint64_t patience =
       std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
-  // The function is no larger than what a std::function holds by itself: to run out of memory here
-  // would be a failure that only this rank knows of.
+  // The function is small enough for a std::function to hold it without an allocation: if
+  // memory ran out here, only this rank would know of the failure.
   const auto make = [&buffer, patience] {
     buffer->require_no_stragglers(patience);
     return buffer;
@@ -196,7 +198,8 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
 
 std::shared_ptr<Memory> Memory::rendezvous_and_keep(const std::shared_ptr<Group>& group,
     const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels) {
-  // The list has room before the ranks meet: what fails after that would fail here alone.
+  // The list gets its room before the ranks meet: an allocation that fails afterwards
+  // would fail on this rank alone.
   std::list<std::shared_ptr<Memory>> kept(1);
   std::shared_ptr<Memory> memory = rendezvous(group, buffer, tag, timeout_ms, channels);
   kept.front() = memory;
@@ -217,8 +220,8 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
     return meet(group, make, tag, channels,
         timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {
-    // A failure that all ranks agreed on leaves them in step, unless a rank was late or died. After
-    // any other failure the group is of no more use.
+    // A failure that all ranks agreed on leaves them in step, unless a rank was late or died.
+    // After any other failure the group cannot be used any more.
     const Status status = current_failure().status;
     const bool late =
         status == Status::timeout || status == Status::peer_failed || status == Status::aborted;

@@ -1,5 +1,5 @@
-// Keeps the links to ranks of a failed group that may still write, and asks whether they have
-// died.
+// Keeps the links to ranks of a failed group that may still write, and checks whether
+// they have died.
 #include "core/group/stragglers.hpp"
 
 #include <algorithm>
@@ -86,9 +86,9 @@ void Stragglers::name_revoked(std::span<uint64_t> ids) noexcept {
   AllStragglers& list = PerProcess<AllStragglers>::current();
   const std::lock_guard lock(list.mutex);
 
-  // First come the groups that some rank here knows to be revoked, then those that some rank here
-  // has left, the failed ones before the others. Whoever left a group makes no call in it any more,
-  // whether it knew of the failure or not.
+  // First come the groups that some rank here knows to be revoked, then those that some rank
+  // here has left, the failed ones before the others. A rank that has left a group makes no
+  // call in it any more, whether it knew of the failure or not.
   size_t count = 0;
   const auto add = [&](uint64_t id) {
     if (count < ids.size()) ids[count++] = id;
@@ -111,7 +111,8 @@ void Stragglers::name_revoked(std::span<uint64_t> ids) noexcept {
     });
   }
 
-  // Struck out are the groups that another rank here is in without knowing of a failure.
+  // The groups in which another rank of this process is, without knowing of a
+  // failure, are struck out.
   for_living(false, [&](uint64_t id) { std::replace(ids.begin(), ids.end(), id, uint64_t{0}); });
 }
 
@@ -142,7 +143,7 @@ void Stragglers::group_goes() noexcept {
   try {
     known_ = group_->stragglers();
   } catch (const std::bad_alloc&) {
-    // The stragglers that were known stay.
+    // The known stragglers stay.
   }
   group_ = nullptr;
 }

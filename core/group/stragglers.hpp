@@ -1,8 +1,8 @@
 // Stragglers: ranks of a revoked group that may still write to the memory of the others. A rank
-// that was stopped in the middle of a call goes on in that call when it is resumed, whatever became
-// of the group. Only its death ends that for certain, or its own word that it is out of the call:
-// it left the group, or took part in making another one when it knew that this one had failed.
-// Until then no new group gets a buffer that a straggler has mapped.
+// that was stopped in the middle of a call goes on in that call when it is resumed, whatever
+// became of the group. Only its death ends the call for certain, or its own message that it is
+// out of the call: it left the group, or took part in making another one when it knew that this
+// one had failed. Until then no new group gets a buffer that a straggler has mapped.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct Straggler {
 // The stragglers of one group. The object outlives the group.
 class Stragglers {
  public:
-  // For a group that is being formed. Throws std::bad_alloc.
+  // Returns the stragglers of a group that is being formed. Throws std::bad_alloc.
   static std::shared_ptr<Stragglers> of(Group& group);
-  // To be called when a group is formed. A rank of it is no straggler any more of the groups that
-  // it named as revoked.
+  // Called when a group was formed. Its ranks are no stragglers any more in the
+  // groups that they named as revoked.
   static void met(const Group& group) noexcept;
   // Writes the ids of the latest groups in which no rank of this process makes a call any more: all
   // of its ranks there know the group to be revoked, or have left it.

@@ -44,8 +44,8 @@ unsigned Suballocator::class_of(uint32_t units) noexcept {
 }
 
 uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexcept {
-  // Nearly all calls are answered from the first class of which every piece is long enough,
-  // wherever it starts, or from one above.
+  // Nearly all calls take a piece of the first class whose pieces are all long enough, wherever
+  // they start, or of a class above.
   const uint64_t reach = uint64_t{units} + alignment - 1;
   const uint64_t step = reach < (2U << kSplit) ? 1 : std::bit_floor(reach) >> kSplit;
   const uint64_t longest = (reach + step - 1) / step * step;

@@ -1,7 +1,8 @@
-// Which parts of a range of bytes are in use. It computes with numbers and touches nothing of the
-// range. The method is two-level segregated fit: free pieces are in lists by size, sixteen classes
-// for each power of two, and a call takes constant time. The answer to a call follows from the
-// calls before it and from nothing else, so ranks that make the same calls get the same offsets.
+// Keeps account of the parts of a range of bytes that are in use. It computes with numbers and
+// does not touch the range. The method is two-level segregated fit: free pieces are in lists
+// by size, sixteen classes for each power of two, and a call takes constant time. The answer
+// to a call follows from the calls before it and from nothing else, so ranks that make the
+// same calls get the same offsets.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 namespace symm {
 class Suballocator {
  public:
-  static constexpr size_t kUnit = 256;  // bytes, of which offsets and lengths are multiples
+  static constexpr size_t kUnit = 256;  // offsets and lengths are multiples of it
   static constexpr size_t kMostBytes = (size_t{1} << 32) * kUnit - kUnit;
 
   explicit Suballocator(size_t bytes);  // a multiple of kUnit, at most kMostBytes
@@ -26,7 +27,7 @@ class Suballocator {
   size_t take(size_t bytes, size_t alignment);
   struct Piece {
     size_t offset = 0;
-    size_t bytes = 0;  // in use: those that were asked for; free: all
+    size_t bytes = 0;  // in use: as asked for; free: all
     bool used = false;
   };
   Piece at(size_t offset) const;  // the piece that contains an offset below bytes()
@@ -40,23 +41,23 @@ class Suballocator {
   size_t largest_free() const noexcept;
 
  private:
-  // There is an entry for each unit, which has a meaning where a piece starts. So a piece needs no
-  // room of its own, and a call makes no system call.
+  // There is an entry for each unit, and the entry has a meaning if a piece starts at the unit.
+  // So pieces need no room in the range, and a call makes no system call.
   struct Entry {
     uint32_t units;     // the length of the piece that starts here; 0: none does
-    uint32_t before;    // units of the piece that ends here; 0: this is the first piece
+    uint32_t before;    // length of the piece that ends here; 0: this is the first piece
     uint32_t next;      // free: the next piece in the list of its class; in use: kUsed
     uint32_t previous;  // free: the piece before in the list; in use: bytes of its units left over
   };
   static constexpr uint32_t kEnd = UINT32_MAX;
   static constexpr uint32_t kUsed = UINT32_MAX - 1;
-  static constexpr unsigned kSplit = 4;  // 2^kSplit classes for each power of two
+  static constexpr unsigned kSplit = 4;  // each power of two has 2^kSplit classes
   static constexpr unsigned kClasses = (32 - kSplit + 1) << kSplit;
 
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
-  // An array of zeros, whose pages are not there before they are written.
+  // An array of zeros, whose pages are allocated when they are written.
   template <class T>
   using Zeros = std::unique_ptr<T[], Free>;
   template <class T>

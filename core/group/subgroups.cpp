@@ -1,5 +1,5 @@
-// Groups that are made of a group: by splitting it, of ranks that are named, of those on one
-// machine, and of those that are left when others have died.
+// Groups that are made of a group: by a split, of named ranks, of the ranks of one machine, and
+// of the ranks that are left when others have died.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -29,7 +29,8 @@
 
 namespace symm {
 namespace {
-// Groups made of one group by different calls have different ids: these are mixed in.
+// These constants are mixed into the ids of groups, so that groups that different calls make of
+// one group have different ids.
 constexpr uint64_t kFromRanks = 0x66726f6d'72616e6b;
 constexpr uint64_t kShrunk = 0x73687275'6e6b656e;
 
@@ -79,8 +80,8 @@ GroupConfig Group::config_for(const SubgroupOptions& options) const {
   return config;
 }
 
-// While a group is formed of a parent's ranks, one that has heard what ended the parent may never
-// come. So what ends the parent ends the new group too.
+// While a group is formed of a parent's ranks, a rank that has heard of the parent's failure
+// may never come. So the parent's failure ends the new group, too.
 void Group::end_with(const Group& parent) noexcept {
   try {
     Failure failure = with_reserve([&] { return parent.revocation_->cause(); });
@@ -170,8 +171,8 @@ std::shared_ptr<Group> Group::create_from_ranks(
   require_options(options);
   const Deadline deadline = deadline_of(options);
 
-  // The sum is equal for any order of the ranks, so that ranks which name them in another order
-  // meet, and are told.
+  // The sum is equal for any order of the ranks, so that ranks which name them in different
+  // orders meet, and get the error.
   uint64_t set = 0;
   for (const int32_t rank : ranks) {
     set += mix(kFromRanks, static_cast<uint64_t>(rank));
@@ -200,9 +201,9 @@ std::shared_ptr<Group> Group::local(const SubgroupOptions& options) {
   return create_from_ranks(ranks, options);
 }
 
-// Each rank counts its calls for itself, and a call that failed is made again. So a rank may be in
-// an earlier call than the others, which then wait for it in vain. It gives up its own as soon as
-// it hears of a later one, and takes that number.
+// Each rank counts its calls for itself, and a call that failed is made again. So a rank may be
+// in an earlier call than the others, which then wait for it in vain. It gives up its own call
+// as soon as it hears of a later one, and takes the number of that one.
 //
 // The living agree on who lives, form a group, and agree on how that went, until all of them have
 // one and nobody has died meanwhile.

@@ -1,5 +1,5 @@
-// What connects the devices of a group's ranks. The ranks told each other the names of their
-// devices when the group was made; NVML of this machine knows the links between these.
+// The links between the devices of a group's ranks. The ranks have told each other the names of
+// their devices when the group was made; NVML of this machine knows the links between them.
 #include "core/backend/topology.hpp"
 
 #include <cstddef>
