@@ -1,5 +1,5 @@
 // The C ABI of collectives: each function makes one CollectiveCall of its arguments and passes
-// it to core/group/collective.hpp. Arguments are checked there.
+// it to core/group/collective.hpp, where arguments are checked.
 #include "core/group/collective.hpp"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ SYMM_OPTIONS(symm_rmsnorm_call, norm, scale_out, SYMM_RMSNORM_CALL_INIT)
 SYMM_OPTIONS(symm_batch_options, options, tag, SYMM_BATCH_OPTIONS_INIT)
 
 namespace {
-// Adds what the group and the options say. After this, nothing of the call changes. Returns the
-// tag, or null.
+// Completes the call with what the group and the options say. After this the call does not
+// change. Returns the tag, or null.
 const char* complete(
     CollectiveCall& call, const Group& group, const symm_collective_options_t* options) {
   call.heaps = group.heap_history();
@@ -76,14 +76,15 @@ void complete_and_run(
   run_collective(group, call);
 }
 
-// A number of elements; SIZE_MAX, which check_call() refuses, if it does not fit.
+// The product of two numbers of elements; SIZE_MAX, which check_call() refuses, if it
+// does not fit.
 size_t product(size_t a, size_t b) {
   size_t elements = 0;
   return __builtin_mul_overflow(a, b, &elements) ? SIZE_MAX : elements;
 }
 
-// The length of a row stands where other calls have their root. check_call() refuses one that is
-// too long, which it remains when it is cut.
+// The length of a row is in the field that has the root of other calls. check_call() refuses a
+// length that is too large for the field: it is cut to a value that is still too large.
 void set_norm_rows(CollectiveCall& call, size_t tokens, size_t hidden) {
   call.op = Op::sum;
   call.root = static_cast<int32_t>(std::min<size_t>(hidden, kMostNormBytes));
@@ -109,10 +110,9 @@ RmsNorm norm_of(const symm_rmsnorm_call_t& norm, size_t hidden, symm_dtype_t dty
       static_cast<const float*>(given.scale_in), static_cast<float*>(given.scale_out), hidden};
 }
 
-// ---- calls that are described by a struct
+// ---- calls described by a struct
 
-// Throws unless a struct of fused.h that was made by version `version` of that header is what this
-// library reads.
+// Throws unless this library reads the structs of version `version` of fused.h.
 void require_fused(uint32_t version) {
   if (version >> 16 == SYMM_FUSED_VERSION_MAJOR) return;
   throw Error(Status::unsupported,
@@ -120,7 +120,7 @@ void require_fused(uint32_t version) {
           version >> 16, version & 0xFFFF, SYMM_FUSED_VERSION_MAJOR, SYMM_FUSED_VERSION_MINOR));
 }
 
-// What calls refer to, which therefore stays where it is. Most calls refer to nothing.
+// The objects to which calls refer by address. Most calls refer to none.
 struct ReferredTo {
   std::vector<std::unique_ptr<Pieces>> pieces;
   std::vector<std::unique_ptr<RmsNorm>> norms;
@@ -137,8 +137,7 @@ void require_no_options(const symm_collective_call_t& given) {
       Status::invalid_argument, "call.options: goes with symm_batch() only; this call has options");
 }
 
-// Checks the fields that no collective would look at, and makes the call. Its options are not
-// there yet.
+// Checks the fields that the collective does not use, and makes the call, without its options.
 CollectiveCall described(
     const symm_collective_call_t& given, void* stream, ReferredTo& referred_to) {
   const symm_dtype_t dtype = given.dtype != 0 ? given.dtype : SYMM_DTYPE_F32;
@@ -179,14 +178,15 @@ CollectiveCall described(
   return call;
 }
 
-// Throws if a call that is made, and not only planned, lacks what a plan does without.
+// Throws if a call that is to be made, and not only planned, lacks fields that a plan
+// does not need.
 void require_all_of(const CollectiveCall& call, const symm_collective_call_t& given) {
   if (call.collective == Collective::allreduce_rmsnorm && given.fused == nullptr) {
     throw Error(Status::invalid_argument, "fused: is NULL");
   }
 }
 
-// Makes a call of a batch, whose deadline is that of the batch.
+// Makes a call of a batch. Its deadline is that of the batch.
 CollectiveCall described_in_batch(Group& group, const symm_collective_call_t& call, size_t step,
     const symm_batch_options_t& batch, void* stream, ReferredTo& referred_to) {
   if (call.struct_size != step) {

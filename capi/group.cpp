@@ -1,5 +1,5 @@
-// The C ABI of groups: creation, parts, state and end. It checks and converts structs of
-// symm.h; core/group does the work.
+// The C ABI of groups: creation, groups made of a group, state and end. It checks and converts
+// structs of symm.h; core/group does the work.
 #include "core/group/group.hpp"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
 static_assert(static_cast<int32_t>(Locality::other_machine) == SYMM_LOCALITY_OTHER_MACHINE);
 static_assert(SYMM_UNIQUE_ID_MAX_BYTES == kUniqueIdBytes);
 
-// The bytes of config.id, which is one of three ways to say where the ranks meet.
+// The bytes of config.id, one of three ways to say where the ranks meet.
 std::vector<std::byte> id_of(const symm_group_config_t& given) {
   if (given.id == nullptr) {
     if (given.id_bytes == 0) return {};

@@ -12,15 +12,15 @@ namespace symm::capi {
 // Remembers the failure for symm_last_error() and symm_last_failure(), writes it to *sink too, and
 // returns its status. Newlines become spaces: a message is one line.
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
-// The struct that tells a failure; of Status::ok if there was none.
+// The struct of a failure, with SYMM_OK if there was none.
 symm_failure_t struct_of(const Failure& failure) noexcept;
 void require_sink(const symm_failure_t& sink, const char* argument);
 
-// The largest struct_size that is believed. No struct grows so large, so a larger one was not set.
+// The largest valid struct_size. No struct grows so large, so a larger value was never set.
 inline constexpr size_t kMostStruct = 4096;
 
-// The place where the options of a call want its failure; null if there is none. The options are
-// not checked yet.
+// The place for the failure that the options of a call name; null if there is none. The
+// options are not checked yet.
 template <class Options>
 symm_failure_t* sink_of(const Options* options) noexcept {
   if (options == nullptr || options->struct_size > kMostStruct) return nullptr;
@@ -28,9 +28,10 @@ symm_failure_t* sink_of(const Options* options) noexcept {
                                                                             : nullptr;
 }
 
-// The form of guard() for calls that take some ten nanoseconds. It does not keep the thread from
-// being cancelled: what such a call reaches that a thread can be cancelled in sees to that itself.
-// A look-up returns whether it has found something, so that a miss costs no exception.
+// The form of guard() for calls that take some ten nanoseconds. It does not keep the
+// thread from being cancelled: code that such a call reaches and that has cancellation
+// points disables cancellation itself. A look-up returns whether it has found something,
+// so that a miss costs no exception.
 template <class Options, class Function>
 symm_status_t quick(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);

@@ -1,10 +1,10 @@
-// A handle of the C ABI names a slot in an arena that is never unmapped, and which of the objects
-// that the slot had one after another is meant: the low 48 bits are the slot's address, the 15 bits
-// above are the slot's generation. So any pointer, however wrong, can be checked without touching
-// memory that may not exist: it must lie in the arena, on a slot, and the slot must be in use by
-// this process, in the same generation. No number is given out twice: a handle that was released
-// stays invalid, also where a compiled program or another language kept its number. The highest bit
-// is 0, for languages whose integers have a sign.
+// A handle of the C ABI names a slot in an arena that is never unmapped, and one of the objects
+// that the slot had one after another: the low 48 bits are the slot's address, the 15 bits
+// above are the slot's generation. So any pointer, valid or not, can be checked without
+// touching memory that may not exist: it must lie in the arena, on a slot, and the slot must be
+// in use by this process, in the same generation. No number is given out twice: a handle that
+// was released stays invalid, also where a compiled program or another language kept its
+// number. The highest bit is 0, for languages whose integers have a sign.
 #pragma once
 
 #include <sys/mman.h>
@@ -192,8 +192,8 @@ struct DoNothing {
   void operator()(auto&) const noexcept {}
 };
 
-// Gives a reference back. `last` is called with the object before its last reference goes, `other`
-// before any other reference goes.
+// Gives a reference back. `last` is called with the object before its last reference is given
+// back, `other` before any other one.
 template <class Object, class Last = DoNothing, class Other = DoNothing>
 void release(const void* handle, Last last = {}, Other other = {}) noexcept {
   if (handle == nullptr) return;

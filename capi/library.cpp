@@ -19,7 +19,7 @@
 #include "symm/fused.h"
 #include "symm/symm.h"
 
-// symm.h, core and kernels use the same numbers.
+// Asserts that symm.h, core and kernels use the same numbers.
 #define SYMM_SAME(c_name, cpp_value) \
   static_assert(static_cast<int32_t>(c_name) == static_cast<int32_t>(cpp_value))
 #define SYMM_SAME_STATUS(name, c_name, value, text) SYMM_SAME(SYMM_##c_name, symm::Status::name);

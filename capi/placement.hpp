@@ -1,4 +1,5 @@
-// The options that all calls that allocate have in common: a name, and where the memory lies.
+// The options that all calls that allocate have in common: a name, and the placement
+// of the memory.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Structs that grow. `first` is the size that the struct had in the release that introduced it.
-// Callers built against any release since then are served.
+// Copies structs that grow between releases. `first` is the size that the struct had in the
+// release that introduced it. Callers built against any release since then are served.
 #pragma once
 
 #include <algorithm>
@@ -63,8 +63,8 @@ void write_struct(const T& from, T* to) {
   }
 }
 
-// For each struct of options: its defaults, which are zero but for its size, its size in its first
-// release, and what messages call it.
+// For each struct of options: its defaults, which are zero except for its size, its size in its
+// first release, and its name in messages.
 template <class T>
 struct OptionsOf;
 template <class T>
@@ -92,14 +92,14 @@ symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
   return fill_struct<symm_call_options_t>(nullptr, out, first, fill);
 }
 
-// Refuses bits that this library does not know, and a newer one may.
+// Refuses bits that this library does not know, but a newer one may.
 inline void require_known_bits(uint64_t flags, uint64_t known, const char* argument) {
   if ((flags & ~known) == 0) return;
   throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%lx", argument,
                                        SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, flags & ~known));
 }
 
-// Refuses a field that counts only with a flag, where the flag is not given.
+// Refuses a field that has a meaning only with a flag if the flag is not given.
 inline void require_with_flag(
     bool given, uint64_t value, const char* argument, const char* flag_name) {
   if (given || value == 0) return;
