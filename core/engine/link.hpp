@@ -71,8 +71,8 @@ inline std::optional<Head> decode(std::span<const std::byte> bytes) noexcept {
   return head;
 }
 
-// The state of a message. A broken transfer has
-// ended, and may have moved a part of the message.
+// The state of a message. A broken transfer has ended, and may have moved a part of
+// the message.
 enum class Transfer { under_way, whole, broken };
 
 // A message on its way. The object stays where it is, untouched, until Sink::sent() is called.
@@ -85,8 +85,8 @@ struct Envelope {
   std::span<const std::byte> payload;
   // Keeps the payload until the message was sent.
   std::shared_ptr<const void> keep;
-  // The fields that follow are the message engine's.
-  // `owned`: the message engine deletes the object.
+  // The fields below belong to the message engine. `owned`: the message engine
+  // deletes the object.
   bool owned = false;
   std::atomic<Transfer> state = Transfer::under_way;
   // Null: the endpoint of the peer has gone.
@@ -123,8 +123,7 @@ class Link {
   virtual Transfer send(Envelope& envelope) noexcept = 0;
   // False: nothing happened.
   virtual bool progress() noexcept = 0;
-  // Returns a descriptor that becomes readable when
-  // there is something to do; -1: there is already.
+  // Returns a descriptor that becomes readable when there is work; -1 if there is work already.
   virtual int arm() noexcept = 0;
   // Messages under way on the line, in both directions, end broken, soon.
   virtual void close(int line) noexcept = 0;

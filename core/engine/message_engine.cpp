@@ -79,18 +79,16 @@ struct Group {
   // Rung when a message was sent.
   Word bell{0};
   Waiter waiter{0};
-  // The times by which all messages that are under way to and
-  // from peers that are left must have ended: on lines of this
-  // group, and on shared ones. Set when the first peer is left.
+  // The deadlines of all messages under way to and from peers that are given up: on lines of
+  // this group, and on shared ones. Set when the first peer is given up.
   std::optional<std::array<Deadline, 2>> ends = std::nullopt;
 };
 
 namespace {
-// A line to another process, for all groups of now and later. Groups do
-// not have lines of their own, for two reasons: an engine pairs the ends
-// of lines in the order in which processes open them, and for groups
-// that are created at the same time this order may differ; and a process
-// that closes a line cannot know whether the other is about to use it.
+// A line to another process, for all present and future groups. Groups do not have lines of
+// their own, for two reasons: an engine pairs the ends of lines in the order in which processes
+// open them, and for groups that are created at the same time this order may differ; and a
+// process that closes a line cannot know whether the other is about to use it.
 struct Line {
   Bytes address;
   std::vector<Peer*> users;
@@ -206,11 +204,10 @@ class EngineImpl final : public MessageEngine, public Sink {
     return !queued.empty();
   }
 
-  // Messages under way to and from the peer end before this returns. If the
-  // engine does not end them, it is given up. The line is not closed at once:
-  // if both sides do that, each with a message half sent, UCX's TCP asks a
-  // connection that it has just freed whether it can be written to (seen with
-  // 1.13 after 8 of 2,790 kills; the code of 1.20 can do so, too).
+  // Messages under way to and from the peer end before this returns. If the engine does not end
+  // them, it is given up. The line is not closed at once: if both sides do that, each with a
+  // message half sent, UCX's TCP asks a connection that it has just freed whether it can be
+  // written to (seen with 1.13 after 8 of 2,790 kills; the code of 1.20 can do so, too).
   void end(Peer& peer) noexcept {
     peer.gone = true;
     const auto has_ended = [&] { return peer.sending + peer.receiving == 0; };
@@ -385,8 +382,8 @@ class EngineImpl final : public MessageEngine, public Sink {
 void EngineImpl::serve() noexcept {
   while (!stopped) {
     int ready = -1;
-    // Stored before it looks for polling threads;
-    // polls() reports a thread before it reads this.
+    // `resting` is stored before this thread looks for polling threads; polls() reports a
+    // thread before it reads `resting`.
     resting = true;
     const bool others = polled.exchange(false) || pollers != 0;
     if (!others) {
@@ -615,8 +612,8 @@ struct ProcessEngine {
     static const Leaving before_the_engine;
   }
 
-  // At the end of the process an engine destroys the objects
-  // that its threads use, and must not be called any more.
+  // At the end of the process an engine destroys the objects that its threads use, and
+  // must not be called any more.
   struct Leaving {
     ~Leaving() {
       if (auto* const here = PerProcess<ProcessEngine>::existing()) here->engine.leave();

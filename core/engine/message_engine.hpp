@@ -24,13 +24,13 @@
 #include "core/engine/link.hpp"
 
 namespace symm::engine {
-// The group's side. Called on whatever thread makes progress, one call
-// at a time in a process, while the message engine's lock is held: a
-// call must not wait, and may use only answer() of its Endpoint.
+// The group's side of the message engine. It is called on whatever thread makes progress, one
+// call at a time in a process, while the message engine's lock is held: a call must not wait,
+// and may use only answer() of its Endpoint.
 class Receiver {
  public:
-  // Checks a message, and returns where its payload goes;
-  // null: `from` has broken the protocol, and is lost.
+  // Checks a message, and returns the destination of its payload; null if `from` has broken
+  // the protocol, and so is lost.
   virtual std::byte* place(int from, const Head& head) noexcept = 0;
   // The payload is in its place. Called in the order in which `from` sent the messages.
   virtual void arrived(int from, const Head& head) noexcept = 0;
@@ -58,8 +58,8 @@ class Endpoint {
   // goes to `rank` or comes from it any more.
   virtual void send(
       int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) = 0;
-  // Queues a message from within arrived(); never
-  // waits. `keep` keeps the payload until it was sent.
+  // Queues a message from within arrived(); never waits. `keep` keeps the payload
+  // until it was sent.
   virtual void answer(int rank, Head head, std::span<const std::byte> payload,
       std::shared_ptr<const void> keep) noexcept = 0;
   // Sends a message, and returns at once. `payload` must not change until it has

@@ -55,18 +55,16 @@ class StreamEngine {
   void recv(void* to, size_t bytes, int peer, void* stream);
   void allgather(const void* from, void* to, size_t bytes, void* stream);
   void broadcast(const void* from, void* to, size_t bytes, int root, void* stream);
-  // Reductions by NCCL's own arithmetic, in an order
-  // of its own. `type` and `op` are NCCL's numbers.
+  // Reductions by NCCL's arithmetic, in NCCL's order. `type` and `op` are NCCL's numbers.
   void allreduce(const void* from, void* to, size_t count, int type, int op, void* stream);
   void reduce_scatter(const void* from, void* to, size_t count, int type, int op, void* stream);
 
-  // Fails the group if a call among these ranks has not ended
-  // `timeout_ms` after it began, or soon after one of the ranks
-  // left. `progress` is called on a thread of the engine.
+  // Fails the group if a call among these ranks has not ended `timeout_ms` after it began, or
+  // soon after one of the ranks left. `progress` is called on a thread of the engine.
   void watch(const char* call, uint64_t timeout_ms, std::vector<int32_t> ranks,
       std::function<Progress()> progress);
-  // Called when the group has failed. When this returns, NCCL
-  // uses no memory of the group any more, or was given up.
+  // Called when the group has failed. When this returns, NCCL uses no memory of the
+  // group any more, or was given up.
   void await_end() const noexcept;
 
  private:

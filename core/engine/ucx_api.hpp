@@ -1,6 +1,5 @@
-// The part of UCX's API that symm uses, laid out as in UCX
-// 1.13, so that no header of UCX is needed. Newer versions keep
-// this layout, and read of each struct what its mask says.
+// The part of UCX's API that symm uses, laid out as in UCX 1.13, so that no header of UCX is
+// needed. Newer versions keep this layout, and read the fields of a struct that its mask names.
 #pragma once
 
 #include <stdio.h>
