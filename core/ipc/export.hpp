@@ -1,6 +1,6 @@
-// The exporter's book: which blocks of this process can be
-// imported, by which tokens, and how many leases there are on
-// each. No sockets and no locks; the exporter holds its own.
+// The exporter's book: which blocks of this process can be imported, by which tokens,
+// and how many leases there are on each. It has no sockets and no locks; the exporter
+// holds its own lock.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// This process as the owner of memory that others import.
-// One lock, which is never held while anything waits.
+// This process as the owner of memory that others import. One lock, which is never
+// held while anything waits.
 #pragma once
 
 #include <atomic>
@@ -69,8 +69,8 @@ class Exporter {
 
   void take_turn(uint64_t importer, bool dead) noexcept;  // on the monitor's thread
  private:
-  // The lock, and what is done when it has been given
-  // up: memory is unmapped, the log is written.
+  // The lock, and the work that is done after the lock has been released: memory is
+  // unmapped, the log is written.
   struct DeferredWork {
     explicit DeferredWork(std::mutex& mutex) : lock(mutex) {}
     ~DeferredWork();

@@ -1,5 +1,5 @@
-// The importer's end of the connection to an exporter:
-// what is mapped from there, and the leases on it.
+// The importer's end of the connection to an exporter: the blocks mapped from there,
+// and the leases on them.
 #pragma once
 
 #include <atomic>
@@ -49,8 +49,8 @@ class ExporterConnection final : public Receiver {
   bool release(const LeasedMapping& leased, const Token& token, Position position) noexcept;
 
   bool alive() const noexcept { return alive_.load(std::memory_order_acquire); }
-  // The mapping of the import that has all of these
-  // bytes, and a token for them; null if there is none.
+  // The mapping of the import that has all of these bytes, and a token for them; null
+  // if there is none.
   std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token);
   size_t drop_unused();  // mappings kept for a next import
   bool close_if_idle();  // true: nothing is mapped, and the connection is closed

@@ -59,8 +59,8 @@ void ExporterListener::open() {
 
 void ExporterListener::start() {
   if (!listener_) return;
-  // The runtime directory goes when its user logs out,
-  // and what lies in /tmp for long may be cleared away.
+  // The runtime directory goes when its user logs out, and what lies in /tmp for long
+  // may be cleared away.
   constexpr uint64_t kLookMs = 1'000;
 
   if (known_.expired()) {

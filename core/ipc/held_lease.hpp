@@ -42,8 +42,8 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   void record_use(void* stream);
   // A reference goes that is not the last: as if it were, on that stream.
   void note_release(void* stream) noexcept;
-  // The lease shall end when what is on `stream` now is
-  // over; for kAllStreams all that the device has to do.
+  // Lets the lease end when the present work on `stream` is over; for kAllStreams,
+  // all present work of the device.
   void release_after(void* stream) noexcept;
 
  private:

@@ -30,8 +30,8 @@ class Importer {
   explicit Importer(Exporter& exporter) : exporter_(exporter) {}
 
   std::shared_ptr<HeldLease> import(const Token& token, const ImportOptions& options, void* stream);
-  // The mapping of an import that contains these bytes,
-  // and a token for them; null if there is none.
+  // Returns the mapping of an import that contains these bytes, and a token for them;
+  // null if there is none.
   std::shared_ptr<Mapping> containing(
       const void* pointer, uint64_t bytes, Token& token, bool& exporter_alive);
   uint64_t collect();  // mappings dropped

@@ -8,8 +8,8 @@
 // in between, so either the importer sees that its token is void, and gives up its
 // claim, or the exporter sees the claim.
 //
-// Every word has one writer. What the other side wrote
-// is copied before it is looked at, and checked.
+// Every word has one writer. What the other side wrote is copied before it is looked
+// at, and checked.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// The validity board belongs to one exporter and all its importers.
-// It says for each region of a block which tokens are void. How it
-// is used together with the lease ring is written there.
+// The validity board belongs to one exporter and all its importers. It says for each
+// region of a block which tokens are void. lease_ring.hpp says how the board is used
+// together with the lease ring.
 #pragma once
 
 #include <atomic>
