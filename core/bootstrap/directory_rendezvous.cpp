@@ -356,8 +356,8 @@ std::vector<std::string> DirectoryRendezvous::names_with(
   return names;
 }
 
-// The attempts that are neither sealed nor failed and whose
-// rank 0 is alive, perhaps stopped. The newest comes first.
+// The attempts that are neither sealed nor failed and whose rank 0 is alive, perhaps
+// stopped. The newest comes first.
 std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() const {
   const Fd base = open_private_directory(config_.base, true);
   std::vector<Attempt> open;
@@ -467,9 +467,8 @@ void DirectoryRendezvous::throw_if_declared() const {
 
 // ---- tombstones, for ranks that come too late for an attempt
 
-// Leaves a tombstone of the attempt in which this rank has
-// failed. The attempt of a rank 0 that has been replaced
-// has none: the ranks that come late have the other rank 0.
+// Leaves a tombstone of the attempt in which this rank has failed. The attempt of a rank 0 that
+// has been replaced has none: the ranks that come late have the other rank 0.
 void DirectoryRendezvous::bury(const Failure& failure) const noexcept {
   if (attempt_.empty() || failure.status == Status::timeout) return;
   if (failure.status == Status::mismatch && failure.rank == 0) return;

@@ -13,10 +13,9 @@
 // tests/models/births.pml has every order of the steps.
 //   1. Each rank of an attempt that fails in it sets the tombstone; the first one counts.
 //      Timeouts have none: each rank has a deadline of its own.
-//   2. A rank that is in no attempt, finds no open one, and has a
-//      tombstone of which its rank does not know, waits for the time
-//      that a dead rank has to be started again. If no attempt opens
-//      meanwhile, it fails as the tombstone says, and its rank knows.
+//   2. A rank that is in no attempt, finds no open one, and finds a tombstone that is news to
+//      its rank, waits for the time that a dead rank has to be started again. If no attempt
+//      opens meanwhile, it fails as the tombstone says, and its rank knows.
 //   3. A process that began after the attempt had failed may belong to another launch.
 //      It goes on waiting for an attempt until its deadline. Only then it fails as the
 //      tombstone says, if its job has a name; without one it only quotes the tombstone.
@@ -52,10 +51,10 @@ struct DirectoryRendezvousConfig {
 
 class DirectoryRendezvous {
  public:
-  // Waits until all ranks have come. Throws Error: timeout naming the
-  // missing ranks; mismatch if two processes lock one rank, or the sizes
-  // differ; peer_failed if a rank came and died. If rank 0 throws, the
-  // ranks that had come throw its failure, too, and those that come later.
+  // Waits until all ranks have come. Throws Error: timeout naming the missing ranks;
+  // mismatch if two processes lock one rank, or the sizes differ; peer_failed if a
+  // rank came and died. If rank 0 throws, the ranks that had come throw its failure,
+  // too, and those that come later.
   DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline);
   ~DirectoryRendezvous();
   DirectoryRendezvous(DirectoryRendezvous&&) = delete;

@@ -1,10 +1,9 @@
-// A store at rank 0, which each rank reaches by one authenticated, encrypted
-// TCP connection. It listens while rank 0 is in a creation. The store of a
-// unique id is at the process that made the id, which listens from then on as
-// long as it lives, and takes each id for one group. A rank that comes too
-// early waits there, and dials again if rank 0 has gone. After a failure rank
-// 0 stays for half a second, for ranks that are on their way; those that come
-// later, or whose rank 0 died before they met it, have nobody to ask.
+// A store at rank 0, which each rank reaches by one authenticated, encrypted TCP connection. It
+// listens while rank 0 is in a creation. The store of a unique id is at the process that made
+// the id, which listens from then on as long as it lives, and takes each id for one group. A
+// rank that comes too early waits there, and dials again if rank 0 has gone. After a failure
+// rank 0 stays for half a second, for ranks that are on their way; those that come later, or
+// whose rank 0 died before they met it, have nobody to ask.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +24,9 @@ TcpPlace parse_tcp_place(const std::string& text, const char* source = "bootstra
 // Where the store of a creation is.
 enum class ServedBy { rank_0, maker_of_id };
 
-// Listens for the ranks of a creation that meets by a unique id.
-// `place.port` 0: any free port. Returns the port, which later
-// creations at the place share. Throws Error: system; unavailable.
+// Listens for the ranks of a creation that meets by a unique id. `place.port` 0: any
+// free port. Returns the port, which later creations at the place share. Throws
+// Error: system; unavailable.
 uint16_t listen_for_creation(const TcpPlace& place, uint64_t creation);
 
 // Waits until all ranks have come for `creation`. Throws Error: timeout naming the
