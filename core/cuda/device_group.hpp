@@ -25,8 +25,8 @@
 
 namespace symm::cuda {
 struct DeviceGroup {
-  // `lender`: the group in whose scratch this one works, or null.
-  // Throws Error(unsupported) for too many ranks, Error(invalid_argument) if the configuration
+  // `lender`: the group in whose scratch this one works, or null. Throws
+  // Error(unsupported) for too many ranks, Error(invalid_argument) if the configuration
   // allows less scratch than they need.
   DeviceGroup(TransportContext given_context, std::shared_ptr<Device> given_device,
       const PlanValues& values, const DeviceGroup* lender);

@@ -25,7 +25,8 @@ class Multicast final : public Block {
   ~Multicast() override;
   Multicast(Multicast&&) = delete;
 
-  // The steps, in their order.
+  // The calls below are the steps of a creation, in their order.
+  //
   // On rank 0: makes the object, to be handed out.
   Fd create();
   // On all ranks, rank 0 too: imports the object and adds this rank's device.

@@ -37,8 +37,8 @@ MulticastFacts read_wish(MulticastWish config, const ReadVariable& read);
 MulticastFacts multicast_facts(
     const Device& device, MulticastWish config, const ReadVariable& read);
 
-// Why there is no multicast, the same text on all ranks:
-// "rank 2: NCCL_NVLS_ENABLE=0 is set"; "" if there is.
+// The reason why there is no multicast, such as "rank 2: NCCL_NVLS_ENABLE=0 is set"; "" if
+// there is multicast. Equal on all ranks.
 std::string why_no_multicast(std::span<const MulticastFacts> ranks);
 
 // Why there would be none on one rank, even if it were asked for.

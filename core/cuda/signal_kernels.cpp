@@ -1,5 +1,5 @@
-// Launches barriers, writes, changes and waits of words
-// on a stream. The words are in control blocks and pads.
+// Launches kernels on a stream for barriers, and for writes, changes and waits of words. The
+// words are in control blocks and pads.
 #include "core/cuda/signal_kernels.hpp"
 
 #include <algorithm>

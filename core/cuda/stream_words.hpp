@@ -2,11 +2,10 @@
 // number to a word of a shared page when it comes to a point, and waits until the word
 // of another stream has reached the number of a point.
 //
-// Words are written and waited for by stream memory operations, which are work
-// like any other and so have no limit. (Events between processes have one, of
-// about 22,000; and each would have to be carried by the token and opened by
-// every importer.) The word of a process that has died is written from the
-// host by those that wait for it, which is not possible for an event.
+// Words are written and waited for by stream memory operations, which are work like any other
+// and so have no limit. (Events between processes have one, of about 22,000; and each would
+// have to be carried by the token and opened by every importer.) The word of a process that has
+// died is written from the host by those that wait for it, which is not possible for an event.
 #pragma once
 
 #include <atomic>
