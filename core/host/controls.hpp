@@ -77,8 +77,7 @@ class Controls {
   }
   // Shows, as long as the object lives, that this rank waits for a message of `peer`.
   std::unique_ptr<MessageWait> await_message(uint32_t lane, int peer);
-  // The wait of `rank` in `lane` for what is not there
-  // yet, or if there is none, one in another lane.
+  // The wait of `rank` in `lane` that is not over yet; if there is none, one in another lane.
   ShownWait wait_of(int rank, uint32_t lane) const noexcept;
   // The channels of barriers that users have; the next one is that of finalize.
   int user_channels() const noexcept { return context_.channels - (remote_ == nullptr ? 0 : 1); }

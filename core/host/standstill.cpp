@@ -63,8 +63,8 @@ std::vector<Standstill::Place> Standstill::find() const {
   return {};
 }
 
-// Whether the circle that was seen before is still there. If
-// not, the one that is there now, if any, takes its place.
+// Whether the circle that was seen before is still there. If not, the present circle, if
+// there is one, takes its place.
 bool Standstill::find_again() {
   now_ = find();
   const auto is_same = [](const Place& a, const Place& b) {

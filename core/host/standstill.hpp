@@ -53,14 +53,14 @@ struct ShownWait {
 // arguments of its call, and has refused another number of calls than this rank: ranks that all
 // refuse alike go on.
 //
-// A wait for a message may be shown although the message has come to
-// the process; so its rank must have looked twice in the meantime.
+// A wait for a message may be shown although the message has come to the process; so its rank
+// must have looked twice in the meantime.
 //
-// Between machines any arrival may be under way for a while, or lost with the
-// connection that carries it, which heartbeats find out. A rank that has had
-// the answer of another one has all that this one had sent to it before. So a
-// circle between machines is concluded by its own ranks only, and it is none
-// if its ranks make one call: then each waits for what another has sent.
+// Between machines any arrival may be under way for a while, or lost with the connection
+// that carries it, which heartbeats find out. A rank that has had the answer of another
+// one has all that this one had sent to it before. So a circle between machines is
+// concluded by its own ranks only, and it is none if its ranks make one call: then each
+// waits for what another has sent.
 class Standstill {
  public:
   Standstill(const Controls& controls, uint32_t lane) : controls_(controls), lane_(lane) {}
@@ -69,8 +69,8 @@ class Standstill {
   bool look();
   // As look(), for a wait whose deadline has passed: it asks for less patience.
   bool is_there_at_deadline();
-  // A mismatch that names two ranks of different calls, or the
-  // one that refused its own. All ranks find the same one.
+  // A mismatch that names two ranks of different calls, or the one that refused its own.
+  // All ranks find the same one.
   const Failure& failure() const noexcept { return failure_; }
 
   static constexpr uint32_t kRefusalBits = 12;
