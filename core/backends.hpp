@@ -11,8 +11,8 @@
 #include <symm/symm.h>
 
 namespace symm {
-// What `automatic` means on this machine. Throws Error(unavailable)
-// with the reason for a back end that cannot be used.
+// Resolves `automatic` to a back end of this machine. Throws Error(unavailable) with the reason
+// for a back end that cannot be used.
 BackendKind resolve(BackendKind kind);
 int device_count(BackendKind kind);
 symm_device_info_t device_info(BackendKind kind, int device);
@@ -24,8 +24,8 @@ Links links_of_buses(BackendKind kind, const std::vector<std::string>& buses);
 // The back end for a new group. Throws Error(unavailable) with the reason.
 std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank);
 
-// What shares a back end's memory by tokens. Throws
-// Error(unavailable) if the back end cannot be used here.
+// Returns the object that shares a back end's memory by tokens. Throws Error(unavailable) if
+// the back end cannot be used here.
 const ipc::Provider& ipc_provider(BackendKind kind);
 // Give back what back ends have put off, because streams were not past it.
 void ipc_reclaim() noexcept;

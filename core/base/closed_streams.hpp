@@ -8,9 +8,9 @@
 namespace symm {
 class ClosedStreams;
 
-// Has the numbers of closed streams lead to a file that can be
-// neither read nor written, until the last of these objects is gone.
-// To be held from before a library is loaded until after its last
-// connection is closed, since such libraries connect at any time.
+// Makes the numbers of closed standard streams lead to a file that can be neither read
+// nor written, until the last of these objects is destroyed. An object is held from
+// before a library is loaded until after its last connection is closed, since such
+// libraries connect at any time.
 std::shared_ptr<const ClosedStreams> hold_closed_streams();
 }  // namespace symm

@@ -209,8 +209,8 @@ void list_directory(int directory, const std::function<void(const char*)>& visit
 
 std::unique_ptr<SharedDirectory> SharedDirectory::make(
     const std::string& parent, const std::string& prefix) {
-  // A sweep may take the directory between the steps below.
-  // Each step notices, and the next attempt has another name.
+  // A sweep may remove the directory between the steps below. Each step notices, and the
+  // next attempt has another name.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const Fd above = open_private_directory(parent, true);
     std::string name = fresh_name(prefix);
