@@ -8,8 +8,8 @@
 #include <CLI/CLI.hpp>
 
 namespace symm::tool {
-// Each subcommand adds itself to the application and sets
-// `action`, which main() then calls for the exit status.
+// Each subcommand adds itself to the application and sets `action`, which main() then
+// calls for the exit status.
 using Action = std::function<int()>;
 
 void add_run(

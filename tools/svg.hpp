@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 namespace symm::tool {
-// Microseconds by bytes, both in powers, of bench_json();
-// dashed what `baseline`, which may be null, has of the same.
+// Draws the microseconds of bench_json() by bytes, both in powers; the curves of `baseline`,
+// which may be null, are dashed.
 std::string bench_svg(const nlohmann::json& report, const nlohmann::json& baseline);
 // The devices of a back end of info_report() in a circle, by NUMA node, and the links
 // between them. Throws std::runtime_error with the reason where there are none.

@@ -37,8 +37,8 @@ struct Ladder {
 // last candidate must be able to do every size.
 std::vector<size_t> divide(const Ladder& ladder);
 
-// The values of a ladder's keys: the largest size at which a
-// candidate, or one before it, is used; 0 if there is none.
+// The values of a ladder's keys: the largest size at which a candidate, or a candidate before
+// it, is used; 0 if there is no such size.
 struct Threshold {
   std::string key;
   uint64_t bytes = 0;

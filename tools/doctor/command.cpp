@@ -22,8 +22,8 @@
 #include <symm/symm.h>
 
 namespace symm::tool {
-// Ranks do what every program does: form a group, share
-// memory, signal, all-reduce. symm bench checks every result.
+// The ranks do what every program does: they form a group, share memory, signal, and
+// all-reduce. `symm bench` checks every result.
 Finding self_test(const char* check, const char* backend, int ranks, Verdict otherwise) {
   progress(check);
   ::setenv("SYMM_CREATE_TIMEOUT_MS", "20000", 1);

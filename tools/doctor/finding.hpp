@@ -1,5 +1,5 @@
-// One check's result. Probing (tools/host) and judging are
-// apart, so that every verdict can be tested on any machine.
+// One check's result. Probing (tools/host) and judging are apart, so that every verdict
+// can be tested on any machine.
 #pragma once
 
 #include <sys/resource.h>
@@ -35,7 +35,8 @@ Finding judge_locked_memory(const rlimit& limit, bool cuda);
 Finding judge_processors(int usable, const std::optional<double>& quota);
 
 // Directories and namespaces.
-// where libsymm makes its directories if the launcher names none
+//
+// The directory in which libsymm makes its directories if the launcher names none.
 std::string library_parent();
 Finding check_proc(const std::string& mount);
 Finding check_job_directory(const std::string& parent);    // where symm run makes its own

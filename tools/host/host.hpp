@@ -81,7 +81,7 @@ Nccl find_nccl();
 nlohmann::json host_tree();  // the part that this process may use; throws std::runtime_error
 std::string draw(const nlohmann::json& root);
 
-// The cores that this process may use, as the sets of their
-// processors, in an order in which neighbours share caches.
+// The cores that this process may use, as the sets of their processors, in an order in
+// which neighbours share caches.
 std::vector<cpu_set_t> usable_cores();  // throws std::runtime_error
 }  // namespace symm::tool

@@ -45,8 +45,8 @@ int number_of_ranks(const std::string& text) {
   return static_cast<int>(ranks);
 }
 
-// ./a x : -n 3 python b.py - what stands behind a
-// colon and a number of ranks is a program of its own.
+// Divides a command such as `./a x : -n 3 python b.py`: a colon and a number of ranks
+// begin another program.
 std::vector<std::pair<int, std::vector<std::string>>> several(
     const CLI::App& run, int ranks, const std::vector<std::string>& words) {
   std::vector<std::pair<int, std::vector<std::string>>> programs{{ranks, {}}};

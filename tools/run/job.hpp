@@ -32,9 +32,8 @@ struct Job : JobPart {
 
 std::string random_job_id();
 
-// This process's environment, without what other launchers say
-// about ranks (the job is ours, and sources that disagree are
-// refused by the library), and with SYMM_RANK and its kin, also
+// This process's environment, without what other launchers say about ranks (the job is ours,
+// and sources that disagree are refused by the library), and with SYMM_RANK and its kin, also
 // by the names that torch.distributed reads.
 std::vector<std::string> rank_environment(const Job& job, int rank);
 
@@ -70,13 +69,13 @@ std::string own_executable();
 // std::runtime_error if there is none.
 std::string nccl_drop_in();
 
-// Mode 0700, removed with the object. A lock is held on it
-// for as long as its owner lives, so that `symm doctor` can
-// tell what a killed job left behind from what is in use.
+// A directory of mode 0700, which is removed with the object. A lock is held on it
+// for as long as its owner lives, so that `symm doctor` can tell what a killed job
+// left behind from what is in use.
 class JobDirectory {
  public:
-  // Removes those that are stale; `before` is called
-  // before it is made. Throws std::system_error.
+  // Removes stale directories, and makes one; `before` is called before it is made.
+  // Throws std::system_error.
   explicit JobDirectory(const std::function<void(const std::string& path)>& before = {});
   ~JobDirectory();
   JobDirectory(JobDirectory&&) = delete;
@@ -88,8 +87,7 @@ class JobDirectory {
   UniqueFd lock_;
 };
 
-// Directories of this user's jobs whose owner is dead,
-// below `parent`, that have been so for `seconds`.
+// The directories of this user's jobs below `parent` whose owner has been dead for `seconds`.
 std::vector<std::string> stale_job_directories(const std::string& parent, time_t seconds = 0);
 
 // Remove a directory and what is in it, following no link. True when it is gone.

@@ -35,8 +35,8 @@
 
 namespace symm::tool {
 namespace {
-// 0, 1 and 2 must be taken before a pipe is made, or
-// a rank's pipe might become our standard output.
+// Descriptors 0, 1 and 2 must be open before a pipe is made, or a rank's pipe might become
+// the launcher's standard output.
 void open_missing_standard_streams() {
   for (int fd = 0; fd < 3; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) {
@@ -235,8 +235,8 @@ UniqueFd Launcher::log_of(int rank, const char* stream) const {
 int Launcher::poll_timeout() const {
   Clock::time_point end = nobody_left() ? Clock::time_point::max() : stage_end_;
   if (stage_ == Stage::running) end = std::min(end, job_end_);
-  // Grandchildren end without telling us; and in the background
-  // of a terminal we look whether we are in front again.
+  // Grandchildren end without a signal to the launcher; and a launcher in the background of a
+  // terminal checks whether it is in the foreground again.
   const bool look_again = !any_alive() && processes_left_;
   const int longest = look_again ? 20 : 500;
   const auto left = std::chrono::floor<std::chrono::milliseconds>(end - Clock::now()).count();

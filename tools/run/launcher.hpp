@@ -22,8 +22,8 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-// How a job ended: which rank failed first, what became
-// of the others, and the exit status that says so.
+// How a job ended: which rank failed first, what became of the others, and the exit
+// status that says so.
 class Outcome {
  public:
   // A rank ended. `expected`: it was told to end, so how it did so is no news. Returns

@@ -159,8 +159,8 @@ using Frame = std::array<int, 2>;  // a write of this size to a pipe is never di
 constexpr long nr_pidfd_send_signal = 424;  // Linux 5.1
 constexpr long nr_of_pidfd_open = 434;      // Linux 5.3
 
-// When the launcher is gone, the number may become
-// somebody else's: then no process of the group is left.
+// When the launcher is gone, the number of a group may be given to another process; then no
+// process of the group is left.
 struct Group {
   explicit Group(pid_t leader)
       : id(leader), fd(static_cast<int>(::syscall(nr_of_pidfd_open, leader, 0))) {}
@@ -175,8 +175,8 @@ struct Group {
   UniqueFd fd;
 };
 
-// Another session: what the terminal sends to the launcher
-// does not reach it. Nothing but the pipe stays open.
+// The warden is in another session, so that signals of the terminal to the launcher do not
+// reach it. Only the pipe stays open.
 void detach(int pipe) {
   ::setsid();
   ::prctl(PR_SET_NAME, "symm-warden");
@@ -306,8 +306,8 @@ Processes living_descendants(const std::set<pid_t>& except) {
       continue;
     }
     pid_t ancestor = process.parent;
-    // Bounded: the table was not read at one instant,
-    // so parents may seem to go round in a circle.
+    // Bounded: the table was not read at one instant, so parents may seem to go round
+    // in a circle.
     for (size_t steps = 0;
         ancestor != self && except.count(ancestor) == 0 && steps < processes.size(); ++steps) {
       const auto found = processes.find(ancestor);
@@ -332,8 +332,8 @@ SignalQueue::SignalQueue() {
   sigset_t wanted;
   sigemptyset(&wanted);
 
-  // A parent may have left SIGCHLD ignored; then the kernel
-  // would reap our ranks and we could not tell how they ended.
+  // A parent may have left SIGCHLD ignored; then the kernel would reap the ranks, and the
+  // launcher could not tell how they ended.
   ::signal(SIGCHLD, SIG_DFL);
   for (const int signal :
       {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD}) {
@@ -384,8 +384,8 @@ Warden::~Warden() {
 
 void Warden::tell(int what, pid_t process_group) const {
   const Frame frame{what, process_group};
-  // A warden that somebody killed is a loss of the second
-  // safety net only; the launcher ends its ranks itself.
+  // A warden that was killed is the loss of the second safety net only; the launcher
+  // ends its ranks itself.
   [[maybe_unused]] const ssize_t sent = ::write(pipe_.get(), &frame, sizeof frame);
 }
 

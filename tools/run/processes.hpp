@@ -19,8 +19,8 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-// The program could not be started; status as shells
-// have it: 127 not found, 126 found but not to be run.
+// The program could not be started. The status is that of shells: 127 if it was not found, 126
+// if it was found but cannot be run.
 struct ExecError : std::runtime_error {
   ExecError(const std::string& message, int shell_status)
       : std::runtime_error(message), status(shell_status) {}
@@ -60,9 +60,9 @@ struct Process {
 std::optional<Process> find_process(int64_t pid);  // nullopt: no process has that number
 using Processes = std::map<pid_t, Process>;
 
-// Living descendants of this process, zombies left out. Complete
-// if this process is a subreaper: then none can get away by losing
-// its parent. `except` and what descends from them is left out.
+// Living descendants of this process, zombies left out. The list is complete if this process is
+// a subreaper: then no process can escape by losing its parent. The processes of `except` and
+// their descendants are left out.
 Processes living_descendants(const std::set<pid_t>& except);
 
 // Children that this process had before it did anything: a shell that replaces itself

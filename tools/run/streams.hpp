@@ -14,18 +14,17 @@ namespace symm::tool {
 // line. A last line without its newline gets one when the rank closes the stream.
 class LineAssembler {
  public:
-  // On a terminal, text that ends with a carriage return (a progress line) is shown in
-  // passing and overwritten by what comes next.
-  // `verbatim`: every byte is handed on as it is, and no other.
+  // On a terminal, text that ends with a carriage return (a progress line) is shown
+  // in passing and overwritten by what comes next. `verbatim`: every byte is handed
+  // on as it is, and no other.
   LineAssembler(std::string prefix, bool terminal, bool verbatim = false)
       : prefix_(std::move(prefix)), terminal_(terminal), verbatim_(verbatim) {}
 
   void feed(std::string_view bytes, std::string& out);
   void finish(std::string& out);
 
-  // A rank that writes on and on without a newline must
-  // not fill the memory; it gets its line broken here. A line
-  // that is handed on verbatim is not broken, but not whole.
+  // A line without an end must not fill the memory, so it is broken here. A line that is handed
+  // on verbatim is not broken, but it may be handed on in parts.
   static constexpr size_t longest_line = size_t{1} << 20;
 
  private:
@@ -60,9 +59,9 @@ class Output {
   std::string queue_;
 };
 
-// Standard input goes to rank 0. A file or pipe is handed over as
-// it is. A terminal is not readable for rank 0, which is in a
-// background process group, so its lines are copied through a pipe.
+// Standard input goes to rank 0. A file or pipe is handed over as it is. A terminal
+// is not readable for rank 0, which is in a background process group, so its lines
+// are copied through a pipe.
 class StandardInput {
  public:
   StandardInput();

@@ -60,8 +60,8 @@ using Looks = std::map<std::tuple<uint64_t, uint64_t, int>, Look>;  // by root, 
 // The rank writes meanwhile.
 uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
-// Twice its time, the second after the rest. Who goes to
-// sleep and wakes up all the time is seen in the next look.
+// Reads the time of a wait twice, the second time after the rest. A rank that keeps going to
+// sleep and waking up is seen at the next look.
 void copy_wait(uint64_t* to, const uint64_t* from) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const uint64_t since = load(from[0]);
