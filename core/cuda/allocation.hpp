@@ -65,7 +65,7 @@ class Allocation final : public Block {
   size_t bytes_;
   size_t mapped_ = 0;
   size_t page_bytes_ = 0;
-  // Where data() lies in what is mapped.
+  // The offset of data() in the mapping.
   size_t offset_ = 0;
   bool on_host_ = false;
   bool has_fabric_ = false;

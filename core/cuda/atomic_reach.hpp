@@ -1,7 +1,7 @@
-// Where the atomic operations of this rank's kernels are single steps. On memory of the device
-// itself they always are. On memory of a peer, or of the host, that takes a link that carries
-// atomic operations, as NVLink does: without one the operation becomes a read and a write, between
-// which others can come.
+// The memory on which atomic operations of this rank's kernels are single steps. On memory of
+// the device itself they always are. On memory of a peer, or of the host, they need a link that
+// carries atomic operations, as NVLink does: without it the operation becomes a read and a
+// write, between which other accesses can come.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// What the CUDA back end gives the rest of core: devices, memory, transports, and the provider
-// of memory for tokens.
+// The objects that the CUDA back end gives the rest of core: devices, memory, transports, and
+// the provider of memory for tokens.
 #include "core/cuda/backend.hpp"
 
 #include <atomic>

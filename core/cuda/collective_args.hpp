@@ -1,5 +1,5 @@
-// What the kernels of collectives are told about a call: arguments that follow from the call and
-// from where its operands lie.
+// The arguments of the kernels of collectives, which follow from the call and from
+// where its operands lie.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +46,6 @@ void add_recv_of_pieces(
 std::shared_ptr<const MemoryView> memory_of_recv(
     const DeviceGroup& group, const CollectiveCall& call, size_t* offset);
 
-// Does recv still hold what is to be sent? It does in an all-to-all in place.
+// Whether recv still holds data that is to be sent, as in an all-to-all in place.
 bool recv_holds_send(const CollectiveCall& call);
 }  // namespace symm::cuda

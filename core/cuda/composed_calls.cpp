@@ -20,7 +20,7 @@
 
 namespace symm::cuda {
 namespace {
-// Where wide operands, and sums of rows, are made.
+// The place where wide operands, and sums of rows, are made.
 std::byte* wide_scratch(const DeviceGroup& group) {
   const CUdeviceptr at = group.stages_at(group.context.rank) + group.layout.wide;
   return reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr)
@@ -45,7 +45,7 @@ void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
     return;
   }
 
-  // None of the threads waits, so there may be many.
+  // The threads do not wait, so there may be many.
   constexpr int kMostThreads = 1 << 17;
   const auto normalise = [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
     CollectiveCall summed = call;

@@ -52,8 +52,8 @@ void CopyEngine::issue(const CollectiveCall& call) {
       static_cast<uint32_t>(call.collective));
 }
 
-// What this rank keeps goes by few blocks of a kernel, twice as fast as a link: an engine would
-// take its time from those of the links.
+// The block that this rank keeps is copied by few blocks of a kernel, twice as fast as a link:
+// a copy engine for it would take time from the engines of the links.
 void CopyEngine::copy_block(
     const CollectiveCall& call, const std::byte* from, std::byte* to, bool to_peer) {
   const auto stream = static_cast<CUstream>(call.stream);

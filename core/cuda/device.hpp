@@ -64,10 +64,10 @@ class Device {
   // The uses by all objects of this process that work on the device.
   StreamUses& uses() const noexcept { return *uses_; }
 
-  // Does `work`, which releases something. A release never waits, but kernels may still use what is
-  // released: symm's, the caller's, a graph's. So `work` is done now if the device has nothing to
-  // do; else when an allocation or a release finds that everything is over that the device had to
-  // do at this time, or, if `recorded`, that all recorded uses are over.
+  // Does `work`, which releases a resource. A release never waits, but kernels may still use
+  // the resource: symm's, the caller's, a graph's. So `work` is done now if the device has
+  // nothing to do; otherwise when an allocation or a release finds that all work that the
+  // device had at this time is over, or, if `recorded`, that all recorded uses are over.
   template <class Work>
   void defer(const Work& work, bool recorded = false) noexcept {
     try {

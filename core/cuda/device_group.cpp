@@ -1,5 +1,5 @@
-// What launches of a group need: its tuning, layout and kernels, and the control blocks of all
-// ranks, mapped here.
+// The objects that launches of a group need: its tuning, layout and kernels, and the control
+// blocks of all ranks, mapped here.
 #include "core/cuda/device_group.hpp"
 
 #include <cstddef>

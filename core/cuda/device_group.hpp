@@ -73,7 +73,7 @@ struct DeviceGroup {
   const TransportContext context;
   const std::shared_ptr<Device> device;
   const Tuning tuning;
-  // Its kernels are those of large groups.
+  // Whether the group uses the kernels of large groups.
   const bool is_large;
   const Layout layout;
   // Complete when all peers are connected.

@@ -36,7 +36,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kWords = 1024;
 constexpr size_t kRead = 2048;
 
-// The same words are in the control blocks of small and of large groups.
+// The control blocks of small and of large groups have equal words.
 using Small = ControlWordsOf<kSmallRanks>;
 using Large = ControlWordsOf<kMaxRanks>;
 constexpr size_t kSpoilt = offsetof(Small, spoilt);

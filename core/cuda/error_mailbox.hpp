@@ -1,4 +1,4 @@
-// How kernels and host tell each other of trouble: by a page of pinned host memory.
+// The page of pinned host memory by which kernels and host tell each other of failures.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
   ~ErrorMailbox();
   ErrorMailbox(ErrorMailbox&&) = delete;
 
-  // Where a kernel that gives up writes its record.
+  // The address at which a kernel that gives up writes its record.
   uint64_t record_on_device() const noexcept { return address_; }
   bool has_record() const noexcept;
   const ErrorRecord& record() const noexcept;
@@ -49,12 +49,12 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
   CUdeviceptr address_ = 0;
   CUstream stream_ = nullptr;
   std::mutex reading_;
-  // What was told so far.
+  // The failures that were told so far.
   std::atomic<uint32_t> abort_{0};
   std::atomic<uint32_t> departed_[RankSetOf<kMaxRanks>::kWords]{};
 };
 
-// What a kernel that gave up has written, in words.
+// Puts the record of a kernel that gave up into words.
 Failure failure_of(
     const ErrorRecord& record, const TransportContext& context, int device, const TagTable& tags);
 }  // namespace symm::cuda

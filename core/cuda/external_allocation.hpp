@@ -21,7 +21,7 @@ class ExternalAllocation {
   // cannot be shared.
   int require_shareable() const;
 
-  // What was mapped at once, and how far into it the address is.
+  // The range that was mapped at once, and the offset of the address in it.
   struct Range {
     CUdeviceptr base = 0;
     size_t bytes = 0;

@@ -1,5 +1,5 @@
-// What core/multinode asks of a GPU: its stream, events, pinned memory and the kernels for the
-// steps between machines. core/multinode knows no CUDA.
+// The part of a GPU that core/multinode uses: its stream, events, pinned memory and the kernels
+// for the steps between machines. core/multinode knows no CUDA.
 #include "core/cuda/intranode_device.hpp"
 
 #include <algorithm>

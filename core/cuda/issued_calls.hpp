@@ -1,7 +1,7 @@
-// What each rank of a group has issued so far, in memory that the ranks of its host share. Calls on
-// streams wait on the device, where a kernel knows for whom it waits and not what that rank does
-// instead. So the hosts compare what they have issued: ranks whose calls differ wait for each other
-// for ever, and are told so.
+// The calls that each rank of a group has issued so far, in memory that the ranks of its host
+// share. Calls on streams wait on the device, where a kernel knows for which rank it waits, but
+// not what that rank does instead. So the hosts compare the issued calls: ranks whose calls
+// differ would wait for each other for ever, and get an error.
 #pragma once
 
 #include <atomic>
@@ -26,13 +26,14 @@ class IssuedCalls {
   ~IssuedCalls();
   IssuedCalls(IssuedCalls&&) = delete;
 
-  // The memory of this rank's words, for connect() on the others; then for nobody any more.
+  // The memory of this rank's words, for connect() on the other ranks only.
   int fd() const noexcept;
   void connect(int peer, Fd fd);
   void will_not_be_shared() noexcept;
 
-  // This rank is about to issue a call of all ranks. A captured call runs when its graph is
-  // replayed, which nobody sees: from then on nothing is concluded from what was issued.
+  // Notes that this rank is about to issue a call of all ranks. A captured call runs when
+  // its graph is replayed, which the library does not see, so from then on nothing is
+  // concluded from the issued calls.
   void note(const CallSignature& call, bool is_captured) noexcept;
   void note_barrier(int channel, bool is_captured) noexcept;
 
@@ -48,7 +49,8 @@ class IssuedCalls {
 
  private:
   class Wait;
-  // What a rank has issued that another one has not, and whether they cannot but wait for it.
+  // A difference between the calls that two ranks have issued, and whether the ranks must wait
+  // for each other because of it.
   struct Difference {
     std::string mine;
     std::string theirs;
@@ -57,8 +59,8 @@ class IssuedCalls {
     uint64_t calls = 0;     // of the two
     uint64_t looks = 0;     // of the other one
   };
-  // What tells whether nothing has changed since a mismatch was found: the calls that were issued,
-  // and how often each rank that waits has looked.
+  // The values that tell whether something has changed since a mismatch was found: the calls
+  // that were issued, and how often each waiting rank has looked.
   struct Seen {
     uint64_t calls = 0;
     std::vector<uint64_t> looks;

@@ -33,9 +33,10 @@ class Kernels {
   // has ended (kernels/cuda/begin.cuh), where device and driver can do that.
   void launch_early(int threads);
 
-  // Does the device run code that was compiled for compute capability 9.0 or later?
+  // Whether the device runs code that was compiled for compute capability 9.0 or later.
   bool is_for_9() const;
-  // Do two blocks that copy in bulk (kernels/cuda/bulk.cuh) have room on each multiprocessor?
+  // Whether two blocks that copy in bulk (kernels/cuda/bulk.cuh) have room on each
+  // multiprocessor.
   bool has_room_for_bulk() const;
 
   // Throws Error(internal) for a kernel that was not loaded.
@@ -57,8 +58,9 @@ class Kernels {
     run(function, launch, parameters);
   }
 
-  // Launches a kernel that has a thread for each pack of so many bytes, and waits for no rank. With
-  // a `block_limit` other than 0 it has no more blocks than that (CallSignature::block_limit).
+  // Launches a kernel that has a thread for each pack of the `bytes` bytes, and waits for no
+  // rank. With a `block_limit` other than 0 it has no more blocks than that
+  // (CallSignature::block_limit).
   template <class Args>
   void launch_over(
       size_t bytes, CUfunction function, CUstream stream, size_t block_limit, Args& args) const {

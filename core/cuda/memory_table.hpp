@@ -1,5 +1,5 @@
-// How kernels find the memories of a group: symm's by their number, in a table in this rank's
-// control block; the user's by the addresses in a signal pad.
+// The tables by which kernels find the memories of a group: symm's by their number, in a table
+// in this rank's control block; the user's by the addresses in a signal pad.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +45,6 @@ class MemoryTable {
 // (signal_pad.hpp). The device's context must be current.
 void write_addresses(const Device& device, const MemoryView& memory, int rank);
 
-// Where they are.
+// The addresses of the tables of a memory.
 DeviceTransport::Tables addresses_of(const MemoryView& memory, int rank);
 }  // namespace symm::cuda

@@ -17,8 +17,8 @@
 namespace symm::cuda {
 class Multicast final : public Block {
  public:
-  // Blocks must be a multiple of so many bytes. It is the least that the driver takes: what it
-  // recommends may be hundreds of megabytes.
+  // The size of a block must be a multiple of this. It is the least that the driver accepts:
+  // the value that it recommends may be hundreds of megabytes.
   static size_t granularity(const Device& device, int ranks);
 
   Multicast(std::shared_ptr<Device> device, int ranks, size_t bytes);
@@ -33,7 +33,7 @@ class Multicast final : public Block {
   void join(const Fd& object);
   // When all have joined: makes this rank's block the device's part of the object.
   void bind(const Allocation& block);
-  // When all have bound.
+  // When all have bound: maps the object.
   void map();
   // When all have mapped, or given up: rank 0 releases what create() made.
   void complete();

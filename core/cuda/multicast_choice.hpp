@@ -12,7 +12,8 @@
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {
-// What bears on the choice on one rank. It travels to all others, so it is plain data.
+// The facts of one rank that bear on the choice. They travel to all other ranks, so
+// they are plain data.
 struct MulticastFacts {
   Uuid device{};
   // Asked for by the group's configuration, to which Group::create() adds SYMM_MULTICAST=1.
@@ -28,7 +29,7 @@ struct MulticastFacts {
 // Reads an environment variable, as environment() does.
 using ReadVariable = std::function<const char*(Variable)>;
 
-// What a group's configuration says of multicast.
+// The wish for multicast in a group's configuration.
 enum class MulticastWish { none, yes, no };
 
 // Finds `asked` and `forbidden`. A variable that cannot be understood counts as a no.

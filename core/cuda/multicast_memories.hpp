@@ -36,7 +36,7 @@ class MulticastMemories {
   void add(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks,
       OutOfBand& out_of_band);
 
-  // Where a multimem kernel finds an operand, or the reason why it cannot.
+  // The place where a multimem kernel finds an operand, or the reason why there is none.
   struct Operand {
     uint64_t address = 0;
     uint64_t memory = 0;
@@ -54,7 +54,7 @@ class MulticastMemories {
   // By group rank.
   std::vector<MulticastFacts> facts_;
   std::string why_ = "the group is not formed yet";
-  // What has failed on this rank, for the vote in every rendezvous.
+  // The failure of this rank, for the vote in every rendezvous.
   std::string trouble_;
   size_t unit_ = 1;
 };

@@ -50,7 +50,7 @@ constexpr int kIsSupported = 0;
   X(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlReturn, (nvmlDevice, unsigned, int*))         \
   X(nvmlErrorString, const char*, (nvmlReturn))
 
-// What a GPU says of its NVLink domain: nvmlGpuFabricInfo_v2_t.
+// The NVLink domain of a GPU: nvmlGpuFabricInfo_v2_t.
 struct nvmlFabricInfo {
   unsigned version;
   unsigned char clusterUuid[16];

@@ -1,4 +1,4 @@
-// Which GPU is linked to which by NVLink, as NVML says.
+// The NVLink connections between GPUs, which NVML tells.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct LinkFacts {
   // 0: nothing is known of the links.
   uint64_t bus = 0;
   int32_t to_switches = 0;
-  // How many of `to_gpus` there are.
+  // The number of entries of `to_gpus`.
   int32_t direct = 0;
   std::array<uint64_t, kMaxLinks> to_gpus{};
 };

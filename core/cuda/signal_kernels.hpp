@@ -13,7 +13,7 @@
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {
-// No `ranks`: all of them. `operation` is the number that a failure names.
+// An empty `ranks` means all ranks. `operation` is the number that a failure names.
 void launch_barrier(const DeviceGroup& group, std::span<const int32_t> ranks, int channel,
     uint64_t timeout_ms, void* stream,
     uint32_t operation = static_cast<uint32_t>(Operation::barrier));

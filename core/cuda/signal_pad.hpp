@@ -1,4 +1,4 @@
-// How a signal pad is laid out: the words that belong to one block of a memory.
+// The layout of a signal pad, the words that belong to one block of a memory.
 //
 // 1. Words in which signals arrive, [channel][source].
 // 2. Words in which the owner of the pad counts the signals that it has taken, in the same order.

@@ -24,7 +24,7 @@ class StreamOrder {
   ~StreamOrder();
   StreamOrder(StreamOrder&&) = delete;
 
-  // A stream as it is during one call, for which the driver is asked once.
+  // The state of a stream during one call, for which the driver is asked once.
   struct CallStream {
     CUstream stream;
     // The capture that the stream is in; 0: none.
@@ -36,7 +36,7 @@ class StreamOrder {
   // Held by a call from before() to after().
   TimedMutex& turn() noexcept { return last_->turn; }
 
-  // What is issued on `stream` next comes after what was issued last.
+  // Orders the next work on `stream` after the work that was issued last.
   CallStream before(CUstream stream);
   // Takes what before() has returned.
   void after(const CallStream& on);
@@ -44,8 +44,8 @@ class StreamOrder {
   // Records work on `stream` that needs no order, so that memory is not freed under it.
   void record_use(CUstream stream);
 
-  // What is issued on `stream` next comes after all that was issued on any stream, or, in a
-  // capture, in that capture.
+  // Orders the next work on `stream` after all work that was issued on any stream, or,
+  // in a capture, in that capture.
   void gather(CUstream stream);
 
  private:
@@ -105,7 +105,7 @@ class SideStreams {
 
   // A stream that begins behind what is on `stream` by now.
   CUstream fork(CUstream stream);
-  // What is issued on `stream` next comes after the work that was forked since the last join().
+  // Orders the next work on `stream` after the work that was forked since the last join().
   void join(CUstream stream);
 
  private:

@@ -29,8 +29,8 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
     throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
   }
-  // Where the driver can say that a capture has ended, has_ended() finds out, and nothing has to be
-  // done here, under the lock.
+  // If the driver can say that a capture has ended, has_ended() finds out, and nothing has to
+  // be done here, under the lock.
   if (status == CU_STREAM_CAPTURE_STATUS_NONE && driver_.cuEventElapsedTime != nullptr) return 0;
 
   const std::thread::id caller = std::this_thread::get_id();

@@ -43,7 +43,7 @@ class StreamUses {
   Event record(CUstream stream) { return record(stream, id_of(stream)); }
   Event record(CUstream stream, StreamId id);
 
-  // What is issued on `stream` next comes after all recorded uses.
+  // Orders the next work on `stream` after all recorded uses.
   void gather(CUstream stream);
 
   // May a stream of the device be under capture? Of captures on streams that symm has never been

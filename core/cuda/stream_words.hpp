@@ -1,5 +1,5 @@
-// How streams of different processes wait for each other: each stream writes a growing
-// number to a word of a shared page when it comes to a point, and waits until the word
+// The words by which streams of different processes wait for each other: each stream writes a
+// growing number to a word of a shared page when it comes to a point, and waits until the word
 // of another stream has reached the number of a point.
 //
 // Words are written and waited for by stream memory operations, which are work like any other
@@ -40,7 +40,7 @@ class CudaStreamWords final : public ipc::StreamWords {
   using Key = std::pair<int, StreamId>;
 
   CUdeviceptr address_of(uint32_t word, const std::shared_ptr<Device>& device);
-  // kNoWord if all words are in use.
+  // Returns kNoWord if all words are in use.
   uint32_t word_of(const Key& key);
 
   std::shared_ptr<host::Segment> page_;

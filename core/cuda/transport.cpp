@@ -49,7 +49,7 @@
 
 namespace symm::cuda {
 namespace {
-// What every rank tells every other one.
+// The message of every rank to every other one.
 struct TransportShare {
   // Those of the control block whose descriptor travels with the share, and of the plans.
   Stamp control;
@@ -110,7 +110,8 @@ OutgoingMessage CudaTransport::share() const {
       group_.device->uuid(), control->size(), control->mapped(), values_,
       group_.device->multiprocessors(), group_.kernels.is_for_9() ? 1 : 0,
       group_.multicast.facts(group_.context.rank), links_[me()], {}};
-  // Whoever has the handle can map the block, so it goes where it is needed only.
+  // A process that has the handle can map the block, so the handle is sent only if it
+  // is needed.
   if (group_.context.machines.spans_hosts(group_.context.rank)) {
     body.fabric = control->share().extent.fabric;
   }
@@ -160,7 +161,8 @@ void CudaTransport::ready() {
   group_.facts.shares_device = on_one > 1;
   group_.facts.max_blocks =
       max_blocks_of(group_.facts.max_blocks, context.size, on_one, group_.tuning);
-  // Where ranks share a device, the early kernel of one could take the room that another's needs.
+  // If ranks share a device, the early kernel of one rank could take the room that
+  // another rank's kernel needs.
   if (on_one == 1) group_.kernels.launch_early(group_.tuning.early);
 
   // A bus id tells devices apart on one host only.

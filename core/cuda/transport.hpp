@@ -98,7 +98,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
 
  private:
   size_t me() const noexcept { return static_cast<size_t>(group_.context.rank); }
-  // Is `rank` on this machine, so that its memory is mapped here?
+  // Whether `rank` is on this machine, so that its memory is mapped here.
   bool maps(int rank) const noexcept {
     return group_.context.machines.together(rank, group_.context.rank);
   }
