@@ -197,7 +197,8 @@ class EngineImpl final : public MessageEngine, public Sink {
       } else if (send(*peer, *envelope) == Transfer::under_way) {
         // sent() deletes the envelope.
         envelope.release();  // NOLINT(bugprone-unused-return-value)
-        // There may be no other thread that makes progress.
+        // The engine's thread is woken because there may be no other thread that
+        // makes progress.
         wake();
       }
     }

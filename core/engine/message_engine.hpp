@@ -81,8 +81,8 @@ class MessageEngine {
   virtual ~MessageEngine() = default;
   virtual std::unique_ptr<Endpoint> open_endpoint(
       uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) = 0;
-  // What Endpoint::connect() of another process needs, to be shared over the mesh alone: it is
-  // secret, because the process's key is in it.
+  // The address that Endpoint::connect() of another process needs. It is shared over the mesh
+  // alone: it is secret, because the process's key is in it.
   virtual Bytes address() = 0;
   virtual const std::string& name() const = 0;
   // Makes progress while no other thread does, until stop() is called. For a thread of its own.

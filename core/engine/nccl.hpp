@@ -17,7 +17,7 @@
 #include "core/base/timed_mutex.hpp"
 
 namespace symm::engine {
-// How far the work of a watched call has come on its stream.
+// The progress of a watched call's work on its stream.
 enum class Progress { waits, runs, over };
 
 class StreamEngine {

@@ -57,7 +57,7 @@ constexpr uint64_t kParkedMs = 2'000;
 constexpr int kMostQueued = 1024;
 constexpr int kMostEvents = 64;
 
-// Which process an address is of.
+// The process to which an address belongs.
 using Id = std::array<std::byte, 16>;
 
 // An address: the id of the process, its port, and the addresses of its machine in numbers, with
@@ -96,7 +96,7 @@ struct Address {
   }
 };
 
-// What an event of the epoll instance is about.
+// The source of an event of the epoll instance.
 enum class Source : uint32_t { listener, line, incoming };
 
 uint64_t tag_of(Source source, uint32_t number) {
@@ -195,7 +195,7 @@ class SecureLink final : public Link {
     int redials = 0;
     // The answer to the greeting, as far as it has come.
     Bytes in;
-    // What the kernel has still to take, from `taken` on.
+    // The bytes that the kernel has still to take, from `taken` on.
     Bytes out;
     size_t taken = 0;
     bool awaits_room = false;
@@ -624,8 +624,8 @@ class SecureLink final : public Link {
   std::deque<Parked> parked_;
   // The message that send() was called with, until it is sealed as a whole.
   Envelope* sending_ = nullptr;
-  // What is read, behind the rest of what was read before; a frame before it is sealed, and one
-  // after it was opened.
+  // The bytes that were read, behind the rest of the bytes before them; a frame before it is
+  // sealed, and a frame after it was opened.
   Bytes read_ = Bytes(kReadAtOnce);
   Bytes first_;
   Bytes opened_ = Bytes(SecureStream::kLongestText);

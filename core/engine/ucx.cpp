@@ -111,7 +111,7 @@ class UcxLink final : public Link {
 
   // Hands a message to UCX. While it is under way, the envelope, its head and its payload stay
   // where they are; the callback ends that. It is a C function that captures nothing, so the
-  // envelope tells it the sink, and it asks for the library anew.
+  // envelope tells it the sink, and it looks the library up again.
   Transfer send(Envelope& envelope) noexcept override {
     const Line& line = lines_[static_cast<size_t>(envelope.line)];
     const OnSent sent = [](void* request, Code code, void* argument) {
