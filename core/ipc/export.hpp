@@ -22,7 +22,7 @@
 #include <symm/symm.h>
 
 namespace symm::ipc {
-// Which pieces of a block have had their tokens ended, and up to which number.
+// The pieces of a block whose tokens were ended, and the number up to which they were.
 class Withdrawn {
  public:
   void add(uint64_t offset, uint64_t bytes, uint64_t before);
@@ -98,9 +98,9 @@ class Exports {
   // All tokens for this piece are void from now on. The caller then looks at the rings.
   void withdraw(Export& exported, uint64_t offset, uint64_t bytes);
   void release(Export& exported);
-  // Forget holds that have run out and blocks that nobody holds. What is to be given
-  // back is put in `garbage`, for the caller to drop without a lock; `retired` gets the
-  // blocks that can no longer be imported.
+  // Forgets holds that have run out and blocks without holds. Memory to be given back is
+  // put in `garbage`, for the caller to drop without a lock; `retired` gets the blocks
+  // that can no longer be imported.
   struct Freed {
     uint64_t blocks = 0;
     uint64_t bytes = 0;

@@ -40,7 +40,7 @@ Exporter::DeferredWork::~DeferredWork() {
   }
 }
 
-// All or nothing: what fails here is tried anew by the next export.
+// Everything is opened or nothing: if this fails, the next export tries again.
 void Exporter::open() {
   if (left_) throw Error(Status::unavailable, "export: this process is ending");
   const Id id = random_id();
@@ -334,7 +334,8 @@ void Exporter::withdraw(
     importers_->want_to_hear(true);
     tend(after);
     awaited = leases_on({id, offset, bytes});
-    // An adopted allocation has nobody to say that it is released: this is as good a word.
+    // The library is not told when an adopted allocation is released, so this call
+    // counts as its release.
     if (exported->adopted && bytes == exported->bytes) exports_->release(*exported);
   }
 

@@ -354,7 +354,7 @@ void ExporterConnection::on_end(End end, const std::string& why) {
     case End::broken: lost("broke the protocol: " + why); break;
     default: lost("can no longer be heard: " + why); break;
   }
-  // No better reason will become known.
+  // A better reason will not become known.
   if (end == End::closed && !connection_.peer().pidfd) pass_all_positions();
 }
 

@@ -42,7 +42,7 @@ class ExporterConnection final : public Receiver {
   // Ask the exporter. One thread at a time.
   LeasedMapping request(
       const Token& token, int device, const Provider& provider, Deadline deadline);
-  // Have the stream wait for the exporter's.
+  // Has the stream wait for the exporter's stream.
   void wait_for_exporter(const Token& token, const Provider& provider, void* stream, int device);
   Position mark(const Provider& provider, void* stream, int device);
   // True if the block is not mapped any more.

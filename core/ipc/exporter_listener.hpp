@@ -21,12 +21,12 @@ namespace symm::ipc {
 class ExporterListener final : public Watched,
                                public std::enable_shared_from_this<ExporterListener> {
  public:
-  // On the monitor's thread, `on_connect` is called when somebody connects, `on_time`
-  // as look_again() asks. Throws what the directory and the socket say.
+  // On the monitor's thread, `on_connect` is called when a process connects, `on_time` at the
+  // time that look_again() asks for. Throws what the directory and the socket say.
   ExporterListener(
       const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time);
-  // Starts to listen, unless it does already or nobody can find the socket any more. Throws
-  // Error(system).
+  // Starts to listen, unless this object listens already or the socket has lost its
+  // name. Throws Error(system).
   void start();
   void close() noexcept;  // at exit
   const std::string& directory() const noexcept { return path_; }

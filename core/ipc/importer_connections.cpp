@@ -125,7 +125,8 @@ void ImporterConnection::serve(const Packet& request) {
     reply = with_reserve([&] { return refusal_of(request.lease); });
   }
 
-  // Before it is told, so that nobody can see the grant without the lease.
+  // The lease is noted before the importer gets the grant, so that there is no grant
+  // without a lease.
   if (reply.type == PacketType::grant) {
     if (fd >= 0) with_reserve([&] { mapped_.insert(token.block); });
     with_reserve([&] {

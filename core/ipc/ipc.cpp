@@ -219,8 +219,8 @@ std::vector<std::byte> export_memory(
   return fitting(*token);
 }
 
-// Imports by a token, which may come from anywhere: it is decoded and refused before anybody is
-// asked.
+// Imports by a token, which may come from anywhere: it is decoded, and refused if it is
+// invalid, before any process is asked.
 std::shared_ptr<HeldLease> import_memory(
     std::span<const std::byte> bytes, ImportOptions options, void* stream) {
   Token token;

@@ -45,7 +45,7 @@ class Mappings {
   std::shared_ptr<Mapping> place(const Token& token, int device);
   void add_piece(Mapping& mapping, const Token& token);
   void remove_piece(Mapping& mapping, const Token& token) noexcept;
-  // A mapping that nobody uses is kept for the next import, unless there can be none.
+  // An unused mapping is kept for the next import, unless there can be none.
   void forget(Mapping& mapping, Garbage& garbage);
   void retire(uint64_t block, Garbage& garbage);
   // The exporter is gone: what is mapped stays with those who use it.

@@ -28,7 +28,7 @@
 
 namespace symm::ipc {
 inline constexpr size_t kPacketHeader = 28;
-// What decode() returns of a packet with another number; packet.stamp tells which.
+// The error of decode() for a packet with another number, which packet.stamp tells.
 inline constexpr char kOtherNumber[] = "a packet of another version of symm";
 inline constexpr size_t kMaxPacket = kPacketHeader + kFailureHeader + kMaxToken + kMaxFailureText;
 

@@ -55,7 +55,7 @@ struct alignas(4096) ValidityBoard {
   }
 };
 
-// Is `position` passed, on these words?
+// Whether `position` is passed, on these words.
 inline bool is_passed(Position position, std::span<const std::atomic<uint64_t>> words) noexcept {
   return position.word >= words.size() ||
          words[position.word].load(std::memory_order_acquire) >= position.value;
