@@ -93,7 +93,7 @@ void read_required_ranks(
   take_ranks(config, launch, result);
 }
 
-// The store of a group of one rank, which nobody else can find.
+// The store of a group of one rank, which no other rank can find.
 std::unique_ptr<Store> open_alone() {
   return open_thread_store(format("alone-%016lx", process::random64()), 0, 1, Deadline::never());
 }

@@ -34,8 +34,8 @@
 
 namespace symm {
 namespace {
-// How long a conflict must last. Long enough for a process of an earlier job that was just killed
-// to be gone, short enough to report a rank that was given twice.
+// The time that a conflict must last: long enough for a process of an earlier job that was just
+// killed to be gone, short enough to report a rank that was given twice.
 constexpr uint64_t kGraceMs = 1000;
 constexpr char kSealed[] = "sealed";
 // A link whose target is rank 0's stamp: the number of the files' layout and the version of its
@@ -492,7 +492,7 @@ void DirectoryRendezvous::bury(const Failure& failure) const noexcept {
   }
 }
 
-// Has the newest tombstone of which this rank does not know.
+// Returns the newest tombstone of which this rank does not know.
 std::optional<DirectoryRendezvous::Grave> DirectoryRendezvous::newest_grave() const {
   const Fd base = open_private_directory(config_.base, true);
   for (const std::string& name : names_with(name_of_tombstone(prefix_), base.get())) {

@@ -1,5 +1,5 @@
-// How the ranks of one creation find each other in a directory that other creations and other jobs
-// use, too, and in which crashed jobs have left files.
+// The rendezvous of the ranks of one creation in a directory that other creations and other
+// jobs use, too, and in which crashed jobs have left files.
 //
 // Rank 0 makes a shared directory (directory.hpp) for this creation: an attempt. The others look
 // for the newest open attempt whose rank 0 is alive, and lock their rank in it (rank_lock.hpp).
@@ -35,7 +35,7 @@
 #include "core/socket/directory.hpp"
 
 namespace symm {
-// The file that says why nobody should wait in this attempt any more.
+// The file that says why no rank should wait in this attempt any more.
 inline constexpr char kFailedFile[] = "failed";
 
 struct DirectoryRendezvousConfig {

@@ -22,7 +22,8 @@
 namespace symm {
 namespace {
 constexpr size_t kMostText = 2048;  // bytes of the failure's text: it names directories
-// A character for each of so many ranks fits beside the text. More never meet on one machine.
+// One character for each of this number of ranks fits beside the text. More ranks
+// never meet on one machine.
 constexpr size_t kMostRanksNoted = 1600;
 
 std::string encode(const Tombstone& tombstone) {
@@ -81,8 +82,8 @@ std::optional<Tombstone> read_tombstone(const std::string& path) {
 void note_reader(const std::string& path, const Tombstone& seen, int rank) {
   if (seen.is_known_to(rank) || static_cast<size_t>(rank) >= seen.know.size()) return;
 
-  // One rank at a time has the tombstone, under a name of its own. It is gone before it is set
-  // anew, so that this needs no room.
+  // One rank at a time has the tombstone, under a name of its own. It is removed before it is
+  // set again, so that this needs no room.
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   const std::string own =
       directory + fresh_name(kNotePrefix + format("%016lx", process::random64()));

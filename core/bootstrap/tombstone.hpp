@@ -1,6 +1,6 @@
-// What an attempt to meet that failed leaves in its directory for the ranks that come too late for
-// it: why it failed, and which ranks know. It is a note (directory.hpp) beside the attempt, whose
-// own directory goes with the last rank that was in it.
+// The tombstone that a failed attempt to meet leaves in its directory for the ranks that come
+// too late for it: why it failed, and which ranks know. It is a note (directory.hpp) beside the
+// attempt, whose own directory goes with the last rank that was in it.
 #pragma once
 
 #include <cstddef>

@@ -26,8 +26,8 @@ inline constexpr size_t kUniqueIdBytes = 128;
 // nor a private directory; system.
 Bytes make_unique_id();
 
-// What messages call the id: "id:" and 16 hexadecimal digits. Throws Error: invalid_argument if
-// the bytes are no id; unsupported if another version of symm has made it.
+// The name of the id in messages: "id:" and 16 hexadecimal digits. Throws Error:
+// invalid_argument if the bytes are no id; unsupported if another version of symm has made it.
 std::string name_of_id(std::span<const std::byte> id);
 
 // Waits until all ranks have come by the id. Throws Error: invalid_argument if the id is no good
