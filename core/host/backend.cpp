@@ -1,5 +1,5 @@
-// What the host back end gives the rest of core: memory, transports, and the provider of memory
-// for tokens.
+// The objects that the host back end gives the rest of core: memory, transports, and the
+// provider of memory for tokens.
 #include "core/host/backend.hpp"
 
 #include <atomic>

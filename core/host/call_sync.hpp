@@ -1,4 +1,4 @@
-// How one collective call keeps step with its peers: implements Sync of
+// Keeps one collective call in step with its peers: implements Sync of
 // kernels/host/execution.hpp with the words of the control segments.
 #pragma once
 

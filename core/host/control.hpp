@@ -151,8 +151,8 @@ class Control {
   uint32_t lanes() const noexcept { return at_.lanes; }
   RefusalLine& refusal() const { return *at<RefusalLine>(kRefusal); }
   CallLine& long_call() const { return *at<CallLine>(kLongCall); }
-  // How many threads of the owner have been seen in waits of this group that were long: 0, 1, or 2
-  // for more.
+  // The number of threads of the owner that have been seen in long waits of this
+  // group: 0, 1, or 2 for more.
   Word& threads() const { return at<WordLine>(kThreads)->word; }
   // The number of barriers of all ranks that the owner has entered on a channel, as published for
   // its count-th barrier there. Two lines alternate, so that one can be prefetched for writing

@@ -342,7 +342,7 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
     hashes.push_back(call_of(rank).hash());
   }
 
-  // Two calls differ, or nobody would have come here.
+  // Two calls differ, or this would not have been called.
   const Mismatch found = mismatch_among(hashes).value();
   const int right = ranks[found.right];
   const int wrong = ranks[found.wrong];

@@ -40,7 +40,7 @@ class OperandExchange {
     return enter_and_resolve(call, key, sync, remembered);
   }
   bool all_symmetric() const noexcept { return all_symmetric_; }
-  // Where each rank's operands are mapped here; null for private memory.
+  // The addresses at which each rank's operands are mapped here; null for private memory.
   const std::byte* const* peer_send() const noexcept { return peer_send_.data(); }
   std::byte* const* peer_recv() const noexcept { return peer_recv_.data(); }
   // Bytes from peer_send() to the end of its memory.

@@ -41,7 +41,7 @@ class HostTransport : public Transport {
   void connect(int peer, Message message, const PeerIdentity&) override {
     controls_.connect(peer, std::move(message));
   }
-  // As Controls::require_same_layout().
+  // See Controls::require_same_layout().
   void require_same_layout(int peer, const Message& message) const {
     controls_.require_same_layout(peer, message);
   }
