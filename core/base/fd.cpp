@@ -17,8 +17,8 @@
 
 namespace symm {
 namespace {
-// Marks files that share an inode. The signal of a file for which nobody asked for signals
-// (F_SETSIG without O_ASYNC) has no effect; it is 0 unless somebody sets it.
+// Marks files that share an inode. The signal of a file without signals (F_SETSIG without
+// O_ASYNC) has no effect; it is 0 unless a program sets it.
 constexpr int kMark = SIGURG;
 }  // namespace
 

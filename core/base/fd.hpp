@@ -12,9 +12,9 @@
 #include <utility>
 
 namespace symm {
-// What a number leads to. By this the library knows whether a number is its own still: a program
-// may close descriptors that it did not open (closefrom()), and then gets the same numbers for its
-// own files.
+// The file to which a number leads. By this the library knows whether a number is still its
+// own: a program may close descriptors that it did not open (closefrom()), and then gets the
+// same numbers for its own files.
 struct OpenFile {
   uint64_t device = 0;
   uint64_t inode = 0;

@@ -19,7 +19,7 @@ struct WordSnapshot {
 };
 inline constexpr size_t kMaxSnapshots = 128;  // the kernel takes no more for one sleep
 
-// The longest sleep: a waiter looks again after this time, though nobody woke it.
+// The longest sleep: a waiter looks again after this time, even if it was not woken.
 inline constexpr uint64_t kSliceNs = 50'000'000;
 // The longest sleep where a change may go unnoticed by the kernel.
 inline constexpr uint64_t kBlindSliceNs = 1'000'000;

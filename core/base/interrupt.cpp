@@ -1,4 +1,4 @@
-// When the function of a thread is asked whether its waits are to end.
+// Decides when the function of a thread is asked whether its waits are to end.
 #include "core/base/interrupt.hpp"
 
 #include <cerrno>

@@ -34,10 +34,11 @@ inline constinit thread_local Asked asked{nullptr, nullptr, 0, false};
 // counts as passed on this thread.
 inline bool happened() noexcept { return asked.happened; }
 
-// When a thread must look up from a sleep, in order to ask; never if it has no function.
+// The time at which a sleeping thread must wake to ask its function; never if it has none.
 Deadline next_look() noexcept;
 
-// What a failure of this thread is: a missed deadline was none if the wait was interrupted.
+// Returns the failure of this thread, or that it was interrupted if the failure is a missed
+// deadline of an interrupted wait.
 inline Failure told(Failure failure) noexcept {
   if (!happened() || failure.status != Status::timeout) return failure;
   // The text is so short that the string needs no memory of its own.

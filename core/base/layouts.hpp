@@ -52,7 +52,7 @@ SYMM_LAYOUTS(SYMM_DECLARED)
 #undef SYMM_DECLARED
 }  // namespace layouts
 
-// What the writer of a layout says of itself.
+// The stamp by which the writer of a layout identifies itself.
 struct Stamp {
   uint32_t library = 0;
   uint32_t number = 0;

@@ -14,9 +14,9 @@ uint64_t add_listener(Callback callback, void* user, Level level);
 // Writes a line for each message, "warning: ...", whole or not at all. The descriptor is
 // duplicated.
 uint64_t add_descriptor(int fd, Level level);
-// When it returns, the listener is not running and will not run again. A listener may remove
-// itself. Throws Error(not_found) for a number that is not there, Error(timeout) if the listener
-// was still running at the deadline.
+// Removes a listener. When this returns, the listener is not running and will not run again. A
+// listener may remove itself. Throws Error(not_found) for an unknown number, Error(timeout) if
+// the listener was still running at the deadline.
 void remove_listener(uint64_t id);
 
 bool enabled(Level level) noexcept;

@@ -15,7 +15,7 @@ namespace symm {
 template <class Object>
 class PerProcess {
  public:
-  // The arguments serve to make the object; one that exists already stays as it is.
+  // The arguments serve to make the object; an existing object stays as it is.
   template <class... Arguments>
   static Object& current(const Arguments&... arguments) {
     if (Object* existing = instance.load(std::memory_order_acquire)) return *existing;

@@ -1,4 +1,5 @@
-// What this process is and what /proc says of others; also how threads of the library start.
+// Facts about this process, and about others from /proc; also the start of the
+// library's threads.
 #include "core/base/process.hpp"
 
 #include <fcntl.h>

@@ -43,7 +43,8 @@ uint64_t start_time_of(int64_t pid);  // 0 if unknown
 // The time since boot, by a clock that all processes of the machine share. It goes on while the
 // machine is suspended.
 uint64_t boot_time_ns() noexcept;
-// When this process began, by boot_time_ns(), to within a clock tick; 0 if unknown.
+// The time at which this process began, by boot_time_ns(), to within a clock tick; 0
+// if unknown.
 uint64_t began_ns();
 // Whether the process is gone for certain; `start` is its start time as seen from here.
 bool is_gone(int64_t pid, uint64_t start);

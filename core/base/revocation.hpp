@@ -75,7 +75,7 @@ class Revocation {
   // The failure as this rank is to read it; status ok if the group is not revoked. To a rank that
   // came too late it says so, not that the rank did not come.
   Failure failure() const;
-  // The failure as it is told to other ranks.
+  // The cause in the form in which it is told to other ranks.
   Failure cause() const;
   void throw_if_revoked() const;
 

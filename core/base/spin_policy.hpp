@@ -1,4 +1,5 @@
-// How long a wait looks at a word before it sleeps, given the processors that the ranks share.
+// The time for which a wait looks at a word before it sleeps, given the processors
+// that the ranks share.
 #pragma once
 
 #include <sched.h>
@@ -11,7 +12,7 @@ using Processors = std::bitset<CPU_SETSIZE>;  // processors beyond that number a
 // The processors that the calling thread may use.
 Processors usable_processors();
 
-// How long to look before sleeping. The variable SYMM_SPIN, a number of spins, overrides it.
+// The number of looks before a sleep. The variable SYMM_SPIN, a number of spins, overrides it.
 struct SpinPolicy {
   uint32_t spins = 0;   // looks in a row
   uint32_t yields = 0;  // further looks, with the processor offered to others between them

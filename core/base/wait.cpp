@@ -103,7 +103,7 @@ class CountedSleeper {
   bool counted_ = false;
 };
 
-// How often a wait that sleeps asks whether it is hopeless.
+// The interval at which a sleeping wait asks whether it is hopeless.
 constexpr uint64_t kLookNs = 100 * kMillisecondNs;
 
 // Sleeps until the condition holds, which changes only after one of its bells has.

@@ -27,7 +27,7 @@ using Waiter = std::atomic<uint8_t>;
 // ends and the thread may go to sleep.
 enum class Polling { begins, ends, sleeps };
 
-// How a wait ended. `hopeless`: what it waits for will never be, as the caller found out.
+// The end of a wait. `hopeless`: the caller found out that the awaited value will never come.
 enum class WaitEnd { reached, timed_out, peer_departed, revoked, hopeless };
 
 // The cost of the writer not missing a waiter, and the side that bears it. Writer and waiter each
@@ -59,7 +59,7 @@ class Predicate {
   template <class Callable>
   Predicate(const Callable& callable) : callable_(&callable), look_(look_repeatedly<Callable>) {}
   bool operator()() const { return look(1); }
-  // Looks so many times in a row, by one indirect call.
+  // Looks `times` times in a row, by one indirect call.
   bool look(uint32_t times) const { return look_(callable_, times); }
 
  private:
@@ -78,9 +78,9 @@ class Predicate {
 
 // A wait for something else than one 32-bit counter: for words of 64 bits, on which the kernel
 // cannot put a thread to sleep, or for one of several words. A rank that writes them rings: it
-// increments its bell if the waiter byte says that somebody sleeps. The writer stores the words
-// before it reads the byte, and the waiter stores the byte before it reads the words, all in one
-// order (seq_cst), so no bell is missed.
+// increments its bell if the waiter byte says that a thread sleeps. The writer stores the words
+// before it reads the byte, and the waiter stores the byte before it reads the words, all in
+// one order (seq_cst), so no bell is missed.
 struct Condition {
   Predicate holds;
   Predicate unreachable;               // all ranks that could make `holds` true have left
