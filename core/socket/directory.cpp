@@ -54,8 +54,8 @@ bool is_symm_lock(int lock) noexcept {
   return size == 0 || (size > 0 && std::string_view(text, static_cast<size_t>(size)) == kLockText);
 }
 
-// Whether the lock file still has a name. A process that opened the file before another removed it
-// holds a lock that nobody else can find.
+// Whether the lock file still has a name. A process that opened the file before another removed
+// it holds a lock that no other process can find.
 bool still_linked(int fd) {
   struct stat status{};
   return fstat(fd, &status) == 0 && status.st_nlink > 0;

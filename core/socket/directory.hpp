@@ -16,8 +16,8 @@ namespace symm {
 // is a link, belongs to another user or is open to group or others.
 Fd open_private_directory(const std::string& path, bool create);
 
-// $XDG_RUNTIME_DIR/symm if XDG_RUNTIME_DIR is a directory of this user that nobody else may write
-// to, else /tmp/symm-<uid>. It is not made here.
+// $XDG_RUNTIME_DIR/symm if XDG_RUNTIME_DIR is a directory of this user to which no other user
+// may write, else /tmp/symm-<uid>. It is not made here.
 std::string default_parent();
 
 // A directory with a fresh, unpredictable name that several processes may share. Each process in it

@@ -1,4 +1,4 @@
-// How a connection notices that the other machine has been silent for too long.
+// Notices that the other machine of a connection has been silent for too long.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +27,10 @@ class Keepalive {
   int timer() const noexcept { return timer_.get(); }
   // The number of turns since the last call; 0 if the timer has not run down.
   uint64_t read_timer() noexcept;
-  // Whether the other machine has answered in time. An acknowledgement by its kernel is an answer,
-  // for the process there may be stopped. Many `turns` at once mean that this process was stopped,
-  // so the time begins anew. (TCP_USER_TIMEOUT alone begins to count at a retransmission, which is
-  // late if earlier answers were slow.)
+  // Whether the other machine has answered in time. An acknowledgement by its kernel is an
+  // answer, for the process there may be stopped. Many `turns` at once mean that this process
+  // was stopped, so the time begins again. (TCP_USER_TIMEOUT alone begins to count at a
+  // retransmission, which is late if earlier answers were slow.)
   bool answered(int socket, uint64_t turns) noexcept;
   // Whether the last answer came within the four turns before `now`, of which each asks for one. On
   // any thread. The answer may have come after the caller has read the clock.

@@ -25,7 +25,7 @@ namespace symm {
 Monitor& Monitor::current() { return PerProcess<Monitor>::current(); }
 
 namespace {
-// The number of the question, which nobody watches: those of watches begin at 1.
+// The number of the question, which is not a watch: the numbers of watches begin at 1.
 constexpr uint64_t kQuestion = 0;
 }  // namespace
 
@@ -126,8 +126,8 @@ int Monitor::read_once(int timeout_ms) noexcept {
 void Monitor::run() noexcept {
   log::deliver_elsewhere();
 
-  // The kernel wakes nobody when the program closes the descriptor of epoll, so the thread looks
-  // every two seconds.
+  // The kernel does not wake the thread when the program closes the descriptor of epoll, so the
+  // thread looks every two seconds.
   constexpr int kLookMs = 2'000;
   while (read_once(kLookMs) >= 0) {
     if (is_asked_) answer();

@@ -37,7 +37,7 @@ class Monitor {
   uint64_t watch(int fd, std::weak_ptr<Watched> watched);
   // While `wanted`, calls it also whenever the descriptor can be written.
   void want_writable(uint64_t number, bool wanted) noexcept;
-  // No call begins after this. One that is under way keeps `watched` alive.
+  // After this no call begins. A call that is under way keeps `watched` alive.
   void forget(uint64_t number) noexcept;
   // Waits until the thread has read what had come when the call began, for at most a second. A
   // deadline that has passed is no proof that nothing came: after a stop of the process, or under
@@ -72,8 +72,8 @@ class Monitor {
   std::map<uint64_t, Watch> watches_;
 };
 
-// await_change() for what the monitor's thread hears: when the deadline passes, what had come by
-// then is read first, and looked at once more.
+// await_change() for news that the monitor's thread hears: when the deadline passes, the news
+// that had come by then is read first, and looked at once more.
 template <class Look>
 bool await_heard(const Word& changes, Deadline deadline, const Look& look,
     const Revocation* revocation = nullptr) {

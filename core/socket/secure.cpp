@@ -41,7 +41,7 @@ std::string home_in_records() {
   return error == 0 && found != nullptr && found->pw_dir != nullptr ? found->pw_dir : "";
 }
 
-// The root of the file system is nobody's home: it is where daemons and containers start.
+// The root of the file system is no user's home: daemons and containers start there.
 bool is_home(const std::string& path) {
   return path[0] == '/' && path.find_first_not_of('/') != std::string::npos;
 }
@@ -229,7 +229,7 @@ bool SecureStream::finish(Text theirs) {
   append(state_->transcript, theirs);
   if (state_->derive_keys(theirs.first(kKey))) return true;
 
-  // No key leads to zero: the server refuses, and its nonce says why.
+  // No valid key leads to a secret of zero: the server refuses, and its nonce says why.
   state_->refused = fault_of_stamp(theirs.subspan(kKey, kNonce)).value_or("");
   return false;
 }

@@ -57,7 +57,8 @@ class SecureConnection final : public Watched,
   bool ended() const noexcept { return ended_; }
   // The other end has shown that it knows the secret.
   bool known() const noexcept { return known_; }
-  // Whether nobody listens at the address that was dialled. Set before the receiver's on_end().
+  // Whether there was no listener at the address that was dialled. Set before the
+  // receiver's on_end().
   bool was_refused() const noexcept { return was_refused_; }
   // Why one end has refused the other, which has another version of symm; "" if neither has. Set
   // before the receiver's on_end().

@@ -19,7 +19,7 @@
 
 namespace symm {
 // Accepts connections of processes that know the secret. Others are refused and counted, and a
-// connection that sends nothing keeps nobody waiting.
+// connection that sends nothing keeps no other one waiting.
 class SecureListener final : public Watched, public std::enable_shared_from_this<SecureListener> {
  public:
   // Gets the first frame of a connection, on the monitor thread. Returns the receiver of the frames

@@ -35,7 +35,7 @@ class Listener {
 };
 
 // Connects without waiting. Empty if the listener's queue is full just now. Throws
-// Error(peer_failed) if nobody listens there, Error(unavailable) if another user does, and
+// Error(peer_failed) if there is no listener, Error(unavailable) if it is another user's, and
 // Error(system) for other failures.
 PeerFd dial(const std::string& directory, const std::string& name);
 

@@ -159,7 +159,7 @@ std::string outside_address() {
       if (is_routable(at->ai_addr)) return in_numbers(at->ai_addr);
     }
   } catch (const Error&) {
-    // No address is known for this machine's name: its interfaces have some.
+    // This machine's name has no known address, but its interfaces have some.
   }
 
   const Interfaces interfaces = read_interfaces();

@@ -33,7 +33,8 @@ std::string loopback_address();
 // interface. Throws Error(unavailable) if there is none.
 std::string outside_address();
 
-// A port that the kernel gives to nobody else as long as this process lives. Throws Error(system).
+// A port that the kernel gives to no other process as long as this process lives.
+// Throws Error(system).
 uint16_t hold_free_port();
 // Begins to connect. `attempt` counts through the addresses that the host has. Throws
 // Error(unavailable) if there is no such host.
