@@ -1,5 +1,5 @@
-// Which groups a mesh has, who left them, and why they were revoked. Called with the lock of
-// PeerEvents held; it tells nobody itself.
+// The groups of a mesh, the ranks that left them, and the reasons why they were revoked. Called
+// with the lock of PeerEvents held; it sends no messages itself.
 #include "core/mesh/groups.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Accepts sockets and hears their first packet, in the thread that makes the mesh. Until a
-// hello is right, nothing of it is believed, and nobody is waited for alone.
+// Accepts sockets and hears their first packet, in the thread that makes the mesh. Nothing of a
+// hello is believed until it was checked, and no connection is waited for by itself.
 #include "core/mesh/hello_listener.hpp"
 
 #include <poll.h>

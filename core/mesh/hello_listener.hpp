@@ -1,5 +1,5 @@
 // The socket on which ranks of other processes introduce themselves. A connection that says
-// something else is refused and counted, and one that says nothing keeps nobody waiting.
+// something else is refused and counted, and one that says nothing keeps no other one waiting.
 #pragma once
 
 #include <cstddef>

@@ -61,7 +61,7 @@ struct Topic {
 struct Message {
   Bytes body;
   std::vector<Fd> fds;
-  // None from a rank of another host.
+  // A message from a rank of another host has no descriptors.
   Fd take_fd(size_t index) { return index < fds.size() ? std::move(fds[index]) : Fd(); }
 };
 

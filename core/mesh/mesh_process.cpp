@@ -1,4 +1,4 @@
-// What all meshes of a process share, behind one lock.
+// The state that all meshes of a process share, behind one lock.
 #include "core/mesh/mesh_process.hpp"
 
 #include <unistd.h>

@@ -28,7 +28,7 @@
 namespace symm::wire {
 inline constexpr uint32_t kMagic = 0x4D4D5953;  // "SYMM"
 inline constexpr size_t kHeaderSize = 44;
-// What decode() returns of a packet with another number; packet.stamp tells which.
+// The error of decode() for a packet with another number, which packet.stamp tells.
 inline constexpr char kOtherNumber[] = "another version of the protocol";
 inline constexpr size_t kMaxBody = 4096;
 inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;

@@ -1,4 +1,4 @@
-// How a mesh is made. The steps, from top to bottom:
+// Makes a mesh, in these steps:
 //   1. introduce: the ranks publish who they are;
 //   2. open: a rank makes a socket for the ranks that must connect to it;
 //   3. join: threads find each other by the process's list, processes by sockets;

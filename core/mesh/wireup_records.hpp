@@ -41,7 +41,7 @@ class WireupRecords {
 
   static constexpr uint64_t kLookMs = 20;    // enough for a store to answer if it has the key
   static constexpr uint64_t kSliceMs = 100;  // between two looks for ranks that failed
-  // How long a rank that failed waits to hear whether another failed first.
+  // The time for which a rank that failed waits to hear whether another one failed first.
   static constexpr uint64_t kPatienceMs = 1'000;
 
  private:
