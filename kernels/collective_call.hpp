@@ -155,7 +155,7 @@ class RowsOfNorm {
   template <class Reduce, class Normalise>
   void run(const Reduce& reduce, Normalise normalise) const {
     if (is_alone_) {
-      // It moves nothing, and finds out whether the group has failed.
+      // The call moves nothing, and finds out whether the group has failed.
       CollectiveCall nothing = plain_call();
       nothing.count = 0;
       reduce(nothing);

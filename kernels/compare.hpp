@@ -1,4 +1,4 @@
-// How words by which ranks signal are written, changed and compared, on the host and on devices.
+// Writes, changes and compares the words by which ranks signal, on the host and on devices.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ SYMM_HOST_DEVICE constexpr bool is_valid(Compare compare) {
   return compare >= Compare::eq && compare <= Compare::ge;
 }
 
-// Does `word` compare with `value` as asked?
+// Whether `word` compares with `value` as asked.
 SYMM_HOST_DEVICE constexpr bool holds(uint64_t word, Compare compare, uint64_t value) {
   switch (compare) {
     case Compare::eq: return word == value;

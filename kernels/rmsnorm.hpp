@@ -9,7 +9,7 @@
 #include "kernels/types.hpp"
 
 namespace symm {
-// Squares are summed in so many chains, each of which takes so many elements at a time.
+// Squares are summed in kNormChains chains, each of which takes kNormUnit elements at a time.
 inline constexpr size_t kNormChains = 1024;
 inline constexpr size_t kNormUnit = 8;
 // Elements that have a scale together.
@@ -39,7 +39,7 @@ struct RmsNorm {
     return scale_kind == QuantScale::group ? hidden / kNormGroup : 1;
   }
 
-  // These operands from row `first` on.
+  // Returns these operands from row `first` on.
   RmsNorm from_row(size_t first, DType dtype) const noexcept {
     RmsNorm rest = *this;
     const size_t elements = first * hidden;

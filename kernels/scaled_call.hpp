@@ -63,7 +63,7 @@ class ScaledCall {
     return plain;
   }
 
-  // How the reason of a plan begins, for people.
+  // The beginning of a plan's reason, for people.
   std::string why() const {
     return text(
         dtype_name(wide()), in_scratch_ ? text(", ", most_, " elements at a time") : "", ": ");
@@ -106,7 +106,7 @@ class ScaledCall {
   const size_t blocks_;
   const size_t rank_;
   const bool gets_result_;
-  // Where wide operands are made; neither: the operands are wide already.
+  // The place where wide operands are made; neither: the operands are wide already.
   bool in_recv_ = false;
   bool in_scratch_ = false;
   // Elements of a plain call, at most.

@@ -1,6 +1,6 @@
-// What host and device code of the CUDA back end share: the layout of a rank's control block,
-// and the arguments of the kernels. Plain data only, so both compilers see the same bytes.
-// Addresses are uint64_t, and 0 means that there is none.
+// The structs that host and device code of the CUDA back end share: the layout of a rank's
+// control block, and the arguments of the kernels. Plain data only, so both compilers see the
+// same bytes. Addresses are uint64_t, and 0 means that there is none.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace symm::cuda {
 inline constexpr int kMaxRanks = 72;
-// Groups of up to so many ranks are small. Large groups have kernels and structs of their own, in
-// which there is room for kMaxRanks, so kernels of small groups keep their structs and registers. A
-// file of kernels is compiled once more for large groups by a file large_*.cu. Every process loads
-// these images with the others, even if its groups are small: to load one later, while kernels of
-// another group wait, could stall.
+// Groups of at most this number of ranks are small. Large groups have kernels and structs of
+// their own, in which there is room for kMaxRanks, so kernels of small groups keep their
+// structs and registers. A file of kernels is compiled once more for large groups by a file
+// large_*.cu. Every process loads these images with the others, even if its groups are small:
+// to load one later, while kernels of another group wait, could stall.
 inline constexpr int kSmallRanks = 16;
 #ifdef SYMM_LARGE_GROUPS
 #define SYMM_KERNEL(name) symm_large_##name
@@ -84,7 +84,7 @@ inline constexpr uint32_t kChunkSlots = 3;
 inline constexpr uint32_t kSlots = 4;
 // Bytes that one thread moves at a time.
 inline constexpr uint32_t kPack = 16;
-// LL places packs by so many (ll.cuh).
+// The number of packs that LL places together (ll.cuh).
 inline constexpr uint32_t kLlPacks = 32;
 inline constexpr uint32_t kWarp = 32;
 // Threads of a kernel that has one for each rank of a group.
@@ -134,7 +134,7 @@ struct ControlWordsOf {
   uint32_t calls[kPiecesBlocks];
   uint32_t pushed[kPiecesBlocks][kRanks];
   uint32_t taken[kPiecesBlocks][kRanks];
-  // How often each block of multimem kernels has met those of the other ranks.
+  // The number of times that each block of multimem kernels has met those of the other ranks.
   uint32_t multimem_met[kMultimemBlocks];
 
   struct FromPeers {
@@ -142,8 +142,8 @@ struct ControlWordsOf {
     // Steps of the pipeline that the source has done, by work group and source.
     uint32_t steps[kMaxWorkGroups][kRanks];
 
-    // What the source says of a call of the pipeline. `detail` and `count` must agree on all
-    // ranks. Its recv lies `recv_offset` bytes from the start of its block of memory
+    // The source's announcement of a call of the pipeline. `detail` and `count` must agree on
+    // all ranks. Its recv lies `recv_offset` bytes from the start of its block of memory
     // `recv_memory`, which is 0 for private memory.
     struct PeerAnnouncement {
       uint64_t detail;
@@ -249,7 +249,7 @@ struct ErrorRecord {
   uint64_t peer_count;
 };
 
-// What was under way, for messages: the number of a collective, or one of these.
+// The operation that was under way, for messages: the number of a collective, or one of these.
 enum class Operation : uint32_t { barrier = 16, wait_signal = 17, wait_value = 18 };
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
@@ -321,7 +321,7 @@ struct BarrierArgsOf {
 };
 using BarrierArgs = BarrierArgsOf<kRoom>;
 
-// What happens to a word: a value is added to it, or stored to all 8 or the low 4 bytes of it.
+// The change of a word: a value is added to it, or stored to all 8 or the low 4 bytes of it.
 enum class WriteKind : uint32_t { add = 0, store64 = 1, store32 = 2 };
 struct WriteArgs {
   uint64_t word;
@@ -440,7 +440,7 @@ struct CollectiveArgsOf {
   int32_t work_groups;
   // Blocks of pipeline_move.cu that copy in bulk; 0: none can.
   int32_t movers;
-  // 1: the root of a broadcast sends everything to everybody itself.
+  // 1: the root of a broadcast sends everything to all ranks itself.
   int32_t direct;
   // 1: the root owns nothing.
   int32_t spares_root;
@@ -457,8 +457,8 @@ struct CollectiveArgsOf {
 };
 using CollectiveArgs = CollectiveArgsOf<kRoom>;
 
-// A kernel of RMSNorm keeps a row in registers: so many packs of it in each thread, and so many
-// threads, at most, in all blocks that have a row.
+// A kernel of RMSNorm keeps a row in registers: at most kRowPacks packs of it in each thread,
+// and kRowThreads threads in all blocks that have a row.
 inline constexpr uint32_t kRowPacks = 2;
 inline constexpr int kRowThreads = 1024;
 // An all-reduce of rows with RMSNorm (kernels/rmsnorm.hpp), or RMSNorm alone of `call.send`,

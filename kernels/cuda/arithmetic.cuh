@@ -314,8 +314,8 @@ static __device__ __noinline__ uint4 combine_any(
   return operands[0];
 }
 
-// Kernels are instantiated with one of these: SumOrAverage for an exact number of ranks, Any for
-// up to so many.
+// Kernels are instantiated with one of these: SumOrAverage for an exact number of ranks, Any
+// for a largest number of ranks.
 template <class Type>
 struct SumOrAverage {
   template <int kRanks>

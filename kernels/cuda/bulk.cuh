@@ -6,8 +6,8 @@
 #include "kernels/cuda/memory.cuh"
 
 namespace symm::cuda {
-// What is copied, and to where: parts of equal length. Part 0 is for this rank itself, and its
-// `to` is null where it is there already.
+// The sources and destinations of a copy, in parts of equal length. Part 0 is for this rank
+// itself, and its `to` is null where it is there already.
 struct Parts {
   // All ranks get part 0.
   bool is_one;
@@ -27,8 +27,8 @@ struct Bulk {
 };
 static_assert(sizeof(Bulk) <= kBulkShared);
 
-// How far one thread is with the copies of its block. It divides nowhere, since that would take
-// longer than a copy.
+// The progress of one thread with the copies of its block. It divides nowhere, since that
+// would take longer than a copy.
 struct BulkCursor {
   uint64_t at;
   // Blocks begin with different parts, so that at any time they store to different ranks.

@@ -1,4 +1,4 @@
-// What comes before and after the plain calls of which a scaled call is made
+// The steps before and after the plain calls of which a scaled call is made
 // (kernels/scaled_call.hpp): elements are widened, or narrowed, and multiplied while they are
 // wide. Also a reduction of bools by one rank, and copies of bytes that stay on a rank.
 #include "kernels/cuda/arithmetic.cuh"

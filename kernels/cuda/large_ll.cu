@@ -13,8 +13,8 @@ namespace {
 // Ranks whose packs are polled together.
 constexpr int kAtOnce = 8;
 
-// Which ranks a call sends data to, and from which it gets data: all others, or those that a root
-// concerns.
+// The ranks to which a call sends data, and those from which it gets data: all others,
+// or those that a root concerns.
 struct Direction {
   int me;
   int root;

@@ -1,4 +1,4 @@
-// How a rank's control block is divided. All sizes follow from the number of ranks and from
+// The layout of a rank's control block. All sizes follow from the number of ranks and from
 // their tuning, which are equal on all ranks; so every rank knows every other one's layout.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Layout : ScratchPlaces {
   uint64_t lent;
 };
 
-// Does a group of `size` have the kernels and the control words of large groups?
+// Whether a group of `size` ranks has the kernels and the control words of large groups.
 inline bool is_large(int size, const Tuning& tuning) { return size > kSmallRanks || tuning.large; }
 
 Layout layout_of(int size, const Tuning& tuning, const Layout* lender = nullptr);

@@ -10,7 +10,7 @@ namespace symm::cuda {
 // Flags are never 0, which free cells hold.
 __device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
 
-// Where the slots of an epoch begin in a control block, by source.
+// The offset of the slots of an epoch in a control block, by source.
 __device__ __forceinline__ uint64_t slots_of(const DeviceComm& comm, uint32_t epoch) {
   return comm.ll +
          static_cast<uint64_t>((epoch & 1U) * static_cast<uint32_t>(comm.size)) * comm.ll_slot;
@@ -53,7 +53,7 @@ __device__ __forceinline__ bool receive_blaming(const DeviceComm& comm, uint4 (&
     return reinterpret_cast<uint4*>(first_cells + static_cast<uint64_t>(r) * comm.ll_slot);
   };
 
-  // As many sources as registers hold.
+  // The number of sources that registers hold.
   constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;
 #pragma unroll
   for (int first = 0; first < kRanks; first += kAtOnce) {
@@ -97,8 +97,8 @@ __device__ __forceinline__ bool receive_blaming(const DeviceComm& comm, uint4 (&
   return true;
 }
 
-// As receive_blaming(); bit r of `sources` is rank `from` + r, and the first rank whose cells are
-// missing is blamed.
+// Receives like receive_blaming(); bit r of `sources` is rank `from` + r, and the first rank
+// whose cells are missing is blamed.
 template <int kRanks>
 __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks],
     uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, int from = 0) {

@@ -42,7 +42,8 @@ __device__ __forceinline__ uint32_t* mark_cell(char* slot, uint32_t tile) {
          threadIdx.x % kWarp;
 }
 
-// Is the tile whole and aligned? Nearly always; then no question is asked for each pack.
+// Whether the tile is whole and aligned. Nearly all tiles are, and then packs need no
+// test of their own.
 __device__ __forceinline__ bool is_whole(const char* part, uint32_t bytes, uint32_t tile) {
   return is_aligned(part) && (tile + 1) * kMarkedTile <= bytes;
 }

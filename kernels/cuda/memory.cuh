@@ -1,5 +1,5 @@
-// How kernels touch memory that other ranks touch too; and packs, the 16 bytes that one thread
-// moves at a time.
+// Accesses of kernels to memory that other ranks touch too; and packs, the 16 bytes
+// that one thread moves at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// How many blocks a launch may have, so that all groups of a device can be on it at once.
+// The number of blocks that a launch may have, so that all groups of a device can be
+// on it at once.
 #include "kernels/cuda/occupancy.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// How many blocks of a group's launches have room on a device beside those of other groups.
+// The number of blocks of a group's launches that have room on a device beside those
+// of other groups.
 #pragma once
 
 #include "kernels/cuda/tuning.hpp"

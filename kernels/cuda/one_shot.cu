@@ -29,9 +29,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
 
-  // Nearly always all packs are whole and aligned. Then no question is asked for each pack, and
-  // the first packs are loaded together with the epoch; more than so many ranks would take too
-  // many registers.
+  // Nearly always all packs are whole and aligned. Then packs need no test of their
+  // own, and the first packs are loaded together with the epoch; with more ranks they
+  // would take too many registers.
   constexpr bool kAtOnce = kRanks <= 8;
   const bool whole = kAtOnce && ((args.send | args.recv | unit) & (kPack - 1)) == 0;
   uint4 v[kRanks];

@@ -39,7 +39,7 @@ namespace {
 using FromPeers = ControlWords::FromPeers;
 using Destination = FromPeers::Pieces::Destination;
 
-// Where pieces lie, by rank.
+// The places of pieces, by rank.
 struct PieceLayout {
   // The pieces of this rank's operands.
   PiecesArgs::Range send[kRoom];
@@ -70,7 +70,7 @@ struct Block : WorkGroup {
         theirs(mine.from_peers.pieces),
         slot_packs(comm.stage_slot / kPack) {}
 
-  // This block's part of a piece that has so many packs.
+  // This block's part of a piece of `packs` packs.
   __device__ Packs my_part(uint64_t packs) const {
     constexpr uint64_t kLeast = 512;
     const auto blocks = static_cast<uint64_t>(args.work_groups);
@@ -94,12 +94,13 @@ struct Block : WorkGroup {
     return static_cast<uint32_t>((part.end - part.begin + slot_packs - 1) / slot_packs);
   }
 
-  // Where `source` stores a chunk for `owner`, which is the `number`-th since the group began.
+  // The slot in which `source` stores a chunk for `owner`, the `number`-th since the
+  // group began.
   __device__ char* slot_of_chunk(int owner, uint32_t number, int source) const {
     return stage(owner, 0, index * kSlots + (number & (kSlots - 1)), source, comm.stage_slot);
   }
 
-  // Is recv filled from slots?
+  // Whether recv is filled from slots.
   __device__ bool takes() const { return args.recv_memory == 0; }
 
   __device__ uint32_t chunks_to(int p) const {
@@ -148,7 +149,7 @@ __device__ void post(const Block& s, uint32_t call) {
   store_release(&there.posted[s.index][s.me], call);
 }
 
-// Does rank p expect what this rank sends to it? Reports if it does not.
+// Whether rank p expects what this rank sends to it. Reports a difference.
 __device__ bool compare(const Block& s, int p, const Destination& expected) {
   const uint64_t detail = load_relaxed(&expected.detail);
   const uint64_t count = load_relaxed(&expected.count);
@@ -170,7 +171,7 @@ __device__ bool compare(const Block& s, int p, const Destination& expected) {
   return false;
 }
 
-// Does a piece lie within a memory, from `offset` on?
+// Whether a piece lies within a memory, from `offset` on.
 __device__ bool fits(
     const Rows& rows, uint64_t piece, uint64_t stride, uint64_t offset, uint64_t memory) {
   if (offset > memory || rows.bytes > memory - offset) return false;

@@ -1,4 +1,4 @@
-// How a kernel finds and copies pieces of operands (kernels/pieces.hpp).
+// Finds and copies pieces of operands in kernels (kernels/pieces.hpp).
 #pragma once
 
 #include "kernels/cuda/memory.cuh"

@@ -63,12 +63,12 @@ struct WorkGroup {
 
   __device__ bool exchanges() const { return moves && collective == Collective::alltoall; }
 
-  // Does rank p get the results of the other owners?
+  // Whether rank p gets the results of the other owners.
   __device__ bool collects(int p) const {
     return exchanges() || is_delivered_to(collective, p, args.root);
   }
 
-  // Does rank p get the results of this rank?
+  // Whether rank p gets the results of this rank.
   __device__ bool wants(int p) const {
     return collects(p) || (p == me && collective != Collective::reduce);
   }
@@ -82,7 +82,7 @@ struct WorkGroup {
   __device__ Chunk chunk(int owner, uint32_t i) const {
     auto part = static_cast<uint64_t>(traits(collective).cut_into_slices ? owner : 0);
     if (args.direct != 0) {
-      // The root sends everything to everybody itself.
+      // The root sends everything to all ranks itself.
       if (owner != args.root) return {0, 0};
       part = 0;
     } else if (args.spares_root != 0) {
@@ -95,7 +95,7 @@ struct WorkGroup {
     return {at, static_cast<uint32_t>(left < args.tile ? left : args.tile)};
   }
 
-  // Where the block that has a rank's chunks begins in send, and in recv.
+  // The offset of the block that has a rank's chunks in send, and in recv.
   __device__ uint64_t in_send(int owner) const {
     return collective == Collective::reduce_scatter || exchanges()
                ? static_cast<uint64_t>(owner) * args.unit
@@ -159,7 +159,8 @@ struct Operands {
   // Each rank's recv as mapped here; null: private memory, whose results go to the rank's scratch.
   char* recv[kRoom];
   PeerAnnouncement announced[kRoom];
-  // Where a chunk goes, in the order in which this block stores; null: a rank does not want it.
+  // The destinations of a chunk, in the order in which this block stores; null: a
+  // rank does not want it.
   char* to[kRoom];
 };
 

@@ -1,4 +1,4 @@
-// Which kernel a collective uses on GPUs, and how large a launch it is: a pure function of
+// The choice of a collective's kernel on GPUs, and the size of its launch: a pure function of
 // values that are equal on all ranks.
 #pragma once
 
@@ -16,10 +16,10 @@ constexpr bool is_multimem(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;
 }
 
-// What is known of a group.
+// The facts of a group on which plans depend.
 struct Facts {
   int size = 1;
-  // Its kernels are those of large groups (kSmallRanks).
+  // Whether the group uses the kernels of large groups (kSmallRanks).
   bool is_large = false;
   // Blocks of 512 threads that surely fit onto the device beside those of other groups.
   int max_blocks = 0;
@@ -40,11 +40,12 @@ struct PlanInput : CallSignature, Facts {
   std::string why_not;
 };
 
-// The input of a call that has a block_limit: that of a device with so many multiprocessors, of
-// which each block takes a whole one, since a device spreads blocks over as many as it has.
+// The input of a call that has a block_limit: that of a device with this number of
+// multiprocessors, of which each block takes a whole one, since a device spreads
+// blocks over as many as it has.
 PlanInput within_block_limit(const PlanInput& input);
 
-// Does `why_not` have to be found out for copy engines?
+// Whether `why_not` has to be found out for copy engines.
 bool may_go_by_engine(const PlanInput& input, const Tuning& tuning);
 
 // The arithmetic that a kernel is compiled for; every other choice is made inside.
@@ -71,7 +72,7 @@ struct Plan {
   int movers = 0;
   // A kernel of pieces.cu does it.
   bool in_pieces = false;
-  // The root of a broadcast sends everything to everybody itself.
+  // The root of a broadcast sends everything to all ranks itself.
   bool direct = false;
   // The root owns none of the slices.
   bool spares_root = false;

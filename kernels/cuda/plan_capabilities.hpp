@@ -1,6 +1,6 @@
-// What each kernel of the plan can do. A function is false if its kernel cannot do a call;
-// then it says so in words to `why`, unless that is null. A refusal without words is one that
-// never reaches people, because another kernel of the same algorithm does the call.
+// The capabilities of each kernel of the plan. A function returns false if its kernel cannot do
+// a call, and writes the reason to `why`, unless that is null. A refusal without a reason never
+// reaches people, because another kernel of the same algorithm does the call.
 #pragma once
 
 #include <string>

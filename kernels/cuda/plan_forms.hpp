@@ -24,7 +24,7 @@ struct KernelForm {
 
   Algorithm algorithm;
   Kernel kernel;
-  // plan_capabilities.hpp says what it returns.
+  // plan_capabilities.hpp says what this function returns.
   bool (*does)(const PlanInput& input, std::string* why);
   // Bytes that it carries; null: any number.
   uint64_t (*most)(const PlanInput& input, const Tuning& tuning);

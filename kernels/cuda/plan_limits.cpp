@@ -97,7 +97,7 @@ uint64_t relay_part(const PlanInput& input, const Tuning& tuning) {
   return marked_part(input, tuning) * others(input.size);
 }
 
-// Where there is little scratch, a few launches are taken.
+// With little scratch a call takes up to four launches.
 uint64_t relay_max_bytes(const PlanInput& input, const Tuning& tuning) {
   return std::min(tuning.relay_max, 4 * relay_part(input, tuning));
 }

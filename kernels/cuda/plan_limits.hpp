@@ -1,4 +1,4 @@
-// How many bytes each kernel of the plan carries at most, per rank.
+// The most bytes that each kernel of the plan carries, per rank.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,6 @@ uint64_t engine_max_bytes(const PlanInput& input, const Tuning& tuning);
 uint64_t ahead_part(const PlanInput& input, const Tuning& tuning);
 uint64_t relay_part(const PlanInput& input, const Tuning& tuning);
 
-// Are these at most half of the blocks that fill the links by their threads?
+// Whether `blocks` are at most half of the blocks that fill the links by their threads.
 bool are_few(int blocks, const Tuning& tuning);
 }  // namespace symm::cuda

@@ -27,8 +27,8 @@ int token_threads(const PlanInput& input) {
 // The multiprocessors that a launch may fill: two of the `max_blocks` have room on one.
 int multiprocessors_of(int max_blocks) { return std::max(1, max_blocks / 2); }
 
-// How many blocks of `width` threads a launch may have, `on_multiprocessor` of whose threads have
-// room on one multiprocessor.
+// The number of blocks of `width` threads that a launch may have, `on_multiprocessor` of whose
+// threads have room on one multiprocessor.
 int most_blocks(const Facts& facts, int max_blocks, int width, int on_multiprocessor) {
   const int multiprocessors = multiprocessors_of(max_blocks);
   const int fitting =
@@ -52,7 +52,8 @@ void shape(Plan& plan, const Facts& facts, uint64_t packs, int max_blocks, int t
   plan.blocks = static_cast<int>(std::min(blocks_of(width), limit_of(width)));
 }
 
-// As many launches of equal length as are needed where one takes at most `most` bytes.
+// Divides the call into as few launches of equal length as possible, each of at most
+// `most` bytes.
 void set_part(Plan& plan, const PlanInput& input, uint64_t most) {
   const uint64_t launches = divide_up(input.unit(), most);
   plan.part = round_up(divide_up(input.unit(), launches), kLine);
@@ -231,14 +232,14 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.tile = round_up(divide_up(part, plan.tiles), kLine);
 }
 
-// No rank knows all lengths, so they do not count. So few blocks nearly fill the links; each
-// fills a multiprocessor.
+// No rank knows all lengths, so they do not count. The blocks of pieces_blocks() nearly fill
+// the links; each block fills a multiprocessor.
 void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.in_pieces = true;
   plan.slices = input.size;
   plan.threads = 512;
 
-  // Where this rank keeps a piece of its own, a third of the blocks copies that.
+  // If this rank keeps a piece of its own, a third of the blocks copies it.
   const bool copies_own = !traits(input.collective).has_op;
   const int multiprocessors = multiprocessors_of(input.max_blocks);
   const int fitting = copies_own ? multiprocessors * 2 / 3 : multiprocessors;

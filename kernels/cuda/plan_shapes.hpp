@@ -1,4 +1,4 @@
-// How large a launch of each kernel of the plan is, and how it divides the work.
+// The size of a launch of each kernel of the plan, and its division of the work.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct ThreadRoom {
   int all;
 };
 
-// How rows are normalised: each by a cluster of blocks, or by one block if `cluster` is 1. With
-// 0 blocks they cannot be.
+// The way in which rows are normalised: each by a cluster of blocks, or by one block if
+// `cluster` is 1. With 0 blocks they cannot be normalised.
 struct RowShape {
   int cluster = 1;
   int blocks = 0;

@@ -32,7 +32,7 @@ __device__ __forceinline__ float combine_neighbours(float v, uint32_t width) {
   return v;
 }
 
-// How many blocks have a row together.
+// The number of blocks that have a row together.
 __device__ __forceinline__ uint32_t blocks_of_row() {
   uint32_t blocks = 1;
 #if __CUDA_ARCH__ >= 900
@@ -114,7 +114,7 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
   constexpr int kCount = Pack::kCount;
   // Packs that a chain of squares takes at a time.
   constexpr uint32_t kUnit = kNormUnit / kCount;
-  // Are there registers for a pack of weights that waits for sums?
+  // Whether there are registers for a pack of weights that waits for sums.
   constexpr bool kEarly = kRanks <= 2 && kUnit == 1;
 
   struct ByWarp {

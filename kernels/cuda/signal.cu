@@ -79,8 +79,8 @@ extern "C" __global__ void __launch_bounds__(32)
 #endif
 
 namespace {
-// What was released before the value that is returned is in view. If the value is a sum, so is
-// everything that was released with one of its addends.
+// Everything that was released before the returned value is in view. If the value is a sum, so
+// is everything that was released with one of its addends.
 __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
   return wait.bytes == sizeof(uint32_t)
              ? load_acquire(reinterpret_cast<const uint32_t*>(wait.word))

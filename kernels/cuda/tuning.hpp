@@ -4,9 +4,10 @@
 #include <cstdint>
 
 namespace symm::cuda {
-// Where one algorithm gives way to the next, and how large launches and scratch are. Equal on
-// all ranks of a group. The values, which were measured, are in core/backend/plan_table.txt,
-// which also says how to override them. Thresholds are in bytes per rank.
+// The sizes at which one algorithm gives way to the next, and the sizes of launches
+// and scratch. Equal on all ranks of a group. The values, which were measured, are in
+// core/backend/plan_table.txt, which also says how to override them. Thresholds are
+// in bytes per rank.
 struct Tuning {
   // LL carries types that cannot be pushed up to here; of data movement, a quarter.
   uint64_t ll_max = 0;
@@ -18,7 +19,7 @@ struct Tuning {
   uint64_t two_shot_max = 0;
   // Half of the scratch of two shots holds so much; larger messages go through it in chunks.
   uint64_t two_shot_chunk = 0;
-  // The root of a broadcast sends everything to everybody itself while its bytes, times the
+  // The root of a broadcast sends everything to all ranks itself while its bytes, times the
   // ranks less two, are no more than this.
   uint64_t direct_max = 0;
   // A broadcast above `direct_max` goes with marks up to here.
@@ -32,7 +33,8 @@ struct Tuning {
   int movers = 0;
   // Threads of a block, while there are fewer than 128 blocks.
   int threads = 0;
-  // A kernel of at most so many threads may be launched before the one ahead of it has ended.
+  // A kernel of at most this number of threads may be launched before the one ahead
+  // of it has ended.
   int early = 0;
   // Work groups of the pipeline, at most, and threads of a block of it.
   int work_groups = 0;
@@ -47,7 +49,7 @@ struct Tuning {
   int groups = 1;
   // All groups have the kernels of large ones.
   bool large = false;
-  // Between machines, so many bytes take as long to send as it takes to begin.
+  // The bytes that take as long to send between machines as it takes to begin.
   uint64_t hop = 1;
 };
 }  // namespace symm::cuda

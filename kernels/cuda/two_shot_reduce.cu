@@ -58,8 +58,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     return comm.one_shot + static_cast<uint64_t>((epoch + chunk) & 1U) * owners * slot;
   };
 
-  // How far a thread is: pack q of each slice, and the cell that it has in the half of the chunk,
-  // which ends before pack `end`.
+  // The progress of a thread: pack q of each slice, and the cell that it has in the half of the
+  // chunk, which ends before pack `end`.
   struct Cursor {
     uint32_t q;
     uint32_t cell;
