@@ -380,7 +380,7 @@ int Bench::run() {
   std::vector<Row> rows;
   for (const symm_dtype_t dtype : options_.types) {
     for (const symm_op_t op : options_.ops) {
-      // there is none
+      // There is no average of bool.
       if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG && options_.ops.size() > 1) continue;
       for (const uint64_t bytes : sizes(options_)) {
         rows.push_back(measure_row(bytes, dtype, op));

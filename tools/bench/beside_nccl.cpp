@@ -40,7 +40,7 @@ struct Case {
   const char* type;
   uint64_t end;  // if the user does not say
 };
-// What moves data and combines none takes a time that depends on the bytes alone.
+// The time of a collective that moves data and combines none depends on the bytes alone.
 constexpr Case kCases[] = {{"allreduce", SYMM_DTYPE_F32, "f32", 64 * kMega},
     {"allreduce", SYMM_DTYPE_BF16, "bf16", 64 * kMega},
     {"reduce_scatter", SYMM_DTYPE_F32, "f32", 16 * kMega},
@@ -166,7 +166,7 @@ void BesideNccl::require_right_sums() {
   }
 }
 
-// In place, but for an all-to-all: NCCL has none in place.
+// The call is in place, except for an all-to-all, which NCCL does not do in place.
 Call BesideNccl::call_of(const Case& one, uint64_t bytes) const {
   Call call(group_, find_operation(one.collective), one.dtype, SYMM_OP_SUM, stream_);
   call.count = bytes / size_of(one.dtype);

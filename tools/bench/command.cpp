@@ -103,7 +103,7 @@ CLI::Option* flag(CLI::App* bench, const char* name, bool& is, bool value, const
   return bench->add_flag_callback(name, [&is, value] { is = value; }, what);
 }
 
-// What is called, and with what.
+// The options of the call.
 void add_call_options(CLI::App* bench, BenchOptions& options) {
   size(bench, "-b,--begin", "8", "Smallest size in bytes; K, M, G are powers of 1024",
       options.begin);
@@ -122,7 +122,8 @@ void add_call_options(CLI::App* bench, BenchOptions& options) {
       ->check(CLI::NonNegativeNumber);
 }
 
-// How often it is called, on which memory, and whether results are checked.
+// The options of how often the collective is called, on which memory, and whether
+// results are checked.
 void add_sample_options(CLI::App* bench, BenchOptions& options) {
   bench->add_option("-w,--warmup", options.warmup, "Calls before the measured ones")
       ->check(CLI::Range(0, 1'000'000));
@@ -141,7 +142,7 @@ void add_sample_options(CLI::App* bench, BenchOptions& options) {
   flag(bench, "--out-of-place", options.in_place, false, "Out of place only");
 }
 
-// What becomes of the results.
+// The options of the results.
 void add_output_options(CLI::App* bench, BenchOptions& options) {
   auto* json =
       bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");

@@ -12,7 +12,7 @@ namespace symm::tool {
 // the tool is linked with no CUDA library.
 class Device {
  public:
-  // Its context becomes the thread's, and stays so.
+  // Makes the context of the device current on the thread, where it stays.
   explicit Device(int32_t index) : driver_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
     int handle = 0;
     void* context = nullptr;

@@ -103,7 +103,8 @@ class NcclLibrary {
   }
 
  private:
-  // As programs write it that also run with a NCCL before 2.28, which has no such call.
+  // All-to-all by sends and receives, as in programs that also run with a NCCL before
+  // 2.28, which has no call for it.
   void alltoall(const symm_collective_call_t& c, int type, void* stream) const {
     const size_t bytes = c.count * size_of(c.dtype);
     call("ncclGroupStart");

@@ -1,4 +1,4 @@
-// What symm bench was asked to measure, what it measured, and how both are written.
+// The options of symm bench, its results, and the texts of both.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Call : Operands {
   void* stream;  // a CUDA stream, or nullptr
 
   symm_status_t run() const;
-  // What the library would do; throws Error where it would refuse.
+  // The plan of the library for the call; throws Error if the library would refuse.
   symm_plan_info_t plan() const;
   std::string algorithm() const;
 };
@@ -115,7 +115,8 @@ Bandwidths bandwidths(const BenchOptions& options, const Row& row, const Result&
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap);
 std::string table_row(const BenchOptions& options, const Row& row, int ranks);
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
-// How much faster `result` is than that of the same call in the baseline; 0: that has none.
+// The factor by which `result` is faster than the result of the call in the baseline;
+// 0: the baseline has none.
 double speedup(const BenchOptions& options, const Row& row, const Result& result);
 // The results of `symm bench p2p`, as a table for people.
 std::string p2p_table(const nlohmann::json& report);

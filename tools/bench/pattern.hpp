@@ -30,11 +30,11 @@ std::string name_in(const std::vector<Named<Value>>& list, Value value) {
 
 using reference::size_of;
 
-// What the ranks send and what must come out, for any length, from small tables. Element i of
-// rank r's data is table[r][(i + shift) mod period], with another shift in every iteration, so
-// that what an earlier call left behind is never right. The period is prime: data that lands in
-// a wrong slice or chunk shows. It is short enough that writing the inputs costs little and
-// long enough that every lane of every vector sees different values.
+// The operands that ranks send and the results that must come out, for any length, from small
+// tables. Element i of rank r's data is table[r][(i + shift) mod period], with another shift in
+// every iteration, so that what an earlier call left behind is never right. The period is
+// prime: data that lands in a wrong slice or chunk shows. It is short enough that writing the
+// inputs costs little and long enough that every lane of every vector sees different values.
 class Pattern {
  public:
   // With any_order, the reduction of the elements has the same bits in any order. Without it, an

@@ -287,7 +287,7 @@ std::string today() {
   return text;
 }
 
-// Whole or not at all, as a reader may come at any time.
+// Writes the file whole or not at all, as a reader may open it at any time.
 void Tuner::deliver(const std::string& text) const {
   if (info_.rank != 0) return;
   if (options_.out.empty()) {

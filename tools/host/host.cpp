@@ -320,8 +320,8 @@ std::string kernel_release() {
                              : "unknown";
 }
 
-// Tries what core/backend/segment.cpp needs of a memfd: a size that nobody can change, pages
-// that are there before they are touched, and a mapping.
+// Tries the features of a memfd that core/backend/segment.cpp needs: a size that cannot be
+// changed, pages that are there before they are touched, and a mapping.
 Feature memfd_with_seals() {
   const std::string title = "memfd with seals";
   const UniqueFd fd(::memfd_create("symm-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));

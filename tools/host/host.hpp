@@ -27,7 +27,7 @@ Feature peer_pidfd();        // SO_PEERPIDFD: the peer's pidfd, across pid names
 Feature futex_waitv();       // one wait for several words
 std::vector<Feature> kernel_features();
 
-// How much of it this process may use.
+// The limit of a resource for this process.
 rlimit limit_of(decltype(RLIMIT_NOFILE) resource);
 
 struct Space {
@@ -73,7 +73,7 @@ struct Nccl {
 // The file of a library that dlopen() has opened; "" if the loader does not tell it.
 std::string file_of(void* library);
 
-// What a process that opens libnccl.so.2 gets in this environment.
+// The NCCL that a process which opens libnccl.so.2 gets in this environment.
 Nccl find_nccl();
 
 // The machine as a tree of parts, each with its "name" ("L3 0", "cores 0-3"), "detail"

@@ -336,7 +336,7 @@ json info_report() {
   return out;
 }
 
-// What the command writes; `is` tells which flag was given.
+// The output of the command; `is` tells which flag was given.
 template <class Is>
 std::string text_of(const Is& is) {
   const bool colour = wants_colour(STDOUT_FILENO);

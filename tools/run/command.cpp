@@ -81,7 +81,7 @@ struct Arguments {
   std::string part;
 };
 
-// What is started, and where.
+// The options of what is started, and where.
 void add_job_options(CLI::App* run, Arguments& arguments) {
   run->add_option("-n,--ranks,--np,--nproc-per-node", arguments.ranks,
       "Number of ranks, required without --hosts; gpu: one for each GPU");
@@ -102,7 +102,7 @@ void add_job_options(CLI::App* run, Arguments& arguments) {
   run->add_flag("--terminal", arguments.options.terminal)->group("");
 }
 
-// When the job ends, and what is written of it.
+// The options of when the job ends, and what is written about it.
 void add_watch_options(CLI::App* run, Arguments& arguments) {
   run->add_option("--timeout", arguments.timeout, "End the job after so many seconds (status 124)")
       ->check(CLI::PositiveNumber);

@@ -43,7 +43,8 @@ std::vector<std::string> nccl_notes(const std::string& drop_in);
 
 // $XDG_RUNTIME_DIR if it is a private directory of this user, else $TMPDIR, else /tmp.
 std::string runtime_parent();
-// What to set if nothing can be made in runtime_parent(), and why $XDG_RUNTIME_DIR is not taken.
+// The advice if nothing can be made in runtime_parent(): what to set, and why
+// $XDG_RUNTIME_DIR is not taken.
 std::string remedy_for_runtime_parent();
 
 // A port of this machine that only rank 0 will get: it is bound, so that the kernel gives it to no
@@ -58,8 +59,8 @@ class ReservedPort {
   int number_ = 0;
 };
 
-// Whether somebody has said by MASTER_ADDR and MASTER_PORT where rank 0 of this job is. Those that
-// come with a rank are of another job, in which this launcher is a rank itself.
+// Whether MASTER_ADDR and MASTER_PORT say where rank 0 of this job is. If they come with a
+// rank, they belong to another job, in which this launcher is a rank itself.
 bool master_is_chosen();
 
 // The path of this program, whether or not /proc is mounted.

@@ -205,8 +205,8 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
     request.standard_input = input_.for_rank_0();
   }
 
-  // The rank registers itself: if this process were killed first, nobody would know the processes
-  // that the rank starts.
+  // The rank registers itself: if this process were killed first, the processes that the
+  // rank starts would be unknown.
   request.announce = [this](pid_t self, bool runs) {
     runs ? warden_->watch(self) : warden_->forget(self);
   };
@@ -446,7 +446,7 @@ void Launcher::on_time() {
 
   if (now < stage_end_) return;
   if (nobody_left()) {
-    // Output that nobody has read in this time will not be read.
+    // Output that was not read in this time will not be read.
     if (forced_status_ || signalled_) stage_ = Stage::leaving;
     return;
   }

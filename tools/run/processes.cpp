@@ -60,9 +60,9 @@ bool is_binary(const char* path) {
   return looked.substr(0, looked.find('\n')).find('\0') != std::string_view::npos;
 }
 
-// As execvpe(), which gives every file that the kernel does not know to /bin/sh. This function
-// gives it only what may be a script: a shell finds no words in zeros and ends with 0, as if the
-// program had run. Returns only with an error, in errno.
+// Executes a program like execvpe(), which gives every file that the kernel does not know to
+// /bin/sh. This function gives it only files that may be scripts: a shell finds no words in
+// zeros and ends with 0, as if the program had run. Returns only with an error, in errno.
 void execute(char* const* arguments, char* const* variables) {
   const std::string program = arguments[0];
   std::vector<std::string> paths{program};

@@ -6,7 +6,7 @@
 #include <string>
 
 namespace symm::tool {
-// Where the main thread of a process sleeps, as "openat" or, where the kernel tells its own place
-// too, "openat (wait_for_partner)"; "" if it does not, or nothing can be learnt.
+// The place where the main thread of a process sleeps, as "openat" or, where the kernel tells
+// its own place too, "openat (wait_for_partner)"; "" if it does not, or nothing can be learnt.
 std::string sleeps_in(pid_t pid);
 }  // namespace symm::tool
