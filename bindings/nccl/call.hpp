@@ -7,7 +7,7 @@
 #include <symm/symm.h>
 
 namespace symm::nccl {
-// ncclDataType_t, as far as it is told apart here.
+// The values of ncclDataType_t that are told apart here.
 inline constexpr int kFloat16 = 6;
 inline constexpr int kFloat32 = 7;
 inline constexpr int kBfloat16 = 9;
@@ -16,7 +16,7 @@ inline constexpr int kFloat8e5m2 = 11;
 
 inline bool is_float(int type) { return type >= kFloat16 && type <= kFloat8e5m2; }
 
-// ncclRedOp_t, of which the order of operands does not matter to these.
+// The values of ncclRedOp_t for which the order of operands does not matter.
 inline constexpr int kMax = 2;
 inline constexpr int kMin = 3;
 // ncclRedOp_t has five operations. Numbers above are those of ncclRedOpCreatePreMulSum().
@@ -49,7 +49,7 @@ inline bool is_scaled(const Call& call) { return is_reduction(call) && call.op >
 // By which every operand of a sum is multiplied.
 struct Scalar {
   int type = 0;
-  // Where it lies, if the device reads it when the call runs; else null.
+  // The address of the scalar if the device reads it when the call runs; else null.
   const void* where = nullptr;
   float value = 0;
 };

@@ -35,8 +35,8 @@ struct Measured {
   uint64_t with_four;
 };
 constexpr uint64_t kMega = uint64_t{1} << 20;
-// Where larger calls were faster too, but with symmetric memory only, the limit is
-// below. Gathers and scatters were not measured beside NCCL's.
+// If larger calls were faster with symmetric memory only, the limit is below them. Gathers and
+// scatters were not measured beside NCCL's.
 constexpr Measured kMeasured[] = {{SYMM_COLLECTIVE_ALLREDUCE, 1024 * kMega, 1024 * kMega},
     {SYMM_COLLECTIVE_ALLGATHER, 16 * kMega, 4 * kMega},
     {SYMM_COLLECTIVE_ALLTOALL, 64 * kMega, 64 * kMega},

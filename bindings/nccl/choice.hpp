@@ -1,5 +1,6 @@
-// Which calls go to symm: functions of what NCCL demands to be equal on all ranks, so that all
-// ranks choose alike. Never of pointers, alignment, registration or time.
+// The choice of the calls that go to symm. It depends on values that NCCL demands to
+// be equal on all ranks, so that all ranks choose alike, and never on pointers,
+// alignment, registration or time.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,13 @@ inline constexpr int kMostRanks = 16;
 // Most ranks with which symm's collectives were measured.
 inline constexpr int kMeasuredRanks = 4;
 
-// The largest operand, of all ranks together where it has a block for each, up to which
-// a collective of so many ranks was measured to be faster than NCCL's
+// The largest operand, of all ranks together where it has a block for each, up to which a
+// collective of `size` ranks was measured to be faster than NCCL's
 // (docs/gpu-performance.md). 0: it was not measured.
 uint64_t measured_bytes(symm_collective_t collective, int size) noexcept;
 
-// ncclDataType_t and ncclRedOp_t in symm's words; none for what symm has not, as operations of
-// ncclRedOpCreatePreMulSum().
+// The symm value for an ncclDataType_t or ncclRedOp_t; none if symm has no such value, such as
+// for operations of ncclRedOpCreatePreMulSum().
 std::optional<symm_dtype_t> dtype_of(int type) noexcept;
 std::optional<symm_op_t> op_of(int op) noexcept;
 // The bytes of an element.

@@ -39,8 +39,8 @@ struct Open {
   int depth = 0;
   std::vector<Taken> taken;
   std::vector<Forwarded> forwarded;
-  // Operations that the program has destroyed since:
-  // calls that were taken may still go to NCCL.
+  // Operations that the program has destroyed since. Calls that were taken may still
+  // go to NCCL.
   std::vector<std::pair<int, Comm>> destroyed;
 };
 thread_local Open open_calls;
@@ -151,7 +151,7 @@ void tell_of_forwarding(Comm comm, const Call& call) noexcept {
       size);
 }
 
-// Does a call by symm if symm takes it, and else by NCCL, in order with what symm does.
+// Does a call by symm if symm takes it, and otherwise by NCCL, in order with the work of symm.
 Result collective(Comm comm, const Call& call) noexcept {
   try {
     const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);

@@ -5,7 +5,7 @@
 #include "bindings/nccl/abi.hpp"
 
 namespace symm::nccl {
-// ncclGroupStart() has succeeded.
+// Called when ncclGroupStart() has succeeded.
 void open_collectives() noexcept;
 
 // Before the outermost ncclGroupEnd(): issues the calls that symm takes, and what has turned out
@@ -15,10 +15,11 @@ Result issue_collectives() noexcept;
 // After the outermost ncclGroupEnd().
 void close_collectives() noexcept;
 
-// How many groups of calls are open, and one of them ends. 0 if none was open.
+// Ends a group of calls. Returns the number of groups that were open before; 0 if
+// none was open.
 int leave_collectives() noexcept;
 int open_depth() noexcept;
 
-// ncclGroupSimulateEnd() has dropped the calls.
+// Called when ncclGroupSimulateEnd() has dropped the calls.
 void drop_collectives() noexcept;
 }  // namespace symm::nccl

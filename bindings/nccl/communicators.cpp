@@ -176,15 +176,15 @@ void note(const Made& made, Result result) {
 
   const std::lock_guard lock(table().mutex);
   const auto [place, is_new] = table().entries.try_emplace(comm, std::move(entry));
-  // NCCL has given the memory of a communicator to another
-  // one, which ended in a way that is not seen here.
+  // NCCL has given a communicator the memory of another one, which ended in a way
+  // that is not seen here.
   if (is_new) return;
   leave(std::move(place->second));
   place->second = std::move(entry);
 }
 
-// Whether symm is still making the groups of a
-// communicator that does not block, or of its children.
+// Whether symm is still making the groups of a communicator that does not block, or
+// of its children.
 bool is_settling(Comm comm) noexcept {
   const std::lock_guard lock(table().mutex);
   const auto found = table().entries.find(comm);
@@ -211,8 +211,8 @@ Result answer_made(const Comm* comm, Result result) noexcept {
   return is_settling(*comm) ? kInProgress : kSuccess;
 }
 
-// What this thread has made since its outermost ncclGroupStart(). NCCL completes it in
-// ncclGroupEnd(), and writes the pointers there.
+// The communicators that this thread has made since its outermost ncclGroupStart(). NCCL
+// completes them in ncclGroupEnd(), and writes their pointers there.
 thread_local std::vector<Made> open_made;
 
 // A window that a call has registered, or is registering: NCCL writes it to *where.
@@ -329,8 +329,9 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   }
 }
 
-// Has the ranks meet if NCCL has just said that all are there. Other threads that ask meanwhile
-// hear that the communicator is in progress, so none makes a call before symm's part is known.
+// Has the ranks meet if NCCL has just reported that all are there. Other threads that
+// ask meanwhile hear that the communicator is in progress, so none makes a call
+// before symm's part is known.
 void start_once(Comm comm) {
   Entry copy;
   {
@@ -445,7 +446,7 @@ void ask_all_communicators() noexcept {
       }
     }
 
-    // Their creation may be under way: NCCL is not asked.
+    // The creation of a communicator may be under way, so NCCL is not asked.
     for (Comm const comm : all) {
       ask_communicator(comm, kInProgress);
     }

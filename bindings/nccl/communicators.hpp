@@ -1,5 +1,6 @@
-// The table beside NCCL's communicators. The program has NCCL's own pointers, so whatever is not
-// in the table, or is not known here, goes to NCCL as it is.
+// The table beside NCCL's communicators. The program has NCCL's own pointers, so
+// calls on a communicator that is not in the table, and calls that are not known
+// here, go to NCCL unchanged.
 #pragma once
 
 #include <memory>
@@ -8,13 +9,13 @@
 #include "bindings/nccl/cuda_group.hpp"
 
 namespace symm::nccl {
-// What symm knows of a communicator of which NCCL has just said `state` (kInProgress: its
-// creation or another call is under way): the result for a failure, else kSuccess, or kInProgress
-// while symm completes what NCCL has completed, for one that does not block.
-// A failure is said (see failures.hpp) when it is first found.
+// Returns symm's state of a communicator whose state NCCL has just given as `state`
+// (kInProgress: its creation or another call is under way): the result for a failure, otherwise
+// kSuccess, or, for a communicator that does not block, kInProgress while symm completes what
+// NCCL has completed. A failure is reported (see failures.hpp) when it is first found.
 Result ask_communicator(Comm comm, Result state) noexcept;
 
-// symm's part in a communicator. None: NCCL does all of its collectives.
+// symm's part in a communicator; null if NCCL does all of its collectives.
 std::shared_ptr<CudaGroup> cuda_group_of(Comm comm);
 
 // A group of this process has been made: at exit it is left before what stands under it, such as

@@ -271,7 +271,7 @@ std::optional<Scalar> CudaGroup::scalar_of(int op) {
   return found != ops_.end() ? std::optional(found->second) : std::nullopt;
 }
 
-// What is refused on this rank only would have the others wait for ever, so all fail.
+// Fails all ranks: after a refusal on this rank only, the others would wait for ever.
 Result CudaGroup::fail(symm_status_t status, const char* why) noexcept {
   try {
     if (why == nullptr) why = symm_library().last_error();

@@ -42,13 +42,14 @@ class CudaGroup {
   // captured on all ranks or on none. Waits for the ranks' agreement, and not for the program.
   bool takes_next(void* stream);
 
-  // Makes the group, unless that was tried before; whether it is there.
-  // All ranks succeed, or all fail, and then NCCL does all collectives.
-  // Before a call on `stream` outside of captures, windows that are new
-  // become symmetric memory. Waits for the others to make this call.
+  // Makes the group, unless that was tried before. Returns whether there is a group. All
+  // ranks succeed, or all fail, and then NCCL does all collectives. Before a call on
+  // `stream` outside of captures, windows that are new become symmetric memory. Waits for
+  // the others to make this call.
   bool prepare(void* stream);
 
-  // prepare() has returned true. `scalar` is that of the call's operation, if it is_scaled().
+  // Called after prepare() has returned true. `scalar` is that of the call's
+  // operation, if it is_scaled().
   Result issue(const Call& call, const std::optional<Scalar>& scalar) noexcept;
 
   // The operations that ncclRedOpCreatePreMulSum() has made for the communicator.

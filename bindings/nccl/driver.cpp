@@ -13,9 +13,9 @@ namespace {
 constexpr int kOk = 0;
 // Any failure that the driver does not give.
 constexpr int kNotThere = -1;
-// No timing.
+// CU_EVENT_DISABLE_TIMING.
 constexpr unsigned kEvent = 2;
-// Not ordered with the legacy stream.
+// CU_STREAM_NON_BLOCKING: not ordered with the legacy stream.
 constexpr unsigned kStream = 1;
 // For all contexts, and mapped for the device.
 constexpr unsigned kHostMemory = 3;

@@ -20,7 +20,7 @@ namespace {
 struct Sentences {
   std::mutex mutex;
   std::string ours;
-  // What NCCL said when `ours` was new: if it says something else, that is newer.
+  // The text of NCCL when `ours` was new: if NCCL has another text now, that text is newer.
   std::string theirs_then;
 };
 
@@ -51,7 +51,7 @@ std::string both(Comm comm) {
   return said == sentences().theirs_then ? ours + "; NCCL: " + said : said + "; symm: " + ours;
 }
 
-// What NCCL's results are called where NCCL itself is too old, or not there.
+// The texts of NCCL's results if NCCL itself is too old, or not there.
 const char* name_of(Result result) noexcept {
   switch (result) {
     case kSuccess: return "no error";

@@ -110,7 +110,7 @@ bool has_real(Function function) noexcept {
   return real_function(function) != symm_nccl_missing[2 * static_cast<size_t>(function)];
 }
 
-// What forwarders.S calls.
+// The function that forwarders.S calls.
 extern "C" {
 void* symm_nccl_fill(unsigned slot) noexcept { return look_up(slot); }
 

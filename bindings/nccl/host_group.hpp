@@ -17,7 +17,7 @@
 #include <symm/symm.h>
 
 namespace symm::nccl {
-// What a rank tells the others of a communicator.
+// The facts that a rank tells the other ranks of a communicator.
 struct Facts {
   // A hash of the settings that must be equal on all ranks.
   uint64_t settings = 0;
@@ -71,7 +71,7 @@ class HostGroup {
   bool agreed_ = false;
   symm_group_t* group_ = nullptr;
   bool left_ = false;
-  // When a rank was first seen to have left.
+  // The time at which a rank was first seen to have left.
   std::optional<std::chrono::steady_clock::time_point> departed_;
 };
 }  // namespace symm::nccl

@@ -38,7 +38,7 @@ bool is_of_real(const void* code) noexcept;
 }  // namespace symm::nccl
 
 extern "C" {
-// Whoever opens "libnccl.so.2" and finds this symbol has the drop-in. It returns the real
-// library, as dlopen() does, or null.
+// A program that opens "libnccl.so.2" and finds this symbol has the drop-in. The function
+// returns the real library, as dlopen() does, or null.
 __attribute__((visibility("default"))) void* symm_nccl_marker() noexcept;
 }

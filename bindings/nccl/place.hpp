@@ -11,7 +11,7 @@ namespace symm::nccl {
 // communicator, which are devices of one process, share a place.
 class Place {
  public:
-  // None, if a communicator of this name has no place (may_take() in settings.hpp).
+  // Returns nothing if a communicator of this name has no place (may_take() in settings.hpp).
   static std::optional<Place> take(const std::string& name, const Meeting& communicator);
 
   Place(Place&& other) noexcept;
@@ -21,7 +21,7 @@ class Place {
  private:
   explicit Place(const Meeting& communicator) : communicator_(communicator) {}
 
-  // None: it was moved from.
+  // No value: the object was moved from.
   std::optional<Meeting> communicator_;
 };
 }  // namespace symm::nccl

@@ -23,7 +23,7 @@
 
 namespace symm::nccl {
 namespace {
-// What the dynamic section of a file of this process says.
+// The entries of the dynamic section of a file of this process.
 struct Mapped {
   std::string file;
   std::vector<std::string> needed;
@@ -100,8 +100,8 @@ std::vector<std::string> folders_in(const std::string& search_path, const std::s
   return folders;
 }
 
-// What the loader searches for a file that this library needs: LD_LIBRARY_PATH as it was when
-// the process began, and the folders of the system.
+// The folders that the loader searches for a file that this library needs: LD_LIBRARY_PATH as
+// it was when the process began, and the folders of the system.
 std::vector<std::string> loaders_folders() {
   Dl_info info{};
   link_map* self = nullptr;
@@ -125,7 +125,7 @@ std::vector<std::string> loaders_folders() {
   return folders;
 }
 
-// What a file contains; nothing if it cannot be read.
+// The contents of a file; empty if it cannot be read.
 std::string contents(const char* file) {
   std::string all;
   const int fd = open(file, O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,6 @@
-// Where this process has libnccl.so.2, or would get it from: what the loader knows, asked for
-// without its answer "libnccl.so.2 is loaded already", which is this library.
+// Finds the file from which this process has loaded libnccl.so.2, or would load it.
+// The loader itself cannot be asked: it would answer that libnccl.so.2 is loaded
+// already, which is this library.
 #pragma once
 
 #include <string>
@@ -18,7 +19,7 @@ std::vector<std::string> mapped_files();
 //  4. in the folders of LD_LIBRARY_PATH and of the system;
 //  5. where /etc/ld.so.cache says.
 std::vector<std::string> candidates(const char* soname);
-// What an image of /etc/ld.so.cache has for `soname` and this processor. Either form of the
-// cache is read, that of glibc before 2.32 and the present one.
+// The entries of an image of /etc/ld.so.cache for `soname` and this processor. Either form of
+// the cache is read, that of glibc before 2.32 and the present one.
 std::vector<std::string> in_cache(const std::string& image, const std::string& soname);
 }  // namespace symm::nccl

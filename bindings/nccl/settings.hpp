@@ -22,7 +22,7 @@ inline constexpr uint32_t kAllCollectives =
     1U << SYMM_COLLECTIVE_SCATTER;
 
 struct Settings {
-  // Those that may go to symm (SYMM_NCCL_OPS).
+  // The collectives that may go to symm (SYMM_NCCL_OPS).
   uint32_t collectives = kAllCollectives;
   // SYMM_NCCL_MODE=deterministic: all sizes and numbers of ranks that symm can do go to symm.
   bool is_deterministic = false;

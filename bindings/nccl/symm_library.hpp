@@ -1,5 +1,6 @@
-// libsymm as the drop-in calls it: by its C header, and loaded with the first communicator. A
-// program that is started with the drop-in and has no communicator loads nothing more.
+// The drop-in's interface to libsymm, which it calls by its C header, and loads with
+// the first communicator. A program that is started with the drop-in and has no
+// communicator loads nothing more.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace symm::nccl {
-// Begins a thread that takes none of the program's signals, and that nobody joins.
+// Begins a detached thread that takes none of the program's signals.
 template <class Body>
 void start_thread(Body body) {
   sigset_t all;

@@ -42,7 +42,7 @@ class WorkOrder {
     void* event = nullptr;
     // NCCL has issued work behind which symm has not been ordered.
     bool nccl_is_ahead = false;
-    // The same of symm.
+    // symm has issued work behind which NCCL has not been ordered.
     bool symm_is_ahead = false;
   };
 
