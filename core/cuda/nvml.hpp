@@ -1,4 +1,4 @@
-// The NVLink connections between GPUs, which NVML tells.
+// The NVLink connections between GPUs, as NVML reports them.
 #pragma once
 
 #include <array>
