@@ -271,7 +271,7 @@ CASES = [
             DECISIONS + "0001-so.md:1: the title does not begin with # 1.",
             DECISIONS
             + "0001-so.md:3: no **Status.** Accepted or Superseded by [..](..), with a date",
-            DECISIONS + "0002-and-so.md:3: 0001-so.md is no later record",
+            DECISIONS + "0002-and-so.md:3: 0001-so.md is not a later record",
             DECISIONS + "README.md:2: the number or the status is not that of 0002-and-so.md",
         ],
     ),
@@ -282,14 +282,15 @@ CASES = [
         [DECISIONS + "0001-so.md:1: " + DECISIONS + "README.md does not list it"],
     ),
     (
-        "a line ends within 100 columns, unless it is one word",
+        "a line ends within 100 columns, 96 in a public header, unless it is one word",
         "widths",
         {
+            "capi/include/symm/a.h": f"/* {'wide ' * 18}*/\n/* {'wide ' * 18}a */\n",
             "core/a.cpp": f"// {'wide ' * 20}\n// {'w' * 120}\n",
             "tool": f"#!/bin/sh\n# {'wide ' * 20}\n",
             "docs/a.svg": f"<svg {'wide ' * 20}/>\n",
         },
-        ["core/a.cpp:1: 103 columns", "tool:2: 102 columns"],
+        ["capi/include/symm/a.h:2: 97 columns", "core/a.cpp:1: 103 columns", "tool:2: 102 columns"],
     ),
     (
         "comments read alone",

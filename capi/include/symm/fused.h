@@ -23,14 +23,15 @@
  *   - A program that finds functions by dlsym() or links statically compares
  *     symm_fused_version() >> 16 with SYMM_FUSED_VERSION_MAJOR before the first call. Rust and
  *     Julia do so in each call.
- *   - A program that passes a struct of this header to symm_collective() or symm_batch() says in
- *     call.fused_version which version the struct has: SYMM_FUSED_VERSION. A library of another
- *     major version answers UNSUPPORTED.
+ *   - A program that passes a struct of this header to symm_collective() or symm_batch() says
+ *     in call.fused_version which version the struct has: SYMM_FUSED_VERSION. A library of
+ *     another major version answers UNSUPPORTED.
  *
  * How it changes
  *   A change that breaks comes with a minor version of symm at the earliest, never with a patch
- *   version, and CHANGELOG.md says what to write instead. What has proved itself moves to symm.h
- *   with a minor version of symm, and its name stays here for the rest of this major version.
+ *   version, and CHANGELOG.md says what to write instead. What has proved itself moves to
+ *   symm.h with a minor version of symm, and its name stays here for the rest of this major
+ *   version.
  */
 #ifndef SYMM_FUSED_H
 #define SYMM_FUSED_H
@@ -87,7 +88,9 @@ typedef struct {
   const void *weight;
   /** F32, F16 or BF16; 0: dtype. */
   symm_dtype_t weight_dtype;
-  /** Rounded to f32; finite and not negative; 0: 1e-6. For none, a number that f32 rounds to 0. */
+  /**
+   * Rounded to f32; finite and not negative; 0: 1e-6. For none, a number that f32 rounds to 0.
+   */
   double epsilon;
   /** Added to each weight: 1 for Gemma's, else 0. Rounded to f32; finite. */
   double weight_offset;
@@ -153,8 +156,8 @@ typedef struct {
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
-SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *send, size_t tokens,
-                                              size_t hidden, symm_dtype_t dtype,
+SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *send,
+                                              size_t tokens, size_t hidden, symm_dtype_t dtype,
                                               const symm_rmsnorm_call_t *norm,
                                               const symm_collective_options_t *options,
                                               void *stream);

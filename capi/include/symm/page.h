@@ -44,9 +44,9 @@ typedef struct {
    */
   uint64_t call;
   /**
-   * How often `tag` was begun and ended to be written: an odd number says that it is half written.
-   * Load this, the tag and this again, all with acquire. If both are equal and even, the tag is
-   * whole.
+   * How often `tag` was begun and ended to be written: an odd number says that it is half
+   * written. Load this, the tag and this again, all with acquire. If both are equal and even,
+   * the tag is whole.
    */
   uint64_t tag_changes;
   /** The tag of `call` (symm_collective_options_t.tag), in UTF-8; "": it has none. */

@@ -30,7 +30,8 @@
  *   - [capturable]: the call may be made while a CUDA stream is being captured; see Capture.
  *
  * Tiers
- *   What this header declares is promised: docs/versioning.md says what stays. Two things are not.
+ *   What this header declares is promised: docs/versioning.md says what stays. Two things are
+ *   not.
  *   - [experimental] behind the first sentence of a constant: the name and the value stay, and
  *     will never mean anything else. What else is said of it may change with any minor version,
  *     and a later library may refuse it with UNSUPPORTED where a program names it. A call that
@@ -50,11 +51,12 @@
  * Errors
  *   The comment of a function lists the errors that it can return. Left out there, unless there
  *   is more to say, are those that any function can return:
- *   - INVALID_ARGUMENT: a pointer that must not be NULL, and is no handle, is NULL, a struct_size,
- *     that of options.failure included, is too small or was never set, a number is out of range,
- *     or flags contradict each other.
+ *   - INVALID_ARGUMENT: a pointer that must not be NULL, and is not a handle, is NULL, a
+ *     struct_size, that of options.failure included, is too small or was never set, a number is
+ *     out of range, or flags contradict each other.
  *   - UNSUPPORTED: a constant, a flag or a struct field belongs to a newer version of symm.
- *   - INVALID_HANDLE: a handle is NULL or not valid; SYMM_ERR_INVALID_HANDLE says what that means.
+ *   - INVALID_HANDLE: a handle is NULL or not valid; SYMM_ERR_INVALID_HANDLE says what that
+ *     means.
  *   - OUT_OF_MEMORY: host memory has run out, or all handles of one kind are in use or were.
  *   - CUDA: a call of the CUDA driver failed, or work that was issued before did.
  *   - INTERNAL: a defect of symm.
@@ -77,7 +79,8 @@
  *   does not wait. These calls have no options:
  *   - What gives a fixed property of an object: *_rank(), *_size(), *_bytes(), *_group(),
  *     *_pointer(), symm_memory_buffer(), symm_memory_signal_pad(), symm_memory_*_table() and
- *     symm_heap_memory(). But symm_memory_multicast_pointer() and symm_buffer_memory() have them.
+ *     symm_heap_memory(). But symm_memory_multicast_pointer() and symm_buffer_memory() have
+ *     them.
  *   - *_info(), *_stats() and *_topology().
  *   - What tells the state of a group: symm_group_status(), symm_group_failed_ranks() and
  *     symm_group_failure_fd(); and symm_group_abort().
@@ -92,25 +95,25 @@
  *
  * Structs
  *   The first field is struct_size, which the caller sets to the sizeof of the struct. No more
- *   of an output is written than that, and fields that this library does not know become zero. A
- *   struct_size must reach to the end of the last field that the struct had when it first appeared,
- *   and be at most 4096, which no struct exceeds; anything else is INVALID_ARGUMENT. Zero is the
- *   default of every field: a zeroed struct of options with its struct_size means what NULL means.
- *   The macros SYMM_*_INIT are such structs.
- *   Fields are only ever appended. A struct of a newer header is accepted while the part that
- *   this library does not know is zero. A struct symm_*_options_t says how a call is made and may
- *   be NULL; a struct symm_*_call_t has arguments of a call and must be given.
+ *   of an output is written than that, and fields that this library does not know become zero.
+ *   A struct_size must reach to the end of the last field that the struct had when it first
+ *   appeared, and be at most 4096, which no struct exceeds; anything else is INVALID_ARGUMENT.
+ *   Zero is the default of every field: a zeroed struct of options with its struct_size means
+ *   what NULL means. The macros SYMM_*_INIT are such structs. Fields are only ever appended. A
+ *   struct of a newer header is accepted while the part that this library does not know is
+ *   zero. A struct symm_*_options_t says how a call is made and may be NULL; a struct
+ *   symm_*_call_t has arguments of a call and must be given.
  *
  * Texts
  *   Texts are UTF-8. Names, tags and reasons that a caller gives are taken as one line: each
  *   control character becomes a space, and each byte that belongs to no character becomes "?".
- *   Names that differ in these only are one name. Other texts, such as `bootstrap`, may have any
- *   bytes. All texts that the library gives, messages among them, are one line of UTF-8.
+ *   Names that differ in these only are one name. Other texts, such as `bootstrap`, may have
+ *   any bytes. All texts that the library gives, messages among them, are one line of UTF-8.
  *
  * Flags
  *   Flags are macros of type uint64_t, which stand above the struct that they belong to. Some
- *   say that a field counts; without such a flag the field must be 0. A flag beside its opposite,
- *   as SYMM_GROUP_CHECK beside SYMM_GROUP_NO_CHECK, is INVALID_ARGUMENT.
+ *   say that a field counts; without such a flag the field must be 0. A flag beside its
+ *   opposite, as SYMM_GROUP_CHECK beside SYMM_GROUP_NO_CHECK, is INVALID_ARGUMENT.
  *
  * Handles
  *   A handle is opaque and reference counted. Creation gives the caller one reference. A
@@ -140,7 +143,8 @@
  *     may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
  *   - Signals: a signal's handler runs at once, and then the call goes on waiting, unless
  *     symm_thread_interrupt() says otherwise. No function may be called from a handler, nor
- *     symm_group_abort(): a handler sets a variable for the callback of symm_thread_interrupt().
+ *     symm_group_abort(): a handler sets a variable for the callback of
+ *     symm_thread_interrupt().
  *   - Callbacks: none may unwind, by an exception, a panic, longjmp() or pthread_exit().
  *   - Descriptors: all threads that call must share one table of descriptors, since the library
  *     uses its descriptors on threads of its own, too. A thread that has left the table by
@@ -176,8 +180,8 @@
  *     agrees on who lives, and makes a new group of the survivors.
  *   - Event loops: symm_group_failure_fd() is a descriptor that becomes readable.
  *   - Which call failed: the thread that made it asks symm_last_failure(). Where tasks change
- *     threads between two calls, options.failure points to a symm_failure_t of the caller's. That
- *     stays as it was where its own struct_size or that of the options is refused.
+ *     threads between two calls, options.failure points to a symm_failure_t of the caller's.
+ *     That stays as it was where its own struct_size or that of the options is refused.
  *   - Streams: what fails on a stream after its call has returned is reported by later calls,
  *     and by symm_group_status().
  *   - Graphs: a captured CUDA graph does not ask the library. Replayed after a revocation, it
@@ -197,9 +201,9 @@
  * Limits
  *   A host group has at most 32767 ranks. A CUDA group has at most 72 ranks and 256 memories. A
  *   group or a memory has at most 256 channels. A process has at most 2^20 handles of a kind at
- *   once, and 2^35 in its life. symm_group_info() has these numbers. Texts are cut at the end of a
- *   character: names and tags to 63 bytes, messages to what their struct holds, and what one rank
- *   tells the others of a failure to 512 bytes.
+ *   once, and 2^35 in its life. symm_group_info() has these numbers. Texts are cut at the end
+ *   of a character: names and tags to 63 bytes, messages to what their struct holds, and what
+ *   one rank tells the others of a failure to 512 bytes.
  *
  * Platforms
  *   Linux. CUDA needs a driver of version 12.0 or later. ROCm is not supported.
@@ -222,8 +226,9 @@
 #define SYMM_VERSION_MINOR 2
 /** Patch version of this header. */
 #define SYMM_VERSION_PATCH 0
-/** Version of this header, major << 24 | minor << 12 | patch. Compare it with symm_version(). */
-#define SYMM_VERSION ((SYMM_VERSION_MAJOR << 24) | (SYMM_VERSION_MINOR << 12) | SYMM_VERSION_PATCH)
+/** Version of this header: major << 24 | minor << 12 | patch. symm_version() compares to it. */
+#define SYMM_VERSION \
+  ((SYMM_VERSION_MAJOR << 24) | (SYMM_VERSION_MINOR << 12) | SYMM_VERSION_PATCH)
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SYMM_API __attribute__((visibility("default")))
@@ -390,7 +395,9 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
   /** 8 ranks, each of which exchanges data with 4 neighbours only; all-reduce. */
   SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,
-  /** Every rank loads the sum from the multicast address of send; not in place. [experimental] */
+  /**
+   * Every rank loads the sum from the multicast address of send; not in place. [experimental]
+   */
   SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
   /** Each rank loads the sum of its slice and stores it to all, by multicast. [experimental] */
   SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
@@ -408,7 +415,9 @@ enum symm_algorithm_values {
    * machines are combined. [experimental] Between GPUs NCCL may do all of that.
    */
   SYMM_ALGORITHM_HIERARCHICAL = 11,
-  /** CUDA: copy engines store what moves unchanged into recv, without kernels. [experimental] */
+  /**
+   * CUDA: copy engines store what moves unchanged into recv, without kernels. [experimental]
+   */
   SYMM_ALGORITHM_COPY_ENGINE = 12
 };
 
@@ -550,8 +559,8 @@ SYMM_API uint32_t symm_version(void);
  * Version of fused.h of the loaded library, encoded like SYMM_FUSED_VERSION.
  * [local] [capturable] Since 0.2.
  *
- * Never fails. 0: the library has no function of that header any more. The functions of fused.h may
- * be called if the upper 16 bits are SYMM_FUSED_VERSION_MAJOR.
+ * Never fails. 0: the library has no function of that header any more. The functions of fused.h
+ * may be called if the upper 16 bits are SYMM_FUSED_VERSION_MAJOR.
  */
 SYMM_API uint32_t symm_fused_version(void);
 
@@ -697,15 +706,15 @@ SYMM_API symm_status_t symm_log_remove_listener(uint64_t id);
 typedef int32_t (*symm_interrupt_callback_t)(void *user);
 
 /**
- * Set the callback that the calls of this thread ask while they wait on the host, so that Ctrl-C
- * or another signal ends them soon.
+ * Set the callback that the calls of this thread ask while they wait on the host, so that
+ * Ctrl-C or another signal ends them soon.
  * [local] Since 0.2.
  *
  * It is asked five times a second, and at once when a signal has interrupted the sleep of the
- * thread. A handler that was installed with SA_RESTART, or that runs on another thread, does not
- * interrupt it: then the callback is asked up to 200 ms later. As soon as it has returned another
- * number than 0, the call and all later ones of the thread end with ABORTED where they would wait,
- * until this function is called again.
+ * thread. A handler that was installed with SA_RESTART, or that runs on another thread, does
+ * not interrupt it: then the callback is asked up to 200 ms later. As soon as it has returned
+ * another number than 0, the call and all later ones of the thread end with ABORTED where they
+ * would wait, until this function is called again.
  * - A wait for signals or values has then taken nothing, has revoked nothing, and may be
  *   repeated.
  * - A call that all ranks make cannot be repeated: the group is revoked, all ranks report
@@ -829,10 +838,10 @@ SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class
  * symm_group_split(), symm_group_create_from_ranks(), symm_group_local() and, after a failure,
  * symm_group_shrink(). Groups made from one another may overlap; their signals never meet.
  *
- * A rank leaves a group with its last reference, or when its process exits, which need not release
- * anything. A rank that still waits for one that has left gets PEER_FAILED, so call
- * symm_group_finalize() first where ranks may come to their end at different times. A process that
- * ends without exit(), as by a signal, has died, which revokes the group.
+ * A rank leaves a group with its last reference, or when its process exits, which need not
+ * release anything. A rank that still waits for one that has left gets PEER_FAILED, so call
+ * symm_group_finalize() first where ranks may come to their end at different times. A process
+ * that ends without exit(), as by a signal, has died, which revokes the group.
  *
  * Creation is all or nothing: all ranks succeed, or all fail with the same status, and a
  * failure leaves nothing behind but a note in the directory for ranks that come late, which
@@ -874,8 +883,8 @@ typedef struct {
    * copy its value to `value`. If that is longer than `capacity`, return
    * SYMM_ERR_INVALID_ARGUMENT. *out_bytes receives its length.
    */
-  symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity, size_t *out_bytes,
-                       uint64_t timeout_ms);
+  symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity,
+                       size_t *out_bytes, uint64_t timeout_ms);
 } symm_store_t;
 
 /** A symm_store_t without functions; `set` and `get` must be set. */
@@ -911,7 +920,7 @@ typedef struct {
  * @param[out] out_bytes  bytes of the id; not NULL.
  * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or $SYMM_ID_ADDRESS is wrong.
  * @retval SYMM_ERR_UNAVAILABLE       there is no directory that is private to this user, or
- *                                    $SYMM_ID_ADDRESS is no address.
+ *                                    $SYMM_ID_ADDRESS is not an address.
  * @retval SYMM_ERR_SYSTEM            a system call failed; the port of $SYMM_ID_ADDRESS may be
  *                                    in use.
  */
@@ -989,8 +998,8 @@ typedef struct {
   /**
    * Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
    * - "env://": rank and size come from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH,
-   *   torchrun, Slurm, or a single process). Sources that disagree are an error. torchrun may run
-   *   inside another launcher. A rank of a launcher that is not read is UNAVAILABLE.
+   *   torchrun, Slurm, or a single process). Sources that disagree are an error. torchrun may
+   *   run inside another launcher. A rank of a launcher that is not read is UNAVAILABLE.
    * - "tcp://host:port": rank 0 listens on that port of `host`, its machine. Ranks may be on
    *   several machines, whose user has the same secret file: see docs/machines.md. UNAVAILABLE
    *   without libsodium.
@@ -1069,8 +1078,8 @@ typedef struct {
  *                                    without SYMM_GROUP_ON_DEVICE; ranks share a CUDA device
  *                                    without SYMM_GROUP_OVERLAPPING_DEVICES; there are more
  *                                    than 32767 ranks; scratch_bytes is too small for the
- *                                    ranks; or `id` is no id, was cut or changed, or its group
- *                                    was formed already.
+ *                                    ranks; or `id` is not an id, was cut or changed, or its
+ *                                    group was formed already.
  * @retval SYMM_ERR_UNSUPPORTED       a flag or a back end is not known, there are more than 256
  *                                    channels, a CUDA group has more than 72 ranks, or a host
  *                                    group has SYMM_GROUP_SHARED_SCRATCH.
@@ -1107,8 +1116,8 @@ typedef struct {
   /** NULL, or receives the failure of this call. */
   symm_failure_t *failure;
   /**
-   * Name of the new group, shown in messages, cut to 63 bytes. NULL: that of the group, to which
-   * all calls but symm_group_shrink() add the color or the ranks.
+   * Name of the new group, shown in messages, cut to 63 bytes. NULL: that of the group, to
+   * which all calls but symm_group_shrink() add the color or the ranks.
    */
   const char *name;
   /**
@@ -1160,7 +1169,8 @@ typedef struct {
  *                                    device.
  */
 SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key,
-                                        const symm_group_options_t *options, symm_group_t **out);
+                                        const symm_group_options_t *options,
+                                        symm_group_t **out);
 
 /**
  * Form a group of some ranks of another.
@@ -1218,7 +1228,8 @@ SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const i
  * @retval SYMM_ERR_OUT_OF_MEMORY     a rank of the machine has too little memory, of the host
  *                                    or of its device.
  */
-SYMM_API symm_status_t symm_group_local(symm_group_t *group, const symm_group_options_t *options,
+SYMM_API symm_status_t symm_group_local(symm_group_t *group,
+                                        const symm_group_options_t *options,
                                         symm_group_t **out);
 
 /**
@@ -1248,7 +1259,8 @@ SYMM_API symm_status_t symm_group_local(symm_group_t *group, const symm_group_op
  * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory, of the host or of its
  *                                    device.
  */
-SYMM_API symm_status_t symm_group_shrink(symm_group_t *group, const symm_group_options_t *options,
+SYMM_API symm_status_t symm_group_shrink(symm_group_t *group,
+                                         const symm_group_options_t *options,
                                          symm_group_t **out);
 
 /**
@@ -1460,12 +1472,12 @@ SYMM_API symm_status_t symm_group_peer_info(symm_group_t *group, int32_t rank,
  * is FULLY_CONNECTED, as that of the one device of the host.
  *
  * @param group           group, or one that was revoked.
- * @param[out] out_class  class of the whole; ranks on one GPU count as linked. UNKNOWN where ranks
- *                        are on several machines.
+ * @param[out] out_class  class of the whole; ranks on one GPU count as linked. UNKNOWN where
+ *                        ranks are on several machines.
  * @param[out] out_links  row-major matrix [size][size] of the number of direct links, and of
- *                        those that two ranks have to switches; 0 on the diagonal and between ranks
- *                        on one GPU; -1 where one of two ranks is on another machine than this
- *                        one. NULL with capacity 0 asks for the class only.
+ *                        those that two ranks have to switches; 0 on the diagonal and between
+ *                        ranks on one GPU; -1 where one of two ranks is on another machine than
+ *                        this one. NULL with capacity 0 asks for the class only.
  * @param capacity        elements that out_links holds, at least size * size.
  * @param[out] out_count  elements of the matrix, size * size; may be NULL.
  * @retval SYMM_ERR_UNAVAILABLE       NVML does not tell of links, or does not see the GPU of a
@@ -1473,8 +1485,9 @@ SYMM_API symm_status_t symm_group_peer_info(symm_group_t *group, int32_t rank,
  * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or out_links is NULL and capacity
  *                                    is not 0.
  */
-SYMM_API symm_status_t symm_group_topology(symm_group_t *group, symm_topology_class_t *out_class,
-                                           int32_t *out_links, size_t capacity, size_t *out_count);
+SYMM_API symm_status_t symm_group_topology(symm_group_t *group,
+                                           symm_topology_class_t *out_class, int32_t *out_links,
+                                           size_t capacity, size_t *out_count);
 
 /**
  * Counts of what this rank has done on a group so far. Calls that succeeded are counted, unless
@@ -1562,7 +1575,8 @@ typedef struct {
  * @retval SYMM_ERR_INVALID_ARGUMENT  algorithm is negative.
  * @retval SYMM_ERR_UNSUPPORTED       algorithm is not known.
  */
-SYMM_API symm_status_t symm_group_algorithm_stats(symm_group_t *group, symm_algorithm_t algorithm,
+SYMM_API symm_status_t symm_group_algorithm_stats(symm_group_t *group,
+                                                  symm_algorithm_t algorithm,
                                                   symm_algorithm_stats_t *out);
 
 /**
@@ -1590,7 +1604,8 @@ SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason)
  * @retval SYMM_ERR_ABORTED           a rank aborted the group; it is ended all the same.
  * @retval SYMM_ERR_INVALID_ARGUMENT  options.timeout_ms is SYMM_TIMEOUT_NOW.
  */
-SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, const symm_call_options_t *options);
+SYMM_API symm_status_t symm_group_finalize(symm_group_t *group,
+                                           const symm_call_options_t *options);
 
 /**
  * Add a reference.
@@ -1656,9 +1671,9 @@ typedef struct {
 #define SYMM_ALLOC_OPTIONS_INIT {sizeof(symm_alloc_options_t), 0, 0, 0, 0, NULL, NULL}
 
 /**
- * Gives memory back when symm_alloc() is short of it, from a cache of the program's or the like.
- * `bytes` is what is wanted on `device` of `backend`. Returns the bytes that it gave back; 0:
- * none.
+ * Gives memory back when symm_alloc() is short of it, from a cache of the program's or the
+ * like. `bytes` is what is wanted on `device` of `backend`. Returns the bytes that it gave
+ * back; 0: none.
  *
  * It is called inside of the call that allocates, on its thread, on several threads at once if
  * several allocate. It may call the library to release handles, to collect and to ask, and must
@@ -1682,8 +1697,8 @@ typedef uint64_t (*symm_memory_pressure_callback_t)(void *user, symm_backend_t b
  * @param[out] out_id  number for symm_memory_pressure_remove_listener().
  * @retval SYMM_ERR_INVALID_ARGUMENT  callback is NULL.
  */
-SYMM_API symm_status_t symm_memory_pressure_add_listener(symm_memory_pressure_callback_t callback,
-                                                         void *user, uint64_t *out_id);
+SYMM_API symm_status_t symm_memory_pressure_add_listener(
+    symm_memory_pressure_callback_t callback, void *user, uint64_t *out_id);
 
 /**
  * End a callback.
@@ -1759,10 +1774,10 @@ typedef struct {
  * symm_alloc().
  * [local] [blocking] Since 0.2.
  *
- * - Host back end: the memory is a piece of a memfd (SYMM_ADOPT_FD), open for reading and writing
- *   and sealed against shrinking (F_SEAL_SHRINK), since a rank that touched what the owner has
- *   cut off would be killed. The descriptor stays its owner's, to be closed at any time. Pages
- *   that it has none for yet are allocated now.
+ * - Host back end: the memory is a piece of a memfd (SYMM_ADOPT_FD), open for reading and
+ *   writing and sealed against shrinking (F_SEAL_SHRINK), since a rank that touched what the
+ *   owner has cut off would be killed. The descriptor stays its owner's, to be closed at any
+ *   time. Pages that it has none for yet are allocated now.
  * - CUDA: the memory was made by cuMemCreate on the group's device and for a POSIX file
  *   descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap. Memory of
  *   cudaMalloc cannot be shared so.
@@ -1790,7 +1805,8 @@ typedef struct {
  * @retval SYMM_ERR_SYSTEM            a system call failed.
  */
 SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t bytes,
-                                         const symm_adopt_options_t *options, symm_buffer_t **out);
+                                         const symm_adopt_options_t *options,
+                                         symm_buffer_t **out);
 
 /* Flags of symm_buffer_info_t. */
 
@@ -1866,7 +1882,8 @@ SYMM_API symm_status_t symm_buffer_find(const void *address, const symm_call_opt
  * @retval SYMM_ERR_UNAVAILABLE       always on the host back end; else the message says why.
  * @retval SYMM_ERR_SYSTEM            the descriptor cannot be closed on exec.
  */
-SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t bytes,
+SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset,
+                                                 size_t bytes,
                                                  const symm_call_options_t *options,
                                                  int32_t *out_fd);
 
@@ -1988,7 +2005,8 @@ SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffe
  * @retval SYMM_ERR_NOT_FOUND  symm_rendezvous() was not called for them.
  */
 SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *group,
-                                          const symm_call_options_t *options, symm_memory_t **out);
+                                          const symm_call_options_t *options,
+                                          symm_memory_t **out);
 
 /** Facts about a memory. Filled by symm_memory_info(). */
 typedef struct {
@@ -2044,7 +2062,8 @@ SYMM_API symm_status_t symm_memory_buffer(symm_memory_t *memory, symm_buffer_t *
  * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine; symm_put() and symm_get()
  *                                    reach it.
  */
-SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, void **out_pointer);
+SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank,
+                                           void **out_pointer);
 
 /**
  * Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first.
@@ -2058,7 +2077,8 @@ SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, 
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank is out of range.
  * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine.
  */
-SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank, void **out_pad);
+SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank,
+                                              void **out_pad);
 
 /**
  * Table of the `size` block addresses, readable by the group's device, for the host back end by
@@ -2067,7 +2087,8 @@ SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t ran
  *
  * Valid while the memory lives. The entries of ranks on other machines are NULL.
  */
-SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *const **out_table);
+SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory,
+                                                 void *const **out_table);
 
 /**
  * Table of the `size` pad addresses, readable by the group's device, for the host back end by
@@ -2076,7 +2097,8 @@ SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *co
  *
  * Valid while the memory lives. The entries of ranks on other machines are NULL.
  */
-SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void *const **out_table);
+SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory,
+                                                    void *const **out_table);
 
 /**
  * Layout of pads and counts in a symm_memory_view_t: uint64_t[channel][source]. Another number
@@ -2121,8 +2143,8 @@ typedef struct {
  * @param memory    memory to describe.
  * @param stop      device address of a uint32_t that ends all waits (pinned host memory, say),
  *                  or NULL.
- * @param options   NULL means the defaults; options.timeout_ms is the deadline of each wait in a
- *                  kernel.
+ * @param options   NULL means the defaults; options.timeout_ms is the deadline of each wait in
+ *                  a kernel.
  * @param[out] out  the view.
  * @retval SYMM_ERR_UNSUPPORTED       the host back end, which has no kernels.
  * @retval SYMM_ERR_INVALID_ARGUMENT  options.timeout_ms is SYMM_TIMEOUT_NOW.
@@ -2540,8 +2562,8 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  * @retval SYMM_ERR_TIMEOUT           a rank did not come. The message names the first missing
  *                                    one, and the group is revoked, unless options.timeout_ms
  *                                    is SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_MISMATCH          host back end: ranks came to different sets, not in one order,
- *                                    or to another call; the group is revoked.
+ * @retval SYMM_ERR_MISMATCH          host back end: ranks came to different sets, not in one
+ *                                    order, or to another call; the group is revoked.
  * @retval SYMM_ERR_PEER_FAILED       a rank of the set died or left.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  * @retval SYMM_ERR_INVALID_ARGUMENT  ranks names a rank twice or one that is not in the group,
@@ -2645,8 +2667,9 @@ SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int
  * @retval SYMM_ERR_UNSUPPORTED       compare is not known. CUDA: the rank is on another
  *                                    machine, and UCX is missing.
  */
-SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
-                                              symm_compare_t compare, uint64_t value,
+SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank,
+                                              int32_t channel, symm_compare_t compare,
+                                              uint64_t value,
                                               const symm_call_options_t *options,
                                               uint64_t *out_seen, void *stream);
 
@@ -2714,7 +2737,8 @@ SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signa
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
  */
 SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
-                                        const symm_call_options_t *options, uint64_t *out_pending);
+                                        const symm_call_options_t *options,
+                                        uint64_t *out_pending);
 
 /**
  * Read the word from `rank` on `channel`.
@@ -2730,16 +2754,17 @@ SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int
  * @param[out] out_value  the word.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range.
  */
-SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
+SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t rank,
+                                              int32_t channel,
                                               const symm_call_options_t *options,
                                               uint64_t *out_value);
 
 /* ---- one-sided copies ------------------------------------------------------------------ */
 
 /*
- * These calls copy and store bytes in the block of one rank, change words in it, and wait for words
- * in this rank's own block. The other rank does nothing for them. What a put, a fill, a store or an
- * atomic has written is visible to the other rank after a signal or a barrier.
+ * These calls copy and store bytes in the block of one rank, change words in it, and wait for
+ * words in this rank's own block. The other rank does nothing for them. What a put, a fill, a
+ * store or an atomic has written is visible to the other rank after a signal or a barrier.
  *
  * A rank on another machine is reached as well. What it has released is not written any more,
  * and cannot be read. These calls then wait for the network, for at most options.timeout_ms;
@@ -2755,9 +2780,10 @@ SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t ran
  * @param memory   memory whose block is written.
  * @param rank     destination, 0 .. size-1.
  * @param offset   bytes from the start of the block.
- * @param source   any memory of this process that the group's device reaches (with CUDA pageable
- *                 memory of the host only where the driver copies it). It may be symmetric, but
- *                 must not overlap the destination, which is not checked. NULL with bytes 0.
+ * @param source   any memory of this process that the group's device reaches (with CUDA
+ *                 pageable memory of the host only where the driver copies it). It may be
+ *                 symmetric, but must not overlap the destination, which is not checked. NULL
+ *                 with bytes 0.
  * @param bytes    offset + bytes is within the block.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
@@ -2785,8 +2811,8 @@ SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offs
  * @param bytes        offset + bytes is within the block.
  * @param options      NULL means the defaults.
  * @param stream       orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, destination is NULL,
- *                                    or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or bytes is out of range, destination is
+ *                                    NULL, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the
  *                                    memory.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and has died or left.
@@ -2796,8 +2822,8 @@ SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offs
  *                                    or the stream is being captured.
  */
 SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset,
-                                void *destination, size_t bytes, const symm_call_options_t *options,
-                                void *stream);
+                                void *destination, size_t bytes,
+                                const symm_call_options_t *options, void *stream);
 
 /**
  * Copy as symm_put() does, then signal as symm_signal() does, in one call.
@@ -2812,8 +2838,8 @@ SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offs
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset, bytes or channel is out of range, source is
- *                                    NULL, or options.timeout_ms is SYMM_TIMEOUT_NOW; nothing was
- *                                    written.
+ *                                    NULL, or options.timeout_ms is SYMM_TIMEOUT_NOW; nothing
+ *                                    was written.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
@@ -2866,8 +2892,8 @@ SYMM_API symm_status_t symm_put_signal_value(symm_memory_t *memory, int32_t rank
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
 SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset,
-                                   uint32_t value, size_t count, const symm_call_options_t *options,
-                                   void *stream);
+                                   uint32_t value, size_t count,
+                                   const symm_call_options_t *options, void *stream);
 
 /**
  * Store `count` copies of an 8-bit value at `offset` in rank `rank`'s block.
@@ -2880,14 +2906,15 @@ SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t o
  * @param count    number of copies, which end within the block.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, or options.timeout_ms
- *                                    is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or count is out of range, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
-SYMM_API symm_status_t symm_fill8(symm_memory_t *memory, int32_t rank, size_t offset, uint8_t value,
-                                  size_t count, const symm_call_options_t *options, void *stream);
+SYMM_API symm_status_t symm_fill8(symm_memory_t *memory, int32_t rank, size_t offset,
+                                  uint8_t value, size_t count,
+                                  const symm_call_options_t *options, void *stream);
 
 /**
  * Store `count` copies of a 16-bit value at `offset` in rank `rank`'s block.
@@ -2907,8 +2934,8 @@ SYMM_API symm_status_t symm_fill8(symm_memory_t *memory, int32_t rank, size_t of
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
 SYMM_API symm_status_t symm_fill16(symm_memory_t *memory, int32_t rank, size_t offset,
-                                   uint16_t value, size_t count, const symm_call_options_t *options,
-                                   void *stream);
+                                   uint16_t value, size_t count,
+                                   const symm_call_options_t *options, void *stream);
 
 /**
  * Store `count` copies of a 64-bit value at `offset` in rank `rank`'s block.
@@ -2928,8 +2955,8 @@ SYMM_API symm_status_t symm_fill16(symm_memory_t *memory, int32_t rank, size_t o
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
  */
 SYMM_API symm_status_t symm_fill64(symm_memory_t *memory, int32_t rank, size_t offset,
-                                   uint64_t value, size_t count, const symm_call_options_t *options,
-                                   void *stream);
+                                   uint64_t value, size_t count,
+                                   const symm_call_options_t *options, void *stream);
 
 /**
  * Store one 32-bit value at `offset` in rank `rank`'s block, after everything that this rank
@@ -2942,8 +2969,8 @@ SYMM_API symm_status_t symm_fill64(symm_memory_t *memory, int32_t rank, size_t o
  * @param value    what to store.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
- *                                    4, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple
+ *                                    of 4, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
@@ -2963,8 +2990,8 @@ SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, s
  * @param value    what to store.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
- *                                    8, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple
+ *                                    of 8, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_put().
@@ -2978,24 +3005,25 @@ SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, s
  * [local] Since 0.2.
  *
  * Never waits for a stream. What was written before the word in release order is visible, with
- * CUDA to what is issued from now on. A rank on another machine answers by the network, for which
- * the call waits. symm_atomic32() with SYMM_ATOMIC_FETCH reads a word in the order of a stream. Not
- * to be captured.
+ * CUDA to what is issued from now on. A rank on another machine answers by the network, for
+ * which the call waits. symm_atomic32() with SYMM_ATOMIC_FETCH reads a word in the order of a
+ * stream. Not to be captured.
  *
  * @param memory          memory whose block is read.
  * @param rank            source, 0 .. size-1.
  * @param offset          bytes from the start of the block, a multiple of 4.
  * @param options         NULL means the defaults.
  * @param[out] out_value  the word.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
- *                                    4, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple
+ *                                    of 4, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_UNAVAILABLE       as for symm_get().
  * @retval SYMM_ERR_PEER_FAILED       as for symm_get().
  * @retval SYMM_ERR_TIMEOUT           as for symm_get().
  * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine.
  */
 SYMM_API symm_status_t symm_read_value32(symm_memory_t *memory, int32_t rank, size_t offset,
-                                         const symm_call_options_t *options, uint32_t *out_value);
+                                         const symm_call_options_t *options,
+                                         uint32_t *out_value);
 
 /**
  * Read a 64-bit word at `offset` in rank `rank`'s block.
@@ -3008,35 +3036,38 @@ SYMM_API symm_status_t symm_read_value32(symm_memory_t *memory, int32_t rank, si
  * @param offset          bytes from the start of the block, a multiple of 8.
  * @param options         NULL means the defaults.
  * @param[out] out_value  the word.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
- *                                    8, or options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple
+ *                                    of 8, or options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_UNAVAILABLE       as for symm_get().
  * @retval SYMM_ERR_PEER_FAILED       as for symm_get().
  * @retval SYMM_ERR_TIMEOUT           as for symm_get().
  * @retval SYMM_ERR_UNSUPPORTED       CUDA: the rank is on another machine.
  */
 SYMM_API symm_status_t symm_read_value64(symm_memory_t *memory, int32_t rank, size_t offset,
-                                         const symm_call_options_t *options, uint64_t *out_value);
+                                         const symm_call_options_t *options,
+                                         uint64_t *out_value);
 
 /**
  * Change a 32-bit word at `offset` in rank `rank`'s block in one step, and fetch what it was.
  * [local] [stream] [capturable] Since 0.2.
  *
  * - Atomic: with all other calls of this kind, with symm_write_value32() and
- *   symm_wait_value32(), and with atomic operations of programs and kernels on that word (kernels:
- *   of the scope of the system), by whichever rank. Copies, fills and collectives are not atomic.
+ *   symm_wait_value32(), and with atomic operations of programs and kernels on that word
+ *   (kernels: of the scope of the system), by whichever rank. Copies, fills and collectives are
+ *   not atomic.
  * - Order: what this rank wrote before is visible to whoever sees what the call has made of the
- *   word, and what was written before the word that is fetched, in release order, is visible here.
+ *   word, and what was written before the word that is fetched, in release order, is visible
+ *   here.
  * - Fetching: `fetched` becomes the word as it was before. With CUDA that happens when the call
  *   runs, so a captured call fetches anew at each replay.
- * - Waiting: a rank on another machine answers by the network, for which the call, with CUDA the
- *   stream, waits if there is a `fetched`. Without one the word changes before a signal or barrier
- *   that this rank issues later. A symm_wait_value32() of the rank for that word wakes.
+ * - Waiting: a rank on another machine answers by the network, for which the call, with CUDA
+ *   the stream, waits if there is a `fetched`. Without one the word changes before a signal or
+ *   barrier that this rank issues later. A symm_wait_value32() of the rank for that word wakes.
  * - Links: with CUDA a kernel changes the word, in one step where the link to it carries atomic
- *   operations. NVLink does, also between a GPU and a CPU; PCIe does not, and the call is refused
- *   there for blocks of other GPUs and of the host. Words of a rank on another machine are changed
- *   by that rank's GPU; where its block is memory of the host and the link between them is PCIe,
- *   the group fails.
+ *   operations. NVLink does, also between a GPU and a CPU; PCIe does not, and the call is
+ *   refused there for blocks of other GPUs and of the host. Words of a rank on another machine
+ *   are changed by that rank's GPU; where its block is memory of the host and the link between
+ *   them is PCIe, the group fails.
  *
  * @param memory   memory whose block has the word.
  * @param rank     whose block, 0 .. size-1.
@@ -3049,17 +3080,18 @@ SYMM_API symm_status_t symm_read_value64(symm_memory_t *memory, int32_t rank, si
  *                 CUDA any that the group's device writes. NULL: that is not wanted; it is with
  *                 SYMM_ATOMIC_FETCH.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
- *                                    4, op is negative, value or compare does not go with op,
- *                                    fetched is missing, or options.timeout_ms is
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple
+ *                                    of 4, op is negative, value or compare does not go with
+ *                                    op, fetched is missing, or options.timeout_ms is
  *                                    SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the memory;
- *                                    only with a `fetched`.
+ * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the
+ *                                    memory; only with a `fetched`.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
  * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not answered before
  *                                    the deadline; the group is revoked.
- * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the link from this rank's GPU to the
- *                                    block carries no atomic operations; or as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       op is not known. CUDA: the link from this rank's GPU to
+ *                                    the block carries no atomic operations; or as for
+ *                                    symm_put().
  */
 SYMM_API symm_status_t symm_atomic32(symm_memory_t *memory, int32_t rank, size_t offset,
                                      symm_atomic_op_t op, uint32_t value, uint32_t compare,
@@ -3083,12 +3115,12 @@ SYMM_API symm_status_t symm_atomic32(symm_memory_t *memory, int32_t rank, size_t
  *                 CUDA any that the group's device writes. NULL: that is not wanted; it is with
  *                 SYMM_ATOMIC_FETCH.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple of
- *                                    8, op is negative, value or compare does not go with op,
- *                                    fetched is missing, or options.timeout_ms is
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or offset is out of range, offset is not a multiple
+ *                                    of 8, op is negative, value or compare does not go with
+ *                                    op, fetched is missing, or options.timeout_ms is
  *                                    SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the memory;
- *                                    only with a `fetched`.
+ * @retval SYMM_ERR_UNAVAILABLE       the rank is on another machine and has released the
+ *                                    memory; only with a `fetched`.
  * @retval SYMM_ERR_PEER_FAILED       the rank is on another machine and is lost.
  * @retval SYMM_ERR_TIMEOUT           the rank is on another machine and has not answered before
  *                                    the deadline; the group is revoked.
@@ -3105,8 +3137,8 @@ SYMM_API symm_status_t symm_atomic64(symm_memory_t *memory, int32_t rank, size_t
  *
  * Anybody may write the word, by whatever means. What was written before it in release order is
  * visible after the wait. With the host back end a word that is not written by
- * symm_write_value32(), symm_atomic32() or their 64-bit forms is looked at every millisecond once
- * the wait sleeps.
+ * symm_write_value32(), symm_atomic32() or their 64-bit forms is looked at every millisecond
+ * once the wait sleeps.
  *
  * @param memory   memory whose block holds the word.
  * @param offset   of the word, bytes from the start of the block, a multiple of 4.
@@ -3231,16 +3263,16 @@ typedef struct {
    */
   const void *scale_pointer;
   /**
-   * Shown where the call is shown: in ranges of NVTX, traces, `symm top`, and messages of failures
-   * that this rank finds in the call. Cut to 63 bytes at the end of a character. Read during the
-   * call only; each rank's own. NULL, "": none.
+   * Shown where the call is shown: in ranges of NVTX, traces, `symm top`, and messages of
+   * failures that this rank finds in the call. Cut to 63 bytes at the end of a character. Read
+   * during the call only; each rank's own. NULL, "": none.
    */
   const char *tag;
   /**
-   * Most multiprocessors that a kernel of the call may use: no more blocks than that are launched.
-   * 0: as many as the plan says; numbers from 255 on are alike. Must be the same on all ranks, or
-   * that is MISMATCH. Copies by engines use none, and kernels of NCCL, which moves data between
-   * machines, are not counted. The host back end only compares it.
+   * Most multiprocessors that a kernel of the call may use: no more blocks than that are
+   * launched. 0: as many as the plan says; numbers from 255 on are alike. Must be the same on
+   * all ranks, or that is MISMATCH. Copies by engines use none, and kernels of NCCL, which
+   * moves data between machines, are not counted. The host back end only compares it.
    */
   int32_t max_blocks;
 } symm_collective_options_t;
@@ -3310,7 +3342,8 @@ SYMM_API symm_status_t symm_allreduce(symm_group_t *group, const void *send, voi
  */
 SYMM_API symm_status_t symm_reduce_scatter(symm_group_t *group, const void *send, void *recv,
                                            size_t recv_count, symm_dtype_t dtype, symm_op_t op,
-                                           const symm_collective_options_t *options, void *stream);
+                                           const symm_collective_options_t *options,
+                                           void *stream);
 
 /**
  * Gather the operands of all ranks on every rank.
@@ -3374,8 +3407,8 @@ SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, voi
  * recv is written on the root only. In place: send == recv.
  *
  * @param send     `count` elements.
- * @param recv     on the root `count` elements, of options.result_dtype; elsewhere it is not looked
- *                 at, and may be NULL.
+ * @param recv     on the root `count` elements, of options.result_dtype; elsewhere it is not
+ *                 looked at, and may be NULL.
  * @param count    number of elements.
  * @param dtype    type of an element.
  * @param op       how to combine.
@@ -3391,8 +3424,8 @@ SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, voi
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
-SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *recv, size_t count,
-                                   symm_dtype_t dtype, symm_op_t op, int32_t root,
+SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *recv,
+                                   size_t count, symm_dtype_t dtype, symm_op_t op, int32_t root,
                                    const symm_collective_options_t *options, void *stream);
 
 /**
@@ -3469,9 +3502,9 @@ SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
 SYMM_API symm_status_t symm_allgatherv(symm_group_t *group, const void *send, void *recv,
-                                       const size_t *recv_counts, const size_t *recv_displacements,
-                                       symm_dtype_t dtype, const symm_collective_options_t *options,
-                                       void *stream);
+                                       const size_t *recv_counts,
+                                       const size_t *recv_displacements, symm_dtype_t dtype,
+                                       const symm_collective_options_t *options, void *stream);
 
 /**
  * Combine the operands of all ranks, with a block of its own length of the result on each rank.
@@ -3503,7 +3536,8 @@ SYMM_API symm_status_t symm_reduce_scatterv(symm_group_t *group, const void *sen
                                             const size_t *send_counts,
                                             const size_t *send_displacements, void *recv,
                                             symm_dtype_t dtype, symm_op_t op,
-                                            const symm_collective_options_t *options, void *stream);
+                                            const symm_collective_options_t *options,
+                                            void *stream);
 
 /**
  * Send a block of its own length to every rank and receive one from every rank.
@@ -3533,8 +3567,9 @@ SYMM_API symm_status_t symm_reduce_scatterv(symm_group_t *group, const void *sen
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
 SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send,
-                                      const size_t *send_counts, const size_t *send_displacements,
-                                      void *recv, const size_t *recv_counts,
+                                      const size_t *send_counts,
+                                      const size_t *send_displacements, void *recv,
+                                      const size_t *recv_counts,
                                       const size_t *recv_displacements, symm_dtype_t dtype,
                                       const symm_collective_options_t *options, void *stream);
 
@@ -3570,13 +3605,11 @@ SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send,
  * @retval SYMM_ERR_PEER_FAILED       as for symm_alltoallv().
  * @retval SYMM_ERR_ABORTED           as for symm_alltoallv().
  */
-SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *send,
-                                             size_t send_capacity, const uint64_t *send_counts,
-                                             const uint64_t *send_displacements, void *recv,
-                                             size_t recv_capacity, const uint64_t *recv_counts,
-                                             const uint64_t *recv_displacements, symm_dtype_t dtype,
-                                             const symm_collective_options_t *options,
-                                             void *stream);
+SYMM_API symm_status_t symm_alltoallv_device(
+    symm_group_t *group, const void *send, size_t send_capacity, const uint64_t *send_counts,
+    const uint64_t *send_displacements, void *recv, size_t recv_capacity,
+    const uint64_t *recv_counts, const uint64_t *recv_displacements, symm_dtype_t dtype,
+    const symm_collective_options_t *options, void *stream);
 
 /**
  * Gather the operands of all ranks on the root.
@@ -3603,8 +3636,8 @@ SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *se
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
-SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *recv, size_t count,
-                                   symm_dtype_t dtype, int32_t root,
+SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *recv,
+                                   size_t count, symm_dtype_t dtype, int32_t root,
                                    const symm_collective_options_t *options, void *stream);
 
 /**
@@ -3631,8 +3664,8 @@ SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
-SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void *recv, size_t count,
-                                    symm_dtype_t dtype, int32_t root,
+SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void *recv,
+                                    size_t count, symm_dtype_t dtype, int32_t root,
                                     const symm_collective_options_t *options, void *stream);
 
 /**
@@ -3663,14 +3696,15 @@ SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void 
 SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send, void *recv,
                                            size_t rows, size_t row_count, size_t recv_stride,
                                            symm_dtype_t dtype,
-                                           const symm_collective_options_t *options, void *stream);
+                                           const symm_collective_options_t *options,
+                                           void *stream);
 
 /* ---- any collective, and batches -------------------------------------------------------- */
 
 /*
- * A call of any collective as a struct, for programs that choose the collective when they run, for
- * bindings, and for batches. A batch is many calls in one submission, as NCCL has them between
- * ncclGroupStart() and ncclGroupEnd(); here it is one call that takes an array.
+ * A call of any collective as a struct, for programs that choose the collective when they run,
+ * for bindings, and for batches. A batch is many calls in one submission, as NCCL has them
+ * between ncclGroupStart() and ncclGroupEnd(); here it is one call that takes an array.
  */
 
 /* Flags of symm_collective_call_t. */
@@ -3712,8 +3746,8 @@ typedef struct {
   /** Elements that recv has room for; counts with SYMM_CALL_DEVICE_COUNTS. */
   size_t recv_capacity;
   /**
-   * What a collective of fused.h does: for ALLREDUCE_RMSNORM a symm_rmsnorm_call_t. A plan needs
-   * none. The struct belongs to that header, and may change with it.
+   * What a collective of fused.h does: for ALLREDUCE_RMSNORM a symm_rmsnorm_call_t. A plan
+   * needs none. The struct belongs to that header, and may change with it.
    */
   const void *fused;
   /**
@@ -3722,8 +3756,8 @@ typedef struct {
    */
   uint32_t fused_version;
   /**
-   * Options of the call in a batch, whose timeout_ms, failure and tag are those of the batch, and 0
-   * here. NULL: the defaults. Elsewhere NULL: there the call comes with its options.
+   * Options of the call in a batch, whose timeout_ms, failure and tag are those of the batch,
+   * and 0 here. NULL: the defaults. Elsewhere NULL: there the call comes with its options.
    */
   const symm_collective_options_t *options;
 } symm_collective_call_t;
@@ -3755,16 +3789,16 @@ typedef struct {
  * Make the call that a struct describes.
  * [collective] [stream] [capturable] Since 0.2.
  *
- * It is the call of the function that call.collective names, with the same results and errors. Some
- * ranks may call that function, and others this one.
+ * It is the call of the function that call.collective names, with the same results and errors.
+ * Some ranks may call that function, and others this one.
  *
  * @param call     the arguments; read during the call only.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  as the collective would answer; or call.collective is
  *                                    negative, or a flag or a field of call does not fit it.
- * @retval SYMM_ERR_UNSUPPORTED       as the collective would answer; or call.collective or a flag
- *                                    is not known.
+ * @retval SYMM_ERR_UNSUPPORTED       as the collective would answer; or call.collective or a
+ *                                    flag is not known.
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
  * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
@@ -3791,30 +3825,31 @@ typedef struct {
  * Make several calls of collectives in one submission.
  * [collective] [stream] [capturable] Since 0.2.
  *
- * - Order: the calls are independent, and which of them runs first is not said. So what one of them
- *   writes overlaps no operand of another one. Any of them may be in place. All have run when the
- *   batch has, and what is issued on `stream` behind the batch sees all results. Each has the same
- *   bits as alone.
- * - Agreement: all ranks pass the same number of calls, with arguments that agree call by call. The
- *   message of a mismatch names the first call that differs, "as calls[2] of a batch". A batch of
- *   one call is that call, which other ranks may make without a batch.
- * - Refusals: all arguments of all calls are checked before anything starts. A message begins with
- *   the call, as in "calls[2]: recv: is NULL", and nothing of the batch has happened.
- * - Failures: after any other error the group is revoked, or an operation of CUDA has failed. Which
- *   of the calls have run is not known, and the contents of all recvs are undefined.
- * - Threads: no call of another thread on the group comes between the calls, with the exception of
- *   groups of GPUs on several machines.
- * - Host: calls of the same kind whose larger operand has up to 8 KB are done together, up to 64 of
- *   them and 256 KB, with one synchronisation of the ranks. The others follow each other.
- * - CUDA: one turn of the group for all calls, whose kernels follow each other on `stream`. A graph
- *   records them as they are.
+ * - Order: the calls are independent, and which of them runs first is not said. So what one of
+ *   them writes overlaps no operand of another one. Any of them may be in place. All have run
+ *   when the batch has, and what is issued on `stream` behind the batch sees all results. Each
+ *   has the same bits as alone.
+ * - Agreement: all ranks pass the same number of calls, with arguments that agree call by call.
+ *   The message of a mismatch names the first call that differs, "as calls[2] of a batch". A
+ *   batch of one call is that call, which other ranks may make without a batch.
+ * - Refusals: all arguments of all calls are checked before anything starts. A message begins
+ *   with the call, as in "calls[2]: recv: is NULL", and nothing of the batch has happened.
+ * - Failures: after any other error the group is revoked, or an operation of CUDA has failed.
+ *   Which of the calls have run is not known, and the contents of all recvs are undefined.
+ * - Threads: no call of another thread on the group comes between the calls, with the exception
+ *   of groups of GPUs on several machines.
+ * - Host: calls of the same kind whose larger operand has up to 8 KB are done together, up to
+ *   64 of them and 256 KB, with one synchronisation of the ranks. The others follow each other.
+ * - CUDA: one turn of the group for all calls, whose kernels follow each other on `stream`. A
+ *   graph records them as they are.
  *
  * @param calls    the calls, `count` structs of one struct_size; read during the call only.
  * @param count    number of calls, at most 2^20; 0 is nothing to do.
  * @param options  NULL means the defaults.
  * @param stream   orders the batch; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  as the collective of a call would answer; or operands of two
- *                                    calls overlap, or options of a call have what the batch has.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as the collective of a call would answer; or operands of
+ *                                    two calls overlap, or options of a call have what the
+ *                                    batch has.
  * @retval SYMM_ERR_UNSUPPORTED       as the collective of a call would answer.
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
  * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
@@ -3822,7 +3857,8 @@ typedef struct {
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
 SYMM_API symm_status_t symm_batch(symm_group_t *group, const symm_collective_call_t *calls,
-                                  size_t count, const symm_batch_options_t *options, void *stream);
+                                  size_t count, const symm_batch_options_t *options,
+                                  void *stream);
 
 /* ---- plans ----------------------------------------------------------------------------- */
 
@@ -3839,10 +3875,10 @@ typedef struct {
   /** Why, for people. */
   char reason[192];
   /**
-   * Whether NCCL was measured to be faster than symm for this call, on this machine and with this
-   * number of ranks: by the plan table's column of NCCL, which symm bench --tune --nccl writes.
-   * It is equal on all ranks, and changes nothing of what symm does. SYMM_ADVICE_UNMEASURED if it
-   * was not measured.
+   * Whether NCCL was measured to be faster than symm for this call, on this machine and with
+   * this number of ranks: by the plan table's column of NCCL, which symm bench --tune --nccl
+   * writes. It is equal on all ranks, and changes nothing of what symm does.
+   * SYMM_ADVICE_UNMEASURED if it was not measured.
    */
   symm_advice_t advice;
   /** Nanoseconds that symm took, read between the sizes that were measured; 0: not measured. */
@@ -3865,7 +3901,8 @@ typedef struct {
  * @retval SYMM_ERR_UNSUPPORTED       as the collective would answer; or call.collective is not
  *                                    known.
  */
-SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_collective_call_t *call,
+SYMM_API symm_status_t symm_collective_plan(symm_group_t *group,
+                                            const symm_collective_call_t *call,
                                             const symm_collective_options_t *options,
                                             symm_plan_info_t *out);
 
@@ -3938,10 +3975,11 @@ typedef struct {
  * Costs no system call after the first for a buffer.
  *
  * @param pointer         anywhere inside a buffer of symm_alloc() or an import of
- *                        symm_ipc_import(); with CUDA also inside any allocation that the driver
- *                        can export (cuMemCreate with a POSIX file descriptor), which then is
- *                        kept until symm_ipc_withdraw(). A token for imported memory names the
- *                        process that made that memory, or this one if that one is dead.
+ *                        symm_ipc_import(); with CUDA also inside any allocation that the
+ *                        driver can export (cuMemCreate with a POSIX file descriptor), which
+ *                        then is kept until symm_ipc_withdraw(). A token for imported memory
+ *                        names the process that made that memory, or this one if that one is
+ *                        dead.
  * @param bytes           length of the piece; the whole buffer is mapped by the importer,
  *                        whatever it is. With 0 bytes `pointer` may be NULL or anything: the
  *                        token stays good, and its import has no memory and no owner, but the
@@ -3964,8 +4002,9 @@ typedef struct {
  * @retval SYMM_ERR_SYSTEM            a system call failed.
  */
 SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t bytes,
-                                       const symm_ipc_export_options_t *options, void *out_token,
-                                       size_t capacity, size_t *out_bytes, void *stream);
+                                       const symm_ipc_export_options_t *options,
+                                       void *out_token, size_t capacity, size_t *out_bytes,
+                                       void *stream);
 
 /* Flags of symm_ipc_import_options_t. */
 
@@ -4005,8 +4044,8 @@ typedef struct {
  * @param options      NULL means the defaults.
  * @param[out] out     one reference, for symm_ipc_release().
  * @param stream       orders the call; NULL with memory of the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  this is no token, or it was cut short, damaged or forged;
- *                                    options.device is out of range, or not 0 without
+ * @retval SYMM_ERR_INVALID_ARGUMENT  this is not a token, or it was cut short, damaged or
+ *                                    forged; options.device is out of range, or not 0 without
  *                                    SYMM_IPC_ON_DEVICE; or the stream is being captured.
  * @retval SYMM_ERR_UNSUPPORTED       the token was made by a version of symm whose tokens this
  *                                    one cannot read; the message names both versions.
@@ -4021,8 +4060,8 @@ typedef struct {
  *                                    have run out of descriptors.
  */
 SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_bytes,
-                                       const symm_ipc_import_options_t *options, symm_ipc_t **out,
-                                       void *stream);
+                                       const symm_ipc_import_options_t *options,
+                                       symm_ipc_t **out, void *stream);
 
 /**
  * Address of the imported piece; NULL if it has 0 bytes.
@@ -4127,8 +4166,8 @@ SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
  * @retval SYMM_ERR_PEER_FAILED       a holder is gone, but may still write: a GPU may be
  *                                    finishing its work, or its death cannot be confirmed.
  *                                    Release the buffer, and do not use it again.
- * @retval SYMM_ERR_INVALID_ARGUMENT  the piece is not in memory that this process can export, or
- *                                    another process owns it.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the piece is not in memory that this process can export,
+ *                                    or another process owns it.
  */
 SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t bytes,
                                          const symm_call_options_t *options);
@@ -4156,8 +4195,8 @@ typedef struct {
  * @param bytes     length of the piece.
  * @param options   NULL means the defaults; the call does not wait.
  * @param[out] out  the holders.
- * @retval SYMM_ERR_INVALID_ARGUMENT  the piece is not in memory that this process can export, or
- *                                    another process owns it.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the piece is not in memory that this process can export,
+ *                                    or another process owns it.
  */
 SYMM_API symm_status_t symm_ipc_holders(const void *pointer, size_t bytes,
                                         const symm_call_options_t *options,

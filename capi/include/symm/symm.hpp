@@ -214,7 +214,8 @@ class Span {
 };
 
 template <class Container>
-Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
+Span(Container &&)
+    -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
 
 // The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and double.
 // For a type of 16 or 8 bit floating point numbers write, for instance:
@@ -320,7 +321,8 @@ inline void release(symm_heap_t *heap) noexcept { symm_heap_release(heap); }
 template <class... Parameters, class... Arguments>
 auto given(const char *call, symm_status_t (*function)(Parameters...),
            const Arguments &...arguments) {
-  std::remove_pointer_t<std::tuple_element_t<sizeof...(Parameters) - 1, std::tuple<Parameters...>>>
+  std::remove_pointer_t<
+      std::tuple_element_t<sizeof...(Parameters) - 1, std::tuple<Parameters...>>>
       out{};
   if constexpr (std::is_class_v<decltype(out)>) out.struct_size = sizeof out;
   check(function(arguments..., &out), call);
@@ -364,8 +366,8 @@ struct Operands {
 // type, and then has the sum unrounded.
 template <class Send, class Recv>
 struct Reduced {
-  using From =
-      std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<const Send &>()))>>;
+  using From = std::remove_cv_t<
+      std::remove_pointer_t<decltype(std::data(std::declval<const Send &>()))>>;
   using To = typename Operands<Send, Recv>::Element;
   static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To>,
                 "recv has send's type, or float");
@@ -485,7 +487,8 @@ inline std::optional<BufferPlace> find_buffer(const void *address,
   const auto c = detail::in_c(options);
   symm_buffer_t *found = nullptr;
   BufferPlace place;
-  if (!detail::found(symm_buffer_find(address, &c, &found, &place.offset), "symm_buffer_find")) {
+  if (!detail::found(symm_buffer_find(address, &c, &found, &place.offset),
+                     "symm_buffer_find")) {
     return {};
   }
 
@@ -515,7 +518,8 @@ class Memory : public Handle<symm_memory_t> {
   // [local]
   template <class T = std::byte>
   Span<T> span(int32_t rank) const {
-    void *const pointer = detail::given("symm_memory_pointer", symm_memory_pointer, get(), rank);
+    void *const pointer =
+        detail::given("symm_memory_pointer", symm_memory_pointer, get(), rank);
     const size_t bytes = info().bytes;
     return {static_cast<T *>(pointer), bytes / sizeof(T)};
   }
@@ -528,7 +532,8 @@ class Memory : public Handle<symm_memory_t> {
 
   // Rank `rank`'s signal pad, uint64_t[channel][source rank]. symm_memory_signal_pad(). [local]
   Span<uint64_t> signal_pad(int32_t rank) const {
-    void *const pad = detail::given("symm_memory_signal_pad", symm_memory_signal_pad, get(), rank);
+    void *const pad =
+        detail::given("symm_memory_signal_pad", symm_memory_signal_pad, get(), rank);
     return {static_cast<uint64_t *>(pad), info().signal_pad_bytes / sizeof(uint64_t)};
   }
 
@@ -558,7 +563,8 @@ class Memory : public Handle<symm_memory_t> {
   // symm_memory_multicast_pointer(). [local]
   void *multicast_pointer(const CallOptions &options = {}) const {
     const auto c = detail::in_c(options);
-    return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get(), &c);
+    return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get(),
+                         &c);
   }
 
   // Copy the elements of `source` to byte `offset` of rank `rank`'s block. symm_put(). [local]
@@ -568,14 +574,15 @@ class Memory : public Handle<symm_memory_t> {
            void *stream = nullptr) const {
     const Span from(source);
     const auto c = detail::in_c(options);
-    check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), &c, stream), "symm_put");
+    check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), &c, stream),
+          "symm_put");
   }
 
   // Fill `destination` from byte `offset` of rank `rank`'s block on. symm_get(). [local]
   // [stream]
   template <class Destination>
-  void get(int32_t rank, size_t offset, Destination &&destination, const CallOptions &options = {},
-           void *stream = nullptr) const {
+  void get(int32_t rank, size_t offset, Destination &&destination,
+           const CallOptions &options = {}, void *stream = nullptr) const {
     const Span to(destination);
     const auto c = detail::in_c(options);
     check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), &c, stream), "symm_get");
@@ -587,7 +594,8 @@ class Memory : public Handle<symm_memory_t> {
                   const CallOptions &options = {}, void *stream = nullptr) const {
     const Span from(source);
     const auto c = detail::in_c(options);
-    check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, &c, stream),
+    check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, &c,
+                          stream),
           "symm_put_signal");
   }
 
@@ -598,8 +606,8 @@ class Memory : public Handle<symm_memory_t> {
                         void *stream = nullptr) const {
     const Span from(source);
     const auto c = detail::in_c(options);
-    check(symm_put_signal_value(get(), rank, offset, from.data(), from.size_bytes(), channel, op,
-                                value, &c, stream),
+    check(symm_put_signal_value(get(), rank, offset, from.data(), from.size_bytes(), channel,
+                                op, value, &c, stream),
           "symm_put_signal_value");
   }
 
@@ -644,16 +652,16 @@ class Memory : public Handle<symm_memory_t> {
 
   // Store a 32-bit `value` at byte `offset` of rank `rank`'s block, after everything that this
   // rank wrote before. symm_write_value32(). [local] [stream]
-  void write_value32(int32_t rank, size_t offset, uint32_t value, const CallOptions &options = {},
-                     void *stream = nullptr) const {
+  void write_value32(int32_t rank, size_t offset, uint32_t value,
+                     const CallOptions &options = {}, void *stream = nullptr) const {
     const auto c = detail::in_c(options);
     check(symm_write_value32(get(), rank, offset, value, &c, stream), "symm_write_value32");
   }
 
   // Store a 64-bit `value` at byte `offset` of rank `rank`'s block, after everything that this
   // rank wrote before. symm_write_value64(). [local] [stream]
-  void write_value64(int32_t rank, size_t offset, uint64_t value, const CallOptions &options = {},
-                     void *stream = nullptr) const {
+  void write_value64(int32_t rank, size_t offset, uint64_t value,
+                     const CallOptions &options = {}, void *stream = nullptr) const {
     const auto c = detail::in_c(options);
     check(symm_write_value64(get(), rank, offset, value, &c, stream), "symm_write_value64");
   }
@@ -748,7 +756,8 @@ class Memory : public Handle<symm_memory_t> {
   void wait_all(Span<const symm_signal_wait_t> waits, const CallOptions &options = {},
                 void *stream = nullptr) const {
     const auto c = detail::in_c(options);
-    check(symm_wait_signals(get(), waits.data(), waits.size(), SYMM_WAIT_ALL, &c, nullptr, stream),
+    check(symm_wait_signals(get(), waits.data(), waits.size(), SYMM_WAIT_ALL, &c, nullptr,
+                            stream),
           "symm_wait_signals");
   }
 
@@ -757,14 +766,15 @@ class Memory : public Handle<symm_memory_t> {
   void wait_any(Span<const symm_signal_wait_t> waits, const CallOptions &options = {},
                 void *stream = nullptr, size_t *out_index = nullptr) const {
     const auto c = detail::in_c(options);
-    check(
-        symm_wait_signals(get(), waits.data(), waits.size(), SYMM_WAIT_ANY, &c, out_index, stream),
-        "symm_wait_signals");
+    check(symm_wait_signals(get(), waits.data(), waits.size(), SYMM_WAIT_ANY, &c, out_index,
+                            stream),
+          "symm_wait_signals");
   }
 
   // Count the signals from rank `rank` that are there and not taken. Never waits.
   // symm_test_signal(). [local]
-  uint64_t test_signal(int32_t rank, int32_t channel = 0, const CallOptions &options = {}) const {
+  uint64_t test_signal(int32_t rank, int32_t channel = 0,
+                       const CallOptions &options = {}) const {
     const auto c = detail::in_c(options);
     return detail::given("symm_test_signal", symm_test_signal, get(), rank, channel, &c);
   }
@@ -830,7 +840,9 @@ class Heap : public Handle<symm_heap_t> {
   inline Group group() const;
 
   // Facts about the heap. symm_heap_info(). [local]
-  symm_heap_info_t info() const { return detail::given("symm_heap_info", symm_heap_info, get()); }
+  symm_heap_info_t info() const {
+    return detail::given("symm_heap_info", symm_heap_info, get());
+  }
 };
 
 // Piece of a heap, which the destructor gives back. That must happen on all ranks in the same
@@ -974,15 +986,16 @@ class Group : public Handle<symm_group_t> {
   // symm_group_split(). [collective] [blocking]
   Group split(int32_t color, int32_t key = 0,
               const symm_group_options_t &options = SYMM_GROUP_OPTIONS_INIT) const {
-    return Group(detail::given("symm_group_split", symm_group_split, get(), color, key, &options));
+    return Group(
+        detail::given("symm_group_split", symm_group_split, get(), color, key, &options));
   }
 
   // Form a group of `ranks`, in their order. symm_group_create_from_ranks(). [collective over
   // `ranks`] [blocking]
   Group create_from_ranks(Span<const int32_t> ranks,
                           const symm_group_options_t &options = SYMM_GROUP_OPTIONS_INIT) const {
-    return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks, get(),
-                               ranks.data(), ranks.size(), &options));
+    return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks,
+                               get(), ranks.data(), ranks.size(), &options));
   }
 
   // Form a group of the ranks of this rank's machine. symm_group_local(). [collective over the
@@ -1047,8 +1060,8 @@ class Group : public Handle<symm_group_t> {
     Topology found;
     found.devices = ranks();
     found.links.resize(found.devices * found.devices);
-    check(symm_group_topology(get(), &found.topology_class, found.links.data(), found.links.size(),
-                              nullptr),
+    check(symm_group_topology(get(), &found.topology_class, found.links.data(),
+                              found.links.size(), nullptr),
           "symm_group_topology");
     return found;
   }
@@ -1104,8 +1117,8 @@ class Group : public Handle<symm_group_t> {
 
   // Wait until all of `ranks`, this one among them, are here; empty: the whole group.
   // symm_barrier(). [collective over the set] [stream]
-  void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, const CallOptions &options = {},
-               void *stream = nullptr) const {
+  void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0,
+               const CallOptions &options = {}, void *stream = nullptr) const {
     const int32_t *named = ranks.empty() ? nullptr : ranks.data();
     const auto c = detail::in_c(options);
     check(symm_barrier(get(), named, ranks.size(), channel, &c, stream), "symm_barrier");
@@ -1120,7 +1133,8 @@ class Group : public Handle<symm_group_t> {
   // Make a buffer of device memory that another library has allocated. symm_buffer_adopt().
   // [local] [blocking]
   template <class Piece>
-  Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
+  Buffer adopt(Piece &&piece,
+               const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
     const Span span(piece);
     return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), span.data(),
                                 span.size_bytes(), &options));
@@ -1139,9 +1153,10 @@ class Group : public Handle<symm_group_t> {
 
   // Exchange blocks of one size. Calls with equal tags meet. symm_rendezvous(). [collective]
   // [blocking]
-  Memory rendezvous(const Buffer &buffer,
-                    const symm_rendezvous_options_t &options = SYMM_RENDEZVOUS_OPTIONS_INIT) const {
-    return Memory(detail::given("symm_rendezvous", symm_rendezvous, get(), buffer.get(), &options));
+  Memory rendezvous(const Buffer &buffer, const symm_rendezvous_options_t &options =
+                                              SYMM_RENDEZVOUS_OPTIONS_INIT) const {
+    return Memory(
+        detail::given("symm_rendezvous", symm_rendezvous, get(), buffer.get(), &options));
   }
 
   // Exchange blocks of one size, with `tag` and otherwise the defaults. [collective] [blocking]
@@ -1184,11 +1199,12 @@ class Group : public Handle<symm_group_t> {
 
   // recv[i] = op of all ranks' send[i]. symm_allreduce().
   template <class Send, class Recv>
-  void allreduce(const Send &send, Recv &&recv, symm_op_t op, const Options &options = {}) const {
+  void allreduce(const Send &send, Recv &&recv, symm_op_t op,
+                 const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_allreduce", "send", data.send.size(), data.recv.size());
-    run("symm_allreduce", symm_allreduce, options, data.result, data.send.data(), data.recv.data(),
-        data.recv.size(), data.dtype, op);
+    run("symm_allreduce", symm_allreduce, options, data.result, data.send.data(),
+        data.recv.data(), data.recv.size(), data.dtype, op);
   }
 
   // recv = this rank's part of the op of all ranks' send, which has size() times as many
@@ -1215,7 +1231,8 @@ class Group : public Handle<symm_group_t> {
 
   // recv = the root's send; elsewhere send may be empty. symm_broadcast().
   template <class Send, class Recv>
-  void broadcast(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+  void broadcast(const Send &send, Recv &&recv, int32_t root,
+                 const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root || !data.send.empty()) {
       detail::require_elements("symm_broadcast", "send", data.send.size(), data.recv.size());
@@ -1293,8 +1310,8 @@ class Group : public Handle<symm_group_t> {
     require_numbers("symm_alltoallv_device", "send", of_send);
     require_numbers("symm_alltoallv_device", "recv", of_recv);
     run("symm_alltoallv_device", symm_alltoallv_device, options, 0, data.send.data(),
-        data.send.size(), of_send.counts.data(), of_send.at(), data.recv.data(), data.recv.size(),
-        of_recv.counts.data(), of_recv.at(), data.dtype);
+        data.send.size(), of_send.counts.data(), of_send.at(), data.recv.data(),
+        data.recv.size(), of_recv.counts.data(), of_recv.at(), data.dtype);
   }
 
   // On the root part r of recv = rank r's send; elsewhere recv may be empty. symm_gather().
@@ -1302,7 +1319,8 @@ class Group : public Handle<symm_group_t> {
   void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root) {
-      detail::require_elements("symm_gather", "recv", data.recv.size(), data.send.size() * ranks());
+      detail::require_elements("symm_gather", "recv", data.recv.size(),
+                               data.send.size() * ranks());
     }
     run("symm_gather", symm_gather, options, 0, data.send.data(), data.recv.data(),
         data.send.size(), data.dtype, root);
@@ -1332,8 +1350,8 @@ class Group : public Handle<symm_group_t> {
     if (data.recv.size() < needed) {
       detail::require_elements("symm_allgather_rows", "recv", data.recv.size(), needed);
     }
-    run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(),
-        rows, row, recv_stride, data.dtype);
+    run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(),
+        data.recv.data(), rows, row, recv_stride, data.dtype);
   }
 
   // The collective that `call` describes, with its arguments as symm.h has them; options.stream
@@ -1348,14 +1366,15 @@ class Group : public Handle<symm_group_t> {
   void batch(const Calls &calls, const BatchOptions &options = {}) const {
     const symm_batch_options_t c = {sizeof(symm_batch_options_t), options.timeout_ms,
                                     options.failure, options.tag};
-    check(symm_batch(get(), std::data(calls), std::size(calls), &c, options.stream), "symm_batch");
+    check(symm_batch(get(), std::data(calls), std::size(calls), &c, options.stream),
+          "symm_batch");
   }
 
   // The algorithm that a collective would use, and why. `count` is that of the C call.
   // symm_collective_plan(). [local]
   template <class Send, class Recv>
-  symm_plan_info_t plan(symm_collective_t collective, const Send &send, Recv &&recv, size_t count,
-                        symm_op_t op = SYMM_OP_SUM, const Options &options = {},
+  symm_plan_info_t plan(symm_collective_t collective, const Send &send, Recv &&recv,
+                        size_t count, symm_op_t op = SYMM_OP_SUM, const Options &options = {},
                         int32_t root = 0) const {
     const detail::Operands<Send, Recv> data{send, recv};
     symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
@@ -1390,15 +1409,16 @@ class Group : public Handle<symm_group_t> {
     const std::string name(operand);
     detail::require_elements(call, (name + "_counts").c_str(), blocks.counts.size(), ranks());
     if (!blocks.displacements.empty()) {
-      detail::require_elements(call, (name + "_displacements").c_str(), blocks.displacements.size(),
-                               ranks());
+      detail::require_elements(call, (name + "_displacements").c_str(),
+                               blocks.displacements.size(), ranks());
     }
   }
 
   void require_blocks(const char *call, const char *operand, const Blocks &blocks,
                       size_t elements) const {
     require_numbers(call, operand, blocks);
-    if (blocks.end() > elements) detail::require_elements(call, operand, elements, blocks.end());
+    if (blocks.end() > elements)
+      detail::require_elements(call, operand, elements, blocks.end());
   }
 
   size_t ranks() const {
@@ -1461,8 +1481,8 @@ Token ipc_export(const Piece &piece,
   const Span span(piece);
   Token token(SYMM_IPC_TOKEN_MAX_BYTES);
   size_t size = 0;
-  check(symm_ipc_export(span.data(), span.size_bytes(), &options, token.data(), token.size(), &size,
-                        stream),
+  check(symm_ipc_export(span.data(), span.size_bytes(), &options, token.data(), token.size(),
+                        &size, stream),
         "symm_ipc_export");
   token.resize(size);
   return token;
@@ -1484,7 +1504,8 @@ class Import {
                   const symm_ipc_import_options_t &options = SYMM_IPC_IMPORT_OPTIONS_INIT,
                   void *stream = nullptr)
       : stream_(stream) {
-    check(symm_ipc_import(token.data(), token.size(), &options, &ipc_, stream), "symm_ipc_import");
+    check(symm_ipc_import(token.data(), token.size(), &options, &ipc_, stream),
+          "symm_ipc_import");
   }
 
   Import(Import &&other) noexcept
@@ -1554,7 +1575,8 @@ template <class Piece>
 symm_ipc_holders_t ipc_holders(const Piece &piece, const CallOptions &options = {}) {
   const Span span(piece);
   const auto c = detail::in_c(options);
-  return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes(), &c);
+  return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes(),
+                       &c);
 }
 
 // Free what is provably free, and tell what all collections have done. Never waits.
