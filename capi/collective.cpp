@@ -1,5 +1,6 @@
 // The C ABI of collectives: each function makes one CollectiveCall of its arguments and passes
 // it to core/group/collective.hpp, where arguments are checked.
+#include "core/base/text.hpp"
 #include "core/group/collective.hpp"
 
 #include <algorithm>
@@ -15,7 +16,6 @@
 #include "core/backend/backend.hpp"
 #include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
-#include "core/base/little_endian.hpp"
 #include "core/group/group.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"

@@ -21,7 +21,7 @@
 #include "core/backend/stats.hpp"
 #include "core/backend/topology.hpp"
 #include "core/base/error.hpp"
-#include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/bootstrap/unique_id.hpp"
 #include "core/group/checks.hpp"

@@ -1,5 +1,6 @@
 // The C ABI of buffers and memories, with the one-sided calls on a memory. It checks and
 // converts handles and structs of symm.h; core/group/memory.hpp does the work.
+#include "core/base/text.hpp"
 #include "core/group/memory.hpp"
 
 #include <cstddef>
@@ -17,7 +18,6 @@
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
-#include "core/base/little_endian.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"

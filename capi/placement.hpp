@@ -9,7 +9,7 @@
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
-#include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 #include "symm/symm.h"
 
 namespace symm::capi {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 
 namespace symm {
 std::atomic<bool> CallTag::in_use_{false};

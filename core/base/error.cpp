@@ -16,6 +16,7 @@
 #include "core/base/interrupt.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/text.hpp"
 
 namespace symm {
 Failure current_failure() noexcept {

@@ -31,11 +31,11 @@
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/futex.hpp"
-#include "core/base/little_endian.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/poll.hpp"
 #include "core/base/process.hpp"
+#include "core/base/text.hpp"
 
 namespace symm::log {
 namespace {

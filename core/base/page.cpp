@@ -29,12 +29,12 @@
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/layouts.hpp"
-#include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/memfd.hpp"
 #include "core/base/nvtx.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/text.hpp"
 #include "kernels/types.hpp"
 #include "symm/page.h"
 

@@ -1,5 +1,6 @@
 // The store of ranks that share no directory: the server runs at rank 0 on the monitor thread
 // and never waits; a client waits in the thread that asks.
+#include "core/base/text.hpp"
 #include "core/bootstrap/tcp_store.hpp"
 
 #include <unistd.h>

@@ -14,9 +14,9 @@
 
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
-#include "core/base/little_endian.hpp"
 #include "core/base/poll.hpp"
 #include "core/base/process.hpp"
+#include "core/base/text.hpp"
 #include "core/socket/directory.hpp"
 
 namespace symm {

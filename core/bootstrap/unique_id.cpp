@@ -24,6 +24,7 @@
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
+#include "core/base/text.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/store.hpp"

@@ -20,7 +20,7 @@
 #include "core/backend/topology.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
-#include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"

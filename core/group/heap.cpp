@@ -1,5 +1,6 @@
 // A heap: a memory and a suballocator whose calls all ranks repeat. A hash of the calls
 // shows when ranks have diverged.
+#include "core/base/text.hpp"
 #include "core/group/heap.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
-#include "core/base/little_endian.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/suballocator.hpp"

@@ -17,6 +17,7 @@
 #include "core/base/hash.hpp"
 #include "core/base/page.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/text.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/agreement.hpp"

@@ -13,6 +13,7 @@
 #include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
+#include "core/base/text.hpp"
 
 namespace symm::ipc {
 namespace {

@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 #include "core/bootstrap/store.hpp"
 
 namespace symm::wire {

@@ -15,7 +15,7 @@
 #include "core/backend/device.hpp"
 #include "core/backend/stats.hpp"
 #include "core/base/error.hpp"
-#include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 #include "core/base/wait.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/nccl.hpp"

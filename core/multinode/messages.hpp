@@ -18,7 +18,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/layouts.hpp"
-#include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"

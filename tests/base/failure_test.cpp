@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
+#include "core/base/text.hpp"
 #include "tests/support/test.hpp"
 
 namespace {
