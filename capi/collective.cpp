@@ -1,6 +1,5 @@
 // The C ABI of collectives: each function makes one CollectiveCall of its arguments and passes
 // it to core/group/collective.hpp, where arguments are checked.
-#include "core/base/text.hpp"
 #include "core/group/collective.hpp"
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "core/backend/backend.hpp"
 #include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/group/group.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
@@ -89,10 +89,6 @@ void set_norm_rows(CollectiveCall& call, size_t tokens, size_t hidden) {
   call.op = Op::sum;
   call.root = static_cast<int32_t>(std::min<size_t>(hidden, kMostNormBytes));
   call.count = product(tokens, hidden);
-}
-
-void make(symm_group_t* handle, CollectiveCall& call, const symm_collective_options_t* options) {
-  complete_and_run(*group_of(handle), call, options);
 }
 
 // The epsilon of symm_rmsnorm_call_t where it is 0.
@@ -208,7 +204,7 @@ CollectiveCall described_in_batch(Group& group, const symm_collective_call_t& ca
 
 symm_status_t run(symm_group_t* handle, CollectiveCall&& call,
     const symm_collective_options_t* options) noexcept {
-  return quick(options, [&] { make(handle, call, options); });
+  return quick(options, [&] { complete_and_run(*group_of(handle), call, options); });
 }
 
 symm_status_t run_in_pieces(symm_group_t* handle, CollectiveCall&& call, const PieceCounts& counts,
@@ -217,7 +213,7 @@ symm_status_t run_in_pieces(symm_group_t* handle, CollectiveCall&& call, const P
     Pieces pieces;
     pieces.counts = counts;
     call.pieces = &pieces;
-    make(handle, call, options);
+    complete_and_run(*group_of(handle), call, options);
   });
 }
 }  // namespace

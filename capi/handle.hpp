@@ -177,7 +177,7 @@ Slot<Object>& slot_of(const void* handle, const char* argument) {
   Slot<Object>* slot = Arena<Object>::instance().find(handle);
   if (slot == nullptr) {
     throw Error(Status::invalid_handle,
-        format("%s: %p is no handle of this kind; it was released, or made before a fork()",
+        format("%s: %p is not a handle of this kind; it was released, or made before a fork()",
             argument, handle));
   }
   return *slot;

@@ -1,6 +1,5 @@
 // The C ABI of buffers and memories, with the one-sided calls on a memory. It checks and
 // converts handles and structs of symm.h; core/group/memory.hpp does the work.
-#include "core/base/text.hpp"
 #include "core/group/memory.hpp"
 
 #include <cstddef>
@@ -18,6 +17,7 @@
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
@@ -99,6 +99,7 @@ symm_status_t symm_buffer_group(symm_buffer_t* buffer, symm_group_t** out) {
     require(out, "out");
     std::shared_ptr<Group> group = buffer_of(buffer)->group();
     if (group) *out = make_handle<symm_group_t>([&] { return group; });
+    // False becomes SYMM_ERR_NOT_FOUND.
     return group != nullptr;
   });
 }

@@ -307,7 +307,7 @@ def import_python():
 
 def complete(app, name, source):
     """Pages go on with what is read elsewhere, and do not say then that `./dev docs` makes that.
-    Links of the first one make the tables of contents, and a folder is no page.
+    Links of the first one make the tables of contents, and a folder is not a page.
     """
     if name == "docs/index":
         for title, links in re.findall(

@@ -82,7 +82,7 @@ Settings read_settings() {
   if (!chosen) refuse("SYMM_NCCL_OPS", ops, reason);
   const char* const timeout = variable("SYMM_NCCL_TIMEOUT_MS");
   if (timeout != nullptr && !read_milliseconds(timeout, read.timeout_ms)) {
-    refuse("SYMM_NCCL_TIMEOUT_MS", timeout, "this is no positive number of milliseconds");
+    refuse("SYMM_NCCL_TIMEOUT_MS", timeout, "this is not a positive number of milliseconds");
   }
 
   const char* const mode = variable("SYMM_NCCL_MODE");
@@ -130,7 +130,7 @@ std::optional<uint32_t> collectives_in(const std::string& list, std::string& rea
       if (words.size() > 1) reason = word + " stands alone, and not in a list";
       if (word == "all") chosen = kAllCollectives;
     } else if (found == std::end(kNames)) {
-      reason = word.empty() ? "a name is missing beside a comma" : word + " is no collective";
+      reason = word.empty() ? "a name is missing beside a comma" : word + " is not a collective";
     } else {
       chosen |= 1U << found->second;
     }

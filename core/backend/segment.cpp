@@ -249,10 +249,10 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   };
 
   const int flags = fcntl(fd, F_GETFL);
-  if (flags < 0) refuse("is no open descriptor");
+  if (flags < 0) refuse("is not an open descriptor");
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) {
-    refuse("is no memfd, and what cannot be sealed against shrinking cannot be shared");
+    refuse("is not a memfd, and what cannot be sealed against shrinking cannot be shared");
   }
 
   if ((seals & F_SEAL_SHRINK) == 0) refuse("is not sealed against shrinking (F_SEAL_SHRINK)");
@@ -299,7 +299,7 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
 
   if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
     throw Error(Status::peer_failed,
-        format("a peer sent a descriptor that is no segment of %lu bytes", extent.mapped));
+        format("a peer sent a descriptor that is not a segment of %lu bytes", extent.mapped));
   }
 
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {

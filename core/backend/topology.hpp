@@ -50,7 +50,7 @@ struct CubeMesh {
   friend bool operator==(const CubeMesh&, const CubeMesh&) = default;
 };
 
-// The roles of the devices of a matrix by their numbers there; none if the matrix is no hybrid
+// The roles of the devices of a matrix by their numbers there; none if the matrix is not a hybrid
 // cube mesh. Pure, and no matrix has two answers: four linked devices that are no quad have one
 // device or more in each quad, and two or more in one of them; a device of the other quad would be
 // linked to both, but is linked to its partner only.

@@ -19,7 +19,7 @@ class Deadline {
   auto operator<=>(const Deadline&) const noexcept =
       default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   bool expired() const noexcept;
-  // It passed so long ago, or longer.
+  // Whether the deadline passed at least so long ago.
   bool expired_for_ms(uint64_t milliseconds) const noexcept;
   // 0 when expired, kInfinite for never(). On a thread whose waits are interrupted every deadline
   // has passed.

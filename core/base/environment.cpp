@@ -27,7 +27,7 @@ uint64_t milliseconds(Variable variable) {
   uint64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || stop != text.data() + text.size() || value == 0) {
-    throw Error(Status::invalid_argument, format("%s: '%s' is no number of milliseconds above 0",
+    throw Error(Status::invalid_argument, format("%s: '%s' is not a number of milliseconds above 0",
                                               variable.name(), std::string(text).c_str()));
   }
   return value;

@@ -73,7 +73,7 @@ using ListenersOfProcess = PerProcess<Listeners>;
 
 void write_line(int fd, const char* prefix, const char* message);
 
-// Who asks for a log in words that are not known gets one, and is told.
+// A level that is not known counts as info, and the log says so.
 Level level_named(const char* name) {
   for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i) {
     if (std::strcmp(name, kNames[i]) == 0) return static_cast<Level>(i + 1);

@@ -437,7 +437,7 @@ void DirectoryRendezvous::declare(
     Writer text;
     encode(text, failure, kMaxDeclared);
     if (made && write_whole(made.get(), text.bytes_.data(), text.bytes_.size())) {
-      // The first declared failure counts: it is no error if there is one.
+      // The first declared failure counts: it is not an error if there is one.
       [[maybe_unused]] const int linked = linkat(directory, temporary.c_str(), directory, file, 0);
     }
     unlinkat(directory, temporary.c_str(), 0);

@@ -237,7 +237,7 @@ constexpr UnreadLauncher kUnread[] = {
     {"PMIx without PMIX_NAMESPACE", "PMIX_RANK", std::nullopt},
 };
 
-// Why this process, whose sources tell of no other rank, is no single process; "" if it is one.
+// Why this process, whose sources tell of no other rank, is not a single process; "" if it is one.
 // A source with one rank (`has_source`) may be the job around a launcher that is not read, but only
 // a size says so: some launchers also set what is read.
 std::string refusal_of(const Parser& parser, bool has_source) {

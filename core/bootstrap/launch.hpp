@@ -55,6 +55,6 @@ Launch parse_environment(const Environment& environment);
 // the identity of the process manager at the other end of PMI_FD. Nothing is sent on that socket:
 // it belongs to the MPI library that the program may also use, and hydra kills the job if a process
 // that ever spoke to it ends without the farewell that only that library can send. Throws
-// Error(unavailable) if `fd` is no such socket.
+// Error(unavailable) if `fd` is not such a socket.
 std::string pmi_job(int fd);
 }  // namespace symm

@@ -1,6 +1,5 @@
 // The store of ranks that share no directory: the server runs at rank 0 on the monitor thread
 // and never waits; a client waits in the thread that asks.
-#include "core/base/text.hpp"
 #include "core/bootstrap/tcp_store.hpp"
 
 #include <unistd.h>
@@ -33,6 +32,7 @@
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/text.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/secure.hpp"
@@ -239,7 +239,7 @@ std::shared_ptr<ClientConnection> StoreServer::admit(
     client->meeting = std::make_shared<Meeting>(client->size, name_of(client->creation));
     clients.push_back(client);
     client->refuse({Status::invalid_argument, -1, 0,
-        format("config.id: %s is no good any more: its group has been formed, and an id serves "
+        format("config.id: %s can no longer be used: its group has been formed, and an id serves "
                "for one",
             name_of(client->creation).c_str())});
     return client;
@@ -419,7 +419,7 @@ std::shared_ptr<StoreServer> open_server(
   server->listener = std::make_shared<SecureListener>(
       place.host, place.port, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
   server->listener->start();
-  // Who gives a number, or this name, means the loopback.
+  // A numeric address, or `localhost`, was meant as the loopback.
   const bool is_meant = place.host == "localhost" || place.host.find(':') != std::string::npos ||
                         place.host.find_first_not_of("0123456789.") == std::string::npos;
   if (server->listener->on_loopback() && !is_meant) {
@@ -679,7 +679,7 @@ class TcpStore final : public Store {
                    "the same",
                 server_name().c_str(), rank_, host_name().c_str(), secret_file().c_str())};
       } else if (by_id_ && (connection_->known() || connection_->was_refused())) {
-        // Who made an id listens until it ends, so there is nobody to wait for.
+        // The maker of an id listens until it ends, so there is nobody to wait for.
         refusal_ = {Status::peer_failed, -1, 0,
             format("%s has ended: %s", server_name().c_str(), replica_->end.c_str())};
       }

@@ -381,6 +381,6 @@ void DeviceMemory::refuse_to_adopt(const void* pointer) const {
   throw Error(Status::invalid_argument,
       format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
           is_known ? "was allocated by cudaMalloc or the like"
-                   : "is no mapped memory of a device"));
+                   : "is not mapped memory of a device"));
 }
 }  // namespace symm::cuda

@@ -17,7 +17,7 @@ class AtomicReach {
  public:
   explicit AtomicReach(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  // Why an atomic operation on memory of a GPU of this host is no single step; "" if it is one.
+  // Why an atomic operation on memory of a GPU of this host is not a single step; "" if it is one.
   // May be called by any thread, also while a stream is captured.
   std::string why_not(const Uuid& gpu);
   // The answer for memory of the host, which the host may change, too.

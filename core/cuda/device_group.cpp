@@ -78,6 +78,8 @@ DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device>
   if (context.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
 }
 
+// Loads whatever the calls of this group may launch, so that no call loads a kernel: that could
+// wait for work of the device, which another rank may have to finish.
 void DeviceGroup::load_kernels() {
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const std::string symm = is_large ? "symm_large_" : "symm_";
@@ -157,7 +159,8 @@ void DeviceGroup::copy(void* to, const void* from, size_t bytes, void* stream) {
 
 CUstream stream_of(void* stream) {
   if (stream == kAllStreams) {
-    throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
+    throw Error(
+        Status::invalid_argument, "stream: SYMM_ALL_STREAMS is not a stream to issue work on");
   }
   return static_cast<CUstream>(stream);
 }

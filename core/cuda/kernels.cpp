@@ -40,6 +40,7 @@ struct Libraries {
   // By index in symm_images(); null: not loaded yet.
   std::vector<CUlibrary> loaded;
 
+  // The caller holds `mutex`.
   CUlibrary load(const Device& device, size_t index) {
     loaded.resize(symm_images()->all.size());
     CUlibrary& library = loaded[index];

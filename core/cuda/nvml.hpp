@@ -13,7 +13,7 @@
 
 namespace symm::cuda {
 // A PCI bus id, "0000:1b:00.0", as a number, so that other ways to write it are the
-// same. 0, which no GPU has, if the text is no bus id.
+// same. 0, which no GPU has, if the text is not a bus id.
 uint64_t bus_number(std::string_view text);
 
 // Links of a GPU.
@@ -39,9 +39,9 @@ std::vector<LinkFacts> links_of(const std::vector<std::string>& buses);
 // Error(unavailable) with the reason if there is none.
 std::string domain_of(const std::string& bus);
 
-// Why an atomic operation of one GPU on memory of another is no single step; "" if it is one. The
-// GPUs are given as text_of() writes their UUIDs. Throws nothing but bad_alloc: what NVML does not
-// know is a reason.
+// Why an atomic operation of one GPU on memory of another is not a single step; "" if it is one.
+// The GPUs are given as text_of() writes their UUIDs. Throws nothing but bad_alloc: what NVML does
+// not know is a reason.
 std::string why_no_atomics(const std::string& from, const std::string& to);
 
 // The matrix of links, a pure function. Between two GPUs are their direct links, and through

@@ -51,7 +51,7 @@ namespace symm::cuda {
 namespace {
 // The message of every rank to every other one.
 struct TransportShare {
-  // Those of the control block whose descriptor travels with the share, and of the plans.
+  // Stamps of the control block whose descriptor travels with the share, and of the plans.
   Stamp control;
   Stamp plans;
   Uuid uuid;
@@ -63,7 +63,8 @@ struct TransportShare {
   int32_t has_clusters;
   MulticastFacts multicast;
   LinkFacts links;
-  // By it ranks on other hosts of this machine map the control block; zeros if there are none.
+  // Ranks on other hosts of this machine map the control block by this handle; zeros if there are
+  // none.
   FabricHandle fabric;
 };
 }  // namespace

@@ -39,7 +39,7 @@ struct Head {
   // The messages of this group that went from source to target before.
   uint64_t sequence = 0;
   uint64_t call = 0;
-  // That of the process of `target`.
+  // The key of the process of `target`.
   Key key{};
 };
 

@@ -54,7 +54,7 @@ struct Peer {
   struct Group* group = nullptr;
   uint16_t rank = 0;
   int line = -1;
-  // That of the peer's process.
+  // The key of the peer's process.
   Key key{};
   // The sequence numbers of the next message in each direction.
   uint64_t next_out = 0;
@@ -593,7 +593,7 @@ std::unique_ptr<Link> open_link(Sink& sink, const std::vector<std::string>& addr
     throw Error(Status::invalid_argument, "SYMM_ENGINE: is neither 'ucx' nor 'secure'");
   }
 
-  // Who names a library or an engine gets it, or an error.
+  // A library or an engine that the user names is used, or its absence is an error.
   if (asked.empty() && *environment("SYMM_UCX") == '\0' && !ucx_is_installed()) {
     log::write(log::Level::info, "engine: no UCX is installed: symm's own connections carry data");
     return open_secure(sink, addresses);

@@ -572,7 +572,7 @@ void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
     if (scaling.factor.is_zero() && call.scale_pointer == nullptr) return;
     refuse_argument("options.scale_position", "NONE, but there is a factor");
   }
-  if (!is_of_float) refuse_argument(call, "options.scale_position", "$dtype is no float");
+  if (!is_of_float) refuse_argument(call, "options.scale_position", "$dtype is not a float");
   if (scaling.factor.is_zero() == (call.scale_pointer == nullptr)) {
     refuse_argument(
         "options.scale, scale_pointer", "one of them, and not both, must be other than 0");
@@ -581,7 +581,7 @@ void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
   const Number used = is_double ? scaling.factor : scaling.factor.rounded_to_f32();
   if (!used.is_finite()) {
     refuse_argument("options.scale",
-        format("%g is no finite %s", scaling.factor.f64(), is_double ? "f64" : "f32"));
+        format("%g is not a finite %s", scaling.factor.f64(), is_double ? "f64" : "f32"));
   }
 }
 

@@ -1,6 +1,5 @@
 // A heap: a memory and a suballocator whose calls all ranks repeat. A hash of the calls
 // shows when ranks have diverged.
-#include "core/base/text.hpp"
 #include "core/group/heap.hpp"
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/text.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/suballocator.hpp"
@@ -65,8 +65,8 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   const size_t most = std::max(kPage, options_.placement.alignment);
   if (!std::has_single_bit(alignment) || alignment > most) {
     throw Error(Status::invalid_argument,
-        format("alignment: %zu is no power of two up to %zu, that of the heap's block", alignment,
-            most));
+        format("alignment: %zu is not a power of two up to %zu, that of the heap's block",
+            alignment, most));
   }
 
   const std::lock_guard lock(mutex_);

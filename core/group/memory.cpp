@@ -145,7 +145,7 @@ std::shared_ptr<Buffer> Buffer::allocate(
            std::pair("page_bytes", placement.page_bytes)}) {
     if (value != 0 && !std::has_single_bit(value)) {
       throw Error(
-          Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
+          Status::invalid_argument, format("options.%s: %zu is not a power of two", field, value));
     }
   }
 
@@ -407,8 +407,8 @@ void Memory::wait_signal_value(
 void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
     size_t* out_index, void* stream) {
   const Trace traced(group_->page(), "wait_signals");
-  // By an index that is asked for the transport of the host tells this call from that for one
-  // signal, which its message names. No other transport has an index.
+  // The host's transport tells this call from wait_signal_value() by whether an index is asked for,
+  // and names it in its messages. Other transports have no index.
   size_t index = 0;
   const bool has_index = group_->backend().kind() == BackendKind::host;
 

@@ -28,8 +28,8 @@ class Stragglers {
  public:
   // Returns the stragglers of a group that is being formed. Throws std::bad_alloc.
   static std::shared_ptr<Stragglers> of(Group& group);
-  // Called when a group was formed. Its ranks are no stragglers any more in the
-  // groups that they named as revoked.
+  // To be called when a group is formed. A rank of it is no longer a straggler of the groups that
+  // it named as revoked.
   static void met(const Group& group) noexcept;
   // Writes the ids of the latest groups in which no rank of this process makes a call any more: all
   // of its ranks there know the group to be revoked, or have left it.

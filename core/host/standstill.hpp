@@ -67,7 +67,7 @@ class Standstill {
 
   // Looks once more. True if there is a circle that counts.
   bool look();
-  // As look(), for a wait whose deadline has passed: it asks for less patience.
+  // Looks once more, with less patience, for a wait whose deadline has passed.
   bool is_there_at_deadline();
   // A mismatch that names two ranks of different calls, or the one that refused its own.
   // All ranks find the same one.

@@ -108,7 +108,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (bytes.size() < kPrefix) return kBadLength;
 
   Reader in(bytes);
-  if (in.number<uint32_t>() != kPacketMagic) return "something that is no packet";
+  if (in.number<uint32_t>() != kPacketMagic) return "something that is not a packet";
   packet.stamp.number = in.number<uint16_t>();
   const auto type = in.number<uint16_t>();
   in.numbers(packet.stamp.library);

@@ -64,7 +64,7 @@ void Mesh::require_process() const {
 
 void Mesh::require_peer(int peer) const {
   if (peer < 0 || peer >= size_ || peer == rank_) {
-    throw Error(Status::invalid_argument, format("rank %d is no peer of rank %d", peer, rank_));
+    throw Error(Status::invalid_argument, format("rank %d is not a peer of rank %d", peer, rank_));
   }
 }
 

@@ -68,6 +68,7 @@ void Monitor::want_writable(uint64_t number, bool wanted) noexcept {
   epoll_event event{};
   event.events = EPOLLIN | (wanted ? EPOLLOUT : 0U);
   event.data.u64 = number;
+  // The descriptor is watched, and a change of its events takes no memory: this cannot fail.
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.fd, &event);
 }
 

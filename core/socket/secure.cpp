@@ -112,7 +112,7 @@ Bytes own_stamp() {
   return std::move(out.bytes_);
 }
 
-// Why a stamp is not of this library's number; "" if it is. Nothing if it is no stamp.
+// Why a stamp is not of this library's number; "" if it is. Nothing if it is not a stamp.
 std::optional<std::string> fault_of_stamp(Text bytes) {
   Reader in(bytes);
   if (in.text(kMagic.size()) != kMagic) return std::nullopt;

@@ -26,8 +26,8 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   // that follow; null refuses the connection.
   using Admit = std::function<std::shared_ptr<SecureConnection::Receiver>(
       const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first)>;
-  // Listens on the loopback interface if `host` leads there and is no name of this machine, else on
-  // all interfaces. Port 0: any free port. Throws Error(system).
+  // Listens on the loopback interface if `host` leads there and is not a name of this machine, else
+  // on all interfaces. Port 0: any free port. Throws Error(system).
   SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms,
       Admit admit);
   ~SecureListener() override { stop(); }

@@ -87,7 +87,8 @@ PeerFd Listener::accept(uint64_t& refused) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
 
-      // Without a free descriptor accept4() fails even if no connection waits. That is no error.
+      // Without a free descriptor accept4() fails even if no connection waits. That is not an
+      // error.
       const int error = errno;
       pollfd queue{socket_.get(), POLLIN, 0};
       if (!poll_until({&queue, 1}, Deadline::after_ms(0))) return {};

@@ -53,7 +53,7 @@ def main():
     for places, heights in batches(rank, size, device):
         loss = (net(places) - heights).square().mean()
         if not is_finite_everywhere(loss):
-            raise SystemExit("a loss is no number: all ranks stop at the same step")
+            raise SystemExit("a loss is not a number: all ranks stop at the same step")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

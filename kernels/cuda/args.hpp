@@ -307,7 +307,7 @@ struct DeviceCommOf : ScratchPlaces {
   // MemoryEntry*, this rank's own table.
   uint64_t memories;
   int32_t memory_count;
-  // As in ErrorRecord.
+  // The operation, by its number in ErrorRecord.
   uint32_t operation;
 };
 using DeviceComm = DeviceCommOf<kRoom>;
@@ -492,7 +492,7 @@ struct CombineArgsOf {
   int32_t operands;
   // 1: sums are stored as wide as they are added.
   int32_t unrounded;
-  // Such sums, with which to begin.
+  // The unrounded sums to begin with.
   uint64_t before;
   uint64_t operand[kRanks];
 };

@@ -43,8 +43,9 @@ struct F16 {
   }
 };
 
-// Floats of 8 bits. Finite numbers saturate at kTop; infinity is kSpecial, which is NaN where there
-// is no infinity. They are converted in integers, so that every architecture gives the same bits.
+// Floats of 8 bits. Finite numbers saturate at kTop; infinity is kSpecial, which is NaN where a
+// type has no infinity. They are converted in integers, so that every architecture gives the same
+// bits.
 template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
 struct F8 {
   using Element = uint8_t;

@@ -26,8 +26,9 @@ template <class Operation>
 __device__ __forceinline__ float combine_neighbours(float v, uint32_t width) {
 #pragma unroll
   for (uint32_t step = 1; step < kWarp; step *= 2) {
-    if (step < width)
+    if (step < width) {
       v = Operation::combine(v, __shfl_xor_sync(0xFFFFFFFFU, v, static_cast<int>(step)));
+    }
   }
   return v;
 }

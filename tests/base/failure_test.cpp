@@ -76,7 +76,7 @@ TEST(Text, IsMadeOneLineOfUtf8) {
 
   char field[4];
   write_text(field, std::string(9, '\x80'));
-  EXPECT_STREQ(field, "???") << "what is no UTF-8 is not cut to nothing";
+  EXPECT_STREQ(field, "???") << "what is not UTF-8 is not cut to nothing";
 }
 
 TEST(FailureCodec, WhatIsImpossibleIsRefused) {

@@ -55,7 +55,7 @@ TEST(TimedMutex, GiveWakesAThreadThatSleeps) {
   EXPECT_EQ(got, 1);
 }
 
-// The counter is no atomic: increments would be lost, and ThreadSanitizer would complain, if two
+// The counter is not atomic: increments would be lost, and ThreadSanitizer would complain, if two
 // threads held the mutex at once. A wake-up that is lost would make a take() fail.
 TEST(TimedMutex, OneOfManyThreadsHoldsItAtATime) {
   constexpr int kThreads = 4;

@@ -74,7 +74,7 @@ class Handles {
   std::deque<void*> released_[std::size(kHandles)];
 };
 
-// The index in kHandles of a parameter's type, or std::size(kHandles) if the type is no handle.
+// The index in kHandles of a parameter's type, or std::size(kHandles) if the type is not a handle.
 size_t kind_of(const std::string& type) {
   return static_cast<size_t>(
       std::find(std::begin(kHandles), std::end(kHandles), type) - std::begin(kHandles));

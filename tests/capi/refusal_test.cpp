@@ -354,7 +354,7 @@ TEST(Refusal, WrongHandles) {
       << "releasing wrong handles hurt a right one";
 }
 
-// A back end that cannot be used is no wrong argument.
+// A back end that cannot be used is not a wrong argument.
 TEST(Refusal, UnavailableBackEnd) {
   int32_t count = 0;
   if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK) {

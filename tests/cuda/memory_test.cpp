@@ -315,7 +315,7 @@ TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
       {other.words(), 16, "lies on device 1, the group works on device 0"},
       {closed.words(), 16, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"},
       {of_host.words(), 16, "does not lie on a device"}, {ordinary, 16, "allocated by cudaMalloc"},
-      {own, 16, "is no mapped memory of a device"}};
+      {own, 16, "is not mapped memory of a device"}};
 
   for (const auto& row : rows) {
     expect_failure(Status::invalid_argument, {row.said},

@@ -76,7 +76,7 @@ TEST_F(SecureLink, StrangersEndAndReadNothing) {
   ASSERT_TRUE(two.await(1));
   EXPECT_TRUE(one.losses.empty() && two.losses.empty());
 
-  // Who is no rank is told nothing, and hung up on once it has said as much as a greeting has.
+  // Who is not a rank is told nothing, and hung up on once it has said as much as a greeting has.
   char answer = 0;
   EXPECT_TRUE(eventually([&] {
     const ssize_t got = recv(strangers[3].get(), &answer, 1, MSG_DONTWAIT);

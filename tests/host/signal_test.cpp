@@ -63,7 +63,7 @@ TEST(Signal, AWaitForNoneLastsItsTimeOutAndHarmsNothing) {
     }
 
     group.barrier();
-    expect_no_signal(block, 1 - rank);  // a barrier is no signal
+    expect_no_signal(block, 1 - rank);  // a barrier is not a signal
     expect_no_signal(block, rank);
     group.barrier();
   });

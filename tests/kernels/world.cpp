@@ -100,7 +100,8 @@ class ThreadSync final : public host::Sync {
  private:
   void expect_link(int peer) const {
     if (on_mesh_ && !are_neighbours(rank_, peer)) {
-      ADD_FAILURE() << "rank " << rank_ << " waits for rank " << peer << ", which is no neighbour";
+      ADD_FAILURE() << "rank " << rank_ << " waits for rank " << peer
+                    << ", which is not a neighbour";
     }
   }
 

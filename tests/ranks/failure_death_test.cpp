@@ -62,7 +62,7 @@ TEST_P(Death, InTheMiddle) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), operation_name);
 
-// Ranks wait for their neighbours only, and the victim is no neighbour of rank 0.
+// Ranks wait for their neighbours only, and the victim is not a neighbour of rank 0.
 TEST(Manner, InAHybridCubeMesh) {
   const Operation mesh{"hybrid_cube_mesh", [](Member& member) {
                          collective(member, SYMM_COLLECTIVE_ALLREDUCE,

@@ -292,7 +292,7 @@ void live_again(const Trial& trial, Config config, int rank) {
 }
 
 void live(const Trial& trial, const Config& config, int rank) {
-  // What the first use allocates for the whole process is no leak.
+  // What the first use allocates for the whole process is not a leak.
   expect_working(config, rank, trial.size, 1);
 
   trial.stage.facts.pids[rank] = getpid();

@@ -16,7 +16,7 @@ using namespace support;
 
 using SecureEnds = WithSecret;
 
-// The root of the file system is no home, though many a container says so.
+// The root of the file system is not a home, though many a container says so.
 TEST(SecretFile, IsInNoDirectoryThatIsNoHome) {
   for (const char* const home : {"", "/", "//", "relative"}) {
     Process child([home] {

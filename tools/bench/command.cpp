@@ -52,7 +52,7 @@ nlohmann::json read_baseline(const std::string& file) {
   std::ifstream in(file);
   const nlohmann::json report = nlohmann::json::parse(in, nullptr, false);
   if (!report.is_object() || !report.contains("results")) {
-    throw CLI::ValidationError("--baseline", file + " is no file that --json wrote");
+    throw CLI::ValidationError("--baseline", file + " is not a file that --json wrote");
   }
   return report;
 }

@@ -406,7 +406,7 @@ std::optional<double> processor_quota() {
       std::istringstream words(*line);
       double quota = 0;
       double period = 0;
-      if (words >> quota >> period) consider(quota, period);  // "max 100000" is no number
+      if (words >> quota >> period) consider(quota, period);  // "max 100000" is not a number
     }
     const auto quota = number(group / "cpu.cfs_quota_us");
     const auto period = number(group / "cpu.cfs_period_us");

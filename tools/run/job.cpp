@@ -322,7 +322,7 @@ Hosts parse_hosts(std::string_view text) {
     const int ranks =
         colon == std::string::npos ? -1 : number_in(std::string_view(word).substr(colon + 1));
     if (colon == 0 || ranks < 1 || ranks > 4096 || word.front() == '-') {
-      throw std::invalid_argument("'" + word + "' is no host with its ranks, as in node7:4");
+      throw std::invalid_argument("'" + word + "' is not a host with its ranks, as in node7:4");
     }
     hosts.emplace_back(word.substr(0, colon), ranks);
   }

@@ -38,7 +38,7 @@ PyObject* array_struct_read(PyObject* capsule) {
 
   if (array == NULL) return NULL;
   if (array->two != 2) {
-    PyErr_SetString(PyExc_BufferError, "this is no capsule of the array interface protocol");
+    PyErr_SetString(PyExc_BufferError, "this is not a capsule of the array interface protocol");
     return NULL;
   }
 
@@ -144,7 +144,7 @@ PyObject* dlpack_read(PyObject* capsule) {
     return describe(&whole->tensor, 1);
   }
 
-  PyErr_SetString(PyExc_BufferError, "this is no unused DLPack capsule");
+  PyErr_SetString(PyExc_BufferError, "this is not an unused DLPack capsule");
   return NULL;
 }
 

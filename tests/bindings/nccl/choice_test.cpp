@@ -163,7 +163,8 @@ TEST(ListOfCollectives, IsRefusedWithAReason) {
       {"none,allreduce", "none stands alone, and not in a list"},
       {"allreduce,none", "none stands alone, and not in a list"},
       {"all,none", "all stands alone, and not in a list"},
-      {"allreduc", "allreduc is no collective"}, {"allreduce, reduce", " reduce is no collective"}};
+      {"allreduc", "allreduc is not a collective"},
+      {"allreduce, reduce", " reduce is not a collective"}};
   for (const auto& [list, expected] : lists) {
     std::string reason;
     EXPECT_EQ(collectives_in(list, reason), std::nullopt) << list;

@@ -207,7 +207,7 @@ TEST(HybridCubeMeshKernel, NamesTheRankThatDoesNotCome) {
 }
 
 // A rank that has left has sent its operand to its partner before. That the partner is slow to
-// relay it is no failure of either.
+// relay it is not a failure of either.
 TEST(HybridCubeMeshKernel, WaitsForTheSlowPartnerOfARankThatHasLeft) {
   for (const int slow : {0, 3, 5, 6}) {
     Calls calls({.seed = 20 + static_cast<unsigned>(slow)}, 4);

@@ -284,7 +284,7 @@ function atomic_operation(op::Symbol)
     op === :fetch && return SYMM_ATOMIC_FETCH
     op === :swap && return SYMM_ATOMIC_SWAP
     op === :compare_swap && return SYMM_ATOMIC_COMPARE_SWAP
-    throw(ArgumentError(":$op is no operation; :fetch, :swap and :compare_swap are"))
+    throw(ArgumentError(":$op is not an operation; :fetch, :swap and :compare_swap are"))
 end
 
 """

@@ -155,7 +155,7 @@ function group_flags(; options...)
     for (name, choice) in pairs(options)
         if !haskey(GROUP_FLAGS, name)
             known = join(keys(GROUP_FLAGS), ", ")
-            throw(ArgumentError("$name is no option of a group; its flags are $known"))
+            throw(ArgumentError("$name is not an option of a group; its flags are $known"))
         end
         flag, opposite = GROUP_FLAGS[name]
         if choice === true

@@ -46,7 +46,7 @@ function library_of_tool()
     beside = dirname(dirname(realpath(tool)))
     found = libraries(beside)
     isempty(found) || return found
-    # Other programs of this name fail, or print what is no prefix.
+    # Other programs of this name fail, or print what is not a prefix.
     prefix = try
         readchomp(pipeline(`$tool --prefix`; stdin=devnull, stderr=devnull))
     catch why

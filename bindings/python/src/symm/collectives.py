@@ -1098,7 +1098,7 @@ class _Noted:
 class Batch(Collectives):
     """Collects collectives for one submission; made by `Group.batch()`.
 
-    It has the collectives of the group and `plan()`. It owns nothing, and is no group.
+    It has the collectives of the group and `plan()`. It owns nothing, and is not a group.
     """
 
     device_key = (-1, -1)  # no array is found to be of this group without a look at it

@@ -34,7 +34,7 @@ impl Heap {
     ///
     /// # Safety
     /// Containers lend plain references to their contents. So no rank may write to the piece of a
-    /// container while its contents are borrowed, nor write anything that is no value of the
+    /// container while its contents are borrowed, nor write anything that is not a value of the
     /// element type; and no rank may read the piece while it is written.
     pub unsafe fn allocator(&self) -> Result<HeapAllocator> {
         on_host(self.memory::<u8>().backend())?;

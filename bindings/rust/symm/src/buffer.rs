@@ -71,8 +71,8 @@ impl Group {
     }
 
     /// As [`alloc`](Self::alloc), of memory as `config` says. A local call. Errors: as
-    /// [`Group::alloc_on_host`]; `InvalidArgument` for an alignment or page size that is no power
-    /// of two, `Unavailable` for pages that the machine does not have.
+    /// [`Group::alloc_on_host`]; `InvalidArgument` for an alignment or page size that is not a
+    /// power of two, `Unavailable` for pages that the machine does not have.
     pub fn alloc_with<T: Element>(&self, len: usize, config: &AllocConfig) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let name = to_c("name", &config.name)?;

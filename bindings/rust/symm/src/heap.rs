@@ -56,7 +56,7 @@ impl Group {
 
     /// As [`heap`](Self::heap), with memory as `config` says and a deadline of its own; the default
     /// deadline is that of creating the group. Errors: as [`heap`](Self::heap), and
-    /// `InvalidArgument` for an alignment that is no power of two, or an unknown NUMA node.
+    /// `InvalidArgument` for an alignment that is not a power of two, or an unknown NUMA node.
     pub fn heap_with(
         &self,
         bytes: usize,

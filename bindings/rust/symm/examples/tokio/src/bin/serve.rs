@@ -57,7 +57,7 @@ async fn fetch(socket: &Path) -> Result<(), Failure> {
     let mut server = UnixStream::connect(socket).await?;
     let len = server.read_u32().await?;
     if len > SYMM_IPC_TOKEN_MAX_BYTES {
-        return Err("this is no token".into());
+        return Err("this is not a token".into());
     }
     let mut bytes = vec![0; len as usize];
     server.read_exact(&mut bytes).await?;
