@@ -206,6 +206,28 @@ std::string links_svg(const json& back_end) {
   return svg.end();
 }
 
+namespace {
+// Draws the algorithms of a number of ranks, by bytes: a rectangle for each run of one algorithm.
+void draw_runs(Svg& svg, const json& row, double y, std::map<std::string, const char*>& colours) {
+  for (size_t first = 0, end = 0; first < row.size(); first = end) {
+    const std::string algorithm = row[first][1];
+    while (end < row.size() && row[end][1] == algorithm) {
+      ++end;
+    }
+    const char* const colour =
+        colours.try_emplace(algorithm, kColours[colours.size() % std::size(kColours)])
+            .first->second;
+    const double x = 60 + 23 * static_cast<double>(first);
+    const double width = 23 * static_cast<double>(end - first);
+    svg.add(
+        R"(<rect x="%g" y="%g" width="%g" height="19" fill="%s"/>)", x, y - 14, width - 1, colour);
+    if (width > 8 * static_cast<double>(algorithm.size())) {
+      svg.label(x + width / 2, y, algorithm, "middle", "white");
+    }
+  }
+}
+}  // namespace
+
 std::string plan_svg(const json& maps) {
   Svg svg(640, 60 + 220 * static_cast<int>(maps.size()),
       "algorithms of all-reduces (bf16, in place, symmetric memory), by ranks and bytes");
@@ -216,22 +238,7 @@ std::string plan_svg(const json& maps) {
     svg.label(52, y, name, "end", "black");
     for (const auto& [ranks, row] : rows.items()) {
       svg.label(52, y += 20, ranks, "end", "black");
-      for (size_t first = 0, end = 0; first < row.size(); first = end) {
-        const std::string algorithm = row[first][1];
-        while (end < row.size() && row[end][1] == algorithm) {
-          ++end;
-        }
-        const char* const colour =
-            colours.try_emplace(algorithm, kColours[colours.size() % std::size(kColours)])
-                .first->second;
-        const double x = 60 + 23 * static_cast<double>(first);
-        const double width = 23 * static_cast<double>(end - first);
-        svg.add(R"(<rect x="%g" y="%g" width="%g" height="19" fill="%s"/>)", x, y - 14, width - 1,
-            colour);
-        if (width > 8 * static_cast<double>(algorithm.size())) {
-          svg.label(x + width / 2, y, algorithm, "middle", "white");
-        }
-      }
+      draw_runs(svg, row, y, colours);
     }
     for (size_t i = 0; i < rows.front().size(); i += 4) {
       svg.label(72 + 23 * static_cast<double>(i), y + 20,

@@ -340,7 +340,8 @@ __device__ __forceinline__ bool await_steps(const WorkGroup& s, uint32_t steps) 
 
 // `at_once(operands)` does the whole call where it can, and returns true then, on all ranks
 // alike. `push(operands, i)` is part 1 of a step, for chunk i. `own(operands, i)` is part 3, for
-// chunk i, which goes to operands.to.
+// chunk i, which goes to operands.to. Long, since a kernel is not divided: that can change what
+// stays in registers.
 template <class AtOnce, class Push, class Own>
 __device__ __forceinline__ void run(const WorkGroup& s, AtOnce&& at_once, Push&& push, Own&& own) {
   SYMM_SHARED(Operands, operands);

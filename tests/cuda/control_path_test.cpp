@@ -286,8 +286,8 @@ TEST(TagTable, ForgetsTheOldest) {
   EXPECT_EQ(tags.find(again), "first");
 }
 
-// A launch names the memory into which peers may store. Counts on the device are read
-// by the kernel and not by the host.
+// A launch names the memory into which peers may store. Counts on the device are read by the kernel
+// and not by the host. Long, since it is a table of calls on the operands of one group.
 TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
   as_groups(1, [](int, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);

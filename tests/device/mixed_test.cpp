@@ -87,6 +87,8 @@ TEST(DeviceMixed, PutsAndWaitsOfKernelsAndHostGoTogether) {
   });
 }
 
+// Long, since it is one story of two ranks: each step begins with the signals that the step before
+// it left.
 TEST(DeviceMixed, ValuesAndTestsOfKernelsAndHostGoTogether) {
   std::barrier<> together(2);
   on_ranks(2, "values", [&](int r, Rank& rank) {

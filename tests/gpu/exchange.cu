@@ -33,6 +33,9 @@ __global__ void all_reduce(const __grid_constant__ Exchange given, const uint4* 
   }
 }
 
+// Compares all-reduces by exchanges with those of the library, and times both. Long, since the
+// library's result, one kernel, graphs of its parts, and the times follow each other on the same
+// operands.
 template <class Type>
 void compare(
     Rank& rank, std::barrier<>& together, symm_dtype_t dtype, const char* name, int* code) {

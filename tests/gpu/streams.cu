@@ -104,8 +104,9 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// Three groups of the same ranks work at once, each on a stream of its own. Each rank issues
-// the calls of the groups in another order.
+// Three groups of the same ranks work at once, each on a stream of its own. Each rank issues the
+// calls of the groups in another order. Long, since all its steps share groups, streams and
+// operands, which go only when all ranks have ended.
 void groups_at_once(Rank& rank, std::barrier<>& together) {
   constexpr int kGroups = 3;
   constexpr int kCalls = 30;
@@ -225,8 +226,9 @@ void captures(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// Two graphs of two streams each are captured by turns. Each call reduces the result of the
-// call before it.
+// Two graphs of two streams each are captured by turns. Each call reduces the result of the call
+// before it. Long, since the order of its steps is under test: what is captured, made ready and
+// launched, and when.
 void captures_by_turns(Rank& rank, std::barrier<>& together) {
   constexpr size_t kCount = 4096;
   constexpr int kCalls = 4;

@@ -307,6 +307,7 @@ bool Case::is_possible(int size) const {
   return host::refuse(input_of(*this, size), all_direct()).empty();
 }
 
+// Long, since the threads of all ranks share what it makes: words, scratch and operands.
 void World::run(std::span<const Case> cases) const {
   // A limit of the cases in one group of ranks, so that memory stays small.
   constexpr unsigned kAtOnce = 150;

@@ -18,7 +18,8 @@ struct PiecesMemory {
   void* stream = nullptr;
 };
 
-// Runs a call that all ranks draw alike, from one seed.
+// Runs a call that all ranks draw alike, from one seed. Long, since each kind of call takes other
+// ones of the values that were drawn, and a failure names them all.
 inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned seed,
     symm_algorithm_t algorithm, PiecesKind kind) {
   std::mt19937 random(seed * 16 + static_cast<unsigned>(kind));
