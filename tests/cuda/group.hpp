@@ -138,6 +138,35 @@ inline Outcome outcome_of(
   return outcome;
 }
 
+// Expects that two ranks agree how an attempt ended in which a driver call of `culprit` failed, and
+// that both name the call where its failure costs something.
+inline void expect_agreement(const Outcome& failing, const Outcome& other, int culprit) {
+  const std::string blamed = "rank " + std::to_string(culprit);
+  EXPECT_EQ(other.without, failing.without);
+  if (!failing.without.empty()) {
+    EXPECT_NE(failing.without.find(failing.failed), std::string::npos);
+    EXPECT_NE(failing.without.find(blamed), std::string::npos);
+  }
+  EXPECT_EQ(other.create, failing.create);
+
+  const bool shared = failing.create != Status::ok || failing.rendezvous != Status::ok;
+  const bool failed = shared || failing.make != Status::ok || failing.dmabuf != Status::ok;
+  EXPECT_EQ(failed, !failing.message.empty());
+
+  if (failed) {
+    EXPECT_NE(failing.message.find(failing.failed), std::string::npos);
+  }
+
+  // To make a buffer is local, and the other rank hears that this one has left.
+  EXPECT_EQ(
+      other.rendezvous, failing.make == Status::ok ? failing.rendezvous : Status::peer_failed);
+
+  if (shared) {
+    EXPECT_NE(other.message.find(failing.failed), std::string::npos);
+    EXPECT_NE(other.message.find(blamed), std::string::npos);
+  }
+}
+
 // Makes each driver call of `culprit`, one of two ranks, in `attempt` fail in turn. The
 // calls that fail must include the `expected` ones, where "without: " stands before a
 // call whose failure costs nothing but multicast. Each time the ranks agree how the
@@ -154,7 +183,6 @@ inline void any_call_may_fail(
   // The n-th call varies a little from one attempt to the next, so that a round can
   // miss a call that another round makes fail.
   const auto met = [&](const std::string& call) { return calls.contains(call); };
-  const std::string blamed = "rank " + std::to_string(culprit);
   int rounds = 1;
   for (int n = 1;; ++n) {
     ASSERT_LT(n, 1000);
@@ -177,30 +205,7 @@ inline void any_call_may_fail(
     }
 
     calls.insert((failing.without.empty() ? "" : "without: ") + failing.failed);
-    EXPECT_EQ(other.without, failing.without);
-
-    if (!failing.without.empty()) {
-      EXPECT_NE(failing.without.find(failing.failed), std::string::npos);
-      EXPECT_NE(failing.without.find(blamed), std::string::npos);
-    }
-    EXPECT_EQ(other.create, failing.create);
-
-    const bool shared = failing.create != Status::ok || failing.rendezvous != Status::ok;
-    const bool failed = shared || failing.make != Status::ok || failing.dmabuf != Status::ok;
-    EXPECT_EQ(failed, !failing.message.empty());
-
-    if (failed) {
-      EXPECT_NE(failing.message.find(failing.failed), std::string::npos);
-    }
-
-    // To make a buffer is local, and the other rank hears that this one has left.
-    EXPECT_EQ(
-        other.rendezvous, failing.make == Status::ok ? failing.rendezvous : Status::peer_failed);
-
-    if (shared) {
-      EXPECT_NE(other.message.find(failing.failed), std::string::npos);
-      EXPECT_NE(other.message.find(blamed), std::string::npos);
-    }
+    expect_agreement(failing, other, culprit);
   }
   for (const std::string& call : expected) {
     EXPECT_TRUE(met(call)) << call << " was not made to fail";

@@ -124,6 +124,32 @@ void engines(Rank& rank, std::barrier<>& together) {
   }
 }
 
+// One-sided calls, and the table of addresses in the memory of the device.
+void one_sided_calls(Rank& rank) {
+  const int next = rank.next();
+  const int last = rank.last();
+  std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
+  rank.upload(rank.ordinary, pattern);
+  rank.memory.put_signal(
+      next, 4, ::symm::Span(rank.ordinary, pattern.size() * 4), 9, {}, rank.stream);
+  rank.memory.wait_signal(last, 9, 0, rank.stream);
+  rank.memory.write_value32(rank.rank, 0, 99, {}, rank.stream);
+  rank.whole.barrier({}, 0, 0, rank.stream);
+  rank.memory.get(last, 0, ::symm::Span(rank.ordinary + 65536, 3112), {}, rank.stream);
+  void* const* table = nullptr;
+  symm(symm_memory_pointer_table(rank.memory.get(), &table), "symm_memory_pointer_table");
+
+  const auto mine = rank.download<uint32_t>(rank.block, 2);
+  const auto theirs = rank.download<uint32_t>(rank.ordinary + 65536, 778);
+  const int before_last = (last + rank.size - 1) % rank.size;
+  expect(mine[0] == 99 && mine[1] == 7U + static_cast<uint32_t>(last),
+      who(rank, "put with signal, write value"));
+  expect(
+      theirs[0] == 99 && theirs[777] == 7U + static_cast<uint32_t>(before_last), who(rank, "get"));
+  expect(rank.download<char*>(table, 1)[0] == rank.memory.span<char>(0).data(),
+      who(rank, "table of addresses on the device"));
+}
+
 // Every rank hands numbers to the next rank and signals several times before anybody waits,
 // eagerly and from a graph.
 void signals(Rank& rank, std::barrier<>& together) {
@@ -171,27 +197,7 @@ void signals(Rank& rank, std::barrier<>& together) {
     rank.settle(together);
   }
 
-  // One-sided calls, and the table of addresses in the memory of the device.
-  std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
-  rank.upload(rank.ordinary, pattern);
-  rank.memory.put_signal(
-      next, 4, ::symm::Span(rank.ordinary, pattern.size() * 4), 9, {}, rank.stream);
-  rank.memory.wait_signal(last, 9, 0, rank.stream);
-  rank.memory.write_value32(rank.rank, 0, 99, {}, rank.stream);
-  rank.whole.barrier({}, 0, 0, rank.stream);
-  rank.memory.get(last, 0, ::symm::Span(rank.ordinary + 65536, 3112), {}, rank.stream);
-  void* const* table = nullptr;
-  symm(symm_memory_pointer_table(rank.memory.get(), &table), "symm_memory_pointer_table");
-
-  const auto mine = rank.download<uint32_t>(rank.block, 2);
-  const auto theirs = rank.download<uint32_t>(rank.ordinary + 65536, 778);
-  const int before_last = (last + rank.size - 1) % rank.size;
-  expect(mine[0] == 99 && mine[1] == 7U + static_cast<uint32_t>(last),
-      who(rank, "put with signal, write value"));
-  expect(
-      theirs[0] == 99 && theirs[777] == 7U + static_cast<uint32_t>(before_last), who(rank, "get"));
-  expect(rank.download<char*>(table, 1)[0] == rank.memory.span<char>(0).data(),
-      who(rank, "table of addresses on the device"));
+  one_sided_calls(rank);
 }
 
 // Barriers and signals of one channel on two streams, then with one of the streams replayed
@@ -266,6 +272,19 @@ void values(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
+// Rank 0 does not come to a call of the part. The scratch that both groups share is then spoilt for
+// the other ranks of the whole; only the pipeline uses it.
+void spoil_shared_scratch(const Rank& rank, const Rank& part, float* send, float* recv) {
+  symm(allreduce(part, send, recv, kLarge, rank.stream, 300, SYMM_ALGORITHM_TWO_SHOT_STAGED),
+      "an all-reduce that will fail");
+  symm(allreduce(rank, send, recv, kLarge, rank.stream, 0, SYMM_ALGORITHM_TWO_SHOT_STAGED),
+      "a call behind the all-reduce that will fail");
+  rank.wait();
+
+  expect(rank.whole.status().status == SYMM_ERR_ABORTED,
+      who(rank, "the whole after a deadline of a part: ") + rank.whole.status().message);
+}
+
 // A group of all ranks and a group of all but the last, in reverse order, take turns on two
 // streams, eagerly and in a graph. Each has scratch of its own, and then the library orders
 // the calls of each group; or they share scratch, and then it orders the calls of both.
@@ -325,21 +344,9 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
     rank.settle(together);
   }
 
-  if (!shared) return;
-  // Rank 0 does not come to a call of the part. The scratch that both groups share is then
-  // spoilt for the other ranks of the whole; only the pipeline uses it.
-  if (part.group == nullptr || rank.rank == 0) return together.arrive_and_wait();
-  symm(allreduce(part, operands[0], operands[1], kLarge, rank.stream, 300,
-           SYMM_ALGORITHM_TWO_SHOT_STAGED),
-      "an all-reduce that will fail");
-  symm(allreduce(
-           rank, operands[0], operands[1], kLarge, rank.stream, 0, SYMM_ALGORITHM_TWO_SHOT_STAGED),
-      "a call behind the all-reduce that will fail");
-  rank.wait();
-
-  expect(rank.whole.status().status == SYMM_ERR_ABORTED,
-      who(rank, "the whole after a deadline of a part: ") + rank.whole.status().message);
-  together.arrive_and_wait();
+  const bool spoils = shared && part.group != nullptr && rank.rank != 0;
+  if (spoils) spoil_shared_scratch(rank, part, operands[0], operands[1]);
+  if (shared) together.arrive_and_wait();
 }
 
 void groups_beside(Rank& rank, std::barrier<>& together) { groups(rank, together, false); }

@@ -4,6 +4,7 @@
 // many ranks on few GPUs and for slow tools.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/combinations.hpp"
 #include "tests/support/options.hpp"
 
 namespace {
@@ -112,6 +113,27 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
 // Bytes that a hybrid cube mesh of any 8 ranks carries in any case, whatever the plan table says.
 constexpr size_t kMeshBytes = 32768;
 
+std::string describe(
+    const gpu::Rank& rank, const Case& c, Place place, symm_algorithm_t algorithm) {
+  return "collective " + std::to_string(c.collective) + " " + symm::dtype_name(c.dtype) + " " +
+         symm::op_name(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
+         (c.to_f32 ? " to f32" : "") + " count " + std::to_string(c.count) + " " +
+         kPlaceNames[static_cast<size_t>(place)] + " " +
+         symm::algorithm_name(static_cast<symm::Algorithm>(algorithm)) + " rank " +
+         std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+}
+
+// Whether the algorithm must take the call.
+bool is_required(const Case& c, int ranks, Place place, symm_algorithm_t algorithm) {
+  const bool sums_for_all = c.collective == SYMM_COLLECTIVE_ALLREDUCE && !c.is_scaled();
+  const bool is_copied =
+      !c.kind().has_op || (sums_for_all && c.count % static_cast<size_t>(ranks) == 0);
+  return algorithm == SYMM_ALGORITHM_AUTO ||
+         (algorithm == SYMM_ALGORITHM_COPY_ENGINE && place == Place::symmetric && is_copied) ||
+         (algorithm == SYMM_ALGORITHM_HYBRID_CUBE_MESH && ranks == 8 && sums_for_all &&
+             c.count * symm::size_of(c.dtype) <= kMeshBytes);
+}
+
 // One call of one rank at one place with one algorithm, if the algorithm takes the call. The
 // operands of all ranks are there before any rank's kernel starts, and all kernels have ended
 // before any rank fetches its result: a copy can wait in the driver behind the copy of another
@@ -154,24 +176,10 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   together.arrive_and_wait();
 
   const symm_status_t status = call(rank, c, in, out, algorithm);
-  const bool sums_for_all = c.collective == SYMM_COLLECTIVE_ALLREDUCE && !c.is_scaled();
-  const bool is_copied =
-      !c.kind().has_op || (sums_for_all && c.count % static_cast<size_t>(rank.size) == 0);
-  const bool must =
-      algorithm == SYMM_ALGORITHM_AUTO ||
-      (algorithm == SYMM_ALGORITHM_COPY_ENGINE && place == Place::symmetric && is_copied) ||
-      (algorithm == SYMM_ALGORITHM_HYBRID_CUBE_MESH && rank.size == 8 && sums_for_all &&
-          unit <= kMeshBytes);
+  const bool must = is_required(c, rank.size, place, algorithm);
   if (status == SYMM_ERR_INVALID_ARGUMENT && !must) return;
 
-  const std::string what =
-      "collective " + std::to_string(c.collective) + " " + symm::dtype_name(c.dtype) + " " +
-      symm::op_name(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
-      (c.to_f32 ? " to f32" : "") + " count " + std::to_string(c.count) + " " +
-      kPlaceNames[static_cast<size_t>(place)] + " " +
-      symm::algorithm_name(static_cast<symm::Algorithm>(algorithm)) + " rank " +
-      std::to_string(rank.rank) + " of " + std::to_string(rank.size);
-
+  const std::string what = describe(rank, c, place, algorithm);
   if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
   rank.wait();
   together.arrive_and_wait();
@@ -191,25 +199,38 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   gpu::expect(wrong.empty(), what + ": " + wrong);
 }
 
-std::vector<Case> cases(int n, bool small, bool tiny) {
+// The calls of a run. The last rank is the root of those that have one.
+class Cases {
+ public:
+  explicit Cases(int n) : root_(n - 1) {}
+
+  void add_tiny();
+  void add_unscaled();
+  void add_scaled();
+  void add_large();
+
   std::vector<Case> list;
-  const int root = n - 1;
-  const auto add = [&](symm_collective_t c, DType dtype, Op op, size_t count) {
-    list.push_back({c, dtype, op, count, root});
-  };
 
-  // A tool that checks kernels makes them a hundred times slower.
-  if (tiny) {
-    for (const DType dtype : {DType::bf16, DType::i32}) {
-      add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
-      add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
-      for (const auto c : kOthers) {
-        add(c, dtype, Op::sum, 1027);
-      }
-    }
-    return list;
+ private:
+  void add(symm_collective_t c, DType dtype, Op op, size_t count) {
+    list.push_back({c, dtype, op, count, root_});
   }
+  void add_scaled(symm_collective_t c, DType dtype, size_t count, symm_scale_t position, int turn);
 
+  const int root_;
+};
+
+void Cases::add_tiny() {
+  for (const DType dtype : {DType::bf16, DType::i32}) {
+    add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
+    add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
+    for (const auto c : kOthers) {
+      add(c, dtype, Op::sum, 1027);
+    }
+  }
+}
+
+void Cases::add_unscaled() {
   for (const DType dtype : symm::reference::kDTypes) {
     for (const Op op : symm::reference::kOps) {
       if (dtype == DType::boolean && op == Op::avg) continue;  // is refused
@@ -226,32 +247,40 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       }
     }
   }
+}
 
-  int turn = 0;
-  for (const DType dtype :
-      {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::f64}) {
-    for (const symm_collective_t c :
-        {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
-      for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}, size_t{300007}}) {
-        for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}) {
-          const bool narrow = symm::size_of(dtype) < 4;
-          ++turn;
-          if (position != SYMM_SCALE_NONE) {
-            list.push_back({c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root, position,
-                turn % 2 == 0, false});
-          }
-          if (narrow) {
-            const bool by_pointer = position != SYMM_SCALE_NONE && turn % 2 == 1;
-            list.push_back({c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root, position,
-                by_pointer, true});
-          }
-        }
-      }
-    }
+// Scales where a position is given, and widens the result of a narrow type to f32.
+void Cases::add_scaled(
+    symm_collective_t c, DType dtype, size_t count, symm_scale_t position, int turn) {
+  const bool narrow = symm::size_of(dtype) < 4;
+  if (position != SYMM_SCALE_NONE) {
+    list.push_back({c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root_, position,
+        turn % 2 == 0, false});
   }
+  if (narrow) {
+    const bool by_pointer = position != SYMM_SCALE_NONE && turn % 2 == 1;
+    list.push_back(
+        {c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root_, position, by_pointer, true});
+  }
+}
 
-  if (small) return list;
+void Cases::add_scaled() {
+  int turn = 0;
+  const auto add_next = [&](DType dtype, symm_collective_t c, size_t count, symm_scale_t position) {
+    ++turn;
+    add_scaled(c, dtype, count, position, turn);
+  };
+  support::for_each_combination(
+      std::tuple(
+          std::array{DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::f64},
+          std::array<symm_collective_t, 3>{
+              SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE},
+          std::array<size_t, 4>{1, 37, 4099, 300007},
+          std::array<symm_scale_t, 3>{SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}),
+      add_next);
+}
 
+void Cases::add_large() {
   for (const DType dtype :
       {DType::bf16, DType::f16, DType::f32, DType::i32, DType::f64, DType::f8e4m3}) {
     add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 300007);
@@ -275,8 +304,20 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       }
     }
   }
+}
 
-  return list;
+// A tool that checks kernels makes them a hundred times slower, so for it the cases are `tiny`.
+std::vector<Case> cases(int n, bool small, bool tiny) {
+  Cases all(n);
+  if (tiny) {
+    all.add_tiny();
+    return all.list;
+  }
+
+  all.add_unscaled();
+  all.add_scaled();
+  if (!small) all.add_large();
+  return all.list;
 }
 
 TEST(Collectives, HaveTheBitsOfTheReference) {

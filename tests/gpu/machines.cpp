@@ -68,17 +68,21 @@ struct Both {
                               ": " + wrong);
   }
 
+  void every_collective(symm::DType dtype, symm::Op op) const {
+    for (const symm_collective_t collective :
+        {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE,
+            SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL}) {
+      for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}}) {
+        compare(collective, dtype, op, count);
+      }
+    }
+  }
+
   void everything() const {
     for (const symm::DType dtype : symm::reference::kDTypes) {
       for (const symm::Op op : symm::reference::kOps) {
         if (dtype == symm::DType::boolean && op == symm::Op::avg) continue;
-        for (const symm_collective_t collective :
-            {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE,
-                SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL}) {
-          for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}}) {
-            compare(collective, dtype, op, count);
-          }
-        }
+        every_collective(dtype, op);
       }
     }
 
@@ -253,6 +257,26 @@ void one_sided(const symm::Group& multinode, const Device& device) {
   cuda(cudaStreamSynchronize(device.stream), "synchronise");
 }
 
+// Compares the group with one of a single machine, of the same processes.
+void compare_with_one_machine(const symm::Group& multinode, const Device& device,
+    const std::string& how, const std::string& bootstrap, uint64_t flags) {
+  setenv("SYMM_MACHINE", "one", 1);
+  const symm::Group single =
+      gpu::form(multinode.rank(), multinode.size(), 0, bootstrap, 60'000, flags, "one");
+  expect(single.info().machines == 1, "one machine");
+
+  const Both both{multinode, single, device};
+  if (how == "bits") {
+    both.everything();
+  } else {
+    both.by_machines();
+  }
+
+  both.in_pieces();
+  replay(multinode, device);
+  one_sided(multinode, device);
+}
+
 int role_main(int rank, int size, const std::string& how, const std::string& bootstrap) {
   const Device device;
   const std::string machine = std::to_string(rank * 2 / size);
@@ -266,20 +290,7 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
       multinode.info().engine);
 
   if (how == "bits" || how == "two_by_two") {
-    setenv("SYMM_MACHINE", "one", 1);
-    const symm::Group single = gpu::form(rank, size, 0, bootstrap, 60'000, flags, "one");
-    expect(single.info().machines == 1, "one machine");
-
-    const Both both{multinode, single, device};
-    if (how == "bits") {
-      both.everything();
-    } else {
-      both.by_machines();
-    }
-
-    both.in_pieces();
-    replay(multinode, device);
-    one_sided(multinode, device);
+    compare_with_one_machine(multinode, device, how, bootstrap, flags);
     multinode.finalize();
     return gpu::role_result();
   }

@@ -35,6 +35,24 @@ constexpr size_t kAllocation = size_t{80} << 20;
 // A piece is as large as Rank::kBlock, which is enough for results to come straight into recv.
 constexpr size_t kPiece = size_t{64} << 20;
 
+// Calls of all sizes give the bits that they give in a block of symm's own, by the owner's
+// addresses and by symm's.
+void expect_equal_sums(Rank& rank, void* theirs, void* ours) {
+  for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
+    const std::vector<float> values = values_of(rank.rank, count);
+    rank.upload(rank.block, values);
+    allreduce(rank, rank.block, count);
+    const std::vector<float> right = rank.download<float>(rank.block, count);
+    for (void* operand : {theirs, ours}) {
+      rank.upload(operand, values);
+      allreduce(rank, operand, count);
+      expect(rank.download<float>(operand, count) == right,
+          who(rank, std::string("all-reduce of ") + std::to_string(count) +
+                        (operand == ours ? ", symm's address" : ", owner's address")));
+    }
+  }
+}
+
 void adopted(Rank& rank, std::barrier<>& together) {
   ForeignMemory foreign(device_of(rank), kAllocation);
   // The piece begins at another offset on each rank.
@@ -54,21 +72,7 @@ void adopted(Rank& rank, std::barrier<>& together) {
   expect(rank.download<float>(theirs + 8192, 1000) == values_of(last, 1000),
       who(rank, "a put lands where the owner has it"));
 
-  // Calls of all sizes give the bits that they give in a block of symm's own, by the owner's
-  // addresses and by symm's.
-  for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
-    const std::vector<float> values = values_of(rank.rank, count);
-    rank.upload(rank.block, values);
-    allreduce(rank, rank.block, count);
-    const std::vector<float> right = rank.download<float>(rank.block, count);
-    for (void* operand : {static_cast<void*>(theirs), ours}) {
-      rank.upload(operand, values);
-      allreduce(rank, operand, count);
-      expect(rank.download<float>(operand, count) == right,
-          who(rank, std::string("all-reduce of ") + std::to_string(count) +
-                        (operand == ours ? ", symm's address" : ", owner's address")));
-    }
-  }
+  expect_equal_sums(rank, theirs, ours);
 
   {
     const auto place = rank.whole.find(theirs + 100);

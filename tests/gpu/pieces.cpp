@@ -42,37 +42,43 @@ void any_layout(Rank& rank, std::barrier<>& together) {
   }
 }
 
-// symm_reduce_scatterv() of blocks of one length gives the bits of symm_reduce_scatter(). The
-// operands take many patterns of bits: byte i of each rank depends on i and on the rank.
-void same_bits(Rank& rank, std::barrier<>& together) {
+// Calls symm_reduce_scatterv() of blocks of one length, and expects the bits of
+// symm_reduce_scatter(). The operands take many patterns of bits: byte i of each rank depends on i
+// and on the rank.
+void expect_same_bits(
+    Rank& rank, std::barrier<>& together, symm_dtype_t dtype, symm_op_t op, size_t count) {
   const auto n = static_cast<size_t>(rank.size);
+  const size_t bytes = count * static_cast<size_t>(dtype & 0xFF) / 8;
+  std::vector<unsigned char> data(n * bytes);
+  for (size_t i = 0; i < data.size(); ++i) {
+    data[i] =
+        static_cast<unsigned char>((i + 7 * i / 256) * 31 + 5 * static_cast<size_t>(rank.rank));
+  }
+
+  copy(rank, rank.block, data.data(), data.size());
+  char* results[] = {rank.ordinary, rank.ordinary + (16 << 20)};
+  const std::vector<size_t> counts(n, count);
+  together.arrive_and_wait();
+  symm(symm_reduce_scatter(
+           rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream),
+      "reduce_scatter");
+  symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype, op,
+           nullptr, rank.stream),
+      "reduce_scatterv");
+
+  const bool same =
+      rank.download<char>(results[0], bytes) == rank.download<char>(results[1], bytes);
+  expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " +
+                             std::to_string(op)));
+}
+
+void same_bits(Rank& rank, std::barrier<>& together) {
   for (const ::symm::DType type : ::symm::reference::kDTypes) {
     const auto dtype = static_cast<symm_dtype_t>(type);
     for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD}) {
       if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
       for (const size_t count : {size_t{37}, size_t{40'003}}) {
-        const size_t bytes = count * static_cast<size_t>(dtype & 0xFF) / 8;
-        std::vector<unsigned char> data(n * bytes);
-        for (size_t i = 0; i < data.size(); ++i) {
-          data[i] = static_cast<unsigned char>(
-              (i + 7 * i / 256) * 31 + 5 * static_cast<size_t>(rank.rank));
-        }
-
-        copy(rank, rank.block, data.data(), data.size());
-        char* results[] = {rank.ordinary, rank.ordinary + (16 << 20)};
-        const std::vector<size_t> counts(n, count);
-        together.arrive_and_wait();
-        symm(symm_reduce_scatter(
-                 rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream),
-            "reduce_scatter");
-        symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype,
-                 op, nullptr, rank.stream),
-            "reduce_scatterv");
-
-        const bool same =
-            rank.download<char>(results[0], bytes) == rank.download<char>(results[1], bytes);
-        expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " +
-                                   std::to_string(op)));
+        expect_same_bits(rank, together, dtype, op, count);
       }
     }
   }

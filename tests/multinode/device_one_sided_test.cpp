@@ -200,75 +200,85 @@ TEST_F(CudaOneSided, CallsKeepTheOrderOfTheirStreams) {
   }));
 }
 
+// Additions of all ranks, near and far, fetch each value once. Those of which nobody wants to know
+// are done before what comes after a barrier.
+void expect_additions_once(const Place& here, uint64_t ranks) {
+  constexpr uint64_t kAdds = 100;
+  std::vector<uint64_t> fetched(kAdds);
+  for (uint64_t& before : fetched) {
+    here.memory->change_value(0, 8, {AtomicOp::add, 8, 1}, &before, nullptr);
+    here.memory->change_value(0, 16, {AtomicOp::add, 4, 1}, nullptr, nullptr);
+  }
+  here.barrier();
+  here.synchronize();
+  EXPECT_TRUE(std::is_sorted(fetched.begin(), fetched.end()));
+
+  here.memory->put(
+      0, 4096 + static_cast<size_t>(here.me) * kAdds * 8, fetched.data(), kAdds * 8, nullptr);
+  here.barrier();
+  here.synchronize();
+  if (here.me != 0) return;
+
+  const auto* const words = reinterpret_cast<const uint64_t*>(here.buffer->data());
+  EXPECT_EQ(words[1], ranks * kAdds);
+  here.expect(16, static_cast<uint32_t>(ranks * kAdds));
+  here.expect(20, 0);
+  std::vector<uint64_t> all(words + 512, words + 512 + ranks * kAdds);
+  std::sort(all.begin(), all.end());
+  for (uint64_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(all[i], i);
+  }
+}
+
+// All operations, on words of both sizes, of the neighbour. What is fetched can be used by what
+// comes next on the stream.
+void expect_all_operations(const Place& here) {
+  const auto change = [&](AtomicOp op, uint32_t value, uint32_t compare = 0) {
+    uint32_t narrow[2] = {0, 77};
+    uint64_t wide = 0;
+    here.memory->change_value(here.next, 100, {op, 4, value, compare}, narrow, nullptr);
+    here.memory->change_value(
+        here.next, 104, {op, 8, uint64_t{value} << 32, uint64_t{compare} << 32}, &wide, nullptr);
+    here.synchronize();
+    EXPECT_EQ(wide, uint64_t{narrow[0]} << 32) << static_cast<int>(op);
+    EXPECT_EQ(narrow[1], 77U);
+    return narrow[0];
+  };
+  EXPECT_EQ(change(AtomicOp::swap, 12), 0U);
+  EXPECT_EQ(change(AtomicOp::add, 3), 12U);
+  EXPECT_EQ(change(AtomicOp::band, 13), 15U);
+  EXPECT_EQ(change(AtomicOp::bor, 2), 13U);
+  EXPECT_EQ(change(AtomicOp::bxor, 6), 15U);
+  EXPECT_EQ(change(AtomicOp::compare_swap, 5, 8), 9U);
+  EXPECT_EQ(change(AtomicOp::compare_swap, 5, 9), 9U);
+  EXPECT_EQ(change(AtomicOp::fetch, 0), 5U);
+  here.expect(96, 0);
+}
+
+void expect_order_of_stream(const Place& here) {
+  // Each comparison holds only if the one before it on the stream has come first.
+  for (uint32_t i = 0; i < 200; ++i) {
+    here.memory->change_value(
+        here.next, 200, {AtomicOp::compare_swap, 4, i + 1, i}, nullptr, nullptr);
+  }
+
+  // An atomic is behind the put before it, and a wait for the word is behind both.
+  const std::vector<uint32_t> data(1000, 9);
+  here.memory->put(here.next, 8'192'000, data.data(), 4000, nullptr);
+  here.memory->change_value(here.next, 208, {AtomicOp::add, 8, 1}, nullptr, nullptr);
+  here.memory->wait_value(208, 8, Compare::ge, 1, 20'000, nullptr);
+  here.synchronize();
+  here.expect(8'192'000, 9, 1000);
+  here.expect(200, 200);
+}
+
 // Words of a rank on another machine are changed by a kernel there, in the order of the stream.
 TEST_F(CudaOneSided, WordsAreChangedOnOtherMachines) {
   const Body body = [](const std::shared_ptr<Group>& group) {
-    constexpr uint64_t kAdds = 100;
     const Place here{group};
-    const auto ranks = static_cast<uint64_t>(group->size());
-
-    // Additions of all ranks, near and far, fetch each value once. Those of which nobody wants to
-    // know are done before what comes after a barrier.
-    std::vector<uint64_t> fetched(kAdds);
-    for (uint64_t& before : fetched) {
-      here.memory->change_value(0, 8, {AtomicOp::add, 8, 1}, &before, nullptr);
-      here.memory->change_value(0, 16, {AtomicOp::add, 4, 1}, nullptr, nullptr);
-    }
-    here.barrier();
-    here.synchronize();
-    EXPECT_TRUE(std::is_sorted(fetched.begin(), fetched.end()));
-    here.memory->put(
-        0, 4096 + static_cast<size_t>(here.me) * kAdds * 8, fetched.data(), kAdds * 8, nullptr);
-    here.barrier();
-    here.synchronize();
-    if (here.me == 0) {
-      const auto* const words = reinterpret_cast<const uint64_t*>(here.buffer->data());
-      EXPECT_EQ(words[1], ranks * kAdds);
-      here.expect(16, static_cast<uint32_t>(ranks * kAdds));
-      here.expect(20, 0);
-      std::vector<uint64_t> all(words + 512, words + 512 + ranks * kAdds);
-      std::sort(all.begin(), all.end());
-      for (uint64_t i = 0; i < all.size(); ++i) {
-        ASSERT_EQ(all[i], i);
-      }
-    }
-
-    // All operations, on words of both sizes, of the neighbour. What is fetched can be used by what
-    // comes next on the stream.
-    const auto change = [&](AtomicOp op, uint32_t value, uint32_t compare = 0) {
-      uint32_t narrow[2] = {0, 77};
-      uint64_t wide = 0;
-      here.memory->change_value(here.next, 100, {op, 4, value, compare}, narrow, nullptr);
-      here.memory->change_value(
-          here.next, 104, {op, 8, uint64_t{value} << 32, uint64_t{compare} << 32}, &wide, nullptr);
-      here.synchronize();
-      EXPECT_EQ(wide, uint64_t{narrow[0]} << 32) << static_cast<int>(op);
-      EXPECT_EQ(narrow[1], 77U);
-      return narrow[0];
-    };
-    EXPECT_EQ(change(AtomicOp::swap, 12), 0U);
-    EXPECT_EQ(change(AtomicOp::add, 3), 12U);
-    EXPECT_EQ(change(AtomicOp::band, 13), 15U);
-    EXPECT_EQ(change(AtomicOp::bor, 2), 13U);
-    EXPECT_EQ(change(AtomicOp::bxor, 6), 15U);
-    EXPECT_EQ(change(AtomicOp::compare_swap, 5, 8), 9U);
-    EXPECT_EQ(change(AtomicOp::compare_swap, 5, 9), 9U);
-    EXPECT_EQ(change(AtomicOp::fetch, 0), 5U);
-    here.expect(96, 0);
-
-    // Each comparison holds only if the one before it on the stream has come first.
-    for (uint32_t i = 0; i < 200; ++i) {
-      here.memory->change_value(
-          here.next, 200, {AtomicOp::compare_swap, 4, i + 1, i}, nullptr, nullptr);
-    }
-    // An atomic is behind the put before it, and a wait for the word is behind both.
-    const std::vector<uint32_t> data(1000, 9);
-    here.memory->put(here.next, 8'192'000, data.data(), 4000, nullptr);
-    here.memory->change_value(here.next, 208, {AtomicOp::add, 8, 1}, nullptr, nullptr);
-    here.memory->wait_value(208, 8, Compare::ge, 1, 20'000, nullptr);
-    here.synchronize();
-    here.expect(8'192'000, 9, 1000);
-    here.expect(200, 200);
+    expect_additions_once(here, static_cast<uint64_t>(group->size()));
+    expect_all_operations(here);
+    expect_order_of_stream(here);
     here.barrier();
     here.synchronize();
   };

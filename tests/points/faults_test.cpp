@@ -91,6 +91,34 @@ std::string meeting_of(Way way, const Bootstrap& directory) {
   return "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
+// Waits until this process holds no more than `usual`, what a life without a fault leaves; without
+// `usual`, until what it holds changes no more.
+void expect_usual(int rank, const Outside* usual, Footprint& left) {
+  if (usual == nullptr) {
+    left = Footprint::settled();
+    return;
+  }
+
+  const Footprint& most = usual->left[rank];
+  const auto is_usual = [&] {
+    left = Footprint::now();
+    return left.descriptors <= most.descriptors && left.mappings <= most.mappings &&
+           left.threads <= most.threads;
+  };
+  EXPECT_TRUE(eventually(is_usual, 5'000)) << left << " instead of " << most;
+}
+
+// Whether two ranks have learnt of one cause. A rank does not always name itself.
+bool have_same_cause(const Facts& facts, int rank, int other) {
+  const auto& one = facts.learnt[rank];
+  const auto& two = facts.learnt[other];
+  const auto blamed = [](int whom, int by) { return whom < 0 ? by : whom; };
+  // Two ranks that have lost each other take each other for dead.
+  const bool lost = one.status == SYMM_ERR_PEER_FAILED;
+  return one.status == two.status && (lost || one.blamed == two.blamed ||
+                                         blamed(one.blamed, rank) == blamed(two.blamed, other));
+}
+
 // Runs one life with a fault, and returns what went
 // wrong. `usual` is what a life without a fault leaves.
 std::string live_once(
@@ -112,32 +140,12 @@ std::string live_once(
     faults.armed = rank == victim;
     Life(rank, way == cuda, meeting).live();
     faults.armed = false;
-    Footprint& left = outside.left[rank];
-    const auto is_usual = [&] {
-      left = Footprint::now();
-      const Footprint& most = usual->left[rank];
-      return left.descriptors <= most.descriptors && left.mappings <= most.mappings &&
-             left.threads <= most.threads;
-    };
-
-    if (usual == nullptr) left = Footprint::settled();
-    EXPECT_TRUE(usual == nullptr || eventually(is_usual, 5'000))
-        << left << " instead of " << usual->left[rank];
+    expect_usual(rank, usual, outside.left[rank]);
   });
 
   std::ostringstream wrong;
   const bool ended = WIFSIGNALED(ranks[kSize - 1].wait());
   facts.buried = 1;
-  const auto same_cause = [&](int rank, int other) {  // a rank does not always name itself
-    const auto& one = facts.learnt[rank];
-    const auto& two = facts.learnt[other];
-    const auto blamed = [](int whom, int by) { return whom < 0 ? by : whom; };
-    // Two ranks that have lost each other take each other for dead.
-    const bool lost = one.status == SYMM_ERR_PEER_FAILED;
-    return one.status == two.status && (lost || one.blamed == two.blamed ||
-                                           blamed(one.blamed, rank) == blamed(two.blamed, other));
-  };
-
   int first = -1;
   for (int rank = 0; rank < kSize; ++rank) {
     if (!(rank == kSize - 1 ? ended : ranks[rank].wait() == 0)) {
@@ -149,7 +157,8 @@ std::string live_once(
     // A second, and that in which an export asks whether a rank that failed is dead.
     if (learnt.ms - facts.fired_ms >= 2'000) wrong << "\nrank " << rank << " learnt late";
     if (fault == interrupted || fault == shortened) wrong << "\nnobody needs to hear of it";
-    if (!same_cause(rank, first)) wrong << "\nrank " << rank << " learnt something else";
+    if (!have_same_cause(facts, rank, first))
+      wrong << "\nrank " << rank << " learnt something else";
   }
 
   // Without a directory of the bootstrap, no process comes by the directory of the exporter that

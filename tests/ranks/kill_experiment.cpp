@@ -70,6 +70,8 @@ struct Trial {
 
   bool is_struck(int rank) const { return (struck >> rank & 1) != 0; }
 
+  bool kills() const { return attack == Attack::kill || attack == Attack::leases; }
+
   // The ranks that were attacked are gone, or may still write.
   bool goes_on_without() const { return attack == Attack::kill || attack == Attack::hang; }
 
@@ -402,6 +404,70 @@ void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
     }
   }
 }
+
+// The life of a rank in its process.
+void take_part(
+    const Trial& trial, const Config& config, const Bootstrap& meeting, bool apart, int rank) {
+  try {
+    if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0) {
+      throw std::runtime_error("unshare");
+    }
+    setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
+    if (trial.attack != Attack::leases) {
+      live(trial, config, rank);
+    } else if (rank == 0) {
+      own(trial);
+    } else {
+      borrow(trial, rank);
+    }
+  } catch (const std::exception& error) {
+    complain(rank, std::string("exception: ") + error.what());
+  }
+
+  trial.stage.done[rank] = 1;
+}
+
+// Adds to the report how a rank ended, and how soon it was told of the attack.
+void report_end(const Trial& trial, Process& process, int rank, AttackReport& report) {
+  const Stage& stage = trial.stage;
+  const bool killed = trial.kills() && trial.is_struck(rank);
+  if (!process.reap(kHangMs)) {
+    ++report.counts["hangs"];
+    report.problems.push_back("rank " + std::to_string(rank) + " hangs");
+  } else if (stage.done[rank] == 0 && !killed) {
+    ++report.counts["crashes"];
+    report.problems.push_back("rank " + std::to_string(rank) + " ended early: " + process.said());
+  }
+
+  if (killed) return;
+  if (const std::string said = process.said(); !said.empty()) report.problems.push_back(said);
+  report.counts["leaks"] += stage.leaked[rank];
+  const bool told = stage.struck_ns != 0 && stage.status[rank] != SYMM_OK && !trial.is_struck(rank);
+  const bool missed = trial.phase == Phase::create && stage.status[rank] == SYMM_ERR_TIMEOUT;
+  if (told && missed) ++report.counts["missed"];
+  if (told && !missed) {
+    report.latencies_ms.push_back(
+        static_cast<double>(stage.failed_ns[rank] - stage.struck_ns) / 1e6);
+  }
+}
+
+// Adds to the report what the ranks have left behind. A rank that was killed while it was the last
+// to leave a creation, or that owned what it shared, leaves something: the next ranks that come
+// remove that. Where the group was of two ranks, none has come since.
+void report_left(const Bootstrap& meeting, const Config& config, AttackReport& report) {
+  if (!std::filesystem::is_empty(meeting.path())) {
+    Processes next(2, [&](int rank) { expect_working(config, rank, 2, 1); });
+    for (int rank = 0; rank < 2; ++rank) {
+      next[rank].reap(kHangMs);
+    }
+  }
+
+  if (!std::filesystem::is_empty(meeting.path())) {
+    ++report.counts["leaks"];
+    report.problems.push_back(
+        "left behind: " + std::filesystem::directory_iterator(meeting.path())->path().string());
+  }
+}
 }  // namespace
 
 const char* phase_name(Phase phase) {
@@ -431,14 +497,13 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
 
   const Shared<Stage> stage;
   const Trial trial{attack, random(), size, phase, struck, *stage};
-  const bool kills = attack == Attack::kill || attack == Attack::leases;
   AttackReport report{phase, "", {}, {}, {}};
 
   for (const char* count : {"kills", "missed", "hangs", "crashes", "wrong", "leaks", "problems"}) {
     report.counts[count] = 0;
   }
 
-  if (kills) report.counts["kills"] = std::popcount(struck);
+  if (trial.kills()) report.counts["kills"] = std::popcount(struck);
   report.what = std::string(kAttacks[static_cast<size_t>(attack)].first) + " ranks " +
                 std::to_string(struck) + " of " + std::to_string(size) + " during " +
                 phase_name(phase) + ", seed " + std::to_string(seed);
@@ -446,25 +511,7 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   Config config = meeting.processes();
   config.create_timeout_ms = kTimeoutMs;
   config.timeout_ms = attack == Attack::hang ? kHangTimeoutMs : kTimeoutMs;
-  Processes processes(size, [&](int rank) {
-    try {
-      if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0) {
-        throw std::runtime_error("unshare");
-      }
-      setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
-      if (attack != Attack::leases) {
-        live(trial, config, rank);
-      } else if (rank == 0) {
-        own(trial);
-      } else {
-        borrow(trial, rank);
-      }
-    } catch (const std::exception& error) {
-      complain(rank, std::string("exception: ") + error.what());
-    }
-
-    stage->done[rank] = 1;
-  });
+  Processes processes(size, [&](int rank) { take_part(trial, config, meeting, apart, rank); });
   if (!eventually([&] { return stage->facts.ready == size; }, kHangMs)) {
     report.problems.emplace_back("the ranks did not get to work");
   }
@@ -472,29 +519,8 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   strike(trial, processes, random);
   std::vector<std::vector<Event>> histories;
   for (int rank = 0; rank < size; ++rank) {
-    const bool killed = kills && trial.is_struck(rank);
-    if (!processes[rank].reap(kHangMs)) {
-      ++report.counts["hangs"];
-      report.problems.push_back("rank " + std::to_string(rank) + " hangs");
-    } else if (stage->done[rank] == 0 && !killed) {
-      ++report.counts["crashes"];
-      report.problems.push_back(
-          "rank " + std::to_string(rank) + " ended early: " + processes[rank].said());
-    }
+    report_end(trial, processes[rank], rank, report);
     histories.push_back(stage->history[rank].events());
-    if (killed) continue;
-    if (const std::string said = processes[rank].said(); !said.empty()) {
-      report.problems.push_back(said);
-    }
-    report.counts["leaks"] += stage->leaked[rank];
-    const bool told =
-        stage->struck_ns != 0 && stage->status[rank] != SYMM_OK && !trial.is_struck(rank);
-    const bool missed = phase == Phase::create && stage->status[rank] == SYMM_ERR_TIMEOUT;
-    if (told && missed) ++report.counts["missed"];
-    if (told && !missed) {
-      report.latencies_ms.push_back(
-          static_cast<double>(stage->failed_ns[rank] - stage->struck_ns) / 1e6);
-    }
   }
 
   for (const std::string& problem : check_history(histories, struck)) {
@@ -502,21 +528,7 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     report.problems.push_back(problem);
   }
 
-  if (!std::filesystem::is_empty(meeting.path())) {
-    // Killed while it was the last to leave a creation, or owned what it shared. The
-    // next removes what it left; of two ranks none has come since.
-    Processes next(2, [&](int rank) { expect_working(config, rank, 2, 1); });
-    for (int rank = 0; rank < 2; ++rank) {
-      next[rank].reap(kHangMs);
-    }
-  }
-
-  if (!std::filesystem::is_empty(meeting.path())) {
-    ++report.counts["leaks"];
-    report.problems.push_back(
-        "left behind: " + std::filesystem::directory_iterator(meeting.path())->path().string());
-  }
-
+  report_left(meeting, config, report);
   report.counts["problems"] = static_cast<int>(report.problems.size());
   return report;
 }
