@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -542,49 +543,50 @@ TEST(CudaPlans, RootsSendDirectlyOrOwnNoSlice) {
 
 // Groups load the kernels of kernel_names() when they are made, and no kernel later.
 TEST(CudaPlans, EveryKernelOfTheTableIsLoaded) {
-  for (int size = 2; size <= kMaxRanks; ++size) {
-    for (const KernelForm& form : kernel_forms()) {
-      if (form.kernel.name == nullptr) continue;
+  const auto expect_loaded = [](int size, const KernelForm& form) {
+    if (form.kernel.name == nullptr) return;
 
-      const std::vector<std::string> loaded =
-          kernel_names(input_of({}, {}, 0, size), form.kernel.multicast);
-      for (size_t number = 0; number < kCollectives; ++number) {
-        for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::i32}) {
-          const auto collective = static_cast<Collective>(number);
-          const bool normalises = collective == Collective::allreduce_rmsnorm;
-          PlanInput input = input_of(collective, dtype, 1024, size);
-          if (normalises) input.root = 1024;
-          if ((normalises && !is_norm_type(dtype)) || !form.does(input, nullptr)) continue;
+    const std::vector<std::string> loaded =
+        kernel_names(input_of({}, {}, 0, size), form.kernel.multicast);
+    const auto expect_kernel = [&](size_t number, DType dtype) {
+      const auto collective = static_cast<Collective>(number);
+      const bool normalises = collective == Collective::allreduce_rmsnorm;
+      PlanInput input = input_of(collective, dtype, 1024, size);
+      if (normalises) input.root = 1024;
+      if ((normalises && !is_norm_type(dtype)) || !form.does(input, nullptr)) return;
 
-          Plan chosen;
-          chosen.form = &form;
-          const std::string name = kernel_name(input, chosen);
-          EXPECT_TRUE(std::find(loaded.begin(), loaded.end(), name) != loaded.end())
-              << name << " does " << collective_name(collective) << " of " << size
-              << " ranks, and is not loaded: kernel_names() of kernels/cuda/plan.cpp lacks that "
-                 "collective";
-        }
-      }
-    }
-  }
+      Plan chosen;
+      chosen.form = &form;
+      const std::string name = kernel_name(input, chosen);
+      EXPECT_TRUE(std::find(loaded.begin(), loaded.end(), name) != loaded.end())
+          << name << " does " << collective_name(collective) << " of " << size
+          << " ranks, and is not loaded: kernel_names() of kernels/cuda/plan.cpp lacks that "
+             "collective";
+    };
+    for_each_combination(std::tuple(std::views::iota(size_t{0}, kCollectives),
+                             std::array{DType::f16, DType::bf16, DType::f32, DType::i32}),
+        expect_kernel);
+  };
+  for_each_combination(
+      std::tuple(std::views::iota(2, kMaxRanks + 1), kernel_forms()), expect_loaded);
+}
+
+PlanInput input(Algorithm algorithm, int size, DType dtype, Op op = Op::avg, size_t count = 1,
+    Collective collective = Collective::allreduce) {
+  PlanInput made = input_of(collective, dtype, count, size);
+  made.op = op;
+  made.algorithm = algorithm;
+  return made;
+}
+
+std::string kernel_of(const PlanInput& made) {
+  return kernel_name(made, plan(made, default_tuning(made.size)));
 }
 
 TEST(CudaPlans, NamesOfKernels) {
   using enum Algorithm;
   using enum DType;
   constexpr size_t kMany = size_t{1} << 20;
-  const auto input = [](Algorithm algorithm, int size, DType dtype, Op op = Op::avg,
-                         size_t count = 1, Collective collective = Collective::allreduce) {
-    PlanInput made = input_of(collective, dtype, count, size);
-    made.op = op;
-    made.algorithm = algorithm;
-    return made;
-  };
-
-  const auto kernel_of = [](const PlanInput& made) {
-    return kernel_name(made, plan(made, default_tuning(made.size)));
-  };
-
   EXPECT_EQ(kernel_of(input(one_shot, 8, bf16, Op::sum)), "symm_one_shot_bf16_8");
   EXPECT_EQ(kernel_of(input(two_shot, 8, bf16, Op::max)), "symm_two_shot_any_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 5, bf16)), "symm_pipeline_bf16_5");

@@ -195,45 +195,57 @@ struct Three {
 
 std::byte byte_of(uint64_t value, size_t at) { return static_cast<std::byte>(value * 31 + at); }
 
+constexpr size_t kMessagesToEach = 24;  // a third of them asks for an answer
+
+// Sends message `i` of `rank` to rank `to`, by one of the two ways.
+void send_message(End& end, int rank, size_t i, int to, uint64_t seed) {
+  const auto payload = std::make_shared<std::vector<std::byte>>((i * 997 + seed) % kBytes);
+  for (size_t at = 0; at < payload->size(); ++at) {
+    (*payload)[at] = byte_of(i, at);
+  }
+
+  const size_t place = (static_cast<size_t>(rank) * kMessagesToEach + i) * kBytes;
+  const Head head{.kind = 1, .memory = i, .offset = place};
+  if (i % 2 == 0) {
+    end.send(to, head, *payload);
+  } else {
+    end.endpoint->dispatch(to, head, *payload, payload);
+  }
+  if (i % 3 == 0) {
+    end.send(
+        to, {.kind = 2,
+                .offset = place,
+                .value = (1U << 19) + (static_cast<size_t>(to) * kMessagesToEach + i) * kBytes / 2,
+                .call = kBytes / 2});
+  }
+}
+
+void expect_whole(const End& end, const Head& head) {
+  for (size_t at = 0; at < head.bytes; ++at) {
+    ASSERT_EQ(end.memory[head.offset + at], byte_of(head.memory, at));
+  }
+}
+
 TEST(MessageEngine, MessagesOutOfOrderAreHeldBackAndAllArriveWhole) {
-  constexpr size_t kMessages = 24;  // to each rank, of which a third asks for an answer
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Three three(seed);
     as_threads(kRanks, [&](int rank) {
       End& end = *three.ends[static_cast<size_t>(rank)];
-      for (size_t i = 0; i < kMessages; ++i) {
+      for (size_t i = 0; i < kMessagesToEach; ++i) {
         for (int to = 0; to < kRanks; ++to) {
-          const auto payload = std::make_shared<std::vector<std::byte>>((i * 997 + seed) % kBytes);
-          for (size_t at = 0; at < payload->size(); ++at) {
-            (*payload)[at] = byte_of(i, at);
-          }
-          const size_t place = (static_cast<size_t>(rank) * kMessages + i) * kBytes;
-          const Head head{.kind = 1, .memory = i, .offset = place};
-          if (i % 2 == 0) {
-            end.send(to, head, *payload);
-          } else {
-            end.endpoint->dispatch(to, head, *payload, payload);
-          }
-          if (i % 3 == 0) {
-            end.send(to,
-                {.kind = 2,
-                    .offset = place,
-                    .value = (1U << 19) + (static_cast<size_t>(to) * kMessages + i) * kBytes / 2,
-                    .call = kBytes / 2});
-          }
+          send_message(end, rank, i, to, seed);
         }
       }
 
-      EXPECT_TRUE(end.await(kRanks * kMessages * 5 / 3)) << seed;
+      EXPECT_TRUE(end.await(kRanks * kMessagesToEach * 5 / 3)) << seed;
     });
     for (auto& end : three.ends) {
       EXPECT_TRUE(end->losses.empty()) << end->losses[0];
       uint64_t next[kRanks] = {};
       for (const Head& head : end->heads) {
         EXPECT_EQ(head.sequence, next[head.source]++) << seed;
-        for (size_t at = 0; head.kind == 1 && at < head.bytes; ++at) {
-          ASSERT_EQ(end->memory[head.offset + at], byte_of(head.memory, at));
-        }
+        if (head.kind != 1) continue;
+        ASSERT_NO_FATAL_FAILURE(expect_whole(*end, head));
       }
     }
   }

@@ -32,8 +32,26 @@
 
 namespace symm::ipc {
 namespace {
+constexpr uint64_t kBytes = 64;
+
+// Asks about tokens of places, drawn at random, and expects the answers that `before` gives: the
+// number of the last withdrawal of each byte.
+void expect_agreement(
+    const Withdrawn& withdrawn, const uint64_t (&before)[kBytes], std::mt19937& random) {
+  for (int look = 0; look < 50; ++look) {
+    const uint64_t at = random() % kBytes;
+    const uint64_t size = 1 + random() % (kBytes - at);
+    const uint64_t token = random() % 22;
+    bool is_void = false;
+    for (uint64_t i = 0; i < size; ++i) {
+      is_void = is_void || token < before[at + i];
+    }
+    ASSERT_EQ(withdrawn.covers({1, at, size}, token), is_void)
+        << at << "+" << size << " of number " << token;
+  }
+}
+
 TEST(Withdrawn, AgreesWithAMapOfBytes) {
-  constexpr uint64_t kBytes = 64;
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
     Withdrawn withdrawn;
@@ -45,17 +63,7 @@ TEST(Withdrawn, AgreesWithAMapOfBytes) {
       for (uint64_t i = 0; i < bytes; ++i) {
         before[offset + i] = number;
       }
-      for (int look = 0; look < 50; ++look) {
-        const uint64_t at = random() % kBytes;
-        const uint64_t size = 1 + random() % (kBytes - at);
-        const uint64_t token = random() % 22;
-        bool is_void = false;
-        for (uint64_t i = 0; i < size; ++i) {
-          is_void = is_void || token < before[at + i];
-        }
-        ASSERT_EQ(withdrawn.covers({1, at, size}, token), is_void)
-            << at << "+" << size << " of number " << token;
-      }
+      ASSERT_NO_FATAL_FAILURE(expect_agreement(withdrawn, before, random));
     }
     EXPECT_LE(withdrawn.size(), kBytes);
   }

@@ -249,6 +249,47 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
 }
 #endif
 
+// Codes of one operand of each rank, and the code of their reduction.
+struct Reduced {
+  DType dtype;
+  Op op;
+  std::vector<uint8_t> operands;
+  uint8_t result;
+};
+
+// Expects the result at each of `count` places, where one call reduces all ranks, and where one
+// call begins with the first rank and another goes on with the others.
+void expect_reduced(const Reduced& row, size_t count) {
+  std::vector<std::vector<std::byte>> operands;
+  for (const uint8_t code : row.operands) {
+    operands.emplace_back(count, std::byte{code});
+  }
+  std::vector<const std::byte*> from;
+  for (const auto& operand : operands) {
+    from.push_back(operand.data());
+  }
+
+  std::vector<std::byte> result(count);
+  const std::vector<std::byte> right(count, std::byte{row.result});
+  std::byte* to = result.data();
+  Reduction r = reduction(row.dtype, row.op, count, from, &to);
+  reduce(r);
+  EXPECT_EQ(reference::difference(row.dtype, to, right.data(), count), "")
+      << op_name(row.op) << " of " << from.size() << ", expected " << int{row.result};
+
+  std::vector<std::byte> partial(count * size_of_partial(row.dtype));
+  r.source_count = 1;
+  r.partial_out = partial.data();
+  reduce(r);
+  r.sources = from.data() + 1;
+  r.source_count = static_cast<int>(from.size()) - 1;
+  r.partial_in = std::exchange(r.partial_out, nullptr);
+  std::fill(result.begin(), result.end(), std::byte{0x55});
+  reduce(r);
+  EXPECT_EQ(reference::difference(row.dtype, to, right.data(), count), "")
+      << op_name(row.op) << " of " << from.size() << " in two steps";
+}
+
 // Only what is finite saturates; an infinity stays one. So it is at each place of a vector, and
 // where one rank begins and another ends.
 TEST_P(Arithmetic, InfinityStaysAndFiniteF8Saturates) {
@@ -264,13 +305,7 @@ TEST_P(Arithmetic, InfinityStaysAndFiniteF8Saturates) {
     return all;
   };
 
-  struct Row {
-    DType dtype;
-    Op op;
-    std::vector<uint8_t> operands;
-    uint8_t result;
-  };
-  const std::vector<Row> rows = {
+  const std::vector<Reduced> rows = {
       {DType::f8e5m2, Op::sum, {kInfinite}, kInfinite},
       {DType::f8e5m2, Op::sum, {kOne, kInfinite | kMinus, kOne}, kInfinite | kMinus},
       {DType::f8e5m2, Op::sum, {kInfinite, kInfinite | kMinus}, kNan},
@@ -293,37 +328,7 @@ TEST_P(Arithmetic, InfinityStaysAndFiniteF8Saturates) {
       {DType::f8e4m3, Op::prod, times(20, kMostE4m3, {0}), 0},
   };
 
-  for (const Row& row : rows) {
-    for (const size_t count : {1U, 7U, 64U, 67U}) {
-      std::vector<std::vector<std::byte>> operands;
-      for (const uint8_t code : row.operands) {
-        operands.emplace_back(count, std::byte{code});
-      }
-      std::vector<const std::byte*> from;
-      for (const auto& operand : operands) {
-        from.push_back(operand.data());
-      }
-      std::vector<std::byte> result(count);
-      const std::vector<std::byte> right(count, std::byte{row.result});
-      std::byte* to = result.data();
-      Reduction r = reduction(row.dtype, row.op, count, from, &to);
-      reduce(r);
-      EXPECT_EQ(reference::difference(row.dtype, to, right.data(), count), "")
-          << op_name(row.op) << " of " << from.size() << ", expected " << int{row.result};
-
-      std::vector<std::byte> partial(count * size_of_partial(row.dtype));
-      r.source_count = 1;
-      r.partial_out = partial.data();
-      reduce(r);
-      r.sources = from.data() + 1;
-      r.source_count = static_cast<int>(from.size()) - 1;
-      r.partial_in = std::exchange(r.partial_out, nullptr);
-      std::fill(result.begin(), result.end(), std::byte{0x55});
-      reduce(r);
-      EXPECT_EQ(reference::difference(row.dtype, to, right.data(), count), "")
-          << op_name(row.op) << " of " << from.size() << " in two steps";
-    }
-  }
+  for_each_combination(std::tuple(rows, std::array<size_t, 4>{1, 7, 64, 67}), expect_reduced);
 }
 
 TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
@@ -332,22 +337,21 @@ TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
   for (size_t i = 0; i < from.size(); ++i) {
     from[i] = static_cast<std::byte>(i * 131 + i / 256);
   }
-
-  for (const bool nontemporal : {false, true}) {
-    for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 1023U, 1024U, 1025U, 4096U, 8191U}) {
-      for (const size_t shift : {0U, 1U, 31U, 64U}) {
-        std::fill(to.begin(), to.end(), std::byte{0});
-        copy(to.data() + shift, from.data() + shift / 2, bytes, nontemporal);
-        ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes), 0)
-            << bytes << " bytes, shift " << shift;
-        for (size_t i = 0; i < to.size(); ++i) {
-          if (i < shift || i >= shift + bytes) {
-            ASSERT_EQ(to[i], std::byte{0}) << bytes << " bytes, shift " << shift;
-          }
-        }
+  const auto expect_copy = [&](bool nontemporal, size_t bytes, size_t shift) {
+    std::fill(to.begin(), to.end(), std::byte{0});
+    copy(to.data() + shift, from.data() + shift / 2, bytes, nontemporal);
+    ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes), 0)
+        << bytes << " bytes, shift " << shift;
+    for (size_t i = 0; i < to.size(); ++i) {
+      if (i < shift || i >= shift + bytes) {
+        ASSERT_EQ(to[i], std::byte{0}) << bytes << " bytes, shift " << shift;
       }
     }
-  }
+  };
+  for_each_combination(std::tuple(std::array{false, true},
+                           std::array<size_t, 10>{0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 8191},
+                           std::array<size_t, 4>{0, 1, 31, 64}),
+      expect_copy);
 }
 
 INSTANTIATE_TEST_SUITE_P(Simd, Arithmetic, ::testing::ValuesIn(kSimds),

@@ -64,6 +64,30 @@ TEST_P(Collectives, AllTypesAndOperations) {
   run_possible(world_of(size), cases);
 }
 
+// Counts around what fits into one line, and into one chunk of every kind.
+std::vector<size_t> awkward_counts(Collective collective, DType dtype, const World& world) {
+  std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
+  const auto size = static_cast<size_t>(world.size);
+  const bool in_blocks = traits(collective).send_per_rank;
+  const std::vector<size_t> divisors =
+      in_blocks ? std::vector<size_t>{3 * size} : std::vector<size_t>{3, 5, 7};
+
+  for (const size_t divisor : divisors) {
+    const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
+    if (chunk == 0) continue;  // a single rank's scratch is not used
+    for (const size_t chunks : {1U, 2U, 3U, 4U}) {
+      for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1}) {
+        counts.push_back(nearby);
+      }
+    }
+  }
+
+  counts.push_back(world.scratch_bytes / size_of(dtype) / (in_blocks ? size : 1));
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
 TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
   const auto [collective, size] = GetParam();
   const World world = world_of(size);
@@ -71,41 +95,18 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
   unsigned turn = 0;
 
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
-    // Counts around what fits into one line, and into one chunk of every kind.
-    std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
-    const bool in_blocks = traits(collective).send_per_rank;
-    const std::vector<size_t> divisors = in_blocks
-                                             ? std::vector<size_t>{3 * static_cast<size_t>(size)}
-                                             : std::vector<size_t>{3, 5, 7};
-
-    for (const size_t divisor : divisors) {
-      const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
-      if (chunk == 0) continue;  // a single rank's scratch is not used
-      for (const size_t chunks : {1U, 2U, 3U, 4U}) {
-        for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1}) {
-          counts.push_back(nearby);
-        }
-      }
-    }
-
-    counts.push_back(
-        world.scratch_bytes / size_of(dtype) / (in_blocks ? static_cast<size_t>(size) : 1));
-    std::sort(counts.begin(), counts.end());
-    counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-
-    for (const size_t count : counts) {
-      for (const Algorithm algorithm : kAlgorithms) {
-        for (const Case::Place place : kPlaces) {
-          if (size > 8 && (turn++ % 9 != 0 || count > 600)) continue;
-          Case c{.collective = collective, .dtype = dtype, .count = count, .place = place};
-          vary(c, algorithm, size, turn);
-          c.misalignment = turn % 4;
-          c.llc_bytes = turn % 3 == 0 ? 64 : 0;
-          ++turn;
-          cases.push_back(c);
-        }
-      }
-    }
+    const auto add = [&](size_t count, Algorithm algorithm, Case::Place place) {
+      if (size > 8 && (turn++ % 9 != 0 || count > 600)) return;
+      Case c{.collective = collective, .dtype = dtype, .count = count, .place = place};
+      vary(c, algorithm, size, turn);
+      c.misalignment = turn % 4;
+      c.llc_bytes = turn % 3 == 0 ? 64 : 0;
+      ++turn;
+      cases.push_back(c);
+    };
+    for_each_combination(std::tuple(awkward_counts(collective, dtype, world),
+                             std::span(kAlgorithms), std::span(kPlaces)),
+        add);
   }
 
   run_possible(world, cases);

@@ -89,9 +89,23 @@ TEST(Pattern, KnowsItsOwnDataAndNoOther) {
   EXPECT_EQ(pattern.count_wrong(seen.data(), 1, 5, count), 2U);
 }
 
+// Reduces the operands of all ranks, `inputs`, element by element.
+std::vector<std::byte> reduced_one_by_one(symm_dtype_t dtype, symm_op_t op,
+    const std::vector<std::vector<std::byte>>& inputs, size_t count) {
+  const size_t element = size_of(dtype);
+  std::vector<std::byte> out(count * element);
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<uint64_t> one;
+    for (const auto& input : inputs) {
+      one.push_back(reference::load_bits(dtype, &input[i * element]));
+    }
+    reference::store_bits(dtype, reference::reduce(dtype, op, one), &out[i * element]);
+  }
+  return out;
+}
+
 TEST(Pattern, ReductionsMatchElementByElement) {
   for (const auto& [type, dtype] : dtypes()) {
-    const size_t element = size_of(dtype);
     for (const auto& [name, op] : ops()) {
       const Pattern pattern(dtype, op, 4);
       constexpr size_t count = 5000;
@@ -100,15 +114,7 @@ TEST(Pattern, ReductionsMatchElementByElement) {
         inputs.push_back(data(pattern, dtype, rank, 9, count));
       }
 
-      std::vector<std::byte> out(count * element);
-      for (size_t i = 0; i < count; ++i) {
-        std::vector<uint64_t> one;
-        for (const auto& input : inputs) {
-          one.push_back(reference::load_bits(dtype, &input[i * element]));
-        }
-        reference::store_bits(dtype, reference::reduce(dtype, op, one), &out[i * element]);
-      }
-
+      std::vector<std::byte> out = reduced_one_by_one(dtype, op, inputs, count);
       EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 0U) << type << ' ' << name;
       out[0] ^= std::byte{1};
       EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 1U) << type << ' ' << name;

@@ -50,6 +50,78 @@ constexpr Form kForms[] = {
         symm_two_shot_reduce_any_4},
 };
 
+// A call of all ranks that sums.
+struct Sum {
+  Collective kind = Collective::allreduce;
+  int root = 0;
+  std::vector<std::vector<float>> send;
+  std::vector<std::vector<float>> recv;
+};
+
+// Draws call number `call` and launches its kernels. A chunk of a call by owners has rounds of
+// `round` bytes.
+Sum launch_sum(Ranks& ranks, const Form& form, size_t call, size_t round, std::mt19937& random) {
+  const auto n = static_cast<size_t>(form.ranks);
+  Sum sum;
+  sum.root = static_cast<int>(call % n);
+  const bool once = form.one_shot != nullptr && random() % 2 == 0;
+  if (once && n == 2) {
+    sum.kind = std::array{
+        Collective::allreduce, Collective::reduce, Collective::reduce_scatter}[random() % 3];
+  }
+  const bool has_owners = once && form.one_shot == symm_two_shot_reduce_any_4;
+  if (has_owners) sum.kind = Collective::reduce;
+  const bool scatters = sum.kind == Collective::reduce_scatter;
+
+  // A reduce by owners takes up to four chunks.
+  const size_t slots = once ? 1 : 3 * n;
+  const size_t most_bytes = has_owners ? 4 * kRounds * round : form.slot * slots;
+  const size_t most = most_bytes / sizeof(float);
+  const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
+  for (size_t rank = 0; rank < n; ++rank) {
+    std::vector<float>& operand = sum.send.emplace_back(scatters ? n * count : count);
+    for (float& x : operand) {
+      x = static_cast<float>(random() % 1000);
+    }
+    sum.recv.emplace_back(count, -1.0F);
+  }
+
+  for (size_t rank = 0; rank < n; ++rank) {
+    CollectiveArgs args = args_of(ranks, rank, sum.kind, sum.send[rank], sum.recv[rank], count);
+    args.root = sum.root;
+    args.tile = scatters ? args.unit : form.slot * n;
+    args.tiles = (args.unit + args.tile - 1) / args.tile;
+    // A part of the unit needs more than one launch.
+    const uint64_t part =
+        scatters || (once && n > 2 && call % 2 == 0) ? args.unit / 32 * 16 + 16 : args.unit;
+    for (uint64_t left = args.unit; left > 0;
+        left -= args.unit, args.send += args.unit, args.recv += args.unit) {
+      args.unit = std::min(left, part);
+      if (has_owners) args.tiles = (args.unit + kRounds * round - 1) / (kRounds * round);
+      ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
+    }
+  }
+  return sum;
+}
+
+// Whether each rank has the sums that it is to get, and no others.
+bool is_right(const Sum& sum) {
+  const size_t n = sum.send.size();
+  const size_t count = sum.recv[0].size();
+  for (size_t i = 0; i < sum.send[0].size(); ++i) {
+    float right = sum.send[0][i];
+    for (size_t r = 1; r < n; ++r) {
+      right += sum.send[r][i];
+    }
+    for (size_t r = 0; r < n; ++r) {
+      if (sum.kind == Collective::reduce_scatter && i / count != r) continue;
+      const bool gets_none = sum.kind == Collective::reduce && r != static_cast<size_t>(sum.root);
+      if (sum.recv[r][i % count] != (gets_none ? -1.0F : right)) return false;
+    }
+  }
+  return true;
+}
+
 // Every rank makes some calls one after the other. Returns "" if all calls ended and all results
 // are right.
 std::string outcome(const Form& form, unsigned seed) {
@@ -66,75 +138,16 @@ std::string outcome(const Form& form, unsigned seed) {
       .slot = form.slot,
       .work_groups = 1});
 
-  std::vector<std::vector<std::vector<float>>> send(kCalls);
-  std::vector<std::vector<std::vector<float>>> recv(kCalls);
-  std::vector<Collective> kinds(kCalls, Collective::allreduce);
-
+  std::vector<Sum> sums;
   for (size_t call = 0; call < kCalls; ++call) {
-    const bool once = form.one_shot != nullptr && random() % 2 == 0;
-    if (once && n == 2) {
-      kinds[call] = std::array{
-          Collective::allreduce, Collective::reduce, Collective::reduce_scatter}[random() % 3];
-    }
-    const bool has_owners = once && form.one_shot == symm_two_shot_reduce_any_4;
-    if (has_owners) kinds[call] = Collective::reduce;
-    const bool scatters = kinds[call] == Collective::reduce_scatter;
-
-    // A reduce by owners takes up to four chunks.
-    const size_t round = blocks * threads * kPack * (n - 1);
-    const size_t slots = once ? 1 : 3 * n;
-    const size_t most_bytes = has_owners ? 4 * kRounds * round : form.slot * slots;
-    const size_t most = most_bytes / sizeof(float);
-    const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
-    for (size_t rank = 0; rank < n; ++rank) {
-      std::vector<float>& operand = send[call].emplace_back(scatters ? n * count : count);
-      for (float& x : operand) {
-        x = static_cast<float>(random() % 1000);
-      }
-      recv[call].emplace_back(count, -1.0F);
-    }
-
-    for (size_t rank = 0; rank < n; ++rank) {
-      CollectiveArgs args =
-          args_of(ranks, rank, kinds[call], send[call][rank], recv[call][rank], count);
-      args.root = static_cast<int32_t>(call % n);
-      args.tile = scatters ? args.unit : form.slot * n;
-      args.tiles = (args.unit + args.tile - 1) / args.tile;
-      // A part of the unit needs more than one launch.
-      const uint64_t part =
-          scatters || (once && n > 2 && call % 2 == 0) ? args.unit / 32 * 16 + 16 : args.unit;
-      for (uint64_t left = args.unit; left > 0;
-          left -= args.unit, args.send += args.unit, args.recv += args.unit) {
-        args.unit = std::min(left, part);
-        if (has_owners) args.tiles = (args.unit + kRounds * round - 1) / (kRounds * round);
-        ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
-      }
-    }
+    sums.push_back(launch_sum(ranks, form, call, blocks * threads * kPack * (n - 1), random));
   }
 
   // One rank is held up, as if its process had lost the device for a while.
   ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500),
       3000 + static_cast<long>(random() % 40'000));
   if (!ranks.run()) return "nothing goes on";
-
-  for (size_t call = 0; call < kCalls; ++call) {
-    const size_t count = recv[call][0].size();
-    for (size_t i = 0; i < send[call][0].size(); ++i) {
-      float sum = send[call][0][i];
-      for (size_t r = 1; r < n; ++r) {
-        sum += send[call][r][i];
-      }
-      for (size_t r = 0; r < n; ++r) {
-        if (kinds[call] == Collective::reduce_scatter && i / count != r) continue;
-        if (recv[call][r][i % count] !=
-            (kinds[call] == Collective::reduce && r != call % n ? -1.0F : sum)) {
-          return "wrong sums";
-        }
-      }
-    }
-  }
-
-  return "";
+  return std::ranges::all_of(sums, is_right) ? "" : "wrong sums";
 }
 
 TEST(PushKernels, AllRanksGetAllSums) {
@@ -166,10 +179,53 @@ TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
   }
 }
 
-// Operands are any words, among them the words of free cells, in private memory at any address,
-// and in place where the call allows it.
-TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
+// A call of all ranks that moves bytes.
+struct Move {
+  Collective kind;
+  size_t unit;
+  int root;
+  std::vector<reference::Bytes> send;
+  std::vector<reference::Bytes> recv;
+};
+
+// Draws a call of `n` ranks and launches its kernels. Operands are any words, among them the words
+// of free cells, in private memory at any address, and in place where the call allows it.
+Move launch_move(Ranks& ranks, size_t n, size_t call, std::mt19937& random) {
+  constexpr size_t kMost = 3 * kMarkedTile;
   const Collective kinds[] = {Collective::allgather, Collective::alltoall, Collective::broadcast};
+  Move move;
+  move.kind = kinds[random() % 3];
+  move.root = static_cast<int>(call % n);
+  const bool by_rank = move.kind == Collective::alltoall;
+  const bool in_place = by_rank && random() % 2 == 0;
+  const bool is_passed_on = move.kind == Collective::broadcast && n > 2 && random() % 2 == 0;
+  const size_t longest = kMost * (is_passed_on ? n - 1 : 1);
+  const size_t limit = random() % 4 == 0 ? longest : 200;
+  const size_t unit = 1 + random() % limit;
+  move.unit = unit;
+  const bool by_flags = !is_passed_on && n <= 4 && unit <= 127 * kPack && random() % 2 == 0;
+
+  for (size_t rank = 0; rank < n; ++rank) {
+    auto& operand = move.send.emplace_back(by_rank ? n * unit : unit);
+    for (std::byte& byte : operand) {
+      byte = static_cast<std::byte>(random() % 3 != 0 ? 0xFF : random());
+    }
+    const size_t results = move.kind == Collective::broadcast ? unit : n * unit;
+    move.recv.push_back(in_place ? operand : reference::Bytes(results, std::byte{0xA5}));
+  }
+
+  Kernel kernel = by_flags ? symm_ll_move_4 : symm_marked;
+  if (is_passed_on) kernel = symm_marked_passed_on;
+  for (size_t rank = 0; rank < n; ++rank) {
+    CollectiveArgs args = args_of(
+        ranks, rank, move.kind, (in_place ? move.recv : move.send)[rank], move.recv[rank], unit);
+    args.root = move.root;
+    ranks.launch(static_cast<int>(rank), kernel, args);
+  }
+  return move;
+}
+
+TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
   for (unsigned seed = 0; seed < 15; ++seed) {
     std::mt19937 random(seed);
     const size_t n = 2 + seed % 5;
@@ -183,53 +239,21 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
         .threads = threads,
         .slot = 4096,
         .work_groups = 1});
-    std::vector<std::vector<reference::Bytes>> send;
-    std::vector<std::vector<reference::Bytes>> recv;
-    std::vector<Collective> calls;
-    std::vector<size_t> units;
-    constexpr size_t kMost = 3 * kMarkedTile;
-
+    std::vector<Move> moves;
     for (size_t call = 0; call < kCalls; ++call) {
-      calls.push_back(kinds[random() % 3]);
-      const bool by_rank = calls[call] == Collective::alltoall;
-      const bool in_place = by_rank && random() % 2 == 0;
-      const bool is_passed_on = calls[call] == Collective::broadcast && n > 2 && random() % 2 == 0;
-      const size_t longest = kMost * (is_passed_on ? n - 1 : 1);
-      const size_t limit = random() % 4 == 0 ? longest : 200;
-      const size_t unit = 1 + random() % limit;
-      const bool by_flags = !is_passed_on && n <= 4 && unit <= 127 * kPack && random() % 2 == 0;
-      units.push_back(unit);
-      send.emplace_back();
-      recv.emplace_back();
-      for (size_t rank = 0; rank < n; ++rank) {
-        auto& operand = send[call].emplace_back(by_rank ? n * unit : unit);
-        for (std::byte& byte : operand) {
-          byte = static_cast<std::byte>(random() % 3 != 0 ? 0xFF : random());
-        }
-        const size_t results = calls[call] == Collective::broadcast ? unit : n * unit;
-        recv[call].push_back(in_place ? operand : reference::Bytes(results, std::byte{0xA5}));
-      }
-
-      for (size_t rank = 0; rank < n; ++rank) {
-        CollectiveArgs args = args_of(
-            ranks, rank, calls[call], (in_place ? recv : send)[call][rank], recv[call][rank], unit);
-        args.root = static_cast<int32_t>(call % n);
-        Kernel kernel = by_flags ? symm_ll_move_4 : symm_marked;
-        if (is_passed_on) kernel = symm_marked_passed_on;
-        ranks.launch(static_cast<int>(rank), kernel, args);
-      }
+      moves.push_back(launch_move(ranks, n, call, random));
     }
 
     ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500),
         3000 + static_cast<long>(random() % 40'000));
     ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
 
-    for (size_t call = 0; call < kCalls; ++call) {
+    for (const Move& move : moves) {
       for (size_t rank = 0; rank < n; ++rank) {
-        const auto expected = reference::result_of(calls[call], send[call], units[call],
-            static_cast<int>(rank), static_cast<int>(call % n), nullptr);
-        ASSERT_EQ(recv[call][rank], expected)
-            << collective_name(calls[call]) << " of " << units[call] << ", seed " << seed;
+        const auto expected = reference::result_of(
+            move.kind, move.send, move.unit, static_cast<int>(rank), move.root, nullptr);
+        ASSERT_EQ(move.recv[rank], expected)
+            << collective_name(move.kind) << " of " << move.unit << ", seed " << seed;
       }
     }
   }

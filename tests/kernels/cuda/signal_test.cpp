@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <ranges>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,6 +16,7 @@
 #include "kernels/cuda/args.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/cuda/world.hpp"
+#include "tests/support/combinations.hpp"
 
 extern "C" void symm_barrier(symm::cuda::BarrierArgs args);
 extern "C" void symm_check(symm::cuda::CheckArgs args);
@@ -23,6 +27,8 @@ extern "C" void symm_wait_words(symm::cuda::WaitWordsArgs args);
 
 namespace symm::cuda::model {
 namespace {
+using support::for_each_combination;
+
 constexpr uint32_t kChannel = 3;
 
 // A thread of a barrier's kernel deals with one peer. begun_ and ended_ count, for each rank and
@@ -68,13 +74,9 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
         .seed = seed,
         .threads = static_cast<unsigned>(size)});
 
-    for (int round = 0; round < kRounds; ++round) {
-      for (int rank = 0; rank < size; ++rank) {
-        for (unsigned stream = 0; stream < streams; ++stream) {
-          barriers.launch(rank, stream, size);
-        }
-      }
-    }
+    for_each_combination(std::tuple(std::views::iota(0, kRounds), std::views::iota(0, size),
+                             std::views::iota(0U, streams)),
+        [&](int, int rank, unsigned stream) { barriers.launch(rank, stream, size); });
 
     ASSERT_TRUE(barriers.ranks().run()) << "nothing goes on, seed " << seed;
     EXPECT_FALSE(barriers.ended_too_early()) << "seed " << seed;
@@ -307,32 +309,33 @@ TEST(SignalKernels, ARankThatHasLeftIsNamed) {
 TEST(SignalKernels, ChecksNameTheRankThatDiffers) {
   constexpr int kRanks = 3;
   constexpr int kCalls = 4;
-  for (uint64_t CheckArgs::* const differs : {static_cast<uint64_t CheckArgs::*>(nullptr),
-           &CheckArgs::detail, &CheckArgs::count, &CheckArgs::memory, &CheckArgs::offset}) {
-    for (unsigned seed = 0; seed < 20; ++seed) {
-      Ranks ranks({.ranks = kRanks, .seed = seed, .threads = kRanks});
-      for (uint64_t call = 0; call < kCalls; ++call) {
-        for (int rank = 0; rank < kRanks; ++rank) {
-          CheckArgs args{
-              ranks.comm(rank), uint64_t{5} << 40 | call, 6, uint64_t{7} << 50, uint64_t{8} << 33};
-          if (differs != nullptr && rank == 1 && call == kCalls - 1) {
-            args.*differs += seed % 2 == 0 ? 1 : uint64_t{1} << 32;
-          }
-          ranks.launch(rank, [args](const CollectiveArgs&) { symm_check(args); }, {});
+  using Field = uint64_t CheckArgs::*;
+  const auto expect_named = [](Field differs, unsigned seed) {
+    Ranks ranks({.ranks = kRanks, .seed = seed, .threads = kRanks});
+    for (uint64_t call = 0; call < kCalls; ++call) {
+      for (int rank = 0; rank < kRanks; ++rank) {
+        CheckArgs args{
+            ranks.comm(rank), uint64_t{5} << 40 | call, 6, uint64_t{7} << 50, uint64_t{8} << 33};
+        if (differs != nullptr && rank == 1 && call == kCalls - 1) {
+          args.*differs += seed % 2 == 0 ? 1 : uint64_t{1} << 32;
         }
-      }
-
-      ASSERT_TRUE(ranks.run()) << "seed " << seed;
-      const bool lies_elsewhere = differs == &CheckArgs::memory || differs == &CheckArgs::offset;
-      WaitError trouble = lies_elsewhere ? WaitError::other_place : WaitError::mismatch;
-      if (differs == nullptr) trouble = WaitError::none;
-
-      for (const int rank : {0, 2}) {
-        EXPECT_EQ(ranks.record(rank).trouble, static_cast<uint32_t>(trouble)) << "seed " << seed;
-        EXPECT_EQ(ranks.record(rank).peer, differs == nullptr ? 0 : 1);
+        ranks.launch(rank, [args](const CollectiveArgs&) { symm_check(args); }, {});
       }
     }
-  }
+
+    ASSERT_TRUE(ranks.run()) << "seed " << seed;
+    const bool lies_elsewhere = differs == &CheckArgs::memory || differs == &CheckArgs::offset;
+    WaitError trouble = lies_elsewhere ? WaitError::other_place : WaitError::mismatch;
+    if (differs == nullptr) trouble = WaitError::none;
+
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(ranks.record(rank).trouble, static_cast<uint32_t>(trouble)) << "seed " << seed;
+      EXPECT_EQ(ranks.record(rank).peer, differs == nullptr ? 0 : 1);
+    }
+  };
+  const Field fields[] = {
+      nullptr, &CheckArgs::detail, &CheckArgs::count, &CheckArgs::memory, &CheckArgs::offset};
+  for_each_combination(std::tuple(std::span(fields), std::views::iota(0U, 20U)), expect_named);
 }
 }  // namespace
 }  // namespace symm::cuda::model
