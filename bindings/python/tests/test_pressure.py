@@ -117,7 +117,7 @@ def torch_memory(monkeypatch):
     torch = ModuleType("torch")
     torch.OutOfMemoryError = OutOfMemoryError
     torch._C = SimpleNamespace()
-    torch.cuda = SimpleNamespace(reserved=100)
+    torch.cuda = SimpleNamespace(reserved=100, is_available=lambda: False)
     torch.cuda.memory_reserved = lambda _device: torch.cuda.reserved
     torch.cuda.empty_cache = lambda: setattr(torch.cuda, "reserved", 30)
     monkeypatch.setitem(sys.modules, "torch", torch)
@@ -136,6 +136,10 @@ def test_pytorch_tells_symm_of_short_memory_once(torch_memory, monkeypatch):
     driver = Driver(torch_memory.torch.OutOfMemoryError)
     observers = []
     torch_memory.torch._C._cuda_attach_out_of_memory_observer = observers.append
+    with pytest.raises(symm.UnavailableError, match="finds no GPU"):
+        torch_memory.collect_on_oom()
+
+    torch_memory.torch.cuda.is_available = lambda: True
     monkeypatch.setattr(torch_memory, "ipc_collect", driver.collect)
     torch_memory.collect_on_oom()
     torch_memory.collect_on_oom()

@@ -1144,6 +1144,32 @@ def test_tensors_whose_memory_has_other_elements_are_refused(alone):
         alone.broadcast(torch.zeros(1, dtype=torch.complex64).conj())
 
 
+def test_what_gives_memory_back_meets_the_real_pytorch(alone):
+    """test_pressure.py has a PyTorch that runs short; this is the one that a user has."""
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
+    import symm.torch
+
+    if torch.cuda.is_available():
+        symm.torch.collect_on_oom()
+        symm.torch.collect_on_oom()
+    else:
+        with pytest.raises(symm.UnavailableError, match=r"without CUDA|finds no GPU"):
+            symm.torch.collect_on_oom()
+
+    attempts = []
+
+    def allocate():
+        attempts.append("tried")
+        if len(attempts) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return 64
+
+    assert symm.torch.retry_on_oom(allocate) == 64
+    assert len(attempts) == 2
+    with symm.torch.lend_cache(), pytest.raises(symm.OutOfMemoryError):
+        alone.alloc(1 << 50)
+
+
 def late(rank, device):
     import torch
     import torch.distributed as dist

@@ -33,12 +33,14 @@ def collect_on_oom() -> None:
     function does nothing.
 
     Raises:
-        UnavailableError: this PyTorch was built without CUDA.
+        UnavailableError: this PyTorch was built without CUDA, or finds no GPU.
     """
     global _is_attached
     attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
     if attach is None:
         raise UnavailableError("this PyTorch has no observers of memory: it was built without CUDA")
+    if not torch.cuda.is_available():
+        raise UnavailableError("PyTorch finds no GPU, whose memory its observers tell of")
     if not _is_attached:
         attach(lambda *_: ipc_collect())
         _is_attached = True
