@@ -202,17 +202,18 @@ void Meeting::fail(Failure why) {
 
 Failure StoreServer::missing(const Meeting& meeting) const {
   Failure failure = missing_ranks(meeting.came, meeting.description);
+
   const uint64_t refused = listener->refused();
   if (refused != 0) {
     failure.message += format(
         " (%lu unauthenticated connections were refused; check that all machines share one secret)",
         refused);
   }
+
   if (listener->on_loopback()) {
     failure.message += " (" + host + " leads to the loopback on the machine " +
                        (serves_ids ? "that made the id" : "of rank 0") +
-                       ", so that only ranks of that "
-                       "machine can come)";
+                       ", so that only ranks of that machine can come)";
   }
   return failure;
 }
@@ -412,6 +413,7 @@ std::shared_ptr<StoreServer> open_server(
   server->serves_ids = served_by == ServedBy::maker_of_id;
   server->description = description;
   server->host = place.host;
+
   const auto admit = [weak = std::weak_ptr(server)](const auto& connection, auto first) {
     const auto self = weak.lock();
     return self ? self->admit(connection, first) : nullptr;
@@ -419,6 +421,7 @@ std::shared_ptr<StoreServer> open_server(
   server->listener = std::make_shared<SecureListener>(
       place.host, place.port, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
   server->listener->start();
+
   // A numeric address, or `localhost`, was meant as the loopback.
   const bool is_meant = place.host == "localhost" || place.host.find(':') != std::string::npos ||
                         place.host.find_first_not_of("0123456789.") == std::string::npos;
@@ -746,6 +749,7 @@ TcpPlace parse_tcp_place(const std::string& text, const char* source) {
 uint16_t listen_for_creation(const TcpPlace& place, uint64_t creation) {
   StoreServers& servers = PerProcess<StoreServers>::current();
   std::shared_ptr<StoreServer> server;
+
   {
     const std::lock_guard lock(servers.mutex);
     // A process whose secret is replaced listens for each of its secrets.
@@ -758,6 +762,7 @@ uint16_t listen_for_creation(const TcpPlace& place, uint64_t creation) {
     }
     server = known;
   }
+
   server->expect(creation);
   return server->listener->port();
 }
