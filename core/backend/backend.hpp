@@ -54,7 +54,14 @@ struct BlockExtent {
 struct ShareableHandle {
   BlockExtent extent;
   int fd = -1;  // borrowed from the block
+  // A block may lie in several allocations of one size, as adopted memory that grew in place does:
+  // the descriptors of all but the first, borrowed too.
+  std::vector<int> more_fds = {};
 };
+
+// The largest number of allocations that a block lies in: several such blocks fit into the inbox of
+// a peer that is slow to read (core/mesh).
+inline constexpr size_t kMostParts = 512;
 
 // A piece of memory mapped into this process: allocated here, or a peer's.
 class Block {
@@ -146,12 +153,21 @@ class ShareableMemory {
   // Maps a block that another process shared. A block of another host comes without a
   // descriptor, and is found by its fabric handle.
   virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
+  // Maps a block that lies in several allocations of one size, one behind the other.
+  virtual std::shared_ptr<Block> import_parts(
+      const std::vector<Fd>& fds, [[maybe_unused]] const BlockExtent& extent) {
+    throw Error(Status::peer_failed,
+        format(
+            "a peer sent a block of %zu allocations, and memory of the host is one", fds.size()));
+  }
 };
 
 // A message to a peer, of the same size for every transport of a back end.
 struct OutgoingMessage {
   Bytes body;
   std::vector<int> fds;  // borrowed from the transport
+  // Descriptors behind those, of which each rank may send another number: at most kMostParts.
+  std::vector<int> more_fds = {};
 };
 template <class Part>
 void append(OutgoingMessage& message, const Part& part) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/base/environment.hpp"
@@ -123,20 +124,30 @@ void Allocation::map(size_t alignment, bool is_imported) {
   is_reserved_ = true;
 
   SYMM_POINT("cuda.map");
-  driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap",
-      [&] { return format("%zu bytes", mapped_); });
-  is_mapped_ = true;
+  map_parts(is_imported);
+}
 
+void Allocation::map_parts(bool is_imported) {
+  const Driver& driver = device_->driver();
+  const size_t bytes = part_bytes();
   // The driver ignores which node is named: to it the host is one.
   const CUmemAccessDesc access[] = {
       {{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
       {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
-  driver.require(
-      driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess", [&] {
-        return format("%zu bytes for device %d%s%s", mapped_, device_->ordinal(),
-            on_host_ ? " and the host" : "",
-            is_imported ? ", of another rank, whose GPU this one may not be able to access" : "");
-      });
+
+  while (mapped_parts_ < parts()) {
+    const CUdeviceptr at = address_ + mapped_parts_ * bytes;
+    driver.require(driver.cuMemMap(at, bytes, 0,
+                       mapped_parts_ == 0 ? handle_ : more_handles_[mapped_parts_ - 1], 0),
+        "cuMemMap", [&] { return format("%zu bytes", bytes); });
+    ++mapped_parts_;
+    driver.require(
+        driver.cuMemSetAccess(at, bytes, access, on_host_ ? 2 : 1), "cuMemSetAccess", [&] {
+          return format("%zu bytes for device %d%s%s", bytes, device_->ordinal(),
+              on_host_ ? " and the host" : "",
+              is_imported ? ", of another rank, whose GPU this one may not be able to access" : "");
+        });
+  }
 }
 
 std::shared_ptr<Allocation> Allocation::create(
@@ -224,13 +235,42 @@ std::shared_ptr<Allocation> Allocation::import(
     // was imported by a fabric handle.
     made->fd_ = std::move(fd);
   } else {
-    driver.require(driver.cuMemImportFromShareableHandle(&made->handle_,
-                       reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
-                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-        "cuMemImportFromShareableHandle",
-        [&] { return format("%zu bytes into device %d", made->mapped_, device->ordinal()); });
+    made->import_by_descriptor(&made->handle_, fd);
   }
   made->has_handle_ = true;
+  made->map(0, true);
+  return made;
+}
+
+void Allocation::import_by_descriptor(CUmemGenericAllocationHandle* handle, const Fd& fd) const {
+  const Driver& driver = device_->driver();
+  driver.require(driver.cuMemImportFromShareableHandle(handle,
+                     reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
+                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+      "cuMemImportFromShareableHandle",
+      [&] { return format("%zu bytes into device %d", mapped_, device_->ordinal()); });
+}
+
+std::shared_ptr<Allocation> Allocation::import_parts(
+    const std::shared_ptr<Device>& device, const std::vector<Fd>& fds, const BlockExtent& extent) {
+  if (extent.mapped % fds.size() != 0) {
+    throw Error(Status::peer_failed,
+        format("a peer sent a block of %lu bytes in %zu equal parts", extent.mapped, fds.size()));
+  }
+
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
+  std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
+  made->mapped_ = extent.mapped;
+  made->offset_ = extent.offset;
+  made->import_by_descriptor(&made->handle_, fds[0]);
+  made->has_handle_ = true;
+
+  made->more_handles_.reserve(fds.size() - 1);
+  for (size_t i = 1; i < fds.size(); ++i) {
+    CUmemGenericAllocationHandle handle = 0;
+    made->import_by_descriptor(&handle, fds[i]);
+    made->more_handles_.push_back(handle);
+  }
   made->map(0, true);
   return made;
 }
@@ -241,31 +281,46 @@ std::shared_ptr<Allocation> Allocation::adopt(
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const bool whole = bytes == ShareableMemory::kWhole;
   const ExternalAllocation::Range range = foreign.range(*device);
-  foreign.require_within(range, bytes);
+  foreign.require_whole(range);
+  std::vector<ExternalAllocation> behind = foreign.behind(*device, range, bytes);
 
   std::shared_ptr<Allocation> made(new Allocation(device, whole ? range.bytes : bytes));
-  made->mapped_ = range.bytes;
+  made->more_handles_.reserve(behind.size());
+  made->mapped_ = range.bytes * (1 + behind.size());
   made->offset_ = whole ? 0 : range.offset;
   made->address_ = range.base;
   made->owners_address_ = made->data();
   made->handle_ = foreign.take();
   made->has_handle_ = true;
+  for (ExternalAllocation& one : behind) {
+    made->more_handles_.push_back(one.take());
+  }
   if (!whole) made->map();
   return made;
 }
 
 // The driver tells the handle by which an address was mapped. While this object holds its own
-// handle, no other memory can have the same number.
+// handle, no other memory can have the same number. An owner that grows in place may unmap any part
+// by itself.
 bool Allocation::still_at_owner() const noexcept {
   if (owners_address_ == nullptr) return false;
   const Driver& driver = device_->driver();
-  CUmemGenericAllocationHandle handle = 0;
-  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(owners_address_)) !=
-      CUDA_SUCCESS) {
-    return false;
-  }
-  driver.cuMemRelease(handle);
-  return handle == handle_;
+  const auto is_at = [&](const std::byte* address, CUmemGenericAllocationHandle ours) {
+    CUmemGenericAllocationHandle handle = 0;
+    if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(address)) !=
+        CUDA_SUCCESS) {
+      return false;
+    }
+    driver.cuMemRelease(handle);
+    return handle == ours;
+  };
+
+  if (!is_at(owners_address_, handle_)) return false;
+  const std::byte* part = owners_address_ - offset_;
+  return std::all_of(more_handles_.begin(), more_handles_.end(), [&](auto handle) {
+    part += part_bytes();
+    return is_at(part, handle);
+  });
 }
 
 std::string Allocation::host_memory_reason(const Device& device) {
@@ -295,6 +350,14 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
     throw Error(Status::unavailable, "buffer: cannot be exported as DMA-BUF: " + reason);
   }
 
+  const size_t first = offset_ + offset;
+  if (first / part_bytes() != (first + bytes - 1) / part_bytes()) {
+    throw Error(Status::unavailable,
+        format("buffer: %zu bytes at %zu lie in several adopted allocations of %zu bytes, and a "
+               "DMA-BUF is of one",
+            bytes, offset, part_bytes()));
+  }
+
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   int raw = -1;
@@ -315,22 +378,31 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   return fd;
 }
 
+Fd Allocation::exported(CUmemGenericAllocationHandle handle) const {
+  const Driver& driver = device_->driver();
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  int raw = -1;
+  driver.require(driver.cuMemExportToShareableHandle(
+                     &raw, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+      "cuMemExportToShareableHandle");
+  Fd fd(raw);
+  if (!fd) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
+  return fd;
+}
+
 int Allocation::fd() const {
-  if (!fd_) {
-    const Driver& driver = device_->driver();
-    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    int raw = -1;
-    driver.require(driver.cuMemExportToShareableHandle(
-                       &raw, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-        "cuMemExportToShareableHandle");
-    fd_ = Fd(raw);
-    if (!fd_) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)");
-  }
+  if (!fd_) fd_ = exported(handle_);
   return fd_.get();
 }
 
 ShareableHandle Allocation::share() const {
-  ShareableHandle shared{extent(), fd()};
+  ShareableHandle shared{extent(), fd(), {}};
+  while (more_fds_.size() < more_handles_.size()) {
+    more_fds_.push_back(exported(more_handles_[more_fds_.size()]));
+  }
+  for (const Fd& fd : more_fds_) {
+    shared.more_fds.push_back(fd.get());
+  }
   if (!has_fabric_) return shared;
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   device_->driver().require(device_->driver().cuMemExportToShareableHandle(
@@ -344,11 +416,16 @@ ShareableHandle Allocation::share() const {
 Allocation::~Allocation() {
   device_->defer(
       [&driver = device_->driver(), address = address_, mapped = mapped_,
-          is_reserved = is_reserved_, is_mapped = is_mapped_, handle = handle_,
-          has_handle = has_handle_] {
-        if (is_mapped) driver.cuMemUnmap(address, mapped);
+          is_reserved = is_reserved_, bytes = part_bytes(), parts = mapped_parts_, handle = handle_,
+          has_handle = has_handle_, more = std::move(more_handles_)] {
+        for (size_t part = 0; part < parts; ++part) {
+          driver.cuMemUnmap(address + part * bytes, bytes);
+        }
         if (is_reserved) driver.cuMemAddressFree(address, mapped);
         if (has_handle) driver.cuMemRelease(handle);
+        for (const CUmemGenericAllocationHandle one : more) {
+          driver.cuMemRelease(one);
+        }
       },
       all_uses_recorded());
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/base/fd.hpp"
@@ -24,8 +25,12 @@ class Allocation final : public Block {
       const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
   static std::shared_ptr<Allocation> import(
       const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
-  // Part of another library's allocation, mapped once more, so that it stays when its owner unmaps
-  // it; or ShareableMemory::kWhole of it, where it is mapped. Takes the reference of `foreign`.
+  // Memory of several allocations of one size, mapped one behind the other.
+  static std::shared_ptr<Allocation> import_parts(
+      const std::shared_ptr<Device>& device, const std::vector<Fd>& fds, const BlockExtent& extent);
+  // A piece of another library's memory, mapped once more, so that it stays when its owner unmaps
+  // it: of the allocation `foreign`, and of those behind it; or ShareableMemory::kWhole of that
+  // one, where it is mapped. Takes the references.
   static std::shared_ptr<Allocation> adopt(
       const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes);
   ~Allocation() override;
@@ -37,11 +42,16 @@ class Allocation final : public Block {
   size_t mapped() const noexcept override { return mapped_; }
   size_t page_bytes() const noexcept override { return page_bytes_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
+  // How many allocations it lies in, all of one size.
+  size_t parts() const noexcept { return 1 + more_handles_.size(); }
   // Exported on first use; never -1.
   int fd() const;
   BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U, {}}; }
   ShareableHandle share() const override;
-  void will_not_be_shared() noexcept override { fd_.reset(); }
+  void will_not_be_shared() noexcept override {
+    fd_.reset();
+    more_fds_.clear();
+  }
   const std::byte* owners_address() const noexcept override { return owners_address_; }
   bool still_at_owner() const noexcept override;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
@@ -60,6 +70,10 @@ class Allocation final : public Block {
   Allocation(std::shared_ptr<Device> device, size_t bytes)
       : device_(std::move(device)), bytes_(bytes) {}
   void map(size_t alignment = 0, bool is_imported = false);
+  void map_parts(bool is_imported);
+  Fd exported(CUmemGenericAllocationHandle handle) const;
+  void import_by_descriptor(CUmemGenericAllocationHandle* handle, const Fd& fd) const;
+  size_t part_bytes() const noexcept { return mapped_ / parts(); }
 
   std::shared_ptr<Device> device_;
   size_t bytes_;
@@ -72,10 +86,13 @@ class Allocation final : public Block {
   const std::byte* owners_address_ = nullptr;
   CUmemGenericAllocationHandle handle_ = 0;
   bool has_handle_ = false;
+  // The handles of the allocations behind the first one.
+  std::vector<CUmemGenericAllocationHandle> more_handles_;
   CUdeviceptr address_ = 0;
   bool is_reserved_ = false;
-  bool is_mapped_ = false;
+  size_t mapped_parts_ = 0;
   mutable Fd fd_;
+  mutable std::vector<Fd> more_fds_;
 };
 
 // The memory of a device, and of the host beside it, for rendezvous and for tokens.
@@ -87,6 +104,10 @@ class DeviceMemory final : public ShareableMemory {
   std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override;
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
     return Allocation::import(device_, std::move(fd), extent);
+  }
+  std::shared_ptr<Block> import_parts(
+      const std::vector<Fd>& fds, const BlockExtent& extent) override {
+    return Allocation::import_parts(device_, fds, extent);
   }
 
  private:

@@ -74,6 +74,7 @@ std::string MulticastMemories::trouble_with(const Allocation& block) const {
   const BlockExtent extent = block.extent();
   if (extent.on_host != 0) return "its block is memory of the host";
   if (extent.offset != 0) return "its block begins inside an adopted allocation";
+  if (block.parts() != 1) return "its block lies in several adopted allocations";
   if (block.mapped() % unit_ != 0) {
     return format(
         "its block of %zu bytes is not a multiple of %zu; allocate it on a group with multicast",

@@ -238,13 +238,23 @@ class Exchange {
 
   void prepare() {
     attempt([&] {
+      // A rank that ran out of memory after the votes would be the only one that fails.
+      more_fds_.reserve(static_cast<size_t>(group_.size()));
       offer_ = phases_.prepare();
       SYMM_POINT("exchange.prepare");
       std::copy(std::begin(offer_.value), std::end(offer_.value), std::begin(vote_.value));
+      vote_.value[Vote::kMoreFds] = offer_.message.more_fds.size();
     });
   }
 
   void agree(std::span<const Vote> votes) {
+    for (size_t rank = 0; rank < votes.size(); ++rank) {
+      more_fds_.push_back(votes[rank].value[Vote::kMoreFds]);
+      if (more_fds_.back() < kMostParts) continue;
+      throw Agreed({Status::peer_failed, static_cast<int>(rank), 0,
+          format("rank %zu says that it sends %lu descriptors more", rank, more_fds_.back())});
+    }
+
     try {
       phases_.agree(votes);
     } catch (const Error& error) {
@@ -257,6 +267,7 @@ class Exchange {
     for (int peer = 0; peer < group_.size(); ++peer) {
       if (peer == group_.rank()) continue;
       group_.send(peer, topic_, offer_.message.body, fds_for(peer), deadline_);
+      if (group_.shares_host(peer)) send_more(peer);
     }
     for (int peer = 0; peer < group_.size(); ++peer) {
       if (peer != group_.rank()) take_message(peer, absence);
@@ -291,17 +302,48 @@ class Exchange {
         .first(group_.shares_host(peer) ? offer_.message.fds.size() : 0);
   }
 
+  // The descriptors that not every rank sends follow in messages without a body, on the same topic.
+  void send_more(int peer) {
+    std::span<const int> left(offer_.message.more_fds);
+    while (!left.empty()) {
+      const size_t count = std::min(left.size(), kMaxFds);
+      group_.send(peer, topic_, {}, left.first(count), deadline_);
+      left = left.subspan(count);
+    }
+  }
+
+  // Takes all messages of the peer, also after a failure, so that none is left behind. After a
+  // time-out no more will come.
+  std::optional<Failure> take_all(int peer, Message& message) {
+    std::optional<Failure> failure;
+    const auto receive = [&](size_t body_size, size_t fd_count) -> Message {
+      try {
+        return receive_seen(group_, peer, topic_, body_size, fd_count, deadline_, [] {});
+      } catch (...) {
+        if (!failure) failure = current_failure();
+        return {};
+      }
+    };
+
+    message = receive(offer_.message.body.size(), fds_for(peer).size());
+    size_t left = group_.shares_host(peer) ? more_fds_[static_cast<size_t>(peer)] : 0;
+    while (left != 0 && (!failure || failure->status != Status::timeout)) {
+      const size_t count = std::min(left, kMaxFds);
+      Message more = receive(0, count);
+      attempt(
+          [&] { std::move(more.fds.begin(), more.fds.end(), std::back_inserter(message.fds)); });
+      left -= count;
+    }
+    return failure;
+  }
+
   void take_message(int peer, Absence& absence) {
     Message message;
-    try {
-      message = receive_seen(
-          group_, peer, topic_, offer_.message.body.size(), fds_for(peer).size(), deadline_, [] {});
-    } catch (...) {
-      const Failure failure = current_failure();
-      if (failure.status == Status::timeout) {
+    if (const std::optional<Failure> failure = take_all(peer, message)) {
+      if (failure->status == Status::timeout) {
         absence.add(peer, deadline_);
       } else if (vote_.failure.status == Status::ok) {
-        vote_.failure = failure;
+        vote_.failure = *failure;
       }
       return;
     }
@@ -319,6 +361,7 @@ class Exchange {
   const Deadline deadline_;
   Offer offer_;
   Vote vote_;
+  std::vector<uint64_t> more_fds_;  // by rank
 };
 }  // namespace
 

@@ -19,6 +19,9 @@ namespace symm {
 struct Vote {
   Failure failure;          // status ok: the rank has done its part
   uint64_t value[16] = {};  // facts that the others need
+  // The index of a fact that exchange() itself tells: how many descriptors a rank sends behind
+  // those of which all ranks send as many.
+  static constexpr size_t kMoreFds = 15;
 };
 
 // A failure that all ranks throw alike, so that they are in step still. Any other failure of a vote
@@ -41,9 +44,9 @@ std::vector<Vote> commit_vote(
     Group& group, const Topic& topic, const Vote& mine, Deadline deadline);
 
 // This rank's share in an exchange: facts to agree on, and a message for every other rank, whose
-// size is equal on all ranks.
+// size is equal on all ranks but for message.more_fds.
 struct Offer {
-  uint64_t value[16] = {};
+  uint64_t value[16] = {};  // the last one is exchange()'s
   OutgoingMessage message;
 };
 

@@ -49,13 +49,25 @@ struct Extents {
   BlockExtent pad;
 };
 
-// Maps a peer's block, after checking what the peer says about it.
-std::shared_ptr<Block> import(
-    ShareableMemory& memory, Fd fd, const BlockExtent& extent, uint64_t bytes) {
-  if (extent.bytes != bytes || !extent.is_possible()) {
-    throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
+void require_possible(const BlockExtent& extent, uint64_t bytes) {
+  if (extent.bytes == bytes && extent.is_possible()) return;
+  throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
+}
+
+// Maps a peer's block, after checking what the peer says about it. The descriptors are those of the
+// block, of the pad, and of the allocations behind the block's first one.
+std::shared_ptr<Block> import_block(
+    ShareableMemory& memory, Message& message, const BlockExtent& extent, uint64_t bytes) {
+  require_possible(extent, bytes);
+  if (message.fds.size() <= 2) return memory.import(message.take_fd(0), extent);
+
+  std::vector<Fd> parts;
+  parts.reserve(message.fds.size() - 1);
+  parts.push_back(message.take_fd(0));
+  for (size_t i = 2; i < message.fds.size(); ++i) {
+    parts.push_back(message.take_fd(i));
   }
-  return memory.import(std::move(fd), extent);
+  return memory.import_parts(parts, extent);
 }
 
 class GroupOutOfBand final : public OutOfBand {
@@ -128,8 +140,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
           "buffer: ranks on other hosts of the NVLink domain map it by a fabric handle, which "
           "memory of the host and adopted memory do not have");
     }
-    Offer offer{
-        {buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block_handle.fd, pad_handle.fd}}};
+    Offer offer{{buffer->bytes(), static_cast<uint64_t>(channels)},
+        {{}, {block_handle.fd, pad_handle.fd}, block_handle.more_fds}};
     append(offer.message, Extents{block_handle.extent, pad_handle.extent});
     return offer;
   };
@@ -138,10 +150,10 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     if (!group->maps(peer)) return;
     const auto extents = first_of<Extents>(message);
     blocks[static_cast<size_t>(peer)] =
-        import(backend.memory(), message.take_fd(0), extents.block, buffer->bytes());
+        import_block(backend.memory(), message, extents.block, buffer->bytes());
     view->on_host[static_cast<size_t>(peer)] = extents.block.on_host != 0;
-    pads[static_cast<size_t>(peer)] =
-        import(backend.memory(), message.take_fd(1), extents.pad, pad_bytes);
+    require_possible(extents.pad, pad_bytes);
+    pads[static_cast<size_t>(peer)] = backend.memory().import(message.take_fd(1), extents.pad);
   };
   phases.finish = [&] {
     // The id is equal on all ranks, and never 0, which means private memory.

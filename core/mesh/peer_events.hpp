@@ -35,9 +35,9 @@ struct Arrival {
 class Inbox {
  public:
   // Limits for one source, far above what ranks in step leave: a few messages for each call that a
-  // thread of theirs is inside.
+  // thread of theirs is inside, and several blocks that lie in hundreds of allocations each.
   static constexpr size_t kMaxMessages = 4096;
-  static constexpr size_t kMaxFds = 1024;
+  static constexpr size_t kMaxFds = 4096;
 
   explicit Inbox(int sources) : sources_(static_cast<size_t>(sources)) {}
 

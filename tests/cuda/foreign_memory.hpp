@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <vector>
+
 #include "core/cuda/driver.hpp"  // types of the driver
 #include "tests/support/test.hpp"
 
@@ -13,11 +15,17 @@ class ForeignMemory {
  public:
   static constexpr size_t kUnit = size_t{2} << 20;
 
-  // The memory lies on a NUMA node of the host if `device` is negative.
+  // The memory lies on a NUMA node of the host if `device` is negative. Behind it, `room` bytes of
+  // the reservation stay unmapped.
   explicit ForeignMemory(int device = 1, size_t bytes = kUnit, size_t pieces = 1,
-      int handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-      : size(bytes), handle_types_(handle_types), device_(device), piece_(bytes / pieces) {
-    call("cuMemAddressReserve", &address_, bytes, size_t{0}, CUdeviceptr{0}, 0ULL);
+      int handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, size_t room = 0)
+      : size(bytes),
+        handle_types_(handle_types),
+        device_(device),
+        piece_(bytes / pieces),
+        room_(room),
+        mapped_(pieces) {
+    call("cuMemAddressReserve", &address_, bytes + room_, size_t{0}, CUdeviceptr{0}, 0ULL);
     map();
   }
 
@@ -27,35 +35,32 @@ class ForeignMemory {
 
   // Maps new memory at the same address.
   void map() {
-    CUmemAllocationProp prop{};
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.requestedHandleTypes = handle_types_;
-    prop.location = {device_ < 0 ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
-        device_ < 0 ? 0 : device_};
-
-    const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    for (CUdeviceptr at = address_; at < address_ + size; at += piece_) {
-      CUmemGenericAllocationHandle handle = 0;
-      call("cuMemCreate", &handle, piece_, &prop, 0ULL);
-      call("cuMemMap", at, piece_, size_t{0}, handle, 0ULL);
-      call("cuMemSetAccess", at, piece_, &access, size_t{1});
-      call("cuMemRelease", handle);
+    for (size_t piece = 0; piece < mapped_.size(); ++piece) {
+      map(piece, device_, piece_, handle_types_);
     }
+  }
 
-    is_mapped_ = true;
+  // Maps other memory in the place of a piece, which may be smaller.
+  void replace(size_t piece, int device, size_t bytes,
+      int handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    unmap(piece);
+    map(piece, device, bytes, handle_types);
+  }
+
+  void unmap(size_t piece) {
+    if (mapped_[piece] != 0) call("cuMemUnmap", address_ + piece * piece_, mapped_[piece]);
+    mapped_[piece] = 0;
   }
 
   void unmap() {
-    if (!is_mapped_) return;
-    for (CUdeviceptr at = address_; at < address_ + size; at += piece_) {
-      call("cuMemUnmap", at, piece_);
+    for (size_t piece = 0; piece < mapped_.size(); ++piece) {
+      unmap(piece);
     }
-    is_mapped_ = false;
   }
 
   void free() {
     unmap();
-    if (address_ != 0) call("cuMemAddressFree", address_, size);
+    if (address_ != 0) call("cuMemAddressFree", address_, size + room_);
     address_ = 0;
   }
 
@@ -66,6 +71,23 @@ class ForeignMemory {
   const size_t size;
 
  private:
+  void map(size_t piece, int device, size_t bytes, int handle_types) {
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.requestedHandleTypes = handle_types;
+    prop.location = {device < 0 ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
+        device < 0 ? 0 : device};
+
+    const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const CUdeviceptr at = address_ + piece * piece_;
+    CUmemGenericAllocationHandle handle = 0;
+    call("cuMemCreate", &handle, bytes, &prop, 0ULL);
+    call("cuMemMap", at, bytes, size_t{0}, handle, 0ULL);
+    call("cuMemSetAccess", at, bytes, &access, size_t{1});
+    call("cuMemRelease", handle);
+    mapped_[piece] = bytes;
+  }
+
   template <class... Arguments>
   static void call(const char* name, Arguments... arguments) {
     static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -78,7 +100,8 @@ class ForeignMemory {
   const int handle_types_;
   const int device_;
   const size_t piece_;
+  const size_t room_;
   CUdeviceptr address_ = 0;
-  bool is_mapped_ = false;
+  std::vector<size_t> mapped_;  // bytes, by piece
 };
 }  // namespace symm::cuda

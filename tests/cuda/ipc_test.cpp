@@ -389,6 +389,37 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   both(exporting, importing);
 }
 
+// A token names one allocation: a buffer that lies in several has one for each of them.
+TEST_F(CudaIpc, AnAdoptedBufferOfSeveralAllocations) {
+  const auto exporting = [&] {
+    Owned owned(4096, 1);
+    ForeignMemory foreign(1, 2 * ForeignMemory::kUnit, 2);
+    owned.buffer = Buffer::adopt(*owned.group, foreign.words(), foreign.size);
+    const size_t second = ForeignMemory::kUnit / sizeof(uint32_t);
+    expect_failure(Status::invalid_argument, {"go beyond the memory of 2097152 bytes"},
+        [&] { export_memory(&owned.word(second - 1), 8, {}, nullptr); });
+
+    owned.word(second - 1) = 7;
+    owned.word(second + 3) = 8;
+    put_token(&owned.word(second - 1), 4);
+    reach(0);
+    await(1);
+    put_token(&owned.word(second), 64);
+    reach(2);
+    await(3);
+  };
+
+  const auto importing = [&] {
+    ASSERT_TRUE(word(import_offer(), 0) == 7);
+    reach(1);
+    await(2);
+    ASSERT_TRUE(word(import_offer(), 3) == 8);
+    reach(3);
+  };
+
+  both(exporting, importing);
+}
+
 TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
   const auto exporting = [&] {
     ForeignMemory foreign;

@@ -5,8 +5,10 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstddef>
@@ -289,10 +291,146 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   });
 }
 
+// Memory of one rank, which grew in place, and begins anywhere in its first piece.
+struct Grown {
+  size_t pieces;
+  size_t piece_bytes;
+  size_t offset;
+};
+
+// Ranks adopt the same number of bytes of memory that grew in pieces of different sizes: the
+// allocator of one maps 2 MB at a time, for instance, and that of another one 20 MB.
+void expect_one_buffer(const std::vector<Grown>& of_rank, size_t bytes) {
+  const int size = static_cast<int>(of_rank.size());
+  std::barrier<> turn(size);
+  as_groups(size, [&](int rank, const std::shared_ptr<Group>& group) {
+    const Grown& mine = of_rank[static_cast<size_t>(rank)];
+    ForeignMemory foreign(rank, mine.pieces * mine.piece_bytes, mine.pieces);
+    std::byte* const theirs = reinterpret_cast<std::byte*>(foreign.data()) + mine.offset;
+    const auto buffer = Buffer::adopt(*group, theirs, bytes);
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+
+    // The next rank writes a word everywhere, over the borders of its own pieces and of these.
+    constexpr size_t kStep = size_t{256} << 10;
+    const int next = (rank + 1) % size;
+    for (size_t at = 0; at < bytes; at += kStep) {
+      const uint64_t value = at * 8 + static_cast<uint64_t>(next);
+      std::memcpy(memory->pointer(next) + at, &value, sizeof value);
+    }
+    turn.arrive_and_wait();
+
+    for (size_t at = 0; at < bytes; at += kStep) {
+      const uint64_t expected = at * 8 + static_cast<uint64_t>(rank);
+      ASSERT_EQ(std::memcmp(theirs + at, &expected, sizeof expected), 0) << at;
+      ASSERT_EQ(std::memcmp(memory->pointer(rank) + at, &expected, sizeof expected), 0) << at;
+
+      const auto found = group->addresses().find(theirs + at);
+      EXPECT_EQ(found.memory, memory);
+      EXPECT_EQ(found.offset, at);
+    }
+    EXPECT_EQ(group->addresses().find(theirs + bytes).memory, nullptr);
+    turn.arrive_and_wait();
+
+    // The owner unmaps the last of these pieces: none of its addresses are symmetric now, and the
+    // buffer stays.
+    foreign.unmap((mine.offset + bytes - 1) / mine.piece_bytes);
+    EXPECT_EQ(group->addresses().find(theirs).memory, nullptr);
+    EXPECT_EQ(Buffer::find(theirs).buffer, nullptr);
+    foreign.free();
+    const size_t last = (bytes - 1) / kStep * kStep;
+    const uint64_t expected = last * 8 + static_cast<uint64_t>(next);
+    EXPECT_EQ(std::memcmp(memory->pointer(next) + last, &expected, sizeof expected), 0);
+    turn.arrive_and_wait();
+  });
+}
+
+TEST_F(CudaAdopt, MemoryThatGrewInPlaceIsOneBuffer) {
+  constexpr size_t kUnit = ForeignMemory::kUnit;
+  const std::vector<std::vector<Grown>> rows = {
+      // Two pieces, the border in the middle; all of them; and of very different sizes.
+      {{2, kUnit, kUnit / 2}, {2, kUnit, kUnit / 2}},
+      {{2, kUnit, 0}, {2, kUnit, 16}, {1, 4 * kUnit, kUnit}},
+      {{20, kUnit, 4096}, {2, 10 * kUnit, 9 * kUnit}, {1, 20 * kUnit, 0}, {5, 10 * kUnit, 0}},
+      // More pieces than one message, or several full ones, have descriptors.
+      {{5, kUnit, 16}, {6, kUnit, kUnit - 16}},
+      {{61, kUnit, 0}, {1, 61 * kUnit, 0}},
+  };
+  const size_t bytes[] = {kUnit, 2 * kUnit - 16, 11 * kUnit, 4 * kUnit + 32, 61 * kUnit};
+
+  for (size_t row = 0; row < rows.size(); ++row) {
+    SCOPED_TRACE(row);
+    expect_one_buffer(rows[row], bytes[row]);
+  }
+}
+
+TEST_F(CudaAdopt, MemoryThatGrewInPlaceIsGivenBack) {
+  ForeignMemory foreign(0, 6 * ForeignMemory::kUnit, 6);
+  const auto before = fake_cuda::live();
+  for (const size_t bytes : {foreign.size, foreign.size / 2, size_t{16}}) {
+    const auto group = group_of(0, 1, unique(), 0);
+    const auto buffer = Buffer::adopt(*group, foreign.words(), bytes);
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    EXPECT_EQ(buffer->block()->mapped(), std::max(bytes, ForeignMemory::kUnit));
+  }
+  EXPECT_EQ(fake_cuda::live(), before);
+}
+
+TEST_F(CudaAdopt, ADmabufIsOfOneAllocation) {
+  constexpr size_t kUnit = ForeignMemory::kUnit;
+  const auto group = group_of(0, 1, unique(), 0);
+  ForeignMemory foreign(0, 3 * kUnit, 3);
+  const auto buffer = Buffer::adopt(*group, foreign.words() + 1024, 2 * kUnit);
+  EXPECT_TRUE(buffer->export_dmabuf(0, kUnit - 4096));
+  EXPECT_TRUE(buffer->export_dmabuf(kUnit - 4096, 4096));
+  expect_failure(Status::unavailable, {"several adopted allocations of 2097152 bytes"},
+      [&] { buffer->export_dmabuf(kUnit - 8192, 8192); });
+}
+
+TEST_F(CudaAdopt, MemoryThatGrewInPlaceHasAsManyPiecesAsAnInboxTakes) {
+  const auto group = group_of(0, 1, unique(), 0);
+  const size_t most = kMostParts * ForeignMemory::kUnit;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_cur < 1024) GTEST_SKIP() << "RLIMIT_NOFILE is below 1024";
+
+  ForeignMemory foreign(0, most + ForeignMemory::kUnit, kMostParts + 1);
+  expect_failure(Status::invalid_argument, {"allocation 513, which is one too many"},
+      [&] { Buffer::adopt(*group, foreign.words(), most + 16); });
+  EXPECT_EQ(Buffer::adopt(*group, foreign.words(), most)->bytes(), most);
+}
+
+TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithWhatFollows) {
+  constexpr size_t kPiece = 2 * ForeignMemory::kUnit;
+  const auto group = group_of(0, 1, unique(), 0);
+  ForeignMemory foreign(
+      0, 4 * kPiece, 4, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, ForeignMemory::kUnit);
+  const auto refused = [&](size_t bytes, const std::string& why) {
+    const auto with_memory = fake_cuda::live();
+    expect_failure(Status::invalid_argument, {"bytes: ", "go beyond", why},
+        [&] { Buffer::adopt(*group, foreign.words() + 4, bytes); });
+    EXPECT_EQ(fake_cuda::live(), with_memory) << why;
+  };
+
+  refused(4 * kPiece, "16777200 more: then no memory of cuMemCreate is mapped");
+  foreign.replace(2, 0, kPiece / 2);
+  refused(3 * kPiece, "8388592 more: then is an allocation of 2097152 bytes");
+  foreign.replace(2, 1, kPiece);
+  refused(2 * kPiece + 16, "is memory of another device");
+  foreign.replace(2, 0, kPiece, 0);
+  refused(2 * kPiece + 16, "memory that cannot be shared");
+  foreign.replace(2, -1, kPiece);
+  refused(2 * kPiece + 16, "is memory of another device");
+  foreign.unmap(2);
+  refused(2 * kPiece, "no memory of cuMemCreate is mapped");
+  EXPECT_EQ(Buffer::adopt(*group, foreign.words() + 4, kPiece)->bytes(), kPiece);
+}
+
 TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto before = fake_cuda::live();
   ForeignMemory good(0);
+  ForeignMemory ended(
+      0, ForeignMemory::kUnit, 1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, ForeignMemory::kUnit);
   ForeignMemory other(1);
   ForeignMemory of_host(-1);
   ForeignMemory closed(0, ForeignMemory::kUnit, 1, 0);
@@ -309,9 +447,8 @@ TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
   } rows[] = {{nullptr, 16, "pointer: is NULL"},
       {good.words(), 0, "bytes: must be at least 1 byte"},
       {good.words() + 1, 16, "is not a multiple of 16"},
-      {good.words() + 4, good.size, "go beyond its allocation"},
-      {good.words(), SIZE_MAX, "go beyond its allocation"},
-      {grown.words(), grown.size, "piece by piece"},
+      {ended.words() + 4, ended.size, "go beyond its allocation"},
+      {ended.words(), SIZE_MAX, "go beyond its allocation"},
       {other.words(), 16, "lies on device 1, the group works on device 0"},
       {closed.words(), 16, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"},
       {of_host.words(), 16, "does not lie on a device"}, {ordinary, 16, "allocated by cudaMalloc"},
@@ -341,7 +478,7 @@ TEST_F(CudaAdopt, RefusalsSayWhatIsWrongWithTheMemory) {
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::settings().ranges_are_reservations = false;
   fake_cuda::free_ordinary(ordinary);
-  for (ForeignMemory* one : {&good, &other, &closed, &of_host, &grown}) {
+  for (ForeignMemory* one : {&good, &ended, &other, &closed, &of_host, &grown}) {
     one->free();
   }
 
@@ -488,11 +625,12 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
 
 using Make = std::shared_ptr<Buffer> (*)(Group& group, ForeignMemory& foreign);
 
-void any_call_may_fail_for(Make make, bool with_dmabuf, const std::vector<std::string>& expected) {
+void any_call_may_fail_for(
+    Make make, bool with_dmabuf, const std::vector<std::string>& expected, size_t pieces = 1) {
   ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
-    ForeignMemory foreign(rank);
+    ForeignMemory foreign(rank, pieces * ForeignMemory::kUnit, pieces);
     return outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
       step = &outcome.make;
       const auto buffer = make(*group, foreign);
@@ -516,6 +654,18 @@ TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
           "cuMemGetAddressRange", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
           "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle",
           "cuMemGetHandleForAddressRange"});
+}
+
+TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRankForMemoryThatGrewInPlace) {
+  any_call_may_fail_for(
+      [](Group& group, ForeignMemory& foreign) {
+        return Buffer::adopt(group, foreign.words(), foreign.size);
+      },
+      false,
+      {"cuMemRetainAllocationHandle", "cuMemGetAllocationPropertiesFromHandle",
+          "cuMemGetAddressRange", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+          "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"},
+      3);
 }
 
 TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {

@@ -53,8 +53,8 @@ void expect_equal_sums(Rank& rank, void* theirs, void* ours) {
   }
 }
 
-void adopted(Rank& rank, std::barrier<>& together) {
-  ForeignMemory foreign(device_of(rank), kAllocation);
+void adopted(Rank& rank, std::barrier<>& together, size_t pieces) {
+  ForeignMemory foreign(device_of(rank), kAllocation, pieces);
   // The piece begins at another offset on each rank.
   char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);
   ::symm::Buffer buffer = rank.whole.adopt(::symm::Span(theirs, kPiece));
@@ -109,7 +109,9 @@ void given_back(Rank& rank, std::barrier<>& together) {
       before = free_memory();
       together.arrive_and_wait();
     }
-    adopted(rank, together);
+    // Memory of one allocation, and what has grown in place by 20 MB, by 2 MB and by 40 MB.
+    constexpr size_t kPieces[] = {4, 40, 2};
+    adopted(rank, together, i % 2 == 0 ? 1 : kPieces[rank.rank % 3]);
   }
   expect_free(before, size_t{32} << 20);
   together.arrive_and_wait();
@@ -125,7 +127,8 @@ void refused(Rank& rank, std::barrier<>&) {
   };
 
   ForeignMemory closed(device_of(rank), ForeignMemory::kUnit, 1, 0);
-  ForeignMemory good(device_of(rank));
+  ForeignMemory good(device_of(rank), ForeignMemory::kUnit, 1,
+      ::symm::cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, ForeignMemory::kUnit);
   alignas(16) static char host[64];
   refuses(rank.ordinary, 4096, "cudaMalloc");
   refuses(host, 64, "no mapped memory of a device");

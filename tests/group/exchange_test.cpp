@@ -2,6 +2,9 @@
 // waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -18,9 +21,11 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/group.hpp"
 #include "core/group/heap.hpp"
@@ -271,6 +276,79 @@ TEST(Exchange, ARankThatWasStoppedPastItsDeadlineTakesTheWordOfTheOthers) {
 
     over.arrive_and_wait();
     EXPECT_EQ(group->revocation().failure().rank, 2) << group->revocation().failure().message;
+  });
+}
+
+// A descriptor by which a number can be read.
+Fd numbered(int number) {
+  Fd fd(memfd_create("number", MFD_CLOEXEC));
+  EXPECT_EQ(write(fd.get(), &number, sizeof number), static_cast<ssize_t>(sizeof number));
+  return fd;
+}
+
+int number_of(const Fd& fd) {
+  int number = -1;
+  EXPECT_EQ(pread(fd.get(), &number, sizeof number, 0), static_cast<ssize_t>(sizeof number));
+  return number;
+}
+
+void expect_descriptors(const Group& group, int peer, const Message& message, size_t more) {
+  EXPECT_EQ(message.body.size(), 8U);
+  ASSERT_EQ(message.fds.size(), 2 + more) << "of rank " << peer << " on rank " << group.rank();
+  for (size_t i = 0; i < message.fds.size(); ++i) {
+    EXPECT_EQ(number_of(message.fds[i]), 1000 * peer + static_cast<int>(i));
+  }
+}
+
+// Some send none, and some more than a message or than several have room for.
+void exchange_descriptors(Group& group, uint64_t sequence) {
+  static constexpr size_t kMore[kRanks][3] = {{0, 4, 1}, {5, 0, 500}, {17, 8, 0}};
+  std::vector<Fd> own;
+  const auto prepare = [&] {
+    Offer offer;
+    for (size_t i = 0; i < 2 + kMore[group.rank()][sequence]; ++i) {
+      own.push_back(numbered(1000 * group.rank() + static_cast<int>(i)));
+      auto& message = offer.message;
+      (i < 2 ? message.fds : message.more_fds).push_back(own.back().get());
+    }
+    append(offer.message, sequence);
+    return offer;
+  };
+  const auto accept = [&](int peer, const Message& message) {
+    expect_descriptors(group, peer, message, kMore[peer][sequence]);
+  };
+
+  exchange(group, MessageKind::segment, 98, sequence, Phases{prepare, [](auto) {}, accept, [] {}},
+      Deadline::after_ms(20'000));
+}
+
+TEST(Exchange, EachRankSendsAsManyDescriptorsMoreAsItLikes) {
+  const TemporaryDirectory directory;
+  Processes ranks(kRanks, [&](int rank) {
+    const auto group = create(rank, kRanks, "dir://" + directory.path());
+    for (uint64_t sequence = 0; sequence < 3; ++sequence) {
+      exchange_descriptors(*group, sequence);
+    }
+  });
+  ranks.expect_success();
+
+  as_threads(kRanks, [](int rank) { exchange_descriptors(*create(rank, kRanks), 0); });
+}
+
+TEST(Exchange, ARankThatWantsToSendTooManyDescriptorsIsNamed) {
+  as_threads(kRanks, [](int rank) {
+    const auto group = create(rank, kRanks);
+    const auto prepare = [&] {
+      Offer offer;
+      if (rank == 1) offer.message.more_fds.assign(kMostParts, 0);
+      return offer;
+    };
+    const Phases phases{prepare, [](auto) {}, [](int, const Message&) {}, [] {}};
+    const Failure failure = failure_of(
+        [&] { exchange(*group, MessageKind::segment, 98, 0, phases, Deadline::after_ms(20'000)); });
+    EXPECT_EQ(failure.status, Status::peer_failed) << failure.message;
+    EXPECT_EQ(failure.rank, 1) << failure.message;
+    exchange_descriptors(*group, 1);
   });
 }
 

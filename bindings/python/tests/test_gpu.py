@@ -116,6 +116,24 @@ def rank_torch_operands(group):
             group.allreduce(wrong)
 
 
+def rank_torch_expandable_segments(group):
+    """PyTorch maps expandable segments by 20 MB; a tensor that lies in several is one buffer."""
+    torch, device = torch_on(group)
+    torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+    for megabytes in (8, 24, 100):
+        tensor = torch.full((megabytes << 18,), group.rank + 1.0, device=device)
+        torch.cuda.synchronize()
+        buffer = group.adopt(tensor.data_ptr(), tensor.nbytes)
+        array = group.from_buffer(buffer, tensor.shape, "f32")
+        assert array.peer(1 - group.rank).torch()[-1].item() == 2 - group.rank
+        group.barrier()
+        torch.cuda.synchronize()
+        group.allreduce(tensor)
+        torch.cuda.synchronize()
+        assert (tensor == 3).all().item()
+        assert (array.torch() == 3).all().item()
+
+
 def rank_fill(group):
     """Elements of any type, number and place, in the block of the other rank."""
     torch, device = torch_on(group)

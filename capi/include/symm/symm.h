@@ -1786,14 +1786,19 @@ typedef struct {
  * new address of the same bytes, which stay as they are. The owner's mapping is never touched,
  * and the owner may unmap it and free the memory at any time. While that mapping is there, its
  * addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the
- * whole allocation that the piece lies in. Ranks may mix adopted and allocated buffers.
+ * whole allocations that the piece lies in. Ranks may mix adopted and allocated buffers.
+ *
+ * With CUDA the piece may go on in the allocations that are mapped behind the first one, if
+ * they have its size and lie on its device: allocators that grow in place map memory so
+ * (PyTorch's expandable segments). All of that has to be the caller's, as with any range of
+ * addresses. Such a buffer has no multicast address; a token and a DMA-BUF are of one
+ * allocation.
  *
  * @param group     group whose device the memory is on.
  * @param pointer   anywhere inside a mapped allocation, a multiple of 16; NULL for a
  *                  descriptor.
- * @param bytes     > 0, at most to the end of the allocation that `pointer` lies in, or
- *                  of the memfd. What was mapped piece by piece (PyTorch's expandable segments)
- *                  can be adopted piece by piece.
+ * @param bytes     > 0, at most to the end of the allocation that `pointer` lies in, of the
+ *                  511 that may follow it, or of the memfd.
  * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_buffer_release().
  * @retval SYMM_ERR_INVALID_ARGUMENT  the memory or the descriptor cannot be shared, or does not

@@ -641,7 +641,7 @@ class Group(Collectives):
         Args:
             address: an address anywhere inside a mapped allocation, a multiple of 16, such as
                 ``tensor.data_ptr()``; None: `fd` is given.
-            nbytes: the size, > 0 and within that allocation.
+            nbytes: the size, > 0 and within that allocation, or those of its size behind it.
             fd: the memfd, if `address` is None.
             offset: the offset of the piece in the memfd, a multiple of 16.
             name: is shown in messages.
