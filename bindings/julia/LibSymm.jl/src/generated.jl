@@ -11,7 +11,7 @@ const SYMM_VERSION_MINOR = Int32(2)
 """Patch version of this header."""
 const SYMM_VERSION_PATCH = Int32(0)
 """
-Version of this header, major << 24 | minor << 12 | patch, to compare with symm_version().
+Version of this header: major << 24 | minor << 12 | patch. symm_version() compares to it.
 """
 const SYMM_VERSION = Int32(8192)
 """No deadline."""
