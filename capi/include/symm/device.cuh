@@ -113,7 +113,8 @@ static_assert(sizeof(Memory) == 64, "passed between languages");
 constexpr unsigned kLayout = 1;
 
 #ifndef __CUDACC_RTC__
-static_assert(sizeof(Memory) == sizeof(symm_memory_view_t) && kLayout == SYMM_MEMORY_VIEW_LAYOUT &&
+static_assert(sizeof(Memory) == sizeof(symm_memory_view_t) &&
+                  kLayout == SYMM_MEMORY_VIEW_LAYOUT &&
                   offsetof(Memory, layout) == offsetof(symm_memory_view_t, layout) &&
                   offsetof(Memory, channels) == offsetof(symm_memory_view_t, channels) &&
                   offsetof(Memory, blocks) == offsetof(symm_memory_view_t, blocks) &&
@@ -178,7 +179,8 @@ enum class AtomicOp : int {
 enum class Compare : int { eq = 0, ne = 1, lt = 2, le = 3, gt = 4, ge = 5 };
 
 /** True if `word` compares with `value` as `compare` says. [thread] */
-SYMM_HOST_DEVICE bool holds(unsigned long long word, Compare compare, unsigned long long value) {
+SYMM_HOST_DEVICE bool holds(unsigned long long word, Compare compare,
+                            unsigned long long value) {
   switch (compare) {
     case Compare::eq: return word == value;
     case Compare::ne: return word != value;
@@ -291,7 +293,10 @@ SYMM_DEVICE_CHANGE(unsigned long long, "64", "l")
  */
 SYMM_DEVICE unsigned add_on_device(unsigned *to) {
   unsigned before;
-  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(to) : "memory");
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(to)
+               : "memory");
   return before;
 }
 
@@ -368,21 +373,26 @@ Word change_word(Word *word, AtomicOp op, Word value, Word compare) {
     case AtomicOp::bit_xor: return __atomic_fetch_xor(word, value, __ATOMIC_SEQ_CST);
     case AtomicOp::swap: return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
     case AtomicOp::compare_swap:
-      __atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+      __atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_SEQ_CST,
+                                  __ATOMIC_SEQ_CST);
       return compare;
   }
   return __atomic_load_n(word, __ATOMIC_SEQ_CST);
 }
 
-inline unsigned add_on_device(unsigned *to) { return __atomic_fetch_add(to, 1U, __ATOMIC_ACQ_REL); }
+inline unsigned add_on_device(unsigned *to) {
+  return __atomic_fetch_add(to, 1U, __ATOMIC_ACQ_REL);
+}
 
 inline unsigned long long add_on_device(unsigned long long *to, unsigned long long value) {
   return __atomic_fetch_add(to, value, __ATOMIC_ACQ_REL);
 }
 
-inline unsigned long long exchange_on_device(unsigned long long *word, unsigned long long expected,
+inline unsigned long long exchange_on_device(unsigned long long *word,
+                                             unsigned long long expected,
                                              unsigned long long wanted) {
-  __atomic_compare_exchange_n(word, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  __atomic_compare_exchange_n(word, &expected, wanted, false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_ACQUIRE);
   return expected;
 }
 
@@ -532,8 +542,8 @@ SYMM_DEVICE void signal(const Memory &memory, int rank, int channel) {
  * compares with `value` as `compare` says. Takes nothing.
  * [thread]
  */
-SYMM_DEVICE Outcome wait_signal_value(const Memory &memory, int rank, int channel, Compare compare,
-                                      unsigned long long value) {
+SYMM_DEVICE Outcome wait_signal_value(const Memory &memory, int rank, int channel,
+                                      Compare compare, unsigned long long value) {
   Patience patience;
   const unsigned long long *const word = signal_word(memory, memory.rank, channel, rank);
   const Outcome outcome =
@@ -564,8 +574,8 @@ struct SignalWait {
  *                until one of them is.
  * @param index   with `any` receives the first that was as awaited; may be null.
  */
-SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, int count, bool any,
-                                 int *index = nullptr) {
+SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, int count,
+                                 bool any, int *index = nullptr) {
   Patience patience;
   Outcome outcome = {0};
   int at = 0;
@@ -642,7 +652,8 @@ SYMM_DEVICE Outcome wait_signal(const Memory &memory, int rank, int channel) {
  */
 SYMM_DEVICE unsigned long long test_signal_value(const Memory &memory, int rank, int channel) {
   const unsigned long long word =
-      memory.layout == kLayout ? load_relaxed(signal_word(memory, memory.rank, channel, rank)) : 0;
+      memory.layout == kLayout ? load_relaxed(signal_word(memory, memory.rank, channel, rank))
+                               : 0;
   fence_system();
   return word;
 }
@@ -730,8 +741,8 @@ SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks
 // The last block of the grid to arrive goes to the barrier of the ranks. The others wait for
 // that block.
 template <class Block>
-SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *grid, unsigned ranks,
-                                    const Block &block) {
+SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *grid,
+                                    unsigned ranks, const Block &block) {
   block.sync();
   const bool leader = block.thread() == 0;
   unsigned round = 0;
@@ -755,8 +766,8 @@ SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *gri
     }
   } else if (leader) {
     Patience patience;
-    outcome =
-        await(memory, memory.rank, patience, [&] { return load_relaxed(&grid->round) != round; });
+    outcome = await(memory, memory.rank, patience,
+                    [&] { return load_relaxed(&grid->round) != round; });
     if (!outcome) store_relaxed(&grid->code, static_cast<unsigned>(outcome.code));
     fence_system();
     outcome.code = static_cast<int>(load_relaxed(&grid->code));
@@ -772,7 +783,8 @@ SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *gri
  * count, but which meets which is open. All ranks must meet by calls of the same kind. After a
  * failure the ranks are out of step on this channel: do not use it again.
  */
-SYMM_DEVICE Outcome barrier_thread(const Memory &memory, int channel, unsigned ranks = kEverybody) {
+SYMM_DEVICE Outcome barrier_thread(const Memory &memory, int channel,
+                                   unsigned ranks = kEverybody) {
   return barrier_of(memory, channel, ranks, OneThread());
 }
 
@@ -805,7 +817,8 @@ struct ThisBlock {
  * blocks at once, give each a channel of its own (block i of every rank meets on channel first
  * + i). The Outcome is the same for all threads of the block. Otherwise as barrier_thread().
  */
-SYMM_DEVICE Outcome barrier_block(const Memory &memory, int channel, unsigned ranks = kEverybody) {
+SYMM_DEVICE Outcome barrier_block(const Memory &memory, int channel,
+                                  unsigned ranks = kEverybody) {
   return barrier_of(memory, channel, ranks, ThisBlock());
 }
 

@@ -104,7 +104,8 @@ namespace exchange {
 // 2. Each rank emptied its cells of turn k before it pushed turn k + 1.
 
 /** Bytes of scratch that each rank needs for `packs` packs. */
-SYMM_HOST_DEVICE constexpr unsigned long long scratch_bytes(int ranks, unsigned long long packs) {
+SYMM_HOST_DEVICE constexpr unsigned long long scratch_bytes(int ranks,
+                                                            unsigned long long packs) {
   return packs * (2ULL * static_cast<unsigned>(ranks) * sizeof(Pack) + sizeof(unsigned));
 }
 
@@ -135,8 +136,8 @@ SYMM_DEVICE Pack load_relaxed(const Pack *from) {
 }
 
 SYMM_DEVICE void store_relaxed(Pack *to, Pack v) {
-  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y),
-               "r"(v.z), "r"(v.w)
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x),
+               "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
 }
 
@@ -295,7 +296,9 @@ SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mi
     int missing = memory.rank;
 
     const auto from = [&](int i) { return cell(exchange, memory.rank, turn, first + i, q); };
-    const auto comes = [&](int i) { return first + i < memory.size && first + i != memory.rank; };
+    const auto comes = [&](int i) {
+      return first + i < memory.size && first + i != memory.rank;
+    };
 
     const Outcome outcome = await(memory, memory.rank, patience, [&] {
       missing = -1;
