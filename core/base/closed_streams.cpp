@@ -17,7 +17,9 @@ class ClosedStreams {
   // A program may have closed another stream since.
   void take() noexcept {
     for (int stream = 0; stream <= STDERR_FILENO; ++stream) {
-      if (Fd place = Fd::in_place_of(stream)) held_.at(stream) = std::move(place);
+      if (Fd place = Fd::in_place_of(stream)) {
+        held_.at(static_cast<size_t>(stream)) = std::move(place);
+      }
     }
   }
 

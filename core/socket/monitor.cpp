@@ -129,8 +129,8 @@ void Monitor::run() noexcept {
 
   // The kernel does not wake the thread when the program closes the descriptor of epoll, so the
   // thread looks every two seconds.
-  constexpr int kLookMs = 2'000;
-  while (read_once(kLookMs) >= 0) {
+  constexpr int kDescriptorLookMs = 2'000;
+  while (read_once(kDescriptorLookMs) >= 0) {
     if (is_asked_) answer();
   }
   log::write(log::Level::error,

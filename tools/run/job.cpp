@@ -112,7 +112,7 @@ std::string without_brackets(const std::string& host) {
   return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
 }
 
-constexpr const char* prefix = "symm-run-";
+constexpr const char* kDirectoryPrefix = "symm-run-";
 
 UniqueFd open_directory(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -275,7 +275,7 @@ JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& b
     remove_tree(left);
   }
 
-  path_ = runtime_parent() + "/" + prefix + random_job_id();
+  path_ = runtime_parent() + "/" + kDirectoryPrefix + random_job_id();
   if (before) before(path_);
   if (::mkdir(path_.c_str(), 0700) != 0) {
     throw std::runtime_error("cannot make the private directory " + path_ + ": " +
@@ -297,7 +297,7 @@ std::vector<std::string> stale_job_directories(const std::string& parent, time_t
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.rfind(prefix, 0) != 0) continue;
+    if (name.rfind(kDirectoryPrefix, 0) != 0) continue;
     const UniqueFd directory = open_directory(entry.path().string());
     struct stat info{};
     if (!directory || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid()) continue;
