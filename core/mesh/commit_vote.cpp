@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
@@ -139,19 +140,37 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   // Hear the others. A rank that failed does not wait for long, and takes only failures from the
   // others, not their silence, nor that it cannot hear them.
   Failure worst = mine;
+  const auto vote_of = [&](int peer, Deadline until) {
+    try {
+      return PeerVote(peer, events, records, group).await(until);
+    } catch (...) {
+      return current_failure();
+    }
+  };
+  const auto is_silence = [](const Failure& vote, int peer) {
+    return vote.status == Status::timeout && vote.rank == peer;
+  };
   Deadline patience = std::max(deadline, Deadline::after_ms(2 * WireupRecords::kLookMs));
   if (!well) patience = std::min(patience, Deadline::after_ms(WireupRecords::kPatienceMs));
+  std::vector<int> silent;
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
-    Failure theirs;
-    try {
-      theirs = PeerVote(peer, events, records, group).await(patience);
-    } catch (...) {
-      theirs = current_failure();
+    const Failure theirs = vote_of(peer, patience);
+    if (is_silence(theirs, peer)) {
+      silent.push_back(peer);
+    } else if (well || theirs.rank >= 0) {
+      worst = worse(worst, theirs);
     }
-    const bool silence =
-        !well && (theirs.rank < 0 || (theirs.status == Status::timeout && theirs.rank == peer));
-    if (!silence) worst = worse(worst, theirs);
+  }
+
+  // A rank that is silent may live, and wait for another one that is silent too: it has not joined
+  // that one, though this rank has. Its deadline passes at about the time of this rank's, and then
+  // it says whom it misses. So several are heard once more before one of them is blamed.
+  if (well && !silent.empty()) {
+    const Deadline again = Deadline::after_ms(silent.size() > 1 ? WireupRecords::kPatienceMs : 0);
+    for (const int peer : silent) {
+      worst = worse(worst, vote_of(peer, again));
+    }
   }
   if (!well || worst.status == Status::ok) return worst;
 

@@ -61,8 +61,12 @@ struct Votes {
 
   Failure conclude(Failure of_store) {
     BrokenStore store(std::move(of_store));
-    WireupRecords records(store, 0, 3, Deadline::after_ms(20'000));
-    return commit_vote(events, records, 0, 3, kGroup, {}, Deadline::after_ms(20'000));
+    return conclude(store, Deadline::after_ms(20'000));
+  }
+
+  Failure conclude(Store& store, Deadline deadline) {
+    WireupRecords records(store, 0, 3, deadline);
+    return commit_vote(events, records, 0, 3, kGroup, {}, deadline);
   }
 
   PeerEvents events{0, 3};
@@ -93,6 +97,32 @@ TEST(CommitVote, ABlamedRankNamesTheRankThatHasNotVoted) {
   EXPECT_EQ(worst.rank, 2) << worst.message;
   EXPECT_EQ(votes.links[1]->told.rank, 2) << votes.links[1]->told.message;
   EXPECT_EQ(votes.links[1]->told.when_ns, 1U) << "before what rank 1 said";
+}
+
+// Rank 2 was stopped after it had joined this rank, and before it joined rank 1. This rank hears
+// from neither before its deadline, and a moment later rank 1 says whom it misses.
+TEST(CommitVote, ASilentRankThatLivesNamesTheRankThatItMisses) {
+  Votes votes;
+  votes.events.look([](PeerEvents::State& state) { state.votes[1].reset(); });
+  // This rank looks for a record of rank 2 when it has given up rank 1 already.
+  struct : Store {
+    void set(const std::string&, const Bytes&, Deadline) override {}
+
+    Bytes get(const std::string& key, Deadline) override {
+      if (key == "mesh/commit_vote/2") {
+        events->on_post(
+            1, wire::Type::commit_vote, 0, {Status::timeout, 2, 102, "rank 2 did not come"});
+      }
+      throw Error(Status::timeout, "nothing there");
+    }
+
+    PeerEvents* events = nullptr;
+  } store;
+  store.events = &votes.events;
+
+  const Failure worst = votes.conclude(store, Deadline::after_ms(1));
+  EXPECT_EQ(worst.status, Status::timeout);
+  EXPECT_EQ(worst.rank, 2) << worst.message;
 }
 }  // namespace
 }  // namespace symm
