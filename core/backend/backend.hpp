@@ -55,8 +55,8 @@ struct ShareableHandle {
   BlockExtent extent;
   int fd = -1;  // borrowed from the block
   // A block may lie in several allocations of one size, as adopted memory that grew in place does:
-  // the descriptors of all but the first, borrowed too.
-  std::vector<int> more_fds = {};
+  // the descriptors of all but the first. They are the caller's, since there may be hundreds.
+  std::vector<Fd> more_fds = {};
 };
 
 // The largest number of allocations that a block lies in: several such blocks fit into the inbox of
@@ -166,7 +166,7 @@ class ShareableMemory {
 struct OutgoingMessage {
   Bytes body;
   std::vector<int> fds;  // borrowed from the transport
-  // Descriptors behind those, of which each rank may send another number: at most kMostParts.
+  // Descriptors behind those, of which each rank may send another number: fewer than kMostParts.
   std::vector<int> more_fds = {};
 };
 template <class Part>

@@ -397,13 +397,11 @@ int Allocation::fd() const {
 
 ShareableHandle Allocation::share() const {
   ShareableHandle shared{extent(), fd(), {}};
-  while (more_fds_.size() < more_handles_.size()) {
-    more_fds_.push_back(exported(more_handles_[more_fds_.size()]));
-  }
-  for (const Fd& fd : more_fds_) {
-    shared.more_fds.push_back(fd.get());
+  for (const CUmemGenericAllocationHandle handle : more_handles_) {
+    shared.more_fds.push_back(exported(handle));
   }
   if (!has_fabric_) return shared;
+
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   device_->driver().require(device_->driver().cuMemExportToShareableHandle(
                                 &shared.extent.fabric, handle_, CU_MEM_HANDLE_TYPE_FABRIC, 0),

@@ -48,10 +48,7 @@ class Allocation final : public Block {
   int fd() const;
   BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U, {}}; }
   ShareableHandle share() const override;
-  void will_not_be_shared() noexcept override {
-    fd_.reset();
-    more_fds_.clear();
-  }
+  void will_not_be_shared() noexcept override { fd_.reset(); }
   const std::byte* owners_address() const noexcept override { return owners_address_; }
   bool still_at_owner() const noexcept override;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
@@ -92,7 +89,6 @@ class Allocation final : public Block {
   bool is_reserved_ = false;
   size_t mapped_parts_ = 0;
   mutable Fd fd_;
-  mutable std::vector<Fd> more_fds_;
 };
 
 // The memory of a device, and of the host beside it, for rendezvous and for tokens.

@@ -125,13 +125,15 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   const auto view = std::make_shared<MemoryView>();
   view->on_host.resize(size);
   std::shared_ptr<Memory> memory;
+  // Open until all ranks have them.
+  std::vector<Fd> more_fds;
 
   Phases phases;
   phases.prepare = [&] {
     buffer = make();
     blocks[me] = buffer->block();
     pads[me] = backend.memory().allocate(pad_bytes, {});
-    const ShareableHandle block_handle = blocks[me]->share();
+    ShareableHandle block_handle = blocks[me]->share();
     const ShareableHandle pad_handle = pads[me]->share();
     view->on_host[me] = block_handle.extent.on_host != 0;
     if (group->machines().spans_hosts(group->rank()) &&
@@ -140,9 +142,13 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
           "buffer: ranks on other hosts of the NVLink domain map it by a fabric handle, which "
           "memory of the host and adopted memory do not have");
     }
-    Offer offer{{buffer->bytes(), static_cast<uint64_t>(channels)},
-        {{}, {block_handle.fd, pad_handle.fd}, block_handle.more_fds}};
+    Offer offer{
+        {buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block_handle.fd, pad_handle.fd}}};
     append(offer.message, Extents{block_handle.extent, pad_handle.extent});
+    more_fds = std::move(block_handle.more_fds);
+    for (const Fd& fd : more_fds) {
+      offer.message.more_fds.push_back(fd.get());
+    }
     return offer;
   };
   phases.agree = [&](std::span<const Vote> votes) { require_agreement(*buffer, votes); };
@@ -171,6 +177,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     memory = std::make_shared<Memory>(group, buffer, view);
   };
   exchange(*group, MessageKind::segment, tag, sequence, phases, deadline);
+  more_fds.clear();
 
   // If multicast fails on any rank, the memory works without it.
   GroupOutOfBand out_of_band(*group,

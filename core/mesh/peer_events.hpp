@@ -35,9 +35,10 @@ struct Arrival {
 class Inbox {
  public:
   // Limits for one source, far above what ranks in step leave: a few messages for each call that a
-  // thread of theirs is inside, and several blocks that lie in hundreds of allocations each.
+  // thread of theirs is inside, and the descriptors of 31 blocks that lie in 512 allocations each,
+  // of whose messages no more than these would be taken either.
   static constexpr size_t kMaxMessages = 4096;
-  static constexpr size_t kMaxFds = 4096;
+  static constexpr size_t kMaxFds = 16'384;
 
   explicit Inbox(int sources) : sources_(static_cast<size_t>(sources)) {}
 

@@ -375,6 +375,21 @@ TEST_F(CudaAdopt, MemoryThatGrewInPlaceIsGivenBack) {
   EXPECT_EQ(fake_cuda::live(), before);
 }
 
+// A buffer keeps one descriptor open, however many allocations it lies in.
+TEST_F(CudaAdopt, MemoryThatGrewInPlaceKeepsOneDescriptorOpen) {
+  ForeignMemory foreign(0, 6 * ForeignMemory::kUnit, 6);
+  const auto group = group_of(0, 1, unique(), 0);
+  const auto kept_by = [&](size_t bytes) {
+    const size_t before = support::open_descriptors();
+    const auto buffer = Buffer::adopt(*group, foreign.words(), bytes);
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    return support::open_descriptors() - before;
+  };
+
+  kept_by(ForeignMemory::kUnit);
+  EXPECT_EQ(kept_by(foreign.size), kept_by(ForeignMemory::kUnit));
+}
+
 TEST_F(CudaAdopt, ADmabufIsOfOneAllocation) {
   constexpr size_t kUnit = ForeignMemory::kUnit;
   const auto group = group_of(0, 1, unique(), 0);
