@@ -131,6 +131,11 @@ void post_to_all(PeerEvents& events, wire::Type type, uint64_t group, const Fail
 
 Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group,
     const Failure& mine, Deadline deadline) {
+  // Memory that is wanted later is had before the vote.
+  std::vector<int> silent =
+      with_reserve([&] { return std::vector<int>(static_cast<size_t>(size)); });
+  silent.clear();
+
   // Vote.
   const bool well = mine.status == Status::ok;
   if (!well) records.publish_failure(mine);
@@ -152,7 +157,6 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   };
   Deadline patience = std::max(deadline, Deadline::after_ms(2 * WireupRecords::kLookMs));
   if (!well) patience = std::min(patience, Deadline::after_ms(WireupRecords::kPatienceMs));
-  std::vector<int> silent;
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     const Failure theirs = vote_of(peer, patience);
@@ -164,12 +168,20 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   }
 
   // A rank that is silent may live, and wait for another one that is silent too: it has not joined
-  // that one, though this rank has. Its deadline passes at about the time of this rank's, and then
-  // it says whom it misses. So several are heard once more before one of them is blamed.
+  // that one, though this rank has. Where the ranks began at about one time, its deadline passes
+  // soon, and then it says whom it misses. So several are heard once more; who is silent then, too,
+  // is named beside the others.
   if (well && !silent.empty()) {
     const Deadline again = Deadline::after_ms(silent.size() > 1 ? WireupRecords::kPatienceMs : 0);
+    size_t missing = 0;
     for (const int peer : silent) {
-      worst = worse(worst, vote_of(peer, again));
+      const Failure theirs = vote_of(peer, again);
+      if (is_silence(theirs, peer)) silent[missing++] = peer;
+      worst = worse(worst, theirs);
+    }
+    silent.resize(missing);
+    if (missing > 1 && is_silence(worst, silent[0])) {
+      worst.message = records.silence_of(silent, "finish connecting");
     }
   }
   if (!well || worst.status == Status::ok) return worst;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,13 +108,16 @@ std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
 }
 
 void WireupRecords::throw_missing(std::vector<int> missing) const {
+  throw Error({Status::timeout, missing.front(), 0, silence_of(missing, "come")});
+}
+
+std::string WireupRecords::silence_of(std::span<const int> ranks, const char* what) const {
   std::string list;
-  for (const int rank : missing) {
+  for (const int rank : ranks) {
     list += (list.empty() ? "" : ", ") + std::to_string(rank);
   }
-  throw Error({Status::timeout, missing.front(), 0,
-      format("%s %s did not come within %lu ms", missing.size() == 1 ? "rank" : "ranks",
-          list.c_str(), allowed_ms_)});
+  return format("%s %s did not %s within %lu ms", ranks.size() == 1 ? "rank" : "ranks",
+      list.c_str(), what, allowed_ms_);
 }
 
 std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline deadline) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ class WireupRecords {
   wire::Packet fetch(Kind kind, int rank, const std::function<void()>& look);
   std::optional<Failure> failure_of(int rank, Deadline deadline);
   [[noreturn]] void throw_missing(std::vector<int> missing) const;
+  // "ranks 1, 2 did not come within 500 ms", where `what` is "come".
+  std::string silence_of(std::span<const int> ranks, const char* what) const;
   uint64_t allowed_ms() const noexcept { return allowed_ms_; }
 
   static constexpr uint64_t kLookMs = 20;    // enough for a store to answer if it has the key

@@ -124,5 +124,16 @@ TEST(CommitVote, ASilentRankThatLivesNamesTheRankThatItMisses) {
   EXPECT_EQ(worst.status, Status::timeout);
   EXPECT_EQ(worst.rank, 2) << worst.message;
 }
+
+// Which of several silent ranks keeps the others from their votes cannot be known.
+TEST(CommitVote, AllSilentRanksAreNamed) {
+  Votes votes;
+  votes.events.look([](PeerEvents::State& state) { state.votes[1].reset(); });
+  BrokenStore store({Status::timeout, -1, 0, "nothing there"});
+  const Failure worst = votes.conclude(store, Deadline::after_ms(1));
+  EXPECT_EQ(worst.status, Status::timeout);
+  EXPECT_EQ(worst.rank, 1);
+  EXPECT_EQ(worst.message, "ranks 1, 2 did not finish connecting within 1 ms");
+}
 }  // namespace
 }  // namespace symm
