@@ -55,15 +55,22 @@ inline size_t character_of(std::string_view text) {
   return bytes;
 }
 
-// Makes text one line of UTF-8 in its place: a space for each control character, U+0080 to U+009F
-// among them, and "?" for each byte that belongs to no character.
+// Whether a character is none that is seen within a line: a control character, U+0080 to U+009F
+// among them, or one of Unicode's separators of lines and paragraphs, U+2028 and U+2029.
+inline bool breaks_line(std::string_view character) {
+  if (character.size() == 1) return is_control(character[0]);
+  if (character.size() == 2) return character[0] == '\xC2' && (character[1] & 0x60) == 0;
+  return character == "\xE2\x80\xA8" || character == "\xE2\x80\xA9";
+}
+
+// Makes text one line of UTF-8 in its place: a space for each byte of what breaks a line, and "?"
+// for each byte that belongs to no character.
 inline void make_printable(std::span<char> text) {
   for (size_t at = 0; at < text.size();) {
     const size_t bytes = character_of({text.data() + at, text.size() - at});
-    const bool is_c1 = bytes == 2 && text[at] == '\xC2' && (text[at + 1] & 0x60) == 0;
     if (bytes == 0) {
       text[at] = '?';
-    } else if (is_c1 || is_control(text[at])) {
+    } else if (breaks_line({text.data() + at, bytes})) {
       std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(at), bytes, ' ');
     }
     at += std::max<size_t>(bytes, 1);

@@ -358,7 +358,8 @@ Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
   offer.value[Fact::removed_flags] = asked_.remove_flags;
   offer.value[Fact::create_timeout_ms] = asked_.create_timeout_ms;
   offer.value[Fact::timeout_ms] = asked_.timeout_ms;
-  offer.value[Fact::name] = asked_.name != nullptr ? fnv1a(std::string_view(asked_.name)) : 0;
+  offer.value[Fact::name] =
+      asked_.name != nullptr ? fnv1a(std::string_view(printable(asked_.name))) : 0;
   offer.message = transport_->share();
   append(offer.message, facts);
   return offer;

@@ -61,6 +61,7 @@ TEST(Text, IsMadeOneLineOfUtf8) {
       {"\xe0\xa0\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf", "\xe0\xa0\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf"},
       {"a\nb\tc\x01\x7f", "a b c  "},
       {"C1: \xc2\x85|\xc2\x9b|\xc2\xa0", "C1:   |  |\xc2\xa0"},
+      {"lines: \u2027|\u2028|\u2029|\u202a", "lines: \u2027|   |   |\u202a"},
       {"\xff\xfe\x80 Latin-1: \xe4.", "??? Latin-1: ?."},
       {"cut: \xc3", "cut: ?"},
       {"cut: \xe2\x82", "cut: ??"},

@@ -107,6 +107,17 @@ TEST(Texts, OfTheCallerBecomeOneLineOfUtf8) {
   EXPECT_STREQ(group.status().message, "rank 0 aborted the group: bad ?  ");
 }
 
+TEST(Texts, ThatDifferInWhatIsNotTakenAreOneName) {
+  support::as_processes(2, [](int rank, const symm::Group& group) {
+    symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
+    options.name = rank == 0 ? "a\tpart" : "a part";
+    symm_group_t* part = nullptr;
+    ASSERT_EQ(symm_group_split(group.get(), 0, 0, &options, &part), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(group_name_of(part), "a part");
+    symm_group_release(part);
+  });
+}
+
 // A message goes to other ranks with at most 512 bytes, and is no longer on the rank that aborts.
 TEST(Texts, OfAnAbortAreTheSameOnAllRanks) {
   support::as_processes(2, [](int rank, const symm::Group& group) {

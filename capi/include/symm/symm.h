@@ -106,8 +106,9 @@
  *
  * Texts
  *   Texts are UTF-8. Names, tags and reasons that a caller gives are taken as one line: each
- *   control character becomes a space, and each byte that belongs to no character becomes "?".
- *   Names that differ in these only are one name. Other texts, such as `bootstrap`, may have
+ *   byte of a control character, or of a separator of lines or paragraphs, becomes a space, and
+ *   each byte that belongs to no character becomes "?". Names that differ in these only are one
+ *   name. Other texts, such as `bootstrap`, may have
  *   any bytes. All texts that the library gives, messages among them, are one line of UTF-8.
  *
  * Flags
