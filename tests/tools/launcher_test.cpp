@@ -219,6 +219,7 @@ TEST(Launcher, WhatCannotBeStartedIsSaid) {
       {{"run", "-n", "2", "no-such-program"}, 127,
           {"cannot run 'no-such-program': No such file or directory"}},
       {{"run", "-n", "2", "/"}, 126, {"Permission denied"}}, {{"run", "-n", "2"}, 2, {}},
+      {{"run", "-n", "2", ""}, 127, {"cannot run '': No such file or directory"}},
       {{"run", "-n", "2", zeros}, 126, {"Exec format error", "neither a binary"}},
       {{"run", "--", "true"}, 2, {}}, {{"run", "-n", "0", "true"}, 2, {}},
       {{"run", "--tmeout", "3", "-n", "2", "true"}, 2, {"--tmeout"}},
@@ -236,6 +237,11 @@ TEST(Launcher, WhatCannotBeStartedIsSaid) {
   const Captured ran = capture(Words{SYMM_TOOL, "run", "-n", "2", script, "word"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(sorted_lines(ran.out), "[0] word\n[1] word\n");
+
+  // A folder without a name at the end of PATH is the current one.
+  const std::string here = "cd " + folder.path() + " && PATH=/nowhere: exec " + SYMM_TOOL;
+  const Captured found = capture(Words{"sh", "-c", here + " run -n 1 script word"});
+  EXPECT_EQ(found.out, "[0] word\n") << found.err;
 }
 
 TEST(Launcher, InputGoesToRankZeroOnly) {

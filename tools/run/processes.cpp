@@ -22,6 +22,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -65,18 +66,25 @@ bool is_binary(const char* path) {
 // zeros and ends with 0, as if the program had run. Returns only with an error, in errno.
 void execute(char* const* arguments, char* const* variables) {
   const std::string program = arguments[0];
+  errno = ENOENT;
+  if (program.empty()) return;
+
   std::vector<std::string> paths{program};
   if (program.find('/') == std::string::npos) {
-    const std::string searched = environment("PATH");
-    std::istringstream places(searched.empty() ? "/bin:/usr/bin" : searched);
+    std::string searched = environment("PATH");
+    if (searched.empty()) searched = "/bin:/usr/bin";
+    // A folder without a name is the current one, the last of the list too.
+    std::istringstream places(searched + ':');
     paths.clear();
     for (std::string place; std::getline(places, place, ':');) {
       paths.push_back(place.empty() ? program : place + "/" + program);
     }
   }
 
+  // What says of one folder only that the program is not to be had there: in a file system that is
+  // gone, for one.
+  constexpr int kNotThere[] = {EACCES, ENOENT, ENOTDIR, ESTALE, ENODEV, ETIMEDOUT};
   bool is_forbidden = false;
-  errno = ENOENT;
   for (const std::string& path : paths) {
     ::execve(path.c_str(), arguments, variables);
     if (errno == ENOEXEC && !is_binary(path.c_str())) {
@@ -89,7 +97,9 @@ void execute(char* const* arguments, char* const* variables) {
       return;
     }
     if (errno == EACCES) is_forbidden = true;
-    if (errno != EACCES && errno != ENOENT && errno != ENOTDIR) return;
+    if (std::find(std::begin(kNotThere), std::end(kNotThere), errno) == std::end(kNotThere)) {
+      return;
+    }
   }
   if (is_forbidden) errno = EACCES;
 }
