@@ -20,7 +20,7 @@ struct Layout {
 // X(name, number, as messages name it)
 #define SYMM_LAYOUTS(X)                                                                        \
   /* Packets and records of the mesh, and the bodies of all messages: core/mesh/wire.hpp. */   \
-  X(messages, 2, "messages between ranks")                                                     \
+  X(messages, 3, "messages between ranks")                                                     \
   /* The files of an attempt to meet: core/bootstrap/directory_rendezvous.hpp. */              \
   X(directory, 1, "files by which ranks meet")                                                 \
   /* The frames of the store by TCP: core/bootstrap/tcp_store.cpp. */                          \

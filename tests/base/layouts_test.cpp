@@ -70,7 +70,7 @@ std::vector<LayoutSizes> found() {
 
 TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
   const std::vector<KnownLayout> known = {
-      {&layouts::messages, 2, {44, 76, 130, 50, 128, 24, 512, 232}},
+      {&layouts::messages, 3, {44, 76, 130, 50, 128, 24, 512, 232}},
       {&layouts::greeting, 2, {92, 80}},
       {&layouts::control, 7, {40, 64, 64, 64, 128, 256, 16384, 155648}},
       {&layouts::cuda_control, 1, {257088, 144, 64, 72}},
