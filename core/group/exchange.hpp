@@ -3,6 +3,7 @@
 // the same failure on all.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>

@@ -287,7 +287,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_SCALED("options.scale_position: NONE", "a pointer", INVALID_ARGUMENT,
           SYMM_SCALE_NONE, 0, w.source.data()),
       SYMM_REFUSE_SCALED("options.scale: nan", "NaN", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, NAN),
-      SYMM_REFUSE_SCALED("no finite f32", "too large", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 1e200),
+      SYMM_REFUSE_SCALED(
+          "not a finite f32", "too large", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 1e200),
       SYMM_REFUSE_SCALED("options.result_dtype: 0x999", "unknown", UNSUPPORTED, SYMM_SCALE_BEFORE,
           1, nullptr, 0x999),
       SYMM_REFUSE_SCALED("result_dtype: f64 of f32", "wider", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0,

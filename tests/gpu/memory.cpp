@@ -131,7 +131,7 @@ void refused(Rank& rank, std::barrier<>&) {
       ::symm::cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, ForeignMemory::kUnit);
   alignas(16) static char host[64];
   refuses(rank.ordinary, 4096, "cudaMalloc");
-  refuses(host, 64, "no mapped memory of a device");
+  refuses(host, 64, "not mapped memory of a device");
   refuses(closed.data(), 4096, "POSIX");
   refuses(good.data() + 8, 16, "multiple of 16");
   refuses(good.data() + 4096, size_t{2} << 20, "beyond its allocation");

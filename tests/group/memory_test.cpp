@@ -214,7 +214,7 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
     } const rows[] = {{good.fd, 8, 64, "multiple of 16"}, {good.fd, 16, 19'985, "go beyond"},
         {good.fd, 1 << 20, 16, "go beyond"}, {can_shrink.fd, 0, 64, "F_SEAL_SHRINK"},
         {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
-        {file, 0, 64, "no memfd"}, {12'345, 0, 64, "no open descriptor"},
+        {file, 0, 64, "not a memfd"}, {12'345, 0, 64, "not an open descriptor"},
         {good.fd, 0, 0, "at least 1 byte"}};
 
     for (const auto& row : rows) {

@@ -1417,8 +1417,9 @@ class Group : public Handle<symm_group_t> {
   void require_blocks(const char *call, const char *operand, const Blocks &blocks,
                       size_t elements) const {
     require_numbers(call, operand, blocks);
-    if (blocks.end() > elements)
+    if (blocks.end() > elements) {
       detail::require_elements(call, operand, elements, blocks.end());
+    }
   }
 
   size_t ranks() const {
