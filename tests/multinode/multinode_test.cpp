@@ -380,14 +380,18 @@ TEST_F(Multinode, NameTheRankThatDiesBetweenAnAtomicAndItsReply) {
 // The victim dies at any moment while all others change its word.
 TEST_F(Multinode, NameTheOwnerOfAWordThatIsKilled) {
   for (unsigned round = 0; round < 20; ++round) {
+    const Shared<std::atomic<int>> passed;
     const Shared<std::atomic<int>> heard;
     const std::vector<std::string> said = on_machines("abb", [&](int rank, const Group& group) {
       const Block block = allocate(group, 4096);
       group.barrier();
       if (rank == 1) {
+        // A rank that is still in the barrier would find the death there.
+        eventually([&] { return *passed == 2; });
         usleep(round * 137);
         raise(SIGKILL);
       }
+      ++*passed;
 
       symm_failure_t failure = SYMM_FAILURE_INIT;
       const symm_call_options_t options{sizeof options, 20'000, &failure};
