@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/deadline.hpp"
@@ -127,14 +128,61 @@ void post_to_all(PeerEvents& events, wire::Type type, uint64_t group, const Fail
     if (link) link->post(type, group, &failure);
   }
 }
+
+// Hears the votes of a creation's ranks.
+class Votes {
+ public:
+  Votes(PeerEvents& events, WireupRecords& records, uint64_t group)
+      : events_(events), records_(records), group_(group) {}
+
+  // The vote of a rank, or why there is none by then.
+  Failure of(int peer, Deadline until) const {
+    try {
+      return PeerVote(peer, events_, records_, group_).await(until);
+    } catch (...) {
+      return current_failure();
+    }
+  }
+
+  static bool is_silence(const Failure& vote, int peer) {
+    return vote.status == Status::timeout && vote.rank == peer;
+  }
+
+  // Hears silent ranks once more, and returns the worst of `worst` and of what they say. A rank
+  // that is silent may live, and wait for another one that is silent too: it has not joined that
+  // one, though this rank has. Where the ranks began at about one time, its deadline passes soon,
+  // and then it says whom it misses. All that are silent then, too, are named.
+  Failure of_silent(std::vector<int> silent, Failure worst) const {
+    const Deadline again = Deadline::after_ms(silent.size() > 1 ? WireupRecords::kPatienceMs : 0);
+    size_t missing = 0;
+    for (const int peer : silent) {
+      const Failure theirs = of(peer, again);
+      if (is_silence(theirs, peer)) silent[missing++] = peer;
+      worst = worse(worst, theirs);
+    }
+    silent.resize(missing);
+
+    if (missing > 1 && is_silence(worst, silent[0])) {
+      worst.message = records_.silence_of(silent, "finish connecting");
+    }
+    return worst;
+  }
+
+ private:
+  PeerEvents& events_;
+  WireupRecords& records_;
+  const uint64_t group_;
+};
 }  // namespace
 
 Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group,
     const Failure& mine, Deadline deadline) {
   // Memory that is wanted later is had before the vote.
-  std::vector<int> silent =
-      with_reserve([&] { return std::vector<int>(static_cast<size_t>(size)); });
-  silent.clear();
+  std::vector<int> silent = with_reserve([&] {
+    std::vector<int> ranks;
+    ranks.reserve(static_cast<size_t>(size));
+    return ranks;
+  });
 
   // Vote.
   const bool well = mine.status == Status::ok;
@@ -145,45 +193,20 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   // Hear the others. A rank that failed does not wait for long, and takes only failures from the
   // others, not their silence, nor that it cannot hear them.
   Failure worst = mine;
-  const auto vote_of = [&](int peer, Deadline until) {
-    try {
-      return PeerVote(peer, events, records, group).await(until);
-    } catch (...) {
-      return current_failure();
-    }
-  };
-  const auto is_silence = [](const Failure& vote, int peer) {
-    return vote.status == Status::timeout && vote.rank == peer;
-  };
+  const Votes votes(events, records, group);
   Deadline patience = std::max(deadline, Deadline::after_ms(2 * WireupRecords::kLookMs));
   if (!well) patience = std::min(patience, Deadline::after_ms(WireupRecords::kPatienceMs));
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
-    const Failure theirs = vote_of(peer, patience);
-    if (is_silence(theirs, peer)) {
+    const Failure theirs = votes.of(peer, patience);
+    if (Votes::is_silence(theirs, peer)) {
       silent.push_back(peer);
     } else if (well || theirs.rank >= 0) {
       worst = worse(worst, theirs);
     }
   }
 
-  // A rank that is silent may live, and wait for another one that is silent too: it has not joined
-  // that one, though this rank has. Where the ranks began at about one time, its deadline passes
-  // soon, and then it says whom it misses. So several are heard once more; who is silent then, too,
-  // is named beside the others.
-  if (well && !silent.empty()) {
-    const Deadline again = Deadline::after_ms(silent.size() > 1 ? WireupRecords::kPatienceMs : 0);
-    size_t missing = 0;
-    for (const int peer : silent) {
-      const Failure theirs = vote_of(peer, again);
-      if (is_silence(theirs, peer)) silent[missing++] = peer;
-      worst = worse(worst, theirs);
-    }
-    silent.resize(missing);
-    if (missing > 1 && is_silence(worst, silent[0])) {
-      worst.message = records.silence_of(silent, "finish connecting");
-    }
-  }
+  if (well && !silent.empty()) worst = votes.of_silent(std::move(silent), worst);
   if (!well || worst.status == Status::ok) return worst;
 
   // Pass the failure on: other ranks may still be connecting to this one, and find it gone. The
