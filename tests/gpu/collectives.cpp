@@ -2,6 +2,9 @@
 // memory, in place or not, at awkward sizes and addresses, gives bit for bit the result of
 // the scalar reference on the host. SYMM_GPU_AMOUNT=small or tiny chooses fewer cases, for
 // many ranks on few GPUs and for slow tools.
+#include <algorithm>
+#include <array>
+
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/combinations.hpp"
@@ -209,6 +212,9 @@ class Cases {
   void add_scaled();
   void add_large();
 
+  // Leaves out elements of operands that would not fit into half of a block, as those of 16 ranks.
+  void fit(int ranks);
+
   std::vector<Case> list;
 
  private:
@@ -306,6 +312,20 @@ void Cases::add_large() {
   }
 }
 
+void Cases::fit(int ranks) {
+  // Operands begin up to 256 bytes a rank behind the beginning of their half.
+  const auto n = static_cast<size_t>(ranks);
+  const size_t room = gpu::Rank::kBlock / 2 - 256 * (n + 1);
+
+  for (Case& c : list) {
+    const bool per_rank = c.kind().send_per_rank || c.kind().recv_per_rank;
+    const size_t element = std::max(symm::size_of(c.dtype), symm::size_of(c.result()));
+    const size_t most = room / (element * (per_rank ? n : 1));
+    // A count that is odd stays so.
+    if (c.count > most) c.count = most - (most + c.count) % 2;
+  }
+}
+
 // A tool that checks kernels makes them a hundred times slower, so for it the cases are `tiny`.
 std::vector<Case> cases(int n, bool small, bool tiny) {
   Cases all(n);
@@ -317,6 +337,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   all.add_unscaled();
   all.add_scaled();
   if (!small) all.add_large();
+  all.fit(n);
   return all.list;
 }
 
