@@ -1071,9 +1071,19 @@ def death(rank, device, way, manner):
     print("rank 0 heard of it")
 
 
+def hide_gpus(monkeypatch):
+    """Have the ranks of a later launch see no GPU.
+
+    Where PyTorch sees one, its powerSGD_hook synchronizes the device of its tensors as if that were
+    a GPU, which is an error for tensors on the host.
+    """
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+
 @pytest.mark.parametrize(("way", "manner"), DEATHS)
 def test_a_rank_that_ends_is_named_by_the_other_one(way, manner, launch, monkeypatch, tmp_path):
     pytest.importorskip("torch", reason=NO_TORCH)
+    hide_gpus(monkeypatch)
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     command = (sys.executable, str(Path(__file__)), "death", "cpu", way, manner)
@@ -1100,6 +1110,7 @@ def skip_without_libsodium(results):
 def test_two_machines_of_pytorch_use_symm(chapter, launch, monkeypatch, tmp_path):
     pytest.importorskip("torch", reason=NO_TORCH)
     require_machines(monkeypatch, tmp_path)
+    hide_gpus(monkeypatch)
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     results = launch(SIZE, sys.executable, str(Path(__file__)), chapter, "cpu", patience=300)
@@ -1116,6 +1127,8 @@ def test_two_ranks_of_pytorch_use_symm(chapter, kind, launch, monkeypatch, tmp_p
         pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
     if kind == "cuda" and chapter == "callbacks":
         pytest.skip("on CUDA there is no thread that runs callbacks")
+    if kind == "cpu":
+        hide_gpus(monkeypatch)
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     command = (sys.executable, str(Path(__file__)), chapter, kind)
