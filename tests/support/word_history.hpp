@@ -4,6 +4,8 @@
 // what the calls before it have made of the word.
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -129,7 +131,9 @@ inline size_t overlaps(const WordHistory& history) {
 }
 
 // Makes calls of all kinds with few values, so that comparisons hold now and then. `change` makes
-// one, and says what it fetched.
+// one, and says what it fetched. Some calls let other ranks run between their begin and their
+// change: on few processors ranks would else make all their calls one after the other, and no two
+// would overlap.
 template <class Random, class Change>
 std::vector<WordEvent> record_changes(Random& random, size_t calls, const Change& change) {
   std::vector<WordEvent> all;
@@ -141,6 +145,7 @@ std::vector<WordEvent> record_changes(Random& random, size_t calls, const Change
     call.fetches = call.op == SYMM_ATOMIC_FETCH || random() % 4 != 0 ? 1 : 0;
 
     call.begun_ns = now_ns();
+    if (i % 16 == 8) sched_yield();
     call.before = change(call);
     call.ended_ns = now_ns();
     all.push_back(call);
