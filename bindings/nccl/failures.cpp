@@ -35,12 +35,17 @@ const char* theirs(Comm comm) noexcept {
   return said != nullptr ? said : "";
 }
 
-// NCCL's own memory for this has 1024 bytes, too.
-const char* keep(const std::string& text) noexcept {
-  static thread_local char kept[1024];
+// What a call gives to its thread, until the thread makes that call again. NCCL's own memory for
+// its sentence has 1024 bytes, too.
+using Kept = char[1024];
+
+const char* keep(Kept& kept, const std::string& text) noexcept {
   std::snprintf(kept, sizeof kept, "%s", text.c_str());
   return kept;
 }
+
+thread_local Kept kept_sentence;
+thread_local Kept kept_name;
 
 // The newest of both, and the other one, if there is one.
 std::string both(Comm comm) {
@@ -83,7 +88,7 @@ void say(std::string_view sentence) noexcept {
 const char* last_sentence() noexcept {
   try {
     const std::lock_guard lock(sentences().mutex);
-    return keep(sentences().ours);
+    return keep(kept_sentence, sentences().ours);
   } catch (...) {
     return "";
   }
@@ -109,7 +114,7 @@ Result symm_ncclCommGetAsyncError(Comm comm, Result* error) noexcept {
 const char* symm_ncclGetLastError(Comm comm) noexcept {
   ask_all_communicators();
   try {
-    return keep(both(comm));
+    return keep(kept_sentence, both(comm));
   } catch (...) {
     return "";
   }
@@ -118,10 +123,22 @@ const char* symm_ncclGetLastError(Comm comm) noexcept {
 const char* symm_ncclGetErrorString(Result result) noexcept {
   const bool known = result != kTimeout || (!is_loading() && real_library().version_code >=
                                                                  static_cast<int>(kTimeoutSince));
-  if (known && has_real(Function::ncclGetErrorString)) {
-    return real<const char*, Result>(Function::ncclGetErrorString)(result);
+  const bool has_text = known && has_real(Function::ncclGetErrorString);
+  const char* const text =
+      has_text ? real<const char*, Result>(Function::ncclGetErrorString)(result) : name_of(result);
+  if (result != kRemoteError || is_loading()) return text;
+
+  // CuPy and SGLang ask for this text and never for ncclGetLastError(). NCCL asks, too, for lines
+  // of its own log.
+  if (is_of_real(__builtin_return_address(0))) return text;
+  ask_all_communicators();
+  try {
+    const std::lock_guard lock(sentences().mutex);
+    if (sentences().ours.empty()) return text;
+    return keep(kept_name, std::string(text) + ": " + sentences().ours);
+  } catch (...) {
+    return text;
   }
-  return name_of(result);
 }
 }
 }  // namespace symm::nccl

@@ -698,7 +698,7 @@ assert shim.ncclCommAbort(comm) == 0
             self.assertEqual(error, 6)
             self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
             self.assertEqual(same, sentence)
-            self.assertEqual(name, "fake remote")
+            self.assertEqual(name, f"fake remote: {sentence}")
             took.append(1000 * (seen - begin))
         print(f"a death is known after {max(took):.1f} ms", file=sys.stderr)
         self.assertLess(max(took), 2000)
