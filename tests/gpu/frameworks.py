@@ -1,20 +1,33 @@
 """PyTorch, JAX and CuPy over the drop-in for NCCL, with two ranks, which may share a GPU.
 
-tests/gpu/frameworks.py <libsymm_nccl.so> [--plain] [--limit SECONDS] [chapter ...]
+tests/gpu/frameworks.py <libsymm_nccl.so> [--plain] [--limit SECONDS] [--trials N] [--lanes N]
+                        [chapter ...]
 
 Each chapter runs in processes of its own. SYMM_NCCL names the NCCL behind the drop-in. With
 --plain the programs get that NCCL alone, which shows what they do without the drop-in. The status
 is 77 if nothing could be run, which is explained.
+
+--trials says how often a chapter that kills a rank (its name ends in "_kill") does that: with 2 or
+more, ranks are forked from a process that has imported the framework and not used a GPU, --lanes
+groups of ranks at a time, and each rank dies at another moment. SYMM_NCCL_OPS=none leaves the
+collectives to NCCL.
 """
 
 import argparse
+import ast
 import ctypes
+import gc
 import os
+import random
+import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import traceback
 from pathlib import Path
 
 RANKS = 2
@@ -207,35 +220,70 @@ def torch_compile(rank, folder):
     dist.destroy_process_group()
 
 
+def die_soon():
+    """Has this process killed at a moment that is another one in each trial."""
+    trial = int(os.environ.get("TRIAL", "0"))
+    delay = random.Random(trial).uniform(0, 0.03) if trial else 0
+
+    def die():
+        time.sleep(delay)
+        os.write(1, f"killed {time.monotonic()}\n".encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=die, daemon=True).start()
+
+
+def live_on(rank, call, use):
+    """Calls until the exception that another rank's death raises, and then uses the GPU."""
+    if rank == RANKS - 1:
+        die_soon()
+    try:
+        while True:
+            call()
+    except Exception as error:  # each framework has an exception of its own
+        print("after", time.monotonic(), flush=True)
+        print(f"{type(error).__name__}: {error}", flush=True)
+    use()
+    print("usable", flush=True)
+    os._exit(0)  # without waiting for the dead rank
+
+
 def torch_kill(rank, folder):
     torch, dist = torch_ready(rank, folder)
     data = torch.ones(100_000, device="cuda")
-    for _ in range(5):
+    for _ in range(3):
         dist.all_reduce(data)
     torch.cuda.synchronize()
-    if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    print("alone", time.monotonic(), flush=True)
-    try:
-        while True:
-            dist.all_reduce(data)
-            torch.cuda.synchronize()
-            time.sleep(0.01)
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", flush=True)
-        print("after", time.monotonic(), flush=True)
-        os._exit(0)
+
+    def call():
+        dist.all_reduce(data)
+        torch.cuda.synchronize()
+
+    def use():
+        # NCCL's kernels wait for the dead rank until then.
+        dist.group.WORLD._get_backend(data.device).abort()
+        for stream in (torch.cuda.Stream(), torch.cuda.current_stream()):
+            with torch.cuda.stream(stream):
+                expect(torch.ones(1000, device="cuda") * 2, 2, "after a death")
+        torch.cuda.synchronize()
+
+    live_on(rank, call, use)
 
 
-def jax_psum(rank, folder):
+def jax_ready(rank, folder):
+    """The module, all devices, and a sum over them."""
     import jax
-    import jax.numpy as jnp
 
     port = Path(folder, "port").read_text()
     jax.distributed.initialize(f"127.0.0.1:{port}", RANKS, rank, local_device_ids=[0])
     devices = jax.devices()
     assert len(devices) == RANKS, devices
-    summed = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i", devices=devices)
+    return jax, devices, jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i", devices=devices)
+
+
+def jax_psum(rank, folder):
+    jax, devices, summed = jax_ready(rank, folder)
+    jnp = jax.numpy
     gathered = jax.pmap(lambda x: jax.lax.all_gather(x, "i"), axis_name="i", devices=devices)
     for count in (1, 1000, 100_003):
         got = summed(jnp.full((1, count), rank + 1.0))
@@ -246,8 +294,21 @@ def jax_psum(rank, folder):
     jax.distributed.shutdown()
 
 
-def cupy_calls(rank, folder):
-    import cupy
+def jax_kill(rank, folder):
+    jax, _, summed = jax_ready(rank, folder)
+    jnp = jax.numpy
+    data = jnp.ones((1, 100_000))
+    for _ in range(3):
+        summed(data).block_until_ready()
+
+    def use():
+        mine = jax.device_put(jnp.arange(1000), jax.local_devices()[0])
+        assert int((mine * 2).sum()) == 999_000
+
+    live_on(rank, lambda: summed(data).block_until_ready(), use)
+
+
+def cupy_communicator(rank, folder):
     from cupy.cuda import nccl
 
     place = Path(folder, "id")
@@ -256,9 +317,14 @@ def cupy_calls(rank, folder):
         place.with_suffix(".new").rename(place)
     while not place.exists():
         time.sleep(0.01)
-    import ast
+    return nccl.NcclCommunicator(RANKS, ast.literal_eval(place.read_text()), rank)
 
-    comm = nccl.NcclCommunicator(RANKS, ast.literal_eval(place.read_text()), rank)
+
+def cupy_calls(rank, folder):
+    import cupy
+    from cupy.cuda import nccl
+
+    comm = cupy_communicator(rank, folder)
     stream = cupy.cuda.Stream(non_blocking=True)
     for count in (1, 1000, 100_003):
         data = cupy.full(count, rank + 1, dtype=cupy.float32)
@@ -272,6 +338,35 @@ def cupy_calls(rank, folder):
     comm.destroy()
 
 
+def cupy_kill(rank, folder):
+    import cupy
+    from cupy.cuda import nccl
+
+    comm = cupy_communicator(rank, folder)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    data = cupy.ones(100_000, dtype=cupy.float32)
+    at = data.data.ptr
+    cupy.cuda.Device().synchronize()
+
+    def call():
+        comm.allReduce(at, at, len(data), nccl.NCCL_FLOAT32, nccl.NCCL_SUM, stream.ptr)
+        while not stream.done:
+            comm.check_async_error()
+        comm.check_async_error()
+
+    def use():
+        comm.abort()
+        stream.synchronize()
+        with cupy.cuda.Stream(non_blocking=True) as fresh:
+            doubled = cupy.ones(1000) * 2
+            fresh.synchronize()
+        assert (doubled == 2).all()
+
+    for _ in range(3):
+        call()
+    live_on(rank, call, use)
+
+
 CHAPTERS = {
     "torch_collectives": torch_collectives,
     "torch_graphs": torch_graphs,
@@ -279,7 +374,9 @@ CHAPTERS = {
     "torch_fsdp": torch_fsdp,
     "torch_kill": torch_kill,
     "cupy_calls": cupy_calls,
+    "cupy_kill": cupy_kill,
     "jax_psum": jax_psum,
+    "jax_kill": jax_kill,
     "torch_compile": torch_compile,
 }
 
@@ -294,8 +391,19 @@ def free_port():
         return any_port.getsockname()[1]
 
 
-def environment(options, folder, rank):
-    """What a rank gets. Multicast stays off."""
+def environment_of_rank(devices, folder, rank):
+    """The variables in which ranks differ. A rank sees its GPU as its only one."""
+    return {
+        "CUDA_VISIBLE_DEVICES": str(rank % devices),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(RANKS),
+        "LOCAL_RANK": str(rank),
+        "SYMM_NCCL_LOG": f"{folder}/log",
+    }
+
+
+def environment(options):
+    """The variables that all ranks get. Multicast stays off."""
     real = os.environ["SYMM_NCCL"]
     made = {
         **os.environ,
@@ -308,18 +416,153 @@ def environment(options, folder, rank):
         "GLOO_SOCKET_IFNAME": "lo",
         "TORCH_NCCL_BLOCKING_WAIT": "1",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        # A rank sees its GPU as its only one.
-        "CUDA_VISIBLE_DEVICES": str(rank % options.devices),
-        "RANK": str(rank),
-        "WORLD_SIZE": str(RANKS),
-        "LOCAL_RANK": str(rank),
         "LD_PRELOAD": real if options.plain else options.library,
-        "SYMM_NCCL_LOG": f"{folder}/log",
         "PYTHONUNBUFFERED": "1",
     }
     if not options.plain:
         made.setdefault("SYMM_NCCL_MODE", "deterministic")
     return made
+
+
+def judge_death(folder, pids, statuses):
+    """Why the trial in `folder` is not as it should be, or None. No statuses: it did not end."""
+    last = RANKS - 1
+    if statuses is None:
+        return "no end in time"
+    if statuses[last] != -signal.SIGKILL:
+        return f"the rank to be killed ended with {statuses[last]}"
+    named = f"rank {last} (pid {pids[last]}) died"
+    for rank in range(last):
+        said = Path(folder, f"out.{rank}").read_text(errors="replace")
+        # The exception's own line and those that follow it.
+        if named not in said.partition("after ")[2]:
+            return f"rank {rank}: '{named}' is not said by an exception"
+        if "usable" not in said.splitlines():
+            return f"rank {rank}: the GPU could not be used afterwards"
+        if statuses[rank] != 0:
+            return f"rank {rank} ended with {statuses[rank]}"
+    return None
+
+
+# ---- many deaths
+
+
+def fork_rank(chapter, folder, rank, devices, trial):
+    """The process id of a rank that begins where this process is."""
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    try:
+        out = os.open(f"{folder}/out.{rank}", os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.environ.update(environment_of_rank(devices, folder, rank), TRIAL=str(trial))
+        CHAPTERS[chapter](rank, folder)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)  # a chapter that went well has ended the process
+
+
+class Trial:
+    """A group of forked ranks, one of which dies."""
+
+    def __init__(self, options, chapter, folder, number):
+        self.folder = Path(folder, str(number))
+        self.folder.mkdir()
+        Path(self.folder, "port").write_text(str(free_port()))
+        self.deadline = time.monotonic() + options.limit
+        self.statuses = [None] * RANKS
+        self.pids = [
+            fork_rank(chapter, self.folder, rank, options.devices, number) for rank in range(RANKS)
+        ]
+
+    def has_ended(self):
+        """Whether all ranks have; those that are overdue are killed, and have no statuses."""
+        for rank, pid in enumerate(self.pids):
+            if self.statuses[rank] is None:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended == pid:
+                    self.statuses[rank] = os.waitstatus_to_exitcode(status)
+        if None not in self.statuses:
+            return True
+        if time.monotonic() < self.deadline:
+            return False
+        for pid, status in zip(self.pids, self.statuses, strict=True):
+            if status is None:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        self.statuses = None
+        return True
+
+    def result(self):
+        """(why it is not as it should be, or None; seconds from the death to the exception)"""
+        reason = judge_death(self.folder, self.pids, self.statuses)
+        said = [Path(self.folder, f"out.{r}").read_text(errors="replace") for r in range(RANKS)]
+        if reason:
+            log = Path(self.folder, "log")
+            tail = [text[-1500:] for text in said]
+            return "\n".join([reason, *tail, log.read_text()[-800:] if log.exists() else ""]), None
+        killed = re.findall(r"^killed ([\d.]+)$", said[-1], re.MULTILINE)
+        after = re.findall(r"^after ([\d.]+)$", said[0], re.MULTILINE)
+        return None, float(after[0]) - float(killed[0])
+
+
+def run_trials(options, chapter, folder):
+    """What a process that only forks does: all trials of a chapter, and a line for the result."""
+    module = __import__(chapter.split("_")[0])
+    if chapter == "torch_kill":
+        __import__("torch.distributed")
+    gc.freeze()  # a collection in a child would copy all of it
+    running, seconds, reasons = [], [], []
+    started = 0
+    while running or started < options.trials:
+        while started < options.trials and len(running) < options.lanes:
+            started += 1
+            running.append(Trial(options, chapter, folder, started))
+        for trial in [trial for trial in running if trial.has_ended()]:
+            running.remove(trial)
+            reason, took = trial.result()
+            if reason:
+                reasons.append(f"trial {trial.folder.name}: {reason}")
+            else:
+                seconds.append(took)
+        time.sleep(0.005)
+    print(
+        f"{len(seconds)} of {options.trials} trials of {module.__name__} {module.__version__} named"
+        f" the dead rank and went on",
+        end="",
+    )
+    if seconds:
+        median, most = statistics.median(seconds) * 1e3, max(seconds) * 1e3
+        print(f", the exception after {median:.1f} ms (median), {most:.1f} ms at most", end="")
+    print()
+    print(*reasons[:3], sep="\n", flush=True)
+    return 1 if reasons else 0
+
+
+def run_all_trials(options, chapter):
+    """The reason of a failure, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [options.library, "--forker", chapter, folder, "--trials", str(options.trials)]
+        words += ["--lanes", str(options.lanes), "--limit", str(options.limit)]
+        forker = subprocess.run(
+            [sys.executable, __file__, *words, "--devices", str(options.devices)],
+            env=environment(options),
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    if "ModuleNotFoundError" in forker.stdout:
+        raise Skipped(forker.stdout.strip().split("\n")[-1])
+    if forker.returncode == 0:
+        print(forker.stdout.strip())
+        return None
+    return forker.stdout
+
+
+# ---- one chapter
 
 
 def run_chapter(options, chapter):
@@ -334,7 +577,8 @@ def run_chapter(options, chapter):
                 ranks.append(
                     subprocess.Popen(
                         [*words, str(rank)],
-                        env=environment(options, folder, rank),
+                        env=environment(options)
+                        | environment_of_rank(options.devices, folder, rank),
                         stdout=out,
                         stderr=subprocess.STDOUT,
                     )
@@ -356,13 +600,11 @@ def run_chapter(options, chapter):
         tail = "\n".join(text[-2500:] for text in said) + "\n" + log[-800:]
         if any("SKIPPED: " in text for text in said):
             raise Skipped(said[0].split("SKIPPED: ")[-1].split("\n")[0])
-        if chapter == "torch_kill":
+        if chapter.endswith("_kill"):
             if options.plain:
                 return None
-            named = f"rank 1 (pid {ranks[1].pid}) died"
-            if statuses is None:
-                return f"no end within {options.limit} s\n{tail}"
-            return None if named in said[0] else f"'{named}' is not said\n{tail}"
+            reason = judge_death(folder, [rank.pid for rank in ranks], statuses)
+            return reason and f"{reason}\n{tail}"
         if statuses != [0] * RANKS:
             return f"status {statuses}\n{tail}"
         if not options.plain and "go to symm" not in log:
@@ -407,7 +649,16 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--limit", type=float, default=120)
+    parser.add_argument("--trials", type=int, default=1)
+    parser.add_argument("--lanes", type=int, default=4)
+    # Those of a process that forks ranks.
+    parser.add_argument("--forker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--devices", type=int, help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
+    if options.trials < 1 or options.lanes < 1:
+        parser.error("--trials and --lanes: must be 1 or more")
+    if options.forker:
+        return run_trials(options, *options.forker)
     options.library = os.path.realpath(options.library)
     why = missing(options)
     if why is not None:
@@ -417,7 +668,8 @@ def main():
     for chapter in options.chapters or CHAPTERS:
         begin = time.monotonic()
         try:
-            reason = run_chapter(options, chapter)
+            many = options.trials > 1 and chapter.endswith("_kill")
+            reason = run_all_trials(options, chapter) if many else run_chapter(options, chapter)
             result = "ok" if reason is None else "FAILED"
         except Skipped as skipped:
             result, reason = "SKIPPED", str(skipped)
