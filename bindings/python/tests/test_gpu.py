@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -403,6 +404,126 @@ def rank_triton_example(group):
     all_gather_matmul.run(group, 512, 256, 384)
 
 
+# Memory that symm, PyTorch and CuPy give back to each other, in bytes. All of a GPU but SPARE is
+# taken, so there is room for WANTED only once KEPT has been given back.
+KEPT = 3 << 30
+WANTED = 2 << 30
+SPARE = 1 << 30
+
+
+def together(group):
+    group.barrier()
+    group.synchronize()
+
+
+def have_symm_keep_memory(group):
+    """Has symm keep KEPT bytes of the GPU of rank 0 mapped in rank 1, which has closed its import.
+
+    Rank 0 has released them, so they are free as soon as rank 1 collects.
+    """
+    token = Path(os.environ["SYMM_TEST_STORE"])
+    if group.rank == 0:
+        buffer = group.alloc(KEPT)
+        token.write_bytes(symm.ipc_export(buffer, hold=0))
+    together(group)
+    if group.rank == 1:
+        symm.import_token(token.read_bytes()).close()
+        until = time.monotonic() + 30
+        while symm.ipc_stats().imports:
+            assert time.monotonic() < until, "the import does not end"
+        assert symm.ipc_stats().imported_bytes >= KEPT
+    together(group)
+    if group.rank == 0:
+        del buffer
+    together(group)
+
+
+class Allocations:
+    """Counts the attempts of `allocate`."""
+
+    def __init__(self, allocate):
+        self.allocate = allocate
+        self.attempts = 0
+
+    def __call__(self, *arguments):
+        self.attempts += 1
+        return self.allocate(*arguments)
+
+
+def torch_short_of_memory(torch):
+    """What fills the first GPU, and a function that allocates WANTED bytes there."""
+
+    def allocate(nbytes=WANTED):
+        return torch.empty(nbytes, dtype=torch.uint8, device="cuda:0")
+
+    return allocate(torch.cuda.mem_get_info(0)[0] - SPARE), Allocations(allocate)
+
+
+def rank_torch_retries_on_oom(group):
+    torch, _ = torch_on(group)
+    import symm.torch
+
+    have_symm_keep_memory(group)
+    if group.rank == 1:
+        ballast, allocate = torch_short_of_memory(torch)
+        tensor = symm.torch.retry_on_oom(allocate)
+        assert (allocate.attempts, tensor.nbytes) == (2, WANTED)
+        assert (tensor.fill_(7)[-1] == 7).item()
+        del ballast
+    together(group)
+
+
+def rank_torch_collects_on_oom(group):
+    torch, _ = torch_on(group)
+    import symm.torch
+
+    have_symm_keep_memory(group)
+    if group.rank == 1:
+        symm.torch.collect_on_oom()
+        ballast, allocate = torch_short_of_memory(torch)
+        with pytest.raises(torch.OutOfMemoryError):
+            allocate()
+        tensor = allocate()
+        assert (tensor.fill_(7)[-1] == 7).item()
+        del ballast
+    together(group)
+
+
+def rank_torch_lends_its_cache(group):
+    torch, device = torch_on(group)
+    import symm.torch
+
+    together(group)
+    if group.rank == 0:
+        cached = torch.empty(torch.cuda.mem_get_info()[0] - SPARE, dtype=torch.uint8, device=device)
+        del cached
+        with pytest.raises(symm.OutOfMemoryError):
+            group.alloc(WANTED)
+        with symm.torch.lend_cache():
+            assert group.alloc(WANTED).nbytes == WANTED
+    together(group)
+
+
+def rank_cupy_collects(group):
+    import cupy
+
+    import symm.cupy
+
+    cupy.cuda.Device(group.device).use()
+    have_symm_keep_memory(group)
+    if group.rank == 1:
+        with cupy.cuda.Device(0):
+            ballast = cupy.cuda.alloc(cupy.cuda.runtime.memGetInfo()[0] - SPARE)
+            allocate = Allocations(cupy.get_default_memory_pool().malloc)
+            with cupy.cuda.using_allocator(symm.cupy.collecting(allocate)):
+                array = cupy.empty(WANTED, cupy.uint8)
+            assert allocate.attempts == 2
+            array.fill(7)
+            assert array[-1] == 7
+        del ballast
+    together(group)
+
+
 def rank_dead_peer(group):
     torch, _ = torch_on(group)
     block = group.empty(1024)
@@ -428,6 +549,7 @@ NEEDS = {
     "jax": "jax",
     "cupy": "cupy",
     "cupy_pool": "cupy",
+    "cupy_collects": "cupy",
     "triton": "triton",
     "triton_example": "triton",
 }
