@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -411,31 +410,15 @@ WANTED = 2 << 30
 SPARE = 1 << 30
 
 
-def together(group):
-    group.barrier()
-    group.synchronize()
+def have_symm_keep_memory(group, work, synchronize):
+    """Has symm keep KEPT bytes that were released before the end of `work` on the GPU.
 
-
-def have_symm_keep_memory(group):
-    """Has symm keep KEPT bytes of the GPU of rank 0 mapped in rank 1, which has closed its import.
-
-    Rank 0 has released them, so they are free as soon as rank 1 collects.
+    Then nobody uses them any more, and symm gives them to the driver when it is asked next.
     """
-    token = Path(os.environ["SYMM_TEST_STORE"])
-    if group.rank == 0:
-        buffer = group.alloc(KEPT)
-        token.write_bytes(symm.ipc_export(buffer, hold=0))
-    together(group)
-    if group.rank == 1:
-        symm.import_token(token.read_bytes()).close()
-        until = time.monotonic() + 30
-        while symm.ipc_stats().imports:
-            assert time.monotonic() < until, "the import does not end"
-        assert symm.ipc_stats().imported_bytes >= KEPT
-    together(group)
-    if group.rank == 0:
-        del buffer
-    together(group)
+    buffer = group.alloc(KEPT)
+    work()
+    del buffer
+    synchronize()
 
 
 class Allocations:
@@ -450,58 +433,78 @@ class Allocations:
         return self.allocate(*arguments)
 
 
-def torch_short_of_memory(torch):
-    """What fills the first GPU, and a function that allocates WANTED bytes there."""
+def torch_short_of_memory(group):
+    """What fills the group's GPU, and a function that allocates WANTED bytes there."""
+    torch, device = torch_on(group)
+    have_symm_keep_memory(group, lambda: torch.cuda._sleep(1 << 30), torch.cuda.synchronize)
 
     def allocate(nbytes=WANTED):
-        return torch.empty(nbytes, dtype=torch.uint8, device="cuda:0")
+        return torch.empty(nbytes, dtype=torch.uint8, device=device)
 
-    return allocate(torch.cuda.mem_get_info(0)[0] - SPARE), Allocations(allocate)
+    return allocate(torch.cuda.mem_get_info()[0] - SPARE), Allocations(allocate)
+
+
+def first_rank_alone(group, body):
+    """Ranks may share the GPU that the first one fills. The others have their memory before."""
+    group.barrier()
+    group.synchronize()
+    if group.rank == 0:
+        body(group)
+    group.barrier()
+    group.synchronize()
 
 
 def rank_torch_retries_on_oom(group):
-    torch, _ = torch_on(group)
     import symm.torch
 
-    have_symm_keep_memory(group)
-    if group.rank == 1:
-        ballast, allocate = torch_short_of_memory(torch)
+    def fill(group):
+        ballast, allocate = torch_short_of_memory(group)
         tensor = symm.torch.retry_on_oom(allocate)
         assert (allocate.attempts, tensor.nbytes) == (2, WANTED)
         assert (tensor.fill_(7)[-1] == 7).item()
         del ballast
-    together(group)
+
+    first_rank_alone(group, fill)
 
 
 def rank_torch_collects_on_oom(group):
     torch, _ = torch_on(group)
     import symm.torch
 
-    have_symm_keep_memory(group)
-    if group.rank == 1:
+    def fill(group):
         symm.torch.collect_on_oom()
-        ballast, allocate = torch_short_of_memory(torch)
+        ballast, allocate = torch_short_of_memory(group)
         with pytest.raises(torch.OutOfMemoryError):
             allocate()
         tensor = allocate()
         assert (tensor.fill_(7)[-1] == 7).item()
         del ballast
-    together(group)
+
+    first_rank_alone(group, fill)
 
 
 def rank_torch_lends_its_cache(group):
     torch, device = torch_on(group)
     import symm.torch
 
-    together(group)
-    if group.rank == 0:
-        cached = torch.empty(torch.cuda.mem_get_info()[0] - SPARE, dtype=torch.uint8, device=device)
+    def fill(group):
+        nbytes = torch.cuda.mem_get_info()[0] - SPARE
+        cached = torch.empty(nbytes, dtype=torch.uint8, device=device)
         del cached
         with pytest.raises(symm.OutOfMemoryError):
             group.alloc(WANTED)
         with symm.torch.lend_cache():
             assert group.alloc(WANTED).nbytes == WANTED
-    together(group)
+
+    first_rank_alone(group, fill)
+
+
+SPIN = """
+extern "C" __global__ void spin() {
+  const long long begin = clock64();
+  while (clock64() - begin < (1ll << 30)) {}
+}
+"""
 
 
 def rank_cupy_collects(group):
@@ -510,18 +513,22 @@ def rank_cupy_collects(group):
     import symm.cupy
 
     cupy.cuda.Device(group.device).use()
-    have_symm_keep_memory(group)
-    if group.rank == 1:
-        with cupy.cuda.Device(0):
-            ballast = cupy.cuda.alloc(cupy.cuda.runtime.memGetInfo()[0] - SPARE)
-            allocate = Allocations(cupy.get_default_memory_pool().malloc)
-            with cupy.cuda.using_allocator(symm.cupy.collecting(allocate)):
-                array = cupy.empty(WANTED, cupy.uint8)
-            assert allocate.attempts == 2
-            array.fill(7)
-            assert array[-1] == 7
+    spin = cupy.RawKernel(SPIN, "spin")
+
+    def fill(group):
+        have_symm_keep_memory(
+            group, lambda: spin((1,), (1,), ()), cupy.cuda.Device(group.device).synchronize
+        )
+        ballast = cupy.cuda.alloc(cupy.cuda.runtime.memGetInfo()[0] - SPARE)
+        allocate = Allocations(cupy.get_default_memory_pool().malloc)
+        with cupy.cuda.using_allocator(symm.cupy.collecting(allocate)):
+            array = cupy.empty(WANTED, cupy.uint8)
+        assert allocate.attempts == 2
+        array.fill(7)
+        assert array[-1] == 7
         del ballast
-    together(group)
+
+    first_rank_alone(group, fill)
 
 
 def rank_dead_peer(group):
