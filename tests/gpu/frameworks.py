@@ -516,8 +516,10 @@ def run_trials(options, chapter, folder):
     gc.freeze()  # a collection in a child would copy all of it
     running, seconds, reasons = [], [], []
     started = 0
-    while running or started < options.trials:
-        while started < options.trials and len(running) < options.lanes:
+    while running or (started < options.trials and len(reasons) < 3):
+        # Three failures say enough; each may have lasted for the whole limit.
+        to_do = options.trials if len(reasons) < 3 else started
+        while started < to_do and len(running) < options.lanes:
             started += 1
             running.append(Trial(options, chapter, folder, started))
         for trial in [trial for trial in running if trial.has_ended()]:
@@ -529,7 +531,7 @@ def run_trials(options, chapter, folder):
                 seconds.append(took)
         time.sleep(0.005)
     print(
-        f"{len(seconds)} of {options.trials} trials of {module.__name__} {module.__version__} named"
+        f"{len(seconds)} of {started} trials of {module.__name__} {module.__version__} named"
         f" the dead rank and went on",
         end="",
     )
