@@ -16,6 +16,9 @@ import symm
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE = 60.0  # seconds; only a failing test takes that long
+# Programs that import PyTorch or JAX and compile what they are given have taken two minutes on a
+# busy machine.
+PATIENCE_WITH_PROGRAMS = 300.0
 OPTIONS = {"backend": "host", "timeout": 20, "create_timeout": 20}
 
 
@@ -73,7 +76,7 @@ def alone():
 def launch(tmp_path):
     """launch(size, *command): start programs as ranks. The result of each: (status, output)."""
 
-    def run(size, *command, patience=PATIENCE):
+    def run(size, *command):
         directory = tmp_path / "job"
         directory.mkdir(mode=0o700)
         programs = []
@@ -95,7 +98,9 @@ def launch(tmp_path):
             )
 
         try:
-            outputs = [program.communicate(timeout=patience)[0] for program in programs]
+            outputs = [
+                program.communicate(timeout=PATIENCE_WITH_PROGRAMS)[0] for program in programs
+            ]
         finally:
             for program in programs:
                 program.kill()

@@ -580,7 +580,7 @@ def launch_ranks(launch, monkeypatch, tmp_path):
     # needs a hardware queue.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    return lambda name: launch(SIZE, sys.executable, str(Path(__file__)), name, patience=240)
+    return lambda name: launch(SIZE, sys.executable, str(Path(__file__)), name)
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def test_collectives_work_in_programs_of_jax_on_the_host(launch, monkeypatch):
     importlib.util.find_spec("jax") or pytest.skip("no JAX here: bindings/python/dev setup")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-    for status, output in launch(SIZE, sys.executable, str(Path(__file__)), patience=300):
+    for status, output in launch(SIZE, sys.executable, str(Path(__file__))):
         assert status == 0, output
 
 
@@ -224,7 +224,7 @@ def stale():
 def test_a_compiled_program_knows_its_own_group_only(launch, monkeypatch):
     importlib.util.find_spec("jax") or pytest.skip("no JAX here: bindings/python/dev setup")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    for status, output in launch(2, sys.executable, str(Path(__file__)), "stale", patience=120):
+    for status, output in launch(2, sys.executable, str(Path(__file__)), "stale"):
         assert status == 0, output
 
 
@@ -301,7 +301,7 @@ def test_a_rank_that_ends_is_named_by_the_other_one(door, manner, launch, monkey
     importlib.util.find_spec("jax") or pytest.skip("no JAX here: bindings/python/dev setup")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     command = (sys.executable, str(Path(__file__)), "death", door, manner)
-    (status, output), (other_status, other_output) = launch(2, *command, patience=120)
+    (status, output), (other_status, other_output) = launch(2, *command)
     assert status == 0, output
     assert "rank 0 heard of it" in output
     assert other_status == MANNERS[manner][1], other_output

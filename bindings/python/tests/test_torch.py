@@ -1087,7 +1087,7 @@ def test_a_rank_that_ends_is_named_by_the_other_one(way, manner, launch, monkeyp
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     command = (sys.executable, str(Path(__file__)), "death", "cpu", way, manner)
-    (status, output), (other_status, other_output) = launch(SIZE, *command, patience=100)
+    (status, output), (other_status, other_output) = launch(SIZE, *command)
     assert status == 0, output
     assert "rank 0 heard of it" in output
     assert other_status == {"raise": 1, "exit": 3, "sys.exit": 3, "kill": -9}[manner], other_output
@@ -1113,7 +1113,7 @@ def test_two_machines_of_pytorch_use_symm(chapter, launch, monkeypatch, tmp_path
     hide_gpus(monkeypatch)
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    results = launch(SIZE, sys.executable, str(Path(__file__)), chapter, "cpu", patience=300)
+    results = launch(SIZE, sys.executable, str(Path(__file__)), chapter, "cpu")
     skip_without_libsodium(results)
     for status, output in results:
         assert status == 0, output
@@ -1132,7 +1132,7 @@ def test_two_ranks_of_pytorch_use_symm(chapter, kind, launch, monkeypatch, tmp_p
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     command = (sys.executable, str(Path(__file__)), chapter, kind)
-    for status, output in launch(SIZE, *command, patience=300):
+    for status, output in launch(SIZE, *command):
         assert status == 0, output
 
 

@@ -201,7 +201,7 @@ def test_a_case_runs_on_two_ranks_in_the_interpreter(name, launch, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(FAKES / "lib"))
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for status, output in launch(SIZE, sys.executable, str(Path(__file__)), name, patience=200):
+    for status, output in launch(SIZE, sys.executable, str(Path(__file__)), name):
         assert status == 0, output
 
 
