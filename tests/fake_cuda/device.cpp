@@ -1,6 +1,9 @@
 // Devices, contexts, and cuGetProcAddress().
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -173,14 +176,20 @@ API cuLaunchHostFunc(CUstream stream, void (*body)(void*), void* argument);
 
 namespace {
 thread_local int depth = 0;
+// Null unless the calls of this thread are counted.
+thread_local std::map<std::string, long>* counted = nullptr;
 
 template <auto Call>
 struct Entry;
 
 template <class... Arguments, CUresult (*Call)(Arguments...)>
 struct Entry<Call> {
+  // Written when the entry is looked up, which is before it is used.
+  static inline std::atomic<const char*> name{nullptr};
+
   static CUresult enter(Arguments... arguments) {
     ++depth;
+    if (counted != nullptr) ++(*counted)[name.load()];
     const CUresult result = Call(arguments...);
     --depth;
     return result;
@@ -190,19 +199,27 @@ struct Entry<Call> {
 
 bool is_inside() { return depth != 0; }
 
+std::map<std::string, long> calls_of(const std::function<void()>& body) {
+  std::map<std::string, long> calls;
+  counted = &calls;
+  body();
+  counted = nullptr;
+  return calls;
+}
+
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
   *entry = nullptr;
   if (!state().hidden.contains(name)) {
-#define FIND(call, version, parameters) \
-  if (std::strcmp(name, #call) == 0)    \
-    *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter);
+#define FIND(call, version, parameters)                                \
+  if (std::strcmp(name, #call) == 0) {                                 \
+    Entry<&fake_cuda::call>::name = #call;                             \
+    *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter); \
+  }
     SYMM_DRIVER_CALLS(FIND)
     SYMM_OPTIONAL_DRIVER_CALLS(FIND)
-#undef FIND
     // A call that the NCCL drop-in makes, and the core does not.
-    if (std::strcmp(name, "cuLaunchHostFunc") == 0) {
-      *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::cuLaunchHostFunc>::enter);
-    }
+    FIND(cuLaunchHostFunc, 10000, (CUstream, void (*)(void*), void*))
+#undef FIND
   }
   *status = *entry != nullptr ? 0 : 1;
   return *entry != nullptr ? CUDA_SUCCESS : kNoEntry;

@@ -70,6 +70,8 @@ void fail_call(int n, int result);
 bool is_inside();
 // The name of the call of this thread that was made to fail since fail_call(), or "".
 std::string failed_call();
+// How often this thread makes each call of the driver in `body`.
+std::map<std::string, long> calls_of(const std::function<void()>& body);
 
 struct Launch {
   std::string kernel;
