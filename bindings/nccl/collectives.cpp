@@ -84,13 +84,14 @@ Result forward(Comm comm, void* stream, Call call) noexcept {
   try {
     group = cuda_group_of(comm);
     if (group == nullptr) return call();
-    if (open_calls.depth > 0) open_calls.forwarded.push_back({group, stream});
+    // In a group of calls the order is made when NCCL issues them.
+    if (Open& open = open_calls; open.depth > 0) {
+      open.forwarded.push_back({group, stream});
+      return call();
+    }
   } catch (...) {
     return kSystemError;
   }
-
-  // In a group of calls the order is made when NCCL issues them.
-  if (open_calls.depth > 0) return call();
 
   if (const Result result = group->before_nccl(stream); result != kSuccess) return result;
   const Result result = call();
@@ -151,10 +152,18 @@ void tell_of_forwarding(Comm comm, const Call& call) noexcept {
       size);
 }
 
+// Issues a call of a group of calls that symm has taken, unless its communicator has no group now.
+Result issue_taken(const Taken& one) {
+  if (prepare(*one.group, one.call.stream)) return one.group->issue(one.call, one.scalar);
+  if (one.group->is_aborted()) return kRemoteError;
+  tell_of_forwarding(one.comm, one.call);
+  return to_nccl(one.comm, one.call);
+}
+
 // Does a call by symm if symm takes it, and otherwise by NCCL, in order with the work of symm.
 Result collective(Comm comm, const Call& call) noexcept {
   try {
-    const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
+    std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
     if (group == nullptr) {
       tell_of_forwarding(comm, call);
       return to_nccl(comm, call);
@@ -166,8 +175,8 @@ Result collective(Comm comm, const Call& call) noexcept {
     if (is_scaled(call) && !scalar) is_taken = false;
 
     if (is_taken && group->takes_next(call.stream)) {
-      if (open_calls.depth > 0) {
-        open_calls.taken.push_back({group, comm, call, scalar});
+      if (Open& open = open_calls; open.depth > 0) {
+        open.taken.push_back({std::move(group), comm, call, scalar});
         return kSuccess;
       }
       if (prepare(*group, call.stream)) return group->issue(call, scalar);
@@ -190,14 +199,16 @@ void open_collectives() noexcept { ++open_calls.depth; }
 int open_depth() noexcept { return open_calls.depth; }
 
 int leave_collectives() noexcept {
-  if (open_calls.depth > 0) --open_calls.depth;
-  return open_calls.depth;
+  Open& open = open_calls;
+  if (open.depth > 0) --open.depth;
+  return open.depth;
 }
 
 void drop_collectives() noexcept {
-  open_calls.taken.clear();
-  open_calls.forwarded.clear();
-  for (const auto& [op, comm] : std::exchange(open_calls.destroyed, {})) {
+  Open& open = open_calls;
+  open.taken.clear();
+  open.forwarded.clear();
+  for (const auto& [op, comm] : std::exchange(open.destroyed, {})) {
     symm_ncclRedOpDestroy(op, comm);
   }
 }
@@ -207,26 +218,28 @@ Result issue_collectives() noexcept {
   const auto note = [&](Result result) {
     if (first == kSuccess && result != kInProgress) first = result;
   };
+  Open& open = open_calls;
   try {
-    std::vector<Taken> calls = std::exchange(open_calls.taken, {});
-    // Ranks may name the communicators of a group in another order. Kernels that wait for other
-    // ranks must be in one order on all devices.
-    std::stable_sort(calls.begin(), calls.end(), [](const Taken& one, const Taken& other) {
-      return one.group->meeting() < other.group->meeting();
-    });
-
-    if (!calls.empty()) prepare_all(calls);
-    for (const Taken& one : calls) {
-      if (prepare(*one.group, one.call.stream)) {
-        note(one.group->issue(one.call, one.scalar));
-      } else {
-        const bool is_aborted = one.group->is_aborted();
-        if (!is_aborted) tell_of_forwarding(one.comm, one.call);
-        note(is_aborted ? kRemoteError : to_nccl(one.comm, one.call));
-      }
+    // Taken out meanwhile, since NCCL may call this library. The memory of the list is for the next
+    // group of calls.
+    std::vector<Taken> calls;
+    calls.swap(open.taken);
+    // Most groups of calls have one, as those of PyTorch do, and it is prepared when it is issued.
+    if (calls.size() > 1) {
+      // Ranks may name the communicators of a group in another order. Kernels that wait for other
+      // ranks must be in one order on all devices.
+      std::stable_sort(calls.begin(), calls.end(), [](const Taken& one, const Taken& other) {
+        return one.group->meeting() < other.group->meeting();
+      });
+      prepare_all(calls);
     }
+    for (const Taken& one : calls) {
+      note(issue_taken(one));
+    }
+    calls.clear();
+    if (open.taken.empty()) calls.swap(open.taken);
 
-    for (const Forwarded& one : open_calls.forwarded) {
+    for (const Forwarded& one : open.forwarded) {
       note(one.group->before_nccl(one.stream));
     }
   } catch (...) {

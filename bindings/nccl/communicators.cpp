@@ -211,10 +211,6 @@ Result answer_made(const Comm* comm, Result result) noexcept {
   return is_settling(*comm) ? kInProgress : kSuccess;
 }
 
-// The communicators that this thread has made since its outermost ncclGroupStart(). NCCL
-// completes them in ncclGroupEnd(), and writes their pointers there.
-thread_local std::vector<Made> open_made;
-
 // A window that a call has registered, or is registering: NCCL writes it to *where.
 struct Registered {
   Comm comm;
@@ -222,7 +218,14 @@ struct Registered {
   size_t bytes;
   void** where;
 };
-thread_local std::vector<Registered> open_windows;
+
+// The communicators that this thread has made since its outermost ncclGroupStart(), and the windows
+// that it has registered. NCCL completes them in ncclGroupEnd(), and writes their pointers there.
+struct OpenObjects {
+  std::vector<Made> made;
+  std::vector<Registered> windows;
+};
+thread_local OpenObjects open_objects;
 
 // The other ranks wait for this one where they make symmetric memory of the window.
 void note_window(const Registered& window) noexcept {
@@ -242,7 +245,7 @@ void finish(const Made& made, Result result) noexcept {
   try {
     if (result != kSuccess && result != kInProgress) return;
     if (open_depth() > 0) {
-      open_made.push_back(made);
+      open_objects.made.push_back(made);
     } else {
       note(made, result);
     }
@@ -254,14 +257,15 @@ void finish(const Made& made, Result result) noexcept {
 // Notes what this thread has made if its outermost group of calls has ended with `result`, and
 // returns the result for the program.
 Result finish_open(Result result) noexcept {
-  if (open_depth() > 0) return result;
-  const std::vector<Made> made = std::exchange(open_made, {});
+  OpenObjects& open = open_objects;
+  if (open_depth() > 0 || (open.made.empty() && open.windows.empty())) return result;
+  const OpenObjects objects = std::exchange(open, {});
   Result answer = result;
-  for (const Made& one : made) {
+  for (const Made& one : objects.made) {
     finish(one, result);
     if (answer_made(one.where, result) == kInProgress) answer = kInProgress;
   }
-  for (const Registered& window : std::exchange(open_windows, {})) {
+  for (const Registered& window : objects.windows) {
     if (result == kSuccess) note_window(window);
   }
   return answer;
@@ -329,24 +333,31 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   }
 }
 
+// What start() needs of an entry, which is starting from now on. None if it has started, or another
+// thread is at it.
+std::optional<Entry> begin_start(Comm comm) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  if (found == table().entries.end()) return std::nullopt;
+  Entry& entry = found->second;
+  if (entry.started || entry.is_starting) return std::nullopt;
+
+  Entry copy;
+  copy.meeting = entry.meeting;
+  copy.version = entry.version;
+  copy.is_blocking = entry.is_blocking;
+  copy.name = entry.name;
+  entry.is_starting = true;
+  return copy;
+}
+
 // Has the ranks meet if NCCL has just reported that all are there. Other threads that
 // ask meanwhile hear that the communicator is in progress, so none makes a call
 // before symm's part is known.
 void start_once(Comm comm) {
-  Entry copy;
-  {
-    const std::lock_guard lock(table().mutex);
-    const auto found = table().entries.find(comm);
-    if (found == table().entries.end()) return;
-    Entry& entry = found->second;
-    if (entry.started || entry.is_starting) return;
-    entry.is_starting = true;
-    copy.meeting = entry.meeting;
-    copy.version = entry.version;
-    copy.is_blocking = entry.is_blocking;
-    copy.name = entry.name;
-  }
-
+  std::optional<Entry> begun = begin_start(comm);
+  if (!begun) return;
+  Entry& copy = *begun;
   std::exception_ptr failed;
   try {
     start(comm, copy);
@@ -537,7 +548,7 @@ Result symm_ncclCommWindowRegister(
   }
 
   try {
-    open_windows.push_back(registered);
+    open_objects.windows.push_back(registered);
   } catch (...) {
     abort_cuda_group(comm);
   }

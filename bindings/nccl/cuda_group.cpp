@@ -204,8 +204,7 @@ Result CudaGroup::issue(const Call& call, const std::optional<Scalar>& scalar) n
   if (const Result told = told_; told != kSuccess) return told;
   try {
     const std::lock_guard lock(order_mutex_);
-    bool is_known = true;
-    const uint64_t capture = driver_.capture_of(call.stream, is_known);
+    const uint64_t capture = driver_.capture_of(call.stream);
     if (!order_.before_symm(capture, call.stream)) {
       return fail(SYMM_ERR_CUDA, "a call of the CUDA driver failed");
     }
@@ -288,8 +287,7 @@ Result CudaGroup::before_nccl(void* stream) noexcept {
   const Inside inside(*this);
   if (inside.group == nullptr) return kSuccess;
   const std::lock_guard lock(order_mutex_);
-  bool is_known = true;
-  if (!order_.must_wait_for_symm(driver_.capture_of(stream, is_known))) return kSuccess;
+  if (!order_.must_wait_for_symm(driver_.capture_of(stream))) return kSuccess;
   auto* const all = reinterpret_cast<void*>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
   const symm_status_t status = symm_library().stream_wait(inside.group, stream, all, nullptr);
   return status == SYMM_OK ? kSuccess : fail(status);
@@ -300,8 +298,7 @@ void CudaGroup::after_nccl(void* stream) noexcept {
   if (inside.group == nullptr) return;
   try {
     const std::lock_guard lock(order_mutex_);
-    bool is_known = true;
-    order_.after_nccl(driver_.capture_of(stream, is_known), stream);
+    order_.after_nccl(driver_.capture_of(stream), stream);
   } catch (const std::exception&) {
     log("work of NCCL is not waited for: no memory");
   }

@@ -22,6 +22,9 @@ constexpr unsigned kHostMemory = 3;
 // CU_STREAM_CAPTURE_MODE_RELAXED.
 constexpr int kRelaxed = 2;
 
+// CU_STREAM_LEGACY, which null stands for in the calls that load() finds.
+bool is_legacy(void* stream) { return reinterpret_cast<uintptr_t>(stream) <= 1; }
+
 struct Calls {
   int (*device_get)(int*, int) = nullptr;
   int (*context_retain)(void**, int) = nullptr;
@@ -134,6 +137,11 @@ uint64_t Driver::capture_of(void* stream, bool& is_known) const noexcept {
   unsigned long long capture = 0;
   is_known = within([&] { return driver().capture_info(stream, &status, &capture); }) == kOk;
   return is_known && status != 0 ? capture : 0;
+}
+
+uint64_t Driver::capture_of(void* stream) const noexcept {
+  bool is_known = true;
+  return is_legacy(stream) ? 0 : capture_of(stream, is_known);
 }
 
 void* Driver::make_event() const noexcept {

@@ -14,6 +14,9 @@ class Driver {
   // The capture that a stream is in: 0 for none. `is_known` is false if the driver does not tell,
   // as for the legacy stream while another one is being captured.
   uint64_t capture_of(void* stream, bool& is_known) const noexcept;
+  // The same, and 0 if it is not known. The driver is not asked about the legacy stream, which is
+  // never captured, and on which PyTorch makes most of its calls.
+  uint64_t capture_of(void* stream) const noexcept;
 
   // An event of the device; null if there is none to be had.
   void* make_event() const noexcept;
