@@ -1555,6 +1555,42 @@ os._exit(0)
             )
             self.assertEqual(self.finished(ranks), [["NCCL"] * 3] * 2, name)
 
+    def test_a_call_asks_the_driver_little(self):
+        """A group of one call, as PyTorch makes it, beside symm's own call: no event is recorded
+        and no stream waits for another, and the driver is asked for the context and the capture of
+        a stream that can be captured. The times are printed.
+        """
+        fakes = BUILD / "tests/fake_cuda"
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SYMM_", "FAKE_"))}
+        program = subprocess.run(
+            [BUILD / "bin/nccl_host_time", SHIM],
+            env={
+                **inherited,
+                "LD_LIBRARY_PATH": f"{fakes / 'symm'}:{fakes / 'lib'}",
+                "SYMM_NCCL": str(NEWEST),
+                "SYMM_NCCL_LOG": str(self.log),
+                "XDG_RUNTIME_DIR": str(self.runtime),
+            },
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        self.assertEqual(program.returncode, 0, program.stderr + self.log.read_text())
+        found = json.loads(program.stdout)
+        calls = found["calls"]
+        own = calls["symm"]
+        self.assertEqual(own["cuLaunchKernelEx"], 1)
+        self.assertEqual(calls["symm, legacy"], own)
+        question = {"cuCtxGetCurrent": 1, "cuStreamGetCaptureInfo": 1}
+        for way in ("call", "group"):
+            self.assertEqual(calls[way + ", legacy"], own, way)
+            more = {name: calls[way][name] - own.get(name, 0) for name in calls[way]}
+            self.assertEqual({name: n for name, n in more.items() if n != 0}, question, way)
+        for way in ("NCCL behind", "question"):
+            self.assertEqual(calls[way], {}, way)
+        for name in ("ns", "ns with a watchdog"):
+            print(f"{name}: {found[name]}", file=sys.stderr)
+
     def test_captures_are_forwarded_until_there_is_a_group(self):
         ranks = self.cuda_ranks(
             2,
