@@ -615,16 +615,28 @@ if rank == 0:
     print(bytes(id.bytes).hex(), flush=True)
 else:
     id = Id((ctypes.c_ubyte * 128)(*bytes.fromhex(os.environ["TEST_ID"])))
-comm = init(id, size, rank)
-def watched(count=1):
-    # Each group that has formed is a line of the log.
+# As with the real NCCL, no rank has a communicator before all ranks have begun to make it: the
+# ranks of the drop-in meet within five seconds, which the start of an interpreter may take.
+if "TEST_MEETING" in os.environ:
+    open(os.path.join(os.environ["TEST_MEETING"], f"rank-{rank}"), "w").close()
     until = time.monotonic() + 60
-    while time.monotonic() < until:
-        text = open(os.environ["SYMM_NCCL_LOG"]).read()
-        if text.count(f"symm_nccl {os.getpid()}: rank") >= count:
-            return True
+    while len(os.listdir(os.environ["TEST_MEETING"])) < size:
+        assert time.monotonic() < until, "a rank has not begun within 60 s"
         time.sleep(0.001)
-    return False
+comm = init(id, size, rank)
+def told(count):
+    # Each group that has formed, or could not, is a line of the log. Waits for so many.
+    own = f"symm_nccl {os.getpid()}: rank"
+    until = time.monotonic() + 60
+    while True:
+        log = open(os.environ["SYMM_NCCL_LOG"]).read().splitlines()
+        lines = [line for line in log if own in line and "watched" in line]
+        if len(lines) >= count or time.monotonic() > until:
+            return lines
+        time.sleep(0.001)
+def watched(count=1):
+    lines = told(count)
+    return len(lines) >= count and not any("is not watched" in line for line in lines)
 def wait_for_error(comm, seconds=60):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -633,7 +645,15 @@ def wait_for_error(comm, seconds=60):
             return error, time.monotonic()
         time.sleep(0.0002)
     return 0, time.monotonic()
-print("watched" if watched() else "not watched", flush=True)
+def agreed():
+    # A collective waits until the ranks have agreed on who does it. Before, a rank that ends leaves
+    # the others without its part of the agreement.
+    shim.ncclAllReduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                                   ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    shim.ncclAllReduce(1, 2, 3, 7, 0, comm, None)
+    print("agreed", flush=True)
+    sys.stdin.readline()
+print("watched" if watched() else f"not watched: {told(0)}", flush=True)
 """
 
 
@@ -647,12 +667,17 @@ class Ranks(unittest.TestCase):
         self.log.touch()
         self.runtime = Path(folder.name) / "runtime"
         self.runtime.mkdir(mode=0o700)
+        self.meetings = 0
 
     def ranks(self, size, program, each=(), **environment):
         """`each`: what the ranks have of their own in their environment."""
         own = [*each, *[{}] * (size - len(each))]
+        self.meetings += 1
+        meeting = self.runtime.with_name(f"meeting-{self.meetings}")
+        meeting.mkdir()
         environment = {
             "TEST_SIZE": str(size),
+            "TEST_MEETING": str(meeting),
             "SYMM_NCCL_LOG": str(self.log),
             "XDG_RUNTIME_DIR": str(self.runtime),
             **environment,
@@ -668,6 +693,18 @@ class Ranks(unittest.TestCase):
     def end(self, process):
         process.kill()
         process.communicate()
+
+    def go_on(self, ranks):
+        for process in ranks:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+
+    def have_agreed(self, ranks):
+        """All ranks are watched, and have made a call; each goes on then."""
+        for line in ("watched\n", "agreed\n"):
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), line)
+        self.go_on(ranks)
 
     def lines(self, process):
         out, err = process.communicate(timeout=90)
@@ -714,6 +751,7 @@ assert shim.ncclCommAbort(comm) == 0
             ranks = self.ranks(
                 2,
                 f"""
+agreed()
 if rank == 0:
     {end}
     sys.exit(0)
@@ -726,11 +764,9 @@ while time.monotonic() < until:
 print(json.dumps([sorted(errors), shim.ncclGetLastError(None).decode()]), flush=True)
 """,
             )
-            for process in ranks:
-                self.assertEqual(process.stdout.readline(), "watched\n")
+            self.have_agreed(ranks)
             self.lines(ranks[0])
-            ranks[1].stdin.write("go\n")
-            ranks[1].stdin.flush()
+            self.go_on(ranks[1:])
             self.assertEqual(json.loads(self.lines(ranks[1])[0]), [[0], ""], end)
 
     def test_a_rank_that_has_left_is_named_after_a_while(self):
@@ -738,6 +774,7 @@ print(json.dumps([sorted(errors), shim.ncclGetLastError(None).decode()]), flush=
         ranks = self.ranks(
             2,
             """
+agreed()
 if rank == 0:
     sys.exit(0)
 begin = time.monotonic()
@@ -745,8 +782,7 @@ error, seen = wait_for_error(comm)
 print(json.dumps([error, seen - begin, shim.ncclGetLastError(None).decode()]), flush=True)
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
+        self.have_agreed(ranks)
         error, took, sentence = json.loads(self.lines(ranks[1])[0])
         self.assertEqual(error, 6)
         self.assertGreater(took, 4)
@@ -863,7 +899,7 @@ os._exit(0)
         ]
         self.addCleanup(self.end, ranks[0])
         lines = self.lines(ranks[0])
-        self.assertEqual(lines[1:], ["watched", "0"])
+        self.assertEqual([lines[1][:11], lines[2:]], ["not watched", ["0"]])
         self.assertRegex(self.log.read_text(), r"rank 0 of 2 is not watched: .*(?:missing|rank 1)")
         self.assertLess(time.monotonic() - begin, 40)
 
@@ -1004,7 +1040,7 @@ else:
 comms = []
 for number, id in enumerate(ids):
     comms.append(init(id, 2, rank))
-    assert watched(2 + number)
+    assert len(told(2 + number)) == 2 + number
 files = [open("/proc/self/status") for _ in range(8)]
 print(len(files), flush=True)
 sys.stdin.readline()
@@ -1177,11 +1213,6 @@ class Collectives(Ranks):
 
     def answers(self, ranks):
         return [json.loads(process.stdout.readline()) for process in ranks]
-
-    def go_on(self, ranks):
-        for process in ranks:
-            process.stdin.write("go\n")
-            process.stdin.flush()
 
     def finished(self, ranks):
         answers = self.answers(ranks)
