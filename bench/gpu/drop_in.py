@@ -6,8 +6,16 @@
 Both worlds, each of a process for each rank, are there during the whole run, and measure only when
 it is their turn. A row is a way, a mode and a size: the median over the turns of the slowest rank,
 in microseconds of one call, and NCCL's time over the drop-in's. "eager" calls are made one after
-another; a "graph" has several of them and is replayed. Ranks share GPUs where there are too few,
-which NCCL allows from 2.30 on; such figures show that it runs, and nothing about links.
+another, with PyTorch on its current stream, which is the legacy one; "side" calls likewise on
+another stream; a "graph" has several of them and is replayed. Ranks share GPUs where there are too
+few, which NCCL allows from 2.30 on; such figures show that it runs, and nothing about links.
+
+Beside each time stands that of the host alone, until the calls are issued: where it is nearly as
+long as the whole, the host is what the calls wait for. Processes of one program differ, too, in
+where they run and in what their memory looks like. With --same-process, the ranks that have the
+drop-in have a second communicator, which it passes on to NCCL, and a third column measures that
+one: what differs between the second and the third column is symm's doing, and what differs between
+the first and the third is not.
 
 The program prints a table, and writes NAME.json and NAME.md. A way that fails or does not end is
 noted, and the status is then 1.
@@ -29,7 +37,7 @@ from pathlib import Path
 from sizes import sizes
 
 WAYS = {"all_reduce": "torch", "functional": "torch", "psum": "jax"}
-MODES = ("eager", "graph")
+MODES = ("eager", "side", "graph")
 
 # ---- what a rank does
 
@@ -56,21 +64,32 @@ class Torch:
         self.dist = dist
         self.rank = rank
         self.world = world
-        self.graph = None
+        self.side = torch.cuda.Stream()
+        self.groups = {"first": dist.group.WORLD}
+        # By group: what is measured, and what it needs.
+        self.runs = {}
 
-    def prepare(self, way, mode, size):
+    def group(self, name):
+        """The drop-in takes the communicator that has the first collective, and no other."""
+        if name not in self.groups:
+            self.dist.barrier()
+            self.groups[name] = self.dist.new_group()
+        return self.groups[name]
+
+    def prepare(self, way, mode, size, group):
         """Makes what is measured, and checks it once."""
         torch, dist = self.torch, self.dist
         from torch.distributed import _functional_collectives as functional
 
-        self.graph = None
+        self.runs.pop(group, None)
+        members = self.group(group)
         data = torch.full((size // 2,), self.rank + 1, dtype=torch.bfloat16, device="cuda")
 
         def all_reduce():
-            dist.all_reduce(data)
+            dist.all_reduce(data, group=members)
 
         def functional_all_reduce():
-            summed = functional.all_reduce(data, "sum", dist.group.WORLD)
+            summed = functional.all_reduce(data, "sum", members)
             return functional.wait_tensor(summed)
 
         made = functional_all_reduce() if way == "functional" else (all_reduce(), data)[1]
@@ -84,26 +103,32 @@ class Torch:
             for _ in range(calls):
                 call()
 
+        def many_aside():
+            with torch.cuda.stream(self.side):
+                many()
+
         call()
         torch.cuda.synchronize()
-        self.run = many
+        run = many_aside if mode == "side" else many
         if mode == "graph":
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 many()
-            self.graph = graph
-            self.run = graph.replay
-        self.run()
+            run = graph.replay
+        self.runs[group] = run
+        run()
         torch.cuda.synchronize()
 
-    def measure(self, size):
-        """Microseconds of one call."""
-        self.dist.barrier()
+    def measure(self, size, group):
+        """Microseconds of one call, and those until it is issued."""
+        run = self.runs[group]
+        self.dist.barrier(group=self.groups[group])
         self.torch.cuda.synchronize()
         begin = time.perf_counter()
-        self.run()
+        run()
+        issued = time.perf_counter()
         self.torch.cuda.synchronize()
-        return (time.perf_counter() - begin) * 1e6 / calls_of(size)
+        return [(end - begin) * 1e6 / calls_of(size) for end in (time.perf_counter(), issued)]
 
 
 class Jax:
@@ -117,7 +142,7 @@ class Jax:
         self.world = world
         assert jax.device_count() == world, jax.devices()
 
-    def prepare(self, way, mode, size):
+    def prepare(self, way, mode, size, group):
         """XLA makes a graph of calls that follow each other in one program."""
         jax = self.jax
         calls = calls_of(size) if mode == "graph" else 1
@@ -141,15 +166,17 @@ class Jax:
             made = data
             for _ in range(repeats):
                 made = many(made)
-            made.block_until_ready()
+            return made
 
-        run()
+        run().block_until_ready()
         self.run = run
 
-    def measure(self, size):
+    def measure(self, size, group):
         begin = time.perf_counter()
-        self.run()
-        return (time.perf_counter() - begin) * 1e6 / calls_of(size)
+        made = self.run()
+        issued = time.perf_counter()
+        made.block_until_ready()
+        return [(end - begin) * 1e6 / calls_of(size) for end in (time.perf_counter(), issued)]
 
 
 def serve(framework, folder):
@@ -163,10 +190,10 @@ def serve(framework, folder):
         for line in sys.stdin:
             words = json.loads(line)
             if words["do"] == "prepare":
-                made.prepare(words["way"], words["mode"], words["bytes"])
+                made.prepare(words["way"], words["mode"], words["bytes"], words["group"])
                 answer = {}
             else:
-                answer = {"us": made.measure(words["bytes"])}
+                answer = {"us": made.measure(words["bytes"], words["group"])}
             print(json.dumps(answer), file=answers, flush=True)
     except Exception as error:  # any library's; the other rows are still measured
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=answers, flush=True)
@@ -263,17 +290,34 @@ def text_of(size):
     return f"{size} B"
 
 
-def measure(worlds, options, way, mode, size):
-    """The medians of the slowest ranks in microseconds, by world."""
-    for world in worlds.values():
-        world.ask(do="prepare", way=way, mode=mode, bytes=size)
-    times = {name: [] for name in worlds}
-    names = list(worlds)
+# The columns: the world, and the group of its ranks.
+COLUMNS = {"nccl": ("nccl", "first"), "drop_in": ("drop_in", "first")}
+PASSED_ON = {"passed_on": ("drop_in", "second")}
+
+
+def measure(worlds, columns, options, way, mode, size):
+    """The medians of the slowest ranks in microseconds, by column, and those of the host alone."""
+    for world, group in columns.values():
+        worlds[world].ask(do="prepare", way=way, mode=mode, bytes=size, group=group)
+    times = {name: [] for name in columns}
+    names = list(columns)
     for turn in range(options.turns):
         for name in names if turn % 2 == 0 else reversed(names):
-            answers = worlds[name].ask(do="measure", bytes=size)
-            times[name].append(max(answer["us"] for answer in answers))
-    return {name: statistics.median(all_turns) for name, all_turns in times.items()}
+            world, group = columns[name]
+            answers = worlds[world].ask(do="measure", bytes=size, group=group)
+            of_ranks = zip(*(answer["us"] for answer in answers), strict=True)
+            times[name].append([max(one) for one in of_ranks])
+    us = {}
+    for name, turns in times.items():
+        whole, issue = zip(*turns, strict=True)
+        us[name], us[name + "_issue"] = statistics.median(whole), statistics.median(issue)
+    return us
+
+
+def line_of(us, columns):
+    """Each column's time, and in brackets the host's part; then NCCL's over the drop-in's."""
+    cells = [f"{us[name]:9.2f} ({us[name + '_issue']:.2f})" for name in columns]
+    return "  ".join([*cells, f"{us['nccl'] / us['drop_in']:.2f}"])
 
 
 def run(options):
@@ -283,6 +327,9 @@ def run(options):
     rows, errors = [], []
     for framework in dict.fromkeys(WAYS[way] for way in options.ways):
         worlds = {}
+        columns = COLUMNS
+        if options.same_process and framework == "torch":
+            columns = {**COLUMNS, **PASSED_ON}
         try:
             for name, library in libraries.items():
                 worlds[name] = World(options, framework, library)
@@ -290,18 +337,19 @@ def run(options):
                 if WAYS[way] != framework:
                     continue
                 for mode in options.modes:
-                    print(f"\n{way}, {mode}, us: NCCL, with the drop-in, NCCL / drop-in")
+                    if mode == "side" and framework != "torch":
+                        continue
+                    names = ", ".join([*columns, "NCCL / drop-in"])
+                    print(f"\n{way}, {mode}, us (the host alone): {names}")
                     for size in wanted:
-                        us = measure(worlds, options, way, mode, size)
-                        ratio = us["nccl"] / us["drop_in"]
+                        us = measure(worlds, columns, options, way, mode, size)
                         rows.append({"way": way, "mode": mode, "bytes": size, **us})
-                        print(
-                            f"{text_of(size):>8} {us['nccl']:10.2f} {us['drop_in']:10.2f} "
-                            f"{ratio:6.2f}",
-                            flush=True,
-                        )
-            if "go to symm" not in worlds["drop_in"].log():
+                        print(f"{text_of(size):>8} {line_of(us, columns)}", flush=True)
+            taken = worlds["drop_in"].log().count(" go to symm")
+            if taken == 0:
                 errors.append(f"{framework}: no collective went to symm")
+            if PASSED_ON.keys() <= columns.keys() and taken > options.ranks:
+                errors.append(f"{framework}: what is to be passed on went to symm")
         except (RuntimeError, OSError) as error:
             errors.append(f"{framework}: {error}")
         finally:
@@ -315,13 +363,17 @@ def run(options):
 def write(options, rows, errors):
     found = {"ranks": options.ranks, "devices": options.devices, "rows": rows, "errors": errors}
     Path(options.out + ".json").write_text(json.dumps(found, indent=1) + "\n")
-    lines = ["| way | mode | size | NCCL, us | with the drop-in, us | NCCL / drop-in |"]
-    lines.append("|---|---|---:|---:|---:|---:|")
+    lines = [
+        "Microseconds, and in brackets until the calls are issued.",
+        "",
+        "| way | mode | size | NCCL | with the drop-in | passed on | NCCL / drop-in |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
     for row in rows:
-        lines.append(
-            f"| {row['way']} | {row['mode']} | {text_of(row['bytes'])} | {row['nccl']:.2f} "
-            f"| {row['drop_in']:.2f} | {row['nccl'] / row['drop_in']:.2f} |"
-        )
+        cells = [row["way"], row["mode"], text_of(row["bytes"])]
+        for name in (*COLUMNS, *PASSED_ON):
+            cells.append(f"{row[name]:.2f} ({row[name + '_issue']:.2f})" if name in row else "-")
+        lines.append(f"| {' | '.join(cells)} | {row['nccl'] / row['drop_in']:.2f} |")
     Path(options.out + ".md").write_text("\n".join(lines) + "\n")
 
 
@@ -333,7 +385,8 @@ def parse():
     parser.add_argument("library", help="libsymm_nccl.so")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--ways", type=words, default=list(WAYS))
-    parser.add_argument("--modes", type=words, default=list(MODES))
+    parser.add_argument("--modes", type=words, default=["eager", "graph"])
+    parser.add_argument("--same-process", action="store_true", help="a third column: see above")
     parser.add_argument("--smallest", type=int, default=256)
     parser.add_argument("--largest", type=int, default=1 << 30)
     parser.add_argument("--factor", type=int, default=4)
