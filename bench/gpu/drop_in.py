@@ -12,10 +12,11 @@ few, which NCCL allows from 2.30 on; such figures show that it runs, and nothing
 
 Beside each time stands that of the host alone, until the calls are issued: where it is nearly as
 long as the whole, the host is what the calls wait for. Processes of one program differ, too, in
-where they run and in what their memory looks like. With --same-process, the ranks that have the
-drop-in have a second communicator, which it passes on to NCCL, and a third column measures that
-one: what differs between the second and the third column is symm's doing, and what differs between
-the first and the third is not.
+where they run and in what their memory looks like. With --pin, a rank has the same share of the
+processors in both worlds. With --same-process, the ranks that have the drop-in have a second
+communicator, which it passes on to NCCL, and a third column measures that one: what differs between
+the second and the third column is symm's doing, and what differs between the first and the third is
+not.
 
 The program prints a table, and writes NAME.json and NAME.md. A way that fails or does not end is
 noted, and the status is then 1.
@@ -239,6 +240,11 @@ class World:
                     text=True,
                 )
             )
+            if options.pin:
+                all_cpus = sorted(os.sched_getaffinity(0))
+                share = max(1, len(all_cpus) // options.ranks)
+                own = all_cpus[rank * share : (rank + 1) * share]
+                os.sched_setaffinity(self.ranks[-1].pid, own or all_cpus)
         self.lines = [queue.Queue() for _ in self.ranks]
         for process, lines in zip(self.ranks, self.lines, strict=True):
             threading.Thread(target=self.read, args=(process, lines), daemon=True).start()
@@ -386,6 +392,7 @@ def parse():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--ways", type=words, default=list(WAYS))
     parser.add_argument("--modes", type=words, default=["eager", "graph"])
+    parser.add_argument("--pin", action="store_true", help="a share of the processors each")
     parser.add_argument("--same-process", action="store_true", help="a third column: see above")
     parser.add_argument("--smallest", type=int, default=256)
     parser.add_argument("--largest", type=int, default=1 << 30)
