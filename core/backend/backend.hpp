@@ -242,6 +242,16 @@ struct SignalState {
   uint64_t taken = 0;
 };
 
+// One side of a message between two ranks: what this rank sends, or the room for what it receives.
+struct MessageSide {
+  bool is_send = false;
+  int rank = 0;  // the other side's
+  int channel = 0;
+  std::byte* data = nullptr;  // only read if this side sends
+  size_t bytes = 0;           // of the message, or of the room
+  size_t received = 0;        // bytes that have come
+};
+
 // Finds the memory of a group that contains an address of this rank's own block, or a
 // memory by its number. Implemented by the group.
 class MemoryDirectory {
@@ -489,6 +499,14 @@ class Transport {
   virtual void fill(const MemoryView& memory, int rank, size_t offset, const Copies& copies,
       uint64_t /*timeout_ms*/, void* stream) {
     fill_here(memory.blocks[static_cast<size_t>(rank)] + offset, copies, stream);
+  }
+  // Sends and receives messages that progress together, and returns when all of them have. The
+  // messages of two ranks on a channel meet in the order of their calls, and within a call in that
+  // of `sides`. A failure leaves the group usable if nothing has been sent or received.
+  virtual void pass_messages(
+      std::span<MessageSide> /*sides*/, uint64_t /*timeout_ms*/, void* /*stream*/) {
+    throw Error(Status::unsupported,
+        "group: messages go between memories of hosts; its back end has no send and receive");
   }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void fill_here(void* to, const Copies& copies, void* stream) = 0;

@@ -2,6 +2,7 @@
 // names the argument as symm.h does, and has changed nothing anywhere.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -19,6 +20,16 @@ void check_call(const Group& group, const CollectiveCall& call);
 // Throws unless the calls of a batch, each of which was checked, are independent: what one of them
 // writes overlaps no operand of another. The refusal names both.
 void require_independent(const Group& group, std::span<const CollectiveCall> calls);
+
+// Calls `check`, and names the message of a call with several in the refusal that it throws.
+template <class Check>
+void naming_message(size_t index, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    throw Error(error.status(), format("messages[%zu].%s", index, error.what()));
+  }
+}
 
 // The refusal of a data type: INVALID_ARGUMENT if no version can have the value, else
 // UNSUPPORTED.

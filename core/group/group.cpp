@@ -228,6 +228,46 @@ void Group::barrier(
   transport_->stats().counted([&] { with_refusals_told("barrier", call); });
 }
 
+// ---- messages between two ranks
+
+void Group::require_side(const MessageSide& side) const {
+  require_rank("rank", side.rank);
+  require_channel(side.channel, config_.channels);
+  if (side.data == nullptr && side.bytes != 0) {
+    throw Error(Status::invalid_argument, format("%s: is NULL, and bytes is %zu",
+                                              side.is_send ? "source" : "destination", side.bytes));
+  }
+}
+
+void Group::pass_message(MessageSide& side, uint64_t timeout_ms, void* stream) {
+  const Trace traced(page(), side.is_send ? "send" : "recv", side.rank, side.bytes);
+  transport_->stats().counted([&] {
+    require_usable();
+    require_side(side);
+    if (side.is_send) require_waiting(timeout_ms, "options.timeout_ms");
+    transport_->pass_messages({&side, 1}, timeout_or_default(timeout_ms), stream);
+  });
+}
+
+void Group::pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
+  size_t bytes = 0;
+  for (const MessageSide& side : sides) {
+    bytes += side.bytes;
+  }
+  const Trace traced(page(), "messages", -1, bytes);
+
+  transport_->stats().counted([&] {
+    require_usable();
+    require_waiting(timeout_ms, "options.timeout_ms");
+    for (size_t i = 0; i < sides.size(); ++i) {
+      naming_message(i, [&] { require_side(sides[i]); });
+    }
+    transport_->pass_messages(sides, timeout_or_default(timeout_ms), stream);
+  });
+}
+
+// ---- the end of a group, and of what was issued on its streams
+
 void Group::finalize(uint64_t timeout_ms) {
   const Trace traced(page(), "group_finalize");
   require_usable();

@@ -185,6 +185,10 @@ class Group : public std::enable_shared_from_this<Group> {
     }
   }
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
+  // Sends or receives one message, or several that progress together. Messages name the place of a
+  // side in `sides`.
+  void pass_message(MessageSide& side, uint64_t timeout_ms, void* stream);
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream);
   void finalize(uint64_t timeout_ms);
   // Waits for `stream` and throws what has gone wrong on it. Error(timeout) does not revoke the
   // group.
@@ -231,6 +235,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Deadline deadline_of(const SubgroupOptions& options) const;
   std::shared_ptr<Group> shrink_in(
       uint64_t call, Deadline deadline, const SubgroupOptions& options);
+  void require_side(const MessageSide& side) const;
   uint64_t machine_key() const;
   bool hears_all() const noexcept;
   void await_heartbeats() const;

@@ -10,6 +10,7 @@
 #include "core/backend/segment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
+#include "core/host/mailbox.hpp"
 #include "kernels/host/plan.hpp"
 #include "kernels/host/slices.hpp"
 
@@ -29,7 +30,8 @@ Control::Offsets Control::offsets(int size, int channels) {
   o.waiting = kBarriers + 2 * c * kLine;
   o.waiters = o.waiting + o.lanes * sizeof(WaitLine);
   o.pair_waiter = align(o.waiters + n, kLine);
-  o.pairs = o.pair_waiter + kLine;
+  o.message_waiter = o.pair_waiter + kLine;
+  o.pairs = o.message_waiter + kLine;
   o.scratch = align(o.pairs + c * n * kPairWords * sizeof(Word), kPage);
   return o;
 }
@@ -57,14 +59,16 @@ size_t Control::scratch_half(int size, int together, uint64_t most) {
   return most / 2 / kPage * kPage;
 }
 
-size_t Control::bytes(int size, int channels, size_t half) {
-  return offsets(size, channels).scratch + 2 * half;
+size_t Control::bytes(int size, int channels, size_t half, const MailboxShape& mailboxes) {
+  return offsets(size, channels).scratch + 2 * half + mailboxes.all_bytes();
 }
 
-Control::Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half)
+Control::Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half,
+    const MailboxShape& mailboxes)
     : segment_(std::move(segment)),
       base_(segment_->data()),
       size_(size),
       half_(half),
+      mailboxes_(mailboxes),
       at_(offsets(size, channels)) {}
 }  // namespace symm::host

@@ -1,8 +1,8 @@
 // The control segment of one rank in one group: the words by which the rank announces its
-// progress, and its scratch memory.
+// progress, its scratch memory, and its mailboxes.
 //
 // Every word has one writer. The owner of the segment writes nearly all of it; byte r of
-// `waiters` and word r of each row of `pairs` are written by rank r alone.
+// `waiters`, word r of each row of `pairs`, and the mailbox of rank r are written by rank r alone.
 //
 // A peer does not trust what it reads here: no index and no size is used before a check.
 #pragma once
@@ -16,6 +16,7 @@
 #include "core/backend/segment.hpp"
 #include "core/base/futex.hpp"
 #include "core/base/wait.hpp"
+#include "core/host/mailbox.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/slices.hpp"
@@ -82,9 +83,10 @@ inline constexpr uint32_t kCollective = 0;
 inline constexpr uint32_t kRendezvous = 1;
 inline constexpr uint32_t kSplit = 2;
 inline constexpr uint32_t kGet = 3;
-inline constexpr uint32_t kBarriers = 4;  // and the channel
+inline constexpr uint32_t kMessages = 4;
+inline constexpr uint32_t kBarriers = 5;  // and the channel
 inline bool is_of_messages(uint32_t lane) noexcept {
-  return lane == kRendezvous || lane == kSplit || lane == kGet;
+  return lane == kRendezvous || lane == kSplit || lane == kGet || lane == kMessages;
 }
 }  // namespace lane
 
@@ -131,11 +133,12 @@ class Control {
   // the fastest size. `together` is the largest number of ranks on one machine, or 0 if the group
   // has one machine only.
   static size_t scratch_half(int size, int together, uint64_t most);
-  static size_t bytes(int size, int channels, size_t half);
+  static size_t bytes(int size, int channels, size_t half, const MailboxShape& mailboxes);
 
   // The segment of a rank on another machine, which cannot be mapped.
   Control() = default;
-  Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half);
+  Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half,
+      const MailboxShape& mailboxes);
 
   bool is_mapped() const noexcept { return base_ != nullptr; }
   ControlHeader& header() const { return at<ControlHeader>(0)[0]; }
@@ -175,6 +178,13 @@ class Control {
   }
   std::span<Waiter> pair_waiter() const { return {at<Waiter>(at_.pair_waiter), 1}; }
   std::byte* scratch(uint32_t op) const { return base_ + at_.scratch + (op & 1U) * half_; }
+  // The threads of the owner that sleep until messages come, or go on.
+  Waiter& message_waiter() const { return *at<Waiter>(at_.message_waiter); }
+  // The mailbox that the rank with the number `source` on this machine writes.
+  Mailbox mailbox(int source) const {
+    return {base_ + at_.scratch + 2 * half_ + static_cast<size_t>(source) * mailboxes_.bytes(),
+        mailboxes_};
+  }
 
   bool contains(const Word& word) const {
     const auto* address = reinterpret_cast<const std::byte*>(&word);
@@ -207,6 +217,7 @@ class Control {
     size_t waiting;
     size_t waiters;
     size_t pair_waiter;
+    size_t message_waiter;
     size_t pairs;
     size_t scratch;
   };
@@ -220,6 +231,7 @@ class Control {
   std::byte* base_ = nullptr;
   int size_ = 0;
   size_t half_ = 0;
+  MailboxShape mailboxes_{};
   Offsets at_{};
 };
 

@@ -48,6 +48,7 @@ Controls::Controls(TransportContext context, const PlanValues& values, RemoteRan
       values_(values),
       half_(Control::scratch_half(context_.size,
           remote == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)),
+      mailboxes_(MailboxShape::of(context_.machines.most_together(), context_.channels)),
       processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(
           context_.machines.local_size(context_.rank), processors_, remote != nullptr)),
@@ -55,18 +56,20 @@ Controls::Controls(TransportContext context, const PlanValues& values, RemoteRan
       fencing_(fencing_of_group()),
       controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
-  mine_ = Control(
-      Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"),
-      context_.size, context_.channels, half_);
+  mine_ = Control(Segment::create(segment_bytes(), "symm-control"), context_.size,
+      context_.channels, half_, mailboxes_);
   mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels,
       layouts::control.number, layouts::library, 0};
 }
 
+size_t Controls::segment_bytes() const {
+  return Control::bytes(context_.size, context_.channels, half_, mailboxes_);
+}
+
 OutgoingMessage Controls::share() const {
   // Each rank tells what its own fencing was chosen from, so that all ranks choose alike.
-  const TransportShare body{stamp_of(layouts::control), stamp_of(layouts::plans),
-      Control::bytes(context_.size, context_.channels, half_), processors_, registered_ ? 1U : 0U,
-      values_};
+  const TransportShare body{stamp_of(layouts::control), stamp_of(layouts::plans), segment_bytes(),
+      processors_, registered_ ? 1U : 0U, values_};
   OutgoingMessage share{{}, {mine_.segment()->fd()}};
   append(share, body);
   return share;
@@ -76,7 +79,7 @@ void Controls::require_same_layout(int peer, const Message& message) const {
   const auto body = first_of<TransportShare>(message);
   require_same_stamp(layouts::control, context_.rank, peer, body.control);
   require_same_stamp(layouts::plans, context_.rank, peer, body.plans);
-  const size_t expected = Control::bytes(context_.size, context_.channels, half_);
+  const size_t expected = segment_bytes();
   if (body.bytes != expected) {
     throw Error({Status::mismatch, peer, 0,
         format("rank %d has a control segment of %lu bytes, this rank of %zu: they were given "
@@ -87,7 +90,7 @@ void Controls::require_same_layout(int peer, const Message& message) const {
 
 void Controls::connect(int peer, Message message) {
   require_same_layout(peer, message);
-  const size_t expected = Control::bytes(context_.size, context_.channels, half_);
+  const size_t expected = segment_bytes();
   const auto body = first_of<TransportShare>(message);
 
   if (const std::string differs =
@@ -97,7 +100,7 @@ void Controls::connect(int peer, Message message) {
   }
 
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size,
-      context_.channels, half_);
+      context_.channels, half_, mailboxes_);
   const ControlHeader& header = control.header();
   if (header.magic != kControlMagic || header.group != context_.group || header.rank != peer) {
     throw Error({Status::peer_failed, peer, 0,

@@ -20,6 +20,7 @@
 #include "core/base/spin_policy.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
+#include "core/host/mailbox.hpp"
 #include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
@@ -57,6 +58,7 @@ class Controls {
   size_t scratch_half() const noexcept { return half_; }
   Fencing fencing() const noexcept { return fencing_; }
   const SpinPolicy& spin() const noexcept { return spin_; }
+  const MailboxShape& mailboxes() const noexcept { return mailboxes_; }
   RemoteRanks* remote() const noexcept { return remote_; }
   bool has_left(int rank) const noexcept {
     return remote_ != nullptr ? remote_->has_left(rank) : context_.revocation->departed(rank);
@@ -104,6 +106,7 @@ class Controls {
   [[noreturn]] void fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected);
 
  private:
+  size_t segment_bytes() const;
   Fencing fencing_of_group() const noexcept;
   void give_up() noexcept;
   class ShownMessageWait;
@@ -115,7 +118,8 @@ class Controls {
   TransportContext context_;
   RemoteRanks* remote_;
   PlanValues values_;
-  size_t half_;            // bytes of one half of the scratch
+  size_t half_;  // bytes of one half of the scratch
+  MailboxShape mailboxes_;
   Processors processors_;  // processors that any rank connected so far may use
   SpinPolicy spin_;
   bool registered_;  // every rank connected so far has registered for asymmetric fences

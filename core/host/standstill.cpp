@@ -32,6 +32,7 @@ std::string Standstill::text_of(const Controls& controls, const ShownWait& wait)
     case lane::kRendezvous: return "rendezvous";
     case lane::kSplit: return "group_split or group_create_from_ranks";
     case lane::kGet: return "get";
+    case lane::kMessages: return "send, recv or messages";
     default: break;
   }
   const int channel = static_cast<int>(wait.lane - lane::kBarriers);

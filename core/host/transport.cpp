@@ -88,6 +88,7 @@ HostTransport::HostTransport(
     : Transport(remote, **context.revocation->page()),
       controls_(std::move(context), values, remote),
       context_(controls_.context()),
+      messages_(controls_),
       facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
       calls_(context_.size),
       scratch_(static_cast<size_t>(context_.size)),
@@ -450,6 +451,16 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
 }
 
 // ---- data
+
+void HostTransport::pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
+  require_no_stream(stream);
+  for (const MessageSide& side : sides) {
+    if (controls_[side.rank].is_mapped()) continue;
+    throw Error(Status::unsupported,
+        format("rank: %d is on another machine, and messages stay on one", side.rank));
+  }
+  messages_.pass(sides, timeout_ms);
+}
 
 void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream) {
   require_no_stream(stream);

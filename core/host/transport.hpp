@@ -21,6 +21,7 @@
 #include "core/host/call_sync.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
+#include "core/host/messages.hpp"
 #include "core/host/operand_exchange.hpp"
 #include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
@@ -38,8 +39,9 @@ class HostTransport : public Transport {
   HostTransport(TransportContext context, const PlanValues& values, RemoteRanks* remote = nullptr);
 
   OutgoingMessage share() const override { return controls_.share(); }
-  void connect(int peer, Message message, const PeerIdentity&) override {
+  void connect(int peer, Message message, const PeerIdentity& identity) override {
     controls_.connect(peer, std::move(message));
+    messages_.connect(peer, identity.same_process);
   }
   // See Controls::require_same_layout().
   void require_same_layout(int peer, const Message& message) const {
@@ -63,6 +65,7 @@ class HostTransport : public Transport {
       void* fetched, uint64_t timeout_ms, void* stream) override;
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
       uint64_t timeout_ms) override;
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void fill_here(void* to, const Copies& copies, void* stream) override;
   void collective(const CollectiveCall& call) override;
@@ -124,6 +127,7 @@ class HostTransport : public Transport {
 
   Controls controls_;
   const TransportContext& context_;  // that of controls_
+  Messages messages_;
   Facts facts_;
   PreparedCall prepared_;  // the last call
   // The calls that the call at hand is made of, if it is one of merged calls.

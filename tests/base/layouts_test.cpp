@@ -12,6 +12,7 @@
 #include "core/engine/link.hpp"
 #include "core/group/exchange.hpp"
 #include "core/host/control.hpp"
+#include "core/host/mailbox.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/ipc/token.hpp"
@@ -58,7 +59,9 @@ std::vector<LayoutSizes> found() {
       {&layouts::control,
           {sizeof(host::ControlHeader), sizeof(host::EntryLine), sizeof(host::SignatureLine),
               sizeof(host::WaitLine), sizeof(host::CallLine), sizeof(host::RefusalLine),
-              host::Control::bytes(2, 1, 4096), host::Control::bytes(64, 16, 65536)}},
+              sizeof(host::MailboxHead), sizeof(host::ChannelWords), sizeof(host::MessageSlot),
+              host::Control::bytes(2, 1, 4096, host::MailboxShape::of(2, 1)),
+              host::Control::bytes(64, 16, 65536, host::MailboxShape::of(64, 16))}},
       {&layouts::cuda_control, {sizeof(cuda::ControlWords), sizeof(cuda::MemoryEntry),
                                    sizeof(cuda::ErrorRecord), sizeof(cuda::ScratchPlaces)}},
       {&layouts::remote, {sizeof(engine::Head), sizeof(multinode::EngineShare)}},
@@ -72,7 +75,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
   const std::vector<KnownLayout> known = {
       {&layouts::messages, 3, {44, 76, 130, 50, 128, 24, 512, 232}},
       {&layouts::greeting, 2, {92, 80}},
-      {&layouts::control, 7, {40, 64, 64, 64, 128, 256, 16384, 155648}},
+      {&layouts::control, 8, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
       {&layouts::cuda_control, 1, {257088, 144, 64, 72}},
       {&layouts::remote, 2, {80, 2124}},
       {&layouts::unique_id, 2, {128}},

@@ -1,0 +1,494 @@
+// Reads the mailbox of one peer and writes this rank's mailbox there, one step at a time; the proof
+// is in the header. Nothing here waits.
+#include "core/host/message_pair.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/host/mailbox.hpp"
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/slices.hpp"
+
+namespace symm::host {
+namespace {
+using State = PostedSide::State;
+
+// Copies that may be of no bytes, at no address.
+void move_bytes(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+}  // namespace
+
+void MessagePair::Queue::push(PostedSide& one) noexcept {
+  one.next = nullptr;
+  (last != nullptr ? last->next : first) = &one;
+  last = &one;
+}
+
+void MessagePair::Queue::remove(const PostedSide& one) noexcept {
+  PostedSide* before = nullptr;
+  for (PostedSide* at = first; at != nullptr; before = at, at = at->next) {
+    if (at != &one) continue;
+    (before != nullptr ? before->next : first) = one.next;
+    if (last == &one) last = before;
+    return;
+  }
+}
+
+MessagePair::MessagePair(const Surroundings& around, int peer, bool same_process,
+    const Mailbox& from, const Mailbox& to, Waiter& sleepers)
+    : around_(around),
+      peer_(peer),
+      same_process_(same_process),
+      from_(from),
+      to_(to),
+      sleepers_(sleepers),
+      channels_(around.shape.channels),
+      data_end_(around.shape.slots) {
+  sending_.reserve(channels_.size());
+  pulling_.reserve(channels_.size());
+}
+
+// ---- sides of calls
+
+void MessagePair::post(PostedSide& one) {
+  const std::lock_guard lock(mutex_);
+  Channel& channel = channels_[static_cast<size_t>(one.side->channel)];
+  current_ = one.call;
+  if (one.side->is_send) {
+    const uint16_t number = number_of(channel);
+    const bool is_known = std::find(sending_.begin(), sending_.end(), number) != sending_.end();
+    if (!is_known) sending_.push_back(number);
+    channel.sends.push(one);
+    return;
+  }
+  channel.receives.push(one);
+  match(channel);
+}
+
+bool MessagePair::withdraw(PostedSide& one) {
+  const std::lock_guard lock(mutex_);
+  if (one.begun) return false;
+
+  Channel& channel = channels_[static_cast<size_t>(one.side->channel)];
+  (one.side->is_send ? channel.sends : channel.receives).remove(one);
+  one.state = State::done;
+  return true;
+}
+
+void MessagePair::drop(PostedSide& one) {
+  const std::lock_guard lock(mutex_);
+  if (one.state == State::done) return;
+
+  const auto channel = static_cast<uint16_t>(one.side->channel);
+  Channel& both = channels_[channel];
+  (one.side->is_send ? both.sends : both.receives).remove(one);
+  if (one.state == State::pulling) std::erase(pulling_, channel);
+  one.state = State::done;
+}
+
+bool MessagePair::progress(const MessageCount& call) {
+  const std::lock_guard lock(mutex_);
+  current_ = &call;
+  bool has_moved = read_slots();
+  has_moved = send() || has_moved;
+  has_moved = pull() || has_moved;
+
+  if (std::exchange(has_told_, false)) ring(to_.head().bell, sleepers_);
+  if (std::exchange(has_news_, false)) tell_change(around_.news);
+  return has_moved;
+}
+
+// A side of another thread's call has gone on: that thread may be asleep, and is to look.
+void MessagePair::moved(const PostedSide& one) noexcept {
+  if (one.call != current_) has_news_ = true;
+}
+
+void MessagePair::end(PostedSide& one) noexcept {
+  one.state = State::done;
+  one.held.reset();
+  moved(one);
+  // The call, and `one` with it, may be gone after this.
+  one.call->left.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+uint16_t MessagePair::number_of(const Channel& channel) const noexcept {
+  return static_cast<uint16_t>(&channel - channels_.data());
+}
+
+// ---- memory that both ranks map
+
+// The memory of a place, if it is mapped here and has so many bytes there.
+std::shared_ptr<const MemoryView> MessagePair::reach(const Place& place, size_t bytes) const {
+  if (place.memory == 0) return nullptr;
+  std::shared_ptr<const MemoryView> view = around_.context.directory->numbered(place.memory);
+  if (view == nullptr || place.offset > view->bytes || bytes > view->bytes - place.offset) {
+    return nullptr;
+  }
+  return view->blocks[static_cast<size_t>(peer_)] != nullptr ? view : nullptr;
+}
+
+Place MessagePair::place_of(
+    const std::byte* data, size_t bytes, std::shared_ptr<const MemoryView>& held) const {
+  size_t offset = 0;
+  held = around_.context.directory->containing(data, bytes, &offset);
+  return held != nullptr ? Place{held->id, offset} : Place{};
+}
+
+// ---- receiving
+
+bool MessagePair::read_slots() {
+  bool has_read = false;
+  for (;;) {
+    const MessageSlot& slot = from_.slot(read_ + 1);
+    if (slot.number.load(std::memory_order_acquire) != read_ + 1) return has_read;
+
+    read_slot(slot);
+    has_read = true;
+    const bool used_data = slot.kind == SlotKind::data || slot.kind == SlotKind::piece;
+    ++read_;
+    if (!used_data && read_ - read_told_ < quarter()) continue;
+    read_told_ = read_;
+    to_.head().read.store(read_, std::memory_order_seq_cst);
+    has_told_ = true;
+  }
+}
+
+void MessagePair::read_slot(const MessageSlot& slot) {
+  const uint16_t number = slot.channel;
+  if (number >= channels_.size()) refuse_mailbox("a channel");
+  Channel& channel = channels_[number];
+
+  const SlotKind kind = slot.kind;
+  const uint64_t bytes = slot.bytes;
+  switch (kind) {
+    case SlotKind::inside:
+      if (bytes > MessageSlot::kInside) refuse_mailbox("a length");
+      return arrive(channel, {kind, bytes, {}, slot.contents});
+    case SlotKind::data:
+      return arrive(channel, {kind, bytes, {}, data_of(slot, bytes, around_.shape.most_left())});
+    case SlotKind::announced: return arrive(channel, {kind, bytes, slot.get<Place>(), nullptr});
+    case SlotKind::piece:
+      return take_piece(channel, data_of(slot, bytes, around_.shape.most_piece()), bytes);
+    case SlotKind::placed: return take_piece(channel, nullptr, bytes);
+  }
+  refuse_mailbox("a slot");
+}
+
+const std::byte* MessagePair::data_of(const MessageSlot& slot, uint64_t bytes, size_t most) const {
+  const auto offset = slot.get<uint64_t>();
+  const size_t all = around_.shape.data;
+  if (bytes > most || offset > all || bytes > all - offset) refuse_mailbox("a length");
+  return from_.data(offset);
+}
+
+void MessagePair::arrive(Channel& channel, const Told& told) {
+  const PostedSide* const next = channel.receives.first;
+  if (next != nullptr && next->state == State::waits && channel.arrived.empty()) {
+    return meet(channel, told);
+  }
+
+  Arrived one{told, {}};
+  if (told.contents != nullptr) one.contents.assign(told.contents, told.contents + told.bytes);
+  channel.arrived.push_back(std::move(one));
+}
+
+// Gives messages that have arrived to the receives that wait for them. A message that is refused
+// stays.
+void MessagePair::match(Channel& channel) {
+  while (!channel.arrived.empty() && channel.receives.first != nullptr &&
+         channel.receives.first->state == State::waits) {
+    const Arrived& next = channel.arrived.front();
+    Told told = next.told;
+    if (told.contents != nullptr) told.contents = next.contents.data();
+    meet(channel, told);
+    channel.arrived.pop_front();
+  }
+}
+
+void MessagePair::meet(Channel& channel, const Told& told) {
+  PostedSide& one = *channel.receives.first;
+  one.begun = true;
+  if (told.bytes > one.side->bytes) refuse_length(channel, told.bytes, one.side->bytes);
+
+  one.side->received = told.bytes;
+  if (told.kind == SlotKind::announced) return begin_long(channel, one, told.place);
+  move_bytes(one.side->data, told.contents, told.bytes);
+  finish_receive(channel);
+}
+
+// A message that is still with its sender: this rank copies it, or asks for it.
+void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& place) {
+  const size_t bytes = one.side->received;
+  one.held = reach(place, bytes);
+  if (one.held != nullptr) {
+    one.from = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
+  } else if (same_process_ && place.memory == 0) {
+    one.from =
+        reinterpret_cast<const std::byte*>(place.offset);  // NOLINT(performance-no-int-to-ptr)
+  }
+
+  moved(one);
+  if (one.from != nullptr) {
+    one.state = State::pulling;
+    one.copies = true;
+    pulling_.push_back(number_of(channel));
+    return;
+  }
+
+  one.state = State::expecting;
+  ChannelWords& words = to_.channel(number_of(channel));
+  words.place = place_of(one.side->data, bytes, one.held);
+  words.wanted.store(++channel.answered, std::memory_order_seq_cst);
+  has_told_ = true;
+}
+
+// `from`: the next piece of the message; null: the sender has copied all of it here.
+void MessagePair::take_piece(Channel& channel, const std::byte* from, uint64_t bytes) {
+  PostedSide* const one = channel.receives.first;
+  if (one == nullptr || one->state != State::expecting) refuse_mailbox("a piece");
+
+  const size_t missing = one->side->received - one->moved;
+  if (bytes == 0 || bytes > missing || (from == nullptr && bytes != missing)) {
+    refuse_mailbox("a length");
+  }
+  if (from != nullptr) std::memcpy(one->side->data + one->moved, from, bytes);
+  one->moved += bytes;
+  if (bytes < missing) return;
+
+  finish_receive(channel);
+  match(channel);
+}
+
+bool MessagePair::pull() {
+  const bool any = !pulling_.empty();
+  for (size_t i = 0; i < pulling_.size();) {
+    Channel& channel = channels_[pulling_[i]];
+    PostedSide& one = *channel.receives.first;
+    const size_t all = one.side->received;
+    const size_t bytes = std::min(kStep, all - one.moved);
+    copy(one.side->data + one.moved, one.from + one.moved, bytes, is_nontemporal(all));
+    one.moved += bytes;
+
+    if (one.moved < all) {
+      ++i;
+      continue;
+    }
+    pulling_.erase(pulling_.begin() + static_cast<ptrdiff_t>(i));
+    finish_receive(channel);
+    match(channel);
+  }
+  return any;
+}
+
+void MessagePair::finish_receive(Channel& channel) {
+  PostedSide& one = *channel.receives.first;
+  const bool was_announced = one.state != State::waits;
+  channel.receives.remove(one);
+  end(one);
+
+  ++channel.taken;
+  if (was_announced || channel.taken - channel.taken_told >= quarter()) {
+    channel.taken_told = channel.taken;
+    to_.channel(number_of(channel)).taken.store(channel.taken, std::memory_order_seq_cst);
+    has_told_ = true;
+  }
+}
+
+// ---- sending
+
+bool MessagePair::send() {
+  bool any = false;
+  for (size_t i = 0; i < sending_.size();) {
+    Channel& channel = channels_[sending_[i]];
+    any = advance(channel) || any;
+    if (channel.sends.first != nullptr) {
+      ++i;
+      continue;
+    }
+    sending_.erase(sending_.begin() + static_cast<ptrdiff_t>(i));
+  }
+  return any;
+}
+
+// Goes on with the first sides of a flow. Returns whether any has moved.
+bool MessagePair::advance(Channel& channel) {
+  bool any = false;
+  while (channel.sends.first != nullptr) {
+    PostedSide& one = *channel.sends.first;
+    bool goes_on = false;
+    switch (one.state) {
+      case State::waits: goes_on = begin(channel, one); break;
+      case State::announced: goes_on = await_answer(channel, one); break;
+      // A step of a long copy ends the turn, so that other channels and peers have theirs.
+      case State::placing: return place(channel, one) || any;
+      case State::in_pieces: goes_on = cut(channel, one); break;
+      default: break;
+    }
+    if (!goes_on) return any;
+    any = true;
+  }
+  return any;
+}
+
+bool MessagePair::begin(Channel& channel, PostedSide& one) {
+  const Word& taken = from_.channel(number_of(channel)).taken;
+  if (channel.has_announced) {
+    if (!reached(taken, channel.announced)) return false;
+    channel.has_announced = false;
+  }
+  const uint32_t under_way = channel.begun - taken.load(std::memory_order_acquire);
+  if (under_way >= around_.shape.slots || !has_slot()) return false;
+
+  const size_t bytes = one.side->bytes;
+  MessageSlot& slot = next_slot();
+  if (bytes > around_.shape.most_left()) {
+    announce(channel, one);
+    return true;
+  }
+
+  SlotKind kind = SlotKind::inside;
+  if (bytes <= MessageSlot::kInside) {
+    move_bytes(slot.contents, one.side->data, bytes);
+  } else {
+    size_t offset = 0;
+    if (!reserve(bytes, offset)) return false;
+    std::memcpy(to_.data(offset), one.side->data, bytes);
+    slot.put(uint64_t{offset});
+    kind = SlotKind::data;
+  }
+
+  one.begun = true;
+  ++channel.begun;
+  publish(slot, kind, channel, bytes);
+  finish_send(channel);
+  return true;
+}
+
+void MessagePair::announce(Channel& channel, PostedSide& one) {
+  const std::byte* const data = one.side->data;
+  Place place = place_of(data, one.side->bytes, one.held);
+  if (one.held == nullptr && same_process_) place.offset = reinterpret_cast<uintptr_t>(data);
+
+  one.state = State::announced;
+  one.begun = true;
+  one.number = ++channel.begun;
+  channel.announced = one.number;
+  channel.has_announced = true;
+  moved(one);
+
+  MessageSlot& slot = next_slot();
+  slot.put(place);
+  publish(slot, SlotKind::announced, channel, one.side->bytes);
+}
+
+// The peer has taken an announced message, or has said where it wants it.
+bool MessagePair::await_answer(Channel& channel, PostedSide& one) {
+  const ChannelWords& words = from_.channel(number_of(channel));
+  if (reached(words.taken, one.number)) {
+    finish_send(channel);
+    return true;
+  }
+  if (!reached(words.wanted, channel.answers + 1)) return false;
+
+  ++channel.answers;
+  const Place place = words.place;
+  one.held = reach(place, one.side->bytes);
+  one.state = one.held != nullptr ? State::placing : State::in_pieces;
+  if (one.held != nullptr) {
+    one.to = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
+  }
+  moved(one);
+  return true;
+}
+
+bool MessagePair::place(Channel& channel, PostedSide& one) {
+  const size_t all = one.side->bytes;
+  const size_t bytes = std::min(kStep, all - one.moved);
+  copy(one.to + one.moved, one.side->data + one.moved, bytes, is_nontemporal(all));
+  one.moved += bytes;
+  if (one.moved < all) return true;
+  if (!has_slot()) return bytes != 0;
+
+  publish(next_slot(), SlotKind::placed, channel, all);
+  finish_send(channel);
+  return true;
+}
+
+bool MessagePair::cut(Channel& channel, PostedSide& one) {
+  const size_t bytes = std::min(around_.shape.most_piece(), one.side->bytes - one.moved);
+  size_t offset = 0;
+  if (!has_slot() || !reserve(bytes, offset)) return false;
+
+  std::memcpy(to_.data(offset), one.side->data + one.moved, bytes);
+  one.moved += bytes;
+  MessageSlot& slot = next_slot();
+  slot.put(uint64_t{offset});
+  publish(slot, SlotKind::piece, channel, bytes);
+  if (one.moved == one.side->bytes) finish_send(channel);
+  return true;
+}
+
+void MessagePair::finish_send(Channel& channel) {
+  PostedSide& one = *channel.sends.first;
+  channel.sends.remove(one);
+  end(one);
+}
+
+// Looks how far the peer has read. data_end_ has the entry of the last slot that was read: the slot
+// that would overwrite it is not sent before this.
+bool MessagePair::has_slot() noexcept {
+  const uint32_t read = from_.head().read.load(std::memory_order_acquire);
+  if (read != free_until_) {
+    free_until_ = read;
+    data_read_ = data_end_[read & (around_.shape.slots - 1)];
+  }
+  return sent_ - free_until_ < around_.shape.slots;
+}
+
+// Reserves bytes in a row of the data area for the next slot. False: the peer has not read enough.
+bool MessagePair::reserve(size_t bytes, size_t& offset) noexcept {
+  const size_t all = around_.shape.data;
+  const size_t at = data_used_ % all;
+  const size_t skipped = at + bytes > all ? all - at : 0;
+  const uint64_t until = data_used_ + skipped + round_up(bytes, kLine);
+  if (until - data_read_ > all) return false;
+
+  offset = skipped != 0 ? 0 : at;
+  data_used_ = until;
+  return true;
+}
+
+void MessagePair::publish(
+    MessageSlot& slot, SlotKind kind, const Channel& channel, uint64_t bytes) noexcept {
+  slot.kind = kind;
+  slot.channel = number_of(channel);
+  slot.bytes = bytes;
+  ++sent_;
+  data_end_[sent_ & (around_.shape.slots - 1)] = data_used_;
+  slot.number.store(sent_, std::memory_order_seq_cst);
+  has_told_ = true;
+}
+
+// ---- refusals, after which the group is revoked
+
+void MessagePair::refuse_mailbox(const char* what) const {
+  throw Error(around_.context.blame(peer_, Status::peer_failed,
+      format("recv: the mailbox of rank %d holds %s that no sender writes", peer_, what)));
+}
+
+void MessagePair::refuse_length(const Channel& channel, uint64_t bytes, size_t room) const {
+  throw Error(around_.context.blame(around_.context.rank, Status::mismatch,
+      format("recv: rank %d sends %lu bytes on channel %d to rank %d, which has room for %zu",
+          peer_, bytes, number_of(channel), around_.context.rank, room)));
+}
+}  // namespace symm::host

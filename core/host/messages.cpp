@@ -1,0 +1,286 @@
+// Posts the sides of a call, waits until all of them are done, and says which one is not.
+#include "core/host/messages.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/hardware.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/host/control.hpp"
+#include "core/host/controls.hpp"
+#include "core/host/message_pair.hpp"
+
+namespace symm::host {
+namespace {
+const char* name_of(const MessageSide& side) { return side.is_send ? "send" : "recv"; }
+}  // namespace
+
+Messages::Messages(Controls& controls)
+    : controls_(controls),
+      llc_bytes_(last_level_cache_bytes()),
+      same_process_(static_cast<size_t>(controls.context().size)),
+      pairs_(static_cast<size_t>(controls.context().size)),
+      made_(static_cast<size_t>(controls.context().size)) {
+  same_process_[static_cast<size_t>(controls.context().rank)] = true;
+}
+
+Messages::~Messages() = default;
+
+void Messages::connect(int peer, bool same_process) {
+  same_process_[static_cast<size_t>(peer)] = same_process;
+}
+
+MessagePair& Messages::pair_of(int peer) {
+  MessagePair* const made = made_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
+  return made != nullptr ? *made : make_pair_of(peer);
+}
+
+MessagePair& Messages::make_pair_of(int peer) {
+  const std::lock_guard lock(making_);
+  const auto index = static_cast<size_t>(peer);
+  if (pairs_[index] == nullptr) {
+    const TransportContext& context = controls_.context();
+    const Control& theirs = controls_[peer];
+    pairs_[index] = std::make_unique<MessagePair>(
+        MessagePair::Surroundings{context, controls_.mailboxes(), llc_bytes_, news_}, peer,
+        same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
+        theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter());
+    made_[index].store(pairs_[index].get(), std::memory_order_release);
+  }
+  return *pairs_[index];
+}
+
+// One call of this rank, from when its sides are posted until none of them is in a flow.
+class Messages::Call {
+ public:
+  Call(Messages& messages, std::span<MessageSide> sides)
+      : messages_(messages),
+        controls_(messages.controls_),
+        sides_(sides),
+        many_(sides.size() > 1 ? sides.size() : 0),
+        posted_(many_.empty() ? std::span(&one_, sides.size()) : std::span(many_)) {
+    count_.left = sides.size();
+    for (size_t i = 0; i < sides.size(); ++i) {
+      posted_[i].side = &sides[i];
+      posted_[i].call = &count_;
+    }
+
+    one_pair_ = &messages.pair_of(sides[0].rank);
+    if (sides.size() == 1) return;
+    for (const MessageSide& side : sides) {
+      MessagePair* const pair = &messages.pair_of(side.rank);
+      if (std::find(many_pairs_.begin(), many_pairs_.end(), pair) == many_pairs_.end()) {
+        many_pairs_.push_back(pair);
+      }
+    }
+    pairs_ = many_pairs_;
+  }
+  // Other threads may be at work on sides that are not done.
+  ~Call() {
+    if (count_.left.load(std::memory_order_acquire) == 0) return;
+    for (size_t i = 0; i < posts_; ++i) {
+      pair_of(i).drop(posted_[i]);
+    }
+  }
+  Call(Call&&) = delete;
+
+  void post() {
+    while (posts_ < sides_.size()) {
+      const size_t at = posts_++;
+      pair_of(at).post(posted_[at]);
+    }
+  }
+
+  // Waits until all sides are done. Returns a failure of no status, or why they are not.
+  Failure outcome_within(uint64_t timeout_ms);
+  // Takes out what has not begun. True if nothing has: the call has then left no trace.
+  bool withdraw() {
+    bool untouched = true;
+    for (size_t i = 0; i < posts_; ++i) {
+      untouched = pair_of(i).withdraw(posted_[i]) && untouched;
+    }
+    return untouched;
+  }
+  bool copies() const {
+    return std::any_of(
+        posted_.begin(), posted_.end(), [](const PostedSide& one) { return one.copies; });
+  }
+  const char* what() const { return sides_.size() == 1 ? name_of(sides_[0]) : "messages"; }
+
+ private:
+  MessagePair& pair_of(size_t index) const { return messages_.pair_of(sides_[index].rank); }
+  bool look(LazyDeadline& deadline);
+  WaitEnd await(LazyDeadline& deadline);
+  bool has_begun() const;
+  size_t first_left() const;
+  const MessageSide* first_departed() const;
+  std::string text_of(const MessageSide& side) const;
+  Failure late(const LazyDeadline& deadline) const;
+
+  Messages& messages_;
+  Controls& controls_;
+  const std::span<MessageSide> sides_;
+  MessageCount count_;
+  // Nearly all calls have one side, for which nothing is allocated.
+  PostedSide one_;
+  std::vector<PostedSide> many_;
+  const std::span<PostedSide> posted_;
+  MessagePair* one_pair_ = nullptr;
+  std::vector<MessagePair*> many_pairs_;
+  std::span<MessagePair* const> pairs_{&one_pair_, 1};
+  size_t posts_ = 0;    // sides that were posted
+  uint32_t moves_ = 0;  // looks in which something moved
+};
+
+// Moves what can be moved. A rank that goes to sleep after this has nothing to do but to wait.
+bool Messages::Call::look(LazyDeadline& deadline) {
+  for (;;) {
+    bool has_moved = false;
+    for (MessagePair* pair : pairs_) {
+      has_moved = pair->progress(count_) || has_moved;
+    }
+    if (count_.left.load(std::memory_order_acquire) == 0) return true;
+    if (!has_moved) return false;
+
+    ++moves_;
+    // A long message takes many looks. One that comes in time may end behind the deadline of a call
+    // that looks once.
+    const bool is_late = deadline.timeout_ms() != Deadline::kNow && deadline.get().expired();
+    if (is_late || controls_.context().revocation->revoked()) return false;
+  }
+}
+
+bool Messages::Call::has_begun() const {
+  return std::any_of(
+      posted_.begin(), posted_.end(), [](const PostedSide& one) { return one.begun.load(); });
+}
+
+// The first side that is not done, as far as this thread knows.
+size_t Messages::Call::first_left() const {
+  const auto found = std::find_if(posted_.begin(), posted_.end(),
+      [](const PostedSide& one) { return one.state != PostedSide::State::done; });
+  return found == posted_.end() ? 0 : static_cast<size_t>(found - posted_.begin());
+}
+
+const MessageSide* Messages::Call::first_departed() const {
+  const auto found = std::find_if(posted_.begin(), posted_.end(), [&](const PostedSide& one) {
+    return one.state != PostedSide::State::done && controls_.has_left(one.side->rank);
+  });
+  return found == posted_.end() ? nullptr : found->side;
+}
+
+WaitEnd Messages::Call::await(LazyDeadline& deadline) {
+  std::vector<const Word*> bells{&messages_.news_};
+  for (const MessagePair* pair : pairs_) {
+    bells.push_back(&pair->bell());
+  }
+
+  // Shows for whom this rank waits, as a new wait each time that something has moved, so that
+  // ranks whose messages are under way are not taken for ranks that wait in a circle.
+  std::unique_ptr<MessageWait> shown;
+  uint32_t shown_at = 0;
+  const auto hopeless = [&] {
+    if (shown == nullptr || shown_at != moves_) {
+      shown.reset();
+      shown = controls_.await_message(lane::kMessages, sides_[first_left()].rank);
+      shown_at = moves_;
+    }
+    shown->look();
+    return false;
+  };
+
+  const auto holds = [&] { return look(deadline); };
+  const auto unreachable = [&] { return first_departed() != nullptr; };
+  const Predicate is_hopeless(hopeless);
+  return controls_.await_condition(
+      {holds, unreachable, bells, true, sides_[first_left()].rank, what(), &is_hopeless},
+      controls_.mine().message_waiter(), deadline);
+}
+
+Failure Messages::Call::outcome_within(uint64_t timeout_ms) {
+  LazyDeadline deadline(timeout_ms);
+  if (look(deadline)) return {};
+  const WaitEnd end = await(deadline);
+  // A message that was there comes whole, though its call looks once.
+  if (end == WaitEnd::timed_out && timeout_ms == Deadline::kNow && has_begun()) {
+    return outcome_within(controls_.context().timeout_ms);
+  }
+
+  switch (end) {
+    case WaitEnd::reached: return {};
+    case WaitEnd::revoked: return controls_.context().revocation->failure();
+    case WaitEnd::peer_departed: {
+      const MessageSide& side = *first_departed();
+      return controls_.context().blame_departed(side.rank, text_of(side));
+    }
+    default: return late(deadline);
+  }
+}
+
+// "recv", or in a batch "messages[2]: recv"
+std::string Messages::Call::text_of(const MessageSide& side) const {
+  const std::string place =
+      sides_.size() == 1 ? "" : format("messages[%td]: ", &side - sides_.data());
+  return place + name_of(side);
+}
+
+Failure Messages::Call::late(const LazyDeadline& deadline) const {
+  const size_t index = first_left();
+  const MessageSide& side = sides_[index];
+  const TransportContext& context = controls_.context();
+  const char* const not_done =
+      posted_[index].begun
+          ? side.is_send ? "has not taken all of the message" : "has not sent all of its message"
+      : side.is_send ? "has not received what was sent before"
+                     : "has sent nothing";
+  std::string message = format("%s: %s %s on channel %d", text_of(side).c_str(),
+      context.rank_name(side.rank).c_str(), not_done, side.channel);
+  if (deadline.timeout_ms() != Deadline::kNow) {
+    message += format(" within %lu ms", deadline.timeout_ms());
+  }
+
+  const int suspect = controls_.culprit(side.rank, lane::kMessages);
+  if (suspect != side.rank) {
+    message += format("; ranks wait for messages up to rank %d, which does not go on", suspect);
+  }
+  return context.blame(suspect, Status::timeout, std::move(message));
+}
+
+void Messages::pass(std::span<MessageSide> sides, uint64_t timeout_ms) {
+  controls_.context().revocation->throw_if_revoked();
+  if (sides.empty()) return;
+  Call call(*this, sides);
+  Failure failure;
+  try {
+    call.post();
+    failure = call.outcome_within(timeout_ms);
+  } catch (...) {
+    failure = current_failure();
+  }
+
+  if (failure.status != Status::ok) {
+    if (call.withdraw()) {
+      // What this thread has found may be what is left of a call that the failure has ended.
+      controls_.context().revocation->throw_if_revoked();
+      throw Error(std::move(failure));
+    }
+    if (failure.rank < 0) failure = blamed(std::move(failure), controls_.context().rank, 0);
+    controls_.fail(std::move(failure));
+  }
+
+  if (!call.copies()) return;
+  LazyDeadline deadline(timeout_ms == Deadline::kNow ? controls_.context().timeout_ms : timeout_ms);
+  controls_.throw_if_any_rank_aborted(deadline, {call.what(), lane::kMessages});
+}
+}  // namespace symm::host

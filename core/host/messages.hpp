@@ -1,0 +1,45 @@
+// Passes messages between this rank and others of its machine, in the threads that send and
+// receive. All sides of a call progress together, in one wait.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/futex.hpp"
+#include "core/host/controls.hpp"
+#include "core/host/message_pair.hpp"
+
+namespace symm::host {
+class Messages {
+ public:
+  explicit Messages(Controls& controls);
+  ~Messages();
+
+  // Whether `peer` is a thread of this process, which can read its memory anywhere.
+  void connect(int peer, bool same_process);
+
+  // As Transport::pass_messages(). All ranks of the sides are of this machine.
+  void pass(std::span<MessageSide> sides, uint64_t timeout_ms);
+
+ private:
+  class Call;
+
+  MessagePair& pair_of(int peer);
+  MessagePair& make_pair_of(int peer);
+
+  Controls& controls_;
+  const size_t llc_bytes_;
+  Word news_{0};
+  std::vector<bool> same_process_;
+  std::mutex making_;
+  // Made when the first call needs them, by rank.
+  std::vector<std::unique_ptr<MessagePair>> pairs_;
+  std::vector<std::atomic<MessagePair*>> made_;
+};
+}  // namespace symm::host
