@@ -28,7 +28,12 @@ NAMES = {
     "symm_ipc_info_t": "ImportInfo",
 }
 # Enums that the package has in another form.
-LEFT_OUT = {"symm_dtype_values", "symm_log_level_values", "symm_wait_mode_values"}
+LEFT_OUT = {
+    "symm_dtype_values",
+    "symm_log_level_values",
+    "symm_message_kind_values",
+    "symm_wait_mode_values",
+}
 # The sets of flags that the library answers, by the first struct of their heading, as a class and
 # its comment. All other flags are parameters of the package.
 FLAGS = {
@@ -174,7 +179,7 @@ def letter(type_):
 
 # Parameters that values.i has by hand: lists, and values that are written only if the caller wants
 # them.
-BY_HAND = {"out_links", "out_ranks", "out_seen", "out_index"}
+BY_HAND = {"out_links", "out_ranks", "out_seen", "out_index", "out_lengths"}
 TO_PYTHON = {
     "int32_t": "PyLong_FromLong",
     "size_t": "PyLong_FromSize_t",
@@ -198,7 +203,7 @@ def typemap(structs, name, type_):
     of = type_.of or type_
     if of.kind == "struct" and name == "out":
         return f"OUT_STRUCT({of.name})"
-    if of.kind == "struct" and type_.const and name not in ("waits", "calls"):
+    if of.kind == "struct" and type_.const and name not in ("waits", "calls", "messages"):
         return taken(structs[of.name], name)
     if of.kind == "integer" and name.startswith("out_") and name not in BY_HAND:
         return f"OUT_INTEGER({of.name}, {name}, {TO_PYTHON.get(of.name, 'PyLong_FromLong')})"
@@ -256,6 +261,8 @@ TRAVEL = [
     ("out_id capacity out_bytes", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("calls count", "calls: Sequence[tuple[tuple[Any, ...] | None, ...]]", None),
+    ("messages count", "messages: Sequence[tuple[int, int, int, int, int, int]]", None),
+    ("out_lengths", None, "list[int]"),
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),
     ("token token_bytes", "token: bytes", None),

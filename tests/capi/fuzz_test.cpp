@@ -23,7 +23,7 @@ extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppression
 
 const char* __tsan_default_suppressions() {
   return "race:symm_put\nrace:symm_get\nrace:symm_fill\nrace:symm_write_value\nrace:symm_wait_"
-         "value\n";
+         "value\nrace:symm_send\nrace:symm_recv\nrace:symm_messages\n";
 }
 #endif
 

@@ -179,6 +179,12 @@ const std::vector<Struct>& structs();
 const std::vector<WrongCall>& wrong_calls();
 const std::vector<Exemption>& exemptions();
 
+// A side of a message with this rank, of 8 bytes.
+inline support::Passed<symm_message_t> message(symm_message_kind_t kind, const void* source,
+    void* destination = nullptr, int32_t rank = 0, int32_t channel = 0) {
+  return {{sizeof(symm_message_t), kind, rank, channel, source, destination, 8}};
+}
+
 // An all-reduce, say, for a plan.
 inline auto planned(const World& w, symm_collective_t collective, size_t count = 8,
     symm_dtype_t dtype = SYMM_DTYPE_F32, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {

@@ -143,7 +143,7 @@ symm_status_t expected_of(const Call& call) {
       {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE},
       {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY}, {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT},
       {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
-      {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE},
+      {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE}, {"symm_recv", SYMM_ERR_TIMEOUT},
       {"symm_wait_signal", SYMM_ERR_TIMEOUT}, {"symm_wait_signal_value", SYMM_ERR_TIMEOUT},
       {"symm_wait_signals", SYMM_ERR_TIMEOUT}, {"symm_wait_value32", SYMM_ERR_TIMEOUT},
       {"symm_wait_value64", SYMM_ERR_TIMEOUT}};
@@ -233,6 +233,7 @@ TEST(Call, InitialisersAreZero) {
   SYMM_EXPECT_ZERO(failure, FAILURE);
   SYMM_EXPECT_ZERO(signal_wait, SIGNAL_WAIT);
   SYMM_EXPECT_ZERO(collective_call, COLLECTIVE_CALL);
+  SYMM_EXPECT_ZERO(message, MESSAGE);
 }
 
 // A runtime that moves a task to another thread between

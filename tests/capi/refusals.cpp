@@ -125,7 +125,7 @@ const std::vector<Refusal>& refusals() {
   using support::placed;
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ranks", "waits", "source",
-          "destination", "call", "norm"),
+          "destination", "messages", "call", "norm"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
       SYMM_REFUSE_ALL(
           "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
@@ -245,6 +245,21 @@ const std::vector<Refusal>& refusals() {
           symm_wait_signals, waits, "unknown compare", UNSUPPORTED, support::awaited(0, 0, 6)),
       SYMM_REFUSE(symm_wait_signals, count, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_wait_signals, count, "too large", INVALID_ARGUMENT, 65),
+      SYMM_REFUSE(symm_messages, messages, "rank = size", INVALID_ARGUMENT,
+          message(SYMM_MESSAGE_SEND, w.source.data(), nullptr, 1)),
+      SYMM_REFUSE(symm_messages, messages, "channel -1", INVALID_ARGUMENT,
+          message(SYMM_MESSAGE_SEND, w.source.data(), nullptr, 0, -1)),
+      SYMM_REFUSE(symm_messages, messages, "kind -1", INVALID_ARGUMENT, message(-1, nullptr)),
+      SYMM_REFUSE(symm_messages, messages, "unknown kind", UNSUPPORTED, message(2, nullptr)),
+      SYMM_REFUSE_NAMED(symm_messages, messages, source, "NULL", INVALID_ARGUMENT,
+          message(SYMM_MESSAGE_SEND, nullptr)),
+      SYMM_REFUSE_NAMED(symm_messages, messages, destination, "NULL", INVALID_ARGUMENT,
+          message(SYMM_MESSAGE_RECV, nullptr)),
+      SYMM_REFUSE_NAMED(symm_messages, messages, destination, "of a send", INVALID_ARGUMENT,
+          message(SYMM_MESSAGE_SEND, w.source.data(), w.destination())),
+      SYMM_REFUSE_NAMED(symm_messages, messages, source, "of a receive", INVALID_ARGUMENT,
+          message(SYMM_MESSAGE_RECV, w.source.data(), w.destination())),
+      SYMM_REFUSE(symm_messages, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
       SYMM_REFUSE(symm_wait_signals, mode, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_wait_signals, mode, "2", UNSUPPORTED, 2),
 
@@ -370,7 +385,7 @@ const std::vector<Refusal>& refusals() {
           "symm_signal", "symm_signal_value", "symm_put", "symm_get", "symm_put_signal",
           "symm_put_signal_value", "symm_fill8", "symm_fill16", "symm_fill32", "symm_fill64",
           "symm_write_value32", "symm_write_value64", "symm_read_value32", "symm_read_value64",
-          "symm_atomic32", "symm_atomic64"),
+          "symm_atomic32", "symm_atomic64", "symm_send", "symm_messages"),
       SYMM_REFUSE(symm_group_collective_stats, collective, "13", UNSUPPORTED, 13),
       SYMM_REFUSE(symm_group_collective_stats, collective, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "99", UNSUPPORTED, 99),
@@ -385,6 +400,7 @@ const std::vector<Struct>& structs() {
   static const std::vector<Struct> rows = {
       SYMM_EACH_OPTIONS(SYMM_INITIALISED),
       SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),
+      SYMM_STRUCT(symm_message_t, SYMM_MESSAGE_INIT),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
       struct_of("const symm_rmsnorm_call_t*", support::normed(weight, norm_out).value),
   };
@@ -523,6 +539,9 @@ const std::vector<Exemption>& exemptions() {
       {{"symm_memory_find"}, {"out_rank", "out_offset"}, "may be NULL"},
       {{"symm_wait_signal_value"}, {"out_seen"}, "may be NULL"},
       {{"symm_wait_signals"}, {"out_index"}, "may be NULL"},
+      {{"symm_send", "symm_recv"}, {"bytes"}, "any length may be meant"},
+      {{"symm_recv"}, {"out_bytes"}, "may be NULL"},
+      {{"symm_messages"}, {"out_lengths"}, "may be NULL"},
       {{"symm_ipc_collect"}, {"out"}, "may be NULL"},
   };
 

@@ -197,6 +197,15 @@ inline void reduce_scatterv(Member& m) {
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
 }
 
+// Passes so many bytes round the ring.
+inline void round_the_ring(Member& m, const void* from, void* to, size_t bytes) {
+  const symm::Span source(static_cast<const std::byte*>(from), bytes);
+  const symm::Span destination(static_cast<std::byte*>(to), bytes);
+  const symm_message_t sides[] = {symm::receiving((m.rank + m.size - 1) % m.size, destination, 1),
+      symm::sending((m.rank + 1) % m.size, source, 1)};
+  m.group.messages(sides);
+}
+
 // One kind of call, which throws if it fails. In a round every rank makes the call once, and no
 // rank waits for a later round.
 struct Operation {
@@ -212,6 +221,20 @@ inline std::vector<Operation> make_operations() {
       {"split", [](Member& m) { m.group.split(5); }},
       {"alltoallv_staged", alltoallv},
       {"reduce_scatterv_two_shot", reduce_scatterv},
+      {"messages_left",
+          [](Member& m) { round_the_ring(m, m.send.data(), m.recv.data(), sizeof(float)); }},
+      {"messages_in_pieces",
+          [](Member& m) {
+            round_the_ring(m, m.send.data(), m.recv.data(), kStaged * sizeof(float));
+          }},
+      {"messages_pulled",
+          [](Member& m) {
+            round_the_ring(m, m.symmetric_send(), m.symmetric_recv(), kZeroCopy * sizeof(float));
+          }},
+      {"messages_placed",
+          [](Member& m) {
+            round_the_ring(m, m.send.data(), m.symmetric_recv(), kZeroCopy * sizeof(float));
+          }},
   };
 
   for (const auto& [name, what, reduces, rooted, divided] : kCollectives) {

@@ -67,3 +67,30 @@
   free(waits$argnum);
 }
 %ignore symm_signal_wait_t;
+
+// Messages are a sequence of (kind, rank, channel, source, destination, bytes). Their lengths come
+// out as a list; there are as many as messages, which is the third argument.
+%typemap(in) (const symm_message_t *messages, size_t count) (symm_message_t *messages = NULL) {
+  if (!symm_py_messages($input, &messages, &$2)) SWIG_fail;
+  $1 = messages;
+}
+%typemap(freearg) (const symm_message_t *messages, size_t count) {
+  free(messages$argnum);
+}
+%typemap(in, numinputs=0) size_t *out_lengths {
+  $1 = NULL;
+}
+%typemap(check) size_t *out_lengths {
+  $1 = (size_t *)calloc(arg3 > 0 ? arg3 : 1, sizeof *$1);
+  if ($1 == NULL) {
+    PyErr_NoMemory();
+    SWIG_fail;
+  }
+}
+%typemap(argout) size_t *out_lengths {
+  $result = symm_py_append($result, symm_py_lengths($1, arg3));
+}
+%typemap(freearg) size_t *out_lengths {
+  free($1);
+}
+%ignore symm_message_t;

@@ -228,6 +228,15 @@ static int signal_wait(PyObject* from, void* place) {
       &to->compare, &to->value);
 }
 
+/* Read one side of a message from a tuple. */
+static int message(PyObject* from, void* place) {
+  symm_message_t* to = (symm_message_t*)place;
+
+  to->struct_size = sizeof *to;
+  return symm_py_fields(from, "kind:i rank:i channel:i source:p destination:p bytes:u", &to->kind,
+      &to->rank, &to->channel, &to->source, &to->destination, &to->bytes);
+}
+
 /* Read a sequence as an array of `count` items of `size` bytes. Each item is read by `read`, or
  * by field() with `name` and `kind` where `read` is NULL. The caller frees the array, also after
  * a failure. The items behind the one that failed are zero. */
@@ -273,6 +282,10 @@ int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
 
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
   return array_of(from, signal_wait, NULL, 0, sizeof **to, to, count);
+}
+
+int symm_py_messages(PyObject* from, symm_message_t** to, size_t* count) {
+  return array_of(from, message, NULL, 0, sizeof **to, to, count);
 }
 
 /* Read the arguments of one call of a batch. Its counts and displacements are read last, because
@@ -377,13 +390,27 @@ void symm_py_calls_done(symm_collective_call_t* calls, size_t count) {
   free(calls);
 }
 
+/* Append an item, whose reference is taken, to a list. NULL is a failure; it frees the list. */
+static PyObject* appended(PyObject* list, PyObject* item) {
+  if (item == NULL || PyList_Append(list, item) < 0) Py_CLEAR(list);
+  Py_XDECREF(item);
+  return list;
+}
+
 PyObject* symm_py_list(const int32_t* from, size_t count) {
   size_t i;
   PyObject* list = PyList_New(0);
   for (i = 0; list != NULL && i < count; ++i) {
-    PyObject* item = PyLong_FromLong(from[i]);
-    if (item == NULL || PyList_Append(list, item) < 0) Py_CLEAR(list);
-    Py_XDECREF(item);
+    list = appended(list, PyLong_FromLong(from[i]));
+  }
+  return list;
+}
+
+PyObject* symm_py_lengths(const size_t* from, size_t count) {
+  size_t i;
+  PyObject* list = PyList_New(0);
+  for (i = 0; list != NULL && i < count; ++i) {
+    list = appended(list, PyLong_FromSize_t(from[i]));
   }
   return list;
 }

@@ -193,6 +193,8 @@
  *   - SYMM_OK of a [stream] call means "done" on the host, and "enqueued" with CUDA.
  *   - When the deadline of a wait for a signal or a word passes, a host group stays usable and
  *     a CUDA group is revoked.
+ *   - symm_send(), symm_recv() and symm_messages() are UNSUPPORTED with CUDA, which has no
+ *     kernels for them.
  *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
  *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
  *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
@@ -444,6 +446,10 @@ enum symm_atomic_op_values {
   /** The value if the word equals `compare`; else the word stays as it is. */
   SYMM_ATOMIC_COMPARE_SWAP = 6
 };
+
+/** What a side of a message does, in symm_messages(). */
+typedef int32_t symm_message_kind_t;
+enum symm_message_kind_values { SYMM_MESSAGE_SEND = 0, SYMM_MESSAGE_RECV = 1 };
 
 /** How an awaited word, on the left, compares with a value, on the right; both are unsigned. */
 typedef int32_t symm_compare_t;
@@ -717,7 +723,7 @@ typedef int32_t (*symm_interrupt_callback_t)(void *user);
  * another number than 0, the call and all later ones of the thread end with ABORTED where they
  * would wait, until this function is called again.
  * - A wait for signals or values has then taken nothing, has revoked nothing, and may be
- *   repeated.
+ *   repeated. So may a send or a receive, unless a message of the call has begun.
  * - A call that all ranks make cannot be repeated: the group is revoked, all ranks report
  *   ABORTED and blame this one, and symm_group_shrink() makes a new group of them. A call that
  *   makes a group fails, as it would at its deadline.
@@ -3185,6 +3191,146 @@ SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset,
 SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
                                          symm_compare_t compare, uint64_t value,
                                          const symm_call_options_t *options, void *stream);
+
+/* ---- messages -------------------------------------------------------------------------- */
+
+/*
+ * A message goes from one rank to one other, which may be itself: the one sends it, the other
+ * one receives it. Both may use any memory of their process.
+ *
+ * - Order: the messages from one rank to another on one channel are received in the order in
+ *   which they were sent. Channels are independent of each other, and have nothing to do with
+ *   those of barriers and signals: what is to be received in another order goes on a channel of
+ *   its own. Threads of a rank that send to one rank on one channel do so in some order.
+ * - Lengths: a receive has room for `bytes` bytes, and tells how many came. A message that is
+ *   longer than the room for it is MISMATCH, which names both lengths: the group is revoked,
+ *   and nothing is cut.
+ * - Waiting: a receive waits until its message is there. A send of up to a few KB leaves a copy
+ *   and returns, unless about 60 of them are not yet received, or fewer if there are many
+ *   ranks. A send of more returns when all of it is received. So no program may count on a send
+ *   that returns before its receive.
+ * - Progress: all messages of one symm_messages() progress together, whatever their order. So
+ *   ranks that pass messages round a ring, or all to all, each put their sends and receives in
+ *   one call, and never wait for each other in a circle. Messages progress in the calls that
+ *   send and receive on either side, and on no thread of the library.
+ * - Copies: a message of more than a few KB is copied once, straight to where it is received,
+ *   if one of its two ends is in symmetric memory of the group, or if both ranks are threads of
+ *   one process. Else it passes through memory of the group, piece by piece.
+ * - Failures: when a deadline passes, or the other rank leaves, before any message of the call
+ *   has begun, then nothing was sent or received and the group stays usable. Once one has
+ *   begun, the group is revoked, and what was received is undefined. A message has begun when
+ *   it was received in part, or when a send has told the other rank of it.
+ *
+ * Host back end, ranks on one machine: anything else is UNSUPPORTED.
+ */
+
+/**
+ * Send `bytes` bytes to rank `rank`.
+ * [local] [stream] Since 0.2.
+ *
+ * @param rank     destination, 0 .. size-1.
+ * @param channel  0 .. channels-1 of the group.
+ * @param source   any memory of this process; the caller may change it when the call returns.
+ *                 NULL with bytes 0.
+ * @param bytes    length of the message, which may be 0.
+ * @param options  NULL means the defaults.
+ * @param stream   NULL.
+ * @retval SYMM_ERR_TIMEOUT           the rank has not received before the deadline; blames the
+ *                                    rank that does not go on.
+ * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, or the ranks
+ *                                    wait for each other in different calls; the group is
+ *                                    revoked.
+ * @retval SYMM_ERR_PEER_FAILED       the rank died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, source is NULL, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine; or CUDA.
+ */
+SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t channel,
+                                 const void *source, size_t bytes,
+                                 const symm_call_options_t *options, void *stream);
+
+/**
+ * Receive the next message from rank `rank`.
+ * [local] [stream] Since 0.2.
+ *
+ * With SYMM_TIMEOUT_NOW the call looks whether a message has come: if not, it is TIMEOUT, and
+ * else the message is received, for which the call may wait until the default deadline of the
+ * group.
+ *
+ * @param rank            source, 0 .. size-1.
+ * @param channel         0 .. channels-1 of the group.
+ * @param destination     any memory of this process. NULL with bytes 0.
+ * @param bytes           room for the message.
+ * @param options         NULL means the defaults.
+ * @param[out] out_bytes  bytes that came; may be NULL.
+ * @param stream          NULL.
+ * @retval SYMM_ERR_TIMEOUT           no message has come before the deadline; blames the rank
+ *                                    that does not go on.
+ * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, or the ranks
+ *                                    wait for each other in different calls; the group is
+ *                                    revoked.
+ * @retval SYMM_ERR_PEER_FAILED       the rank died or left, and has sent nothing before that is
+ *                                    not received.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL.
+ * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine; or CUDA.
+ */
+SYMM_API symm_status_t symm_recv(symm_group_t *group, int32_t rank, int32_t channel,
+                                 void *destination, size_t bytes,
+                                 const symm_call_options_t *options, size_t *out_bytes,
+                                 void *stream);
+
+/** One side of a message, as the arguments of symm_send() or symm_recv(). */
+typedef struct {
+  size_t struct_size;
+  /** SYMM_MESSAGE_SEND or SYMM_MESSAGE_RECV. */
+  symm_message_kind_t kind;
+  /** The other rank, 0 .. size-1. */
+  int32_t rank;
+  /** 0 .. channels-1 of the group. */
+  int32_t channel;
+  /** What is sent; NULL with SYMM_MESSAGE_RECV. */
+  const void *source;
+  /** Where it is received; NULL with SYMM_MESSAGE_SEND. */
+  void *destination;
+  /** Length of what is sent, or room for what is received. */
+  size_t bytes;
+} symm_message_t;
+
+/** The zeroed symm_message_t: no bytes are sent to rank 0 on channel 0. */
+#define SYMM_MESSAGE_INIT {sizeof(symm_message_t), SYMM_MESSAGE_SEND, 0, 0, NULL, NULL, 0}
+
+/**
+ * Send and receive any number of messages, which progress together.
+ * [local] [stream] Since 0.2.
+ *
+ * Messages to one rank on one channel are sent in the order of the array, and receives from one
+ * rank on one channel are filled in the order of the array. Else the order does not matter. The
+ * call returns when all are sent and received. Where there are several, the text of an error
+ * begins with the place of the side that it is about, as in "messages[2]: recv: rank 1 ...".
+ *
+ * @param messages          the sides, `count` structs of one struct_size; read during the call
+ *                          only. What is received overlaps no other source or destination,
+ *                          which is not checked.
+ * @param count             number of sides, at most 2^20; 0 is nothing to do.
+ * @param options           NULL means the defaults; the deadline is that of all together.
+ * @param[out] out_lengths  `count` lengths: bytes that came, or that were sent; may be NULL.
+ * @param stream            NULL.
+ * @retval SYMM_ERR_TIMEOUT           a rank has not sent or received before the deadline.
+ * @retval SYMM_ERR_MISMATCH          a message is longer than the room for it, or the ranks
+ *                                    wait for each other in different calls; the group is
+ *                                    revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank of a side that is not done died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as symm_send() or symm_recv() would answer; or count is
+ *                                    too large, kind is negative, struct_sizes differ, or a
+ *                                    side has both a source and a destination.
+ * @retval SYMM_ERR_UNSUPPORTED       kind is not known; a rank is on another machine; or CUDA.
+ */
+SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *messages,
+                                     size_t count, const symm_call_options_t *options,
+                                     size_t *out_lengths, void *stream);
 
 /* ---- collectives ----------------------------------------------------------------------- */
 

@@ -953,6 +953,24 @@ inline UniqueId unique_id(const CallOptions &options = {}) {
   return id;
 }
 
+// The side that sends the elements of `source` to rank `rank`, for Group::messages(). The memory
+// stays the caller's.
+template <class Source>
+symm_message_t sending(int32_t rank, const Source &source, int32_t channel = 0) {
+  const Span from(source);
+  return {sizeof(symm_message_t), SYMM_MESSAGE_SEND, rank, channel, from.data(), nullptr,
+          from.size_bytes()};
+}
+
+// The side that receives from rank `rank` into `destination`, for Group::messages(). The memory
+// stays the caller's.
+template <class Destination>
+symm_message_t receiving(int32_t rank, Destination &&destination, int32_t channel = 0) {
+  const Span to(destination);
+  return {sizeof(symm_message_t), SYMM_MESSAGE_RECV, rank, channel, nullptr, to.data(),
+          to.size_bytes()};
+}
+
 // Ranks that share memory.
 class Group : public Handle<symm_group_t> {
  public:
@@ -1122,6 +1140,40 @@ class Group : public Handle<symm_group_t> {
     const int32_t *named = ranks.empty() ? nullptr : ranks.data();
     const auto c = detail::in_c(options);
     check(symm_barrier(get(), named, ranks.size(), channel, &c, stream), "symm_barrier");
+  }
+
+  // Send the elements of `source` to rank `rank`. symm_send(). [local] [stream]
+  template <class Source>
+  void send(int32_t rank, const Source &source, int32_t channel = 0,
+            const CallOptions &options = {}) const {
+    const Span from(source);
+    const auto c = detail::in_c(options);
+    check(symm_send(get(), rank, channel, from.data(), from.size_bytes(), &c, nullptr),
+          "symm_send");
+  }
+
+  // Receive the next message from rank `rank` into `destination`, which may be longer. Returns
+  // the number of bytes that came. symm_recv(). [local] [stream]
+  template <class Destination>
+  size_t recv(int32_t rank, Destination &&destination, int32_t channel = 0,
+              const CallOptions &options = {}) const {
+    const Span to(destination);
+    const auto c = detail::in_c(options);
+    size_t bytes = 0;
+    check(symm_recv(get(), rank, channel, to.data(), to.size_bytes(), &c, &bytes, nullptr),
+          "symm_recv");
+    return bytes;
+  }
+
+  // Send and receive `messages`, which sending() and receiving() make and which progress
+  // together. Returns the numbers of bytes, in their order. symm_messages(). [local] [stream]
+  std::vector<size_t> messages(Span<const symm_message_t> messages,
+                               const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    std::vector<size_t> lengths(messages.size());
+    check(symm_messages(get(), messages.data(), messages.size(), &c, lengths.data(), nullptr),
+          "symm_messages");
+    return lengths;
   }
 
   // Allocate a zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]

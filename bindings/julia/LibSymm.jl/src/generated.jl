@@ -171,6 +171,12 @@ const SYMM_ATOMIC_XOR = symm_atomic_op_t(4)
 const SYMM_ATOMIC_SWAP = symm_atomic_op_t(5)
 const SYMM_ATOMIC_COMPARE_SWAP = symm_atomic_op_t(6)
 
+"""What a side of a message does, in symm_messages()."""
+const symm_message_kind_t = Int32
+
+const SYMM_MESSAGE_SEND = symm_message_kind_t(0)
+const SYMM_MESSAGE_RECV = symm_message_kind_t(1)
+
 """
 How an awaited word, on the left, compares with a value, on the right; both are unsigned.
 """
@@ -645,6 +651,17 @@ struct symm_signal_wait_t
     value::UInt64
 end
 
+"""One side of a message, as the arguments of symm_send() or symm_recv()."""
+struct symm_message_t
+    struct_size::Csize_t
+    kind::symm_message_kind_t
+    rank::Int32
+    channel::Int32
+    source::Ptr{Cvoid}
+    destination::Ptr{Cvoid}
+    bytes::Csize_t
+end
+
 """
 Options of one collective call. NULL means the defaults. The introduction of the chapter on
 collectives explains the factor and result_dtype.
@@ -834,6 +851,7 @@ const STRUCTS = (
     symm_heap_options_t,
     symm_heap_info_t,
     symm_signal_wait_t,
+    symm_message_t,
     symm_collective_options_t,
     symm_collective_call_t,
     symm_batch_options_t,
@@ -1673,6 +1691,39 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     compare::symm_compare_t,
     value::UInt64,
     options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Send `bytes` bytes to rank `rank`. [local] [stream]"""
+@waiting symm_send(
+    group::Ptr{symm_group_t},
+    rank::Int32,
+    channel::Int32,
+    source::Ptr{Cvoid},
+    bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Receive the next message from rank `rank`. [local] [stream]"""
+@waiting symm_recv(
+    group::Ptr{symm_group_t},
+    rank::Int32,
+    channel::Int32,
+    destination::Ptr{Cvoid},
+    bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
+    out_bytes::Ptr{Csize_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Send and receive any number of messages, which progress together. [local] [stream]"""
+@waiting symm_messages(
+    group::Ptr{symm_group_t},
+    messages::Ptr{symm_message_t},
+    count::Csize_t,
+    options::Ptr{symm_call_options_t},
+    out_lengths::Ptr{Csize_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 

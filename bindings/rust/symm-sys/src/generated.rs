@@ -218,6 +218,12 @@ enums! {
         CompareSwap = SYMM_ATOMIC_COMPARE_SWAP = 6,
     }
 
+    /// What a side of a message does, in symm_messages().
+    pub enum MessageKind: symm_message_kind_t {
+        Send = SYMM_MESSAGE_SEND = 0,
+        Recv = SYMM_MESSAGE_RECV = 1,
+    }
+
     /// How an awaited word, on the left, compares with a value, on the right; both are
     /// unsigned.
     pub enum Compare: symm_compare_t {
@@ -699,6 +705,17 @@ structs! {
         pub channel: i32,
         pub compare: symm_compare_t,
         pub value: u64,
+    }
+
+    /// One side of a message, as the arguments of symm_send() or symm_recv().
+    pub struct symm_message_t {
+        pub struct_size: usize,
+        pub kind: symm_message_kind_t,
+        pub rank: i32,
+        pub channel: i32,
+        pub source: *const c_void,
+        pub destination: *mut c_void,
+        pub bytes: usize,
     }
 
     /// Options of one collective call. NULL means the defaults. The introduction of the chapter
@@ -1669,6 +1686,39 @@ functions! {
         compare: symm_compare_t,
         value: u64,
         options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Send `bytes` bytes to rank `rank`. \[local\] \[stream\]
+    pub fn symm_send(
+        group: *mut symm_group_t,
+        rank: i32,
+        channel: i32,
+        source: *const c_void,
+        bytes: usize,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Receive the next message from rank `rank`. \[local\] \[stream\]
+    pub fn symm_recv(
+        group: *mut symm_group_t,
+        rank: i32,
+        channel: i32,
+        destination: *mut c_void,
+        bytes: usize,
+        options: *const symm_call_options_t,
+        out_bytes: *mut usize,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Send and receive any number of messages, which progress together. \[local\] \[stream\]
+    pub fn symm_messages(
+        group: *mut symm_group_t,
+        messages: *const symm_message_t,
+        count: usize,
+        options: *const symm_call_options_t,
+        out_lengths: *mut usize,
         stream: *mut c_void,
     ) -> symm_status_t;
 

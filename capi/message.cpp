@@ -1,0 +1,101 @@
+// The C ABI of messages: each function makes MessageSides of its arguments, which
+// Group::pass_messages() checks and passes on.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "capi/guard.hpp"
+#include "capi/objects.hpp"
+#include "capi/options.hpp"
+#include "capi/structs.hpp"
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/group/checks.hpp"
+#include "core/group/group.hpp"
+#include "symm/symm.h"
+
+using namespace symm;
+using namespace symm::capi;
+
+namespace {
+constexpr size_t kMostMessages = size_t{1} << 20;
+
+MessageSide sending(int32_t rank, int32_t channel, const void* source, size_t bytes) {
+  // A side that sends is only read.
+  auto* const data = static_cast<std::byte*>(const_cast<void*>(source));
+  return {true, rank, channel, data, bytes, 0};
+}
+
+MessageSide receiving(int32_t rank, int32_t channel, void* destination, size_t bytes) {
+  return {false, rank, channel, static_cast<std::byte*>(destination), bytes, 0};
+}
+
+MessageSide side_of(const symm_message_t& message) {
+  const bool sends = message.kind == SYMM_MESSAGE_SEND;
+  require_known(sends || message.kind == SYMM_MESSAGE_RECV, message.kind, "kind");
+  if (sends && message.destination != nullptr) {
+    throw Error(Status::invalid_argument, "destination: is not NULL, and the message is sent");
+  }
+  if (!sends && message.source != nullptr) {
+    throw Error(Status::invalid_argument, "source: is not NULL, and the message is received");
+  }
+  return sends ? sending(message.rank, message.channel, message.source, message.bytes)
+               : receiving(message.rank, message.channel, message.destination, message.bytes);
+}
+
+// Reads an array of structs, in which the sizes of the caller's struct count.
+std::vector<MessageSide> sides_of(const symm_message_t* messages, size_t count) {
+  if (count > kMostMessages) {
+    throw Error(Status::invalid_argument,
+        format(
+            "count: %zu is more than the %zu messages that a call can have", count, kMostMessages));
+  }
+  if (count == 0) return {};
+
+  const size_t step = require(messages, "messages").struct_size;
+  require_struct_size(step, SYMM_FIRST_SIZE(symm_message_t, bytes), "messages");
+  std::vector<MessageSide> sides;
+  sides.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto& at = *reinterpret_cast<const symm_message_t*>(
+        reinterpret_cast<const char*>(messages) + i * step);
+    if (at.struct_size != step) {
+      throw Error(Status::invalid_argument, "messages: they differ in struct_size");
+    }
+    const symm_message_t message =
+        read_struct(&at, symm_message_t SYMM_MESSAGE_INIT, step, "messages");
+    naming_message(i, [&] { sides.push_back(side_of(message)); });
+  }
+  return sides;
+}
+}  // namespace
+
+symm_status_t symm_send(symm_group_t* group, int32_t rank, int32_t channel, const void* source,
+    size_t bytes, const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    MessageSide side = sending(rank, channel, source, bytes);
+    group_of(group)->pass_message(side, timeout_of(options), stream);
+  });
+}
+
+symm_status_t symm_recv(symm_group_t* group, int32_t rank, int32_t channel, void* destination,
+    size_t bytes, const symm_call_options_t* options, size_t* out_bytes, void* stream) {
+  return quick(options, [&] {
+    MessageSide side = receiving(rank, channel, destination, bytes);
+    group_of(group)->pass_message(side, timeout_of(options), stream);
+    if (out_bytes != nullptr) *out_bytes = side.received;
+  });
+}
+
+symm_status_t symm_messages(symm_group_t* group, const symm_message_t* messages, size_t count,
+    const symm_call_options_t* options, size_t* out_lengths, void* stream) {
+  return quick(options, [&] {
+    Group& self = *group_of(group);
+    std::vector<MessageSide> sides = sides_of(messages, count);
+    self.pass_messages(sides, timeout_of(options), stream);
+    for (size_t i = 0; out_lengths != nullptr && i < count; ++i) {
+      out_lengths[i] = sides[i].is_send ? sides[i].bytes : sides[i].received;
+    }
+  });
+}
