@@ -343,6 +343,43 @@ class Runner:
         ranks = self.numbers("among") or None
         self.group().barrier(ranks, channel=self.integer("channel", 0), timeout=self.timeout())
 
+    # ---- messages
+
+    def do_send(self) -> None:
+        self.group().send(
+            self.integer("rank"),
+            self.bytes_at("source"),
+            channel=self.integer("channel", 0),
+            timeout=self.timeout(),
+        )
+
+    def do_recv(self) -> None:
+        came = self.group().recv(
+            self.integer("rank"),
+            self.bytes_at("destination"),
+            channel=self.integer("channel", 0),
+            timeout=self.timeout(),
+        )
+        assert came == self.integer("expected", came), f"{came} bytes came"
+
+    def do_messages(self) -> None:
+        """Send block i to the i-th rank of `to`, and receive it from the i-th of `from`."""
+        nbytes, channel = self.integer("bytes"), self.integer("channel", 0)
+        to, from_ = self.numbers("to"), self.numbers("from")
+        source = self.bytes_at("source", nbytes * len(to))
+        destination = self.bytes_at("destination", nbytes * len(from_))
+        sends = [
+            symm.Send(rank, source[i * nbytes :][:nbytes], channel) for i, rank in enumerate(to)
+        ]
+        receives = [
+            symm.Recv(rank, destination[i * nbytes :][:nbytes], channel)
+            for i, rank in enumerate(from_)
+        ]
+        first = self.integer("receives_first", 0)
+        sides = receives + sends if first else sends + receives
+        for came in self.group().messages(sides, timeout=self.timeout()):
+            assert came == self.integer("expected", came), f"{came} bytes came"
+
     # ---- streams
 
     def do_synchronize(self) -> None:

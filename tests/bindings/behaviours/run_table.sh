@@ -14,6 +14,14 @@ if [[ -n $LAYOUT ]]; then
   set -- bash -c 'export SYMM_MACHINE=${LAYOUT:SYMM_RANK:1}; exec "$@"' ranks "$@"
 fi
 
+# Messages stay on one machine, so on several the table is run without them.
+if [[ -n $LAYOUT && -f ${!#} ]]; then
+  near=$(mktemp)
+  trap 'rm -f "$near"' EXIT
+  sed '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' "${!#}" >"$near"
+  set -- "${@:1:$#-1}" "$near"
+fi
+
 # The table says so where a token shall not be held.
 export SYMM_IPC_HOLD_MS=60000
 
@@ -22,7 +30,7 @@ if ((${#LAYOUT} == 4)); then
   # Rank 3 does what the other survivors of a failure do. The scenarios of blocks of their own
   # lengths, and those up to bad arguments, are written for 3 ranks, and left out.
   four=$(mktemp)
-  trap 'rm -f "$four"' EXIT
+  trap 'rm -f "$near" "$four"' EXIT
   from='^scenario blocks_of_their_own_lengths'
   to='^scenario bad_arguments'
   sed -E \

@@ -1,4 +1,5 @@
-// Verbs of puts and gets, signals, and words of blocks.
+// Verbs of puts and gets, signals, messages, and words of blocks.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -88,6 +89,40 @@ void test_signal_value(Runner& runner, const Line& line) {
   expect_seen(line, runner.memory(line).test_signal_value(rank(line), channel(line)));
 }
 
+// ---- messages
+
+void send(Runner& runner, const Line& line) {
+  runner.group(line).send(rank(line), runner.bytes(line, "source"), channel(line), timeout(line));
+}
+
+void recv(Runner& runner, const Line& line) {
+  expect_seen(line, runner.group(line).recv(rank(line), runner.bytes(line, "destination"),
+                        channel(line), timeout(line)));
+}
+
+// Block i is sent to the i-th rank of `to`, and received from the i-th rank of `from`.
+void messages(Runner& runner, const Line& line) {
+  const size_t bytes = line.size("bytes");
+  std::vector<symm_message_t> sides;
+  for (const int32_t to : line.numbers("to")) {
+    std::byte* const from = runner.address(line, "source") + sides.size() * bytes;
+    sides.push_back(symm::sending(to, symm::Span(from, bytes), channel(line)));
+  }
+
+  const size_t sends = sides.size();
+  for (const int32_t from : line.numbers("from")) {
+    std::byte* const to = runner.address(line, "destination") + (sides.size() - sends) * bytes;
+    sides.push_back(symm::receiving(from, symm::Span(to, bytes), channel(line)));
+  }
+  const bool receives_first = line.integer("receives_first", 0) != 0;
+  const auto middle = sides.begin() + static_cast<ptrdiff_t>(sends);
+  if (receives_first) std::rotate(sides.begin(), middle, sides.end());
+
+  for (const size_t came : runner.group(line).messages(sides, timeout(line))) {
+    expect_seen(line, came);
+  }
+}
+
 // ---- words of blocks
 
 void fill32(Runner& runner, const Line& line) {
@@ -164,11 +199,14 @@ const Verbs& verbs_of_signals() {
       {"fill64", fill64},
       {"fill8", fill8},
       {"get", get},
+      {"messages", messages},
       {"put", put},
       {"put_signal", put_signal},
       {"put_signal_value", put_signal_value},
       {"read_value32", read_value32},
       {"read_value64", read_value64},
+      {"recv", recv},
+      {"send", send},
       {"signal", signal},
       {"signal_value", signal_value},
       {"test_signal", test_signal},

@@ -16,7 +16,8 @@ import FileWatching
 import Libdl
 import Serialization
 
-# These names are not exported: put!, get!, split and broadcast!, which mean something else in Base;
+# These names are not exported: put!, get!, send, recv!, split and broadcast!, which mean something
+# else in Base or its libraries;
 # names that other packages export (gather! and scatter!: NNlib; BFloat16: BFloat16s; devices:
 # CUDA); and names that are rarely needed.
 export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, Float8E4M3, Float8E5M2
@@ -24,6 +25,7 @@ export status, abort, shrink, create_from_ranks, local_group, translate_rank
 export failed_ranks, failure_fd, peer_info, finalize_group, unique_id, on_memory_pressure
 export barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
+export messages
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, batch, on_log
 export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!
@@ -44,6 +46,7 @@ include("heap.jl")
 include("operand.jl")
 include("signals.jl")
 include("data.jl")
+include("messages.jl")
 include("collectives.jl")
 include("ipc.jl")
 include("log.jl")

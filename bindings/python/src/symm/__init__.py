@@ -118,6 +118,7 @@ from symm.memory import (
     SignalWait as SignalWait,
     find_buffer as find_buffer,
 )
+from symm.messages import Recv as Recv, Send as Send
 from symm.pressure import (
     MemoryPressureListener as MemoryPressureListener,
     on_memory_pressure as on_memory_pressure,

@@ -17,6 +17,7 @@ from symm.enums import Algorithm, Backend, Collective, GroupFlag, member
 from symm.errors import Failure, InvalidArgumentError, NotFoundError
 from symm.heap import Heap
 from symm.memory import Buffer, Memory
+from symm.messages import Recv, Send
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
@@ -841,6 +842,118 @@ class Group(Collectives):
         """
         chosen = None if ranks is None else list(ranks)
         raw.symm_barrier(self._handle, chosen, channel, within(timeout), self._stream(stream))
+
+    # ---- messages
+
+    def send(
+        self,
+        rank: int,
+        source: Any,
+        *,
+        channel: int = 0,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Send all of `source` to `rank`. [local] [stream; blocking on the host]
+
+        Messages from one rank to another on one channel are received in the order in which they
+        were sent. A short one is left for the receiver; for a longer one the call returns when
+        it has been received. `messages()` sends and receives several that progress together.
+
+        Args:
+            rank: the rank that receives.
+            source: a contiguous array, of any package that speaks DLPack or has the buffer
+                protocol.
+            channel: 0 .. channels-1.
+            timeout: seconds; None: the group's.
+            stream: the stream of the call.
+
+        Raises:
+            symm.TimeoutError: the rank has not received.
+            MismatchError: the message is longer than the room for it.
+            UnsupportedError: the rank is on another machine, or the group is one of GPUs.
+        """
+        cuda_stream = self._stream(stream, source)
+        operand = self._operand(source, "source", cuda_stream)
+        nbytes = operand.size * operand.dtype.itemsize
+        raw.symm_send(
+            self._handle, rank, channel, operand.pointer, nbytes, within(timeout), cuda_stream
+        )
+
+    def recv(
+        self,
+        rank: int,
+        destination: Any,
+        *,
+        channel: int = 0,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> int:
+        """Receive the next message from `rank`. [local] [stream; blocking on the host]
+
+        Args:
+            rank: the rank that sends.
+            destination: a contiguous array; the message may be shorter.
+            channel: 0 .. channels-1.
+            timeout: seconds; None: the group's; 0: only look whether a message is there.
+            stream: the stream of the call.
+
+        Returns:
+            The number of bytes that came.
+
+        Raises:
+            symm.TimeoutError: no message has come; the group stays usable.
+            MismatchError: the message is longer than `destination`; the group is revoked.
+            UnsupportedError: the rank is on another machine, or the group is one of GPUs.
+        """
+        cuda_stream = self._stream(stream, destination)
+        operand = self._operand(destination, "destination", cuda_stream, written=True)
+        nbytes = operand.size * operand.dtype.itemsize
+        return raw.symm_recv(
+            self._handle, rank, channel, operand.pointer, nbytes, within(timeout), cuda_stream
+        )
+
+    def messages(
+        self,
+        sides: Iterable[Send | Recv],
+        *,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> list[int]:
+        """Send and receive messages that progress together, in whatever order they are listed.
+
+        [local] [stream; blocking on the host] So ranks in a ring, or all with all, never wait for
+        each other in a circle. Messages between two ranks on one channel keep their order. ::
+
+            came = group.messages([symm.Send(right, out), symm.Recv(left, into)])[1]
+
+        Args:
+            sides: what this rank sends and receives.
+            timeout: seconds, for all of them together; None: the group's.
+            stream: the stream of the call.
+
+        Returns:
+            The number of bytes of each, in the order of `sides`.
+
+        Raises:
+            SymmError: as `send()` and `recv()`; the text begins with the place of the side.
+        """
+        listed = list(sides)
+        cuda_stream = self._stream(stream, *(side.array for side in listed))
+        # The operands live until the call is over.
+        operands = [
+            self._operand(side.array, f"messages[{i}]", cuda_stream, written=isinstance(side, Recv))
+            for i, side in enumerate(listed)
+        ]
+        return raw.symm_messages(
+            self._handle,
+            [
+                side._fields_of(operand.pointer, operand.size * operand.dtype.itemsize)
+                for side, operand in zip(listed, operands, strict=True)
+            ],
+            within(timeout),
+            cuda_stream,
+        )
 
     # ---- streams
 

@@ -1,7 +1,9 @@
 //! Groups of ranks that share memory: how to make one, and information about it.
 
+use crate::buffer::bytes;
 use crate::convert::{Feature, Handle, count, index, to_c};
 use crate::error::{Error, Result, acting, looked_up};
+use crate::operand::{Source, Target};
 use crate::store::{Adapter, Store};
 use crate::stream::no_wait;
 use crate::{
@@ -649,6 +651,42 @@ impl Group {
             self.symm_barrier(pointer, len, channel, options, stream),
             options: self.timeout.options()
         )
+    }
+
+    /// Sends the elements of `source` to `rank`. Messages from one rank to another on one channel
+    /// are received in the order in which they were sent. A short one is left for the receiver; for
+    /// a longer one the call returns when it has been received. A local call. Errors: `Timeout`
+    /// (the rank has not received), `Mismatch` (the message is longer than the room for it),
+    /// `PeerFailed`, `Unsupported` (the rank is on another machine, or the group is of a device).
+    pub fn send<S: Source + ?Sized>(&self, rank: usize, source: &S, channel: usize) -> Result<()> {
+        let from = source.operand().on(&self.shared, &self.stream)?;
+        let (at, bytes) = (from.pointer(), bytes::<S::Element>(from.len())?);
+        let (rank, channel) = (index(rank), index(channel));
+        on!(
+            self.symm_send(rank, channel, at, bytes, options, self.stream.as_raw()),
+            options: self.timeout.options()
+        )
+    }
+
+    /// Receives the next message from `rank` into `target`, which may be longer. Returns the number
+    /// of bytes that came. A local call. Errors: `Timeout` (no message has come; the group stays
+    /// usable), `Mismatch` (the message is longer than `target`; the group is revoked),
+    /// `PeerFailed`, `Unsupported` (as of [`send`](Self::send)).
+    pub fn recv<D: Target + ?Sized>(
+        &self,
+        rank: usize,
+        target: &mut D,
+        channel: usize,
+    ) -> Result<usize> {
+        let to = target.operand_mut().on(&self.shared, &self.stream)?;
+        let (at, bytes) = (to.pointer(), bytes::<D::Element>(to.len())?);
+        let (rank, channel) = (index(rank), index(channel));
+        let (stream, mut came) = (self.stream.as_raw(), 0);
+        on!(
+            self.symm_recv(rank, channel, at, bytes, options, &mut came, stream),
+            options: self.timeout.options()
+        )?;
+        Ok(came)
     }
 
     /// Waits until all work that was issued on this handle's stream is done. Errors: the status

@@ -124,6 +124,33 @@ function run_barrier(r)
     return barrier(group(r); ranks=ranks, channel=channel(r), timeout=seconds(r))
 end
 
+# ---- messages
+
+function run_send(r)
+    source = Span{UInt8}(address(r, "source"), number(r, "bytes"))
+    return LibSymm.send(group(r), rank(r), source; channel=channel(r), timeout=seconds(r))
+end
+
+function run_recv(r)
+    room = Span{UInt8}(address(r, "destination"), number(r, "bytes"))
+    came = LibSymm.recv!(room, group(r), rank(r); channel=channel(r), timeout=seconds(r))
+    return expect_count(r, came)
+end
+
+# Block i is sent to the i-th rank of `to`, and received from the i-th rank of `from`.
+function run_messages(r)
+    bytes = number(r, "bytes")
+    on = channel(r)
+    sides(kind, key, at) = map(enumerate(list(r, key))) do (i, rank)
+        block = Span{UInt8}(address(r, at) + (i - 1) * bytes, bytes)
+        return (kind, rank, block, on)
+    end
+    sends = sides(:send, "to", "source")
+    receives = sides(:recv, "from", "destination")
+    all = flag(r, "receives_first") ? vcat(receives, sends) : vcat(sends, receives)
+    return foreach(came -> expect_count(r, came), messages(group(r), all; timeout=seconds(r)))
+end
+
 run_die(r) = ccall(:kill, Cint, (Cint, Cint), getpid(), 9)
 run_synchronize(r) = synchronize_group(group(r); timeout=seconds(r))
 run_stream_wait(r) = stream_wait(group(r))

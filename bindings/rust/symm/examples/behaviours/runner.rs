@@ -233,6 +233,16 @@ impl Runner {
         unsafe { Raw::new(self.address(line, key).cast(), len, Place::Host) }
     }
 
+    /// `count` blocks of the line's `bytes`, one behind the other.
+    pub fn blocks(&self, line: &Line<'_>, key: &str, count: usize) -> Vec<Raw<'static, u8>> {
+        let bytes = line.get::<usize>("bytes");
+        let start = self.address(line, key);
+        (0..count)
+            // SAFETY: as of operand().
+            .map(|i| unsafe { Raw::new(start.wrapping_add(i * bytes), bytes, Place::Host) })
+            .collect()
+    }
+
     /// The line's `bytes` at an address.
     pub fn bytes(&self, line: &Line<'_>, key: &str) -> Raw<'static, u8> {
         self.operand(line, key, line.get("bytes"))
