@@ -1,6 +1,7 @@
 // Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
-//   operation  one of symm bench, ping, nothing, halo: two ranks that exchange, work for
-//              5 us, and so on, without anything else between the steps
+//   operation  one of symm bench, ping, nothing, message: a ping by send and receive,
+//              halo: two ranks that exchange, work for 5 us, and so on, without anything
+//              else between the steps
 //   memory     private symmetric
 //   place      out in (of all-reduce)
 //   bytes      of the larger operand
@@ -184,6 +185,7 @@ void calibrate() {
 // ---- a case
 
 constexpr OperationTraits kPing{"ping", symm::tool::kBarrier, false, false, false};
+constexpr OperationTraits kMessage{"message", symm::tool::kBarrier, false, false, false};
 constexpr OperationTraits kNothing{"nothing", symm::tool::kBarrier, false, false, false};
 constexpr OperationTraits kHalo{"halo", symm::tool::kBarrier, false, false, false};
 
@@ -194,6 +196,7 @@ struct Case {
   uint32_t iterations = 0;
 
   bool is(const OperationTraits& traits) const { return operands.traits == &traits; }
+  bool is_round_trip() const { return is(kPing) || is(kMessage); }
 };
 
 Case parse(const std::string& text) {
@@ -213,13 +216,16 @@ Case parse(const std::string& text) {
   symm::tool::Operands& operands = one.operands;
   operands.traits = symm::tool::find_operation(operation);
   if (operation == std::string(kPing.name)) operands.traits = &kPing;
+  if (operation == std::string(kMessage.name)) operands.traits = &kMessage;
   if (operation == std::string(kNothing.name)) operands.traits = &kNothing;
   if (operation == std::string(kHalo.name)) operands.traits = &kHalo;
   if (operands.traits == nullptr) refuse("not an operation", text);
 
-  // A ping needs a common start: the rank that answers compares what it got while the other rank
-  // waits for the next start.
-  if (one.is(kPing) && (self.size != 2 || !together)) refuse("ping", "needs 2 pinned ranks");
+  // A round trip needs a common start: the rank that answers compares what it got while the other
+  // rank waits for the next start.
+  if (one.is_round_trip() && (self.size != 2 || !together)) {
+    refuse(operation, "needs 2 pinned ranks");
+  }
   if (one.is(kHalo) && self.size != 2) refuse("halo", "needs 2 ranks");
   operands.rank = self.rank;
   operands.ranks = self.size;
@@ -261,7 +267,7 @@ void run(const Case& one, const symm_collective_call_t& call) {
   const symm::tool::Operands& operands = one.operands;
   if (one.is(kNothing)) return;
   if (call.collective != symm::tool::kBarrier) return peer::collective(call);
-  if (!one.is(kPing)) return peer::barrier();
+  if (!one.is_round_trip()) return peer::barrier();
   if (self.rank == 0) peer::send(operands.first, operands.second, operands.bytes(), 1);
   peer::receive(operands.second, operands.bytes(), 1 - self.rank);
   if (self.rank == 1) peer::send(operands.first, operands.second, operands.bytes(), 0);
@@ -279,7 +285,7 @@ uint64_t run_calls(const Case& one, const Pattern& pattern, uint32_t warm_up, ui
     // Each iteration uses another offset. There are few, so that page tables do not matter.
     const size_t shift = i % 3 * 37;
     const size_t every = operands.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
-    if (one.is(kPing)) {
+    if (one.is_round_trip()) {
       pattern.write(operands.first, self.rank, shift, operands.count);
     } else {
       operands.write_inputs(pattern, shift);
@@ -288,7 +294,7 @@ uint64_t run_calls(const Case& one, const Pattern& pattern, uint32_t warm_up, ui
     run(one, call);
     const uint64_t end = ticks_now();
     times[i < warm_up ? 0 : i - warm_up] = end - begin;
-    wrong += one.is(kPing)
+    wrong += one.is_round_trip()
                  ? pattern.count_wrong(operands.second, 1 - self.rank, shift, operands.count, every)
                  : operands.count_wrong(pattern, shift, every);
   }
@@ -333,7 +339,7 @@ void report(const Case& one, double before, double after) {
     wrong += arena->wrong[r];
     // A rank that answers a ping waits for it first, so that only the sender's time is the round
     // trip.
-    for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i) {
+    for (uint32_t i = 0; i < n && (r == 0 || !one.is_round_trip()); ++i) {
       slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
     }
   }

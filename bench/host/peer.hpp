@@ -24,8 +24,8 @@ void release_symmetric(void* pointer);
 void collective(const symm_collective_call_t& call);
 void barrier();
 
-// Half a round trip each: data to the other of two ranks, and from it. `inbox` is
-// symmetric memory where there is any.
+// Half a round trip each: data to the other of two ranks, and from it. If `inbox` is symmetric
+// memory, the data is put there, else it is a message.
 void send(const void* data, void* inbox, size_t bytes, int to);
 void receive(void* inbox, size_t bytes, int from);
 

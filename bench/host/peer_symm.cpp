@@ -44,13 +44,24 @@ void barrier() {
 }
 
 void send(const void* data, void* inbox, size_t bytes, int to) {
-  symm::check(symm_put_signal(memories.at(inbox).get(), to, 0, data, bytes, 0, nullptr, nullptr),
+  const auto memory = memories.find(inbox);
+  if (memory == memories.end()) {
+    symm::check(symm_send(group.get(), to, 0, data, bytes, nullptr, nullptr), "symm_send");
+    return;
+  }
+  symm::check(symm_put_signal(memory->second.get(), to, 0, data, bytes, 0, nullptr, nullptr),
       "symm_put_signal");
 }
 
-void receive(void* inbox, size_t, int from) {
+void receive(void* inbox, size_t bytes, int from) {
+  const auto memory = memories.find(inbox);
+  if (memory == memories.end()) {
+    symm::check(
+        symm_recv(group.get(), from, 0, inbox, bytes, nullptr, nullptr, nullptr), "symm_recv");
+    return;
+  }
   symm::check(
-      symm_wait_signal(memories.at(inbox).get(), from, 0, nullptr, nullptr), "symm_wait_signal");
+      symm_wait_signal(memory->second.get(), from, 0, nullptr, nullptr), "symm_wait_signal");
 }
 
 void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other) {

@@ -163,10 +163,12 @@ def by_library(table, fields):
 
 def other_operations(table):
     rows = []
-    for operation in ("barrier", "ping", "allgather", "reduce_scatter", "broadcast", "alltoall"):
-        title = operation.replace("_", "-")
-        if operation == "ping":
-            title = "put with signal, round trip"
+    titles = {
+        "ping": "put with signal, round trip",
+        "message": "send and receive, private memory, round trip",
+    }
+    for operation in ("barrier", *titles, "allgather", "reduce_scatter", "broadcast", "alltoall"):
+        title = titles.get(operation, operation.replace("_", "-"))
         for size in table.sizes(operation):
             label = size_label(size) if size else ""
             rows.append([title, label, *compared(table, operation, "out", size)[:-1]])
