@@ -460,7 +460,11 @@ class Controls::ShownMessageWait final : public MessageWait {
   }
 
   ~ShownMessageWait() override {
-    if (is_shown_) controls_.mine_.waiting(lane_).peer.store(0, std::memory_order_release);
+    // After a failure the line stays, so that peers that time out later blame the same rank.
+    const bool has_failed = controls_.mine_.gave_up().load(std::memory_order_relaxed) != 0;
+    if (is_shown_ && !has_failed) {
+      controls_.mine_.waiting(lane_).peer.store(0, std::memory_order_release);
+    }
     controls_.message_waits_[lane_].fetch_sub(1);
   }
 

@@ -69,10 +69,11 @@ void MessagePair::post(PostedSide& one) {
     const bool is_known = std::find(sending_.begin(), sending_.end(), number) != sending_.end();
     if (!is_known) sending_.push_back(number);
     channel.sends.push(one);
-    return;
+  } else {
+    channel.receives.push(one);
+    match(channel);
   }
-  channel.receives.push(one);
-  match(channel);
+  note_work();
 }
 
 bool MessagePair::withdraw(PostedSide& one) {
@@ -96,7 +97,19 @@ void MessagePair::drop(PostedSide& one) {
   one.state = State::done;
 }
 
+// Nearly all looks of a wait find nothing, and cost no lock.
+bool MessagePair::has_work() const noexcept {
+  const uint32_t next = read_.load(std::memory_order_relaxed) + 1;
+  return from_.slot(next).number.load(std::memory_order_acquire) == next ||
+         work_.load(std::memory_order_relaxed) != 0;
+}
+
+void MessagePair::note_work() noexcept {
+  work_.store(sending_.size() + pulling_.size() + (has_told_ ? 1 : 0), std::memory_order_relaxed);
+}
+
 bool MessagePair::progress(const MessageCount& call) {
+  if (!has_work()) return false;
   const std::lock_guard lock(mutex_);
   current_ = &call;
   bool has_moved = read_slots();
@@ -105,6 +118,7 @@ bool MessagePair::progress(const MessageCount& call) {
 
   if (std::exchange(has_told_, false)) ring(to_.head().bell, sleepers_);
   if (std::exchange(has_news_, false)) tell_change(around_.news);
+  note_work();
   return has_moved;
 }
 
@@ -149,16 +163,17 @@ Place MessagePair::place_of(
 bool MessagePair::read_slots() {
   bool has_read = false;
   for (;;) {
-    const MessageSlot& slot = from_.slot(read_ + 1);
-    if (slot.number.load(std::memory_order_acquire) != read_ + 1) return has_read;
+    const uint32_t next = read_.load(std::memory_order_relaxed) + 1;
+    const MessageSlot& slot = from_.slot(next);
+    if (slot.number.load(std::memory_order_acquire) != next) return has_read;
 
     read_slot(slot);
     has_read = true;
     const bool used_data = slot.kind == SlotKind::data || slot.kind == SlotKind::piece;
-    ++read_;
-    if (!used_data && read_ - read_told_ < quarter()) continue;
-    read_told_ = read_;
-    to_.head().read.store(read_, std::memory_order_seq_cst);
+    read_.store(next, std::memory_order_relaxed);
+    if (!used_data && next - read_told_ < quarter()) continue;
+    read_told_ = next;
+    to_.head().read.store(next, std::memory_order_seq_cst);
     has_told_ = true;
   }
 }
@@ -456,8 +471,13 @@ bool MessagePair::has_slot() noexcept {
 }
 
 // Reserves bytes in a row of the data area for the next slot. False: the peer has not read enough.
+// When all has been read, the area is used from its start again, whose lines are still in caches.
 bool MessagePair::reserve(size_t bytes, size_t& offset) noexcept {
   const size_t all = around_.shape.data;
+  if (data_read_ == data_used_) {
+    data_used_ = round_up(data_used_, all);
+    data_read_ = data_used_;
+  }
   const size_t at = data_used_ % all;
   const size_t skipped = at + bytes > all ? all - at : 0;
   const uint64_t until = data_used_ + skipped + round_up(bytes, kLine);

@@ -191,6 +191,8 @@ class MessagePair {
   Place place_of(
       const std::byte* data, size_t bytes, std::shared_ptr<const MemoryView>& held) const;
   bool is_nontemporal(size_t bytes) const noexcept { return bytes > around_.llc_bytes / 2; }
+  bool has_work() const noexcept;
+  void note_work() noexcept;
   void moved(const PostedSide& one) noexcept;
   void end(PostedSide& one) noexcept;
   uint32_t quarter() const noexcept { return around_.shape.slots / 4; }
@@ -209,7 +211,10 @@ class MessagePair {
   std::vector<uint16_t> sending_;  // channels that have sides to send
   std::vector<uint16_t> pulling_;  // channels of which this rank copies a message
 
-  uint32_t read_ = 0;  // slots of the peer
+  // Slots of the peer. This and `work_` are read without the lock, by a thread that looks whether
+  // there is anything to do.
+  std::atomic<uint32_t> read_{0};
+  std::atomic<size_t> work_{0};  // channels that have something to send or copy, and news to tell
   uint32_t read_told_ = 0;
 
   uint32_t sent_ = 0;               // slots of this rank

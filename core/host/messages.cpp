@@ -122,11 +122,12 @@ class Messages::Call {
   MessagePair& pair_of(size_t index) const { return messages_.pair_of(sides_[index].rank); }
   bool look(LazyDeadline& deadline);
   WaitEnd await(LazyDeadline& deadline);
+  void show();
   bool has_begun() const;
   size_t first_left() const;
   const MessageSide* first_departed() const;
   std::string text_of(const MessageSide& side) const;
-  Failure late(const LazyDeadline& deadline) const;
+  Failure late(const LazyDeadline& deadline);
 
   Messages& messages_;
   Controls& controls_;
@@ -141,6 +142,8 @@ class Messages::Call {
   std::span<MessagePair* const> pairs_{&one_pair_, 1};
   size_t posts_ = 0;    // sides that were posted
   uint32_t moves_ = 0;  // looks in which something moved
+  std::unique_ptr<MessageWait> shown_;
+  uint32_t shown_at_ = 0;  // the moves at which it was shown
 };
 
 // Moves what can be moved. A rank that goes to sleep after this has nothing to do but to wait.
@@ -180,23 +183,24 @@ const MessageSide* Messages::Call::first_departed() const {
   return found == posted_.end() ? nullptr : found->side;
 }
 
+// Shows for whom this rank waits, as a new wait each time that something has moved, so that ranks
+// whose messages are under way are not taken for ranks that wait in a circle.
+void Messages::Call::show() {
+  if (shown_ != nullptr && shown_at_ == moves_) return;
+  shown_.reset();
+  shown_ = controls_.await_message(lane::kMessages, sides_[first_left()].rank);
+  shown_at_ = moves_;
+}
+
 WaitEnd Messages::Call::await(LazyDeadline& deadline) {
   std::vector<const Word*> bells{&messages_.news_};
   for (const MessagePair* pair : pairs_) {
     bells.push_back(&pair->bell());
   }
 
-  // Shows for whom this rank waits, as a new wait each time that something has moved, so that
-  // ranks whose messages are under way are not taken for ranks that wait in a circle.
-  std::unique_ptr<MessageWait> shown;
-  uint32_t shown_at = 0;
   const auto hopeless = [&] {
-    if (shown == nullptr || shown_at != moves_) {
-      shown.reset();
-      shown = controls_.await_message(lane::kMessages, sides_[first_left()].rank);
-      shown_at = moves_;
-    }
-    shown->look();
+    show();
+    shown_->look();
     return false;
   };
 
@@ -235,7 +239,8 @@ std::string Messages::Call::text_of(const MessageSide& side) const {
   return place + name_of(side);
 }
 
-Failure Messages::Call::late(const LazyDeadline& deadline) const {
+Failure Messages::Call::late(const LazyDeadline& deadline) {
+  show();
   const size_t index = first_left();
   const MessageSide& side = sides_[index];
   const TransportContext& context = controls_.context();
@@ -252,7 +257,8 @@ Failure Messages::Call::late(const LazyDeadline& deadline) const {
 
   const int suspect = controls_.culprit(side.rank, lane::kMessages);
   if (suspect != side.rank) {
-    message += format("; ranks wait for messages up to rank %d, which does not go on", suspect);
+    message += format("; ranks wait for messages up to %s, which does not go on",
+        context.rank_name(suspect).c_str());
   }
   return context.blame(suspect, Status::timeout, std::move(message));
 }
