@@ -127,6 +127,7 @@ class Messages::Call {
   size_t first_left() const;
   const MessageSide* first_departed() const;
   std::string text_of(const MessageSide& side) const;
+  static const char* missing(const MessageSide& side, bool begun);
   Failure late(const LazyDeadline& deadline);
 
   Messages& messages_;
@@ -221,12 +222,16 @@ Failure Messages::Call::outcome_within(uint64_t timeout_ms) {
     return outcome_within(controls_.context().timeout_ms);
   }
 
+  // Another thread may have ended the last side meanwhile.
+  if (count_.left.load(std::memory_order_acquire) == 0) return {};
+
   switch (end) {
     case WaitEnd::reached: return {};
     case WaitEnd::revoked: return controls_.context().revocation->failure();
     case WaitEnd::peer_departed: {
-      const MessageSide& side = *first_departed();
-      return controls_.context().blame_departed(side.rank, text_of(side));
+      const MessageSide* const side = first_departed();
+      if (side == nullptr) return outcome_within(timeout_ms);
+      return controls_.context().blame_departed(side->rank, text_of(*side));
     }
     default: return late(deadline);
   }
@@ -239,18 +244,21 @@ std::string Messages::Call::text_of(const MessageSide& side) const {
   return place + name_of(side);
 }
 
+// What the other rank has not done, in the words of a time-out.
+const char* Messages::Call::missing(const MessageSide& side, bool begun) {
+  if (side.is_send) {
+    return begun ? "has not taken all of the message" : "has not received what was sent before";
+  }
+  return begun ? "has not sent all of its message" : "has sent nothing";
+}
+
 Failure Messages::Call::late(const LazyDeadline& deadline) {
   show();
   const size_t index = first_left();
   const MessageSide& side = sides_[index];
   const TransportContext& context = controls_.context();
-  const char* const not_done =
-      posted_[index].begun
-          ? side.is_send ? "has not taken all of the message" : "has not sent all of its message"
-      : side.is_send ? "has not received what was sent before"
-                     : "has sent nothing";
   std::string message = format("%s: %s %s on channel %d", text_of(side).c_str(),
-      context.rank_name(side.rank).c_str(), not_done, side.channel);
+      context.rank_name(side.rank).c_str(), missing(side, posted_[index].begun), side.channel);
   if (deadline.timeout_ms() != Deadline::kNow) {
     message += format(" within %lu ms", deadline.timeout_ms());
   }
