@@ -252,8 +252,9 @@ const char* Messages::Call::missing(const MessageSide& side, bool begun) {
   return begun ? "has not sent all of its message" : "has sent nothing";
 }
 
+// Where nothing has begun, the group goes on, and the rank of the side is told. Else the group
+// fails, and the rank is told that keeps all others, who are to see the same.
 Failure Messages::Call::late(const LazyDeadline& deadline) {
-  show();
   const size_t index = first_left();
   const MessageSide& side = sides_[index];
   const TransportContext& context = controls_.context();
@@ -263,7 +264,11 @@ Failure Messages::Call::late(const LazyDeadline& deadline) {
     message += format(" within %lu ms", deadline.timeout_ms());
   }
 
-  const int suspect = controls_.culprit(side.rank, lane::kMessages);
+  int suspect = side.rank;
+  if (has_begun()) {
+    show();
+    suspect = controls_.culprit(side.rank, lane::kMessages);
+  }
   if (suspect != side.rank) {
     message += format("; ranks wait for messages up to %s, which does not go on",
         context.rank_name(suspect).c_str());

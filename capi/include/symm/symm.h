@@ -3235,8 +3235,9 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * @param bytes    length of the message, which may be 0.
  * @param options  NULL means the defaults.
  * @param stream   NULL.
- * @retval SYMM_ERR_TIMEOUT           the rank has not received before the deadline; blames the
- *                                    rank that does not go on.
+ * @retval SYMM_ERR_TIMEOUT           the rank has not received before the deadline; blames
+ *                                    `rank`, or where the group is revoked, the one that keeps
+ *                                    it from going on.
  * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, or the ranks
  *                                    wait for each other in different calls; the group is
  *                                    revoked.
@@ -3265,8 +3266,7 @@ SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t chan
  * @param options         NULL means the defaults.
  * @param[out] out_bytes  bytes that came; may be NULL.
  * @param stream          NULL.
- * @retval SYMM_ERR_TIMEOUT           no message has come before the deadline; blames the rank
- *                                    that does not go on.
+ * @retval SYMM_ERR_TIMEOUT           no message has come before the deadline; blames `rank`.
  * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, or the ranks
  *                                    wait for each other in different calls; the group is
  *                                    revoked.
