@@ -261,7 +261,11 @@ TRAVEL = [
     ("out_id capacity out_bytes", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("calls count", "calls: Sequence[tuple[tuple[Any, ...] | None, ...]]", None),
-    ("messages count", "messages: Sequence[tuple[int, int, int, int, int, int]]", None),
+    (
+        "messages count",
+        "messages: Sequence[tuple[int, int, int, _Address, _Address, int]]",
+        None,
+    ),
     ("out_lengths", None, "list[int]"),
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),

@@ -24,6 +24,7 @@
 #include "core/base/layouts.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
+#include "core/host/mailbox.hpp"
 #include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
