@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "core/group/group.hpp"
 #include "core/group/memory_pressure.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/piece_list.hpp"
 #include "symm/symm.h"
 
 using namespace symm;
@@ -404,6 +406,69 @@ symm_status_t symm_put_signal_value(symm_memory_t* memory, int32_t rank, size_t 
   return quick(options, [&] {
     const Memory::Signal signal{channel, static_cast<symm::SignalOp>(op), value};
     memory_of(memory)->put_signal(rank, offset, source, bytes, signal, stream, timeout_of(options));
+  });
+}
+
+namespace {
+// The arguments of a put or get of pieces. Fields that do not go with each other are refused here,
+// and pieces that are wrong where they are copied.
+symm_pieces_call_t pieces_of(const symm_pieces_call_t* call) {
+  require(call, "call");
+  const symm_pieces_call_t given =
+      read_struct(call, SYMM_PIECES_CALL_INIT, SYMM_FIRST_SIZE(symm_pieces_call_t, value), "call");
+  const bool signals = (given.flags & SYMM_PIECES_SIGNAL) != 0;
+  const auto channel = static_cast<uint64_t>(int64_t{given.channel});
+  const auto op = static_cast<uint64_t>(int64_t{given.op});
+  require_known_bits(given.flags, SYMM_PIECES_SIGNAL, "call.flags");
+  require_with_flag(signals, channel, "call.channel", "SYMM_PIECES_SIGNAL");
+  require_with_flag(signals, op, "call.op", "SYMM_PIECES_SIGNAL");
+  require_with_flag(signals, given.value, "call.value", "SYMM_PIECES_SIGNAL");
+
+  const bool are_pages = given.page_bytes != 0;
+  if (are_pages && given.pieces != nullptr) {
+    throw Error(Status::invalid_argument, "call.pieces: is not NULL, though page_bytes is given");
+  }
+  if (!are_pages && given.pieces == nullptr && given.count != 0) {
+    throw Error(Status::invalid_argument, "call.pieces: is NULL, and page_bytes is 0");
+  }
+  if (!are_pages && given.from_table != nullptr) {
+    throw Error(Status::invalid_argument, "call.from_table: is given, but page_bytes is 0");
+  }
+  if (!are_pages && given.to_table != nullptr) {
+    throw Error(Status::invalid_argument, "call.to_table: is given, but page_bytes is 0");
+  }
+  return given;
+}
+
+symm::PieceList list_of(const symm_pieces_call_t& call) {
+  return {call.pieces, call.count, call.page_bytes, call.from_table, call.to_table};
+}
+
+std::optional<Memory::Signal> signal_of(const symm_pieces_call_t& call) {
+  if ((call.flags & SYMM_PIECES_SIGNAL) == 0) return std::nullopt;
+  return Memory::Signal{call.channel, static_cast<symm::SignalOp>(call.op), call.value};
+}
+}  // namespace
+
+symm_status_t symm_put_pieces(symm_memory_t* memory, int32_t rank, size_t offset,
+    const void* source, size_t source_bytes, const symm_pieces_call_t* call,
+    const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    Memory& self = *memory_of(memory);
+    const symm_pieces_call_t given = pieces_of(call);
+    self.put_pieces(rank, offset, {source, source_bytes}, list_of(given), signal_of(given), stream,
+        timeout_of(options));
+  });
+}
+
+symm_status_t symm_get_pieces(symm_memory_t* memory, int32_t rank, size_t offset, void* destination,
+    size_t destination_bytes, const symm_pieces_call_t* call, const symm_call_options_t* options,
+    void* stream) {
+  return quick(options, [&] {
+    Memory& self = *memory_of(memory);
+    const symm_pieces_call_t given = pieces_of(call);
+    self.get_pieces(rank, offset, {destination, destination_bytes}, list_of(given),
+        signal_of(given), stream, timeout_of(options));
   });
 }
 

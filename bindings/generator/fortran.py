@@ -160,6 +160,8 @@ def integer(type_):
 
 def components(struct, header):
     """The fields, each with the value that the header's initialiser gives it."""
+    if struct.fields[0].name != "struct_size":
+        return map(component, struct.fields, ["0"] * len(struct.fields))
     defaults = header.initialisers.get(struct.name) or ["0"] * (len(struct.fields) - 1)
     return map(component, struct.fields, [str(struct.bytes), *defaults])
 

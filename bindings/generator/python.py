@@ -243,7 +243,7 @@ def is_bytes(struct, field):
 def read_as(type_):
     """The letter of a type in the format of symm_py_fields()."""
     if type_.kind == "pointer":
-        return {"char": "z", "size_t": "s"}.get(
+        return {"char": "z", "size_t": "s", "symm_piece_t": "p"}.get(
             type_.of.name, "O" if type_.of.kind == "struct" else "p"
         )
     return "d" if type_.kind == "double" else {4: "i", 8: "u"}[type_.bytes]

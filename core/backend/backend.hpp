@@ -26,6 +26,7 @@
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/piece_list.hpp"
 #include "kernels/types.hpp"
 #include "symm/page.h"
 
@@ -508,7 +509,19 @@ class Transport {
     throw Error(Status::unsupported,
         "group: messages go between memories of hosts; its back end has no send and receive");
   }
+  // Pieces of a list, `bytes` bytes in all, which lie within their sides, that of the block from
+  // `offset` on. They may be copied in any order.
+  virtual void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
+      const PieceList& list, size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
+    copy_pieces(memory.blocks[static_cast<size_t>(rank)] + offset, from, list, bytes, stream);
+  }
+  virtual void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
+      const PieceList& list, size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
+    copy_pieces(to, memory.blocks[static_cast<size_t>(rank)] + offset, list, bytes, stream);
+  }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
+  virtual void copy_pieces(
+      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) = 0;
   virtual void fill_here(void* to, const Copies& copies, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
   // Makes independent calls on one stream, of which each is possible. They have one time-out, and

@@ -366,6 +366,12 @@ void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes
 
 // ---- streams
 
+void CudaTransport::copy_pieces(void*, const void*, const PieceList&, size_t, void*) {
+  throw Error(Status::unsupported,
+      "pieces: groups of GPUs have no kernel for lists of pieces yet; symm_put() and symm_get() "
+      "copy one piece, in stream order");
+}
+
 void CudaTransport::fill_here(void* to, const Copies& copies, void* stream) {
   if (copies.count == 0) return;
 

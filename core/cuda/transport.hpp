@@ -26,6 +26,7 @@
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
+#include "kernels/piece_list.hpp"
 
 namespace symm::cuda {
 class CudaTransport final : public Transport, public DeviceTransport {
@@ -61,6 +62,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     group_.copy(to, from, bytes, stream);
   }
+  void copy_pieces(
+      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) override;
   void fill_here(void* to, const Copies& copies, void* stream) override;
   void collective(const CollectiveCall& call) override { collectives_.issue(call); }
   void batch(std::span<CollectiveCall> calls) override { collectives_.issue(calls); }

@@ -29,10 +29,12 @@
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory_pressure.hpp"
+#include "core/group/piece_checks.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/ipc/ipc.hpp"
 #include "core/mesh/peer_link.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/piece_list.hpp"
 #include "symm/symm.h"
 
 namespace symm {
@@ -467,22 +469,69 @@ void Memory::put(
 
 void Memory::put_signal(int rank, size_t offset, const void* source, size_t bytes,
     const Signal& signal, void* stream, uint64_t timeout_ms) {
-  // The channel is checked before anything is written.
-  require_channel(signal.channel);
-  require_known(is_valid(signal.op), static_cast<int>(signal.op), "op");
+  require_known_signal(signal);
   const uint64_t timeout = reach_timeout(timeout_ms);
   group_->require_rank("rank", rank);
-  if (group_->maps(rank)) {
-    put(rank, offset, source, bytes, stream, timeout);
-    send_signal(rank, signal.channel, signal.op, signal.value, stream, timeout);
-    return;
-  }
+  with_signal(rank, signal, stream, timeout,
+      [&](uint64_t limit) { put(rank, offset, source, bytes, stream, limit); });
+}
 
-  const Deadline until = Deadline::after_ms(timeout);
-  put(rank, offset, source, bytes, stream, timeout);
-  const bool endless = timeout == Deadline::kInfinite;
-  const uint64_t left = endless ? timeout : until.remaining_ns() / kMillisecondNs + 1;
-  send_signal(rank, signal.channel, signal.op, signal.value, stream, left);
+void Memory::require_known_signal(const Signal& signal) const {
+  require_channel(signal.channel);
+  require_known(is_valid(signal.op), static_cast<int>(signal.op), "op");
+}
+
+template <class Copy>
+void Memory::with_signal(int rank, const std::optional<Signal>& signal, void* stream,
+    uint64_t timeout_ms, const Copy& copy) {
+  const bool is_endless = timeout_ms == Deadline::kInfinite || group_->maps(rank);
+  const Deadline until = is_endless ? Deadline::never() : Deadline::after_ms(timeout_ms);
+  copy(timeout_ms);
+  if (!signal) return;
+  const uint64_t left = is_endless ? timeout_ms : until.remaining_ns() / kMillisecondNs + 1;
+  send_signal(rank, signal->channel, signal->op, signal->value, stream, left);
+}
+
+namespace {
+// Throws unless there is memory for what is copied.
+void require_given(const void* pointer, size_t copied, const char* argument) {
+  if (pointer != nullptr || copied == 0) return;
+  throw Error(Status::invalid_argument, format("%s: is NULL", argument));
+}
+}  // namespace
+
+PieceSide Memory::block_from(size_t offset) const {
+  return {offset == 0 ? "the block" : "the block from offset on", view_->bytes - offset};
+}
+
+void Memory::put_pieces(int rank, size_t offset, const Local<const void*>& source,
+    const PieceList& list, const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms) {
+  require_range(rank, offset, 0);
+  if (signal) require_known_signal(*signal);
+  const uint64_t timeout = reach_timeout(timeout_ms);
+  const size_t bytes = check_pieces(list, {"source", source.bytes}, block_from(offset));
+  require_given(source.pointer, bytes, "source");
+
+  with_signal(rank, signal, stream, timeout, [&](uint64_t limit) {
+    const Trace traced(group_->page(), "put_pieces", rank, bytes);
+    group_->transport().put_pieces(
+        *view_, rank, offset, source.pointer, list, bytes, limit, stream);
+  });
+}
+
+void Memory::get_pieces(int rank, size_t offset, const Local<void*>& destination,
+    const PieceList& list, const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms) {
+  require_range(rank, offset, 0);
+  if (signal) require_known_signal(*signal);
+  const uint64_t timeout = reach_timeout(timeout_ms);
+  const size_t bytes = check_pieces(list, block_from(offset), {"destination", destination.bytes});
+  require_given(destination.pointer, bytes, "destination");
+
+  with_signal(rank, signal, stream, timeout, [&](uint64_t limit) {
+    const Trace traced(group_->page(), "get_pieces", rank, bytes);
+    group_->transport().get_pieces(
+        *view_, rank, offset, destination.pointer, list, bytes, limit, stream);
+  });
 }
 
 void Memory::get(

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,8 +16,10 @@
 #include "core/backend/backend.hpp"
 #include "core/base/fd.hpp"
 #include "core/group/group.hpp"
+#include "core/group/piece_checks.hpp"
 #include "core/group/stragglers.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/piece_list.hpp"
 
 namespace symm {
 class Memory;
@@ -147,6 +150,17 @@ class Memory {
   };
   void put_signal(int rank, size_t offset, const void* source, size_t bytes, const Signal& signal,
       void* stream, uint64_t timeout_ms = 0);
+  // This rank's side of a copy of pieces. A size of SIZE_MAX is not known.
+  template <class Pointer>
+  struct Local {
+    Pointer pointer;
+    size_t bytes;
+  };
+  // Many pieces, and then a signal to `rank` if there is one, within one time-out.
+  void put_pieces(int rank, size_t offset, const Local<const void*>& source, const PieceList& list,
+      const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms = 0);
+  void get_pieces(int rank, size_t offset, const Local<void*>& destination, const PieceList& list,
+      const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms = 0);
   // `fetched`, which may be null, receives the former value of the word.
   void change_value(int rank, size_t offset, const AtomicChange& change, void* fetched,
       void* stream, uint64_t timeout_ms = 0);
@@ -161,6 +175,14 @@ class Memory {
   uint64_t reach_timeout(uint64_t timeout_ms) const;
   std::byte* mapped(const std::vector<std::byte*>& places, int rank) const;
   void require_signal(int rank, int channel) const;
+  // Throws unless the signal can be sent, before anything is copied for it.
+  void require_known_signal(const Signal& signal) const;
+  // What pieces may touch in a block.
+  PieceSide block_from(size_t offset) const;
+  // Makes copy(time-out), and then sends the signal if there is one.
+  template <class Copy>
+  void with_signal(int rank, const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms,
+      const Copy& copy);
   template <class Wait>
   void counted_wait(const Wait& wait);
 

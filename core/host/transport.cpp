@@ -30,10 +30,12 @@
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/copy_pieces.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/plan.hpp"
 #include "kernels/host/words.hpp"
 #include "kernels/number.hpp"
+#include "kernels/piece_list.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/scaled_call.hpp"
 #include "kernels/text.hpp"
@@ -465,6 +467,13 @@ void HostTransport::pass_messages(std::span<MessageSide> sides, uint64_t timeout
 void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream) {
   require_no_stream(stream);
   host::copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
+      bytes > facts_.llc_bytes / 2);
+}
+
+void HostTransport::copy_pieces(
+    void* to, const void* from, const PieceList& list, size_t bytes, void* stream) {
+  require_no_stream(stream);
+  host::copy_pieces(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), list,
       bytes > facts_.llc_bytes / 2);
 }
 

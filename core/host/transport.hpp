@@ -28,6 +28,7 @@
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/plan.hpp"
+#include "kernels/piece_list.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
 
@@ -67,6 +68,8 @@ class HostTransport : public Transport {
       uint64_t timeout_ms) override;
   void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
+  void copy_pieces(
+      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) override;
   void fill_here(void* to, const Copies& copies, void* stream) override;
   void collective(const CollectiveCall& call) override;
   void batch(std::span<CollectiveCall> calls) override;

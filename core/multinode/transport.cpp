@@ -212,17 +212,48 @@ void MultinodeTransport::get(const MemoryView& memory, int rank, size_t offset, 
   if (maps(rank)) return HostTransport::get(memory, rank, offset, to, bytes, timeout_ms, stream);
   require_no_stream(stream);
   LazyDeadline deadline(timeout_ms);
+  fetch_in_parts(memory, rank, offset, static_cast<std::byte*>(to), bytes, deadline, "get");
+}
+
+void MultinodeTransport::fetch_in_parts(const MemoryView& memory, int rank, size_t offset,
+    std::byte* to, size_t bytes, LazyDeadline& deadline, const char* call) {
   for (size_t at = 0; at < bytes; at += kMessage) {
-    fetch(memory, rank, offset + at, static_cast<std::byte*>(to) + at,
-        std::min(kMessage, bytes - at), deadline);
+    fetch(memory, rank, offset + at, to + at, std::min(kMessage, bytes - at), deadline, call);
   }
 }
 
 void MultinodeTransport::fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to,
-    size_t bytes, LazyDeadline& deadline) {
+    size_t bytes, LazyDeadline& deadline, const char* call) {
   Fetch fetch{.rank = rank, .to = to, .bytes = bytes};
   const Head head{.kind = kFetch, .memory = memory.id, .offset = offset, .value = bytes};
-  await_reply(fetch, head, {}, deadline, "get");
+  await_reply(fetch, head, {}, deadline, call);
+}
+
+void MultinodeTransport::put_pieces(const MemoryView& memory, int rank, size_t offset,
+    const void* from, const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) {
+  if (maps(rank)) {
+    return HostTransport::put_pieces(memory, rank, offset, from, list, bytes, timeout_ms, stream);
+  }
+  require_no_stream(stream);
+  LazyDeadline deadline(timeout_ms);
+  each_stretch(list, [&](uint64_t to, uint64_t at, uint64_t length) {
+    const Head head{.kind = kPut, .memory = memory.id, .offset = offset + to};
+    send_in_parts(
+        "put_pieces", rank, head, {static_cast<const std::byte*>(from) + at, length}, deadline);
+  });
+}
+
+void MultinodeTransport::get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
+    const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) {
+  if (maps(rank)) {
+    return HostTransport::get_pieces(memory, rank, offset, to, list, bytes, timeout_ms, stream);
+  }
+  require_no_stream(stream);
+  LazyDeadline deadline(timeout_ms);
+  each_stretch(list, [&](uint64_t at, uint64_t from, uint64_t length) {
+    fetch_in_parts(memory, rank, offset + from, static_cast<std::byte*>(to) + at, length, deadline,
+        "get_pieces");
+  });
 }
 
 void MultinodeTransport::change_value(const MemoryView& memory, int rank, size_t offset,

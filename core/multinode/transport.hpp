@@ -35,6 +35,7 @@
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/pointers.hpp"
+#include "kernels/piece_list.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::multinode {
@@ -63,6 +64,10 @@ class MultinodeTransport final : private host::RemoteRanks,
 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       uint64_t timeout_ms, void* stream) override;
+  void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
+      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override;
+  void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
+      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override;
   void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
       void* fetched, uint64_t timeout_ms, void* stream) override;
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
@@ -84,7 +89,9 @@ class MultinodeTransport final : private host::RemoteRanks,
       std::span<const std::byte> payload, LazyDeadline& deadline);
   void fill_remote(int rank, const engine::Head& head, LazyDeadline& deadline);
   void fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes,
-      LazyDeadline& deadline);
+      LazyDeadline& deadline, const char* call);
+  void fetch_in_parts(const MemoryView& memory, int rank, size_t offset, std::byte* to,
+      size_t bytes, LazyDeadline& deadline, const char* call);
   uint64_t change_remote(const MemoryView& memory, int rank, size_t offset,
       const AtomicChange& change, bool waits, LazyDeadline& deadline);
   void await_reply(Fetch& fetch, engine::Head head, std::span<const std::byte> payload,

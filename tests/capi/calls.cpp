@@ -18,6 +18,7 @@ namespace {
 constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
 constexpr symm_op_t kSum = SYMM_OP_SUM;
 constexpr int32_t kSelf[] = {0};
+constexpr symm_piece_t kPiece = {0, 0, 4, 2, 4, 4};
 
 void ignore(void*, symm_log_level_t, const char*) {}
 
@@ -122,6 +123,10 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_recv, w.group, 0, 0, w.destination(), 8, within(1), w.out<size_t>(), nullptr),
       SYMM_CALL(symm_messages, w.group, message(SYMM_MESSAGE_SEND, w.source.data()), 1, within(1),
           w.out<size_t>(), nullptr),
+      SYMM_CALL(symm_put_pieces, w.memory, 0, 0, w.source.data(), 8, support::pieces_at(&kPiece),
+          nullptr, nullptr),
+      SYMM_CALL(symm_get_pieces, w.memory, 0, 0, w.destination(), 8, support::pieces_at(&kPiece),
+          nullptr, nullptr),
       SYMM_CALL(symm_fill8, w.memory, 0, 0, 7, 1, nullptr, nullptr),
       SYMM_CALL(symm_fill16, w.memory, 0, 0, 7, 1, nullptr, nullptr),
       SYMM_CALL(symm_fill32, w.memory, 0, 0, 7, 1, nullptr, nullptr),

@@ -234,6 +234,7 @@ TEST(Call, InitialisersAreZero) {
   SYMM_EXPECT_ZERO(signal_wait, SIGNAL_WAIT);
   SYMM_EXPECT_ZERO(collective_call, COLLECTIVE_CALL);
   SYMM_EXPECT_ZERO(message, MESSAGE);
+  SYMM_EXPECT_ZERO(pieces_call, PIECES_CALL);
 }
 
 // A runtime that moves a task to another thread between

@@ -30,6 +30,10 @@
 // A call that is not right but for one argument.
 #define SYMM_REFUSE_CALL(function, named, how, status, ...) \
   {#function, #named, how, SYMM_ERR_##status, [](World& w) { return function(__VA_ARGS__); }}
+// A put of pieces of `source`, which has 256 bytes, with a list that `change` has changed.
+#define SYMM_REFUSE_PIECES(named, how, status, ...)   \
+  {"symm_put_pieces", #named, how, SYMM_ERR_##status, \
+      [](World& w) { return put_pieces(w, [](symm_pieces_call_t& call) { __VA_ARGS__; }); }}
 #define SYMM_REFUSE_CONFIG(named, how, status, ...)     \
   {"symm_group_create", #named, how, SYMM_ERR_##status, \
       [](World& w) { return create(w, [](symm_group_config_t& config) { __VA_ARGS__; }); }}
@@ -103,6 +107,29 @@ symm_status_t create(World& w, Change change) {
   config.create_timeout_ms = 1000;
   change(config);
   return symm_group_create(&config, w.out<symm_group_t*>());
+}
+
+// The second piece of each list is what its name says.
+constexpr symm_piece_t kRight = {0, 0, 8, 2, 16, 8};
+constexpr symm_piece_t kBeyondSource[] = {kRight, {249, 0, 8, 1, 0, 0}};
+constexpr symm_piece_t kRowsBeyondSource[] = {kRight, {0, 0, 8, 17, 16, 8}};
+constexpr symm_piece_t kFarFromSource[] = {kRight, {UINT64_MAX - 3, 0, 8, 0, 0, 0}};
+constexpr symm_piece_t kRowsWrapAround[] = {kRight, {0, 0, 8, UINT64_MAX, UINT64_MAX / 2, 8}};
+constexpr symm_piece_t kRowWrapsAround[] = {kRight, {8, 0, UINT64_MAX - 3, 1, 0, 0}};
+constexpr symm_piece_t kBeyondBlock[] = {kRight, {0, kBytes - 7, 8, 1, 0, 0}};
+constexpr symm_piece_t kRowsBeyondBlock[] = {kRight, {0, 0, 8, 3, 0, kBytes / 2}};
+constexpr symm_piece_t kOverlappingRows[] = {kRight, {0, 0, 8, 2, 8, 7}};
+constexpr symm_piece_t kRowsOnOnePlace[] = {kRight, {0, 0, 8, 2, 8, 0}};
+constexpr uint64_t kPages[] = {0, 31, 32};
+constexpr uint64_t kFarPages[] = {0, 64};
+constexpr uint64_t kPageThatWraps[] = {0, UINT64_MAX / 4, 1};
+
+template <class Change>
+symm_status_t put_pieces(World& w, Change change) {
+  symm_pieces_call_t call = SYMM_PIECES_CALL_INIT;
+  call.count = 2;
+  change(call);
+  return symm_put_pieces(w.memory, 0, 0, w.source.data(), sizeof w.source, &call, nullptr, nullptr);
 }
 
 symm_status_t unused_set(void*, const char*, const void*, size_t, uint64_t) {
@@ -384,8 +411,13 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_OF(options, "looks once", INVALID_ARGUMENT, support::within(SYMM_TIMEOUT_NOW),
           "symm_signal", "symm_signal_value", "symm_put", "symm_get", "symm_put_signal",
           "symm_put_signal_value", "symm_fill8", "symm_fill16", "symm_fill32", "symm_fill64",
-          "symm_write_value32", "symm_write_value64", "symm_read_value32", "symm_read_value64",
-          "symm_atomic32", "symm_atomic64", "symm_send", "symm_messages"),
+          "symm_put_pieces", "symm_get_pieces", "symm_write_value32", "symm_write_value64",
+          "symm_read_value32", "symm_read_value64", "symm_atomic32", "symm_atomic64", "symm_send",
+          "symm_messages"),
+      SYMM_REFUSE_NAMED(symm_put_pieces, source_bytes, call.pieces[0].from, "less than a piece",
+          INVALID_ARGUMENT, 7),
+      SYMM_REFUSE_NAMED(symm_get_pieces, destination_bytes, call.pieces[0].to, "less than a piece",
+          INVALID_ARGUMENT, 7),
       SYMM_REFUSE(symm_group_collective_stats, collective, "13", UNSUPPORTED, 13),
       SYMM_REFUSE(symm_group_collective_stats, collective, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "99", UNSUPPORTED, 99),
@@ -402,6 +434,7 @@ const std::vector<Struct>& structs() {
       SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),
       SYMM_STRUCT(symm_message_t, SYMM_MESSAGE_INIT),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
+      SYMM_STRUCT(symm_pieces_call_t, SYMM_PIECES_CALL_INIT),
       struct_of("const symm_rmsnorm_call_t*", support::normed(weight, norm_out).value),
   };
   return rows;
@@ -452,6 +485,51 @@ const std::vector<WrongCall>& wrong_calls() {
           SYMM_ATOMIC_FETCH, 1, 0, nullptr, w.destination(), nullptr),
       SYMM_REFUSE_CALL(symm_atomic64, compare, "of an addition", INVALID_ARGUMENT, w.memory, 0, 0,
           SYMM_ATOMIC_ADD, 1, 1, nullptr, w.destination(), nullptr),
+      SYMM_REFUSE_PIECES(
+          call.pieces[1].from, "beyond source", INVALID_ARGUMENT, call.pieces = kBeyondSource),
+      SYMM_REFUSE_PIECES(call.pieces[1].from, "rows beyond source", INVALID_ARGUMENT,
+          call.pieces = kRowsBeyondSource),
+      SYMM_REFUSE_PIECES(
+          call.pieces[1].from, "far from source", INVALID_ARGUMENT, call.pieces = kFarFromSource),
+      SYMM_REFUSE_PIECES(
+          call.pieces[1].from, "rows wrap around", INVALID_ARGUMENT, call.pieces = kRowsWrapAround),
+      SYMM_REFUSE_PIECES(call.pieces[1].from, "a row wraps around", INVALID_ARGUMENT,
+          call.pieces = kRowWrapsAround),
+      SYMM_REFUSE_PIECES(
+          call.pieces[1].to, "beyond the block", INVALID_ARGUMENT, call.pieces = kBeyondBlock),
+      SYMM_REFUSE_PIECES(call.pieces[1].to, "rows beyond the block", INVALID_ARGUMENT,
+          call.pieces = kRowsBeyondBlock),
+      SYMM_REFUSE_PIECES(call.pieces[1].to_stride, "rows overlap", INVALID_ARGUMENT,
+          call.pieces = kOverlappingRows),
+      SYMM_REFUSE_PIECES(call.pieces[1].to_stride, "rows on one place", INVALID_ARGUMENT,
+          call.pieces = kRowsOnOnePlace),
+      SYMM_REFUSE_PIECES(call.pieces, "are missing", INVALID_ARGUMENT, call.pieces = nullptr),
+      SYMM_REFUSE_PIECES(call.pieces, "beside pages", INVALID_ARGUMENT, call.pieces = kBeyondSource,
+          call.page_bytes = 8),
+      SYMM_REFUSE_PIECES(call.from_table, "without pages", INVALID_ARGUMENT,
+          call.pieces = kBeyondSource, call.from_table = kPages),
+      SYMM_REFUSE_PIECES(call.to_table, "without pages", INVALID_ARGUMENT,
+          call.pieces = kBeyondSource, call.to_table = kPages),
+      SYMM_REFUSE_PIECES(call.from_table[2], "beyond source", INVALID_ARGUMENT, call.count = 3,
+          call.page_bytes = 8, call.from_table = kPages),
+      SYMM_REFUSE_PIECES(call.from_table[1], "wraps around", INVALID_ARGUMENT, call.count = 3,
+          call.page_bytes = 8, call.from_table = kPageThatWraps),
+      SYMM_REFUSE_PIECES(call.to_table[1], "beyond the block", INVALID_ARGUMENT,
+          call.page_bytes = 128, call.to_table = kFarPages),
+      SYMM_REFUSE_PIECES(call.count, "more pages than source has", INVALID_ARGUMENT,
+          call.count = 33, call.page_bytes = 8),
+      SYMM_REFUSE_PIECES(call.flags, "unknown bit", UNSUPPORTED, call.flags = 2),
+      SYMM_REFUSE_PIECES(call.channel, "without its flag", INVALID_ARGUMENT, call.channel = 1),
+      SYMM_REFUSE_PIECES(call.op, "without its flag", INVALID_ARGUMENT, call.op = SYMM_SIGNAL_SET),
+      SYMM_REFUSE_PIECES(call.value, "without its flag", INVALID_ARGUMENT, call.value = 1),
+      SYMM_REFUSE_PIECES(channel, "too large", INVALID_ARGUMENT, call.count = 0,
+          call.flags = SYMM_PIECES_SIGNAL, call.channel = kNoChannel),
+      SYMM_REFUSE_PIECES(channel, "-1", INVALID_ARGUMENT, call.count = 0,
+          call.flags = SYMM_PIECES_SIGNAL, call.channel = -1),
+      SYMM_REFUSE_PIECES(
+          op, "unknown", UNSUPPORTED, call.count = 0, call.flags = SYMM_PIECES_SIGNAL, call.op = 2),
+      SYMM_REFUSE_PIECES(op, "-1", INVALID_ARGUMENT, call.count = 0,
+          call.flags = SYMM_PIECES_SIGNAL, call.op = -1),
       SYMM_REFUSE_CALL(symm_allreduce, scale_position, "i32 is not a float", INVALID_ARGUMENT,
           w.group, w.source.data(), w.destination(), 8, SYMM_DTYPE_I32, SYMM_OP_SUM,
           scaled(SYMM_SCALE_BEFORE, 2), nullptr),

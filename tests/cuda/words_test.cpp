@@ -13,6 +13,8 @@
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/piece_list.hpp"
+#include "symm/symm.h"
 #include "tests/cuda/group.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
@@ -137,6 +139,28 @@ TEST_F(CudaWords, AreNotChangedOverLinksWithoutAtomics) {
         config.overlapping_devices = true;
       });
   fake_cuda::settings().native_atomics = true;
+}
+
+// GPUs have no kernel for lists of pieces. The refusal comes before anything is done.
+TEST_F(CudaWords, PiecesAreRefusedBeforeAnythingIsCopied) {
+  as_groups(2, [](int rank, const auto& group) {
+    const Block block{group};
+    const symm_piece_t piece = {0, 0, 8, 1, 0, 0};
+    const PieceList list{&piece, 1};
+    const Memory::Signal signal{0};
+    uint64_t word = 7;
+    expect_failure(Status::unsupported, {"pieces: ", "no kernel", "symm_put()"}, [&] {
+      block.memory->put_pieces(1 - rank, 0, {&word, sizeof word}, list, signal, block.stream);
+    });
+    expect_failure(Status::unsupported, {"pieces: ", "no kernel", "symm_get()"}, [&] {
+      block.memory->get_pieces(1 - rank, 0, {&word, sizeof word}, list, signal, block.stream);
+    });
+    block.meet();
+    EXPECT_EQ(word, 7U);
+    EXPECT_EQ(block.memory->read_value(rank, 0, 8), 0U);
+    EXPECT_EQ(block.memory->look_at_signal(1 - rank, 0).value, 0U);
+    block.meet();
+  });
 }
 
 // A word is read while a stream waits, and in the middle of a capture.

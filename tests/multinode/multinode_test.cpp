@@ -28,6 +28,7 @@
 
 #include "symm/symm.h"
 #include "tests/support/machines.hpp"
+#include "tests/support/piece_lists.hpp"
 #include "tests/support/ports.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/word_history.hpp"
@@ -483,6 +484,59 @@ TEST_F(Multinode, FillAndSignalWithValues) {
   });
 }
 
+// Lists of pieces go to, and come from, a rank on another machine, and their signal comes last.
+TEST_F(Multinode, PutAndGetPieces) {
+  constexpr size_t kBytes = 4096;
+  expect_on_machines("ab", [](int rank, const Group& group) {
+    const Block block = allocate(group, kBytes);
+    const int other = 1 - rank;
+    const std::vector<std::byte> mine = distinct_bytes(kBytes, static_cast<uint64_t>(rank));
+    const std::vector<std::byte> theirs = distinct_bytes(kBytes, static_cast<uint64_t>(other));
+    std::vector<std::byte> expected(kBytes);
+    std::vector<std::byte> here(kBytes);
+    PieceLists lists(9, kBytes);
+
+    for (uint64_t round = 1; round <= 100; ++round) {
+      const std::vector<symm_piece_t> pieces = lists.draw();
+      block.memory.put_pieces(
+          other, 0, mine, symm::Pieces(pieces).with_signal(1, SYMM_SIGNAL_SET, round));
+      block.memory.wait_signal_value(other, 1, SYMM_COMPARE_EQ, round);
+      copy_as_said(expected.data(), theirs.data(), pieces);
+      const std::byte* const at = block.at<std::byte>(rank);
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), at)) << "list " << round;
+
+      // The other rank has what it was sent: this rank's bytes in these places.
+      const std::vector<symm_piece_t> fetched = lists.draw();
+      std::vector<std::byte> seen(kBytes);
+      std::vector<std::byte> there(kBytes);
+      block.memory.get_pieces(other, 0, seen, symm::Pieces(fetched).with_signal(2));
+      copy_as_said(here.data(), mine.data(), pieces);
+      copy_as_said(there.data(), here.data(), fetched);
+      ASSERT_TRUE(seen == there) << "list " << round;
+      block.memory.wait_signal(other, 2);
+      group.barrier();
+    }
+  });
+}
+
+// Pages go by their tables, and a page is longer than a message.
+TEST_F(Multinode, PutAndGetPages) {
+  constexpr size_t kPage = (size_t{1} << 20) + 64;
+  expect_on_machines("ab", [](int rank, const Group& group) {
+    const Block block = allocate(group, 4 * kPage);
+    const std::vector<std::byte> mine = distinct_bytes(3 * kPage, static_cast<uint64_t>(rank));
+    const std::vector<uint64_t> from = {2, 0};
+    const std::vector<uint64_t> to = {0, 3};
+    block.memory.put_pieces(1 - rank, 0, mine, symm::Pieces::pages(kPage, from, to).with_signal(0));
+    block.memory.wait_signal(1 - rank);
+    std::vector<std::byte> seen(2 * kPage);
+    block.memory.get_pieces(1 - rank, 0, seen, symm::Pieces::pages(kPage, to));
+    EXPECT_TRUE(std::equal(seen.begin(), seen.begin() + kPage, mine.begin() + 2 * kPage));
+    EXPECT_TRUE(std::equal(seen.begin() + kPage, seen.end(), mine.begin()));
+    group.barrier();
+  });
+}
+
 // Rank 1 makes another call and then stops, so it answers no question about that call.
 TEST_F(Multinode, NameARankThatMakesAnotherCallAndStops) {
   const std::vector<std::string> said = on_machines("ab", [](int rank, const Group& group) {
@@ -507,7 +561,7 @@ TEST_F(Multinode, NameARankThatMakesAnotherCallAndStops) {
 TEST_F(Multinode, WaitForASilentRankNoLongerThanTheCallSays) {
   SYMM_NOT_UNDER_TSAN("a rank that is stopped is not looked at");
   constexpr size_t kBytes = size_t{64} << 20;
-  constexpr int kCalls = 5;
+  constexpr int kCalls = 7;
   for (int which = 0; which < kCalls; ++which) {
     const std::vector<std::string> said = on_machines("ab", [&](int rank, const Group& group) {
       const Block block = allocate(group, kBytes);
@@ -536,6 +590,15 @@ TEST_F(Multinode, WaitForASilentRankNoLongerThanTheCallSays) {
             symm_atomic64(memory, 1, 0, SYMM_ATOMIC_COMPARE_SWAP, 1, 2, &options, &before, nullptr);
       }
       if (which == 4) status = symm_read_value64(memory, 1, 0, &options, &before);
+      const symm_piece_t piece = {0, 0, kBytes / 4, which == 5 ? 4U : 1U, 0, kBytes / 4};
+      const auto call = pieces_at(&piece);
+      if (which == 5) {
+        status = symm_put_pieces(memory, 1, 0, mine.data(), kBytes, call, &options, nullptr);
+      }
+      if (which == 6) {
+        got.resize(kBytes);
+        status = symm_get_pieces(memory, 1, 0, got.data(), kBytes, call, &options, nullptr);
+      }
       const auto took = std::chrono::steady_clock::now() - start;
 
       kill(static_cast<pid_t>(group.peer_info(1).pid), SIGKILL);

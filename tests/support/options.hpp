@@ -99,6 +99,16 @@ inline symm_status_t run(symm_group_t* group, const symm_collective_call_t* call
   return symm::tool::run(group, *call, options, stream);
 }
 
+// A put or get of the `count` pieces at `pieces`, with a signal on channel 0.
+inline Passed<symm_pieces_call_t> pieces_at(const symm_piece_t* pieces, size_t count = 1) {
+  Passed<symm_pieces_call_t> made{SYMM_PIECES_CALL_INIT};
+  made.value.pieces = pieces;
+  made.value.count = count;
+  made.value.flags = SYMM_PIECES_SIGNAL;
+  made.value.value = 1;
+  return made;
+}
+
 inline Passed<symm_signal_wait_t> awaited(
     int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {
   return {{sizeof(symm_signal_wait_t), rank, channel, compare, value}};

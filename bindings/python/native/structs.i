@@ -58,6 +58,11 @@
   symm_py_calls_done(calls$argnum, calls_count$argnum);
 }
 
+// Pieces are an address, of numbers that the package has laid out. SWIG wants a field ignored by
+// itself that is called as a word of Python's, though its struct is ignored.
+%ignore symm_piece_t;
+%ignore from;
+
 // Waits are a sequence of (rank, channel, compare, value).
 %typemap(in) (const symm_signal_wait_t *waits, size_t count) (symm_signal_wait_t *waits = NULL) {
   if (!symm_py_waits($input, &waits, &$2)) SWIG_fail;

@@ -102,7 +102,8 @@
  *   what NULL means. The macros SYMM_*_INIT are such structs. Fields are only ever appended. A
  *   struct of a newer header is accepted while the part that this library does not know is
  *   zero. A struct symm_*_options_t says how a call is made and may be NULL; a struct
- *   symm_*_call_t has arguments of a call and must be given.
+ *   symm_*_call_t has arguments of a call and must be given. Only symm_piece_t, of which there
+ *   are long lists, has no struct_size.
  *
  * Texts
  *   Texts are UTF-8. Names, tags and reasons that a caller gives are taken as one line: each
@@ -2885,6 +2886,129 @@ SYMM_API symm_status_t symm_put_signal_value(symm_memory_t *memory, int32_t rank
                                              const void *source, size_t bytes, int32_t channel,
                                              symm_signal_op_t op, uint64_t value,
                                              const symm_call_options_t *options, void *stream);
+
+/* Flags of symm_pieces_call_t. */
+
+/** A signal follows the last piece: channel, op and value count. */
+#define SYMM_PIECES_SIGNAL UINT64_C(1)
+
+/**
+ * A piece of symm_put_pieces() and symm_get_pieces(): rows of equal length, at equal distances.
+ * One side is memory of this process, the other one a block from `offset` on. A piece has no
+ * struct_size and never changes, so that programs can write long lists quickly.
+ */
+typedef struct {
+  /** Where the first row is read: bytes from the start of the side that is read. */
+  uint64_t from;
+  /** Where the first row goes: bytes from the start of the side that is written. */
+  uint64_t to;
+  /** Bytes of a row. 0: there is nothing to copy, and nothing of the piece is looked at. */
+  uint64_t bytes;
+  /** Number of rows; 0 is 1. */
+  uint64_t rows;
+  /**
+   * Bytes from the start of a row to that of the next where they are read. Rows may overlap
+   * there: with 0 one row is read again and again. Without meaning for one row.
+   */
+  uint64_t from_stride;
+  /** The same where they go, at least `bytes`. Without meaning for one row. */
+  uint64_t to_stride;
+} symm_piece_t;
+
+/**
+ * What symm_put_pieces() and symm_get_pieces() copy: the pieces of a list, or pages of one
+ * size, by their numbers. Page n begins n * page_bytes bytes behind the start of its side.
+ */
+typedef struct {
+  size_t struct_size;
+  /** `count` pieces; NULL with page_bytes, and where count is 0. */
+  const symm_piece_t *pieces;
+  /** Number of pieces or of pages; 0: nothing is copied. */
+  size_t count;
+  /** Bytes of a page; 0: `pieces` counts, and both tables are NULL. */
+  size_t page_bytes;
+  /** Numbers of the pages that are read, `count` of them; NULL: 0, 1, 2 and so on. */
+  const uint64_t *from_table;
+  /** Numbers of the pages where they go, `count` of them; NULL: 0, 1, 2 and so on. */
+  const uint64_t *to_table;
+  /** 0 or SYMM_PIECES_SIGNAL. */
+  uint64_t flags;
+  /** Channel of the signal, 0 .. channels-1 of the memory. */
+  int32_t channel;
+  /** What the signal does with `value`, as in symm_signal_value(). */
+  symm_signal_op_t op;
+  /** Any number; sums wrap. 1 with SYMM_SIGNAL_ADD is a signal for symm_wait_signal(). */
+  uint64_t value;
+} symm_pieces_call_t;
+
+/** The zeroed symm_pieces_call_t: no pieces, and no signal. */
+#define SYMM_PIECES_CALL_INIT \
+  {sizeof(symm_pieces_call_t), NULL, 0, 0, NULL, NULL, 0, 0, SYMM_SIGNAL_ADD, 0}
+
+/**
+ * Copy many pieces to rank `rank`'s block in one call, and signal when all are there.
+ * [local] [stream] Since 0.2.
+ *
+ * Visible to that rank after the signal of the call, or any later signal or barrier. In which
+ * order the pieces are copied is not said. Where two pieces go to the same bytes, which is not
+ * checked, these bytes are those of either. Lists and tables are read during the call only.
+ *
+ * @param memory        memory whose block is written.
+ * @param rank          destination, 0 .. size-1.
+ * @param offset        from where the pieces count in the block, bytes from its start.
+ * @param source        as for symm_put(). The pieces in it may overlap each other. NULL where
+ *                      nothing is copied.
+ * @param source_bytes  size of `source`, which no piece may exceed; SIZE_MAX: not known.
+ * @param call          the pieces and the signal.
+ * @param options       NULL means the defaults.
+ * @param stream        orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or channel is out of range; a piece reaches
+ *                                    beyond source or the block, or its rows overlap where they
+ *                                    go (the message names the piece); a field does not go with
+ *                                    another; source is NULL, op is negative, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW. Nothing was
+ *                                    written.
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_put().
+ * @retval SYMM_ERR_UNSUPPORTED       op or a flag is not known; or the group is one of GPUs,
+ *                                    for which there is no such call yet. Nothing was written.
+ */
+SYMM_API symm_status_t symm_put_pieces(symm_memory_t *memory, int32_t rank, size_t offset,
+                                       const void *source, size_t source_bytes,
+                                       const symm_pieces_call_t *call,
+                                       const symm_call_options_t *options, void *stream);
+
+/**
+ * Copy many pieces from rank `rank`'s block in one call, and signal when all are here.
+ * [local] [stream] Since 0.2.
+ *
+ * The signal goes to that rank, which may then write these pieces of its block anew. All else
+ * is as for symm_put_pieces().
+ *
+ * @param memory             memory whose block is read.
+ * @param rank               source, 0 .. size-1.
+ * @param offset             from where the pieces count in the block, bytes from its start.
+ * @param destination        as for symm_get(). NULL where nothing is copied.
+ * @param destination_bytes  size of `destination`, which no piece may exceed; SIZE_MAX: not
+ *                           known.
+ * @param call               the pieces and the signal.
+ * @param options            NULL means the defaults.
+ * @param stream             orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank, offset or channel is out of range; a piece reaches
+ *                                    beyond the block or destination, or its rows overlap where
+ *                                    they go (the message names the piece); a field does not go
+ *                                    with another; destination is NULL, op is negative, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW. Nothing was
+ *                                    written.
+ * @retval SYMM_ERR_UNAVAILABLE       as for symm_get().
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_get().
+ * @retval SYMM_ERR_TIMEOUT           as for symm_get().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_put_pieces().
+ */
+SYMM_API symm_status_t symm_get_pieces(symm_memory_t *memory, int32_t rank, size_t offset,
+                                       void *destination, size_t destination_bytes,
+                                       const symm_pieces_call_t *call,
+                                       const symm_call_options_t *options, void *stream);
 
 /**
  * Store `count` copies of a 32-bit value at `offset` in rank `rank`'s block.

@@ -496,6 +496,56 @@ inline std::optional<BufferPlace> find_buffer(const void *address,
   return place;
 }
 
+// What Memory::put_pieces() and Memory::get_pieces() copy, and the signal behind it. The caller
+// keeps lists and tables until the call returns.
+class Pieces {
+  template <class List>
+  using IfList = std::enable_if_t<!std::is_same_v<std::decay_t<List>, Pieces>>;
+
+ public:
+  // The pieces of a list.
+  template <class List, class = IfList<List>>
+  Pieces(List &&list) {
+    const Span pieces(list);
+    call_.pieces = pieces.data();
+    call_.count = pieces.size();
+  }
+
+  // Pages of `page_bytes` bytes, from the numbers of one table to those of the other. A table
+  // that is empty stands for 0, 1, 2 and so on.
+  static Pieces pages(size_t page_bytes, Span<const uint64_t> from_table,
+                      Span<const uint64_t> to_table = {}) {
+    const bool one_is_empty = from_table.empty() || to_table.empty();
+    detail::require(one_is_empty || from_table.size() == to_table.size(), "symm::Pieces::pages",
+                    "the tables differ in length");
+    Pieces made;
+    made.call_.count = from_table.empty() ? to_table.size() : from_table.size();
+    made.call_.page_bytes = page_bytes;
+    made.call_.from_table = from_table.empty() ? nullptr : from_table.data();
+    made.call_.to_table = to_table.empty() ? nullptr : to_table.data();
+    return made;
+  }
+
+  // These pieces with a signal when all are there, as Memory::signal_value() sends it; by default
+  // one that Memory::wait_signal() takes.
+  Pieces with_signal(int32_t channel, symm_signal_op_t op = SYMM_SIGNAL_ADD,
+                     uint64_t value = 1) const noexcept {
+    Pieces made = *this;
+    made.call_.flags |= SYMM_PIECES_SIGNAL;
+    made.call_.channel = channel;
+    made.call_.op = op;
+    made.call_.value = value;
+    return made;
+  }
+
+  const symm_pieces_call_t &in_c() const noexcept { return call_; }
+
+ private:
+  Pieces() = default;
+
+  symm_pieces_call_t call_ = SYMM_PIECES_CALL_INIT;
+};
+
 // Every rank's block, mapped here. It keeps its buffer and its group alive.
 class Memory : public Handle<symm_memory_t> {
  public:
@@ -609,6 +659,30 @@ class Memory : public Handle<symm_memory_t> {
     check(symm_put_signal_value(get(), rank, offset, from.data(), from.size_bytes(), channel,
                                 op, value, &c, stream),
           "symm_put_signal_value");
+  }
+
+  // Copy pieces of `source` to rank `rank`'s block from byte `offset` on, then signal if the
+  // pieces say so. symm_put_pieces(). [local] [stream]
+  template <class Source>
+  void put_pieces(int32_t rank, size_t offset, const Source &source, const Pieces &pieces,
+                  const CallOptions &options = {}, void *stream = nullptr) const {
+    const Span from(source);
+    const auto c = detail::in_c(options);
+    check(symm_put_pieces(get(), rank, offset, from.data(), from.size_bytes(), &pieces.in_c(),
+                          &c, stream),
+          "symm_put_pieces");
+  }
+
+  // Copy pieces of rank `rank`'s block, from byte `offset` on, to `destination`, then signal if
+  // the pieces say so. symm_get_pieces(). [local] [stream]
+  template <class Destination>
+  void get_pieces(int32_t rank, size_t offset, Destination &&destination, const Pieces &pieces,
+                  const CallOptions &options = {}, void *stream = nullptr) const {
+    const Span to(destination);
+    const auto c = detail::in_c(options);
+    check(symm_get_pieces(get(), rank, offset, to.data(), to.size_bytes(), &pieces.in_c(), &c,
+                          stream),
+          "symm_get_pieces");
   }
 
   // Say that what was issued on `stream` so far uses the blocks. symm_memory_record_use().

@@ -303,6 +303,10 @@ const SYMM_BUFFER_HOST = UInt64(0x1)
 """Made by symm_buffer_adopt()."""
 const SYMM_BUFFER_ADOPTED = UInt64(0x2)
 
+# Flags of symm_pieces_call_t.
+"""A signal follows the last piece: channel, op and value count."""
+const SYMM_PIECES_SIGNAL = UInt64(0x1)
+
 # Flags of symm_collective_call_t.
 """
 An all-to-all with counts is that of symm_alltoallv_device(): send_capacity and
@@ -651,6 +655,37 @@ struct symm_signal_wait_t
     value::UInt64
 end
 
+"""
+A piece of symm_put_pieces() and symm_get_pieces(): rows of equal length, at equal
+distances. One side is memory of this process, the other one a block from `offset` on. A
+piece has no struct_size and never changes, so that programs can write long lists quickly.
+"""
+struct symm_piece_t
+    from::UInt64
+    to::UInt64
+    bytes::UInt64
+    rows::UInt64
+    from_stride::UInt64
+    to_stride::UInt64
+end
+
+"""
+What symm_put_pieces() and symm_get_pieces() copy: the pieces of a list, or pages of one
+size, by their numbers. Page n begins n * page_bytes bytes behind the start of its side.
+"""
+struct symm_pieces_call_t
+    struct_size::Csize_t
+    pieces::Ptr{symm_piece_t}
+    count::Csize_t
+    page_bytes::Csize_t
+    from_table::Ptr{UInt64}
+    to_table::Ptr{UInt64}
+    flags::UInt64
+    channel::Int32
+    op::symm_signal_op_t
+    value::UInt64
+end
+
 """One side of a message, as the arguments of symm_send() or symm_recv()."""
 struct symm_message_t
     struct_size::Csize_t
@@ -851,6 +886,8 @@ const STRUCTS = (
     symm_heap_options_t,
     symm_heap_info_t,
     symm_signal_wait_t,
+    symm_piece_t,
+    symm_pieces_call_t,
     symm_message_t,
     symm_collective_options_t,
     symm_collective_call_t,
@@ -1532,6 +1569,36 @@ Copy as symm_put() does, then signal as symm_signal_value() does, in one call. [
     channel::Int32,
     op::symm_signal_op_t,
     value::UInt64,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Copy many pieces to rank `rank`'s block in one call, and signal when all are there. [local]
+[stream]
+"""
+@waiting symm_put_pieces(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    source::Ptr{Cvoid},
+    source_bytes::Csize_t,
+    call::Ptr{symm_pieces_call_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Copy many pieces from rank `rank`'s block in one call, and signal when all are here. [local]
+[stream]
+"""
+@waiting symm_get_pieces(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    destination::Ptr{Cvoid},
+    destination_bytes::Csize_t,
+    call::Ptr{symm_pieces_call_t},
     options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t

@@ -377,6 +377,9 @@ constants! {
     pub const SYMM_BUFFER_ADOPTED: u64 = 2;
     /// All streams. Accepted where a parameter says so, cast to void \* by way of uintptr_t.
     pub const SYMM_ALL_STREAMS: u64 = 18446744073709551615;
+    /// A signal follows the last piece: channel, op and value count. A flag of
+    /// symm_pieces_call_t.
+    pub const SYMM_PIECES_SIGNAL: u64 = 1;
     /// An all-to-all with counts is that of symm_alltoallv_device(): send_capacity and
     /// recv_capacity count, and counts and displacements are arrays of uint64_t that are read
     /// when the call runs. A flag of symm_collective_call_t.
@@ -704,6 +707,35 @@ structs! {
         pub rank: i32,
         pub channel: i32,
         pub compare: symm_compare_t,
+        pub value: u64,
+    }
+
+    /// A piece of symm_put_pieces() and symm_get_pieces(): rows of equal length, at equal
+    /// distances. One side is memory of this process, the other one a block from `offset` on. A
+    /// piece has no struct_size and never changes, so that programs can write long lists
+    /// quickly.
+    pub struct symm_piece_t {
+        pub from: u64,
+        pub to: u64,
+        pub bytes: u64,
+        pub rows: u64,
+        pub from_stride: u64,
+        pub to_stride: u64,
+    }
+
+    /// What symm_put_pieces() and symm_get_pieces() copy: the pieces of a list, or pages of one
+    /// size, by their numbers. Page n begins n \* page_bytes bytes behind the start of its
+    /// side.
+    pub struct symm_pieces_call_t {
+        pub struct_size: usize,
+        pub pieces: *const symm_piece_t,
+        pub count: usize,
+        pub page_bytes: usize,
+        pub from_table: *const u64,
+        pub to_table: *const u64,
+        pub flags: u64,
+        pub channel: i32,
+        pub op: symm_signal_op_t,
         pub value: u64,
     }
 
@@ -1547,6 +1579,32 @@ functions! {
         channel: i32,
         op: symm_signal_op_t,
         value: u64,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Copy many pieces to rank `rank`'s block in one call, and signal when all are there.
+    /// \[local\] \[stream\]
+    pub fn symm_put_pieces(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        source: *const c_void,
+        source_bytes: usize,
+        call: *const symm_pieces_call_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Copy many pieces from rank `rank`'s block in one call, and signal when all are here.
+    /// \[local\] \[stream\]
+    pub fn symm_get_pieces(
+        memory: *mut symm_memory_t,
+        rank: i32,
+        offset: usize,
+        destination: *mut c_void,
+        destination_bytes: usize,
+        call: *const symm_pieces_call_t,
         options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;

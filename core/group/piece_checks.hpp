@@ -1,0 +1,18 @@
+// The pieces of a put or a get are checked here, before anything is copied.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/piece_list.hpp"
+
+namespace symm {
+// What the pieces of a list may touch on one side.
+struct PieceSide {
+  const char* name;  // as in "the 64 bytes of source"
+  size_t bytes;      // SIZE_MAX: not known
+};
+
+// Throws Error(invalid_argument), which names the piece, unless each piece lies within both sides
+// and its rows are apart where they go. Returns the bytes that are copied in all.
+size_t check_pieces(const PieceList& list, const PieceSide& from, const PieceSide& to);
+}  // namespace symm
