@@ -233,6 +233,7 @@ PYTHON = {
     "Arrays": "array",
     "What arrays have in common": "_view",
     "Memory": "memory",
+    "Pieces": "_pieces",
     "Heaps": "heap",
     "Memory by tokens": "ipc",
     "When memory is short": "pressure",

@@ -68,6 +68,8 @@ class Runner:
         # The lines that wait for the batch that they name, and the batch that is being collected.
         self.waiting: dict[str, list[Line]] = {}
         self.collecting: symm.Batch | None = None
+        # Whether the last line with pieces had them as an array.
+        self.as_array = False
 
     def begin(self, scenario: str) -> None:
         self.things = {}
@@ -541,6 +543,33 @@ class Runner:
     def do_get(self) -> None:
         rank, offset = self.integers("rank", "offset")
         self.memory().get(rank, offset, self.bytes_at("destination"), timeout=self.timeout())
+
+    def do_put_pieces(self) -> None:
+        self.copy_pieces("put", "source")
+
+    def do_get_pieces(self) -> None:
+        self.copy_pieces("get", "destination")
+
+    def copy_pieces(self, verb: str, key: str) -> None:
+        rank, offset = self.integers("rank", "offset")
+        options: dict[str, object] = {"timeout": self.timeout()}
+        if self.has("signal"):
+            options["op"] = symm.SignalOp[self.text("signal")]
+            options["signal"] = self.integer("channel", 0)
+            options["value"] = self.integer("value")
+        array = self.bytes_at(key)
+        if self.has("page_bytes"):
+            for table in ("from_table", "to_table"):
+                options[table] = np.array(self.numbers(table)) if self.has(table) else None
+            call = getattr(self.memory(), f"{verb}_pages")
+            call(rank, offset, array, self.integer("page_bytes"), **options)
+            return
+        # One line has its pieces as tuples, the next as the rows of an array.
+        numbers = self.numbers("pieces") if self.has("pieces") else []
+        pieces = [symm.Rows(*numbers[i : i + 6]) for i in range(0, len(numbers), 6)]
+        self.as_array = not self.as_array
+        given = np.array(pieces, np.uint64).reshape(-1, 6) if self.as_array else pieces
+        getattr(self.memory(), f"{verb}_pieces")(rank, offset, array, given, **options)
 
     def do_fill32(self) -> None:
         self.memory().fill32(*self.integers("rank", "offset", "value", "count"))

@@ -42,6 +42,46 @@ void get(Runner& runner, const Line& line) {
       rank(line), offset(line), runner.bytes(line, "destination"), timeout(line));
 }
 
+// ---- pieces
+
+std::vector<symm_piece_t> list_of(const Line& line) {
+  const std::vector<uint64_t> numbers = line.numbers<uint64_t>("pieces");
+  std::vector<symm_piece_t> list;
+  for (size_t i = 0; i < numbers.size(); i += 6) {
+    const uint64_t* const n = &numbers[i];
+    list.push_back({n[0], n[1], n[2], n[3], n[4], n[5]});
+  }
+  return list;
+}
+
+// Calls `copy` with the pieces or the pages of the line, and with its signal.
+template <class Copy>
+void with_pieces(const Line& line, const Copy& copy) {
+  const std::vector<symm_piece_t> list = list_of(line);
+  const std::vector<uint64_t> from = line.numbers<uint64_t>("from_table");
+  const std::vector<uint64_t> to = line.numbers<uint64_t>("to_table");
+  const symm::Pieces pieces = line.has("page_bytes")
+                                  ? symm::Pieces::pages(line.size("page_bytes"), from, to)
+                                  : symm::Pieces(list);
+  if (!line.has("signal")) return copy(pieces);
+  const auto operation = static_cast<symm_signal_op_t>(line.constant("signal"));
+  copy(pieces.with_signal(channel(line), operation, long_word(line)));
+}
+
+void put_pieces(Runner& runner, const Line& line) {
+  with_pieces(line, [&](const symm::Pieces& pieces) {
+    runner.memory(line).put_pieces(
+        rank(line), offset(line), runner.bytes(line, "source"), pieces, timeout(line));
+  });
+}
+
+void get_pieces(Runner& runner, const Line& line) {
+  with_pieces(line, [&](const symm::Pieces& pieces) {
+    runner.memory(line).get_pieces(
+        rank(line), offset(line), runner.bytes(line, "destination"), pieces, timeout(line));
+  });
+}
+
 // ---- signals
 
 void signal(Runner& runner, const Line& line) {
@@ -199,8 +239,10 @@ const Verbs& verbs_of_signals() {
       {"fill64", fill64},
       {"fill8", fill8},
       {"get", get},
+      {"get_pieces", get_pieces},
       {"messages", messages},
       {"put", put},
+      {"put_pieces", put_pieces},
       {"put_signal", put_signal},
       {"put_signal_value", put_signal_value},
       {"read_value32", read_value32},

@@ -33,6 +33,45 @@ function test_peers(group)
     return barrier(group)
 end
 
+# Faces of grids: rows, columns and planes, each in one call, with a signal that is there last.
+function test_faces(group)
+    rank = group.rank
+    right = mod(rank + 1, 3)
+    left = mod(rank - 1, 3)
+    A = SymmArray{Float64}(group, 5, 6, 7)
+    B = reshape(collect(Float64, 1:210), 5, 6, 7) .+ 1000 * rank
+    theirs = B .- 1000 * rank .+ 1000 * left
+    expected = zeros(5, 6, 7)
+    faces = [
+        ((1, :, :), (5, :, :)),
+        ((:, 1, :), (:, 6, :)),
+        ((:, :, 1), (:, :, 7)),
+        ((2:4, 3:2:5, 2:6), (4:-1:2, 1:2, 1:5)),
+        ((1:1, 1:6, 7:7), (2:2, 6:-1:1, 3:3)),
+        ((3, 3, 3), (2, 2, 2)),
+        ((2:1, :, :), (1:0, :, :)),
+        ((:, :, :), (:, :, :)),
+    ]
+    for (to, from) in faces
+        LibSymm.put_view!(view(A, to...), right, view(B, from...); channel=4)
+        wait_signal(A, left; channel=4)
+        view(expected, to...) .= view(theirs, from...)
+        @test A == expected
+        barrier(group)
+
+        seen = zeros(size(view(A, to...)))
+        LibSymm.get_view!(view(seen, axes(seen)...), view(A, to...), right; channel=5)
+        @test seen == view(B, from...)
+        wait_signal(A, left; channel=5)
+        barrier(group)
+    end
+    @test_throws DimensionMismatch LibSymm.put_view!(view(A, 1, :, :), right, zeros(5, 6))
+    @test_throws ArgumentError LibSymm.put_view!(view(A, 1, :, :), right, zeros(Float32, 6, 7))
+    @test_throws ArgumentError LibSymm.put_view!(view(B, 1, :, :), right, zeros(6, 7))
+    @test_throws ArgumentError LibSymm.put_view!(A, right, B; value=3)
+    return barrier(group)
+end
+
 function test_stores(group)
     rank = group.rank
     right = mod(rank + 1, 3)
@@ -119,6 +158,7 @@ group = Group(; backend=:host, name="julia", timeout=60, create_timeout=60)
 @testset "rank $(group.rank)" begin
     @testset "peers" begin
         test_peers(group)
+        test_faces(group)
     end
     @testset "stores" begin
         test_stores(group)

@@ -39,6 +39,7 @@ from symm._generated import (
     Plan as Plan,
 )
 from symm._library import version as version
+from symm._pieces import Rows as Rows
 from symm._view import Array as Array
 from symm.array import SymmArray as SymmArray
 from symm.collectives import Batch as Batch

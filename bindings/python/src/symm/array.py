@@ -6,9 +6,10 @@ import math
 import struct
 
 from symm._library import raw
+from symm._pieces import part_of, pieces_between, pieces_of, side_of, signal_of
 from symm._streams import ALL_STREAMS
 from symm._view import Array
-from symm.dtypes import DType, bf16, f8e4m3, u8
+from symm.dtypes import DType, bf16, dtype_of, f8e4m3, u8
 from symm.enums import Compare, SignalOp
 from symm.errors import InvalidArgumentError
 
@@ -167,6 +168,182 @@ class SymmArray(Array):
         self.memory.get(
             rank, self.offset, destination, timeout=timeout, stream=stream, _room=self.nbytes
         )
+
+    def put_part(
+        self,
+        rank: int,
+        key: Any,
+        source: Any,
+        *,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+    ) -> None:
+        """``rank's array[key] = source`` in one call, with a signal when all is there. [local]
+
+        Both sides may lie in pieces: a face of a grid, every second row, a transposed matrix.
+
+        Args:
+            rank: the rank whose block is written.
+            key: integers and slices, a tuple of them, and ``...``, as NumPy indexes by them.
+            source: an array of the host with the shape of that part and the element type of this
+                array, of any package that NumPy sees without a copy. It need not be contiguous.
+            signal: as for ``Memory.put_pieces()``, as all that follow.
+            op: see there.
+            value: see there.
+            timeout: see there.
+
+        Raises:
+            InvalidArgumentError: shapes or element types differ, or as for
+                ``Memory.put_pieces()``.
+            IndexError: the array has no such part.
+            UnsupportedError: the group is one of GPUs.
+        """
+        part = part_of(self.shape, self.itemsize, key)
+        side, seen = side_of(source, "source", written=False)
+        self._require_alike("source", seen, part.shape)
+        pieces = pieces_of(pieces_between(side, part), self.group)
+        self.memory._copy_pieces(
+            raw.symm_put_pieces,
+            rank,
+            self.offset + part.pointer,
+            (side.pointer, side.nbytes, 0),
+            (*pieces.as_pieces(), *signal_of(signal, op, value)),
+            timeout,
+        )
+
+    def get_part(
+        self,
+        rank: int,
+        key: Any,
+        destination: Any,
+        *,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+    ) -> None:
+        """``destination[...] = rank's array[key]`` in one call. [local]
+
+        `destination` is an array as `source` of `put_part()`, which can be written. A signal tells
+        `rank` that it may write that part anew. All else is as for `put_part()`.
+        """
+        part = part_of(self.shape, self.itemsize, key)
+        side, seen = side_of(destination, "destination", written=True)
+        self._require_alike("destination", seen, part.shape)
+        pieces = pieces_of(pieces_between(part, side), self.group)
+        self.memory._copy_pieces(
+            raw.symm_get_pieces,
+            rank,
+            self.offset + part.pointer,
+            (side.pointer, side.nbytes, 0),
+            (*pieces.as_pieces(), *signal_of(signal, op, value)),
+            timeout,
+        )
+
+    def _require_alike(self, name: str, seen: Any, shape: tuple[int, ...]) -> None:
+        if seen.shape != shape:
+            raise InvalidArgumentError(f"{name}: has the shape {seen.shape}, not {shape}")
+        if dtype_of(seen.dtype) != self.dtype:
+            raise InvalidArgumentError(
+                f"{name}: has elements of {dtype_of(seen.dtype)!r}, not {self.dtype!r}"
+            )
+
+    def put_rows(
+        self,
+        rank: int,
+        to_rows: Any,
+        source: Any,
+        *,
+        from_rows: Any = None,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``rank's array[to_rows] = source[from_rows]``, by indices of rows. [local] [stream]
+
+        A row is what an index along the first axis selects: a page of a cache, a token.
+
+        Args:
+            rank: the rank whose block is written.
+            to_rows: the indices of rows of this array, none of them negative: a tensor or array of
+                64-bit integers, or a sequence; None: 0, 1, 2 and so on.
+            source: a contiguous array with rows like those of this array.
+            from_rows: the indices of rows of `source`, as many; None: 0, 1, 2 and so on.
+            signal: as for ``Memory.put_pieces()``, as all that follow.
+            op: see there.
+            value: see there.
+            timeout: see there.
+            stream: see there.
+
+        Raises:
+            InvalidArgumentError: as for ``Memory.put_pages()``.
+            UnsupportedError: the group is one of GPUs.
+        """
+        self._require_rows("to_rows", to_rows, from_rows)
+        self.memory.put_pages(
+            rank,
+            self.offset,
+            source,
+            self._row_bytes(),
+            from_table=from_rows,
+            to_table=to_rows,
+            signal=signal,
+            op=op,
+            value=value,
+            timeout=timeout,
+            stream=stream,
+        )
+
+    def get_rows(
+        self,
+        rank: int,
+        from_rows: Any,
+        destination: Any,
+        *,
+        to_rows: Any = None,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``destination[to_rows] = rank's array[from_rows]``, by indices of rows. [local] [stream]
+
+        All else is as for `put_rows()`.
+        """
+        self._require_rows("from_rows", from_rows, to_rows)
+        self.memory.get_pages(
+            rank,
+            self.offset,
+            destination,
+            self._row_bytes(),
+            from_table=from_rows,
+            to_table=to_rows,
+            signal=signal,
+            op=op,
+            value=value,
+            timeout=timeout,
+            stream=stream,
+        )
+
+    def _row_bytes(self) -> int:
+        return self.nbytes // max(self.shape[0], 1)
+
+    def _require_rows(self, name: str, rows: Any, others: Any) -> None:
+        """Refuse rows that the array does not have: those of `rows`, or as many as `others`."""
+        if not self.shape:
+            raise IndexError("an array without axes has no rows")
+        last = -1
+        if rows is None:
+            last += 0 if others is None else len(others)
+        elif len(rows):
+            last = int(rows.max() if hasattr(rows, "max") else max(rows))
+        if last >= self.shape[0]:
+            raise InvalidArgumentError(f"{name}: {last} is not a row of {self.shape[0]}")
 
     def signal(
         self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None

@@ -15,6 +15,7 @@ from operator import index
 
 from symm._generated import BufferInfo, MemoryInfo
 from symm._library import Closing, Owned, raw
+from symm._pieces import Numbers, Rows, numbers_of, pieces_of, signal_of
 from symm._streams import current_on, handle_of, within
 from symm._view import extents_of
 from symm.array import SymmArray
@@ -421,6 +422,180 @@ class Memory(Closing):
         raw.symm_get(
             self._handle, rank, offset, operand.pointer, nbytes, within(timeout), cuda_stream
         )
+
+    def put_pieces(
+        self,
+        rank: int,
+        offset: int,
+        source: Any,
+        pieces: Sequence[Rows] | Any,
+        *,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Copy pieces of `source` to `rank`'s block in one call. [local] [stream]
+
+        They are visible to that rank after the signal of the call, or any later signal or
+        barrier. ``SymmArray.put_part()`` makes pieces of slices.
+
+        Args:
+            rank: the rank whose block is written.
+            offset: from where the pieces count in the block, in bytes from its start.
+            source: a contiguous array, as for `put()`.
+            pieces: a sequence of `Rows`; or, for long lists, a contiguous array of 64-bit integers
+                with a row of six for each piece, in the order of the fields of `Rows`.
+            signal: a channel on which to signal `rank` when all pieces have arrived; None: no
+                signal.
+            op: what the signal does to its word, as in `signal_value()`.
+            value: what is added to the word, or what the word becomes.
+            timeout: seconds to wait for a rank on another machine; None: the group's.
+            stream: the stream of the call.
+
+        Raises:
+            InvalidArgumentError: the rank or the channel does not exist, a piece goes beyond
+                `source` or the block, or its rows overlap where they go. The message names the
+                piece, and nothing was written.
+            UnsupportedError: the group is one of GPUs.
+        """
+        chosen = pieces_of(pieces, self.group)
+        call = (*chosen.as_pieces(), *signal_of(signal, op, value))
+        place, _keep = self._place(source, "source", stream)
+        self._copy_pieces(raw.symm_put_pieces, rank, offset, place, call, timeout)
+
+    def get_pieces(
+        self,
+        rank: int,
+        offset: int,
+        destination: Any,
+        pieces: Sequence[Rows] | Any,
+        *,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Copy pieces of `rank`'s block to `destination` in one call. [local] [stream]
+
+        A signal tells `rank` that it may write these pieces anew. Parameters and errors are those
+        of `put_pieces()`.
+        """
+        chosen = pieces_of(pieces, self.group)
+        call = (*chosen.as_pieces(), *signal_of(signal, op, value))
+        place, _keep = self._place(destination, "destination", stream, written=True)
+        self._copy_pieces(raw.symm_get_pieces, rank, offset, place, call, timeout)
+
+    def put_pages(
+        self,
+        rank: int,
+        offset: int,
+        source: Any,
+        page_bytes: int,
+        *,
+        from_table: Sequence[int] | Any = None,
+        to_table: Sequence[int] | Any = None,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Copy pages of `source` to pages of `rank`'s block, by their numbers. [local] [stream]
+
+        Page n begins ``n * page_bytes`` bytes behind the start of `source`, and so many behind
+        byte `offset` of the block.
+
+        Args:
+            rank: the rank whose block is written.
+            offset: where page 0 of the block begins.
+            source: a contiguous array, as for `put()`.
+            page_bytes: the size of a page.
+            from_table: the numbers of the pages that are read, as a tensor or array of 64-bit
+                integers or a sequence; None: 0, 1, 2 and so on.
+            to_table: the numbers of the pages that are written, as many; None: 0, 1, 2 and so on.
+            signal: as for `put_pieces()`, as all that follow.
+            op: see there.
+            value: see there.
+            timeout: see there.
+            stream: see there.
+
+        Raises:
+            InvalidArgumentError: as for `put_pieces()`; or the tables differ in length.
+            UnsupportedError: the group is one of GPUs.
+        """
+        pages, _tables = self._pages(page_bytes, from_table, to_table)
+        place, _keep = self._place(source, "source", stream)
+        call = (*pages, *signal_of(signal, op, value))
+        self._copy_pieces(raw.symm_put_pieces, rank, offset, place, call, timeout)
+
+    def get_pages(
+        self,
+        rank: int,
+        offset: int,
+        destination: Any,
+        page_bytes: int,
+        *,
+        from_table: Sequence[int] | Any = None,
+        to_table: Sequence[int] | Any = None,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Copy pages of `rank`'s block to pages of `destination`. [local] [stream]
+
+        `from_table` has pages of the block, and `to_table` those of `destination`. Parameters and
+        errors are those of `put_pages()`.
+        """
+        pages, _tables = self._pages(page_bytes, from_table, to_table)
+        place, _keep = self._place(destination, "destination", stream, written=True)
+        call = (*pages, *signal_of(signal, op, value))
+        self._copy_pieces(raw.symm_get_pieces, rank, offset, place, call, timeout)
+
+    def _pages(
+        self, page_bytes: int, from_table: Any, to_table: Any
+    ) -> tuple[tuple[int, ...], list[Numbers]]:
+        """The fields of symm_pieces_call_t that name pages, and what must live during the call."""
+        named = {"from_table": from_table, "to_table": to_table}
+        found = {
+            name: numbers_of(table, name, self.group)
+            for name, table in named.items()
+            if table is not None
+        }
+        sizes = {numbers.size for numbers in found.values()}
+        if page_bytes <= 0:
+            raise InvalidArgumentError(f"page_bytes: {page_bytes} is not a size of pages")
+        if len(sizes) != 1:
+            raise InvalidArgumentError(
+                "from_table, to_table: differ in length" if sizes else "from_table: is missing"
+            )
+        places = [found[name].pointer if name in found else 0 for name in named]
+        return (0, sizes.pop(), page_bytes, *places), list(found.values())
+
+    def _copy_pieces(
+        self,
+        call: Callable[..., None],
+        rank: int,
+        offset: int,
+        place: tuple[int, int, int],
+        pieces: tuple[int, ...],
+        timeout: float | None,
+    ) -> None:
+        """A put or get between a block and the bytes at an address, on a CUstream: `place`."""
+        pointer, nbytes, cuda_stream = place
+        call(self._handle, rank, offset, pointer, nbytes, pieces, within(timeout), cuda_stream)
+
+    def _place(
+        self, array: Any, name: str, stream: Any, *, written: bool = False
+    ) -> tuple[tuple[int, int, int], AnyOperand]:
+        operand, nbytes, cuda_stream = self._copy_operand(
+            array, name, stream, math.inf, written=written
+        )
+        return (operand.pointer, nbytes, cuda_stream), operand
 
     def fill32(
         self,

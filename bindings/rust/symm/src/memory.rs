@@ -65,8 +65,8 @@ use symm_sys::{
 /// A clone is another handle to one memory.
 pub struct Memory<T: Element> {
     pub(crate) inner: Arc<Inner>,
-    stream: Stream,
-    timeout: Timeout,
+    pub(crate) stream: Stream,
+    pub(crate) timeout: Timeout,
     _type: PhantomData<fn() -> T>,
 }
 
@@ -441,7 +441,11 @@ impl<T: Element> Memory<T> {
     }
 
     /// The offset of a copy in the block in bytes, the operand's address, and the bytes to copy.
-    fn copied(&self, offset: usize, operand: Operand<T>) -> Result<(usize, *mut c_void, usize)> {
+    pub(crate) fn copied(
+        &self,
+        offset: usize,
+        operand: Operand<T>,
+    ) -> Result<(usize, *mut c_void, usize)> {
         let operand = operand.on(&self.inner.group, &self.stream)?;
         Ok((
             bytes::<T>(offset)?,

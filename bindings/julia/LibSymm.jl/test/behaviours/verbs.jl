@@ -237,6 +237,41 @@ placed(r) = (offset=offset(r), timeout=seconds(r))
 run_put(r) = LibSymm.put!(memory(r), rank(r), piece(r, "source"); placed(r)...)
 run_get(r) = LibSymm.get!(piece(r, "destination"), memory(r), rank(r); placed(r)...)
 
+"""The pieces of a line, as `symm_piece_t`s."""
+function pieces(r)
+    numbers = something(list(r, "pieces"), Int[])
+    return [LibSymm.symm_piece_t(six...) for six in Iterators.partition(numbers, 6)]
+end
+
+"""The place and the signal of pieces."""
+function behind_pieces(r)
+    has(r, "signal") || return placed(r)
+    op = constant("SIGNAL", word(r, "signal"))
+    return (; channel=channel(r), op=op, value=number(r, "value"), placed(r)...)
+end
+
+tables(r) = (from=list(r, "from_table"), to=list(r, "to_table"))
+
+function run_put_pieces(r)
+    source = piece(r, "source")
+    if has(r, "page_bytes")
+        page = number(r, "page_bytes")
+        options = behind_pieces(r)
+        return LibSymm.put_pages!(memory(r), rank(r), source, page; tables(r)..., options...)
+    end
+    return LibSymm.put_pieces!(memory(r), rank(r), source, pieces(r); behind_pieces(r)...)
+end
+
+function run_get_pieces(r)
+    destination = piece(r, "destination")
+    if has(r, "page_bytes")
+        page = number(r, "page_bytes")
+        options = behind_pieces(r)
+        return LibSymm.get_pages!(destination, memory(r), rank(r), page; tables(r)..., options...)
+    end
+    return LibSymm.get_pieces!(destination, memory(r), rank(r), pieces(r); behind_pieces(r)...)
+end
+
 function run_fill(r, T)
     value = T(number(r, "value"))
     return fill!(memory(r), value, rank(r); count=number(r, "count"), placed(r)...)

@@ -5,5 +5,6 @@ mod examples;
 mod group;
 mod ipc;
 mod memory;
+mod pieces;
 #[path = "../ranks/mod.rs"]
 mod ranks;
