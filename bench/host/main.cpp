@@ -1,9 +1,10 @@
 // Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
 //   operation  one of symm bench, ping, nothing, message: a ping by send and receive,
 //              halo: two ranks that exchange, work for 5 us, and so on, without anything
-//              else between the steps
+//              else between the steps; faces: a ring of three ranks or more that exchange
+//              the six faces of a cube of f64, which are the bytes
 //   memory     private symmetric
-//   place      out in (of all-reduce)
+//   place      out in (of all-reduce); own packed (of faces: by the peer's types, by loops)
 //   bytes      of the larger operand
 // BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets
 // processor r, and every call has a common start; without it ranks may outnumber
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -188,6 +190,7 @@ constexpr OperationTraits kPing{"ping", symm::tool::kBarrier, false, false, fals
 constexpr OperationTraits kMessage{"message", symm::tool::kBarrier, false, false, false};
 constexpr OperationTraits kNothing{"nothing", symm::tool::kBarrier, false, false, false};
 constexpr OperationTraits kHalo{"halo", symm::tool::kBarrier, false, false, false};
+constexpr OperationTraits kFaces{"faces", symm::tool::kBarrier, false, false, false};
 
 struct Case {
   symm::tool::Operands operands{};
@@ -219,6 +222,7 @@ Case parse(const std::string& text) {
   if (operation == std::string(kMessage.name)) operands.traits = &kMessage;
   if (operation == std::string(kNothing.name)) operands.traits = &kNothing;
   if (operation == std::string(kHalo.name)) operands.traits = &kHalo;
+  if (operation == std::string(kFaces.name)) operands.traits = &kFaces;
   if (operands.traits == nullptr) refuse("not an operation", text);
 
   // A round trip needs a common start: the rank that answers compares what it got while the other
@@ -227,6 +231,7 @@ Case parse(const std::string& text) {
     refuse(operation, "needs 2 pinned ranks");
   }
   if (one.is(kHalo) && self.size != 2) refuse("halo", "needs 2 ranks");
+  if (one.is(kFaces) && self.size < 3) refuse("faces", "needs 3 ranks");
   operands.rank = self.rank;
   operands.ranks = self.size;
   operands.dtype = SYMM_DTYPE_F32;
@@ -330,6 +335,79 @@ uint64_t run_halo(const Case& one, const Pattern& pattern, uint32_t warm_up, uin
   return wrong;
 }
 
+// ---- faces of a cube
+
+// A value of a cube of a rank, which each batch of exchanges has anew.
+double value_of(int rank, uint32_t batch, size_t at) {
+  return static_cast<double>(at) + rank * 1e8 + batch % 7 * 1e10;
+}
+
+// Calls body(z, y, x) for the elements of the three layers at `at` of a cube.
+template <class Body>
+void each_of_layers(const peer::Cube& cube, size_t at, const Body& body) {
+  for (size_t a = 1; a <= cube.edge; ++a) {
+    for (size_t b = 1; b <= cube.edge; ++b) {
+      body(at, a, b);
+      body(a, at, b);
+      body(a, b, at);
+    }
+  }
+}
+
+// The elements of both borders of a cube that are not those of the neighbours' faces.
+uint64_t wrong_borders(const double* values, const peer::Cube& cube, uint32_t batch) {
+  const int before = (self.rank + self.size - 1) % self.size;
+  const int behind = (self.rank + 1) % self.size;
+  uint64_t wrong = 0;
+  const auto look = [&](int from, size_t border, size_t inner) {
+    const auto there = [&](size_t at) { return at == border ? inner : at; };
+    each_of_layers(cube, border, [&](size_t z, size_t y, size_t x) {
+      const size_t at = cube.at(there(z), there(y), there(x));
+      if (values[cube.at(z, y, x)] != value_of(from, batch, at)) ++wrong;
+    });
+  };
+  look(before, 0, cube.edge);
+  look(behind, cube.edge + 1, 1);
+  return wrong;
+}
+
+// Makes exchanges in batches, of which each is one time, so that ranks that share processors keep
+// step within a batch only by what they exchange. Returns the number of wrong elements.
+uint64_t run_faces(const Case& one, std::byte* memory, uint32_t warm_up, uint64_t* times) {
+  constexpr uint32_t kBatch = 10;
+  constexpr size_t kBytesOfElement = 6 * sizeof(double);
+  const auto edge = static_cast<size_t>(
+      std::lround(std::sqrt(static_cast<double>(one.operands.bytes()) / kBytesOfElement)));
+  const peer::Cube cube{edge};
+  auto* const cubes = reinterpret_cast<double*>(memory);
+  uint64_t wrong = 0;
+
+  peer::prepare_faces(cubes, cube, one.place == "packed");
+  for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
+    for (size_t at = 0; at < 2 * cube.elements(); ++at) {
+      cubes[at] = value_of(self.rank, i, at % cube.elements());
+    }
+    peer::barrier();
+
+    const uint64_t begin = ticks_now();
+    for (uint32_t exchange = 0; exchange < kBatch; ++exchange) {
+      peer::exchange_faces(static_cast<int>(exchange % 2));
+    }
+    times[i < warm_up ? 0 : i - warm_up] = (ticks_now() - begin) / kBatch;
+    wrong += wrong_borders(cubes, cube, i) + wrong_borders(cubes + cube.elements(), cube, i);
+    peer::barrier();
+  }
+
+  peer::finish_faces();
+  return wrong;
+}
+
+size_t bytes_of_cubes(size_t bytes_of_faces) {
+  const double edge = std::sqrt(static_cast<double>(bytes_of_faces) / (6 * sizeof(double)));
+  const peer::Cube cube{static_cast<size_t>(std::lround(edge))};
+  return 2 * cube.elements() * sizeof(double);
+}
+
 void report(const Case& one, double before, double after) {
   const uint32_t n = one.iterations;
   std::vector<uint64_t> slowest(n);
@@ -371,8 +449,10 @@ void measure(Case& one, const Pattern& pattern) {
 
   // The target of a put must be symmetric memory where the peer has such; the source need not be.
   const Block first(operands.bytes(), one.symmetric);
-  const bool is_put = one.is(kPing) || one.is(kHalo);
-  const Block second(operands.bytes() * (one.is(kHalo) ? 2 : 1), one.symmetric || is_put);
+  const bool is_put = one.is(kPing) || one.is(kHalo) || one.is(kFaces);
+  const size_t inboxes = operands.bytes() * (one.is(kHalo) ? 2 : 1);
+  const Block second(
+      one.is(kFaces) ? bytes_of_cubes(operands.bytes()) : inboxes, one.symmetric || is_put);
   if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
   operands.first = first.data();
   operands.second = second.data();
@@ -381,10 +461,14 @@ void measure(Case& one, const Pattern& pattern) {
   std::fill_n(times, one.iterations, 0);
   const double before = round_trip();
   if (one.is(kHalo)) peer::barrier();  // nobody puts before all have written their zeros
-  const uint64_t wrong = one.is(kHalo) ? run_halo(one, pattern, warm_up, times)
-                                       : run_calls(one, pattern, warm_up, times);
-
-  arena->wrong[self.rank] = wrong;
+  uint64_t& wrong = arena->wrong[self.rank];
+  if (one.is(kFaces)) {
+    wrong = run_faces(one, second.data(), warm_up, times);
+  } else if (one.is(kHalo)) {
+    wrong = run_halo(one, pattern, warm_up, times);
+  } else {
+    wrong = run_calls(one, pattern, warm_up, times);
+  }
   peer::barrier();
   const double after = round_trip();
   if (self.rank == 0) report(one, before, after);

@@ -32,4 +32,21 @@ void receive(void* inbox, size_t bytes, int from);
 // Both at once, with the other of two ranks: data goes to `offset` of its inbox, and what comes is
 // at the same place of this one.
 void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other);
+
+// A cube of f64 with `edge` elements an axis, in a border of one element. Ranks are a ring: the
+// three lower faces of a cube become the upper border of the rank before, and the upper faces the
+// lower border of the rank behind.
+struct Cube {
+  size_t edge;
+  size_t line() const { return edge + 2; }  // elements, the border included
+  size_t elements() const { return line() * line() * line(); }
+  size_t at(size_t z, size_t y, size_t x) const { return (z * line() + y) * line() + x; }
+};
+
+// Two cubes, one behind the other, whose faces are exchanged by turns: a rank that is one exchange
+// ahead writes to the cube that nobody reads. They are symmetric memory where there is any. With
+// `packed` the program packs faces by itself, if that is another way than the peer's own.
+void prepare_faces(double* cubes, const Cube& cube, bool packed);
+void exchange_faces(int which);
+void finish_faces();
 }  // namespace peer

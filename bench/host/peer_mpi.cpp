@@ -1,7 +1,9 @@
 // Any MPI.
 #define OMPI_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX
+#include <cstddef>
 #include <cstdio>
+#include <vector>
 
 #include <mpi.h>
 
@@ -71,5 +73,143 @@ void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int ot
       "MPI_Irecv");
   check(MPI_Isend(data, count, MPI_BYTE, other, 0, MPI_COMM_WORLD, &both[1]), "MPI_Isend");
   check(MPI_Waitall(2, both, MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
+// ---- faces: the neighbours are, for each axis, the rank before and the rank behind
+
+namespace {
+constexpr int kAxes = 3;
+constexpr int kFaces = 2 * kAxes;
+
+struct {
+  double* cubes = nullptr;
+  Cube cube{};
+  bool packed = false;
+  int before = 0;
+  int behind = 0;
+  MPI_Comm ring = MPI_COMM_NULL;
+  MPI_Datatype inner[kFaces];
+  MPI_Datatype border[kFaces];
+  // The faces to, and from, each of the neighbours, one behind the other.
+  std::vector<double> out[2];
+  std::vector<double> in[2];
+} faces;
+
+// The layer at `at` of an axis, within a cube.
+MPI_Datatype layer(const Cube& cube, int axis, size_t at) {
+  const auto line = static_cast<int>(cube.line());
+  const auto edge = static_cast<int>(cube.edge);
+  const int sizes[kAxes] = {line, line, line};
+  int lengths[kAxes] = {edge, edge, edge};
+  int starts[kAxes] = {1, 1, 1};
+  lengths[axis] = 1;
+  starts[axis] = static_cast<int>(at);
+
+  MPI_Datatype made;
+  check(MPI_Type_create_subarray(kAxes, sizes, lengths, starts, MPI_ORDER_C, MPI_DOUBLE, &made),
+      "MPI_Type_create_subarray");
+  check(MPI_Type_commit(&made), "MPI_Type_commit");
+  return made;
+}
+
+// Calls copy(an element of the cube, its place in the packed faces) for the layers at `at`.
+template <class Copy>
+void each_element(const Cube& cube, size_t at, const Copy& copy) {
+  size_t place = 0;
+  for (size_t a = 1; a <= cube.edge; ++a) {
+    for (size_t b = 1; b <= cube.edge; ++b) {
+      copy(cube.at(at, a, b), place++);
+    }
+  }
+  for (size_t a = 1; a <= cube.edge; ++a) {
+    for (size_t b = 1; b <= cube.edge; ++b) {
+      copy(cube.at(a, at, b), place++);
+    }
+  }
+  for (size_t a = 1; a <= cube.edge; ++a) {
+    for (size_t b = 1; b <= cube.edge; ++b) {
+      copy(cube.at(a, b, at), place++);
+    }
+  }
+}
+
+// One message for each neighbour, packed and unpacked by loops.
+void exchange_packed(double* cube) {
+  const Cube& shape = faces.cube;
+  const int ranks[2] = {faces.before, faces.behind};
+  const size_t inner[2] = {1, shape.edge};
+  const size_t border[2] = {0, shape.edge + 1};
+  const auto count = static_cast<int>(faces.in[0].size());
+  MPI_Request requests[4];
+
+  for (int side = 0; side < 2; ++side) {
+    check(MPI_Irecv(faces.in[side].data(), count, MPI_DOUBLE, ranks[side], 1 - side, MPI_COMM_WORLD,
+              &requests[side]),
+        "MPI_Irecv");
+  }
+  for (int side = 0; side < 2; ++side) {
+    double* const out = faces.out[side].data();
+    each_element(shape, inner[side], [&](size_t at, size_t place) { out[place] = cube[at]; });
+    check(MPI_Isend(out, count, MPI_DOUBLE, ranks[side], side, MPI_COMM_WORLD, &requests[2 + side]),
+        "MPI_Isend");
+  }
+  for (int done = 0; done < 2; ++done) {
+    int side = 0;
+    check(MPI_Waitany(2, requests, &side, MPI_STATUS_IGNORE), "MPI_Waitany");
+    const double* const in = faces.in[side].data();
+    each_element(shape, border[side], [&](size_t at, size_t place) { cube[at] = in[place]; });
+  }
+  check(MPI_Waitall(2, requests + 2, MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
+void exchange_typed(double* cube) {
+  static const int kOnes[kFaces] = {1, 1, 1, 1, 1, 1};
+  static const MPI_Aint kZeros[kFaces] = {0, 0, 0, 0, 0, 0};
+  check(MPI_Neighbor_alltoallw(
+            cube, kOnes, kZeros, faces.inner, cube, kOnes, kZeros, faces.border, faces.ring),
+      "MPI_Neighbor_alltoallw");
+}
+}  // namespace
+
+void prepare_faces(double* cubes, const Cube& cube, bool packed) {
+  int rank = 0;
+  int size = 0;
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  faces.cubes = cubes;
+  faces.cube = cube;
+  faces.packed = packed;
+  faces.before = (rank + size - 1) % size;
+  faces.behind = (rank + 1) % size;
+  for (int side = 0; side < 2; ++side) {
+    faces.out[side].assign(kAxes * cube.edge * cube.edge, 0);
+    faces.in[side].assign(kAxes * cube.edge * cube.edge, 0);
+  }
+
+  int neighbours[kFaces];
+  for (int axis = 0; axis < kAxes; ++axis) {
+    neighbours[2 * axis] = faces.before;
+    neighbours[2 * axis + 1] = faces.behind;
+    faces.inner[2 * axis] = layer(cube, axis, 1);
+    faces.inner[2 * axis + 1] = layer(cube, axis, cube.edge);
+    faces.border[2 * axis] = layer(cube, axis, 0);
+    faces.border[2 * axis + 1] = layer(cube, axis, cube.edge + 1);
+  }
+  check(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, kFaces, neighbours, MPI_UNWEIGHTED, kFaces,
+            neighbours, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &faces.ring),
+      "MPI_Dist_graph_create_adjacent");
+}
+
+void exchange_faces(int which) {
+  double* const cube = faces.cubes + static_cast<size_t>(which) * faces.cube.elements();
+  faces.packed ? exchange_packed(cube) : exchange_typed(cube);
+}
+
+void finish_faces() {
+  for (int face = 0; face < kFaces; ++face) {
+    MPI_Type_free(&faces.inner[face]);
+    MPI_Type_free(&faces.border[face]);
+  }
+  MPI_Comm_free(&faces.ring);
 }
 }  // namespace peer

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "bench/host/peer.hpp"
 #include "symm/symm.h"
@@ -70,4 +71,56 @@ void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int ot
       symm_put_signal(memory, other, offset, data, bytes, 0, nullptr, nullptr), "symm_put_signal");
   symm::check(symm_wait_signal(memory, other, 0, nullptr, nullptr), "symm_wait_signal");
 }
+
+namespace {
+// What goes to one of the neighbours.
+struct Faces {
+  int to = 0;
+  std::vector<symm_piece_t> pieces;
+};
+
+struct {
+  double* cubes = nullptr;
+  Cube cube{};
+  Faces lower;
+  Faces upper;
+} faces;
+
+// The faces at `inner` of a cube, which become the border at `border`.
+std::vector<symm_piece_t> pieces_of(const Cube& cube, size_t inner, size_t border) {
+  const auto byte = [&](size_t z, size_t y, size_t x) { return cube.at(z, y, x) * sizeof(double); };
+  const size_t line = cube.line() * sizeof(double);
+  const size_t plane = cube.line() * line;
+  const size_t row = cube.edge * sizeof(double);
+  std::vector<symm_piece_t> pieces = {
+      {byte(inner, 1, 1), byte(border, 1, 1), row, cube.edge, line, line},
+      {byte(1, inner, 1), byte(1, border, 1), row, cube.edge, plane, plane}};
+  for (size_t z = 1; z <= cube.edge; ++z) {
+    pieces.push_back(
+        {byte(z, 1, inner), byte(z, 1, border), sizeof(double), cube.edge, line, line});
+  }
+  return pieces;
+}
+}  // namespace
+
+void prepare_faces(double* cubes, const Cube& cube, bool) {
+  const int before = (group.rank() + group.size() - 1) % group.size();
+  const int behind = (group.rank() + 1) % group.size();
+  faces = {cubes, cube, {before, pieces_of(cube, 1, cube.edge + 1)},
+      {behind, pieces_of(cube, cube.edge, 0)}};
+}
+
+void exchange_faces(int which) {
+  const symm::Memory& memory = memories.at(faces.cubes);
+  const size_t first = static_cast<size_t>(which) * faces.cube.elements();
+  const symm::Span cube(faces.cubes + first, faces.cube.elements());
+  for (const Faces* one : {&faces.lower, &faces.upper}) {
+    const auto pieces = symm::Pieces(one->pieces).with_signal(0);
+    memory.put_pieces(one->to, first * sizeof(double), cube, pieces);
+  }
+  memory.wait_signal(faces.lower.to);
+  memory.wait_signal(faces.upper.to);
+}
+
+void finish_faces() { faces = {}; }
 }  // namespace peer
