@@ -36,7 +36,7 @@ struct Layout {
   /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */   \
   X(plans, 1, "choices of algorithms")                                                         \
   /* What a message engine carries: core/multinode/messages.hpp. */                            \
-  X(remote, 2, "messages between machines")                                                    \
+  X(remote, 3, "messages between machines")                                                    \
   X(token, 2, "tokens")                                                                        \
   /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                   \
   X(leases, 4, "leases of memory")                                                             \

@@ -66,6 +66,11 @@ enum Kind : uint16_t {
   kAtomic,
   // `value` is the former value of the word. `channel`: 1, or 0 if the memory was released.
   kAtomicReply,
+  // Rows that are put. The payload begins with `value` RemoteRows, and has their bytes behind them.
+  kPutRows,
+  // The payload is `value` RemoteRows, whose bytes, `offset` of them, are to be sent back, in a
+  // reply that has the number `call`.
+  kFetchRows,
 };
 
 constexpr uint16_t kAtomicOp = 16;       // the unit of the operation of kAtomic

@@ -34,8 +34,11 @@
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/device_transport.hpp"
 #include "core/multinode/messages.hpp"
+#include "core/multinode/packed_pieces.hpp"
 #include "kernels/compare.hpp"
+#include "kernels/host/copy_pieces.hpp"
 #include "kernels/host/words.hpp"
+#include "kernels/piece_list.hpp"
 #include "kernels/text.hpp"
 
 namespace symm::multinode {
@@ -161,7 +164,8 @@ bool send_unless_left(engine::Endpoint& endpoint, const TransportContext& contex
 
 void MultinodeTransport::send(int rank, const Head& head, std::span<const std::byte> payload,
     LazyDeadline& deadline, const char* call) {
-  const bool settles_later = (head.kind >= kSignal && head.kind <= kPut) || head.kind == kAtomic;
+  const bool settles_later =
+      (head.kind >= kSignal && head.kind <= kPut) || head.kind == kAtomic || head.kind == kPutRows;
   try {
     if (send_unless_left(*endpoint_, context_, rank, head, payload, deadline, call) &&
         settles_later) {
@@ -236,11 +240,25 @@ void MultinodeTransport::put_pieces(const MemoryView& memory, int rank, size_t o
   }
   require_no_stream(stream);
   LazyDeadline deadline(timeout_ms);
-  each_stretch(list, [&](uint64_t to, uint64_t at, uint64_t length) {
-    const Head head{.kind = kPut, .memory = memory.id, .offset = offset + to};
-    send_in_parts(
-        "put_pieces", rank, head, {static_cast<const std::byte*>(from) + at, length}, deadline);
-  });
+  const auto* const source = static_cast<const std::byte*>(from);
+  each_message(
+      list, offset, Direction::put,
+      [&](const PackedRows& rows) { put_rows(memory, rank, source, rows, deadline); },
+      [&](uint64_t to, uint64_t at, uint64_t length) {
+        const Head head{.kind = kPut, .memory = memory.id, .offset = offset + to};
+        send_in_parts("put_pieces", rank, head, {source + at, length}, deadline);
+      });
+}
+
+void MultinodeTransport::put_rows(const MemoryView& memory, int rank, const std::byte* from,
+    const PackedRows& rows, LazyDeadline& deadline) {
+  std::vector<std::byte> payload(rows.payload());
+  const auto places = std::as_bytes(std::span(rows.there));
+  std::copy(places.begin(), places.end(), payload.begin());
+  host::copy_pieces(payload.data() + places.size(), from, rows.list(), false);
+
+  const Head head{.kind = kPutRows, .memory = memory.id, .value = rows.there.size()};
+  send(rank, head, payload, deadline, "put_pieces");
 }
 
 void MultinodeTransport::get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
@@ -250,10 +268,24 @@ void MultinodeTransport::get_pieces(const MemoryView& memory, int rank, size_t o
   }
   require_no_stream(stream);
   LazyDeadline deadline(timeout_ms);
-  each_stretch(list, [&](uint64_t at, uint64_t from, uint64_t length) {
-    fetch_in_parts(memory, rank, offset + from, static_cast<std::byte*>(to) + at, length, deadline,
-        "get_pieces");
-  });
+  auto* const destination = static_cast<std::byte*>(to);
+  each_message(
+      list, offset, Direction::get,
+      [&](const PackedRows& rows) { fetch_rows(memory, rank, destination, rows, deadline); },
+      [&](uint64_t at, uint64_t from, uint64_t length) {
+        fetch_in_parts(
+            memory, rank, offset + from, destination + at, length, deadline, "get_pieces");
+      });
+}
+
+void MultinodeTransport::fetch_rows(const MemoryView& memory, int rank, std::byte* to,
+    const PackedRows& rows, LazyDeadline& deadline) {
+  std::vector<std::byte> packed(rows.bytes);
+  Fetch fetch{.rank = rank, .to = packed.data(), .bytes = packed.size()};
+  const Head head{
+      .kind = kFetchRows, .memory = memory.id, .offset = packed.size(), .value = rows.there.size()};
+  await_reply(fetch, head, std::as_bytes(std::span(rows.there)), deadline, "get_pieces");
+  host::copy_pieces(to, packed.data(), rows.list(), false);
 }
 
 void MultinodeTransport::change_value(const MemoryView& memory, int rank, size_t offset,
@@ -328,6 +360,8 @@ std::byte* MultinodeTransport::place(int source, const Head& head) noexcept {
     case kFetchReply: return place_of_fetched(source, head);
     case kPut: return place_of_put(source, head);
     case kAtomic: return place_of_compare(source, head);
+    case kPutRows:
+    case kFetchRows: return place_of_rows(source, head);
     default: return nullptr;
   }
 }
@@ -366,6 +400,19 @@ std::byte* MultinodeTransport::place_of_compare(int source, const Head& head) no
   }
 }
 
+std::byte* MultinodeTransport::place_of_rows(int source, const Head& head) noexcept {
+  if (head.bytes > kPackedMessage) return nullptr;
+  try {
+    return with_reserve([&] {
+      std::vector<std::byte>& payload = rows_[{source, head.sequence}];
+      payload.resize(head.bytes);
+      return payload.data();
+    });
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void MultinodeTransport::arrived(int source, const Head& head) noexcept {
   switch (head.kind) {
     case kRound:
@@ -384,6 +431,8 @@ void MultinodeTransport::arrived(int source, const Head& head) noexcept {
     case kFetchReply: return fetched(source, head);
     case kAtomic: return atomic_arrived(source, head);
     case kAtomicReply: return fetched(source, head);
+    case kPutRows:
+    case kFetchRows: return rows_arrived(source, head);
     case kQuery: return reply_to_query(source, head);
     case kQueryReply: return query_answered(source, head);
     default: return;
@@ -421,6 +470,49 @@ void MultinodeTransport::atomic_arrived(int source, const Head& head) noexcept {
     reply.value = note_change(*memory, context_.rank, source, head.offset, *change);
   }
   if (head.call != 0) endpoint_->answer(source, reply, {}, nullptr);
+}
+
+void MultinodeTransport::rows_arrived(int source, const Head& head) noexcept {
+  const auto found = rows_.extract({source, head.sequence});
+  if (!found) return;
+  try {
+    with_reserve([&] {
+      if (head.kind == kPutRows) return put_arrived_rows(head, found.mapped());
+      reply_to_fetch_of_rows(source, head, found.mapped());
+    });
+  } catch (const std::bad_alloc&) {
+    // The source hears nothing, and blames this rank when its deadline has passed.
+  }
+}
+
+void MultinodeTransport::put_arrived_rows(const Head& head, std::span<const std::byte> payload) {
+  bool refused = false;
+  const auto memory = memories_.find(head.memory, 0, 0, &refused);
+  const size_t places = head.value * sizeof(RemoteRows);
+  if (!memory || head.value > payload.size() / sizeof(RemoteRows)) return;
+
+  const auto bytes = payload.subspan(places);
+  const auto pieces = unpacked(payload, head.value, memory->bytes, bytes.size(), Direction::put);
+  if (!pieces) return;
+  std::byte* const block = memory->blocks[static_cast<size_t>(context_.rank)];
+  host::copy_pieces(block, bytes.data(), {pieces->data(), pieces->size()}, false);
+}
+
+void MultinodeTransport::reply_to_fetch_of_rows(
+    int source, const Head& head, std::span<const std::byte> payload) {
+  bool refused = false;
+  const auto memory = memories_.find(head.memory, 0, 0, &refused);
+  Head reply{.kind = kFetchReply, .call = head.call};
+  if (!memory) return endpoint_->answer(source, reply, {}, nullptr);
+
+  const auto packed_bytes = static_cast<size_t>(std::min<uint64_t>(head.offset, kPackedMessage));
+  const auto pieces = unpacked(payload, head.value, memory->bytes, packed_bytes, Direction::get);
+  if (!pieces) return;
+  const auto packed = std::make_shared<std::vector<std::byte>>(packed_bytes);
+  const std::byte* const block = memory->blocks[static_cast<size_t>(context_.rank)];
+  host::copy_pieces(packed->data(), block, {pieces->data(), pieces->size()}, false);
+  reply.value = 1;
+  endpoint_->answer(source, reply, *packed, packed);
 }
 
 void MultinodeTransport::fetched(int source, const Head& head) noexcept {

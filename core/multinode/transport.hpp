@@ -32,6 +32,7 @@
 #include "core/host/transport.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/messages.hpp"
+#include "core/multinode/packed_pieces.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/pointers.hpp"
@@ -90,6 +91,10 @@ class MultinodeTransport final : private host::RemoteRanks,
   void fill_remote(int rank, const engine::Head& head, LazyDeadline& deadline);
   void fetch(const MemoryView& memory, int rank, size_t offset, std::byte* to, size_t bytes,
       LazyDeadline& deadline, const char* call);
+  void put_rows(const MemoryView& memory, int rank, const std::byte* from, const PackedRows& rows,
+      LazyDeadline& deadline);
+  void fetch_rows(const MemoryView& memory, int rank, std::byte* to, const PackedRows& rows,
+      LazyDeadline& deadline);
   void fetch_in_parts(const MemoryView& memory, int rank, size_t offset, std::byte* to,
       size_t bytes, LazyDeadline& deadline, const char* call);
   uint64_t change_remote(const MemoryView& memory, int rank, size_t offset,
@@ -191,10 +196,15 @@ class MultinodeTransport final : private host::RemoteRanks,
   std::byte* place_of_fetched(int source, const engine::Head& head) noexcept;
   std::byte* place_of_put(int source, const engine::Head& head) noexcept;
   std::byte* place_of_compare(int source, const engine::Head& head) noexcept;
+  std::byte* place_of_rows(int source, const engine::Head& head) noexcept;
   void arrived(int source, const engine::Head& head) noexcept override;
   void signal_arrived(int source, const engine::Head& head) noexcept;
   void value_arrived(int source, const engine::Head& head) noexcept;
   void atomic_arrived(int source, const engine::Head& head) noexcept;
+  void rows_arrived(int source, const engine::Head& head) noexcept;
+  void put_arrived_rows(const engine::Head& head, std::span<const std::byte> payload);
+  void reply_to_fetch_of_rows(
+      int source, const engine::Head& head, std::span<const std::byte> payload);
   void fetched(int source, const engine::Head& head) noexcept;
   void query_answered(int source, const engine::Head& head) noexcept;
   void lost(int peer, const std::string& reason) noexcept override;
@@ -255,6 +265,8 @@ class MultinodeTransport final : private host::RemoteRanks,
   // The values with which words are compared, by source and sequence number; only in
   // calls of the message engine.
   std::map<std::pair<int, uint64_t>, uint64_t> compares_;
+  // Messages of rows, by source and sequence number; only in calls of the message engine.
+  std::map<std::pair<int, uint64_t>, std::vector<std::byte>> rows_;
   // The destination of messages whose memory was released.
   std::unique_ptr<std::byte[]> discarded_;
   // Declared last and so destroyed first, because it calls this object.

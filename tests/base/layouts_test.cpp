@@ -19,6 +19,7 @@
 #include "core/ipc/validity_board.hpp"
 #include "core/mesh/wire.hpp"
 #include "core/multinode/messages.hpp"
+#include "core/multinode/packed_pieces.hpp"
 #include "core/socket/secure.hpp"
 #include "kernels/cuda/args.hpp"
 #include "symm/page.h"
@@ -64,7 +65,8 @@ std::vector<LayoutSizes> found() {
               host::Control::bytes(64, 16, 65536, host::MailboxShape::of(64, 16))}},
       {&layouts::cuda_control, {sizeof(cuda::ControlWords), sizeof(cuda::MemoryEntry),
                                    sizeof(cuda::ErrorRecord), sizeof(cuda::ScratchPlaces)}},
-      {&layouts::remote, {sizeof(engine::Head), sizeof(multinode::EngineShare)}},
+      {&layouts::remote,
+          {sizeof(engine::Head), sizeof(multinode::EngineShare), sizeof(multinode::RemoteRows)}},
       {&layouts::unique_id, {kUniqueIdBytes}}, {&layouts::token, {ipc::kTokenFixed}},
       {&layouts::leases, {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
       {&layouts::page, {sizeof(symm_page_t)}},
@@ -77,7 +79,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::greeting, 2, {92, 80}},
       {&layouts::control, 8, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
       {&layouts::cuda_control, 1, {257088, 144, 64, 72}},
-      {&layouts::remote, 2, {80, 2124}},
+      {&layouts::remote, 3, {80, 2124, 32}},
       {&layouts::unique_id, 2, {128}},
       {&layouts::token, 2, {140}},
       {&layouts::leases, 4, {28, 24576, 139264}},

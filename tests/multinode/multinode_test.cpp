@@ -442,6 +442,12 @@ TEST_F(Multinode, SayThatTheMemoryOfAWordWasReleased) {
       uint64_t before = 0;
       expect_failure(SYMM_ERR_UNAVAILABLE, {"rank: 1 has released the memory"},
           [&] { block.memory.atomic64(1, 0, SYMM_ATOMIC_ADD, 1, 0, &before); });
+      // What is put there goes nowhere, and rows are fetched by a message of their own.
+      const std::vector<symm_piece_t> pieces = {{0, 0, 4, 2, 4, 4}};
+      std::vector<uint32_t> row(2);
+      block.memory.put_pieces(1, 0, row, pieces);
+      expect_failure(SYMM_ERR_UNAVAILABLE, {"rank: 1 has released the memory"},
+          [&] { block.memory.get_pieces(1, 0, row, pieces); });
       expect_failure(SYMM_ERR_UNAVAILABLE, {"rank: 1 has released the memory"},
           [&] { static_cast<void>(block.memory.read_value32(1, 0)); });
       // Nobody wants to know what became of this one.
