@@ -46,6 +46,7 @@
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/occupancy.hpp"
 #include "kernels/cuda/plan.hpp"
+#include "kernels/piece_list.hpp"
 
 namespace symm::cuda {
 namespace {

@@ -2,6 +2,7 @@
 // a message whose rows lie outside of the block is none.
 #include "core/multinode/packed_pieces.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
