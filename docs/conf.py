@@ -234,6 +234,7 @@ PYTHON = {
     "What arrays have in common": "_view",
     "Memory": "memory",
     "Pieces": "_pieces",
+    "Messages": "messages",
     "Heaps": "heap",
     "Memory by tokens": "ipc",
     "When memory is short": "pressure",
