@@ -80,7 +80,7 @@ std::vector<Straggler> Group::stragglers() const {
     // a rank of another host of this machine stores by NVLink, also when it is cut off.
     if (!maps(rank)) continue;
     if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(rank)], id_)) {
-      found.push_back({rank, identity(rank), std::move(link)});
+      found.push_back({rank, members_[static_cast<size_t>(rank)], identity(rank), std::move(link)});
     }
   }
   return found;

@@ -130,6 +130,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // The ranks that may still write to memory of this group, after it was revoked.
   std::vector<Straggler> stragglers() const;
   const std::shared_ptr<Stragglers>& past() const noexcept { return past_; }
+  std::shared_ptr<const Followed> follow() const { return mesh_->follow(id_); }
   // The group of whose ranks this one is formed, while it is formed.
   const Group* parent() const noexcept { return parent_; }
   // This group's rank for a rank of another group; -1 if it is not in this group.

@@ -1,5 +1,5 @@
-// Keeps the links to ranks of a failed group that may still write, and checks whether
-// they have died.
+// Keeps the links to ranks of a failed group that may still write, and checks whether they have
+// died, or left the group after this rank.
 #include "core/group/stragglers.hpp"
 
 #include <algorithm>
@@ -120,9 +120,10 @@ std::vector<Straggler> Stragglers::all() {
   const std::lock_guard lock(mutex_);
   if (group_ != nullptr) known_ = group_->stragglers();
   std::erase_if(known_, [this](const Straggler& one) {
-    return one.link->is_dead() ||
+    return one.link->is_dead() || (followed_ && followed_->has_left(one.member)) ||
            std::find(met_.begin(), met_.end(), one.identity.process) != met_.end();
   });
+  if (known_.empty()) followed_.reset();
   return known_;
 }
 
@@ -142,8 +143,9 @@ void Stragglers::group_goes() noexcept {
   const std::lock_guard lock(mutex_);
   try {
     known_ = group_->stragglers();
+    if (!known_.empty()) followed_ = group_->follow();
   } catch (const std::bad_alloc&) {
-    // The known stragglers stay.
+    // The known stragglers stay, until they are dead.
   }
   group_ = nullptr;
 }

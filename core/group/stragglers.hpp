@@ -18,7 +18,8 @@ class Group;
 class PeerLink;
 
 struct Straggler {
-  int rank;  // in the group that was revoked
+  int rank;    // in the group that was revoked
+  int member;  // its mesh rank
   PeerIdentity identity;
   std::shared_ptr<PeerLink> link;  // knows whether it is dead
 };
@@ -45,6 +46,9 @@ class Stragglers {
   uint64_t id_ = 0;
   Group* group_ = nullptr;        // the group, while it lives
   std::vector<Straggler> known_;  // its stragglers, as last looked for
-  std::vector<Process> met_;      // processes that named it as revoked when they formed another
+  // Tells who of them leaves the group later than this rank. Null while the group lives, and if
+  // there is no straggler.
+  std::shared_ptr<const Followed> followed_;
+  std::vector<Process> met_;  // processes that named it as revoked when they formed another
 };
 }  // namespace symm

@@ -130,9 +130,25 @@ int Groups::rank_in(uint64_t group, int peer) const {
 }
 
 bool Groups::has_left(int peer, uint64_t group) const {
+  const auto followed = followed_.find(group);
+  if (followed != followed_.end() && !followed->second[static_cast<size_t>(peer)]) return true;
   const auto found = groups_.find(group);
   const int index = found == groups_.end() ? -1 : found->second.index_of(peer);
   return peers_.left(peer) || (index >= 0 && found->second.left[static_cast<size_t>(index)]);
+}
+
+void Groups::follow(uint64_t group) {
+  std::vector<bool> still_in(early_.size());
+  for (const int member : others(group)) {
+    still_in[static_cast<size_t>(member)] = !has_left(member, group);
+  }
+  followed_.insert_or_assign(group, std::move(still_in));
+}
+
+bool Groups::follows(int peer) const {
+  return std::any_of(followed_.begin(), followed_.end(), [&](const auto& followed) {
+    return followed.second[static_cast<size_t>(peer)] && !peers_.left(peer);
+  });
 }
 
 std::optional<Failure> Groups::failure(int peer, uint64_t group) const {
@@ -159,6 +175,9 @@ void Groups::note_early(int peer, Early news) {
 }
 
 Notices Groups::leave(int peer, uint64_t group) {
+  if (const auto followed = followed_.find(group); followed != followed_.end()) {
+    followed->second[static_cast<size_t>(peer)] = false;
+  }
   const auto found = groups_.find(group);
   if (found == groups_.end()) {
     note_early(peer, {group, std::nullopt});

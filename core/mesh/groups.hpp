@@ -85,6 +85,10 @@ class Groups {
   // The peer's number in the group; its mesh rank if the group is not attached.
   int rank_in(uint64_t group, int peer) const;
   bool has_left(int peer, uint64_t group) const;  // in good order
+  // From here to unfollow(), has_left() knows who leaves a group also after this rank has left it.
+  void follow(uint64_t group);
+  void unfollow(uint64_t group) noexcept { followed_.erase(group); }
+  bool follows(int peer) const;  // in some group that the peer has not left
   // Why nothing more comes from the peer in this group; none if something may come.
   std::optional<Failure> failure(int peer, uint64_t group) const;
 
@@ -117,5 +121,7 @@ class Groups {
   std::map<uint64_t, Attached> groups_;
   std::deque<uint64_t> detached_;  // the last ones, the oldest first
   std::vector<std::deque<Early>> early_;
+  // The peers that are still in a group, by mesh rank, of the groups that are followed.
+  std::map<uint64_t, std::vector<bool>> followed_;
 };
 }  // namespace symm

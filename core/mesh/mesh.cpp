@@ -40,12 +40,8 @@ Mesh::~Mesh() {
   if (in_child()) return;
 
   say_bye();
-  for (size_t peer = 0; peer < static_cast<size_t>(size_); ++peer) {
-    if (const auto link = events_->look(
-            [=](State& state) { return std::exchange(state.links[peer], nullptr); })) {
-      link->stop();
-    }
-  }
+  events_->look([](State& state) { state.mesh_is_gone = true; });
+  events_->stop_links();
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
 
   // A rank that was killed could not remove the directory in which the ranks met.
@@ -179,6 +175,28 @@ std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
     return state.groups.has_left(peer, group) ? nullptr : state.links[static_cast<size_t>(peer)];
   });
   return link && !link->is_dead() ? link : nullptr;
+}
+
+std::shared_ptr<const Followed> Mesh::follow(uint64_t group) const {
+  auto followed = std::make_shared<const Followed>(events_, group);
+  events_->look([&](State& state) { state.groups.follow(group); });
+  return followed;
+}
+
+Followed::Followed(std::shared_ptr<PeerEvents> events, uint64_t group)
+    : events_(std::move(events)), group_(group), generation_(process::fork_generation()) {}
+
+Followed::~Followed() {
+  if (generation_ != process::fork_generation()) return;
+  const bool mesh_is_gone = events_->look([&](State& state) {
+    state.groups.unfollow(group_);
+    return state.mesh_is_gone;
+  });
+  if (mesh_is_gone) events_->stop_links();
+}
+
+bool Followed::has_left(int peer) const {
+  return events_->look([&](State& state) { return state.groups.has_left(peer, group_); });
 }
 
 Failure Mesh::blame(Status status, int peer, const Topic& topic, const std::string& how) const {

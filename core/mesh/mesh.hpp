@@ -72,6 +72,23 @@ class PeerEvents;
 class PeerLink;
 struct Arrival;
 
+// Hears which ranks leave a group also after this rank has left it, and after the mesh is gone: the
+// links to ranks that were in the group stay open as long as this lives.
+class Followed {
+ public:
+  Followed(std::shared_ptr<PeerEvents> events, uint64_t group);
+  Followed(Followed&&) = delete;
+  ~Followed();
+
+  // Whether `peer` (mesh rank) has left the group in good order.
+  bool has_left(int peer) const;
+
+ private:
+  const std::shared_ptr<PeerEvents> events_;
+  const uint64_t group_;
+  const uint32_t generation_;
+};
+
 class Mesh {
  public:
   // Connects to all other ranks. Collective; on failure all ranks throw one error, that of the rank
@@ -125,6 +142,8 @@ class Mesh {
   // The link to a peer in another process; null if the peer has left `group`, or is dead for
   // certain.
   std::shared_ptr<PeerLink> link_if_in(int peer, uint64_t group) const;
+  // To be called before the group is detached.
+  std::shared_ptr<const Followed> follow(uint64_t group) const;
 
   // Tells `group`, whose ranks are `members` (mesh ranks, in group order), of deaths, departures
   // and aborts: from now on the mesh calls revocation->revoke() and depart() with *group* ranks.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -47,7 +48,8 @@ void PeerEvents::tell(Notices notices) {
 void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
   bool kept = true;
   change([&](State& state) -> Notices {
-    if (!state.peers.failed(peer) && !state.groups.detached(topic.group)) {
+    const bool is_wanted = !state.mesh_is_gone && !state.groups.detached(topic.group);
+    if (is_wanted && !state.peers.failed(peer)) {
       kept = state.inbox.put(peer, topic, std::move(arrival));
     }
     return {};
@@ -92,6 +94,17 @@ void PeerEvents::on_death(int peer, const std::string& manner) {
   on_gone(peer, manner.empty() ? "died" : "died: " + manner);
   log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s",
       name_of_peer(peer, identity(peer).pid).c_str(), manner.empty() ? "" : ": ", manner.c_str());
+}
+
+void PeerEvents::stop_links() noexcept {
+  const size_t count = look([](State& state) { return state.links.size(); });
+  for (size_t peer = 0; peer < count; ++peer) {
+    const std::shared_ptr<PeerLink> link = look([&](State& state) {
+      const bool stays = state.groups.follows(static_cast<int>(peer));
+      return stays ? nullptr : std::exchange(state.links[peer], nullptr);
+    });
+    if (link) link->stop();
+  }
 }
 
 bool Inbox::put(int source, const Topic& topic, Arrival&& arrival) {

@@ -81,6 +81,7 @@ class PeerEvents {
     // Each rank's vote, which says how connecting went; status ok is a yes.
     std::vector<std::optional<Failure>> votes;
     std::vector<std::shared_ptr<PeerLink>> links;  // null: this rank, or not connected yet
+    bool mesh_is_gone = false;
   };
 
   PeerEvents(int rank, int size) : state_(rank, size) {}
@@ -95,6 +96,8 @@ class PeerEvents {
   void on_lost(
       int peer, const std::string& how, const Failure* local_failure = nullptr, bool alone = true);
   void on_death(int peer, const std::string& manner);
+  // Stops the links to all peers but those that are followed in some group.
+  void stop_links() noexcept;
 
   // Calls look(State&) with the lock held.
   template <class Look>

@@ -159,5 +159,56 @@ INSTANTIATE_TEST_SUITE_P(Each, Recovery,
       return std::get<0>(row.param).name +
              (std::get<1>(row.param) ? "AfterADeath" : "AfterAnAbort");
     });
+
+// The last rank leaves the failed group, lives on, and takes part in nothing more.
+struct Apart {
+  const char* name;
+  bool leaves_last;
+  bool fails_in_part;  // the group that fails is a part of another one,
+  bool keeps_whole;    // which stays
+};
+std::ostream& operator<<(std::ostream& out, const Apart& one) { return out << one.name; }
+
+class LivingApart : public testing::TestWithParam<Apart> {};
+
+TEST_P(LivingApart, ARankThatHasLeftDoesNotKeepABufferFromAnotherGroup) {
+  const Apart& apart = GetParam();
+  const auto body = [&](int rank, const Config& config, Facts& facts) {
+    const bool is_apart = rank == kLast;
+    Group whole = create(config, rank, kAtFirst);
+    Group failing = apart.fails_in_part ? whole.split(0) : std::move(whole);
+    if (!apart.keeps_whole) whole = {};
+    Block block = allocate(failing, 4096);
+    all_there(facts, kAtFirst);
+    if (rank == 0) failing.abort("a test");
+    EXPECT_EQ(until_failure([&] { failing.barrier(); }), SYMM_ERR_ABORTED);
+
+    const int before = is_apart ? kAtFirst - 1 : 1;
+    if (is_apart == apart.leaves_last) {
+      EXPECT_TRUE(eventually([&] { return facts.ready >= before; }));
+    }
+    block.memory = {};
+    failing = {};
+    ++facts.ready;
+    if (is_apart) {
+      EXPECT_TRUE(eventually([&] { return facts.go == kAtFirst - 1; }));
+      return;
+    }
+
+    Config next = config;
+    next.name = "next";
+    const Group group = create(next, rank, kAtFirst - 1);
+    EXPECT_TRUE(group.rendezvous(block.buffer));
+    EXPECT_NE(symm::ipc_export(block.buffer.span<std::byte>()).size(), 0U);
+    ++facts.go;
+  };
+  as_ranks(kAtFirst, body);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, LivingApart,
+    testing::Values(Apart{"LeavesFirst", false, false, false},
+        Apart{"LeavesLast", true, false, false}, Apart{"LeavesAPartLast", true, true, false},
+        Apart{"LeavesAPartOfALivingGroupLast", true, true, true}),
+    [](const auto& one) { return one.param.name; });
 }  // namespace
 }  // namespace support
