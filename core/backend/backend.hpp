@@ -428,7 +428,26 @@ class DeviceTransport {
 };
 
 // The calls of all ranks in which a rank waits for messages of the mesh, not for a transport.
-enum class MessageCall { rendezvous, split };
+enum class MessageCall : uint32_t {
+  rendezvous,
+  heap_create,
+  group_split,
+  group_create_from_ranks,
+  group_local,
+  group_shrink
+};
+inline constexpr uint32_t kMessageCalls = 6;
+inline const char* name_of(MessageCall call) noexcept {
+  switch (call) {
+    case MessageCall::rendezvous: return "rendezvous";
+    case MessageCall::heap_create: return "heap_create";
+    case MessageCall::group_split: return "group_split";
+    case MessageCall::group_create_from_ranks: return "group_create_from_ranks";
+    case MessageCall::group_local: return "group_local";
+    case MessageCall::group_shrink: return "group_shrink";
+  }
+  return "";
+}
 
 // Shows, while it lives, that this rank waits for a message, or for what it has issued on a
 // stream. A rank that waits for long in another call learns from it that the calls differ.
@@ -534,8 +553,12 @@ class Transport {
   virtual void stream_wait(void* stream, void* after) = 0;
   virtual bool stream_done(void* stream) = 0;
 
-  // Returns null in back ends whose ranks do not show in which calls they are.
-  virtual std::unique_ptr<MessageWait> await_message(MessageCall, int /*peer*/) { return nullptr; }
+  // Returns null in back ends whose ranks do not show in which calls they are. `about`: equal on
+  // ranks that are in one call with each other; 0: only the call itself tells.
+  virtual std::unique_ptr<MessageWait> await_message(
+      MessageCall, int /*peer*/, uint16_t /*about*/) {
+    return nullptr;
+  }
   virtual std::unique_ptr<MessageWait> await_stream() { return nullptr; }
 
   // Notes that this rank has refused the arguments of a call of all ranks, in a group

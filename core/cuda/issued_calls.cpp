@@ -2,8 +2,9 @@
 //
 // Definitions
 //   Call      a collective, by its number in the group; a barrier of all ranks, by its channel and
-//             its number there; a rendezvous or the making of a group, while a rank waits in it.
-//   Ahead     rank a is ahead of rank b by a call if a has issued it, or waits in it, and b not.
+//             its number there; a call of another kind (MessageCall), while a rank waits in it.
+//   Ahead     rank a is ahead of rank b by a call if a has issued it, or waits in it, and b not. If
+//             both wait in calls of other kinds, they must wait for each other.
 //   Crossing  a is ahead of b by one call, and b of a by another.
 //
 // Collectives come in one order on every rank, so two ranks whose collectives of one number differ
@@ -47,10 +48,23 @@ constexpr uint64_t kLookNs = 100 * kMillisecondNs;
 constexpr uint64_t kLeastLooks = 2;
 constexpr size_t kRemembered = 16;
 
-const char* name_of_message(uint64_t message) {
-  return message == 1 + static_cast<uint64_t>(MessageCall::rendezvous)
-             ? "rendezvous"
-             : "group_split or group_create_from_ranks";
+// IssuedWords::message, of a rank that waits for `peer`.
+uint64_t pack_message(MessageCall call, int rank, int peer) {
+  return (static_cast<uint64_t>(call) + 1) | static_cast<uint64_t>(peer + 1) << 16 |
+         static_cast<uint64_t>(rank + 1) << 32;
+}
+
+MessageCall call_of_message(uint64_t message) {
+  return static_cast<MessageCall>((message & 0xFFFF) - 1);
+}
+
+// Ranks wait for each other, in different calls. A third rank may be slow to come to a call of some
+// ranks, for which the others do not wait.
+bool are_crossed(uint64_t one, uint64_t other) {
+  const auto peer_of = [](uint64_t message) { return message >> 16 & 0xFFFF; };
+  const auto rank_of = [](uint64_t message) { return message >> 32; };
+  return call_of_message(one) != call_of_message(other) && peer_of(one) == rank_of(other) &&
+         peer_of(other) == rank_of(one);
 }
 }  // namespace
 
@@ -67,7 +81,7 @@ struct IssuedWords {
   SharedCount is_shared;    // several threads issue calls, or wait for them
   SharedCount waits;        // threads that wait for what was issued
   SharedCount looks;        // how often such a thread has looked
-  SharedCount message;      // 0, or the kind of message that a thread waits for, counted from 1
+  SharedCount message;      // 0, or pack_message() of a call in which a thread waits
   SharedCount collectives;
   std::array<Collective, kRemembered> last;
   std::array<SharedCount, kBarrierChannels> barriers;
@@ -198,9 +212,9 @@ std::unique_ptr<MessageWait> IssuedCalls::await_stream() {
   return std::make_unique<Wait>(*this, 0);
 }
 
-std::unique_ptr<MessageWait> IssuedCalls::await_message(MessageCall call) {
+std::unique_ptr<MessageWait> IssuedCalls::await_message(MessageCall call, int peer) {
   if (context_.size == 1) return nullptr;
-  return std::make_unique<Wait>(*this, 1 + static_cast<uint64_t>(call));
+  return std::make_unique<Wait>(*this, pack_message(call, context_.rank, peer));
 }
 
 // A call by which `one` is ahead of `other`, in words, or "".
@@ -218,7 +232,9 @@ std::string IssuedCalls::ahead(const IssuedWords& one, const IssuedWords& other)
   }
 
   const uint64_t message = one.message.load();
-  return message != 0 && other.message.load() == 0 ? name_of_message(message) : "";
+  const uint64_t theirs = other.message.load();
+  const bool counts = message != 0 && (theirs == 0 || are_crossed(message, theirs));
+  return counts ? name_of(call_of_message(message)) : "";
 }
 
 std::optional<IssuedCalls::Difference> IssuedCalls::difference(int peer) const {
@@ -259,8 +275,12 @@ std::optional<Failure> IssuedCalls::mismatch(bool at_deadline, Seen& seen) const
     if (found->by_waits) seen.looks.push_back(found->looks);
   }
   if (calls[me].empty()) return std::nullopt;
-  for (std::string& call : calls) {
-    if (call.empty()) call = calls[me];
+  for (size_t rank = 0; rank < calls.size(); ++rank) {
+    if (!calls[rank].empty()) continue;
+    const auto& segment = segments_[rank];
+    const uint64_t message =
+        segment ? reinterpret_cast<const IssuedWords*>(segment->data())->message.load() : 0;
+    calls[rank] = message != 0 ? name_of(call_of_message(message)) : calls[me];
   }
 
   const std::optional<Mismatch> found = mismatch_among(calls);

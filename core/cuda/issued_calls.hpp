@@ -41,7 +41,7 @@ class IssuedCalls {
   // look() fails the group if ranks wait for each other in different calls for a second. Null in a
   // group of one.
   std::unique_ptr<MessageWait> await_stream();
-  std::unique_ptr<MessageWait> await_message(MessageCall call);
+  std::unique_ptr<MessageWait> await_message(MessageCall call, int peer);
 
   // A wait on the device has passed its deadline. The mismatch of the calls that ranks have issued,
   // if there is one, is the reason; otherwise this is `failure`, with what its rank has not issued.

@@ -74,8 +74,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   }
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
-  std::unique_ptr<MessageWait> await_message(MessageCall call, int) override {
-    return group_.issued.await_message(call);
+  std::unique_ptr<MessageWait> await_message(MessageCall call, int peer, uint16_t) override {
+    return group_.issued.await_message(call, peer);
   }
   std::unique_ptr<MessageWait> await_stream() override { return group_.issued.await_stream(); }
 

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/page.hpp"
@@ -159,8 +161,7 @@ class Agreement {
       if (!am(rank) && is_left(rank)) awaited.push_back(static_cast<int>(rank));
     }
 
-    const Page::Sleep shown(group_.revocation().page().get(), -1, "shrink", now_ns());
-    if (auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()), deadline_)) {
+    if (auto news = await_news(awaited)) {
       if (news->later_tag) throw Overtaken(*news->later_tag);
       hear(static_cast<size_t>(news->peer), news->message);
     } else {
@@ -175,6 +176,32 @@ class Agreement {
     // until the others have heard of it.
     if (mine_.late != before.late) deadline_ = Deadline::after_ms(kGraceMs);
     tell(false);
+  }
+
+  // Ranks that wait for this one in other calls of a group that has not failed learn that it is
+  // here. When they have failed the group, this rank waits for them to come.
+  std::optional<Mesh::News> await_news(const std::vector<int>& awaited) {
+    constexpr uint64_t kLookMs = 500;
+    const Page::Sleep shown(group_.revocation().page().get(), -1, "shrink", now_ns());
+    const auto silent = std::find_if(awaited.begin(), awaited.end(), [&](int rank) {
+      const auto& told = told_[static_cast<size_t>(rank)];
+      return !told || !(*told == mine_);
+    });
+    std::unique_ptr<MessageWait> wait;
+    if (silent != awaited.end() && !group_.revocation().revoked()) {
+      wait = group_.transport().await_message(MessageCall::group_shrink, *silent, 0);
+    }
+
+    for (;;) {
+      auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()),
+          std::min(deadline_, Deadline::after_ms(kLookMs)));
+      if (news || deadline_.expired()) return news;
+      try {
+        if (wait && !group_.revocation().revoked()) wait->look();
+      } catch (const Error&) {
+        wait.reset();
+      }
+    }
   }
 
   void hear(size_t rank, const std::optional<Message>& message) {

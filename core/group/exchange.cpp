@@ -22,6 +22,7 @@
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/group/group.hpp"
+#include "core/group/heap.hpp"
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
@@ -124,19 +125,27 @@ const char* name_of_wait(const Group& group, const Topic& topic) {
   return topic.kind == MessageKind::split ? "split" : "rendezvous";
 }
 
+MessageCall call_with(uint64_t tag) {
+  return tag == Heap::kTag ? MessageCall::heap_create : MessageCall::rendezvous;
+}
+
 // Shows to the other ranks that this one waits for a message. While a group is formed of ranks
 // of another group, the wait is shown to the ranks of the other group. Returns null if they
 // could not see it, or if there is no memory for it.
 std::unique_ptr<MessageWait> show_wait(Group& group, const Topic& topic, int peer) {
   const bool is_formed = (*group.revocation().page())->backend >= 0;
-  const Group* const seen_in = is_formed ? &group : group.parent();
-  const int rank = is_formed || seen_in == nullptr ? peer : seen_in->rank_of(group, peer);
-  if (seen_in == nullptr || rank < 0) return nullptr;
-
-  const bool makes_group = !is_formed || topic.kind == MessageKind::split;
   try {
-    return seen_in->transport().await_message(
-        makes_group ? MessageCall::split : MessageCall::rendezvous, rank);
+    if (is_formed) {
+      const bool splits = topic.kind == MessageKind::split;
+      return group.transport().await_message(
+          splits ? MessageCall::group_split : call_with(topic.tag), peer, 0);
+    }
+
+    const Maker& maker = group.maker();
+    const int rank = maker.group == nullptr ? -1 : maker.group->rank_of(group, peer);
+    if (rank < 0) return nullptr;
+    const auto about = static_cast<uint16_t>(topic.group | 1U);
+    return maker.group->transport().await_message(maker.call, rank, about);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -163,7 +172,14 @@ Message receive_seen(Group& group, int peer, const Topic& topic, size_t body_siz
     }
 
     look();
-    if (wait) wait->look();
+    try {
+      if (wait) wait->look();
+    } catch (const Error&) {
+      // The group of whose ranks this one is formed has failed, and this one with it, which gives
+      // the rank to blame its number here.
+      group.revocation().throw_if_revoked();
+      throw;
+    }
   }
 }
 
@@ -183,10 +199,15 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
     const bool is_first = group.rank() < peer;
     const auto [first, second] =
         is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
+    const int right = std::min(peer, group.rank());
     const int blamed = std::max(peer, group.rank());
-    throw Error({Status::mismatch, blamed, group.identity(blamed).pid,
-        format("options.tag: rank %d waits with %lu, rank %d with %lu",
-            std::min(peer, group.rank()), first, blamed, second)});
+    const std::string what =
+        call_with(first) == call_with(second)
+            ? format("options.tag: rank %d waits with %lu, rank %d with %lu", right, first, blamed,
+                  second)
+            : format("rank %d makes %s, rank %d makes %s", right, name_of(call_with(first)), blamed,
+                  name_of(call_with(second)));
+    throw Error({Status::mismatch, blamed, group.identity(blamed).pid, what});
   };
   return receive_seen(group, peer, topic, kVoteSize, 0, deadline, look);
 }

@@ -255,7 +255,7 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
 std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,
     uint64_t id, const GroupConfig& config, const SubgroupOptions& options,
     std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
-    std::shared_ptr<Group> lender, const Group* parent) {
+    std::shared_ptr<Group> lender, const Maker& maker) {
   std::shared_ptr<Group> group;
   std::shared_ptr<void> listener;
   try {
@@ -265,10 +265,10 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->bootstrap_ = bootstrap;
     group->backend_ = std::move(inherited);
     group->lender_ = std::move(lender);
-    group->parent_ = parent;
+    group->maker_ = maker;
     mesh->attach(id, group->members_, group->revocation_);
-    if (parent != nullptr) {
-      listener = parent->revocation_->listen([&] { group->end_with(*parent); });
+    if (maker.group != nullptr) {
+      listener = maker.group->revocation_->listen([&] { group->end_with(*maker.group); });
     }
   } catch (...) {
     mesh->broadcast_failure(id, current_failure());
@@ -282,7 +282,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->give_up(error);  // a rank that already succeeded learns that this one did not
   }
 
-  group->parent_ = nullptr;
+  group->maker_ = {};
   group->asked_ = {};
   Page::set((*group->revocation_->page())->backend, static_cast<int64_t>(group->backend_->kind()));
   Stragglers::met(*group);

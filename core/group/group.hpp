@@ -73,7 +73,14 @@ struct PeerFacts {
 };
 
 struct Offer;  // exchange.hpp
+class Group;
 class PeerLink;
+
+// The group of whose ranks another one is formed, and the call that does it.
+struct Maker {
+  const Group* group = nullptr;
+  MessageCall call = MessageCall::group_split;
+};
 
 class Group : public std::enable_shared_from_this<Group> {
  public:
@@ -131,8 +138,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::vector<Straggler> stragglers() const;
   const std::shared_ptr<Stragglers>& past() const noexcept { return past_; }
   std::shared_ptr<const Followed> follow() const { return mesh_->follow(id_); }
-  // The group of whose ranks this one is formed, while it is formed.
-  const Group* parent() const noexcept { return parent_; }
+  const Maker& maker() const noexcept { return maker_; }  // none once this group is formed
   // This group's rank for a rank of another group; -1 if it is not in this group.
   int rank_of(const Group& other, int rank_there) const;
   int failure_fd();  // readable once the group is revoked
@@ -229,7 +235,7 @@ class Group : public std::enable_shared_from_this<Group> {
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,
       uint64_t id, const GroupConfig& config, const SubgroupOptions& options,
       std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
-      std::shared_ptr<Group> lender = nullptr, const Group* parent = nullptr);
+      std::shared_ptr<Group> lender = nullptr, const Maker& maker = {});
   static void require_options(const SubgroupOptions& options);
   // The configuration of a group that is made of this one; its name is still this group's.
   GroupConfig config_for(const SubgroupOptions& options) const;
@@ -255,11 +261,14 @@ class Group : public std::enable_shared_from_this<Group> {
   // Forms a group of the Part that choose() returns.
   template <class Choose>
   std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const SubgroupOptions& options,
-      const Choose& choose, std::shared_ptr<Group> lender = nullptr, const Group* parent = nullptr);
-  // Forms a group as form_part() does, and ends with this one. A failure is this group's.
+      const Choose& choose, std::shared_ptr<Group> lender = nullptr, const Maker& maker = {});
+  // Forms a group as form_part() does, in `call`, and ends with this one. A failure is told in the
+  // numbers of this group.
   template <class Choose>
-  std::shared_ptr<Group> part(
-      uint64_t id, Deadline deadline, const SubgroupOptions& options, const Choose& choose);
+  std::shared_ptr<Group> part(MessageCall call, uint64_t id, Deadline deadline,
+      const SubgroupOptions& options, const Choose& choose);
+  std::shared_ptr<Group> part_of(
+      MessageCall call, std::span<const int32_t> ranks, const SubgroupOptions& options);
   void end_with(const Group& parent) noexcept;
 
   std::shared_ptr<Mesh> mesh_;
@@ -274,7 +283,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Stragglers> past_;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Group> lender_;  // the group whose scratch this one uses
-  const Group* parent_ = nullptr;  // while this group is formed
+  Maker maker_;                    // while this group is formed
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
   std::mutex kept_mutex_;

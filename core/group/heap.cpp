@@ -20,10 +20,6 @@
 #include "symm/symm.h"
 
 namespace symm {
-namespace {
-constexpr uint64_t kTag = 0x7061'6568;  // a tag that no user meets by accident
-}  // namespace
-
 std::shared_ptr<Heap> Heap::create(
     const std::shared_ptr<Group>& group, size_t bytes, Options options) {
   if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1");

@@ -23,6 +23,8 @@ class Heap {
     uint64_t timeout_ms = 0;
   };
   static constexpr size_t kPage = 4096;
+  // The tag of the rendezvous of a heap, which no user meets by accident.
+  static constexpr uint64_t kTag = 0x7061'6568;
   // [collective] Makes one allocation and one rendezvous. If it fails on one rank, it fails on all.
   static std::shared_ptr<Heap> create(
       const std::shared_ptr<Group>& group, size_t bytes, Options options);

@@ -97,7 +97,7 @@ void Group::end_with(const Group& parent) noexcept {
 template <class Choose>
 std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline,
     const SubgroupOptions& options, const Choose& choose, std::shared_ptr<Group> lender,
-    const Group* parent) {
+    const Maker& maker) {
   std::vector<int> members;
   GroupConfig config;
   try {
@@ -115,19 +115,52 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline,
   }
 
   return form(mesh_, std::move(members), id, config, options, backend_, bootstrap_, deadline,
-      std::move(lender), parent);
+      std::move(lender), maker);
 }
 
+namespace {
+// The words in a message that say who the ranks are that it names, since they have the numbers of a
+// group that is formed of `ranks`; "" if these have the same numbers in both groups.
+std::string who_is_who(const std::vector<int>& ranks) {
+  constexpr size_t kMostNamed = 16;
+  std::string list;
+  bool is_same = true;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    is_same = is_same && ranks[rank] == static_cast<int>(rank);
+    if (rank < kMostNamed) list += format("%s%d", rank == 0 ? "" : ", ", ranks[rank]);
+    if (rank == kMostNamed) list += ", ...";
+  }
+  return is_same ? "" : ", whose ranks 0, 1, ... are ranks " + list + " of this one";
+}
+
+// A failure of a group that is formed of `ranks`, as the group that they belong to tells it.
+Failure told_outside(Failure failure, const std::vector<int>& ranks) {
+  const std::string who = who_is_who(ranks);
+  if (who.empty()) return failure;
+  const auto rank = static_cast<size_t>(failure.rank);
+  if (failure.rank >= 0 && rank < ranks.size()) failure.rank = ranks[rank];
+  failure.message = "in the new group" + who + ": " + failure.message;
+  return failure;
+}
+}  // namespace
+
 template <class Choose>
-std::shared_ptr<Group> Group::part(
-    uint64_t id, Deadline deadline, const SubgroupOptions& options, const Choose& choose) {
+std::shared_ptr<Group> Group::part(MessageCall call, uint64_t id, Deadline deadline,
+    const SubgroupOptions& options, const Choose& choose) {
   const bool lends =
       config_.shared_scratch && (options.remove_flags & SYMM_GROUP_SHARED_SCRATCH) == 0;
+  std::vector<int> ranks;
+  const auto chosen = [&] {
+    Part part = choose();
+    ranks = part.ranks;
+    return part;
+  };
   try {
-    return form_part(id, deadline, options, choose, lends ? shared_from_this() : nullptr, this);
+    return form_part(
+        id, deadline, options, chosen, lends ? shared_from_this() : nullptr, {this, call});
   } catch (...) {
     revocation_->throw_if_revoked();
-    throw Error(blamed(current_failure()));
+    throw Error(blamed(told_outside(current_failure(), ranks)));
   }
 }
 
@@ -151,7 +184,7 @@ std::shared_ptr<Group> Group::split(int color, int key, const SubgroupOptions& o
   if (color < 0) return nullptr;
 
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
-  return part(id, deadline, options, [&] {
+  return part(MessageCall::group_split, id, deadline, options, [&] {
     std::vector<int> chosen;
     for (int rank = 0; rank < size_; ++rank) {
       if (votes[static_cast<size_t>(rank)].value[0] == vote.value[0]) chosen.push_back(rank);
@@ -166,7 +199,12 @@ std::shared_ptr<Group> Group::split(int color, int key, const SubgroupOptions& o
 
 std::shared_ptr<Group> Group::create_from_ranks(
     std::span<const int32_t> ranks, const SubgroupOptions& options) {
-  const Trace traced(page(), "group_create_from_ranks");
+  return part_of(MessageCall::group_create_from_ranks, ranks, options);
+}
+
+std::shared_ptr<Group> Group::part_of(
+    MessageCall call, std::span<const int32_t> ranks, const SubgroupOptions& options) {
+  const Trace traced(page(), name_of(call));
   require_usable();
   require_ranks(ranks);
   require_options(options);
@@ -188,7 +226,7 @@ std::shared_ptr<Group> Group::create_from_ranks(
     revocation_->throw_if_revoked();
   }
 
-  return part(mix(mix(id_, set), sequence), deadline, options, [&] {
+  return part(call, mix(mix(id_, set), sequence), deadline, options, [&] {
     return Part{{ranks.begin(), ranks.end()},
         name() + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
   });
@@ -199,7 +237,7 @@ std::shared_ptr<Group> Group::local(const SubgroupOptions& options) {
   for (int rank = 0; rank < size_; ++rank) {
     if (maps(rank)) ranks.push_back(rank);
   }
-  return create_from_ranks(ranks, options);
+  return part_of(MessageCall::group_local, ranks, options);
 }
 
 // Each rank counts its calls for itself, and a call that failed is made again. So a rank may be
@@ -253,7 +291,8 @@ std::shared_ptr<Group> Group::shrink_in(
       trouble = current_failure();
       trouble.rank = rank_of_living(view.gone, trouble.rank, rank_);
       trouble.pid = identity(trouble.rank).pid;
-      trouble.message = "in the group of the survivors: " + trouble.message;
+      trouble.message =
+          "in the group of the survivors" + who_is_who(living().ranks) + ": " + trouble.message;
     }
 
     View after = agree(*this, topic, trouble, deadline);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "core/backend/backend.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/futex.hpp"
 #include "core/base/wait.hpp"
@@ -80,14 +81,12 @@ struct alignas(kLine) WordLine {
 // unless another thread of it is.
 namespace lane {
 inline constexpr uint32_t kCollective = 0;
-inline constexpr uint32_t kRendezvous = 1;
-inline constexpr uint32_t kSplit = 2;
-inline constexpr uint32_t kGet = 3;
-inline constexpr uint32_t kMessages = 4;
-inline constexpr uint32_t kBarriers = 5;  // and the channel
-inline bool is_of_messages(uint32_t lane) noexcept {
-  return lane == kRendezvous || lane == kSplit || lane == kGet || lane == kMessages;
-}
+inline constexpr uint32_t kGet = 1;
+inline constexpr uint32_t kMessages = 2;
+inline constexpr uint32_t kCalls = 3;                          // and the MessageCall
+inline constexpr uint32_t kBarriers = kCalls + kMessageCalls;  // and the channel
+inline uint32_t of(MessageCall call) noexcept { return kCalls + static_cast<uint32_t>(call); }
+inline bool is_of_messages(uint32_t lane) noexcept { return lane >= kGet && lane < kBarriers; }
 }  // namespace lane
 
 // The rank and the word that the owner waits for in a lane, if any. A peer whose wait
@@ -99,7 +98,9 @@ struct alignas(kLine) WaitLine {
   Word in_own_segment;
   Word offset;  // where the awaited word lies in the segment of the peer, or of the owner
   Word target;  // without a word, the number of the wait
-  Word looks;   // without a word: how often the owner has looked for the message
+  // Without a word: how often the owner has looked for the message, and what the call is about.
+  Word looks;
+  Word about;
 };
 
 // The collective in which the owner has waited for long. It is that of the wait for `target`.

@@ -171,7 +171,10 @@ ShownWait Controls::shown_wait(int rank, uint32_t lane) const noexcept {
       owner.long_call().target.load(std::memory_order_acquire) == target) {
     shown.call = owner.long_call().signature;
   }
-  if (offset == WaitLine::kNoWord) return shown;
+  if (offset == WaitLine::kNoWord) {
+    shown.about = static_cast<uint16_t>(line.about.load(std::memory_order_relaxed));
+    return shown;
+  }
 
   const Control& holder =
       (*this)[line.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : shown.peer];
@@ -445,7 +448,7 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
 // A wait for a message of a peer. Only one of a lane is shown at a time.
 class Controls::ShownMessageWait final : public MessageWait {
  public:
-  ShownMessageWait(Controls& controls, uint32_t lane, int peer)
+  ShownMessageWait(Controls& controls, uint32_t lane, int peer, uint16_t about)
       : controls_(controls),
         lane_(lane),
         is_shown_(controls.message_waits_[lane].fetch_add(1) == 0),
@@ -456,6 +459,7 @@ class Controls::ShownMessageWait final : public MessageWait {
     }
     WaitLine& line = controls_.mine_.waiting(lane_);
     line.offset.store(WaitLine::kNoWord, std::memory_order_relaxed);
+    line.about.store(about, std::memory_order_relaxed);
     line.target.fetch_add(1, std::memory_order_relaxed);
     line.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
   }
@@ -485,7 +489,7 @@ class Controls::ShownMessageWait final : public MessageWait {
   Standstill standstill_;
 };
 
-std::unique_ptr<MessageWait> Controls::await_message(uint32_t lane, int peer) {
-  return std::make_unique<ShownMessageWait>(*this, lane, peer);
+std::unique_ptr<MessageWait> Controls::await_message(uint32_t lane, int peer, uint16_t about) {
+  return std::make_unique<ShownMessageWait>(*this, lane, peer, about);
 }
 }  // namespace symm::host

@@ -78,7 +78,7 @@ class Controls {
     }
   }
   // Shows, as long as the object lives, that this rank waits for a message of `peer`.
-  std::unique_ptr<MessageWait> await_message(uint32_t lane, int peer);
+  std::unique_ptr<MessageWait> await_message(uint32_t lane, int peer, uint16_t about = 0);
   // The wait of `rank` in `lane` that is not over yet; if there is none, one in another lane.
   ShownWait wait_of(int rank, uint32_t lane) const noexcept;
   // The channels of barriers that users have; the next one is that of finalize.

@@ -29,11 +29,12 @@ constexpr uint32_t kLeastLooks = 2;
 std::string Standstill::text_of(const Controls& controls, const ShownWait& wait) {
   switch (wait.lane) {
     case lane::kCollective: return wait.call ? wait.call->text() : "";
-    case lane::kRendezvous: return "rendezvous";
-    case lane::kSplit: return "group_split or group_create_from_ranks";
     case lane::kGet: return "get";
     case lane::kMessages: return "send, recv or messages";
     default: break;
+  }
+  if (wait.lane < lane::kBarriers) {
+    return name_of(static_cast<MessageCall>(wait.lane - lane::kCalls));
   }
   const int channel = static_cast<int>(wait.lane - lane::kBarriers);
   return channel < controls.user_channels() ? format("barrier on channel %d", channel)
@@ -45,6 +46,7 @@ std::vector<Standstill::Place> Standstill::find() const {
   std::vector<Place> path;
   int rank = controls_.context().rank;
   uint32_t lane = lane_;
+  uint16_t about = 0;
   while (path.size() <= most) {
     const ShownWait wait = controls_.wait_of(rank, lane);
     if (wait.peer < 0) return {};
@@ -53,13 +55,15 @@ std::vector<Standstill::Place> Standstill::find() const {
         [&](const Place& place) { return place.rank == rank && place.wait.lane == wait.lane; });
     if (first != path.end()) {
       first->followed = lane;
+      first->followed_about = about;
       path.erase(path.begin(), first);
       return path;
     }
 
-    path.push_back({rank, lane, wait});
+    path.push_back({rank, lane, about, wait});
     rank = wait.peer;
     lane = wait.lane;
+    about = wait.about;
   }
   return {};
 }
@@ -70,7 +74,8 @@ bool Standstill::find_again() {
   now_ = find();
   const auto is_same = [](const Place& a, const Place& b) {
     return a.rank == b.rank && a.followed == b.followed && a.wait.lane == b.wait.lane &&
-           a.wait.peer == b.wait.peer && a.wait.number == b.wait.number;
+           a.wait.peer == b.wait.peer && a.wait.number == b.wait.number &&
+           a.wait.about == b.wait.about;
   };
   if (!now_.empty() &&
       std::equal(now_.begin(), now_.end(), circle_.begin(), circle_.end(), is_same)) {
@@ -97,6 +102,11 @@ bool Standstill::is_one_call() const {
   const std::string first = text_of(controls_, now_.front().wait);
   return std::all_of(now_.begin(), now_.end(),
       [&](const Place& place) { return text_of(controls_, place.wait) == first; });
+}
+
+bool Standstill::are_about_one() const {
+  return std::none_of(now_.begin(), now_.end(),
+      [&](const Place& place) { return place.followed == place.wait.lane && place.is_switch(); });
 }
 
 bool Standstill::counts_after(uint64_t patience_ns) const {
@@ -133,7 +143,7 @@ bool Standstill::is_there_at_deadline() {
 
 // Ranks that are in no call, or not for long, are left out of the mismatch.
 bool Standstill::blame() {
-  if (spans_machines() && is_one_call()) return false;
+  if (spans_machines() && is_one_call() && are_about_one()) return false;
 
   const TransportContext& context = controls_.context();
   std::vector<int> ranks;
@@ -180,12 +190,20 @@ bool Standstill::blame_refusal() {
   return true;
 }
 
+// Ranks whose calls have one name name different ranks in them.
 bool Standstill::blame_sets() {
   const uint32_t lane = now_.front().wait.lane;
-  if (lane < lane::kBarriers) return false;
-
   const auto [first, last] = std::minmax_element(
       now_.begin(), now_.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
+  if (lane < lane::kBarriers) {
+    if (are_about_one()) return false;
+    failure_ = controls_.context().blame(last->rank, Status::mismatch,
+        format("%s: ranks %d and %d name different ranks of this group, or not in one order of "
+               "calls",
+            text_of(controls_, now_.front().wait).c_str(), first->rank, last->rank));
+    return true;
+  }
+
   failure_ =
       controls_.different_sets(static_cast<int>(lane - lane::kBarriers), first->rank, last->rank);
   return true;

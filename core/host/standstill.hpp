@@ -26,6 +26,7 @@ struct ShownWait {
   uint32_t lane = 0;
   uint64_t number = 0;   // tells the wait from others of the rank in this lane
   uint32_t looks = 0;    // how often the rank has looked for a message
+  uint16_t about = 0;    // of a message: equal on ranks that are in one call; 0: not told
   bool several = false;  // several threads of the rank have been seen to wait
   // In a group that checks: whether the rank has refused its last call, and how many calls it has
   // refused so far, in kRefusalBits.
@@ -39,7 +40,9 @@ struct ShownWait {
 // Definitions
 //   Wait    a rank, a lane, and the rank that it waits for, which has not come.
 //   Follow  from the wait of one rank to that of the rank it waits for: to the wait in the same
-//           lane, or if there is none, to one in another lane. The second step is a switch.
+//           lane, or if there is none, to one in another lane. The second step is a switch, and so
+//           is the first where both waits tell what their calls are about, and tell different
+//           things: calls that make groups of different ranks.
 //   Circle  waits of which each follows the one before, and the first the last.
 //
 // A circle that is seen twice, with equal numbers, was there all the time: what is
@@ -80,9 +83,13 @@ class Standstill {
  private:
   struct Place {
     int rank;
-    uint32_t followed;  // the lane of the wait that this one follows
+    uint32_t followed;        // the lane of the wait that this one follows,
+    uint16_t followed_about;  // and what that is about
     ShownWait wait;
-    bool is_switch() const noexcept { return followed != wait.lane; }
+    bool is_switch() const noexcept {
+      return followed != wait.lane ||
+             (followed_about != wait.about && followed_about != 0 && wait.about != 0);
+    }
   };
 
   std::vector<Place> find() const;
@@ -91,6 +98,7 @@ class Standstill {
   bool spans_machines() const;
   bool has_own_rank() const;
   bool is_one_call() const;
+  bool are_about_one() const;
   bool blame();
   bool blame_refusal();
   bool blame_sets();

@@ -79,10 +79,10 @@ bool HostTransport::stream_done(void* stream) {
   return true;
 }
 
-std::unique_ptr<MessageWait> HostTransport::await_message(MessageCall call, int peer) {
+std::unique_ptr<MessageWait> HostTransport::await_message(
+    MessageCall call, int peer, uint16_t about) {
   if (context_.check) controls_.forget_refusal();
-  return controls_.await_message(
-      call == MessageCall::split ? lane::kSplit : lane::kRendezvous, peer);
+  return controls_.await_message(lane::of(call), peer, about);
 }
 
 HostTransport::HostTransport(

@@ -77,7 +77,7 @@ class HostTransport : public Transport {
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
   uint64_t scratch_bytes() const noexcept override { return 2 * controls_.scratch_half(); }
-  std::unique_ptr<MessageWait> await_message(MessageCall call, int peer) override;
+  std::unique_ptr<MessageWait> await_message(MessageCall call, int peer, uint16_t about) override;
   void note_refusal(const std::string& what) noexcept override { controls_.note_refusal(what); }
 
  protected:

@@ -52,9 +52,10 @@ enum Kind : uint16_t {
   // query has a number, `call`, and nothing else.
   kQuery,
   // The source is in the collective number `call`, which is the signature `value` with `memory`
-  // elements. It waits for the rank that is the lower half of `offset`, less 1, in the lane
-  // that is the upper half. `channel` has bits: kHasCome, kSeveralThreads, kRefused. Between
-  // GPUs a reply has the number of its query, `call`, and nothing else.
+  // elements. `offset` has, in 16 bits each, the rank that it waits for, plus 1, the lane, and for
+  // a wait for a message how often it has looked and what the call is about. `channel` has bits:
+  // kHasCome, kSeveralThreads, kRefused. Between GPUs a reply has the number of its query, `call`,
+  // and nothing else.
   kQueryReply,
   // Between GPUs only: `call` copies of `value`, of `channel` bytes each.
   kFill,

@@ -562,7 +562,8 @@ void MultinodeTransport::reply_to_query(int source, const Head& question) noexce
   reply.channel =
       static_cast<uint16_t>((has_come ? kHasCome : 0) | (wait.several ? kSeveralThreads : 0) |
                             (wait.refused ? kRefused : 0) | wait.refusals * kRefusal);
-  reply.offset = uint64_t{wait.lane} << 32 | static_cast<uint32_t>(wait.peer + 1);
+  reply.offset = uint64_t{wait.about} << 48 | (uint64_t{wait.looks} & 0xFFFF) << 32 |
+                 uint64_t{wait.lane} << 16 | static_cast<uint16_t>(wait.peer + 1);
   {
     const std::lock_guard lock(mutex_);
     reply.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
@@ -601,10 +602,11 @@ std::optional<Head> MultinodeTransport::ask(
 host::ShownWait MultinodeTransport::wait_of(int rank, uint32_t lane) noexcept {
   const std::optional<Head> reply = ask(rank, 0, 0, lane);
   if (!reply) return {};
-  const auto next = static_cast<uint32_t>(reply->offset);
-  const auto found = static_cast<uint32_t>(reply->offset >> 32);
+  const uint32_t next = static_cast<uint16_t>(reply->offset);
+  const uint32_t found = static_cast<uint16_t>(reply->offset >> 16);
   host::ShownWait wait{.lane = found,
       .number = reply->call,
+      .looks = static_cast<uint16_t>(reply->offset >> 32),
       .several = (reply->channel & kSeveralThreads) != 0,
       .refused = (reply->channel & kRefused) != 0,
       .refusals = static_cast<uint32_t>(reply->channel / kRefusal)};
@@ -615,6 +617,9 @@ host::ShownWait MultinodeTransport::wait_of(int rank, uint32_t lane) noexcept {
 
   wait.peer = static_cast<int>(next) - 1;
   if (found == host::lane::kCollective) wait.call = signature_of(reply->value, reply->memory);
+  if (host::lane::is_of_messages(found)) {
+    wait.about = static_cast<uint16_t>(reply->offset >> 48);
+  }
   return wait;
 }
 

@@ -716,6 +716,37 @@ TEST_P(MultinodeKinds, ThatDifferAreToldSoonAndByName) {
 INSTANTIATE_TEST_SUITE_P(
     Ranks, MultinodeKinds, testing::Combine(testing::Values(0, 1, 3), testing::Bool()));
 
+// Rank 3 makes a group of all ranks in another way than the others.
+TEST_F(Multinode, TellsCallsThatMakeGroupsApart) {
+  for (const char* layout : {"aabb", "abab"}) {
+    expect_on_machines(layout, [](int rank, const Group& group) {
+      const int64_t began = now_ns();
+      expect_failure(
+          SYMM_ERR_MISMATCH, {"makes group_split", "makes group_create_from_ranks"}, [&] {
+            const int32_t all[] = {0, 1, 2, 3};
+            if (rank == 3) {
+              group.create_from_ranks(all);
+            } else {
+              group.split(0);
+            }
+          });
+      EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
+      EXPECT_TRUE(eventually([&] { return group.status().rank == 3; })) << group.status().message;
+    });
+  }
+}
+
+// Each rank waits for the next one in a group of two.
+TEST_F(Multinode, FindsGroupsOfDifferentRanksInARing) {
+  expect_on_machines("aabb", [](int rank, const Group& group) {
+    const int64_t began = now_ns();
+    const int32_t ranks[] = {rank, (rank + 1) % 4};
+    expect_failure(SYMM_ERR_MISMATCH, {"ranks 0 and 3 name different ranks of this group"},
+        [&] { group.create_from_ranks(ranks); });
+    EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
+  });
+}
+
 // Small calls of a batch are made as one. What they gather together is equal on all ranks, and a
 // rank of another machine tells which calls its one call is made of.
 TEST_F(Multinode, NamesTheCallOfABatchThatDiffers) {

@@ -1,5 +1,6 @@
 // Ranks that are in calls of different kinds, which wait for each other, are told so long before
 // their deadline, by the names of both calls. Threads of one rank may be in several calls.
+#include <cctype>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -58,11 +59,19 @@ Call splitting() {
 }
 
 Call making_a_group() {
-  return {"group_split or group_create_from_ranks", [](const Group& group) {
+  return {"group_create_from_ranks", [](const Group& group) {
             const int32_t ranks[] = {0, 1, 2};
             group.create_from_ranks(ranks);
           }};
 }
+Call meeting_here() {
+  return {"group_local", [](const Group& group) { group.local(); }};
+}
+Call making_a_heap() {
+  return {"heap_create", [](const Group& group) { group.heap(8192); }};
+}
+
+std::ostream& operator<<(std::ostream& out, const Call& call) { return out << call.name; }
 
 struct Pair {
   std::string name;
@@ -106,11 +115,79 @@ std::vector<Pair> pairs() {
       {"MakingAGroupAllreduce", making_a_group(), reducing()},
       {"BarrierMakingAGroup", meeting_on(0), making_a_group()},
       {"RendezvousSplit", rendezvous(), splitting()},
+      {"SplitLocal", splitting(), meeting_here()},
+      {"LocalSplit", meeting_here(), splitting()},
+      {"SplitMakingAGroup", splitting(), making_a_group()},
+      {"MakingAGroupSplit", making_a_group(), splitting()},
+      {"LocalRendezvous", meeting_here(), rendezvous()},
+      {"HeapRendezvous", making_a_heap(), rendezvous()},
+      {"HeapBarrier", making_a_heap(), meeting_on(0)},
+      {"SplitHeap", splitting(), making_a_heap()},
   };
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Each, Kinds, testing::ValuesIn(pairs()), [](const auto& pair) { return pair.param.name; });
+
+// The rank in shrink() is told nothing: the others have failed the group, and come to it.
+class Shrinking : public testing::TestWithParam<Call> {};
+
+TEST_P(Shrinking, IsNamedToRanksInOtherCallsWhichThenComeToIt) {
+  for (const int odd : {0, 1, 2}) {
+    as_threads(3, [&](int rank, const Group& group) {
+      group.barrier();
+      const int64_t began = now_ns();
+      if (rank != odd) {
+        expect_failure(SYMM_ERR_MISMATCH, {"makes group_shrink", "makes " + GetParam().name},
+            [&] { GetParam().make(group); });
+        EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
+        EXPECT_EQ(last_failure().rank, odd) << symm_last_error();
+      }
+      const Group rest = group.shrink();
+      EXPECT_EQ(rest.size(), 3);
+      expect_sum(rest);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Beside, Shrinking,
+    testing::Values(meeting_on(0), reducing(), finalizing(), rendezvous(), splitting()),
+    [](const auto& call) {
+      std::string name = call.param.name;
+      std::erase_if(name, [](char letter) { return std::isalnum(letter) == 0; });
+      return name;
+    });
+
+// Each rank waits for the next one in a group of two.
+TEST(KindsOfCalls, GroupsOfDifferentRanksInARingAreFound) {
+  as_threads(3, [](int rank, const Group& group) {
+    group.barrier();
+    const int64_t began = now_ns();
+    const int32_t ranks[] = {rank, (rank + 1) % 3};
+    expect_failure(SYMM_ERR_MISMATCH,
+        {"group_create_from_ranks: ranks 0 and 2 name different ranks of this group"},
+        [&] { group.create_from_ranks(ranks); });
+    EXPECT_LT(now_ns() - began, int64_t{15'000'000'000});
+    EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_MISMATCH; }));
+    EXPECT_EQ(group.status().rank, 2);
+  });
+}
+
+// A rank of a group that is made has another number there.
+TEST(KindsOfCalls, ARankMissingInANewGroupIsNamedByItsNumberInTheOldOne) {
+  as_threads(3, [](int rank, const Group& group) {
+    if (rank == 1) {
+      const int32_t ranks[] = {1, 2};
+      symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
+      options.timeout_ms = 500;
+      expect_failure(SYMM_ERR_TIMEOUT,
+          {"in the new group, whose ranks 0, 1, ... are ranks 1, 2 of this one: rank 1 (pid"},
+          [&] { group.create_from_ranks(ranks, options); });
+      EXPECT_EQ(last_failure().rank, 2);
+    }
+    group.barrier();
+  });
+}
 
 // With a deadline that passes earlier, too.
 TEST(KindsOfCalls, ThatDifferAreAMismatchAtAShortDeadlineToo) {

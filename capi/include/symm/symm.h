@@ -139,7 +139,9 @@
  *   - Different calls: ranks that wait for each other in different calls, as in a barrier and
  *     in an all-reduce, would wait in vain. With the host back end they get MISMATCH, which
  *     names both calls, after a second. If several threads of such a rank have been seen to
- *     wait, another of them may still come, and only the deadline ends the wait.
+ *     wait, another of them may still come, and only the deadline ends the wait. So it is with
+ *     a wait for a signal or a word, which is no call of all ranks: a put by any thread of any
+ *     rank may still end it, and what is late is TIMEOUT.
  *   - Cancellation: a thread that is cancelled by pthread_cancel() during a call ends when the
  *     call has returned, so symm_group_abort() or a deadline ends such a call. A thread that
  *     may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
@@ -1189,7 +1191,8 @@ SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int3
  *
  * @param group     group that the ranks belong to.
  * @param ranks     distinct ranks of `group`, this one among them, the same in the same order
- *                  on all of these: ranks[i] becomes rank i.
+ *                  on all of these: ranks[i] becomes rank i. Ranks that wait for each other
+ *                  with different ranks get MISMATCH after a second.
  * @param count     1 .. size of `group`.
  * @param options   NULL means the defaults.
  * @param[out] out  one reference, for symm_group_release().
@@ -1247,6 +1250,8 @@ SYMM_API symm_status_t symm_group_local(symm_group_t *group,
  *
  * The call is meant for the time after a failure: `group` may be revoked, and stays as it is.
  * Ranks that die meanwhile are left out. All others get the same group, or the same failure.
+ * Ranks that wait for this one in other calls get MISMATCH, which revokes `group`; this one
+ * waits until they shrink it, too.
  * symm_group_translate_rank() tells who became who. The new group inherits the configuration of
  * `group`, as symm_group_options_t says, and its name.
  *
