@@ -647,16 +647,15 @@ def operands(rank, device):
 # ---- the chapter "callbacks"
 
 
-def held_up(dist, device):
+def held_up(process_group, device):
     """Hold up the asynchronous collectives until the result is set."""
     gate = threading.Event()
-    executor = dist.group.WORLD._executor(device)
-    executor.submit(lambda _: gate.wait(30), [], [])
+    process_group._executor(device).submit(lambda _: gate.wait(30), [], [])
     return gate
 
 
 def check_collectives_in_callbacks(dist, rank, tensors):
-    """Callbacks of futures run between their collective and the next one, and may make others."""
+    """Callbacks of futures may make collectives, whose place is where get_future() was called."""
     full = tensors.full
 
     blocking = full(rank + 1)
@@ -673,7 +672,7 @@ def check_collectives_in_callbacks(dist, rank, tensors):
 
     # The callbacks take part in the order of the collectives, also if later ones wait already.
     # Otherwise the different counts would be a mismatch.
-    gate = held_up(dist, tensors.device)
+    gate = held_up(dist.group.WORLD, tensors.device)
     works = [dist.all_reduce(full(rank + 1, 10 + i), async_op=True) for i in range(20)]
     futures = [work.get_future().then(nested) for work in works]
     gate.set()
@@ -684,13 +683,101 @@ def check_collectives_in_callbacks(dist, rank, tensors):
         tensors.expect(future.wait(), *[7] * (10 + i))
 
     # A callback waits for a collective that comes later.
-    gate = held_up(dist, tensors.device)
+    gate = held_up(dist.group.WORLD, tensors.device)
     first, second = full(rank), full(rank + 4)
     works = [dist.all_reduce(x, async_op=True) for x in (first, second)]
     future = works[0].get_future().then(lambda _: works[1].wait())
     gate.set()
     assert future.wait()
     tensors.expect(second, *[9] * 6)
+
+
+def check_the_place_of_a_late_callback(dist, rank, tensors):
+    """The order does not depend on whether a collective was over when its callback came."""
+    full = tensors.full
+    dist.barrier()
+    for late in range(SIZE):
+        x, y, z, w = (full(rank + i) for i in range(4))
+        gate = held_up(dist.group.WORLD, tensors.device) if rank != late else None
+        first = dist.all_reduce(x, async_op=True)
+        others = [dist.all_reduce(y, async_op=True)]
+        if gate:
+            future = first.get_future().then(lambda _, z=z: dist.all_reduce(z))
+            gate.set()
+        else:
+            # The other rank has attached its callback, which waits for both collectives.
+            assert all(work.wait() for work in (first, *others))
+            time.sleep(0.2)
+            future = first.get_future().then(lambda _, z=z: dist.all_reduce(z))
+        others.append(dist.all_reduce(w, async_op=True))
+        future.wait()
+        assert all(work.wait() for work in others)
+        for i, tensor in enumerate((x, y, z, w)):
+            tensors.expect(tensor, *[1 + 2 * i] * 6)
+
+
+def check_futures_that_callbacks_wait_for(dist, rank, tensors):
+    """A callback waits for the future of a collective that was called later, alone and together."""
+    import torch
+
+    full = tensors.full
+    for wait in (
+        lambda work: work.get_future().wait(),
+        lambda work: torch.futures.wait_all([work.get_future()]),
+        lambda work: work.get_future().then(lambda f: f.value()).wait(),
+    ):
+        gate = held_up(dist.group.WORLD, tensors.device)
+        first, second, third = full(rank), full(rank + 4), full(rank + 5)
+        works = [dist.all_reduce(x, async_op=True) for x in (first, second)]
+
+        def callback(_, works=works, wait=wait):
+            for work in works[1:]:
+                wait(work)
+
+        future = works[0].get_future().then(callback)
+        works.append(dist.all_reduce(third, async_op=True))
+        gate.set()
+        future.wait()
+        for tensor, expected in ((first, 1), (second, 9), (third, 11)):
+            tensors.expect(tensor, *[expected] * 6)
+
+
+def check_callbacks_with_collectives_of_other_groups(dist, rank, tensors):
+    """They may cross. What the program calls meanwhile makes their order an error on all ranks."""
+    full = tensors.full
+    groups = [dist.new_group([0, 1]) for _ in range(2)]
+    for group in groups:
+        dist.all_reduce(full(1), group=group)
+    gates = [held_up(group, tensors.device) for group in groups]
+    works = [dist.all_reduce(full(rank), group=group, async_op=True) for group in groups]
+    crossed = [full(rank + 10), full(rank + 20)]
+    futures = [
+        work.get_future().then(lambda _, x=x, group=group: dist.all_reduce(x, group=group))
+        for work, x, group in zip(works, crossed, reversed(groups), strict=True)
+    ]
+    for gate in gates:
+        gate.set()
+    for future, x, expected in zip(futures, crossed, (21, 41), strict=True):
+        future.wait()
+        tensors.expect(x, *[expected] * 6)
+
+    first, second = groups
+    gate = held_up(first, tensors.device)
+    work = dist.all_reduce(full(rank), group=first, async_op=True)
+    future = work.get_future().then(lambda _: dist.all_reduce(full(rank), group=second))
+    if rank == 0:
+        gate.set()  # so this rank's callback comes first, and the other one's second
+        time.sleep(0.2)
+    beside = dist.all_reduce(full(rank), group=second, async_op=True)
+    gate.set()
+    raised = []
+    for wait in (future.wait, beside.wait, lambda: dist.all_reduce(full(rank), group=second)):
+        try:
+            wait()
+        except (RuntimeError, symm.SymmError) as error:
+            raised.append(str(error))
+    assert raised
+    assert "their order would depend on time" in "".join(raised), raised
 
 
 def check_each_collective_in_a_callback_of_each(dist, rank, tensors):
@@ -847,8 +934,10 @@ def check_a_callback_that_never_ends(dist, rank, tensors):
     late = dist.new_group([0, 1], timeout=timedelta(seconds=2))
     dist.all_reduce(full(rank), group=late)
     blocked = threading.Event()
+    gate = held_up(late, tensors.device)  # else the callback might run on this thread
     work = dist.all_reduce(full(rank), group=late, async_op=True)
     work.get_future().then(lambda _: blocked.wait(60))
+    gate.set()
     assert work.wait()
     next_one = dist.all_reduce(full(rank), group=late, async_op=True)
 
@@ -865,9 +954,12 @@ def callbacks(rank, device):
     dist = init_process_group(rank)
     tensors = Tensors(device)
     check_collectives_in_callbacks(dist, rank, tensors)
+    check_the_place_of_a_late_callback(dist, rank, tensors)
+    check_futures_that_callbacks_wait_for(dist, rank, tensors)
     check_each_collective_in_a_callback_of_each(dist, rank, tensors)
     check_futures(dist, rank, tensors)
     check_hooks_of_ddp(dist, rank, device)
+    check_callbacks_with_collectives_of_other_groups(dist, rank, tensors)
     check_a_callback_that_never_ends(dist, rank, tensors)
     dist.barrier()
     dist.destroy_process_group()

@@ -7,7 +7,9 @@ The first collective that needs a group makes it. Sums have the same bits on eve
 every size. Blocking collectives run on the calling thread, or on the current stream.
 Asynchronous ones run in their order on a thread or a stream that the process group owns.
 
-A callback of a future may make collectives. On the CPU they run before the next asynchronous one.
+A callback of a future may make collectives. On the CPU their place in the order is where
+``get_future()`` was called, on every rank, so attach callbacks before the next collective. Those of
+another process group are an error if the program makes others of it before the callback is over.
 A collective that fails raises symm's error, also from ``wait()``. A future raises RuntimeError with
 the name and the text of that error, and so does ``backward()`` of DistributedDataParallel.
 
@@ -45,7 +47,7 @@ from symm import errors
 from symm.collectives import require_rows
 from symm.dtypes import ALL
 from symm.enums import Op
-from symm.errors import AbortedError, InvalidArgumentError, UnsupportedError
+from symm.errors import AbortedError, InvalidArgumentError, MismatchError, UnsupportedError
 from symm.group import Group
 from symm.torch.operators import require_distinct_elements
 
@@ -158,34 +160,41 @@ class _Work(dist.Work):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._executor = executor
+        self._device = device
         self._parts = parts
         self.over = threading.Event()  # the task ended
-        self.settled = threading.Event()  # and all callbacks of its future
+        self.settled = threading.Event()  # and so did all callbacks that run with its end
         self.error: Exception | None = None
         self.event: Any = None  # the end of the task on the executor's stream
         self.awaited = executor is None
-        self._ended: Any = None
-        self._future: Any = None
+        self._result: Any = None
+        self._ended: Any = None  # the future that remembers the executor's stream
+        self._gates: list[_Gate] = []  # which the end of the task opens
 
         if executor is None:
             self.over.set()
             self.settled.set()
-        else:
+        elif not executor.in_order:
             self._ended = Future(devices=device and [device])
-            self._future = self._ended.then(self._result) if executor.threaded else self._ended
 
-    def _result(self, ended: Any) -> Any:
+    def _value(self, _: Any) -> Any:
         # PyTorch's C++ takes the value of a future after set_exception() for tensors: that error
         # is known to Python only. One that a callback raises is an error of the future itself.
         if self.error is not None:
             raise self.error
-        return ended.value()
+        return self._result
 
     def end(self, result: Any) -> None:
-        """Say that the task ended, and run all callbacks of the future on this thread."""
-        self.over.set()
+        """Say that the task ended, and run the callbacks that wait for just that."""
+        self._result = result
+        with _lock:
+            self.over.set()
+            gates, self._gates = self._gates, []
         try:
-            self._ended.set_result(result)  # the future remembers the current stream
+            if self._ended is not None:
+                self._ended.set_result(result)  # the future remembers the current stream
+            for gate in gates:
+                gate.open()
         finally:
             self.settled.set()
 
@@ -197,12 +206,12 @@ class _Work(dist.Work):  # type: ignore[misc]
             self._executor.wait_for(self.over, seconds)
             if self.error is None and seconds and self._executor.stream:
                 self._executor.group.synchronize(self._executor.stream, timeout=seconds)
-            try:
+            if self.error is not None:
+                raise self.error
+            if self._ended is not None:
                 # This orders the current stream after the task. So it comes last: not if the
                 # task was late.
-                self._future.wait()
-            except RuntimeError as error:
-                raise (self.error or error) from None
+                self._ended.wait()
             self.awaited = True
 
         return True
@@ -219,17 +228,93 @@ class _Work(dist.Work):  # type: ignore[misc]
         return self.is_completed() and self.exception() is None
 
     def get_future(self) -> Any:
-        if self._future is None:
+        """A future whose callbacks have their place among the collectives here.
+
+        They come after what was called before this call, and before what is called after it.
+        """
+        if self._executor is None:
             parts = [part.get_future() for part in self._parts]
-            self._future = torch.futures.collect_all(parts).then(_values)
-        return self._future
+            return torch.futures.collect_all(parts).then(_values)
+        if not self._executor.threaded:
+            return self._ended
+
+        if self._executor.in_order:
+            gate = _Gate(self._executor)
+            future = gate.future.then(self._value)
+            self._executor.pass_through(gate, self)
+            return future
+
+        # A message may come late. What is called after it does not wait for its callbacks.
+        gate = _Gate(self._executor, self._device)
+        with _lock:
+            is_over = self.over.is_set()
+            if not is_over:
+                future = gate.future.then(self._value)
+                self._gates.append(gate)
+        return self._ended.then(self._value) if is_over else future
 
 
 def _values(futures: Any) -> list[Any]:
     return [value for future in futures.value() for value in future.value()]
 
 
+class _Gate:
+    """A place in the order of the collectives, where the callbacks of a future run.
+
+    PyTorch runs a callback on the thread that completes the future. If the future is complete, it
+    runs on the thread that attaches the callback. So each future is completed at the place where
+    the program asked for it, and the callbacks have the same place in either case.
+
+    A callback may make collectives of another executor. There it has no place, since that one
+    goes on meanwhile: its collectives are refused there after others were called.
+    """
+
+    def __init__(self, executor: _Executor, device: Any = None) -> None:
+        self.executor = executor
+        self.future = Future(devices=device and [device])
+        self.settled = threading.Event()
+        with _lock:
+            # What was called up to here: the last task of each executor, and the numbers of calls.
+            self._before = {one: (one.last, dict(one.calls)) for one in _executors}
+
+    def open(self) -> None:
+        """Complete the future, and run its callbacks on this thread."""
+        outer = getattr(_running, "gate", None)
+        _running.gate = self
+        try:
+            self.future.set_result(None)
+        finally:
+            _running.gate = outer
+            self.settled.set()
+
+    def wait_for(self, executor: _Executor) -> None:
+        """Wait for what the program called of another executor before this place."""
+        last, _ = self._before.get(executor, (_DONE, {}))
+        executor.wait_for(last.settled)
+
+    def require_order(self, executor: _Executor) -> None:
+        """Raise MismatchError if others made collectives of another executor since this place.
+
+        The group is aborted, too. So no rank takes a collective for another one unnoticed.
+        """
+        _, before = self._before.get(executor, (_DONE, {}))
+        with _lock:
+            now = dict(executor.calls)
+            executor.calls[self.executor] = now.get(self.executor, 0) + 1
+        others = (source for source in now if source is not self.executor)
+        if any(now[source] != before.get(source, 0) for source in others):
+            error = MismatchError(
+                f"torch.distributed: a callback of a future of {self.executor.name!r} makes a "
+                f"collective of {executor.name!r}, and the program made others of it since "
+                "get_future(): their order would depend on time. Wait for the callback first"
+            )
+            executor.abort(str(error))
+            raise error
+
+
 _DONE = _Work()
+_lock = threading.RLock()
+_running = threading.local()  # .gate: whose callbacks this thread runs
 _executors: weakref.WeakSet[_Executor] = weakref.WeakSet()
 
 
@@ -246,6 +331,7 @@ class _Executor:
     """A group, which the first use makes, and the collectives on it.
 
     Asynchronous collectives run in their order: on a thread if `threaded`, else on a stream.
+    Messages do not keep an order with what else the program calls: they are not `in_order`.
     """
 
     def __init__(
@@ -253,23 +339,32 @@ class _Executor:
         device: torch.device,
         make: Callable[[], Group],
         *,
+        name: str,
         threaded: bool,
+        in_order: bool,
         patience: float,
     ) -> None:
         self.device = device
+        self.name = name
         self._make = make
         self.threaded = threaded
+        self.in_order = in_order
         self._patience = min(patience, threading.TIMEOUT_MAX)
         self._count = 0  # of the tasks that ended
         self._lock = threading.Lock()
+        self._turn = threading.Lock()  # held by the thread that runs a collective
+        # The number of calls by the program (None), and by callbacks of each executor.
+        self.calls: dict[_Executor | None, int] = {}
 
-        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
-        self._last = _DONE
+        self.last: _Work | _Gate = _DONE
+        self._last_work = _DONE
         self._group: Group | None = None
         self._closed = False
         self.stream: Any = None
-        _executors.add(self)
+        with _lock:
+            _executors.add(self)
 
     @property
     def group(self) -> Group:
@@ -281,14 +376,30 @@ class _Executor:
             return self._group
 
     def run(self, body: Body) -> None:
-        """Run `body` on this thread or the current stream, after the tasks that were submitted.
+        """Run `body` on this thread or the current stream, after what was called before.
 
-        In a callback of a task's future, it runs between that task and the next one. So it does
-        on all ranks.
+        In a callback of a future, it runs in the place of the callback. So it does on all ranks.
         """
-        if not self._is_own_thread():
-            self.wait_for(self._last.settled)
-        body(self.group)
+        if not self._enter_callback():
+            self.wait_for(self.last.settled)
+        self._run_body(body)
+
+    def _enter_callback(self) -> bool:
+        """Whether this thread runs a callback, in whose place it makes a collective now."""
+        gate = getattr(_running, "gate", None)
+        if gate is None:
+            with _lock:
+                self.calls[None] = self.calls.get(None, 0) + 1
+        elif gate.executor is not self:
+            gate.wait_for(self)
+        return gate is not None
+
+    def _run_body(self, body: Body) -> None:
+        gate = getattr(_running, "gate", None)
+        with self._turn:
+            if gate is not None and gate.executor is not self:
+                gate.require_order(self)
+            body(self.group)
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() is self.thread
@@ -322,7 +433,7 @@ class _Executor:
             if task is None:
                 self._tasks.put(None)
                 raise AbortedError(_DESTROYED)
-            self._run_task(*task)
+            task()
 
     def submit(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
         """Begin to run `body`. On CUDA it runs after the work on the current stream."""
@@ -340,22 +451,42 @@ class _Executor:
             for tensor in tensors:
                 tensor.record_stream(self.stream)
 
+        in_callback = self._enter_callback() if self.is_collective() else self._is_own_thread()
         work = _Work(self, ready and self.device)
-        task = (work, ready, body, result)
-        if self._is_own_thread():  # as in run()
-            self._run_task(*task)
-            return work
-        self._last = work
-        if self.threaded:
-            if self.thread is None:
-                self.thread = threading.Thread(
-                    target=self._run_tasks, name="symm.torch", daemon=True
-                )
-                self.thread.start()
-            self._tasks.put(task)
+        task = functools.partial(self._run_task, work, ready, body, result)
+        if in_callback or not self.threaded:
+            task()
         else:
-            self._run_task(*task)
+            self._last_work = work
+            self._put(task, work)
+        if not self.threaded:
+            self.last = self._last_work = work
         return work
+
+    def is_collective(self) -> bool:
+        """Whether its calls are collectives, not messages."""
+        return self.in_order or not self.threaded
+
+    def _put(self, task: Callable[[], None], last: _Work | _Gate) -> None:
+        """Have the thread run a task, which ends with `last`."""
+        with _lock:
+            self.last = last
+            self._tasks.put(task)
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._run_tasks, name="symm.torch", daemon=True)
+            self.thread.start()
+
+    def pass_through(self, gate: _Gate, work: _Work) -> None:
+        """Open a gate of the future of `work` after all that was called before."""
+        if self._is_own_thread():
+            self._run_until(work.over)
+            gate.open()
+        elif self._closed or self.last.settled.is_set():
+            self.wait_for(work.over)
+            gate.future.set_result(None)
+            gate.settled.set()
+        else:
+            self._put(gate.open, gate)
 
     def _run_task(self, work: _Work, ready: Any, body: Body, result: Any) -> None:
         """Run one task. `ready` is the event that it waits for on CUDA; None on the CPU."""
@@ -364,7 +495,7 @@ class _Executor:
             try:
                 if ready:
                     self.stream.wait_event(ready)
-                body(self.group)
+                self._run_body(body)
                 if ready and not torch.cuda.is_current_stream_capturing():
                     work.event = self.stream.record_event()
             except Exception as error:
@@ -380,7 +511,7 @@ class _Executor:
     def _run_tasks(self) -> None:
         task = self._tasks.get()
         while task is not None:
-            self._run_task(*task)
+            task()
             del task  # or its tensors would live until the next one
             task = self._tasks.get()
         self._release()
@@ -390,15 +521,20 @@ class _Executor:
         if group is not None:
             group.close()
 
+    def abort(self, reason: str) -> None:
+        """End the calls of all ranks on the group, with an error."""
+        if self._group is not None:
+            self._group.abort(reason)
+
     def close(self, reason: str = "") -> None:
         """Abort collectives that were never waited for, and release the group. Never waits.
 
         With a reason, the group is aborted in any case.
         """
         self._closed = True
-        is_pending = not (self._last.awaited or self._last.is_completed())
-        if self._group is not None and (reason or is_pending):
-            self._group.abort(reason or _DESTROYED)
+        is_pending = not (self._last_work.awaited or self._last_work.is_completed())
+        if reason or is_pending:
+            self.abort(reason or _DESTROYED)
         if self.thread is None:
             self._release()
         else:
@@ -518,7 +654,15 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             )
 
         make = functools.partial(self._new_group, device, self._rank, self._size, device.type)
-        executor = _Executor(device, make, threaded=device.type == "cpu", patience=self._patience)
+        on_host = device.type == "cpu"
+        executor = _Executor(
+            device,
+            make,
+            name=self._name or str(device),
+            threaded=on_host,
+            in_order=on_host,
+            patience=self._patience,
+        )
         self._executors[device] = executor
         return executor
 
@@ -748,7 +892,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             rank_of_pair = int(self._rank == target)
             name = f"{source}-{target} {tag}"
             make = functools.partial(self._new_group, tensor.device, rank_of_pair, 2, name)
-            executor = _Executor(tensor.device, make, threaded=True, patience=self._patience)
+            executor = _Executor(
+                tensor.device,
+                make,
+                name=name,
+                threaded=True,
+                in_order=False,
+                patience=self._patience,
+            )
             self._executors[key] = executor
 
         sends = self._rank == source
