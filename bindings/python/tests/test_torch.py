@@ -1185,6 +1185,33 @@ def test_a_rank_that_ends_is_named_by_the_other_one(way, manner, launch, monkeyp
     assert other_status == {"raise": 1, "exit": 3, "sys.exit": 3, "kill": -9}[manner], other_output
 
 
+def error_beside_a_collective(rank, device, way):
+    """Rank 0 raises while its collective waits in vain for rank 1."""
+    dist = init_process_group(rank)
+    if rank == 1:
+        return
+    x = Tensors(device).full(1)
+    if way == "collective":
+        dist.all_reduce(x, async_op=True)
+    else:
+        dist.irecv(x, 1)
+    time.sleep(1)  # until the thread waits
+    raise_an_error()
+
+
+@pytest.mark.parametrize("way", ["collective", "message"])
+def test_a_program_ends_with_its_own_error_beside_a_collective(way, launch, monkeypatch, tmp_path):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    hide_gpus(monkeypatch)
+    monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    command = (sys.executable, str(Path(__file__)), "error_beside_a_collective", "cpu", way)
+    (status, output), _ = launch(SIZE, *command, patience=100)
+    assert status == 1, output
+    assert "ValueError: of this rank alone" in output
+    assert "FATAL" not in output
+
+
 def require_machines(monkeypatch, tmp_path):
     """Have each rank of a later launch say that it is a machine by itself."""
     if not find_library("ucp"):

@@ -36,6 +36,7 @@ import contextlib
 import functools
 import queue
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     Body: TypeAlias = Callable[[Group], None]
 
 _DESTROYED = "torch.distributed: the process group was destroyed"
+_EXIT_PATIENCE = 10  # seconds; calls on a group that was aborted end at once
 _TIMEOUTS = ("timeout", "create_timeout")
 _KNOWN = frozenset(getattr(torch, kind.long_name) for kind in ALL if hasattr(torch, kind.long_name))
 _REDUCE = dist.ReduceOp.RedOpType
@@ -321,10 +323,29 @@ _executors: weakref.WeakSet[_Executor] = weakref.WeakSet()
 @atexit.register
 def _close_executors() -> None:
     # A thread that returns from C++ while the interpreter ends would end the process.
-    for executor in list(_executors):
+    executors = list(_executors)
+    for executor in executors:
         executor.close()
+    end = time.monotonic() + _EXIT_PATIENCE
+    for executor in executors:
         if executor.thread is not None:
-            executor.thread.join(1)
+            executor.thread.join(max(0, end - time.monotonic()))
+
+
+class _ClosableStore:
+    """A store whose waits end when the executor that makes a group is closed."""
+
+    def __init__(self, store: Any, executor: _Executor) -> None:
+        self.set = store.set
+        self.get = store.get
+        self.add = store.add
+        self._check = store.check
+        self._executor = executor
+
+    def check(self, keys: list[str]) -> bool:
+        if self._executor.closed:
+            raise AbortedError(_DESTROYED)
+        return bool(self._check(keys))
 
 
 class _Executor:
@@ -337,7 +358,7 @@ class _Executor:
     def __init__(
         self,
         device: torch.device,
-        make: Callable[[], Group],
+        make: Callable[[_Executor], Group],
         *,
         name: str,
         threaded: bool,
@@ -361,7 +382,7 @@ class _Executor:
         self.last: _Work | _Gate = _DONE
         self._last_work = _DONE
         self._group: Group | None = None
-        self._closed = False
+        self.closed = False
         self.stream: Any = None
         with _lock:
             _executors.add(self)
@@ -369,10 +390,10 @@ class _Executor:
     @property
     def group(self) -> Group:
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise AbortedError(_DESTROYED)
             if self._group is None:
-                self._group = self._make()
+                self._group = self._make(self)
             return self._group
 
     def run(self, body: Body) -> None:
@@ -437,7 +458,7 @@ class _Executor:
 
     def submit(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
         """Begin to run `body`. On CUDA it runs after the work on the current stream."""
-        if self._closed:
+        if self.closed:
             raise AbortedError(_DESTROYED)
         ready = None
         if self.device.type == "cuda":
@@ -481,7 +502,7 @@ class _Executor:
         if self._is_own_thread():
             self._run_until(work.over)
             gate.open()
-        elif self._closed or self.last.settled.is_set():
+        elif self.closed or self.last.settled.is_set():
             self.wait_for(work.over)
             gate.future.set_result(None)
             gate.settled.set()
@@ -531,7 +552,7 @@ class _Executor:
 
         With a reason, the group is aborted in any case.
         """
-        self._closed = True
+        self.closed = True
         is_pending = not (self._last_work.awaited or self._last_work.is_completed())
         if reason or is_pending:
             self.abort(reason or _DESTROYED)
@@ -621,7 +642,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         for executor in self._executors.values():
             executor.close("torch.distributed: the process group was aborted")
 
-    def _new_group(self, device: torch.device, rank: int, size: int, name: str) -> Group:
+    def _new_group(
+        self, device: torch.device, rank: int, size: int, name: str, executor: _Executor
+    ) -> Group:
         # A wait for a key occupies the connection of a store, so each group has a clone.
         store = self._store.clone() if hasattr(self._store, "clone") else self._store
         options = dict(self._options)
@@ -629,7 +652,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         options["backend"] = "host" if device.type == "cpu" else "cuda"
         if device.type != "cpu":
             options["device"] = device.index
-        return Group.from_torch(store, rank, size, **options)
+        return Group.from_torch(_ClosableStore(store, executor), rank, size, **options)
 
     def _cuda_devices(self) -> list[torch.device]:
         """The CUDA device that has an executor for collectives; there is at most one."""
