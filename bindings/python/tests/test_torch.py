@@ -635,12 +635,68 @@ def check_strides(dist, rank, tensors):
     tensors.expect(flipped, *[1] * 24)
 
 
+def check_tensors_without_their_values(dist, rank, tensors):
+    """Tensors whose memory is not what they say are refused, or read as what they say."""
+    import torch
+    from torch.distributed.tensor import Replicate, distribute_tensor, init_device_mesh
+
+    full = tensors.full
+    mesh = init_device_mesh(tensors.device.type, (SIZE,))
+    refused = {
+        "layout": torch.eye(2, device=tensors.device).to_sparse(),
+        "quantized": torch.quantize_per_tensor(full(1, 2, 2), 0.1, 0, torch.qint8),
+        "nested": torch.nested.nested_tensor([full(1, 2), full(1, 2)]),
+        "DTensor": distribute_tensor(full(1, 2, 2), mesh, [Replicate()]),
+    }
+    if tensors.device.type == "cpu" and torch.backends.mkldnn.is_available():
+        refused["_mkldnn"] = full(1, 2, 2).to_mkldnn()
+    zeros = torch._efficientzerotensor((2,), device=tensors.device)
+
+    def calls(bad):
+        return (
+            lambda: dist.broadcast(bad, 1 - rank),
+            lambda: dist.all_gather([bad, bad], bad),
+            lambda: dist.gather(bad, [bad, bad], rank),
+            lambda: dist.recv(bad, 1 - rank),
+        )
+
+    for name, bad in refused.items():
+        for call in (
+            *calls(bad),
+            lambda: dist.send(bad, 1 - rank),  # noqa: B023 - all are called at once
+            lambda: dist.broadcast(bad, rank),  # noqa: B023
+        ):
+            with pytest.raises(symm.UnsupportedError, match=name):
+                call()
+    for call in (lambda: dist.all_reduce(zeros), *calls(zeros)):
+        with pytest.raises(symm.UnsupportedError, match="lazy zeros"):
+            call()
+
+    parts = [full(9, 2), full(9, 2)]
+    dist.all_gather(parts, zeros)
+    tensors.expect(torch.cat(parts), 0, 0, 0, 0)
+    out = full(9, 2)
+    dist.reduce_scatter(out, [zeros, zeros])
+    tensors.expect(out, 0, 0)
+    for root in range(SIZE):
+        moved = zeros if rank == root else full(9, 2)
+        dist.broadcast(moved, root)
+        if rank == root:
+            dist.send(zeros, 1 - rank)
+        else:
+            tensors.expect(moved, 0, 0)
+            received = full(9, 2)
+            dist.recv(received, root)
+            tensors.expect(received, 0, 0)
+
+
 def operands(rank, device):
     dist = init_process_group(rank)
     tensors = Tensors(device)
     check_splits(dist, tensors)
     check_strides(dist, rank, tensors)
     check_lazy_bits(dist, rank, tensors)
+    check_tensors_without_their_values(dist, rank, tensors)
     dist.destroy_process_group()
 
 

@@ -20,7 +20,7 @@ Unsupported, with an error that says so:
 
 - another back end for one of the devices,
 - bitwise reductions of integers,
-- sparse tensors,
+- sparse, quantized and nested tensors, and DTensor,
 - receiving from any source,
 - messages between two ranks inside a CUDA graph capture.
 
@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from torch.futures import Future
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from symm import errors
 from symm.collectives import require_rows
@@ -89,6 +90,23 @@ def _reduction_options(dtype: torch.dtype, reduce_op: Any) -> dict[str, Any]:
     return {"op": op}
 
 
+def _require_values(tensor: Tensor, *, written: bool) -> None:
+    """Raise UnsupportedError if the memory of a tensor is not the values of its elements."""
+    kind = ""
+    if tensor.layout != torch.strided:
+        kind = f"tensors with the layout {tensor.layout}"
+    elif tensor.is_quantized:
+        kind = "quantized tensors, whose scale is not in their memory; int_repr() can be moved"
+    elif tensor.is_nested:
+        kind = "nested tensors; values() can be moved"
+    elif is_traceable_wrapper_subclass(tensor) and is_traceable_wrapper_subclass(_dense(tensor)):
+        kind = f"{type(tensor).__name__}, which only wraps tensors; DTensor has to_local()"
+    elif written and tensor._is_zerotensor():
+        kind = "lazy zeros as results: they have no memory; pass torch.zeros()"
+    if kind:
+        raise UnsupportedError(f"symm has no collectives and messages of {kind}")
+
+
 def _plain(dense: Tensor) -> Tensor:
     """A view of a contiguous tensor whose elements have a type that symm knows.
 
@@ -102,8 +120,10 @@ def _plain(dense: Tensor) -> Tensor:
 def _dense(tensor: Tensor) -> Tensor:
     """The tensor itself if its memory has its elements in their order, else such a copy.
 
-    A view may be negated or conjugated by a bit that is not in its memory.
+    A view may be negated or conjugated by a bit that is not in its memory. Zeros may have none.
     """
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     return tensor.contiguous().resolve_neg().resolve_conj()
 
 
@@ -116,7 +136,7 @@ def _read_all(tensors: Sequence[Tensor]) -> Tensor:
     """A plain tensor to read, the concatenation of `tensors`."""
     if len(tensors) == 1:
         return _read(tensors[0])
-    return _read(torch.cat([tensor.reshape(-1) for tensor in tensors]))
+    return _read(torch.cat([_dense(tensor).reshape(-1) for tensor in tensors]))
 
 
 @contextlib.contextmanager
@@ -699,12 +719,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> Any:
         """Run a collective that writes and reads these tensors; `result` is its future's value."""
         tensors = [*written, *read]
-        for tensor in tensors:
-            if tensor.layout != torch.strided:
-                raise UnsupportedError(
-                    f"symm has no collectives of tensors with the layout {tensor.layout}"
-                )
+        for tensor in read:
+            _require_values(tensor, written=False)
         for tensor in written:
+            _require_values(tensor, written=True)
             require_distinct_elements(tensor)
 
         executor = self._executor(tensors[0].device)
@@ -907,6 +925,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _message(self, tensors: list[Tensor], source: int, target: int, tag: int) -> Any:
         tensor = _one(tensors)
+        _require_values(tensor, written=self._rank == target)
         key = (source, target, tag, tensor.device)
         executor = self._executors.get(key)
         if executor is None:
