@@ -1170,6 +1170,13 @@ def steps_of_coalesced_collectives(dist, device):
     return step
 
 
+def steps_of_messages(dist, device):
+    import torch
+
+    x = torch.ones(8)
+    return lambda: dist.send(x, 0) if RANK else dist.recv(x, 1)
+
+
 def raise_an_error():
     raise ValueError("of this rank alone")
 
@@ -1189,13 +1196,14 @@ DOORS = (
     "futures",
     "functional_collectives",
     "coalesced_collectives",
+    "messages",
 )
 # Each door in each manner; of most manners a sample, unless `./dev doors` asks for all.
 DEATHS = [
     (door, manner)
     for door in DOORS
     for manner in MANNERS
-    if door == "ddp" or manner == "kill" or "SYMM_TEST_DOORS" in os.environ
+    if door in ("ddp", "messages") or manner == "kill" or "SYMM_TEST_DOORS" in os.environ
 ]
 
 

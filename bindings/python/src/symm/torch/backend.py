@@ -35,6 +35,7 @@ import atexit
 import contextlib
 import functools
 import queue
+import re
 import threading
 import time
 import weakref
@@ -49,7 +50,13 @@ from symm import errors
 from symm.collectives import require_rows
 from symm.dtypes import ALL
 from symm.enums import Op
-from symm.errors import AbortedError, InvalidArgumentError, MismatchError, UnsupportedError
+from symm.errors import (
+    AbortedError,
+    InvalidArgumentError,
+    MismatchError,
+    SymmError,
+    UnsupportedError,
+)
 from symm.group import Group
 from symm.torch.operators import require_distinct_elements
 
@@ -227,7 +234,8 @@ class _Work(dist.Work):  # type: ignore[misc]
             seconds = timeout.total_seconds() if timeout else None
             self._executor.wait_for(self.over, seconds)
             if self.error is None and seconds and self._executor.stream:
-                self._executor.group.synchronize(self._executor.stream, timeout=seconds)
+                with self._executor.naming_ranks():
+                    self._executor.group.synchronize(self._executor.stream, timeout=seconds)
             if self.error is not None:
                 raise self.error
             if self._ended is not None:
@@ -352,6 +360,26 @@ def _close_executors() -> None:
             executor.thread.join(max(0, end - time.monotonic()))
 
 
+_RANKS = re.compile(r"\branks? \d+(?:(?:, | and | or )\d+)*")
+
+
+def _with_ranks_of(error: SymmError, ranks: Sequence[int]) -> SymmError:
+    """The error of a group of some ranks of a process group, with their numbers there."""
+
+    def number(found: re.Match[str]) -> str:
+        rank = int(found[0])
+        return str(ranks[rank]) if rank < len(ranks) else found[0]
+
+    def numbers(found: re.Match[str]) -> str:
+        return re.sub(r"\d+", number, found[0])
+
+    named = type(error)(_RANKS.sub(numbers, str(error)))
+    named.__dict__.update(error.__dict__)
+    if error.rank is not None and error.rank < len(ranks):
+        named.rank = ranks[error.rank]
+    return named
+
+
 class _ClosableStore:
     """A store whose waits end when the executor that makes a group is closed."""
 
@@ -384,6 +412,7 @@ class _Executor:
         threaded: bool,
         in_order: bool,
         patience: float,
+        ranks: Sequence[int] = (),
     ) -> None:
         self.device = device
         self.name = name
@@ -391,6 +420,7 @@ class _Executor:
         self.threaded = threaded
         self.in_order = in_order
         self._patience = min(patience, threading.TIMEOUT_MAX)
+        self._ranks = ranks  # of the group, by their numbers in the process group; (): the same
         self._count = 0  # of the tasks that ended
         self._lock = threading.Lock()
         self._turn = threading.Lock()  # held by the thread that runs a collective
@@ -440,7 +470,18 @@ class _Executor:
         with self._turn:
             if gate is not None and gate.executor is not self:
                 gate.require_order(self)
-            body(self.group)
+            with self.naming_ranks():
+                body(self.group)
+
+    @contextlib.contextmanager
+    def naming_ranks(self) -> Iterator[None]:
+        """Have errors name ranks by their numbers in the process group."""
+        try:
+            yield
+        except SymmError as error:
+            if not self._ranks:
+                raise
+            raise _with_ranks_of(error, self._ranks) from error.__cause__
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() is self.thread
@@ -941,6 +982,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 threaded=True,
                 in_order=False,
                 patience=self._patience,
+                ranks=(source, target),
             )
             self._executors[key] = executor
 
