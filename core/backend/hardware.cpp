@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
+#include <sstream>
 #include <string>
+
+#include "core/base/file_text.hpp"
 
 namespace symm::host {
 namespace {
@@ -23,8 +25,8 @@ size_t cache_from_sysfs() {
     int level = 0;
     size_t size = 0;
     char unit = 0;
-    std::ifstream(folder + "level") >> level;
-    if (!(std::ifstream(folder + "size") >> size >> unit)) continue;
+    text_of_file(folder + "level") >> level;
+    if (!(text_of_file(folder + "size") >> size >> unit)) continue;
     if (unit == 'K') size <<= 10;
     if (unit == 'M') size <<= 20;
     if (level > best_level) {
@@ -39,13 +41,13 @@ size_t cache_from_sysfs() {
 // Reads a file of one number. Returns `fallback` if it has none, such as "max", which
 // says that there is no limit.
 size_t number_in(const std::string& path, size_t fallback) {
-  std::ifstream file(path);
+  std::istringstream file = text_of_file(path);
   size_t value = 0;
   return file >> value ? value : fallback;
 }
 
 size_t available_on_machine() {
-  std::ifstream file("/proc/meminfo");
+  std::istringstream file = text_of_file("/proc/meminfo");
   for (std::string word; file >> word;) {
     size_t kilobytes = 0;
     if (word == "MemAvailable:" && file >> kilobytes) return kilobytes << 10;
@@ -76,7 +78,7 @@ size_t available_in(const std::string& root, std::string path, const MemoryContr
 }  // namespace
 
 size_t available_in_control_groups(const std::string& mount, const std::string& list) {
-  std::ifstream file(list);
+  std::istringstream file = text_of_file(list);
   size_t available = SIZE_MAX;
 
   // "4:cpu,memory:/path" of version 1, "0::/path" of version 2.
@@ -113,7 +115,7 @@ size_t memory_bytes() {
 }
 
 std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
+  std::istringstream file = text_of_file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const size_t colon = line.find(": ");
     if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {

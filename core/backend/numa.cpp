@@ -13,10 +13,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "core/base/error.hpp"
+#include "core/base/file_text.hpp"
 
 namespace symm::host {
 namespace {
@@ -26,7 +27,8 @@ constexpr int kBitsPerWord = 64;
 // The bytes of a node that are free, or in caches of files, which can be dropped.
 // SIZE_MAX if sysfs does not tell.
 size_t available_on_node(int node) {
-  std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/meminfo");
+  std::istringstream file =
+      text_of_file("/sys/devices/system/node/node" + std::to_string(node) + "/meminfo");
   size_t available = 0;
   bool any = false;
   for (std::string line; std::getline(file, line);) {
@@ -60,7 +62,7 @@ int node_of_processors() {
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) return -1;
 
   const auto read = [](const std::string& name) {
-    std::ifstream file("/sys/devices/system/node/" + name);
+    std::istringstream file = text_of_file("/sys/devices/system/node/" + name);
     std::string line;
     std::getline(file, line);
     return line;

@@ -132,7 +132,7 @@ std::string describe(BackendKind backend, const PlanValues& values, size_t key) 
 
 std::string read_file(const std::string& path, const std::string& name) {
   // O_NONBLOCK keeps open() from waiting for the writer of a pipe.
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Fd fd = make_fd(::open, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (!fd) throw system_error(errno, "open", name);
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) throw system_error(errno, "fstat", name);

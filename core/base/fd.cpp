@@ -48,13 +48,6 @@ Fd::Fd(int made) noexcept {
   if (file_.shares_inode && file_.mark == 0 && fcntl(fd_, F_SETSIG, kMark) == 0) file_.mark = kMark;
 }
 
-Fd Fd::in_place_of(int stream) noexcept {
-  const Fd file(::open("/", O_PATH | O_CLOEXEC));
-  const int made = file ? fcntl(file.get(), F_DUPFD_CLOEXEC, stream) : -1;
-  if (made >= 0 && made != stream) ::close(made);
-  return made == stream ? Fd(made, OpenFile::behind(made)) : Fd();
-}
-
 void Fd::reset() noexcept {
   const int fd = std::exchange(fd_, -1);
   if (fd < 0) return;

@@ -1,5 +1,6 @@
 // A file descriptor that closes itself. Every descriptor of the library is one from the call on
-// that makes it: the lint rule `descriptors` finds those that are not.
+// that makes it, and never has the number of a standard stream, not for a moment: the lint rule
+// `descriptors` finds those that are not made so.
 #pragma once
 
 #include <fcntl.h>
@@ -10,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+
+#include "core/base/closed_streams.hpp"
 
 namespace symm {
 // The file to which a number leads. By this the library knows whether a number is still its
@@ -32,15 +35,13 @@ class Fd {
  public:
   Fd() = default;
   // Takes what a call that makes a descriptor has returned; -1 leaves this empty, and errno as it
-  // is. A program may have closed its standard streams, and then the kernel gives out their
-  // numbers, which the program and its libraries take for the streams. So a descriptor from 0 to 2
-  // is replaced by a higher one. This is empty if there is none; errno says why.
+  // is. The call is made through make_fd(), or while a ClosedStreams lives: a program may have
+  // closed its standard streams. A descriptor that has the number of one all the same, because the
+  // program closed it during the call, is replaced by a higher one. This is empty if there is none;
+  // errno says why.
   explicit Fd(int made) noexcept;
   // Takes back what release() gave away, when it was `file`.
   Fd(int released, const OpenFile& file) noexcept : fd_(released), file_(file) {}
-  // Takes the number of a standard stream that is closed, for a file that can be neither read nor
-  // written: both fail by EBADF, as before. Empty if the stream is open.
-  static Fd in_place_of(int stream) noexcept;
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), file_(other.file_) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) {
@@ -64,9 +65,17 @@ class Fd {
   OpenFile file_;
 };
 
+// Makes a descriptor by a call such as open(), which gets the arguments. Empty if the call fails;
+// errno says why.
+template <class Call, class... Arguments>
+Fd make_fd(Call call, Arguments... arguments) {
+  const ClosedStreams held;
+  return Fd(static_cast<int>(call(arguments...)));
+}
+
 // A descriptor to be given up when the process has no other left: then a connection can at least be
 // accepted and refused.
-inline Fd spare_descriptor() noexcept { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+inline Fd spare_descriptor() noexcept { return make_fd(::open, "/dev/null", O_RDONLY | O_CLOEXEC); }
 
 // Reads the first `size` bytes of a file, or as many as it has, whatever interrupts or shortens a
 // call. Returns -1 if it fails; errno says why.

@@ -9,6 +9,8 @@
 #include <string>
 #include <system_error>
 
+#include "core/base/closed_streams.hpp"
+
 namespace symm {
 namespace {
 // The path of a library that a Python wheel has installed in `folder` beside symm's own wheel, in
@@ -33,6 +35,8 @@ std::string path_in_wheel(const std::string& soname, const char* folder) {
 
 void* find_library(
     const std::string& soname, const std::string& named, const char* folder, std::string& why) {
+  const ClosedStreams held;  // the loader opens files
+
   // A process should have one copy of a library.
   void* const loaded = dlopen(soname.c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (loaded != nullptr) return loaded;

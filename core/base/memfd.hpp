@@ -18,8 +18,8 @@ namespace symm {
 // Makes such a file. Empty if that fails; errno says why.
 inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
   flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  Fd made(memfd_create(name, flags | MFD_NOEXEC_SEAL));
-  if (!made && errno == EINVAL) return Fd(memfd_create(name, flags));  // Linux < 6.3
+  Fd made = make_fd(memfd_create, name, flags | MFD_NOEXEC_SEAL);
+  if (!made && errno == EINVAL) return make_fd(memfd_create, name, flags);  // Linux < 6.3
   return made;
 }
 }  // namespace symm

@@ -76,7 +76,7 @@ void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
 struct TraceFile {
   TraceFile() {
     const std::string path = format("%s/%d.%lu", environment("SYMM_TRACE"), getpid(), now_ns());
-    const Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const Fd fd = make_fd(::open, path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     // The file has room for as many calls as there is memory for. The header takes the first place.
     constexpr uint64_t kMaxBytes = uint64_t{64} << 20;

@@ -67,7 +67,7 @@ void run_handlers_in_child() {
 const std::string& boot_id() {
   // Never destroyed: a thread may outlive main().
   static const auto* const value = [] {
-    const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+    const Fd file = make_fd(::open, "/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     char text[64];
     const ssize_t got = file ? read_whole(file.get(), text, sizeof text) : -1;
     // A failure for want of descriptors or memory is not kept: a later call may succeed. If there
@@ -110,7 +110,7 @@ void at_fork_in_child(void (*handler)() noexcept) {
 std::optional<Stat> stat_of(int64_t pid) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-  const Fd file(open(path, O_RDONLY | O_CLOEXEC));
+  const Fd file = make_fd(::open, path, O_RDONLY | O_CLOEXEC);
   if (!file) return std::nullopt;
 
   char text[1024];

@@ -27,7 +27,8 @@ uint32_t fork_generation() noexcept;
 // is allowed, such as closing sockets.
 void at_fork_in_child(void (*handler)() noexcept);
 // A lock that fork() takes too: no fork() happens while it is held, so a child finds what it guards
-// in a consistent state. Hold it for moments only.
+// in a consistent state. Hold it for moments only, and make no descriptor meanwhile: the numbers of
+// closed streams are guarded by it (closed_streams.cpp).
 std::mutex& lock_against_fork() noexcept;
 
 struct Stat {

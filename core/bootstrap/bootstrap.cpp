@@ -113,9 +113,13 @@ std::unique_ptr<Store> open_by_tcp(const std::string& place, const std::string& 
 
 // Asks for the job once and remembers it: MPI_Finalize() closes PMI_FD.
 std::string remembered_pmi_job(int fd) {
-  const std::lock_guard lock(process::lock_against_fork());
   static auto* const job = new std::string;  // never destroyed: a thread may outlive main()
-  if (job->empty()) *job = pmi_job(fd);
+  if (const std::lock_guard lock(process::lock_against_fork()); !job->empty()) return *job;
+
+  // Asked without the lock, under which no descriptor may be made.
+  std::string asked = pmi_job(fd);
+  const std::lock_guard lock(process::lock_against_fork());
+  if (job->empty()) *job = std::move(asked);
   return *job;
 }
 

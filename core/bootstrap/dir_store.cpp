@@ -55,8 +55,8 @@ std::string escape_key(const std::string& key) {
 void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   const std::string name = file_name(key);
   const std::string temporary = format("new.%016lx", process::random64());
-  const Fd file(openat(rendezvous_.fd(), temporary.c_str(),
-      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const Fd file = make_fd(::openat, rendezvous_.fd(), temporary.c_str(),
+      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (!file) throw system_error(errno, "open", rendezvous_.path() + "/" + temporary);
 
   SYMM_POINT("store.set");
@@ -85,7 +85,7 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
   Fd file;
   const auto look = [&] {
     const auto open_key = [&] {
-      file = Fd(openat(rendezvous_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+      file = make_fd(::openat, rendezvous_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
       if (!file && errno != ENOENT) {
         throw system_error(errno, "open", rendezvous_.path() + "/" + name);
       }

@@ -155,7 +155,8 @@ void DirectoryRendezvous::lead(Deadline deadline) {
     replace_older();
     if (!retry_until([&] { return all_have_come(grace_period); }, deadline)) throw Error(missing());
     SYMM_POINT("directory.seal");
-    const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const Fd sealed =
+        make_fd(::openat, fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
   } catch (...) {
     // A failure that is in the directory already may be another rank's.
@@ -362,8 +363,8 @@ std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() c
   const Fd base = open_private_directory(config_.base, true);
   std::vector<Attempt> open;
   for (const std::string& name : names_with(prefix_, base.get())) {
-    const Fd directory(
-        openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const Fd directory = make_fd(
+        ::openat, base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile)) {
       continue;
     }
@@ -431,8 +432,8 @@ void DirectoryRendezvous::declare(
     int directory, const Failure& failure, const char* file) noexcept {
   try {
     const std::string temporary = format("new.%016lx", process::random64());
-    const Fd made(
-        openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const Fd made = make_fd(
+        ::openat, directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     Writer text;
     encode(text, failure, kMaxDeclared);
@@ -447,7 +448,7 @@ void DirectoryRendezvous::declare(
 }
 
 std::optional<Failure> DirectoryRendezvous::declared() const {
-  const Fd file(openat(fd(), kFailedFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const Fd file = make_fd(::openat, fd(), kFailedFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (!file) return std::nullopt;
   std::byte text[kFailureHeader + kMaxDeclared];
   const ssize_t size = read_whole(file.get(), text, sizeof text);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/library.hpp"
@@ -101,6 +102,7 @@ PmixJob session(int rank, uint16_t port) {
   // PMIx sets some variables for an MPI library; such a library sets them itself.
   const process::SignalsKept signals;
   const VariablesKept variables("PMIX_");
+  const std::shared_ptr<const ClosedStreams> streams = hold_closed_streams();
   const Library& library = *new Library;  // never unloaded
   const bool by_another = library.PMIx_Initialized() != 0;
   Process self;

@@ -61,7 +61,7 @@ bool is_named(int directory, const std::string& name, int file) {
 RankLockInfo look_at_rank_lock(int directory, int rank) {
   const std::string name = name_of_rank_lock(rank);
   for (;;) {
-    const Fd file(openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    const Fd file = make_fd(::openat, directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (!file) {
       if (errno != ENOENT) throw system_error(errno, "open", name);
       RankLockInfo info;
@@ -93,7 +93,8 @@ bool was_locked(int directory, int rank) {
 std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
   // One newcomer at a time: of two that both found a dead lock, the second could replace the file
   // of the first. If another has its turn, the caller tries again.
-  const Fd turn(openat(directory, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const Fd turn =
+      make_fd(::openat, directory, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (!turn) throw system_error(errno, "open", "claims");
   if (flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::nullopt;
@@ -109,8 +110,8 @@ std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
 
   // The file has a name of its own until it is complete and locked.
   const std::string temporary = format("new.%016lx", process::random64());
-  Fd file(openat(
-      directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  Fd file = make_fd(::openat, directory, temporary.c_str(),
+      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (!file) throw system_error(errno, "open", temporary);
   const std::string text =
       format("pid %d start %lu size %d\n", getpid(), process::start_time_of(getpid()), size);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/process.hpp"
@@ -64,6 +65,7 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   driver.require(driver.cuDeviceGetUuid(&uuid, device->device_), "cuDeviceGetUuid");
   std::memcpy(device->uuid_.data(), uuid.bytes, sizeof uuid.bytes);
   device->multiprocessors_ = device->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  const ClosedStreams held;  // a context comes with descriptors
   driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_),
       "cuDevicePrimaryCtxRetain");
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/error.hpp"
 
 namespace symm::cuda {
@@ -30,6 +31,7 @@ std::string version_text(int version) {
 // load it is thrown, and so not remembered: the next call may have the memory or the descriptors
 // that this one lacks.
 void* load_library() {
+  const ClosedStreams held;  // the loader opens files
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
@@ -64,6 +66,8 @@ Loaded load_driver() {
   SYMM_DRIVER_CALLS(SYMM_DRIVER_REQUIRE)
 #undef SYMM_DRIVER_REQUIRE
 
+  // The driver keeps descriptors of its own.
+  const ClosedStreams held;
   if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
     return {{}, "cuInit: " + driver.text(result)};
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/backend/backend.hpp"
+#include "core/base/closed_streams.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/cuda/allocation.hpp"
@@ -48,6 +49,7 @@ Fd Multicast::create() {
   driver().require(driver().cuMulticastCreate(&created_, &prop), "cuMulticastCreate",
       [&] { return format("%zu bytes for %d devices", bytes_, ranks_); });
   has_created_ = true;
+  const ClosedStreams held;
   int raw = -1;
   driver().require(driver().cuMemExportToShareableHandle(
                        &raw, created_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),

@@ -106,7 +106,7 @@ uint64_t tag_of(Source source, uint32_t number) {
 class SecureLink final : public Link {
  public:
   SecureLink(Sink& sink, const std::vector<std::string>& addresses)
-      : sink_(sink), secret_(read_secret()), epoll_(Fd(epoll_create1(EPOLL_CLOEXEC))) {
+      : sink_(sink), secret_(read_secret()), epoll_(make_fd(epoll_create1, EPOLL_CLOEXEC)) {
     if (!epoll_) throw system_error(errno, "epoll_create1");
     own_.id = process::random_id();
     own_.hosts = addresses;
@@ -287,7 +287,7 @@ class SecureLink final : public Link {
 
   void accept_all() {
     for (;;) {
-      Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      Fd fd = make_fd(::accept4, listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       const int error = fd ? 0 : errno;
       const bool none_left = error == EMFILE || error == ENFILE;
       if (!fd && !none_left) return;
@@ -320,7 +320,7 @@ class SecureLink final : public Link {
     const bool has_spare = static_cast<bool>(spare_);
     spare_.reset();
     if (has_spare) {
-      const Fd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      const Fd refused = make_fd(::accept4, listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
       spare_ = spare_descriptor();
     } else {
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);

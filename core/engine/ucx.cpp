@@ -302,6 +302,8 @@ std::string ucx_devices(const std::vector<std::string>& interfaces, const std::s
   }
   if (devices.empty()) return devices;
 
+  const ClosedStreams held;
+
   std::error_code none;
   for (const fs::directory_entry& device : fs::directory_iterator(rdma, none)) {
     for (const fs::directory_entry& port : fs::directory_iterator(device.path() / "ports", none)) {

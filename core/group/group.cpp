@@ -121,7 +121,7 @@ int Group::failure_fd() {
   const std::lock_guard lock(failure_fd_mutex_);
   if (failure_fd_) return failure_fd_->get();
 
-  Fd made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Fd made = make_fd(eventfd, 0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (!made) throw system_error(errno, "eventfd");
   const auto fd = std::make_shared<PeerFd>(std::move(made));
   failure_listener_ = revocation_->listen([fd, revocation = revocation_.get()] {
@@ -168,7 +168,7 @@ void note_for_launcher(const Failure& failure) noexcept try {
   if (*path == '\0') return;
 
   const std::string line = printable(failure.message);
-  const Fd file(::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const Fd file = make_fd(::open, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (!file) return;
   if (!write_whole(file.get(), line.data(), line.size())) ::unlink(path);
 } catch (const std::bad_alloc&) {

@@ -43,7 +43,7 @@ ExporterListener::ExporterListener(
     : name_(hexadecimal(exporter)),
       on_connect_(std::move(on_connect)),
       on_time_(std::move(on_time)),
-      timer_(Fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK))) {
+      timer_(make_fd(timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   if (!timer_) throw system_error(errno, "timerfd_create");
   open();
   spare_ = spare_descriptor();

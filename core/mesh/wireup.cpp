@@ -67,7 +67,7 @@ Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadli
       mesh_(std::make_shared<Mesh>(rank, size)),
       events_(*mesh_->events_),
       identities_(static_cast<size_t>(size)),
-      spare_(Fd(eventfd(0, EFD_CLOEXEC))) {}
+      spare_(make_fd(eventfd, 0, EFD_CLOEXEC)) {}
 
 std::shared_ptr<Mesh> Wireup::run() {
   Failure mine;

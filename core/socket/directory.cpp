@@ -76,10 +76,10 @@ void remove_held(int parent, const char* name, int directory) noexcept {
 }
 
 void sweep_one(int parent, const char* name) noexcept {
-  Fd directory(openat(parent, name, kOpenDirectory));
+  Fd directory = make_fd(::openat, parent, name, kOpenDirectory);
   if (!directory) return;
 
-  Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  Fd lock = make_fd(::openat, directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (!lock) {
     // The maker of the directory died before it made the lock, or has not made it yet: then it
     // sees its directory vanish and makes another.
@@ -102,7 +102,7 @@ void sweep_in(int parent, Sweep what) noexcept {
       }
 
       if (what != Sweep::with_jobs || !std::string_view(name).starts_with(kJobPrefix)) return;
-      Fd job(openat(parent, name, kOpenDirectory));
+      Fd job = make_fd(::openat, parent, name, kOpenDirectory);
       if (!job) return;
       sweep_in(job.get(), Sweep::shared_directories);
       unlinkat(parent, name, AT_REMOVEDIR);  // fails unless it is empty
@@ -150,7 +150,7 @@ Fd open_private_directory(const std::string& path, bool create) {
     if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       throw system_error(errno, "mkdir", path);
     }
-    directory = Fd(open(path.c_str(), kOpenDirectory));
+    directory = make_fd(::open, path.c_str(), kOpenDirectory);
     error = errno;
   }
 
@@ -194,7 +194,7 @@ bool exists(int directory, const char* name) noexcept {
 }
 
 void list_directory(int directory, const std::function<void(const char*)>& visit) {
-  Fd copy(openat(directory, ".", kOpenDirectory));
+  Fd copy = make_fd(::openat, directory, ".", kOpenDirectory);
   if (!copy && errno == ENOENT) return;  // removed meanwhile, so it was empty
   DIR* const opened = copy ? fdopendir(copy.get()) : nullptr;
   if (opened == nullptr) throw system_error(errno, "opendir");
@@ -219,12 +219,12 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(
       throw system_error(errno, "mkdir", parent + "/" + name);
     }
 
-    Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
+    Fd directory = make_fd(::openat, above.get(), name.c_str(), kOpenDirectory);
     if (!directory && errno == ENOENT) continue;
     if (!directory) throw system_error(errno, "open", parent + "/" + name);
 
-    Fd lock(
-        openat(directory.get(), kLock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    Fd lock = make_fd(
+        ::openat, directory.get(), kLock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     const auto fail = [&](const char* call) {
       const int error = errno;
       remove_held(above.get(), name.c_str(), directory.get());
@@ -249,15 +249,15 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(
 
 std::unique_ptr<SharedDirectory> SharedDirectory::enter(
     const std::string& parent, const std::string& name) {
-  const Fd above(open(parent.c_str(), kOpenDirectory));
+  const Fd above = make_fd(::open, parent.c_str(), kOpenDirectory);
   if (!above && errno == ENOENT) return nullptr;
   if (!above) throw system_error(errno, "open", parent);
 
-  Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
+  Fd directory = make_fd(::openat, above.get(), name.c_str(), kOpenDirectory);
   if (!directory && errno == ENOENT) return nullptr;
   if (!directory) throw system_error(errno, "open", parent + "/" + name);
 
-  Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  Fd lock = make_fd(::openat, directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (!lock && errno == ENOENT) return nullptr;
   if (!lock) throw system_error(errno, "open", parent + "/" + name + "/" + kLock);
   if (flock(lock.get(), LOCK_SH | LOCK_NB) != 0) {
@@ -272,7 +272,7 @@ SharedDirectory::~SharedDirectory() {
   // flock() gives up the shared lock before it takes the exclusive one. So if two processes leave
   // at once, at least one gets the exclusive lock.
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
-    const Fd above(open(parent_.c_str(), kOpenDirectory));
+    const Fd above = make_fd(::open, parent_.c_str(), kOpenDirectory);
     if (above && still_linked(lock_.get())) {
       remove_held(above.get(), name_.c_str(), directory_.get());
     }
@@ -281,7 +281,7 @@ SharedDirectory::~SharedDirectory() {
 }
 
 void sweep(const std::string& parent, Sweep what) noexcept {
-  const Fd directory(open(parent.c_str(), kOpenDirectory));
+  const Fd directory = make_fd(::open, parent.c_str(), kOpenDirectory);
   struct stat status{};
   if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) {
     sweep_in(directory.get(), what);

@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 
@@ -37,6 +39,17 @@ bool take_fds(msghdr& message, std::vector<Fd>& fds) {
     }
   }
   return std::erase_if(fds, [](const Fd& fd) { return !fd; }) == 0;
+}
+
+// Whether the next packet has descriptors: a look at it that has no room for them says that it cut
+// something off, and makes none.
+bool brings_fds(int socket) noexcept {
+  msghdr message{};
+  ssize_t size = -1;
+  do {
+    size = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+  } while (size < 0 && (errno == EINTR || errno == ECONNRESET));  // as receive() does
+  return size >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
 }
 }  // namespace
 
@@ -76,6 +89,10 @@ Received receive(int socket, std::span<std::byte> buffer) {
   // Room for descriptors is made before any has come: if there is no memory, none is lost.
   Received result;
   result.fds.reserve(kMaxFds + 1);
+  // Packets come at any time. So the numbers of closed streams are held only for those that bring
+  // descriptors, for the program may be about to open its streams again.
+  std::optional<ClosedStreams> held;
+  if (ClosedStreams::is_any_closed() && brings_fds(socket)) held.emplace();
 
   Control control;
   iovec part{buffer.data(), buffer.size()};

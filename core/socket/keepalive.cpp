@@ -26,7 +26,7 @@ void Keepalive::start() {
 
   heard_ns_ = now_ns();
   due_ = Deadline::after_ms(silence_ms_);
-  timer_ = PeerFd(Fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
+  timer_ = PeerFd(make_fd(timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!timer_) throw system_error(errno, "timerfd_create");
 
   const timespec interval = to_timespec(nanoseconds_of(interval_ms()));

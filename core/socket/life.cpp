@@ -64,7 +64,8 @@ LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept {
 
 bool has_ended(const LifeWord& word) noexcept { return word && is_marked(*word); }
 
-Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+Life::Life()
+    : fd_(make_memfd("symm-life")), bell_(make_fd(eventfd, 0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!fd_ || !bell_) throw system_error(errno, fd_ ? "eventfd" : "memfd_create");
   if (kBytes > file_size_limit()) throw system_error(EFBIG, "posix_fallocate");
   if (const int error = posix_fallocate(fd_.get(), 0, kBytes); error != 0) {

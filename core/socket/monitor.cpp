@@ -30,8 +30,8 @@ constexpr uint64_t kQuestion = 0;
 }  // namespace
 
 Monitor::Monitor()
-    : epoll_(Fd(epoll_create1(EPOLL_CLOEXEC))),
-      question_(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+    : epoll_(make_fd(epoll_create1, EPOLL_CLOEXEC)),
+      question_(make_fd(eventfd, 0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!epoll_) throw system_error(errno, "epoll_create1");
   if (!question_) throw system_error(errno, "eventfd");
 

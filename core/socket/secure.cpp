@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -37,6 +38,7 @@ std::string home_in_records() {
   std::array<char, 16384> text{};
   passwd entry{};
   passwd* found = nullptr;
+  const ClosedStreams held;  // the records are files, or asked for by a socket
   const int error = getpwuid_r(geteuid(), &entry, text.data(), text.size(), &found);
   return error == 0 && found != nullptr && found->pw_dir != nullptr ? found->pw_dir : "";
 }
@@ -130,7 +132,8 @@ void make_secret(const std::string& path) {
   }
 
   const std::string fresh = format("%s.%016lx", path.c_str(), process::random64());
-  const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const Fd file =
+      make_fd(::open, fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (!file) throw system_error(errno, "open", fresh);
 
   Secret secret;
@@ -291,10 +294,10 @@ Secret read_secret() {
         "SYMM_SECRET_FILE is '" + path + "'; it must be an absolute path");
   }
 
-  Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd file = make_fd(::open, path.c_str(), O_RDONLY | O_CLOEXEC);
   if (!file && errno == ENOENT) {
     make_secret(path);
-    file = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    file = make_fd(::open, path.c_str(), O_RDONLY | O_CLOEXEC);
   }
   if (!file) throw system_error(errno, "open", path);
 

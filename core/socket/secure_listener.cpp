@@ -160,7 +160,7 @@ void SecureListener::ready(int) noexcept {
 }
 
 bool SecureListener::accept_one() {
-  Fd fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Fd fd = make_fd(::accept4, socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   const int error = fd ? 0 : errno;
   if (error == EAGAIN || error == EWOULDBLOCK) return false;
 
@@ -220,7 +220,7 @@ void SecureListener::refuse_one() {
   if (!spare_) return Monitor::forget(watching_);
   spare_.reset();
   {
-    const Fd refused(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const Fd refused = make_fd(::accept4, socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
   }
   spare_ = spare_descriptor();
 }

@@ -20,6 +20,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
@@ -38,7 +39,7 @@ namespace {
 constexpr int kBacklog = 128;
 
 PeerFd make_socket() {
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = make_fd(::socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (!fd) throw system_error(errno, "socket");
   return PeerFd(std::move(fd));
 }
@@ -82,7 +83,7 @@ Listener::~Listener() {
 
 PeerFd Listener::accept(uint64_t& refused) {
   for (;;) {
-    Fd fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Fd fd = make_fd(::accept4, socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (!fd) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
@@ -147,7 +148,7 @@ Fd open_pid(int64_t pid) {
 #ifdef SYS_pidfd_open
   const auto before = process::stat_of(pid);
   if (!before) return {};
-  Fd fd(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
+  Fd fd = make_fd(::syscall, SYS_pidfd_open, static_cast<pid_t>(pid), 0);
   const auto after = process::stat_of(pid);
   if (fd && after && after->start == before->start) return fd;
 #else
@@ -168,6 +169,7 @@ PeerProcess identify(int socket) {
   peer.uid = credentials.uid;
   peer.pid = credentials.pid;
 
+  const ClosedStreams held;
   int fd = -1;
   size = sizeof fd;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) {

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/closed_streams.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/peer_fd.hpp"
@@ -31,6 +32,7 @@ using Interfaces = std::unique_ptr<ifaddrs, void (*)(ifaddrs*)>;
 
 // The addresses of all interfaces of this machine.
 Interfaces read_interfaces() {
+  const ClosedStreams held;  // a socket to the kernel
   ifaddrs* found = nullptr;
   getifaddrs(&found);
   return {found, freeifaddrs};
@@ -53,6 +55,7 @@ AddressList look_up(const std::string& host, uint16_t port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
 
+  const ClosedStreams held;  // a socket to a name server, and files
   addrinfo* found = nullptr;
   const int error = getaddrinfo(
       host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
@@ -82,7 +85,7 @@ std::string in_numbers(const sockaddr* address) {
 }
 
 PeerFd tcp_socket(int family) {
-  return PeerFd(Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP)));
+  return PeerFd(make_fd(::socket, family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
 }
 
 void set_option(int socket, int level, int name, int value) {

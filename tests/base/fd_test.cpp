@@ -11,10 +11,12 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,8 @@ const std::vector<Maker>& makers() {
 
 bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
+bool takes_text(int stream) { return write(stream, "text", 4) != -1 || errno != EBADF; }
+
 // Closes the standard streams whose bits are set.
 void close_streams(int which) {
   for (int stream = 0; stream < 3; ++stream) {
@@ -73,11 +77,131 @@ TEST(Descriptors, AreNeverThoseOfStandardStreams) {
   }
 }
 
+// Another thread may write to a closed stream between the call that makes a descriptor and its end.
+TEST(Descriptors, AreMadeWhileStreamsAreHeld) {
+  for (int closed = 0; closed < 8; ++closed) {
+    support::Process child([closed] {
+      close_streams(closed);
+      std::string faults;
+      for (const Maker& maker : makers()) {
+        const Fd fd = make_fd([&] {
+          const int made = maker.make();
+          if (made >= 0 && made <= 2) faults += std::string(maker.name) + " was a stream\n";
+          for (int stream = 0; stream < 3; ++stream) {
+            const bool is_closed = (closed >> stream & 1) != 0;
+            if (is_closed && takes_text(stream)) faults += "a stream takes text\n";
+          }
+          return made;
+        });
+        for (int stream = 0; stream < 3; ++stream) {
+          if (is_open(stream) == ((closed >> stream & 1) != 0)) faults += "a stream has changed\n";
+        }
+      }
+
+      errno = 0;
+      if (make_fd(::open, "/no/such/file", O_RDONLY) || errno != ENOENT) faults += "errno is lost";
+      return faults;
+    });
+    EXPECT_EQ(child.result(), "") << "closed: " << closed;
+  }
+}
+
+// Threads that make descriptors at a time share what they hold: the last one lets go. What the
+// program opens meanwhile is its own.
+TEST(Descriptors, OfManyThreadsAreNoStreams) {
+  support::Process child([]() -> std::string {
+    close_streams(3);
+    std::atomic<bool> stop{false};
+    std::atomic<int> taken{0};
+    std::atomic<int> lost{0};
+    std::vector<std::thread> program;
+    program.emplace_back([&] {
+      while (!stop)
+        taken += takes_text(STDOUT_FILENO) ? 1 : 0;
+    });
+    program.emplace_back([&] {
+      while (!stop) {
+        // Not as a stream, where the text above would be its own.
+        const int own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+        lost += is_open(own) && close(own) == 0 ? 0 : 1;
+      }
+    });
+
+    std::vector<std::thread> library;
+    for (int i = 0; i < 4; ++i) {
+      library.emplace_back([&] {
+        for (int k = 0; k < 2000; ++k) {
+          const Fd fd = make_fd([&] {
+            const int made = memfd_create("test", MFD_CLOEXEC);
+            taken += made <= STDERR_FILENO ? 1 : 0;
+            return made;
+          });
+          struct stat status{};
+          lost += fstat(fd.get(), &status) == 0 && status.st_size == 0 ? 0 : 1;
+        }
+      });
+    }
+    for (std::thread& thread : library) {
+      thread.join();
+    }
+    stop = true;
+    for (std::thread& thread : program) {
+      thread.join();
+    }
+
+    if (taken != 0) return std::to_string(taken) + " were streams, or took their text";
+    if (lost != 0) return std::to_string(lost) + " were lost or written to";
+    return is_open(0) || is_open(1) || !is_open(2) ? "the streams have changed" : "";
+  });
+  EXPECT_EQ(child.result(), "");
+}
+
+// What the program opens in place of a stream while the library makes a descriptor.
+TEST(Descriptors, OfTheProgramInPlaceOfAStreamStayItsOwn) {
+  support::Process child([]() -> std::string {
+    close_streams(1);
+    const int own = eventfd(0, EFD_CLOEXEC);
+    const Fd fd = make_fd([&] {
+      // The first is taken by the program as it is, the second after it closed what is there.
+      dup2(own, 0);
+      close_streams(2);
+      return memfd_create("test", MFD_CLOEXEC);
+    });
+    if (!is_open(0)) return "the program's stream was closed";
+    if (is_open(1)) return "a stream that the program closed is open";
+    return fd && fd.get() > 2 ? "" : "there is none, or it is a stream";
+  });
+  EXPECT_EQ(child.result(), "");
+}
+
+TEST(Descriptors, AChildHasItsStreamsClosed) {
+  support::Process child([] {
+    close_streams(3);
+    std::string said;
+    {
+      const ClosedStreams held;
+      support::Process grandchild([]() -> std::string {
+        if (is_open(0) || is_open(1)) return "it has what its parent held";
+        const Fd fd = make_fd(eventfd, 0, EFD_CLOEXEC);
+        if (is_open(0) || is_open(1)) return "it holds for too long";
+        return fd.get() > 2 ? "" : "its descriptor is a stream";
+      });
+      said = grandchild.result();
+      if (!is_open(0) || !is_open(1)) said += "the parent holds no more";
+    }
+    return is_open(0) || is_open(1) ? said + "the parent holds for too long" : said;
+  });
+  EXPECT_EQ(child.result(), "");
+}
+
 TEST(Descriptors, AreRefusedWhenOnlyTheNumbersOfStreamsAreFree) {
   support::Process child([] {
     close(0);
     const rlimit few{3, 3};
     setrlimit(RLIMIT_NOFILE, &few);
+    errno = 0;
+    if (make_fd(eventfd, 0, EFD_CLOEXEC) || errno != EMFILE || is_open(0))
+      return std::string("one");
     errno = 0;
     const Fd fd(eventfd(0, EFD_CLOEXEC));
     const int error = errno;

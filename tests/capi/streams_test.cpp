@@ -11,6 +11,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "symm/symm.h"
@@ -54,10 +55,13 @@ void close_streams() {
   }
 }
 
+// The streams that are open. A thread of the library may hold the number of a closed one for a
+// moment, by a file that can be neither read nor written.
 std::string open_streams() {
   std::string open;
   for (int stream = 0; stream < kStreams; ++stream) {
-    if (fcntl(stream, F_GETFD) >= 0) open += std::to_string(stream);
+    const int flags = fcntl(stream, F_GETFL);
+    if (flags >= 0 && (flags & O_PATH) == 0) open += std::to_string(stream);
   }
   return open;
 }
@@ -195,6 +199,42 @@ void followed(int rank, const There& there) {
   EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_ABORTED; }));
   EXPECT_EQ(open_streams(), "");
   unlink((there.directory / "failure").c_str());
+}
+
+// Text that a thread of the program writes to the closed stream while another one allocates and
+// releases memory: it would land in the block, or in a connection, if a descriptor of the library
+// had the stream's number for a moment.
+TEST(ClosedStream, TakesNoTextWhileTheLibraryMakesDescriptors) {
+  Process program([]() -> std::string {
+    close(STDOUT_FILENO);
+    std::atomic<bool> stop{false};
+    std::atomic<int> taken{0};
+    std::thread writer([&] {
+      while (!stop)
+        taken += write(STDOUT_FILENO, "text", 4) != -1 ? 1 : 0;
+    });
+
+    int written_to = 0;
+    {
+      const Group group = alone();
+      for (int i = 0; i < 2000; ++i) {
+        const Block block = allocate(group, 4096);
+        const auto* const bytes = block.at<char>(0);
+        written_to += std::all_of(bytes, bytes + 4096, [](char byte) { return byte == 0; }) ? 0 : 1;
+      }
+      for (int i = 0; i < 20; ++i) {
+        const Group other = alone("other");
+        other.failure_fd();
+        expect_sum(other);
+      }
+    }
+    stop = true;
+    writer.join();
+    if (taken == 0 && written_to == 0) return "";
+    return std::to_string(taken) + " texts were taken, " + std::to_string(written_to) +
+           " blocks are not zero";
+  });
+  EXPECT_EQ(program.result(), "");
 }
 
 class WithoutStreams : public testing::TestWithParam<Situation> {};

@@ -159,9 +159,9 @@ def floats():
 
 
 def descriptors():
-    """A call that makes a descriptor stands in an Fd, which keeps the numbers of the standard
-    streams free and alone closes. Where the kernel or a driver stores the number, the file is
-    named here.
+    """A call that makes a descriptor is made by make_fd(), or while a ClosedStreams of the same
+    function lives, so that it never has the number of a standard stream; its result is an Fd, which
+    alone closes. fcntl(F_DUPFD_CLOEXEC, STDERR_FILENO + 1) does so by itself.
     """
     forms = {
         r"(?:open|openat|openat2)": r"\([^;]*?\b(?:O_\w+|kOpenDirectory)",
@@ -170,18 +170,31 @@ def descriptors():
         r"inotify_init1?|creat|mkstemp|mkostemp|shm_open|fopen|popen|userfaultfd)": r"\(",
     }
     calls = "|".join(f"{name}\\s*{rest}" for name, rest in forms.items())
+    passed = "memfd_create|eventfd|epoll_create1?|timerfd_create|signalfd|accept4|inotify_init1?"
     makes = re.compile(
         rf"(?<![\w.>:])(?:::)?(?:{calls})|(?<![\w>])::(?:accept|close)\s*\(|\bF_DUPFD\w*|"
-        r"\bSYS_(?:pidfd_\w+|memfd_create|open\w*)|\bstd::(?:basic_)?o?fstream|\bSO_PEERPIDFD,|"
-        r"\bSCM_RIGHTS|\bcuMem(?:ExportToShareableHandle|GetHandleForAddressRange)\s*\("
+        rf"(?<![\w>])::(?:open|openat|socket|socketpair|accept|dup[23]?|pipe2?|syscall)\b(?!\s*\()|"
+        rf"(?<![\w.>:])(?:::)?(?:{passed})\b(?!\s*\()|"
+        r"\bSYS_(?:pidfd_\w+|memfd_create|open\w*)|\bstd::(?:basic_)?[io]?fstream"
     )
-    held = re.compile(r"\bFd(?: \w+)?\((?:static_cast<int>\()?(?:fcntl\([^;]*?|syscall\()?\s*$")
+    held = re.compile(r"\bFd(?: \w+)?\(fcntl\([^;]*?$|\bmake_fd\(\s*(?:::syscall,\s*)?$")
+    above = re.compile(r"F_DUPFD_CLOEXEC, STDERR_FILENO \+ 1\)|(?!F_DUPFD)")
+    # Calls that make descriptors on the way, or store the number of one.
+    inside = re.compile(
+        r"(?<![\w.>])(?:::)?(?:getaddrinfo|getifaddrs|getpw\w+_r|opendir|dl(?:m)?open|recvm?msg)\s*\(|"
+        r"\bSO_PEERPIDFD,|\bdirectory_iterator\(|"
+        r"\bcu(?:Init|DevicePrimaryCtxRetain|MemExportToShareableHandle|"
+        r"MemGetHandleForAddressRange)\s*\("
+    )
+    lives = re.compile(r"\bClosedStreams\b(?: held;|> held;)|\bhold_closed_streams\(\)")
     allowed = {
+        "core/base/closed_streams.cpp": r"^::(?:close|open)",
         "core/base/fd.cpp": r"^(?:::close\(|F_DUPFD)",
-        "core/cuda/allocation.cpp": r"^cuMem",
-        "core/cuda/multicast.cpp": r"^cuMem",
-        "core/socket/fdpass.cpp": r"^SCM_RIGHTS",
-        "core/socket/socket.cpp": r"^SO_PEERPIDFD",
+    }
+    elsewhere = {
+        "core/cuda/allocation.cpp": "FABRIC",  # a handle that is none
+        "core/socket/fdpass.cpp": "MSG_PEEK",  # without room for descriptors
+        "kernels/cuda/borrowed_images.cpp": "libsymm",  # of the tool, whose streams main() holds
     }
 
     for name in files():
@@ -191,8 +204,17 @@ def descriptors():
         code = re.sub(r"(?m)^#.*", lambda line: " " * len(line[0]), code)
         for found in makes.finditer(code):
             known = re.search(allowed.get(name, r"(?!)"), found[0])
-            if not known and not held.search(code[max(0, found.start() - 200) : found.start()]):
+            is_held = held.search(code[max(0, found.start() - 200) : found.start()])
+            if not known and not (is_held and above.match(code, found.start())):
                 line = code.count("\n", 0, found.start())
+                yield f"{name}:{line + 1}: {lines(name)[line].strip()}"
+        for found in inside.finditer(code):
+            function = code[code.rfind("\n}", 0, found.start()) + 1 : found.start()]
+            statement = code[found.start() : code.find(";", found.start())]
+            line = code.count("\n", 0, found.start())
+            text = statement + lines(name)[line]
+            known = name in elsewhere and elsewhere[name] in text
+            if not known and not lives.search(function):
                 yield f"{name}:{line + 1}: {lines(name)[line].strip()}"
 
 

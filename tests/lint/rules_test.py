@@ -196,11 +196,14 @@ CASES = [
         "descriptors have one owner from the call on that makes them",
         "descriptors",
         {
-            "core/host/a.cpp": "Fd a(memfd_create(name, 0));\na = Fd(::open(path, O_RDONLY));\n"
-            "A::A() : timer_(Fd(\n      timerfd_create(clock, 0))) {}\n"
+            "core/host/a.cpp": "Fd a = make_fd(memfd_create, name, 0);\n"
+            "a = make_fd(::open, path, O_RDONLY);\n"
+            "A::A() : timer_(make_fd(\n      timerfd_create, clock, 0)) {}\n"
             "Fd b(fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));\n"
-            "#ifdef SYS_pidfd_open\nFd c(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));\n"
-            "open();\nlink.close(line);\nstd::ifstream file(path);\n",
+            "#ifdef SYS_pidfd_open\nFd c = make_fd(::syscall, SYS_pidfd_open, pid, 0);\n"
+            "open();\nlink.close(line);\nbool open = link.open, socket = true;\n"
+            "void f() {\n  const ClosedStreams held;\n  dlopen(name, RTLD_NOW);\n"
+            "  recvmsg(socket, &message, 0);\n}\n",
             "tests/a.cpp": "int a = dup(1);\n",
         },
         [],
@@ -211,7 +214,14 @@ CASES = [
         {
             "core/host/a.cpp": "int a = memfd_create(name, 0);\nint b = ::open(path, O_RDONLY);\n"
             "timer_(timerfd_create(clock, 0));\nint c = fcntl(fd, F_DUPFD_CLOEXEC, 3);\n"
-            "FILE* d = fopen(path, mode);\n::close(b);\nstd::ofstream e(path);\n"
+            "FILE* d = fopen(path, mode);\n::close(b);\nstd::ofstream e(path);\n",
+            "core/host/b.cpp": "Fd a(memfd_create(name, 0));\nauto call = ::open;\n"
+            "Fd b(call_with(eventfd, 0));\nFd c(fcntl(fd, F_DUPFD_CLOEXEC, 0));\n"
+            "std::ifstream file(path);\nFd d(static_cast<int>(syscall(SYS_pidfd_open, pid)));\n"
+            "void f() {\n  const ClosedStreams held;\n}\nvoid g() {\n"
+            "  recvmsg(socket, &message, 0);\n  getaddrinfo(name);\n"
+            "  driver.cuMemExportToShareableHandle(&raw);\n"
+            "  getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size);\n}\n",
         },
         [
             "core/host/a.cpp:1: int a = memfd_create(name, 0);",
@@ -221,6 +231,17 @@ CASES = [
             "core/host/a.cpp:5: FILE* d = fopen(path, mode);",
             "core/host/a.cpp:6: ::close(b);",
             "core/host/a.cpp:7: std::ofstream e(path);",
+            "core/host/b.cpp:1: Fd a(memfd_create(name, 0));",
+            "core/host/b.cpp:2: auto call = ::open;",
+            "core/host/b.cpp:3: Fd b(call_with(eventfd, 0));",
+            "core/host/b.cpp:4: Fd c(fcntl(fd, F_DUPFD_CLOEXEC, 0));",
+            "core/host/b.cpp:5: std::ifstream file(path);",
+            "core/host/b.cpp:6: Fd d(static_cast<int>(syscall(SYS_pidfd_open, pid)));",
+            "core/host/b.cpp:11: recvmsg(socket, &message, 0);",
+            "core/host/b.cpp:12: getaddrinfo(name);",
+            "core/host/b.cpp:13: driver.cuMemExportToShareableHandle(&raw);",
+            "core/host/b.cpp:14: getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size);",
+            "descriptors: 17 offences",
         ],
     ),
     (

@@ -5,12 +5,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/memfd.hpp"
 #include "tests/support/footprint.hpp"
+#include "tests/support/process.hpp"
 
 namespace {
 using namespace symm;
@@ -94,6 +99,38 @@ TEST_F(FdPass, WithoutRoomForDescriptorsThePacketComesWithoutThem) {
   EXPECT_EQ(received.size, 10U);
   EXPECT_TRUE(received.fds_cut);
   EXPECT_EQ(received.fds_arrived, 0U);
+}
+
+// What another thread writes to a closed stream lands in no received file, even between recvmsg()
+// and the next call.
+TEST_F(FdPass, ReceivedOnesAreNoStreamsForAMoment) {
+  support::Process child([&]() -> std::string {
+    close(STDOUT_FILENO);
+    std::atomic<bool> stop{false};
+    std::atomic<int> taken{0};
+    std::thread writer([&] {
+      while (!stop)
+        taken += write(STDOUT_FILENO, "text", 4) != -1 ? 1 : 0;
+    });
+    std::string fault;
+    const Fd sent = make_memfd("sent");
+    for (int i = 0; i < 3000 && fault.empty(); ++i) {
+      const int file = sent.get();
+      // Packets with and without descriptors.
+      fdpass::send(a.get(), buffer, {&file, static_cast<size_t>(i % 3 == 0 ? 0 : 1)});
+      const Received got = receive();
+      if (got.fds_arrived != (i % 3 == 0 ? 0U : 1U)) fault = "a descriptor has not come";
+      for (const Fd& fd : got.fds) {
+        if (fd.get() <= STDERR_FILENO) fault = "a descriptor is a stream";
+      }
+      if (receive().what == Received::What::closed) fault = "the connection has ended";
+    }
+    stop = true;
+    writer.join();
+    if (lseek(sent.get(), 0, SEEK_END) != 0) fault += "text landed in the file";
+    return taken == 0 ? fault : fault + std::to_string(taken) + " texts were taken";
+  });
+  EXPECT_EQ(child.result(), "");
 }
 
 TEST_F(FdPass, NothingComesUntilThePeerSendsOrCloses) {
