@@ -13,6 +13,7 @@
 #include <string>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/open_file.hpp"
 
 namespace symm::nccl {
 namespace {
@@ -38,7 +39,7 @@ uint64_t hash_of(const void* data, size_t size, uint64_t hash = 0xcbf29ce4842223
 uint64_t this_machine() noexcept {
   static const uint64_t hash = [] {
     char text[64];
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const int fd = open_file("/proc/sys/kernel/random/boot_id", O_RDONLY);
     if (fd < 0) return uint64_t{0};
     const ssize_t got = read(fd, text, sizeof text);
     close(fd);

@@ -21,6 +21,8 @@
 #include <system_error>
 #include <vector>
 
+#include "bindings/nccl/open_file.hpp"
+
 namespace symm::nccl {
 namespace {
 // The entries of the dynamic section of a file of this process.
@@ -128,7 +130,7 @@ std::vector<std::string> loaders_folders() {
 // The contents of a file; empty if it cannot be read.
 std::string contents(const char* file) {
   std::string all;
-  const int fd = open(file, O_RDONLY | O_CLOEXEC);
+  const int fd = open_file(file, O_RDONLY);
   if (fd < 0) return all;
   char piece[65536];
   for (ssize_t got = read(fd, piece, sizeof piece); got > 0; got = read(fd, piece, sizeof piece)) {

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/nccl/open_file.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
@@ -105,11 +106,9 @@ void write_line(const char* where, const char* format, va_list arguments) noexce
   line[length] = '\n';
 
   const bool to_stderr = std::strcmp(where, "stderr") == 0;
-  const int fd =
-      to_stderr ? STDERR_FILENO : open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  const int fd = to_stderr ? STDERR_FILENO : open_file(where, O_WRONLY | O_APPEND | O_CREAT);
   if (fd < 0) return;
-  const ssize_t written = write(fd, line, length + 1);
-  static_cast<void>(written);
+  write_once(fd, line, length + 1);
   if (!to_stderr) close(fd);
 }
 

@@ -14,7 +14,8 @@ const LOG_PIPE = Ref{Union{Nothing,LogPipe}}(nothing)
 # Flags of Linux.
 const O_NONBLOCK = 0o4000
 const O_CLOEXEC = 0o2000000
-const F_DUPFD_CLOEXEC = 1030
+const O_PATH = 0o10000000
+const F_GETFL = 3
 
 """
     on_log(f, level=:info)
@@ -57,9 +58,11 @@ end
 
 function open_log_pipe(f, finest)
     ends = Ref{NTuple{2,Int32}}((-1, -1))
-    made = ccall(:pipe2, Cint, (Ptr{Cvoid}, Cint), ends, O_NONBLOCK | O_CLOEXEC)
+    made = with_streams_held() do
+        ccall(:pipe2, Cint, (Ptr{Cvoid}, Cint), ends, O_NONBLOCK | O_CLOEXEC)
+    end
     made == 0 || throw(SystemError("pipe2"))
-    read_end, write_end = above_streams.(ends[])
+    read_end, write_end = ends[]
     try
         listener = given(UInt64, symm_log_to_fd, write_end, finest)
         return LogPipe(f, read_end, listener, UInt8[])
@@ -71,13 +74,21 @@ function open_log_pipe(f, finest)
     end
 end
 
-# Replaces a descriptor that has the number of a standard stream which is closed.
-function above_streams(fd)
-    fd > 2 && return fd
-    above = ccall(:fcntl, Cint, (Cint, Cint, Cint...), fd, F_DUPFD_CLOEXEC, 3)
-    close_descriptor(fd)
-    above >= 0 || throw(SystemError("fcntl"))
-    return above
+# Calls a function while no number of a standard stream is free: the program may have closed one,
+# and another thread's text would become a message. What takes the numbers can be neither read nor
+# written, as a closed stream.
+function with_streams_held(make)
+    held = Cint[]
+    try
+        while isempty(held) || last(held) in 0:2
+            push!(held, ccall(:open, Cint, (Cstring, Cint), "/", O_PATH | O_CLOEXEC))
+        end
+        return make()
+    finally
+        # The program may have opened its stream meanwhile.
+        flags = [ccall(:fcntl, Cint, (Cint, Cint), fd, F_GETFL) for fd in held]
+        foreach(close_descriptor, held[flags .>= 0 .&& flags .& O_PATH .!= 0])
+    end
 end
 
 function read_log(pipe)

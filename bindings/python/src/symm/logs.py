@@ -65,15 +65,20 @@ def _start(logger: logging.Logger, level: int) -> int:
 
 
 def _pipe() -> list[int]:
-    """The ends of a pipe, none with the number of a standard stream that is closed."""
-    ends = list(os.pipe())
-    for i, end in enumerate(ends):
-        if end <= 2:
-            import fcntl
+    """The ends of a pipe, none with the number of a closed standard stream, not for a moment.
 
-            ends[i] = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)
-            os.close(end)
-    return ends
+    Otherwise what another thread writes to the stream would become a message.
+    """
+    held: list[int] = []
+    try:
+        while not held or held[-1] <= 2:
+            held.append(os.open("/", os.O_PATH))  # neither read nor written, as a closed stream
+        return list(os.pipe())
+    finally:
+        for number in held:
+            # The program may have opened its stream meanwhile.
+            if os.path.sameopenfile(number, held[-1]):
+                os.close(number)
 
 
 def _read(read_end: int, logger: logging.Logger) -> None:
