@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/commands.hpp"
+#include "tools/start.hpp"
 #include "tools/text.hpp"
 #include <symm/symm.h>
 
@@ -31,10 +32,20 @@ class Help : public CLI::Formatter {
     return " " + type.substr(0, type.find(':')) + (usual.empty() ? "" : "=" + usual);
   }
 };
+// The status of a command whose output may have been lost on the way to a full or a limited file.
+int with_output_written(int status) {
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (is_written) return status;
+  std::fputs("symm: the standard output could not be written to its end\n", stderr);
+  return status != 0 ? status : 1;
+}
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace symm::tool;
+  hold_closed_streams();
+  fail_beyond_file_sizes();
+
   // Words after "--" belong to the program that is run, even if they look like options of symm.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -82,7 +93,7 @@ int main(int argc, char** argv) {
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants it
     app.parse(words);
-    return action();
+    return with_output_written(action());
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {

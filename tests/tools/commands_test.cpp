@@ -1,4 +1,5 @@
 // The commands symm info, doctor, bench and the demo, as their users see them.
+#include <signal.h>
 #include <stdlib.h>
 
 #include <cstddef>
@@ -61,6 +62,38 @@ TEST(Info, TextHasAPicture) {
 TEST(Info, EnvironmentHasValuesAndDefaults) {
   expect_said(out_of(capture({"env", "SYMM_TIMEOUT_MS=1234", SYMM_TOOL, "info", "--env"})),
       {"SYMM_TIMEOUT_MS", " 1234 ", "(300000)", "SYMM_SPIN", "SYMM_DIR", "Slurm: rank."});
+}
+
+// Shared memory, results and what is written to the standard output are files.
+TEST(Tool, ALimitOnFileSizesIsAnErrorAndNoSignal) {
+  const auto limited = [](const std::string& command) {
+    return capture({"sh", "-c", "ulimit -f 0; \"$0\" " + command, SYMM_TOOL});
+  };
+  const Captured doctor = limited("doctor");
+  EXPECT_EQ(doctor.status, 1) << doctor.err;
+  expect_said(doctor.out, {"RLIMIT_FSIZE", "ulimit -f unlimited"});
+  EXPECT_EQ(limited("info").status, 0);
+
+  const support::TemporaryDirectory folder;
+  const std::string file = folder / "out";
+  expect_end(limited("info >" + file), 1, {"standard output"});
+  expect_end(limited("info --env >" + file), 1, {"standard output"});
+  expect_end(limited("run -n 1 --trace " + file + " -- true"), 0, {"written to its end"});
+  // The signal is the launcher's own affair: what it runs is ended by it as ever.
+  expect_end(limited("run -n 1 -- sh -c 'echo text >" + file + "'"), 128 + SIGXFSZ, {"SIGXFSZ"});
+}
+
+// What the tool opens is never what it writes its text to.
+TEST(Tool, AClosedOutputIsAnErrorAndNoOtherFile) {
+  const support::TemporaryDirectory folder;
+  const std::string file = folder / "plot.svg";
+  const Captured closed = capture({"sh", "-c",
+      "exec \"$0\" bench allreduce -b 64 -e 64 -n 1 --plot " + file + " >&-", SYMM_TOOL});
+  expect_end(closed, 1, {"standard output"});
+  std::ifstream plot(file);
+  std::string begin;
+  std::getline(plot, begin);
+  EXPECT_TRUE(begin.starts_with("<svg")) << begin;
 }
 
 TEST(Manual, HasAllCommandsAndIsWhatManReads) {

@@ -183,8 +183,9 @@ Finding judge_memfd(const Feature& memfd) {
   }
   return {"shared memory", Verdict::failure, memfd.reason,
       "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's "
-      "seccomp profile, or raise the "
-      "memory limit if the message says that memory is short."};
+      "seccomp profile, raise the "
+      "memory limit if the message says that memory is short, or `ulimit -f unlimited` if it says "
+      "that files are limited."};
 }
 
 Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {

@@ -324,19 +324,26 @@ std::string kernel_release() {
 // changed, pages that are there before they are touched, and a mapping.
 Feature memfd_with_seals() {
   const std::string title = "memfd with seals";
+  constexpr rlim_t kBytes = 1 << 20;
+  if (const rlim_t most = limit_of(RLIMIT_FSIZE).rlim_cur; most < kBytes) {
+    return {title, false,
+        "shared memory is a file, and the limit on file sizes (RLIMIT_FSIZE) is " +
+            std::to_string(most) + " bytes"};
+  }
+
   const UniqueFd fd(::memfd_create("symm-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return missing(title, "memfd_create");
-  if (::ftruncate(fd.get(), 1 << 20) != 0) return missing(title, "ftruncate");
-  if (::fallocate(fd.get(), 0, 0, 1 << 20) != 0) return missing(title, "fallocate");
+  if (::ftruncate(fd.get(), kBytes) != 0) return missing(title, "ftruncate");
+  if (::fallocate(fd.get(), 0, 0, kBytes) != 0) return missing(title, "fallocate");
 
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return missing(title, "fcntl(F_ADD_SEALS)");
   }
 
   if (::ftruncate(fd.get(), 0) == 0) return {title, false, "a sealed file could be truncated"};
-  void* mapped = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* mapped = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return missing(title, "mmap");
-  ::munmap(mapped, 1 << 20);
+  ::munmap(mapped, kBytes);
 
   return {title, true, ""};
 }

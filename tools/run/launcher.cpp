@@ -39,10 +39,12 @@ namespace {
 // the launcher's standard output.
 void open_missing_standard_streams() {
   for (int fd = 0; fd < 3; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0) {
-      [[maybe_unused]]
-      const int opened = ::open("/dev/null", O_RDWR);
-    }
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags >= 0 && (flags & O_PATH) == 0) continue;  // O_PATH: held by hold_closed_streams()
+    const int opened = ::open("/dev/null", O_RDWR);
+    if (opened == fd || opened < 0) continue;
+    ::dup2(opened, fd);
+    ::close(opened);
   }
 }
 

@@ -34,6 +34,7 @@
 
 #include "tools/environment.hpp"
 #include "tools/run/job.hpp"
+#include "tools/start.hpp"
 #include "tools/text.hpp"
 #include "tools/unique_fd.hpp"
 
@@ -120,6 +121,7 @@ void execute(char* const* arguments, char* const* variables) {
 
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGTTIN, SIG_DFL);
+  restore_file_size_signal();
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
