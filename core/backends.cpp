@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/backend/backend.hpp"
@@ -29,11 +28,8 @@ BackendKind resolve(BackendKind kind) {
   switch (kind) {
     case BackendKind::host: return kind;
     case BackendKind::automatic: {
-      const std::string_view asked = environment("SYMM_BACKEND");
-      if (asked == "cuda") return resolve(BackendKind::cuda);
-      if (asked.empty() || asked == "host") return BackendKind::host;
-      throw Error(Status::invalid_argument,
-          format("SYMM_BACKEND: %s is neither host nor cuda", std::string(asked).c_str()));
+      const bool is_cuda = one_of("SYMM_BACKEND", "host", "cuda") == "cuda";
+      return is_cuda ? resolve(BackendKind::cuda) : BackendKind::host;
     }
     case BackendKind::cuda:
       if (const std::string reason = cuda::unavailable_reason(); !reason.empty()) {

@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +16,21 @@
 #include "core/base/error.hpp"
 
 namespace symm {
+namespace {
+[[noreturn]] void refuse(Variable variable, const std::string& why) {
+  throw Error(Status::invalid_argument,
+      format("%s: '%s' %s", variable.name(), environment(variable), why.c_str()));
+}
+
+template <class Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+}  // namespace
+
 const char* environment(Variable variable) noexcept {
   // A program that has privileges which its caller lacks (set-user-ID, file capabilities) must not
   // load libraries and write files at its caller's word: to such a program all are unset.
@@ -22,15 +38,28 @@ const char* environment(Variable variable) noexcept {
   return value != nullptr && *value != '\0' ? value : variable.fallback();
 }
 
-uint64_t milliseconds(Variable variable) {
+std::string_view one_of(Variable variable, std::string_view first, std::string_view second) {
   const std::string_view text = environment(variable);
-  uint64_t value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || stop != text.data() + text.size() || value == 0) {
-    throw Error(Status::invalid_argument, format("%s: '%s' is not a number of milliseconds above 0",
-                                              variable.name(), std::string(text).c_str()));
+  if (text == first || text == second || text == variable.fallback()) return text;
+  refuse(variable,
+      format("is neither '%s' nor '%s'", std::string(first).c_str(), std::string(second).c_str()));
+}
+
+bool is_on(Variable variable) { return one_of(variable, "0", "1") == "1"; }
+
+std::optional<uint32_t> number(Variable variable) {
+  const std::string_view text = environment(variable);
+  const auto value = whole_number<uint32_t>(text);
+  if (!text.empty() && !value) {
+    refuse(variable, format("is no whole number from 0 to %u", UINT32_MAX));
   }
   return value;
+}
+
+uint64_t milliseconds(Variable variable) {
+  const auto value = whole_number<uint64_t>(environment(variable));
+  if (!value || *value == 0) refuse(variable, "is not a number of milliseconds above 0");
+  return *value;
 }
 
 VariablesKept::~VariablesKept() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,6 +43,14 @@ class Variable {
 // The value, or the default of a variable that is unset or empty; never null. All are unset in a
 // program with privileges that its caller lacks.
 const char* environment(Variable variable) noexcept;
+// The value, which is `first` or `second`, or the default. Throws Error(invalid_argument) if it is
+// anything else: what a variable does not know is not guessed at.
+std::string_view one_of(Variable variable, std::string_view first, std::string_view second);
+// Whether the value is 1, and not 0 or unset.
+bool is_on(Variable variable);
+// The value as a whole number; nothing if it is unset. Throws Error(invalid_argument) unless it is
+// one, of 32 bits.
+std::optional<uint32_t> number(Variable variable);
 // The value as a number of milliseconds. Throws Error(invalid_argument) unless it is a number above
 // 0.
 uint64_t milliseconds(Variable variable);

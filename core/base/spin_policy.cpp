@@ -7,18 +7,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "core/base/environment.hpp"
+#include "core/base/file_text.hpp"
 
 namespace symm {
 namespace {
 // The processors that the control group (version 2) lets this process use at a time; 0 if the
 // group sets no limit.
 int processor_quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::istringstream file = text_of_file("/sys/fs/cgroup/cpu.max");
   int64_t quota = 0;
   int64_t period = 0;
   if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
@@ -41,10 +41,7 @@ Processors usable_processors() {
 }
 
 SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors, bool remote) {
-  const char* text = environment("SYMM_SPIN");
-  char* end = nullptr;
-  const unsigned long value = std::strtoul(text, &end, 10);
-  if (end != text && *end == '\0' && value <= UINT32_MAX) return {static_cast<uint32_t>(value), 0};
+  if (const auto spins = number("SYMM_SPIN")) return {*spins, 0};
 
   auto usable = static_cast<int>(processors.count());
   if (const int quota = processor_quota(); quota != 0) usable = std::min(usable, quota);

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/base/closed_streams.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -96,7 +96,7 @@ std::string learn_fabric(const Device& device, const std::string& reason) {
 }  // namespace
 
 std::string Allocation::fabric_reason(const Device& device) {
-  if (std::strcmp(environment("SYMM_FABRIC"), "0") == 0) return "SYMM_FABRIC=0";
+  if (!is_on("SYMM_FABRIC")) return "SYMM_FABRIC=0";
   if (device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) == 0) {
     return "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
   }
@@ -360,6 +360,7 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
 
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  const ClosedStreams held;
   int raw = -1;
   const CUresult result = driver.cuMemGetHandleForAddressRange(
       &raw, address() + offset, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
@@ -381,6 +382,7 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
 Fd Allocation::exported(CUmemGenericAllocationHandle handle) const {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  const ClosedStreams held;
   int raw = -1;
   driver.require(driver.cuMemExportToShareableHandle(
                      &raw, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),

@@ -98,7 +98,7 @@ struct Line {
 class EngineImpl final : public MessageEngine, public Sink {
  public:
   explicit EngineImpl(const std::function<std::unique_ptr<Link>(Sink&)>& open)
-      : waker(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      : waker(make_fd(eventfd, 0, EFD_CLOEXEC | EFD_NONBLOCK)),
         link(open(*this)),
         own_name(link->name()),
         where(link->where()) {
@@ -587,11 +587,8 @@ std::unique_ptr<Endpoint> EngineImpl::open_endpoint(uint64_t group, int rank, in
 }
 
 std::unique_ptr<Link> open_link(Sink& sink, const std::vector<std::string>& addresses) {
-  const std::string_view asked = environment("SYMM_ENGINE");
+  const std::string_view asked = one_of("SYMM_ENGINE", "ucx", "secure");
   if (asked == "secure") return open_secure(sink, addresses);
-  if (!asked.empty() && asked != "ucx") {
-    throw Error(Status::invalid_argument, "SYMM_ENGINE: is neither 'ucx' nor 'secure'");
-  }
 
   // A library or an engine that the user names is used, or its absence is an error.
   if (asked.empty() && *environment("SYMM_UCX") == '\0' && !ucx_is_installed()) {

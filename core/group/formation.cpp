@@ -120,15 +120,11 @@ GroupConfig completed(GroupConfig config) {
   if (config.channels == 0) config.channels = kDefaultChannels;
   require_channels(config.channels, "config.channels");
 
-  if (std::strcmp(environment("SYMM_CHECK"), "0") != 0 && !config.no_check) config.check = true;
-  if (std::strcmp(environment("SYMM_MULTICAST"), "1") == 0 && !config.no_multicast) {
-    config.multicast = true;
-  }
-  const std::string_view order = environment("SYMM_ORDER");
-  if (order != "any" && order != "ranks") {
-    throw Error(Status::invalid_argument, "SYMM_ORDER: is neither 'ranks' nor 'any'");
-  }
-  if (order == "any" && !config.rank_order) config.any_order = true;
+  if (is_on("SYMM_CHECK") && !config.no_check) config.check = true;
+  if (is_on("SYMM_MULTICAST") && !config.no_multicast) config.multicast = true;
+  const bool any_order = one_of("SYMM_ORDER", "ranks", "any") == "any";
+  if (any_order && !config.rank_order) config.any_order = true;
+  number("SYMM_SPIN");  // refused before ranks meet, and not on the way
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   return config;
 }

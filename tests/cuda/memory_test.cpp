@@ -179,6 +179,14 @@ TEST(CudaFabric, HandlesAreUsedWherePossibleAndDescriptorsOtherwise) {
   }
 }
 
+TEST(CudaFabric, AValueThatIsNotKnownIsRefused) {
+  support::Process process([] {
+    setenv("SYMM_FABRIC", "no", 1);
+    return support::outcome_of([] { return std::string(device_info(BackendKind::cuda, 0).name); });
+  });
+  EXPECT_NE(process.result().find("SYMM_FABRIC: 'no' is neither '0' nor '1'"), std::string::npos);
+}
+
 // ---- adopted memory
 
 TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {

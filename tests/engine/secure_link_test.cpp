@@ -126,6 +126,6 @@ TEST_F(SecureLink, IsChosenByAVariable) {
     }).result();
   };
   EXPECT_EQ(name_with("secure"), "secure 1");
-  EXPECT_EQ(name_with("tcp"), "SYMM_ENGINE: is neither 'ucx' nor 'secure'");
+  EXPECT_EQ(name_with("tcp"), "SYMM_ENGINE: 'tcp' is neither 'ucx' nor 'secure'");
 }
 }  // namespace
