@@ -123,7 +123,7 @@ std::optional<Source> from_pmi(const Parser& parser) {
 
 std::optional<Source> from_torchrun(const Parser& parser) {
   if (!parser.has("RANK") || !parser.has("WORLD_SIZE")) {
-    return std::nullopt;  // either alone is too common a name to mean anything
+    return std::nullopt;  // what one of them says by itself is for refusal_of()
   }
 
   Source found = parser.source("torchrun", "RANK", "WORLD_SIZE");
@@ -237,6 +237,31 @@ constexpr UnreadLauncher kUnread[] = {
     {"PMIx without PMIX_NAMESPACE", "PMIX_RANK", std::nullopt},
 };
 
+// Why this process, for which no source was found, is one of several ranks all the same: half of a
+// source says so. "" if there is no such half. RANK by itself is none, because programs use the
+// name for what they like; nor is what Slurm sets in a batch script, which is no task of a step but
+// has the number of tasks, and 0 for its own.
+std::string half_of_a_source(const Parser& parser) {
+  const auto half = [&](Variable there, Variable missing) {
+    return format(
+        "%s is '%s', and %s is missing: this process may be one of several ranks, and nothing says "
+        "which; set both, or SYMM_RANK and SYMM_SIZE, or unset %s for a group of one",
+        there.name(), parser.text(there).c_str(), missing.name(), there.name());
+  };
+
+  const bool has_size = parser.has("WORLD_SIZE") && parser.text("WORLD_SIZE") != "1";
+  if (has_size && !parser.has("RANK")) return half("WORLD_SIZE", "RANK");
+  const bool is_rank_of_torch = parser.has("RANK") && parser.has("MASTER_ADDR");
+  if (is_rank_of_torch && !parser.has("WORLD_SIZE")) return half("RANK", "WORLD_SIZE");
+
+  const Variable step = parser.either("SLURM_STEP_ID", "SLURM_STEPID");
+  const Variable tasks = parser.either("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
+  const bool is_task = parser.has("SLURM_PROCID") && parser.text("SLURM_PROCID") != "0";
+  if (is_task && !parser.has(step)) return half("SLURM_PROCID", "SLURM_STEP_ID");
+  if (is_task && !parser.has(tasks)) return half("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  return "";
+}
+
 // Why this process, whose sources tell of no other rank, is not a single process; "" if it is one.
 // A source with one rank (`has_source`) may be the job around a launcher that is not read, but only
 // a size says so: some launchers also set what is read.
@@ -253,7 +278,7 @@ std::string refusal_of(const Parser& parser, bool has_source) {
         launcher.rank.name(), parser.text(launcher.rank).c_str(), launcher.title,
         launcher.rank.name());
   }
-  return "";
+  return has_source ? "" : half_of_a_source(parser);
 }
 
 // Removes the launchers that started torchrun's agents. Returns whether there were any. GROUP_RANK

@@ -15,8 +15,9 @@
 //     torchrun with one worker) if another source has more ranks;
 //   - a source with as many ranks as torchrun has agents (GROUP_WORLD_SIZE) started the agents
 //     (srun --ntasks-per-node=1 torchrun), whose workers are torchrun's ranks.
-// A process that some other launcher started, or one that says its rank but not how many ranks
-// there are, is not taken for a single process: `refusal` says what to do.
+// A process that some other launcher started, or one whose variables say its rank but not how many
+// ranks there are, or the other way round, is not taken for a single process: `refusal` says what
+// to do. What may be there without other ranks says nothing (docs/environment.md).
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,6 @@ TEST(Environment, NoLauncherIsASingleProcess) {
   expect_ranks({}, 0, 1, "single process");
   EXPECT_TRUE(parse_environment({}).single());
   expect_ranks({{"RANK", "3"}}, 0, 1, "single process");
-  expect_ranks({{"WORLD_SIZE", "3"}}, 0, 1, "single process");
   expect_ranks(batch_script(8), 0, 1, "single process");
 }
 
@@ -219,6 +218,41 @@ TEST(Environment, ARankOfALauncherThatIsNotReadIsNoSingleProcess) {
   }
 
   for (const Environment& single : {Environment{}, batch_script(8), Environment{{"RANK", "3"}}}) {
+    EXPECT_EQ(parse_environment(single).refusal, "");
+  }
+}
+
+// Half of what a launcher sets says that there are other ranks, unless a process by itself may have
+// it, too.
+TEST(Environment, HalfOfALauncherIsNoSingleProcess) {
+  const Environment master{{"MASTER_ADDR", "node7"}};
+  const Environment task{{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "1"}};
+  const Environment size{{"SLURM_NTASKS", "4"}};
+  const Environment step{{"SLURM_STEP_ID", "3"}};
+
+  const struct {
+    Environment half;
+    const char* is;
+    const char* missing;
+  } rows[] = {{{{"WORLD_SIZE", "4"}}, "WORLD_SIZE is '4'", "RANK is missing"},
+      {both({{"WORLD_SIZE", "4"}}, master), "WORLD_SIZE is '4'", "RANK is missing"},
+      {both({{"RANK", "0"}}, master), "RANK is '0'", "WORLD_SIZE is missing"},
+      {both(task, size), "SLURM_PROCID is '1'", "SLURM_STEP_ID is missing"},
+      {both(task, step), "SLURM_PROCID is '1'", "SLURM_STEP_NUM_TASKS is missing"}};
+  for (const auto& row : rows) {
+    const Launch launch = parse_environment(row.half);
+    EXPECT_TRUE(launch.single());
+    for (const std::string word : {row.is, row.missing, "SYMM_RANK"}) {
+      EXPECT_NE(launch.refusal.find(word), std::string::npos) << word << ": " << launch.refusal;
+    }
+    // Another launcher says the rest.
+    EXPECT_EQ(parse_environment(both(row.half, by_hand(0, 1))).refusal, "");
+    EXPECT_EQ(parse_environment(both(row.half, hydra(2, 4))).refusal, "");
+  }
+
+  for (const Environment& single : {Environment{{"RANK", "1"}}, Environment{{"WORLD_SIZE", "1"}},
+           batch_script(4), both(batch_script(4), {{"SLURM_STEP_ID", "4294967291"}}), size,
+           both(torchrun(0, 1), master), slurm(0, 1)}) {
     EXPECT_EQ(parse_environment(single).refusal, "");
   }
 }
