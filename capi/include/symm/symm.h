@@ -320,8 +320,9 @@ enum symm_dtype_values {
  *
  * F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. An infinite operand
  * gives what it gives in f32, infinity or NaN, in groups of every size; F8 saturates where all
- * operands are finite, and only there. MIN and MAX return the bits of an operand, and NaN if
- * any operand is NaN. The payload of a NaN result is unspecified.
+ * operands are finite (and with a factor, what is rounded at the end), and only there. MIN and
+ * MAX return the bits of an operand, and NaN if any operand is NaN. The payload of a NaN result
+ * is unspecified.
  *
  * Integers wrap. AVG is the sum divided by the number of ranks, for integers truncated towards
  * zero.
@@ -3509,8 +3510,9 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  * 6. and rounded once to the type of the result.
  *
  * The factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives
- * the same bits; its limits on bytes count f32 (F64: f64). What f32 cannot hold on the way is
- * infinite, and F8E4M3, which has no infinity, gets NaN for it.
+ * the same bits; its limits on bytes count f32 (F64: f64). What f32 cannot hold in step 2 or 5,
+ * or in a sum of step 3, is infinite, and step 6 does not saturate it: F8E4M3, which has no
+ * infinity, gets NaN for it.
  * - With a scale_position one of scale and scale_pointer, and not both, is other than 0.
  *   Without one, both are 0.
  * - All of this must agree on all ranks, except what scale_pointer points to: each rank's

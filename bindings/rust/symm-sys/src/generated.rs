@@ -103,11 +103,11 @@ enums! {
     /// and by every algorithm, so the result has the same bits everywhere; symm_algorithm_t
     /// names the exceptions. F16, BF16 and F8 are combined in f32 and rounded once, to nearest
     /// even. An infinite operand gives what it gives in f32, infinity or NaN, in groups of
-    /// every size; F8 saturates where all operands are finite, and only there. MIN and MAX
-    /// return the bits of an operand, and NaN if any operand is NaN. The payload of a NaN
-    /// result is unspecified. Integers wrap. AVG is the sum divided by the number of ranks, for
-    /// integers truncated towards zero. For BOOL, SUM and MAX are "or", MIN and PROD are "and",
-    /// and AVG is INVALID_ARGUMENT.
+    /// every size; F8 saturates where all operands are finite (and with a factor, what is
+    /// rounded at the end), and only there. MIN and MAX return the bits of an operand, and NaN
+    /// if any operand is NaN. The payload of a NaN result is unspecified. Integers wrap. AVG is
+    /// the sum divided by the number of ranks, for integers truncated towards zero. For BOOL,
+    /// SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT.
     pub enum Op: symm_op_t {
         Sum = SYMM_OP_SUM = 0,
         Avg = SYMM_OP_AVG = 1,
