@@ -86,8 +86,10 @@ function with_streams_held(make)
         return make()
     finally
         # The program may have opened its stream meanwhile.
-        flags = [ccall(:fcntl, Cint, (Cint, Cint), fd, F_GETFL) for fd in held]
-        foreach(close_descriptor, held[flags .>= 0 .&& flags .& O_PATH .!= 0])
+        for fd in held
+            flags = ccall(:fcntl, Cint, (Cint, Cint), fd, F_GETFL)
+            flags >= 0 && flags & O_PATH != 0 && close_descriptor(fd)
+        end
     end
 end
 
