@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/page.hpp"

@@ -26,13 +26,13 @@
 
 namespace symm {
 namespace {
-struct Maker {
+struct DescriptorMaker {
   const char* name;
   std::function<int()> make;
 };
 
-const std::vector<Maker>& makers() {
-  static const std::vector<Maker> all{
+const std::vector<DescriptorMaker>& makers() {
+  static const std::vector<DescriptorMaker> all{
       {"memfd", [] { return memfd_create("test", MFD_CLOEXEC); }},
       {"file", [] { return open("/proc/self/stat", O_RDONLY | O_CLOEXEC); }},
       {"socket", [] { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }},
@@ -61,7 +61,7 @@ TEST(Descriptors, AreNeverThoseOfStandardStreams) {
     support::Process child([closed] {
       close_streams(closed);
       std::string faults;
-      for (const Maker& maker : makers()) {
+      for (const DescriptorMaker& maker : makers()) {
         Fd fd(maker.make());
         if (!fd) continue;  // this kernel has none
         if (fd.get() <= 2) faults += std::string(maker.name) + " is a stream\n";
@@ -83,7 +83,7 @@ TEST(Descriptors, AreMadeWhileStreamsAreHeld) {
     support::Process child([closed] {
       close_streams(closed);
       std::string faults;
-      for (const Maker& maker : makers()) {
+      for (const DescriptorMaker& maker : makers()) {
         const Fd fd = make_fd([&] {
           const int made = maker.make();
           if (made >= 0 && made <= 2) faults += std::string(maker.name) + " was a stream\n";
@@ -220,7 +220,7 @@ TEST(Descriptors, OfForeignLibrariesAreNoStreams) {
     close_streams(2);
     const auto second = hold_closed_streams();
     first.reset();
-    for (const Maker& maker : makers()) {
+    for (const DescriptorMaker& maker : makers()) {
       const int foreign = maker.make();
       if (foreign >= 0 && foreign <= STDERR_FILENO) return std::string(maker.name) + " is a stream";
       close(foreign);
@@ -251,7 +251,7 @@ TEST(Descriptors, OfForeignLibrariesLeaveStreamsAsTheyWere) {
 
 // A program closed what it had not opened, and has another file of the same kind there now.
 TEST(Descriptors, ThatTheProgramReplacedAreLeftToIt) {
-  for (const Maker& maker : makers()) {
+  for (const DescriptorMaker& maker : makers()) {
     const std::string name = maker.name;
     if (name == "copy" || name == "file" || name == "pidfd") continue;  // one inode for both
     Fd fd(maker.make());
