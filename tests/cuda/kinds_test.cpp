@@ -19,7 +19,6 @@
 #include "core/base/page.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/group.hpp"
-#include "core/group/heap.hpp"
 #include "core/group/memory.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
@@ -96,13 +95,6 @@ Call rendezvous() {
 Call splitting() {
   return {"group_split", [](const Groups& group, std::byte*, void*) { group->split(0, 0); }};
 }
-Call meeting_here() {
-  return {"group_local", [](const Groups& group, std::byte*, void*) { group->local(); }};
-}
-Call making_a_heap() {
-  return {
-      "heap_create", [](const Groups& group, std::byte*, void*) { Heap::create(group, 4096, {}); }};
-}
 
 struct Pair {
   std::string name;
@@ -160,9 +152,6 @@ INSTANTIATE_TEST_SUITE_P(Each, CudaKinds,
         Pair{"AllreduceRendezvous", reducing(), rendezvous()},
         Pair{"BarrierRendezvous", meeting_on(0), rendezvous()},
         Pair{"BarrierSplit", meeting_on(0), splitting()},
-        Pair{"SplitLocal", splitting(), meeting_here()},
-        Pair{"RendezvousSplit", rendezvous(), splitting()},
-        Pair{"HeapRendezvous", making_a_heap(), rendezvous()},
         Pair{"AllreduceAllgather", reducing(), gathering()},
         Pair{"AllreducesOfTwoCounts", reducing(64), reducing(65)},
         Pair{"LargeAllreduceBarrier", reducing(60'000), meeting_on(1)}),
