@@ -124,7 +124,7 @@ GroupConfig completed(GroupConfig config) {
   if (is_on("SYMM_MULTICAST") && !config.no_multicast) config.multicast = true;
   const bool any_order = one_of("SYMM_ORDER", "ranks", "any") == "any";
   if (any_order && !config.rank_order) config.any_order = true;
-  number("SYMM_SPIN");  // refused before ranks meet, and not on the way
+  symm::number("SYMM_SPIN");  // refused before ranks meet, and not on the way
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   return config;
 }
