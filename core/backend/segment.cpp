@@ -60,7 +60,7 @@ struct stat status_of(int fd) {
   return status;
 }
 
-size_t round_up(size_t bytes, size_t unit) {
+size_t checked_round_up(size_t bytes, size_t unit) {
   if (bytes > SIZE_MAX - unit) {
     throw Error(
         Status::out_of_memory, format("%zu bytes are more than the address space holds", bytes));
@@ -81,7 +81,7 @@ Pages pages_of(int fd, const struct stat& status) {
 FilePiece piece_of(const struct stat& status, const Pages& pages, size_t offset, size_t bytes) {
   const size_t start = offset / pages.bytes * pages.bytes;
   return {status.st_dev, status.st_ino, offset, start,
-      round_up(offset - start + bytes, pages.bytes), bytes};
+      checked_round_up(offset - start + bytes, pages.bytes), bytes};
 }
 
 // Large segments start at a huge page boundary, so that the kernel can use huge pages
@@ -210,7 +210,7 @@ std::shared_ptr<Segment> Segment::create(
     size_t bytes, const char* name, const Placement& placement) {
   const bool is_huge = placement.page_bytes > page_size();
   const Pages pages{is_huge ? placement.page_bytes : page_size(),
-      round_up(bytes, is_huge ? placement.page_bytes : page_size())};
+      checked_round_up(bytes, is_huge ? placement.page_bytes : page_size())};
   const size_t mapped = pages.all_bytes;
   if (!is_huge) require_available(mapped);  // huge pages come from a pool of their own
   Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_memfd(name);
@@ -287,7 +287,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
 }
 
 std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes) {
-  return import(std::move(fd), {bytes, round_up(bytes, page_size())});
+  return import(std::move(fd), {bytes, checked_round_up(bytes, page_size())});
 }
 
 std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descriptor descriptor) {
