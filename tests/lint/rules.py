@@ -181,7 +181,8 @@ def descriptors():
     above = re.compile(r"F_DUPFD_CLOEXEC, STDERR_FILENO \+ 1\)|(?!F_DUPFD)")
     # Calls that make descriptors on the way, or store the number of one.
     inside = re.compile(
-        r"(?<![\w.>])(?:::)?(?:getaddrinfo|getifaddrs|getpw\w+_r|opendir|dl(?:m)?open|recvm?msg)\s*\(|"
+        r"(?<![\w.>])(?:::)?(?:getaddrinfo|getifaddrs|getpw\w+_r|opendir|"
+        r"dl(?:m)?open|recvm?msg)\s*\(|"
         r"\bSO_PEERPIDFD,|\bdirectory_iterator\(|"
         r"\bcu(?:Init|DevicePrimaryCtxRetain|MemExportToShareableHandle|"
         r"MemGetHandleForAddressRange)\s*\("
