@@ -47,8 +47,6 @@ const std::vector<DescriptorMaker>& makers() {
 
 bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-bool takes_text(int stream) { return write(stream, "text", 4) != -1 || errno != EBADF; }
-
 // Closes the standard streams whose bits are set.
 void close_streams(int which) {
   for (int stream = 0; stream < 3; ++stream) {
@@ -89,7 +87,7 @@ TEST(Descriptors, AreMadeWhileStreamsAreHeld) {
           if (made >= 0 && made <= 2) faults += std::string(maker.name) + " was a stream\n";
           for (int stream = 0; stream < 3; ++stream) {
             const bool is_closed = (closed >> stream & 1) != 0;
-            if (is_closed && takes_text(stream)) faults += "a stream takes text\n";
+            if (is_closed && support::takes_text(stream)) faults += "a stream takes text\n";
           }
           return made;
         });
@@ -117,7 +115,7 @@ TEST(Descriptors, OfManyThreadsAreNoStreams) {
     std::vector<std::thread> program;
     program.emplace_back([&] {
       while (!stop)
-        taken += takes_text(STDOUT_FILENO) ? 1 : 0;
+        taken += support::takes_text(STDOUT_FILENO) ? 1 : 0;
     });
     program.emplace_back([&] {
       while (!stop) {
@@ -227,7 +225,7 @@ TEST(Descriptors, OfForeignLibrariesAreNoStreams) {
     }
     char byte = 0;
     for (int stream = 0; stream < 3; ++stream) {
-      if (write(stream, "x", 1) != -1 || errno != EBADF) return "a stream takes text";
+      if (support::takes_text(stream)) return "a stream takes text";
       if (read(stream, &byte, 1) != -1 || errno != EBADF) return "a stream has text";
     }
     return "";

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -208,6 +210,11 @@ void run_again(const std::vector<std::string>& arguments) {
   words.push_back(nullptr);
   execv(words[0], words.data());
   _exit(127);
+}
+
+bool takes_text(int fd) {
+  const std::string text = "text";
+  return syscall(SYS_write, fd, text.data(), text.size()) != -1 || errno != EBADF;
 }
 
 void* map_shared(size_t bytes, const std::string& path) {

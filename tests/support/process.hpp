@@ -122,6 +122,11 @@ void tell();
 // exec stay open.
 [[noreturn]] void run_again(const std::vector<std::string>& arguments);
 
+// Whether a descriptor takes text, which is tried; one that is closed does not. For threads that
+// write to a number while another thread opens and closes it: ThreadSanitizer calls that a race,
+// and it is what such a test is about, so this write is hidden from it.
+bool takes_text(int fd);
+
 // Zeroed memory that processes share. If it has the path of a file, a program can map it later.
 void* map_shared(size_t bytes, const std::string& path = "");
 
