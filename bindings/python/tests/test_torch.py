@@ -1476,6 +1476,15 @@ def test_the_program_that_serves_gives_the_same_bits_in_every_batch():
     assert len({answer for *_, answer in found}) == 1, output
 
 
+def test_the_program_with_stages_has_the_losses_of_one_process():
+    pytest.importorskip("torch", reason=NO_TORCH)
+    output = run_example("16-stages-in-pytorch/stages.py", 3, "symm run")
+    said = re.search(r"3 stages: the loss went from (\S+) to (\S+), as in one", output)
+    assert said, output
+    first, last = map(float, said.groups())
+    assert last < first / 3, output
+
+
 # ---- several machines
 
 

@@ -54,3 +54,12 @@ fn tensor_parallel() {
     }
     assert_eq!(said.matches("as the unsplit product").count(), 3, "{said}");
 }
+
+#[test]
+fn page_table() {
+    let said = run("page_table", 2);
+    assert_eq!(
+        said,
+        "100 of 100 pages are where the table of rank 1 wants them\n"
+    );
+}
