@@ -343,6 +343,7 @@ struct TransportOptions {
   bool no_multicast = false;
   bool any_order = false;      // floats may be combined in any order
   bool rank_order = false;     // floats are combined in rank order; overrides the environment
+  bool tree_order = false;     // floats are combined as a balanced tree
   bool same_offsets = false;   // recvs in symmetric memory have one offset on all ranks
   uint64_t scratch_bytes = 0;  // upper bound; 0: as much as is fastest
   uint64_t timeout_ms = 0;     // for calls that give no time-out

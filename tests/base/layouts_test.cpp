@@ -77,9 +77,9 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
   const std::vector<KnownLayout> known = {
       {&layouts::messages, 3, {44, 76, 130, 50, 128, 24, 512, 232}},
       {&layouts::greeting, 2, {92, 80}},
-      {&layouts::control, 8, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
-      {&layouts::cuda_control, 1, {257088, 144, 64, 72}},
-      {&layouts::remote, 3, {80, 2124, 32}},
+      {&layouts::control, 9, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
+      {&layouts::cuda_control, 2, {257088, 144, 64, 72}},
+      {&layouts::remote, 4, {80, 2124, 32}},
       {&layouts::unique_id, 2, {128}},
       {&layouts::token, 2, {140}},
       {&layouts::leases, 4, {28, 24576, 139264}},

@@ -319,6 +319,12 @@ const std::vector<Refusal>& refusals() {
           support::forced(SYMM_ALGORITHM_MARKED)),
       SYMM_REFUSE_NAMED(symm_allreduce, options, max_blocks, "-1", INVALID_ARGUMENT,
           support::tagged("a tag", -1)),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce, options, order, "4", UNSUPPORTED, support::ordered(symm_order_t{4})),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce, options, order, "258", UNSUPPORTED, support::ordered(symm_order_t{258})),
+      SYMM_REFUSE_NAMED(symm_allreduce, options, order, "-1", INVALID_ARGUMENT,
+          support::ordered(symm_order_t{-1})),
       SYMM_REFUSE_SCALED("options.scale_position: 3", "unknown", UNSUPPORTED, 3, 1),
       SYMM_REFUSE_SCALED(
           "options.scale, scale_pointer", "no factor", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 0),
@@ -553,6 +559,10 @@ const std::vector<WrongCall>& wrong_calls() {
       SYMM_REFUSE_CONFIG(flags, "unknown bit", UNSUPPORTED, config.flags = uint64_t{1} << 63),
       SYMM_REFUSE_CONFIG(flags, "a flag beside its opposite", INVALID_ARGUMENT,
           config.flags = SYMM_GROUP_ANY_ORDER | SYMM_GROUP_RANK_ORDER),
+      SYMM_REFUSE_CONFIG(flags, "the tree beside the ranks", INVALID_ARGUMENT,
+          config.flags = SYMM_GROUP_TREE_ORDER | SYMM_GROUP_RANK_ORDER),
+      SYMM_REFUSE_CONFIG(flags, "the tree beside any order", INVALID_ARGUMENT,
+          config.flags = SYMM_GROUP_TREE_ORDER | SYMM_GROUP_ANY_ORDER),
       SYMM_REFUSE_CONFIG(device, "without its flag", INVALID_ARGUMENT, config.device = 1),
       SYMM_REFUSE_CONFIG(
           device, "-1", INVALID_ARGUMENT, config.flags = SYMM_GROUP_ON_DEVICE, config.device = -1),

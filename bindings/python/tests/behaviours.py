@@ -683,7 +683,7 @@ class Runner:
         send = self.operand("send", send_count, self.dtype())
         recv = self.operand("recv", recv_count, self.result_dtype())
 
-        options = {key: self.text(key) for key in ("op", "algorithm") if self.has(key)}
+        options = {key: self.text(key) for key in ("op", "algorithm", "order") if self.has(key)}
         if self.has("root"):
             options["root"] = self.integer("root")
         if self.has("position"):

@@ -349,6 +349,23 @@ enum symm_scale_values {
   SYMM_SCALE_AFTER = 2
 };
 
+/**
+ * The order in which a collective combines the floats of the ranks; see the introduction of the
+ * chapter on collectives. Minima, maxima, and operations of integers and BOOL are the same in
+ * any order.
+ */
+typedef int32_t symm_order_t;
+enum symm_order_values {
+  /** That of the group: SYMM_GROUP_TREE_ORDER, SYMM_GROUP_ANY_ORDER, else ranks. */
+  SYMM_ORDER_GROUP = 0,
+  /** ((rank 0, rank 1), rank 2), and so on. */
+  SYMM_ORDER_RANKS = 1,
+  /** As a balanced binary tree; as SYMM_GROUP_TREE_ORDER. */
+  SYMM_ORDER_TREE = 2,
+  /** As the algorithm likes; as SYMM_GROUP_ANY_ORDER. */
+  SYMM_ORDER_ANY = 3
+};
+
 /** What memory a group works on. */
 typedef int32_t symm_backend_t;
 enum symm_backend_values {
@@ -975,7 +992,7 @@ SYMM_API symm_status_t symm_unique_id(const symm_call_options_t *options, void *
 #define SYMM_GROUP_ON_DEVICE UINT64_C(64)
 /**
  * Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
- * SYMM_GROUP_ANY_ORDER.
+ * SYMM_GROUP_ANY_ORDER and SYMM_GROUP_TREE_ORDER.
  */
 #define SYMM_GROUP_RANK_ORDER UINT64_C(128)
 /**
@@ -988,6 +1005,13 @@ SYMM_API symm_status_t symm_unique_id(const symm_call_options_t *options, void *
  * of SYMM_GROUP_MULTICAST.
  */
 #define SYMM_GROUP_NO_MULTICAST UINT64_C(512)
+/**
+ * Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
+ * however many ranks share the work; "Order" in the chapter on collectives says how. As
+ * SYMM_ORDER=tree. All ranks must ask. With CUDA, and between machines, a group of more than 3
+ * ranks with this flag is UNSUPPORTED.
+ */
+#define SYMM_GROUP_TREE_ORDER UINT64_C(1024)
 
 /** How to make a group. NULL means the defaults. */
 typedef struct {
@@ -3486,6 +3510,19 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  *   Otherwise ranks compare only with those that they wait for anyway; "Back ends" above says
  *   what that means with CUDA.
  *
+ * Order
+ * - Floats are combined in the order of the ranks: ((send_0 + send_1) + send_2) + ... Narrow
+ *   ones are combined in f32. The result is rounded once.
+ * - With SYMM_GROUP_TREE_ORDER, or options.order, ranks are combined as a balanced binary tree:
+ *   n ranks are the first p and the others, with p the largest power of two below n, each
+ *   combined in the same way, and then one with the other. Of 8 ranks that is
+ *   ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), and of up to 3 it is the order of the ranks.
+ *   Partial results are f32 (F64: f64), and the result is rounded once.
+ * - So if each of n ranks, a power of two, has combined its part of some values as such a tree,
+ *   without rounding, their sum has the bits that one rank alone would get.
+ * - Every algorithm gives these bits, but those of multicast, and HIERARCHICAL in the order of
+ *   the ranks.
+ *
  * Algorithms that can be forced
  * - SYMM_ALGORITHM_MULTIMEM_ONE_SHOT and _TWO_SHOT do the sum of F32, F16 and BF16 by
  *   all-reduce. send, and recv of the latter, must lie in memory with a multicast address: the
@@ -3504,7 +3541,7 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  * and can leave the sum of narrow floats unrounded (result_dtype). Then operands are
  * 1. converted to f32 (F64: f64),
  * 2. multiplied (SYMM_SCALE_BEFORE),
- * 3. combined in rank order,
+ * 3. combined in the order of the call,
  * 4. divided (SYMM_OP_AVG),
  * 5. multiplied (SYMM_SCALE_AFTER),
  * 6. and rounded once to the type of the result.
@@ -3558,6 +3595,11 @@ typedef struct {
    * moves data between machines, are not counted. The host back end only compares it.
    */
   int32_t max_blocks;
+  /**
+   * The order in which floats are combined; must be the same on all ranks, or that is MISMATCH.
+   * TREE is UNSUPPORTED in a group of more than 3 ranks with CUDA or on several machines.
+   */
+  symm_order_t order;
 } symm_collective_options_t;
 
 /** The defaults of symm_collective_options_t. */
@@ -3571,7 +3613,8 @@ typedef struct {
    0,                                 \
    NULL,                              \
    NULL,                              \
-   0}
+   0,                                 \
+   SYMM_ORDER_GROUP}
 
 /**
  * Combine the operands of all ranks, with the result on every rank.

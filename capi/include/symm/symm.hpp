@@ -303,6 +303,9 @@ struct Options {
 
   // Most multiprocessors that a kernel of the call may use; 0: as many as the plan says.
   int32_t max_blocks = 0;
+
+  // The order in which floats are combined.
+  symm_order_t order = SYMM_ORDER_GROUP;
 };
 
 namespace detail {
@@ -349,7 +352,8 @@ inline symm_collective_options_t in_c(const Options &options, symm_dtype_t resul
           options.scale,
           options.scale_pointer,
           options.tag,
-          options.max_blocks};
+          options.max_blocks,
+          options.order};
 }
 
 // The elements of `send` and `recv`, which must be of one type.

@@ -115,7 +115,10 @@ void add_few(const Reduction& r) noexcept {
 
 // Returns null if the kernels are to do the reduction.
 Kernel find_for_few(const Reduction& r) noexcept {
-  if (r.op != Op::sum || r.partial_in || r.partial_out || r.count > kFewBytes / 8) return nullptr;
+  const bool is_tree = r.in_tree && r.source_count > 3;
+  if (r.op != Op::sum || is_tree || r.partial_in || r.partial_out || r.count > kFewBytes / 8) {
+    return nullptr;
+  }
   switch (r.dtype) {
     case DType::f32: return add_few<float>;
     case DType::f64: return add_few<double>;

@@ -109,6 +109,18 @@ const SYMM_SCALE_NONE = symm_scale_t(0)
 const SYMM_SCALE_BEFORE = symm_scale_t(1)
 const SYMM_SCALE_AFTER = symm_scale_t(2)
 
+"""
+The order in which a collective combines the floats of the ranks; see the introduction of
+the chapter on collectives. Minima, maxima, and operations of integers and BOOL are the same
+in any order.
+"""
+const symm_order_t = Int32
+
+const SYMM_ORDER_GROUP = symm_order_t(0)
+const SYMM_ORDER_RANKS = symm_order_t(1)
+const SYMM_ORDER_TREE = symm_order_t(2)
+const SYMM_ORDER_ANY = symm_order_t(3)
+
 """What memory a group works on."""
 const symm_backend_t = Int32
 
@@ -271,7 +283,7 @@ then. Not for symm_group_options_t: a group that is made of another uses the dev
 const SYMM_GROUP_ON_DEVICE = UInt64(0x40)
 """
 Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
-SYMM_GROUP_ANY_ORDER.
+SYMM_GROUP_ANY_ORDER and SYMM_GROUP_TREE_ORDER.
 """
 const SYMM_GROUP_RANK_ORDER = UInt64(0x80)
 """
@@ -284,6 +296,13 @@ Give the group's memories no multicast addresses, whatever SYMM_MULTICAST says. 
 of SYMM_GROUP_MULTICAST.
 """
 const SYMM_GROUP_NO_MULTICAST = UInt64(0x200)
+"""
+Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
+however many ranks share the work; "Order" in the chapter on collectives says how. As
+SYMM_ORDER=tree. All ranks must ask. With CUDA, and between machines, a group of more than 3
+ranks with this flag is UNSUPPORTED.
+"""
+const SYMM_GROUP_TREE_ORDER = UInt64(0x400)
 
 # Flags of symm_alloc_options_t and symm_heap_options_t.
 """Pinned memory of the host, which devices and the host reach alike."""
@@ -713,6 +732,7 @@ struct symm_collective_options_t
     scale_pointer::Ptr{Cvoid}
     tag::Cstring
     max_blocks::Int32
+    order::symm_order_t
 end
 
 """

@@ -114,6 +114,7 @@ end
 const BACKENDS = Names("a back end", "SYMM_BACKEND_")
 const COLLECTIVES = Names("a collective", "SYMM_COLLECTIVE_")
 const SCALES = Names("a position", "SYMM_SCALE_")
+const ORDERS = Names("an order", "SYMM_ORDER_")
 const ALGORITHMS = Names("an algorithm", "SYMM_ALGORITHM_")
 const MESSAGE_KINDS = Names("a kind of message", "SYMM_MESSAGE_")
 const TOPOLOGIES = Names("a topology", "SYMM_TOPOLOGY_")

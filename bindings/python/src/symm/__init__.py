@@ -79,6 +79,7 @@ from symm.enums import (
     GroupFlag as GroupFlag,
     Locality as Locality,
     Op as Op,
+    Order as Order,
     Scale as Scale,
     SignalOp as SignalOp,
     Status as Status,

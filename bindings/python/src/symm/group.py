@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         multicast: bool | None
         shared_scratch: bool
         any_order: bool | None
+        tree_order: bool | None
         same_offsets: bool
         channels: int
         scratch_bytes: int
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         multicast: bool | None
         shared_scratch: bool | None
         any_order: bool | None
+        tree_order: bool | None
         same_offsets: bool | None
         channels: int
         scratch_bytes: int
@@ -83,6 +85,7 @@ _FLAGS = {
     "check": (GroupFlag.CHECK, GroupFlag.NO_CHECK),
     "multicast": (GroupFlag.MULTICAST, GroupFlag.NO_MULTICAST),
     "any_order": (GroupFlag.ANY_ORDER, GroupFlag.RANK_ORDER),
+    "tree_order": (GroupFlag.TREE_ORDER, GroupFlag.RANK_ORDER),
     "overlapping_devices": (GroupFlag.OVERLAPPING_DEVICES, None),
     "shared_scratch": (GroupFlag.SHARED_SCRATCH, None),
     "same_offsets": (GroupFlag.SAME_OFFSETS, None),
@@ -101,6 +104,9 @@ def _flags(**wanted: bool | None) -> tuple[int, int]:
             asked |= opposite
         elif value is not None:
             removed |= flag
+    # An order that is asked for goes before another one that is not wanted.
+    if asked & (GroupFlag.ANY_ORDER | GroupFlag.TREE_ORDER):
+        asked &= ~GroupFlag.RANK_ORDER
     return int(asked), int(removed)
 
 
@@ -264,6 +270,7 @@ class Group(Collectives):
         multicast: bool | None = None,
         shared_scratch: bool = False,
         any_order: bool | None = None,
+        tree_order: bool | None = None,
         same_offsets: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
@@ -302,6 +309,9 @@ class Group(Collectives):
                 that of the ranks, which is faster. All ranks must ask for it. None: if
                 SYMM_ORDER=any; False: not even then, so that sums have the same bits in groups of
                 any layout.
+            tree_order: floats are combined as a balanced binary tree of the ranks, so that a sum
+                has the same bits however many ranks share the work. All ranks must ask for it.
+                None: if SYMM_ORDER=tree; False: not even then.
             same_offsets: a promise about each all-reduce, all-gather, all-to-all and broadcast:
                 the recvs of all ranks are private, or lie at the same offset, and the call is
                 in place on all ranks or on none. With CUDA, copy engines then do large calls.
@@ -328,6 +338,7 @@ class Group(Collectives):
             multicast=multicast,
             shared_scratch=shared_scratch,
             any_order=any_order,
+            tree_order=tree_order,
             same_offsets=same_offsets,
         )
         kind, ordinal = _backend_and_ordinal(member(Backend, backend), device)
@@ -430,7 +441,8 @@ class Group(Collectives):
                   number.
                 - create_timeout, group_timeout: the create_timeout and the timeout of the new
                   group, as `join()` has them; None: as this group.
-                - check, multicast, any_order, overlapping_devices, shared_scratch, same_offsets:
+                - check, multicast, any_order, tree_order, overlapping_devices, shared_scratch,
+                  same_offsets:
                   as for `join()`; None: as this group; False: not, though this group has it.
                 - channels, scratch_bytes: as for `join()`; 0: as this group.
 

@@ -126,6 +126,20 @@ enums! {
         After = SYMM_SCALE_AFTER = 2,
     }
 
+    /// The order in which a collective combines the floats of the ranks; see the introduction
+    /// of the chapter on collectives. Minima, maxima, and operations of integers and BOOL are
+    /// the same in any order.
+    pub enum Order: symm_order_t {
+        /// That of the group: SYMM_GROUP_TREE_ORDER, SYMM_GROUP_ANY_ORDER, else ranks.
+        Group = SYMM_ORDER_GROUP = 0,
+        /// ((rank 0, rank 1), rank 2), and so on.
+        Ranks = SYMM_ORDER_RANKS = 1,
+        /// As a balanced binary tree; as SYMM_GROUP_TREE_ORDER.
+        Tree = SYMM_ORDER_TREE = 2,
+        /// As the algorithm likes; as SYMM_GROUP_ANY_ORDER.
+        Any = SYMM_ORDER_ANY = 3,
+    }
+
     /// What memory a group works on.
     pub enum Backend: symm_backend_t {
         /// $SYMM_BACKEND ("host" or "cuda") if it is set, else the host. A group with
@@ -351,8 +365,8 @@ constants! {
     /// symm_group_info_t.
     pub const SYMM_GROUP_ON_DEVICE: u64 = 64;
     /// Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
-    /// SYMM_GROUP_ANY_ORDER. A flag of symm_group_config_t and symm_group_options_t, and of
-    /// symm_group_info_t.
+    /// SYMM_GROUP_ANY_ORDER and SYMM_GROUP_TREE_ORDER. A flag of symm_group_config_t and
+    /// symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_RANK_ORDER: u64 = 128;
     /// Do not compare the arguments of collectives beyond need, whatever SYMM_CHECK says. The
     /// opposite of SYMM_GROUP_CHECK. A flag of symm_group_config_t and symm_group_options_t,
@@ -362,6 +376,12 @@ constants! {
     /// opposite of SYMM_GROUP_MULTICAST. A flag of symm_group_config_t and
     /// symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_NO_MULTICAST: u64 = 512;
+    /// Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
+    /// however many ranks share the work; "Order" in the chapter on collectives says how. As
+    /// SYMM_ORDER=tree. All ranks must ask. With CUDA, and between machines, a group of more
+    /// than 3 ranks with this flag is UNSUPPORTED. A flag of symm_group_config_t and
+    /// symm_group_options_t, and of symm_group_info_t.
+    pub const SYMM_GROUP_TREE_ORDER: u64 = 1024;
     /// Pinned memory of the host, which devices and the host reach alike. A flag of
     /// symm_alloc_options_t and symm_heap_options_t.
     pub const SYMM_ALLOC_HOST: u64 = 1;
@@ -763,6 +783,7 @@ structs! {
         pub scale_pointer: *const c_void,
         pub tag: *const c_char,
         pub max_blocks: i32,
+        pub order: symm_order_t,
     }
 
     /// One call of a collective. Fields that the collective has no argument for are ignored,

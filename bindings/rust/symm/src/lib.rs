@@ -82,6 +82,6 @@ pub use stream::{Stream, Timeout};
 #[doc(no_inline)]
 pub use symm_sys;
 pub use symm_sys::{
-    Advice, Algorithm, AtomicOp, Backend, Collective, Compare, Locality, LogLevel, Op, Scale,
-    SignalOp, Status, TopologyClass,
+    Advice, Algorithm, AtomicOp, Backend, Collective, Compare, Locality, LogLevel, Op, Order,
+    Scale, SignalOp, Status, TopologyClass,
 };
