@@ -78,11 +78,9 @@ void Group::require_usable() const {
 }
 
 void Group::require_tree_order(const char* asked) const {
-  const bool on_host = backend_->kind() == BackendKind::host;
-  if (size_ <= 3 || (on_host && machines_.count == 1)) return;
+  if (size_ <= 3 || backend_->kind() == BackendKind::host) return;
   throw Error(Status::unsupported,
-      format("%s, but %s more than 3 ranks are combined in their own order only", asked,
-          on_host ? "between machines" : "with CUDA"));
+      format("%s, but with CUDA more than 3 ranks are combined in their own order only", asked));
 }
 
 void Group::require_rank(const char* argument, int rank) const {

@@ -123,9 +123,9 @@ class MultinodeTransport final : private host::RemoteRanks,
   size_t wide_bytes() const override;
   std::string why_impossible(const CollectiveCall& call) const override;
   Algorithm algorithm_of(const CallSignature& call) const;
-  std::string why_no_chain(DType dtype) const;
+  std::string why_no_chain(DType dtype, Order order) const;
   std::string why_no_bruck() const;
-  std::string why_not_hierarchical(DType dtype) const;
+  std::string why_not_hierarchical(DType dtype, Order order) const;
 
   // ---- messages of collectives. Each half of the scratch has the announcements of all ranks,
   // and behind them the area of steps, or that of the slots of rounds.
@@ -170,7 +170,8 @@ class MultinodeTransport final : private host::RemoteRanks,
       size_t longest, host::Sources& sources);
 
   size_t chain_depth(int machine) const;
-  size_t chain_room(DType dtype) const;
+  size_t chain_sums(Order order) const;
+  size_t chain_room(DType dtype, Order order) const;
   size_t chain_chunk(const CallSignature& call) const;
   void allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline);
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <tuple>
 #include <vector>
 
@@ -28,9 +29,10 @@ constexpr std::array kTreeOps = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_PROD};
 // Calls of one group, with private or symmetric operands, in place or not.
 class Trees {
  public:
-  explicit Trees(const Group& group)
+  // `most` bytes are a rank's largest block.
+  Trees(const Group& group, size_t most)
       : group_(group),
-        most_(size_t{24'000} * static_cast<size_t>(group.size())),
+        most_(most * static_cast<size_t>(group.size())),
         block_(allocate(group, 2 * most_)),
         first_(most_),
         second_(most_) {}
@@ -48,8 +50,11 @@ class Trees {
     compare_pieces(pattern, operands_of("reduce_scatter", dtype, op, bytes));
   }
 
-  // The number of calls that an algorithm has done.
-  int done() const { return done_; }
+  // The number of calls that were done by an algorithm that was asked for.
+  int done(symm_algorithm_t algorithm) const {
+    const auto found = done_.find(algorithm);
+    return found == done_.end() ? 0 : found->second;
+  }
 
  private:
   Operands operands_of(const char* name, symm_dtype_t dtype, symm_op_t op, size_t bytes) {
@@ -70,7 +75,7 @@ class Trees {
         support::run(group_.get(), &call, ordered(SYMM_ORDER_TREE, algorithm));
     if (status == SYMM_ERR_INVALID_ARGUMENT && algorithm != SYMM_ALGORITHM_AUTO) return;
     check(status);
-    ++done_;
+    ++done_[algorithm];
     ASSERT_EQ(operands.count_wrong(pattern, shift_), 0U)
         << operands.traits->name << " on rank " << operands.rank << " of " << operands.ranks
         << ", dtype " << operands.dtype << ", op " << operands.op << ", count " << operands.count
@@ -92,21 +97,24 @@ class Trees {
   std::vector<std::byte> first_;
   std::vector<std::byte> second_;
   size_t shift_ = 0;
-  int done_ = 0;
+  std::map<symm_algorithm_t, int> done_;
 };
 
 TEST(TreeOrder, HasTheBitsOfTheReference) {
   SYMM_NOT_UNDER_TSAN("a minute; tests/kernels runs the same algorithms");
   for (const int size : {1, 2, 4, 5, 6, 7, 8, 13, 16}) {
     as_threads(size, [size](int, const Group& group) {
-      Trees trees(group);
+      Trees trees(group, 24'000);
       for_each_combination(
           std::tuple(kTreeFloats, kTreeOps, std::array<size_t, 4>{8, 56, 1'000, 24'000}),
           [&](symm_dtype_t dtype, symm_op_t op, size_t bytes) {
             if (size > 8 && (bytes > 1'000 || op == SYMM_OP_AVG)) return;
             trees.run(dtype, op, bytes);
           });
-      EXPECT_GT(trees.done(), 100);
+      EXPECT_GT(trees.done(SYMM_ALGORITHM_ONE_SHOT), 50);
+      EXPECT_GT(trees.done(SYMM_ALGORITHM_TWO_SHOT), 20);
+      // A rank that is alone has nothing to do, by whatever algorithm.
+      EXPECT_EQ(trees.done(SYMM_ALGORITHM_HYBRID_CUBE_MESH) > 0, size == 1 || size == 8);
     });
     if (testing::Test::HasFailure()) return;
   }
@@ -324,20 +332,69 @@ TEST(TreeOrder, HasTheSameBitsHoweverManyRanksShareTheWork) {
   EXPECT_EQ(differing, 3U) << "in rank order, sums of 4, 8 and 16 ranks have other bits";
 }
 
-TEST_F(Multinode, RefusesTheTreeOrderOfMoreThanThreeRanks) {
-  expect_on_machines("aabb", [](int, const Group& group) {
-    const float mine = 1;
-    float sum = 0;
-    expect_failed(symm_allreduce(group.get(), &mine, &sum, 1, SYMM_DTYPE_F32, SYMM_OP_SUM,
-                      ordered(SYMM_ORDER_TREE), nullptr),
-        SYMM_ERR_UNSUPPORTED,
-        {"options.order: SYMM_ORDER_TREE, but between machines more than 3 ranks"});
-    symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
-    options.flags = SYMM_GROUP_TREE_ORDER;
-    expect_failure(SYMM_ERR_UNSUPPORTED,
-        {"options.flags: SYMM_GROUP_TREE_ORDER, but between machines more than 3 ranks"},
-        [&] { group.split(0, 0, options); });
-  });
+// ---- between machines
+
+// The sizes are of less than a line, of one round, and of more than one chunk of a chain.
+void run_on_machines(const Group& group) {
+  Trees trees(group, 140'000);
+  const bool is_large = group.size() > 4;
+  for_each_combination(std::tuple(std::array{SYMM_DTYPE_F32, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3},
+                           kTreeOps, std::array<size_t, 4>{8, 1'000, 24'000, 140'000}),
+      [&](symm_dtype_t dtype, symm_op_t op, size_t bytes) {
+        if (is_large && (bytes == 8 || op == SYMM_OP_AVG)) return;
+        trees.run(dtype, op, bytes);
+      });
+  const auto machine_of = [&](int rank) { return group.peer_info(rank).machine; };
+  const int machines = group.info().machines;
+  const int locals = group.size() / machines;
+  bool is_line = group.size() % machines == 0;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    is_line = is_line && machine_of(rank) == rank / locals;
+  }
+  const bool has_subtrees = is_line && (locals & (locals - 1)) == 0;
+  EXPECT_EQ(trees.done(SYMM_ALGORITHM_CHAIN) > 0, is_line);
+  EXPECT_EQ(trees.done(SYMM_ALGORITHM_HIERARCHICAL) > 0, has_subtrees);
+  EXPECT_GT(trees.done(SYMM_ALGORITHM_BRUCK), 0);
+}
+
+TEST_F(Multinode, HasTheBitsOfTrees) {
+  SYMM_NOT_UNDER_TSAN("a minute; Multinode.MoveLargeBlocks goes the same ways");
+  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
+  expect_on_all_layouts([](int, const Group& group) { run_on_machines(group); });
+}
+
+// The ranks of a machine are a subtree, or several, or the end of one and the begin of another.
+TEST_F(Multinode, HasTheBitsOfTreesOfManyRanks) {
+  SYMM_NOT_UNDER_TSAN("a minute; Multinode.MoveLargeBlocks goes the same ways");
+  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
+  for (const char* layout : {"aaaabbbb", "aabbccdd", "aaabbb", "aaabbbccc", "aaaaabbbbb"}) {
+    SCOPED_TRACE(layout);
+    expect_on_machines(layout, [](int, const Group& group) { run_on_machines(group); });
+  }
+}
+
+// A group with the flag, whose calls are made of parts there, too.
+TEST_F(Multinode, ChoosesAndExplainsTrees) {
+  const auto planned = [](const std::string& layout, size_t count) {
+    return on_machines(layout, [&](int, const Group& group) {
+      symm_group_options_t options = SYMM_GROUP_OPTIONS_INIT;
+      options.flags = SYMM_GROUP_TREE_ORDER;
+      const Group part = group.split(0, 0, options);
+      std::vector<float> data(count, static_cast<float>(group.rank() + 1));
+      symm_plan_info_t plan;
+      const auto call =
+          call_of(SYMM_COLLECTIVE_ALLREDUCE, data.data(), data.data(), count, SYMM_DTYPE_F32);
+      check(plan_of(part.get(), call, nullptr, plan));
+      check(run(part.get(), call, nullptr));
+      EXPECT_EQ(data[count - 1], 10);
+      return std::to_string(plan.algorithm) + " " + plan.reason;
+    })[0];
+  };
+  const std::string small = planned("aabb", 10'000);
+  EXPECT_EQ(small.substr(0, 3), "11 ") << small;
+  EXPECT_NE(small.find("then machines do, in tree order"), std::string::npos) << small;
+  EXPECT_EQ(planned("aabb", 1'000'000).substr(0, 2), "9 ");
+  EXPECT_EQ(planned("aaab", 1'000'000).substr(0, 2), "3 ");
 }
 }  // namespace
 }  // namespace support

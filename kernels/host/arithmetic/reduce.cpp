@@ -152,6 +152,15 @@ void multiply(
 
 size_t size_of_partial(DType dtype) noexcept { return is_small_float(dtype) ? 4 : size_of(dtype); }
 
+Reduction of_partials(const Reduction& of) noexcept {
+  const bool is_small = is_small_float(of.dtype);
+  Reduction partials{.dtype = is_small ? DType::f32 : of.dtype, .op = of.op, .count = of.count};
+  partials.ranks = of.ranks;
+  partials.saturates = is_small && size_of(of.dtype) == 1;
+  partials.in_tree = of.in_tree;
+  return partials;
+}
+
 void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;
   const FloatEnvironment plain(is_float(reduction.dtype));

@@ -60,6 +60,9 @@ inline Reduction reduction_of(const CallSignature& call, const std::byte* const*
 
 size_t size_of_partial(DType dtype) noexcept;
 
+// Returns a reduction like `of` whose sources are its partial results. The caller adds these.
+Reduction of_partials(const Reduction& of) noexcept;
+
 void reduce(const Reduction& reduction) noexcept;
 
 // Converts operands before or after a plain call, and scales them by `factor` if the conversion
