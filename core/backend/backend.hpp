@@ -527,7 +527,8 @@ class Transport {
   virtual void pass_messages(
       std::span<MessageSide> /*sides*/, uint64_t /*timeout_ms*/, void* /*stream*/) {
     throw Error(Status::unsupported,
-        "group: messages go between memories of hosts; its back end has no send and receive");
+        "group: its ranks are GPUs of several machines, between which there is no send and "
+        "receive");
   }
   // Pieces of a list, `bytes` bytes in all, which lie within their sides, that of the block from
   // `offset` on. They may be copied in any order.

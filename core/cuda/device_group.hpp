@@ -64,6 +64,12 @@ struct DeviceGroup {
     return is_large ? large_comm.stages[at] : comm.stages[at];
   }
 
+  // MessageWords of this rank.
+  uint64_t words_of_messages() const noexcept {
+    const auto at = static_cast<size_t>(context.rank);
+    return (is_large ? large_comm.control[at] : comm.control[at]) + layout.messages;
+  }
+
   // The stages of a rank of this machine.
   std::span<std::byte> stages_of(int rank) const noexcept;
 

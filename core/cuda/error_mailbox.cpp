@@ -55,12 +55,31 @@ const char* name_of_operation(const ErrorRecord& record) {
     case Operation::barrier: return "barrier";
     case Operation::wait_signal: return "wait_signal";
     case Operation::wait_value: return "wait_value";
+    case Operation::send: return "send";
+    case Operation::recv: return "recv";
+    case Operation::messages: return "messages";
   }
   return collective_name(static_cast<Collective>(operation));
 }
 
+bool is_of_messages(const ErrorRecord& record) {
+  const Operation operation = operation_of(record);
+  return operation == Operation::send || operation == Operation::recv ||
+         operation == Operation::messages;
+}
+
+// "recv", or in a call of several "messages[2]: recv"
+std::string side_of(const ErrorRecord& record) {
+  const char* kind = (record.expected & 1U) != 0 ? "recv" : "send";
+  if (operation_of(record) != Operation::messages) return kind;
+  return format("messages[%u]: %s", record.expected >> 1, kind);
+}
+
 // The operation and where it was under way, as messages begin.
 std::string place_of(const ErrorRecord& record, int device) {
+  if (is_of_messages(record)) {
+    return format("%s on device %d, channel %u", side_of(record).c_str(), device, record.channel);
+  }
   const char* operation = name_of_operation(record);
   if (operation_of(record) == Operation::wait_value) {
     return format("%s on device %d, word at 0x%lx", operation, device, record.peer_detail);
@@ -80,6 +99,13 @@ Failure timeout_of(
         text(place, ": ", is_rank ? who + " did not come" : "nobody wrote it",
             " before the deadline (the word was ", record.peer_count, ", not ",
             sign_of(static_cast<Compare>(record.my_detail)), " ", record.my_count, ")"));
+  }
+  if (is_of_messages(record)) {
+    const bool sends = (record.expected & 1U) == 0;
+    const char* missing = sends ? "has not received what was sent" : "has sent nothing";
+    if (record.seen != 0) missing = "has not passed all of the message";
+    return context.blame(
+        peer, Status::timeout, text(place, ": ", who, " ", missing, " before the deadline"));
   }
   return context.blame(peer, Status::timeout,
       text(place, ": ", who, " did not come before the deadline (expected ", record.expected,
@@ -115,6 +141,16 @@ Failure beyond_capacity_of(const ErrorRecord& record, const TransportContext& co
       text(name_of_operation(record), ": ",
           beyond_capacity(operand, static_cast<size_t>(record.peer), record.my_detail,
               record.peer_detail, record.my_count)));
+}
+// Both ranks find it, and both blame the one that receives, as on the host.
+Failure other_message_of(const ErrorRecord& record, const TransportContext& context) {
+  const bool receives = (record.expected & 1U) != 0;
+  const int sender = receives ? record.peer : context.rank;
+  const int receiver = receives ? context.rank : record.peer;
+  return context.blame(receiver, Status::mismatch,
+      text("recv: rank ", sender, " sends ", record.my_detail, " bytes on channel ", record.channel,
+          " to rank ", receiver, ", which has room for ", record.my_count,
+          ": on GPUs they have to be equal"));
 }
 }  // namespace
 
@@ -216,6 +252,7 @@ Failure failure_of(
     case WaitError::mismatch: return mismatch_of(record, context);
     case WaitError::other_length: return other_length_of(record, context);
     case WaitError::beyond_capacity: return beyond_capacity_of(record, context);
+    case WaitError::other_message: return other_message_of(record, context);
     case WaitError::unknown_memory:
       return context.blame(context.rank, Status::mismatch,
           format("%s: an operand of rank %d lies in a memory that rank %d has released",

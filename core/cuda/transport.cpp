@@ -85,7 +85,8 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       links_(controls_.size()),
       atomic_reach_(group_.device),
       mailbox_(std::make_shared<ErrorMailbox>(group_.device, group_.is_large)),
-      collectives_(group_, stats_) {
+      collectives_(group_, stats_),
+      messages_(group_) {
   controls_[me()] = create_control(group_.device, group_.context.size, group_.layout);
   stages_ = lender_ != nullptr ? lender_->stages_ : controls_[me()];
   // Exported now, where a failure is one of all ranks.

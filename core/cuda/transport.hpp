@@ -20,6 +20,7 @@
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/error_mailbox.hpp"
 #include "core/cuda/memory_table.hpp"
+#include "core/cuda/messages.hpp"
 #include "core/cuda/nvml.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
@@ -59,6 +60,9 @@ class CudaTransport final : public Transport, public DeviceTransport {
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
       uint64_t timeout_ms) override;
 
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override {
+    messages_.pass(sides, timeout_ms, stream);
+  }
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     group_.copy(to, from, bytes, stream);
   }
@@ -126,6 +130,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   std::shared_ptr<ErrorMailbox> mailbox_;
   std::shared_ptr<MemoryTable> memories_;
   Collectives collectives_;
+  Messages messages_;
   // Made when it is first asked for.
   std::unique_ptr<IntranodeDevice> intranode_;
   // Calls tell_kernels(), so it goes first.

@@ -217,7 +217,8 @@ enum class WaitError : uint32_t {
   aborted = 6,  // another kernel gave up, and has said why
   other_length = 7,
   beyond_capacity = 8,
-  spoilt = 9
+  spoilt = 9,
+  other_message = 10
 };
 
 inline constexpr uint32_t kOperationBits = 8;
@@ -242,7 +243,9 @@ struct ErrorRecord {
   // - other_length: elements that this rank sends, -, that the peer expects, -; if `expected` is
   //   1, those of rows; if it is 2, elements that the peer sends, -, that this rank expects, -;
   // - beyond_capacity: elements, the capacity, where the block begins, -; of the block of rank
-  //   `peer`, in recv if `expected` is 1, else in send.
+  //   `peer`, in recv if `expected` is 1, else in send;
+  // - other_message: bytes that are sent, bytes that are expected, -, -.
+  // Of messages, `expected` is place_in_record() of the side, and `seen` is 1 if it has begun.
   uint64_t my_detail;
   uint64_t my_count;
   uint64_t peer_detail;
@@ -250,7 +253,14 @@ struct ErrorRecord {
 };
 
 // The operation that was under way, for messages: the number of a collective, or one of these.
-enum class Operation : uint32_t { barrier = 16, wait_signal = 17, wait_value = 18 };
+enum class Operation : uint32_t {
+  barrier = 16,
+  wait_signal = 17,
+  wait_value = 18,
+  send = 19,
+  recv = 20,
+  messages = 21
+};
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
 // name.
@@ -540,4 +550,142 @@ struct StageArgsOf {
 };
 using StageArgs = StageArgsOf<kRoom>;
 static_assert(sizeof(StageArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
+
+// ---- messages (messages.cu)
+
+// Sides of messages in a launch, at most, and those that have room in its arguments. A longer list
+// is brought to the control block first.
+inline constexpr uint32_t kMostSides = 1024;
+inline constexpr uint32_t kSidesInside = 64;
+// Slots of the stages through which messages go that are not stored straight to where they are
+// received: one at least for each receive of a launch.
+inline constexpr uint32_t kMessageSlots = kMostSides;
+// Messages of a flow, which are those from one rank to another on a channel, that the receiver has
+// told its sender of before they are over. A power of two, so that numbers may wrap.
+inline constexpr uint32_t kPosts = 4;
+// Bytes of a message that are worth a block of their own. A block stores as many at a time.
+inline constexpr uint32_t kMessagePart = 65536;
+
+enum class SideKind : uint8_t {
+  send = 0,
+  recv = 1,
+  copy = 2  // from this rank to itself
+};
+
+struct SideArgs {
+  static constexpr uint16_t kNone = 0xFFFF;
+
+  // The message, or the room for it.
+  uint64_t data;
+  uint64_t bytes;
+  // Where the room is: the number of its memory and the offset in this rank's block, or 0 and the
+  // slots through which the message comes, as `offset` for SlotRange. To copy: 0 and the address.
+  uint64_t memory;
+  uint64_t offset;
+  // The place among the sides of the same kind, peer and channel in the launch, from 0 on.
+  uint16_t number;
+  // The side that is kPosts before this one there, or kNone.
+  uint16_t before;
+  uint16_t channel;
+  uint8_t peer;
+  SideKind kind : 4;
+  // No side there comes after this one.
+  uint8_t is_last : 4;
+};
+static_assert(sizeof(SideArgs) == 40);
+
+struct SlotRange {
+  uint32_t first;
+  uint32_t count;
+
+  static SYMM_HOST_DEVICE constexpr SlotRange of(uint64_t offset) {
+    return {static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32)};
+  }
+  SYMM_HOST_DEVICE constexpr uint64_t offset() const {
+    return static_cast<uint64_t>(count) << 32 | first;
+  }
+};
+
+// ErrorRecord::expected of a side.
+SYMM_HOST_DEVICE constexpr uint32_t place_in_record(uint32_t side, SideKind kind) {
+  return side << 1 | (kind == SideKind::recv ? 1U : 0U);
+}
+
+// The words of one rank about both flows between it and a peer on a channel. The peer writes
+// `post` and `arrived`; kernels of this rank write the rest.
+struct alignas(64) MessageFlow {
+  // Where the peer wants the message of this number: at `offset` in its block of `memory`, or, if
+  // that is 0, through slots, whose chunks it tells by `tag`.
+  struct Post {
+    uint64_t bytes;
+    uint64_t memory;
+    uint64_t offset;
+    uint32_t tag;
+    uint32_t number;
+  };
+  // The message of this number has left the peer, all of it.
+  struct Arrival {
+    uint64_t bytes;
+    uint32_t number;
+    uint32_t unused;
+  };
+  Post post[kPosts];
+  Arrival arrived[kPosts];
+  // Messages to the peer, and from it, in all launches before.
+  uint32_t sent;
+  uint32_t received;
+};
+
+// The words of a rank for messages with all others. Behind them lie taken[peer][kMessageSlots],
+// 64 bits each, and MessageFlow[channel][peer].
+struct MessageWords {
+  // Blocks of the launch that have ended, and tags in all launches before.
+  uint32_t finished;
+  uint32_t tags;
+  // Blocks that have done their part of a side.
+  uint32_t done[kMostSides];
+  SideArgs list[kMostSides];
+  // chunk_word() of what was stored last into each slot here, written by the sender to whom the
+  // slot was given.
+  uint64_t filled[kMessageSlots];
+};
+
+// A chunk of a message, counted from 0. No other chunk has its word, unless 2^32 tags lie between.
+SYMM_HOST_DEVICE constexpr uint64_t chunk_word(uint32_t tag, uint32_t chunk) {
+  return static_cast<uint64_t>(tag) << 32 | (chunk + 1);
+}
+
+// Where words of messages lie, from the MessageWords of a rank of a group of `size` ranks on.
+SYMM_HOST_DEVICE constexpr uint64_t taken_at(uint64_t words, int peer) {
+  return words + sizeof(MessageWords) +
+         static_cast<uint64_t>(peer) * kMessageSlots * sizeof(uint64_t);
+}
+SYMM_HOST_DEVICE constexpr uint64_t flow_at(uint64_t words, int size, uint32_t channel, int peer) {
+  const uint64_t flows = (taken_at(words, size) + alignof(MessageFlow) - 1) / alignof(MessageFlow) *
+                         alignof(MessageFlow);
+  return flows + (static_cast<uint64_t>(channel) * static_cast<uint64_t>(size) +
+                     static_cast<uint64_t>(peer)) *
+                     sizeof(MessageFlow);
+}
+
+template <int kRanks>
+struct MessagesArgsOf {
+  DeviceCommOf<kRanks> comm;
+  // Where MessageWords lie in control blocks, and the bytes of a slot in the stages.
+  uint64_t words;
+  uint64_t slot;
+  uint32_t count;
+  // 1: the sides are in MessageWords::list.
+  uint32_t is_listed;
+  SideArgs side[kSidesInside];
+};
+using MessagesArgs = MessagesArgsOf<kRoom>;
+static_assert(sizeof(MessagesArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
+
+// Sides on their way to a list, at the address `list`.
+struct ListArgs {
+  uint64_t list;
+  uint64_t count;
+  SideArgs side[kSidesInside];
+};
 }  // namespace symm::cuda

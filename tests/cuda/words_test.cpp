@@ -53,21 +53,6 @@ struct Block {
   }
 };
 
-// GPUs have no kernels for messages, and the refusal changes nothing.
-TEST_F(CudaWords, AreNotSentAsMessages) {
-  as_groups(2, [](int rank, const auto& group) {
-    const Block block{group};
-    MessageSide side{rank == 0, 1 - rank, 0, block.buffer->data(), 8, 0};
-    try {
-      block.group->pass_message(side, 0, block.stream);
-      FAIL() << "it was passed";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), Status::unsupported) << error.what();
-    }
-    block.meet();
-  });
-}
-
 TEST_F(CudaWords, AreChangedInTheOrderOfTheStream) {
   as_groups(2, [](int rank, const auto& group) {
     constexpr uint64_t kAdds = 500;

@@ -16,6 +16,7 @@
 #include "kernels/cuda/args.hpp"
 #include "kernels/host/words.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/fake_cuda/messages.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -91,7 +92,8 @@ auto& carried_out() {
       {"symm_write_word", write_word}, {"symm_change_word", change_word},
       {"symm_wait_word", wait_word<kSmallRanks>}, {"symm_wait_words", wait_words<kSmallRanks>},
       {"symm_large_wait_word", wait_word<kMaxRanks>},
-      {"symm_large_wait_words", wait_words<kMaxRanks>}};
+      {"symm_large_wait_words", wait_words<kMaxRanks>}, {"symm_pass_messages", pass_messages},
+      {"symm_large_pass_messages", pass_large_messages}, {"symm_list_messages", list_messages}};
   return all;
 }
 
@@ -114,6 +116,9 @@ void describe(Launch& launch, const void* arguments) {
   std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
 }
 
+// The graph into which this thread captures, or null.
+thread_local Graph* captured = nullptr;
+
 bool is_early(const CUlaunchConfig& config) {
   return std::any_of(
       config.attrs, config.attrs + config.numAttrs, [](const CUlaunchAttribute& one) {
@@ -122,6 +127,22 @@ bool is_early(const CUlaunchConfig& config) {
       });
 }
 }  // namespace
+
+Graph graph_of(void* stream, const std::function<void()>& body) {
+  Graph made;
+  begin_capture(stream);
+  captured = &made;
+  body();
+  captured = nullptr;
+  end_capture(stream);
+  return made;
+}
+
+void replay(const Graph& graph, void* stream) {
+  for (const Work& work : graph) {
+    run(stream, work);
+  }
+}
 
 std::vector<Launch> launches() {
   const std::lock_guard lock(state().mutex);
@@ -197,7 +218,10 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
   }
 
   const auto made = carried_out().find(name);
-  return made == carried_out().end() ? CUDA_SUCCESS
-                                     : run(config->hStream, made->second(parameters[0]));
+  if (made == carried_out().end()) return CUDA_SUCCESS;
+  Work work = made->second(parameters[0]);
+  if (captured == nullptr) return run(config->hStream, std::move(work));
+  captured->push_back(std::move(work));
+  return CUDA_SUCCESS;
 }
 }  // namespace fake_cuda

@@ -196,8 +196,9 @@
  *   - SYMM_OK of a [stream] call means "done" on the host, and "enqueued" with CUDA.
  *   - When the deadline of a wait for a signal or a word passes, a host group stays usable and
  *     a CUDA group is revoked.
- *   - symm_send(), symm_recv() and symm_messages() are UNSUPPORTED with CUDA, which has no
- *     kernels for them.
+ *   - With CUDA, a message has to be exactly as long as the room for it, a send is over only
+ *     when its message is received, and what a rank sends to itself is received in the same
+ *     call; the chapter on messages has more.
  *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
  *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
  *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
@@ -3375,20 +3376,34 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  *   begun, the group is revoked, and what was received is undefined. A message has begun when
  *   it was received in part, or when a send has told the other rank of it.
  *
- * Host back end, ranks on one machine: anything else is UNSUPPORTED.
+ * Ranks on one machine; to others it is UNSUPPORTED.
+ *
+ * With CUDA a call is one kernel on the stream, whatever it lists, and returns at once:
+ * - Memory is any that the device reaches. A message is stored straight to where it is received
+ *   if that is symmetric memory of the group. Else it passes through the group's scratch.
+ * - Lengths: the call does not know what will come, so a message that is shorter than the room
+ *   for it is MISMATCH, too. The lengths that are given back are those that were asked for.
+ * - Order: calls that send or receive run in their order, one after the other, on whatever
+ *   streams, as collectives do and together with these. So what has to go on at a time goes
+ *   into one call, or through two groups that share no scratch. What a rank sends to itself is
+ *   received in the same call.
+ * - Graphs: calls may be captured, and captured and other calls mixed. The device counts the
+ *   messages.
+ * - Failures: a deadline that passes, or a rank that leaves, revokes the group, and the record
+ *   names the side; a refused call has issued nothing.
  */
 
 /**
  * Send `bytes` bytes to rank `rank`.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * @param rank     destination, 0 .. size-1.
  * @param channel  0 .. channels-1 of the group.
- * @param source   any memory of this process; the caller may change it when the call returns.
- *                 NULL with bytes 0.
+ * @param source   any memory of this process; the caller may change it when the call returns,
+ *                 or with CUDA when the stream has passed it. NULL with bytes 0.
  * @param bytes    length of the message, which may be 0.
  * @param options  NULL means the defaults.
- * @param stream   NULL.
+ * @param stream   NULL on the host.
  * @retval SYMM_ERR_TIMEOUT           the rank has not received before the deadline; blames
  *                                    `rank`, or where the group is revoked, the one that keeps
  *                                    it from going on.
@@ -3398,8 +3413,9 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * @retval SYMM_ERR_PEER_FAILED       the rank died or left.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, source is NULL, or
- *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine; or CUDA.
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW; with CUDA, `rank`
+ *                                    is this rank.
+ * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine.
  */
 SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t channel,
                                  const void *source, size_t bytes,
@@ -3407,28 +3423,30 @@ SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t chan
 
 /**
  * Receive the next message from rank `rank`.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
- * With SYMM_TIMEOUT_NOW the call looks whether a message has come: if not, it is TIMEOUT, and
- * else the message is received, for which the call may wait until the default deadline of the
- * group.
+ * On the host, with SYMM_TIMEOUT_NOW, the call looks whether a message has come: if not, it is
+ * TIMEOUT, and else the message is received, for which the call may wait until the default
+ * deadline of the group.
  *
  * @param rank            source, 0 .. size-1.
  * @param channel         0 .. channels-1 of the group.
  * @param destination     any memory of this process. NULL with bytes 0.
  * @param bytes           room for the message.
  * @param options         NULL means the defaults.
- * @param[out] out_bytes  bytes that came; may be NULL.
- * @param stream          NULL.
+ * @param[out] out_bytes  bytes that came, with CUDA `bytes`; may be NULL.
+ * @param stream          NULL on the host.
  * @retval SYMM_ERR_TIMEOUT           no message has come before the deadline; blames `rank`.
- * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, or the ranks
- *                                    wait for each other in different calls; the group is
- *                                    revoked.
+ * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, with CUDA also
+ *                                    shorter, or the ranks wait for each other in different
+ *                                    calls; the group is revoked.
  * @retval SYMM_ERR_PEER_FAILED       the rank died or left, and has sent nothing before that is
  *                                    not received.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL.
- * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine; or CUDA.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL;
+ *                                    with CUDA, `rank` is this rank, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine.
  */
 SYMM_API symm_status_t symm_recv(symm_group_t *group, int32_t rank, int32_t channel,
                                  void *destination, size_t bytes,
@@ -3457,7 +3475,7 @@ typedef struct {
 
 /**
  * Send and receive any number of messages, which progress together.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * Messages to one rank on one channel are sent in the order of the array, and receives from one
  * rank on one channel are filled in the order of the array. Else the order does not matter. The
@@ -3467,10 +3485,11 @@ typedef struct {
  * @param messages          the sides, `count` structs of one struct_size; read during the call
  *                          only. What is received overlaps no other source or destination,
  *                          which is not checked.
- * @param count             number of sides, at most 2^20; 0 is nothing to do.
+ * @param count             number of sides, at most 2^20, with CUDA 1024; 0 is nothing to do.
  * @param options           NULL means the defaults; the deadline is that of all together.
- * @param[out] out_lengths  `count` lengths: bytes that came, or that were sent; may be NULL.
- * @param stream            NULL.
+ * @param[out] out_lengths  `count` lengths: bytes that came, or that were sent, with CUDA those
+ *                          that were asked for; may be NULL.
+ * @param stream            NULL on the host.
  * @retval SYMM_ERR_TIMEOUT           a rank has not sent or received before the deadline.
  * @retval SYMM_ERR_MISMATCH          a message is longer than the room for it, or the ranks
  *                                    wait for each other in different calls; the group is
@@ -3480,7 +3499,8 @@ typedef struct {
  * @retval SYMM_ERR_INVALID_ARGUMENT  as symm_send() or symm_recv() would answer; or count is
  *                                    too large, kind is negative, struct_sizes differ, or a
  *                                    side has both a source and a destination.
- * @retval SYMM_ERR_UNSUPPORTED       kind is not known; a rank is on another machine; or CUDA.
+ * @retval SYMM_ERR_UNSUPPORTED       kind is not known; a rank is on another machine; or, with
+ *                                    CUDA, count is more than 1024.
  */
 SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *messages,
                                      size_t count, const symm_call_options_t *options,

@@ -1223,22 +1223,22 @@ class Group : public Handle<symm_group_t> {
   // Send the elements of `source` to rank `rank`. symm_send(). [local] [stream]
   template <class Source>
   void send(int32_t rank, const Source &source, int32_t channel = 0,
-            const CallOptions &options = {}) const {
+            const CallOptions &options = {}, void *stream = nullptr) const {
     const Span from(source);
     const auto c = detail::in_c(options);
-    check(symm_send(get(), rank, channel, from.data(), from.size_bytes(), &c, nullptr),
+    check(symm_send(get(), rank, channel, from.data(), from.size_bytes(), &c, stream),
           "symm_send");
   }
 
-  // Receive the next message from rank `rank` into `destination`, which may be longer. Returns
-  // the number of bytes that came. symm_recv(). [local] [stream]
+  // Receive the next message from rank `rank` into `destination`, which may be longer, but not
+  // with CUDA. Returns the number of bytes that came. symm_recv(). [local] [stream]
   template <class Destination>
   size_t recv(int32_t rank, Destination &&destination, int32_t channel = 0,
-              const CallOptions &options = {}) const {
+              const CallOptions &options = {}, void *stream = nullptr) const {
     const Span to(destination);
     const auto c = detail::in_c(options);
     size_t bytes = 0;
-    check(symm_recv(get(), rank, channel, to.data(), to.size_bytes(), &c, &bytes, nullptr),
+    check(symm_recv(get(), rank, channel, to.data(), to.size_bytes(), &c, &bytes, stream),
           "symm_recv");
     return bytes;
   }
@@ -1246,10 +1246,10 @@ class Group : public Handle<symm_group_t> {
   // Send and receive `messages`, which sending() and receiving() make and which progress
   // together. Returns the numbers of bytes, in their order. symm_messages(). [local] [stream]
   std::vector<size_t> messages(Span<const symm_message_t> messages,
-                               const CallOptions &options = {}) const {
+                               const CallOptions &options = {}, void *stream = nullptr) const {
     const auto c = detail::in_c(options);
     std::vector<size_t> lengths(messages.size());
-    check(symm_messages(get(), messages.data(), messages.size(), &c, lengths.data(), nullptr),
+    check(symm_messages(get(), messages.data(), messages.size(), &c, lengths.data(), stream),
           "symm_messages");
     return lengths;
   }

@@ -1782,7 +1782,7 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Send `bytes` bytes to rank `rank`. [local] [stream]"""
+"""Send `bytes` bytes to rank `rank`. [local] [stream] [capturable]"""
 @waiting symm_send(
     group::Ptr{symm_group_t},
     rank::Int32,
@@ -1793,7 +1793,7 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Receive the next message from rank `rank`. [local] [stream]"""
+"""Receive the next message from rank `rank`. [local] [stream] [capturable]"""
 @waiting symm_recv(
     group::Ptr{symm_group_t},
     rank::Int32,
@@ -1805,7 +1805,10 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Send and receive any number of messages, which progress together. [local] [stream]"""
+"""
+Send and receive any number of messages, which progress together. [local] [stream]
+[capturable]
+"""
 @waiting symm_messages(
     group::Ptr{symm_group_t},
     messages::Ptr{symm_message_t},

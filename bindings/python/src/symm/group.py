@@ -870,7 +870,8 @@ class Group(Collectives):
 
         Messages from one rank to another on one channel are received in the order in which they
         were sent. A short one is left for the receiver; for a longer one the call returns when
-        it has been received. `messages()` sends and receives several that progress together.
+        it has been received. `messages()` sends and receives several that progress together. On
+        a GPU the call returns at once, and the stream goes on when the message is received.
 
         Args:
             rank: the rank that receives.
@@ -883,7 +884,7 @@ class Group(Collectives):
         Raises:
             symm.TimeoutError: the rank has not received.
             MismatchError: the message is longer than the room for it.
-            UnsupportedError: the rank is on another machine, or the group is one of GPUs.
+            UnsupportedError: the rank is on another machine.
         """
         cuda_stream = self._stream(stream, source)
         operand = self._operand(source, "source", cuda_stream)
@@ -905,18 +906,18 @@ class Group(Collectives):
 
         Args:
             rank: the rank that sends.
-            destination: a contiguous array; the message may be shorter.
+            destination: a contiguous array; the message may be shorter, but not on a GPU.
             channel: 0 .. channels-1.
             timeout: seconds; None: the group's; 0: only look whether a message is there.
             stream: the stream of the call.
 
         Returns:
-            The number of bytes that came.
+            The number of bytes that came; on a GPU, which receives later, that of `destination`.
 
         Raises:
             symm.TimeoutError: no message has come; the group stays usable.
             MismatchError: the message is longer than `destination`; the group is revoked.
-            UnsupportedError: the rank is on another machine, or the group is one of GPUs.
+            UnsupportedError: the rank is on another machine.
         """
         cuda_stream = self._stream(stream, destination)
         operand = self._operand(destination, "destination", cuda_stream, written=True)

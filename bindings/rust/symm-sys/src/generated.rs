@@ -1768,7 +1768,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Send `bytes` bytes to rank `rank`. \[local\] \[stream\]
+    /// Send `bytes` bytes to rank `rank`. \[local\] \[stream\] \[capturable\]
     pub fn symm_send(
         group: *mut symm_group_t,
         rank: i32,
@@ -1779,7 +1779,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Receive the next message from rank `rank`. \[local\] \[stream\]
+    /// Receive the next message from rank `rank`. \[local\] \[stream\] \[capturable\]
     pub fn symm_recv(
         group: *mut symm_group_t,
         rank: i32,
@@ -1792,6 +1792,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Send and receive any number of messages, which progress together. \[local\] \[stream\]
+    /// \[capturable\]
     pub fn symm_messages(
         group: *mut symm_group_t,
         messages: *const symm_message_t,

@@ -684,7 +684,8 @@ impl Group {
     /// are received in the order in which they were sent. A short one is left for the receiver; for
     /// a longer one the call returns when it has been received. A local call. Errors: `Timeout`
     /// (the rank has not received), `Mismatch` (the message is longer than the room for it),
-    /// `PeerFailed`, `Unsupported` (the rank is on another machine, or the group is of a device).
+    /// `PeerFailed`, `Unsupported` (the rank is on another machine). On a device the call returns
+    /// at once, and the stream goes on when the message is received.
     pub fn send<S: Source + ?Sized>(&self, rank: usize, source: &S, channel: usize) -> Result<()> {
         let from = source.operand().on(&self.shared, &self.stream)?;
         let (at, bytes) = (from.pointer(), bytes::<S::Element>(from.len())?);
@@ -698,7 +699,8 @@ impl Group {
     /// Receives the next message from `rank` into `target`, which may be longer. Returns the number
     /// of bytes that came. A local call. Errors: `Timeout` (no message has come; the group stays
     /// usable), `Mismatch` (the message is longer than `target`; the group is revoked),
-    /// `PeerFailed`, `Unsupported` (as of [`send`](Self::send)).
+    /// `PeerFailed`, `Unsupported` (as of [`send`](Self::send)). On a device the message has to be
+    /// as long as `target`, since the call returns before it comes.
     pub fn recv<D: Target + ?Sized>(
         &self,
         rank: usize,
