@@ -71,6 +71,13 @@ uint64_t measured_bytes(symm_collective_t collective, int size) noexcept {
   return 0;
 }
 
+bool takes(const Settings& settings, int size, const MessageCall& call) noexcept {
+  if ((settings.collectives & kSendRecv) == 0 || size < 2 || size > kMostRanks) return false;
+  const std::optional<symm_dtype_t> dtype = dtype_of(call.type);
+  const bool is_rank = call.peer >= 0 && call.peer < size;
+  return dtype && is_rank && call.count <= uint64_t{INT64_MAX} / bytes_of(*dtype);
+}
+
 bool takes(const Settings& settings, int size, const Call& call) noexcept {
   const bool is_chosen = (settings.collectives & 1U << call.collective) != 0;
   if (!is_chosen || size < 2 || size > kMostRanks || call.count == 0) return false;

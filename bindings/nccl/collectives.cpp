@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -35,9 +36,17 @@ struct Forwarded {
   std::shared_ptr<CudaGroup> group;
   void* stream;
 };
+struct Passed {
+  std::shared_ptr<CudaGroup> group;
+  Comm comm;
+  MessageCall call;
+};
 struct Open {
   int depth = 0;
   std::vector<Taken> taken;
+  // Which library passes these is known when all collectives have been issued, since one of them
+  // may make the group.
+  std::vector<Passed> messages;
   std::vector<Forwarded> forwarded;
   // Operations that the program has destroyed since. Calls that were taken may still
   // go to NCCL.
@@ -75,6 +84,15 @@ Result to_nccl(Comm comm, const Call& c) {
   if (c.collective == SYMM_COLLECTIVE_SCATTER) function = Function::ncclScatter;
   return real<Result, const void*, void*, size_t, int, int, Comm, void*>(function)(
       c.send, c.recv, c.count, c.type, c.root, comm, c.stream);
+}
+
+Result to_nccl(Comm comm, const MessageCall& c) {
+  if (c.is_send) {
+    return real<Result, const void*, size_t, int, int, Comm, void*>(Function::ncclSend)(
+        c.send, c.count, c.type, c.peer, comm, c.stream);
+  }
+  return real<Result, void*, size_t, int, int, Comm, void*>(Function::ncclRecv)(
+      c.recv, c.count, c.type, c.peer, comm, c.stream);
 }
 
 // Passes a call on to NCCL, in order with what symm does for the communicator.
@@ -190,6 +208,58 @@ Result collective(Comm comm, const Call& call) noexcept {
   return forward(comm, call.stream, [&] { return to_nccl(comm, call); });
 }
 
+// Sends or receives by symm, where the communicator has a group, and otherwise by NCCL.
+Result message(Comm comm, const MessageCall& call) noexcept {
+  try {
+    std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
+    if (group != nullptr && takes(settings(), group->size(), call)) {
+      if (Open& open = open_calls; open.depth > 0) {
+        open.messages.push_back({std::move(group), comm, call});
+        return kSuccess;
+      }
+      if (group->is_ready()) return group->pass({&call, 1});
+    }
+    if (group != nullptr && group->is_aborted()) return kRemoteError;
+  } catch (...) {
+    return kSystemError;
+  }
+  return forward(comm, call.stream, [&] { return to_nccl(comm, call); });
+}
+
+// Issues the messages of each communicator together.
+Result issue_messages(std::vector<Passed> messages) {
+  std::stable_sort(messages.begin(), messages.end(), [](const Passed& one, const Passed& other) {
+    return one.group->meeting() < other.group->meeting();
+  });
+
+  Result first = kSuccess;
+  for (auto at = messages.begin(); at != messages.end();) {
+    const auto end =
+        std::find_if(at, messages.end(), [&](const Passed& one) { return one.group != at->group; });
+    std::vector<MessageCall> calls;
+    std::transform(at, end, std::back_inserter(calls), [](const Passed& one) { return one.call; });
+    const Result result = at->group->pass(calls);
+    if (first == kSuccess) first = result;
+    at = end;
+  }
+  return first;
+}
+
+// Gives to NCCL the messages of communicators that have no group, and keeps the others.
+template <class Note>
+void forward_messages(Open& open, const Note& note) {
+  std::vector<Passed> kept;
+  for (Passed& one : std::exchange(open.messages, {})) {
+    if (one.group->is_ready()) {
+      kept.push_back(std::move(one));
+      continue;
+    }
+    note(one.group->is_aborted() ? kRemoteError : to_nccl(one.comm, one.call));
+    open.forwarded.push_back({one.group, one.call.stream});
+  }
+  open.messages = std::move(kept);
+}
+
 Result destroy_op(int op, Comm comm) noexcept {
   return real<Result, int, Comm>(Function::ncclRedOpDestroy)(op, comm);
 }
@@ -207,6 +277,7 @@ int leave_collectives() noexcept {
 void drop_collectives() noexcept {
   Open& open = open_calls;
   open.taken.clear();
+  open.messages.clear();
   open.forwarded.clear();
   for (const auto& [op, comm] : std::exchange(open.destroyed, {})) {
     symm_ncclRedOpDestroy(op, comm);
@@ -239,6 +310,7 @@ Result issue_collectives() noexcept {
     calls.clear();
     if (open.taken.empty()) calls.swap(open.taken);
 
+    if (!open.messages.empty()) forward_messages(open, note);
     for (const Forwarded& one : open.forwarded) {
       note(one.group->before_nccl(one.stream));
     }
@@ -248,11 +320,19 @@ Result issue_collectives() noexcept {
   return first;
 }
 
-void close_collectives() noexcept {
+Result close_collectives() noexcept {
   for (const Forwarded& one : open_calls.forwarded) {
     one.group->after_nccl(one.stream);
   }
+
+  Result first = kSuccess;
+  try {
+    first = issue_messages(std::exchange(open_calls.messages, {}));
+  } catch (...) {
+    first = kSystemError;
+  }
   drop_collectives();
+  return first;
 }
 
 // ---- calls
@@ -341,12 +421,12 @@ Result symm_ncclRedOpDestroy(int op, Comm comm) noexcept {
 
 Result symm_ncclSend(
     const void* data, size_t count, int type, int peer, Comm comm, void* stream) noexcept {
-  return pass(Function::ncclSend, comm, stream, data, count, type, peer, comm, stream);
+  return message(comm, {true, data, nullptr, count, type, peer, stream});
 }
 
 Result symm_ncclRecv(
     void* data, size_t count, int type, int peer, Comm comm, void* stream) noexcept {
-  return pass(Function::ncclRecv, comm, stream, data, count, type, peer, comm, stream);
+  return message(comm, {false, nullptr, data, count, type, peer, stream});
 }
 
 // A configuration may demand an algorithm of NCCL's, so these go to NCCL.

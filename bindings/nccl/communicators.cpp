@@ -619,9 +619,10 @@ Result symm_ncclGroupEnd() noexcept {
   const Result ours = is_last ? issue_collectives() : kSuccess;
   const Result theirs = real<Result>(Function::ncclGroupEnd)();
   leave_collectives();
-  if (is_last) close_collectives();
+  const Result messages = is_last ? close_collectives() : kSuccess;
   const Result answer = finish_open(theirs);
-  return ours != kSuccess ? ours : answer;
+  if (ours != kSuccess) return ours;
+  return messages != kSuccess ? messages : answer;
 }
 
 Result symm_ncclGroupSimulateEnd(void* info) noexcept {

@@ -7,8 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/call.hpp"
@@ -252,6 +255,58 @@ symm_status_t CudaGroup::enqueue(
       return symm.gather(group, send, recv, count, dtype, root, options, stream);
     default: return symm.scatter(group, send, recv, count, dtype, root, options, stream);
   }
+}
+
+Result CudaGroup::pass(std::span<const MessageCall> calls) noexcept {
+  const Inside inside(*this);
+  if (inside.group == nullptr) return kRemoteError;
+  if (const Result told = told_; told != kSuccess) return told;
+  try {
+    const std::lock_guard lock(order_mutex_);
+    void* const stream = calls.front().stream;
+    const uint64_t capture = driver_.capture_of(stream);
+    if (!order_.before_symm(capture, stream)) {
+      return fail(SYMM_ERR_CUDA, "a call of the CUDA driver failed");
+    }
+    const symm_status_t status = enqueue_messages(inside.group, calls, stream);
+    if (status != SYMM_OK) return fail(status);
+    order_.after_symm(capture);
+    if (capture != 0) was_captured_ = true;
+    return kSuccess;
+  } catch (const std::exception&) {
+    return fail(SYMM_ERR_OUT_OF_MEMORY, "no memory for a call");
+  }
+}
+
+// All messages go on one stream, which waits for the others' and is waited for by them, as
+// NCCL's group of calls on several streams.
+symm_status_t CudaGroup::enqueue_messages(
+    symm_group_t* group, std::span<const MessageCall> calls, void* stream) {
+  const SymmLibrary& symm = symm_library();
+  std::vector<symm_message_t> messages;
+  std::set<void*> others;
+  for (const MessageCall& call : calls) {
+    symm_message_t message = SYMM_MESSAGE_INIT;
+    message.kind = call.is_send ? SYMM_MESSAGE_SEND : SYMM_MESSAGE_RECV;
+    message.rank = call.peer;
+    message.source = call.send;
+    message.destination = call.recv;
+    message.bytes = call.count * bytes_of(*dtype_of(call.type));
+    messages.push_back(message);
+    if (call.stream != stream) others.insert(call.stream);
+  }
+
+  symm_status_t status = SYMM_OK;
+  for (void* other : others) {
+    if (status == SYMM_OK) status = symm.stream_wait(group, stream, other, nullptr);
+  }
+  if (status == SYMM_OK) {
+    status = symm.messages(group, messages.data(), messages.size(), nullptr, nullptr, stream);
+  }
+  for (void* other : others) {
+    if (status == SYMM_OK) status = symm.stream_wait(group, other, stream, nullptr);
+  }
+  return status;
 }
 
 void CudaGroup::note_op(int op, const Scalar& scalar) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "bindings/nccl/abi.hpp"
@@ -51,6 +52,12 @@ class CudaGroup {
   // Called after prepare() has returned true. `scalar` is that of the call's
   // operation, if it is_scaled().
   Result issue(const Call& call, const std::optional<Scalar>& scalar) noexcept;
+
+  // Whether the group is there. If it is when ranks send and receive, it is on all of them: it was
+  // made in a collective before, and NCCL demands one order of calls.
+  bool is_ready() const { return state_ == State::ready; }
+  // Passes messages, which progress together. Called where is_ready().
+  Result pass(std::span<const MessageCall> calls) noexcept;
 
   // The operations that ncclRedOpCreatePreMulSum() has made for the communicator.
   void note_op(int op, const Scalar& scalar);
@@ -101,6 +108,8 @@ class CudaGroup {
   bool make(symm_group_t*& made, std::optional<Place>& place);
   void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;
+  symm_status_t enqueue_messages(
+      symm_group_t* group, std::span<const MessageCall> calls, void* stream);
   symm_status_t enqueue(
       symm_group_t* group, const Call& call, const symm_collective_options_t* options) noexcept;
   // `why` is null if a call of symm has just failed, and so has said why.

@@ -62,6 +62,14 @@ constexpr std::pair<const char*, symm_collective_t> kNames[] = {
     {"alltoall", SYMM_COLLECTIVE_ALLTOALL}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
     {"gather", SYMM_COLLECTIVE_GATHER}, {"reduce", SYMM_COLLECTIVE_REDUCE},
     {"reducescatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"scatter", SYMM_COLLECTIVE_SCATTER}};
+constexpr const char* kSendRecvName = "sendrecv";
+
+// Beside "all" there may be what is no collective.
+bool stands_alone(const std::string& word, const std::vector<std::string>& words) {
+  return word == "none" || std::any_of(words.begin(), words.end(), [](const std::string& other) {
+    return other != "all" && other != kSendRecvName;
+  });
+}
 
 bool read_milliseconds(const std::string& text, uint64_t& read) {
   const char* const end = text.data() + text.size();
@@ -126,8 +134,12 @@ std::optional<uint32_t> collectives_in(const std::string& list, std::string& rea
     const auto* const found = std::find_if(
         std::begin(kNames), std::end(kNames), [&](const auto& one) { return word == one.first; });
     if (word == "all" || word == "none") {
-      if (words.size() > 1) reason = word + " stands alone, and not in a list";
-      if (word == "all") chosen = kAllCollectives;
+      if (words.size() > 1 && stands_alone(word, words)) {
+        reason = word + " stands alone, and not in a list";
+      }
+      if (word == "all") chosen |= kAllCollectives;
+    } else if (word == kSendRecvName) {
+      chosen |= kSendRecv;
     } else if (found == std::end(kNames)) {
       reason = word.empty() ? "a name is missing beside a comma" : word + " is not a collective";
     } else {
@@ -146,7 +158,7 @@ const Settings& settings() {
 uint64_t hash_of(const Settings& settings) noexcept {
   // The first word is the version of the choice (takes() in choice.hpp).
   const uint64_t words[] = {
-      2, settings.collectives, uint64_t{settings.is_deterministic}, settings.timeout_ms};
+      3, settings.collectives, uint64_t{settings.is_deterministic}, settings.timeout_ms};
   uint64_t hash = 0xcbf29ce484222325;
   for (const uint64_t word : words) {
     hash = (hash ^ word) * 0x100000001b3;

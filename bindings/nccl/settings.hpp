@@ -21,8 +21,12 @@ inline constexpr uint32_t kAllCollectives =
     1U << SYMM_COLLECTIVE_REDUCE | 1U << SYMM_COLLECTIVE_ALLTOALL | 1U << SYMM_COLLECTIVE_GATHER |
     1U << SYMM_COLLECTIVE_SCATTER;
 
+// The bit for sends and receives, which go to symm only if SYMM_NCCL_OPS names them: they were not
+// measured.
+inline constexpr uint32_t kSendRecv = 1U << 31;
+
 struct Settings {
-  // The collectives that may go to symm (SYMM_NCCL_OPS).
+  // The collectives that may go to symm (SYMM_NCCL_OPS), and kSendRecv.
   uint32_t collectives = kAllCollectives;
   // SYMM_NCCL_MODE=deterministic: all sizes and numbers of ranks that symm can do go to symm.
   bool is_deterministic = false;

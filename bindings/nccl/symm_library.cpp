@@ -44,6 +44,7 @@ SymmLibrary load() {
                 find(library, "symm_alltoall", symm.alltoall) &&
                 find(library, "symm_broadcast", symm.broadcast) &&
                 find(library, "symm_gather", symm.gather) &&
+                find(library, "symm_messages", symm.messages) &&
                 find(library, "symm_reduce", symm.reduce) &&
                 find(library, "symm_reduce_scatter", symm.reduce_scatter) &&
                 find(library, "symm_scatter", symm.scatter);

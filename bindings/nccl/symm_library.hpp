@@ -30,6 +30,7 @@ struct SymmLibrary {
   decltype(&symm_alltoall) alltoall = nullptr;
   decltype(&symm_broadcast) broadcast = nullptr;
   decltype(&symm_gather) gather = nullptr;
+  decltype(&symm_messages) messages = nullptr;
   decltype(&symm_reduce) reduce = nullptr;
   decltype(&symm_reduce_scatter) reduce_scatter = nullptr;
   decltype(&symm_scatter) scatter = nullptr;

@@ -143,6 +143,27 @@ TEST(Choice, OfNoOperationsIsNccl) {
   EXPECT_FALSE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1)));
 }
 
+// Messages of any length: what a program groups progresses together.
+TEST(Choice, OfMessagesIsSymmIfTheyAreNamed) {
+  const auto call_to = [](int peer, size_t count = 1, int type = kFloat32) {
+    return MessageCall{true, nullptr, nullptr, count, type, peer, nullptr};
+  };
+  Settings settings;
+  EXPECT_FALSE(takes(settings, 2, call_to(1)));
+  settings.collectives = kSendRecv;
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{1} << 40}) {
+    EXPECT_TRUE(takes(settings, 2, call_to(1, count))) << count;
+  }
+  EXPECT_TRUE(takes(settings, 16, call_to(15)));
+  EXPECT_FALSE(takes(settings, 17, call_to(15)));
+  EXPECT_FALSE(takes(settings, 1, call_to(0)));
+  // These are refused by NCCL.
+  EXPECT_FALSE(takes(settings, 2, call_to(2)));
+  EXPECT_FALSE(takes(settings, 2, call_to(-1)));
+  EXPECT_FALSE(takes(settings, 2, call_to(1, 1, 12)));
+  EXPECT_FALSE(takes(settings, 2, call_to(1, SIZE_MAX / 4)));
+}
+
 TEST(ListOfCollectives, IsNamesOrAllOrNone) {
   std::string reason;
   EXPECT_EQ(collectives_in("all", reason), kAllCollectives);
@@ -154,6 +175,8 @@ TEST(ListOfCollectives, IsNamesOrAllOrNone) {
       kAllCollectives);
   EXPECT_EQ(collectives_in("reduce,scatter", reason),
       1U << SYMM_COLLECTIVE_REDUCE | 1U << SYMM_COLLECTIVE_SCATTER);
+  EXPECT_EQ(collectives_in("all,sendrecv", reason), kAllCollectives | kSendRecv);
+  EXPECT_EQ(collectives_in("sendrecv,reduce", reason), kSendRecv | 1U << SYMM_COLLECTIVE_REDUCE);
   EXPECT_EQ(reason, "");
 }
 
@@ -163,6 +186,8 @@ TEST(ListOfCollectives, IsRefusedWithAReason) {
       {"none,allreduce", "none stands alone, and not in a list"},
       {"allreduce,none", "none stands alone, and not in a list"},
       {"all,none", "all stands alone, and not in a list"},
+      {"all,reduce", "all stands alone, and not in a list"},
+      {"sendrecv,none", "none stands alone, and not in a list"},
       {"allreduc", "allreduc is not a collective"},
       {"allreduce, reduce", " reduce is not a collective"}};
   for (const auto& [list, expected] : lists) {

@@ -1120,7 +1120,7 @@ notes.notes_shared_memory.restype = ctypes.c_void_p
 notes.notes_shared_memory.argtypes = [ctypes.c_int, ctypes.c_size_t]
 notes.notes_memory.argtypes = [ctypes.c_size_t]
 notes.notes_join.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-for name in ("notes_begin_capture", "notes_end_capture", "notes_hold"):
+for name in ("notes_begin_capture", "notes_end_capture", "notes_hold", "notes_idle"):
     getattr(notes, name).argtypes = [ctypes.c_void_p]
 """
     + """
@@ -1142,8 +1142,9 @@ for name in COLLECTIVES:
 shim.ncclRedOpCreatePreMulSum.argtypes = [
     ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
 shim.ncclRedOpDestroy.argtypes = [ctypes.c_int, ctypes.c_void_p]
-shim.ncclSend.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-                          ctypes.c_void_p, ctypes.c_void_p]
+for name in ("ncclSend", "ncclRecv"):
+    getattr(shim, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                                    ctypes.c_void_p, ctypes.c_void_p]
 calls = ctypes.c_int.in_dll(fake(), "fake_calls")
 FLOAT, SUM = 7, 0
 send, recv = notes.notes_memory(1 << 20), notes.notes_memory(1 << 20)
@@ -1794,6 +1795,98 @@ sys.stdin.readline()
         )
         for got in self.finished(ranks):
             self.assertEqual(got, [[0, True, 2], []] * 3 + ["symm"])
+
+    def test_messages_go_by_symm_where_that_is_asked_for(self):
+        """Alone, in groups of calls on two streams, to the rank itself, and in captures."""
+        ranks = self.cuda_ranks(
+            3,
+            """
+right, left = (rank + 1) % size, (rank - 1) % size
+INT = 2
+def ints(at, count):
+    return (ctypes.c_int * count).from_address(at)
+def came(at, count, first):
+    until = time.monotonic() + 60
+    wanted = list(range(first, first + count))
+    while not (notes.notes_idle(stream) and notes.notes_idle(other_stream)):
+        assert time.monotonic() < until, "a message is under way for 60 s"
+        time.sleep(0.001)
+    return list(ints(at, count)) == wanted
+def put(at, count, first):
+    ints(at, count)[:] = range(first, first + count)
+def kernels():
+    return [k for k, s in noted("launches") if int(s) in (stream, other_stream)]
+put(send, 1000, 1000 * rank)
+# Without a group, which no message makes, they go to NCCL.
+before = calls.value
+early = [who(shim.ncclSend(send, 10, INT, right, comm, stream), before)]
+assert shim.ncclGroupStart() == 0
+early.append(shim.ncclRecv(recv, 10, INT, left, comm, stream))
+assert shim.ncclGroupEnd() > 0
+early.append(calls.value - before)
+assert all_reduce() == "symm"
+kernels()
+before = calls.value
+# One after the other round the ring; rank 0 begins.
+alone = []
+for turn in (0, 1):
+    if (rank == 0) == (turn == 0):
+        alone.append(shim.ncclSend(send, 10, INT, right, comm, stream))
+    else:
+        alone.append(shim.ncclRecv(recv, 10, INT, left, comm, stream))
+alone += [kernels(), came(recv, 10, 1000 * left)]
+assert shim.ncclGroupStart() == 0
+together = [shim.ncclSend(send, 700 + rank, INT, right, comm, stream)]
+assert shim.ncclGroupStart() == 0
+together.append(shim.ncclRecv(recv, 700 + left, INT, left, comm, other_stream))
+together.append(shim.ncclSend(send, 5, INT, rank, comm, stream))
+together.append(shim.ncclRecv(recv + 4096, 5, INT, rank, comm, stream))
+assert shim.ncclGroupEnd() == 0
+together.append(shim.ncclAllReduce(send, recv + 8192, 8, FLOAT, SUM, comm, stream))
+together.append(kernels())
+together.append(shim.ncclGroupEnd())
+launched = kernels()
+together += [len(launched), launched[-1], came(recv, 700 + left, 1000 * left)]
+together.append(came(recv + 4096, 5, 1000 * rank))
+notes.notes_begin_capture(stream)
+assert shim.ncclGroupStart() == 0
+captured = [shim.ncclSend(send, 3, INT, left, comm, stream),
+            shim.ncclRecv(recv, 3, INT, right, comm, stream), shim.ncclGroupEnd()]
+notes.notes_end_capture(stream)
+captured += [kernels(), came(recv, 3, 1000 * right)]
+answer([early, alone, together, captured, calls.value - before, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_OPS="all,sendrecv",
+        )
+        kernel = "symm_pass_messages"
+        for got in self.finished(ranks):
+            early, alone, together, captured, forwarded, violations = got
+            self.assertEqual(early, ["NCCL", 0, 2])
+            self.assertEqual(alone, [0, 0, [kernel, kernel], True])
+            self.assertEqual(together, [0] * 5 + [[], 0, 2, kernel, True, True])
+            self.assertEqual(captured, [0, 0, 0, [kernel], True])
+            self.assertEqual([forwarded, violations], [0, []])
+
+    def test_messages_of_other_lengths_are_told_on_both_ranks(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+assert all_reduce() == "symm"
+if rank == 0:
+    assert shim.ncclSend(send, 10, FLOAT, 1, comm, stream) == 0
+else:
+    assert shim.ncclRecv(recv, 11, FLOAT, 0, comm, stream) == 0
+error, _ = wait_for_error(comm)
+answer([error, shim.ncclGetLastError(None).decode()])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_OPS="sendrecv,allreduce",
+        )
+        for error, sentence in self.finished(ranks):
+            self.assertEqual(error, 5)
+            self.assertIn("rank 0 sends 40 bytes on channel 0 to rank 1", sentence)
+            self.assertIn("room for 44", sentence)
 
     def test_groups_of_calls_on_communicators_in_another_order(self):
         """Their groups are made at once, so the order does not matter. By default one of them goes
