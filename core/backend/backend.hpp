@@ -243,6 +243,24 @@ struct SignalState {
   uint64_t taken = 0;
 };
 
+// A signal of this rank, on its way to another one.
+struct OutgoingSignal {
+  int channel = 0;
+  SignalOp op = SignalOp::add;
+  uint64_t value = 1;
+};
+
+// What a put or a get of pieces copies.
+struct PieceCopy {
+  const PieceList& list;
+  // The bytes of all pieces; 0 if the device reads the list.
+  size_t bytes;
+  // The bytes of the side in this process; SIZE_MAX: not known.
+  size_t local_bytes;
+  // Sent by a transport that issues pieces on streams; null: none.
+  const OutgoingSignal* signal;
+};
+
 // One side of a message between two ranks: what this rank sends, or the room for what it receives.
 struct MessageSide {
   bool is_send = false;
@@ -530,19 +548,16 @@ class Transport {
         "group: its ranks are GPUs of several machines, between which there is no send and "
         "receive");
   }
-  // Pieces of a list, `bytes` bytes in all, which lie within their sides, that of the block from
-  // `offset` on. They may be copied in any order.
+  // Whether pieces are issued on streams, to be copied later. Such a transport reads lists on the
+  // device, and sends the signals of copies itself.
+  virtual bool streams_pieces() const noexcept { return false; }
+  // Pieces of a list, which lie within their sides unless the device reads the list, that of the
+  // block from `offset` on. They may be copied in any order.
   virtual void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
-      const PieceList& list, size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
-    copy_pieces(memory.blocks[static_cast<size_t>(rank)] + offset, from, list, bytes, stream);
-  }
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) = 0;
   virtual void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
-      const PieceList& list, size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
-    copy_pieces(to, memory.blocks[static_cast<size_t>(rank)] + offset, list, bytes, stream);
-  }
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) = 0;
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
-  virtual void copy_pieces(
-      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) = 0;
   virtual void fill_here(void* to, const Copies& copies, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
   // Makes independent calls on one stream, of which each is possible. They have one time-out, and

@@ -84,7 +84,8 @@ DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device>
 void DeviceGroup::load_kernels() {
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const std::string symm = is_large ? "symm_large_" : "symm_";
-  for (const char* name : {"barrier", "wait_word", "wait_words", "check", "pass_messages"}) {
+  for (const char* name :
+      {"barrier", "wait_word", "wait_words", "check", "copy_pieces", "pass_messages"}) {
     kernels.load(symm + name);
   }
   for (const char* name :

@@ -103,7 +103,8 @@ void Kernels::make_ready() {
   // Arguments of zeros, with which every kernel does nothing.
   alignas(16) std::byte nothing[4096] = {};
   static_assert(sizeof(StageArgsOf<kMaxRanks>) <= sizeof nothing &&
-                sizeof(WaitWordsArgsOf<kMaxRanks>) <= sizeof nothing);
+                sizeof(WaitWordsArgsOf<kMaxRanks>) <= sizeof nothing &&
+                sizeof(CopyPiecesArgsOf<kMaxRanks>) <= sizeof nothing);
   void* parameters[] = {nothing};
 
   // All kernels go as one graph: after a few launches on streams of symm's own, each

@@ -9,6 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "kernels/piece_list.hpp"
+#include "kernels/piece_rows.hpp"
 #include "symm/symm.h"
 
 namespace symm {
@@ -50,7 +51,7 @@ constexpr Rule kRules[] = {
         }},
     {"to_stride", nullptr,
         [](const symm_piece_t& piece, const PieceSide&, const PieceSide&) {
-          return rows_of(piece) > 1 && piece.to_stride < piece.bytes;
+          return overlaps_itself(piece);
         },
         [](const symm_piece_t& piece, const PieceSide&, const PieceSide&) {
           return format("%lu is less than the %lu bytes of a row: rows overlap where they go",

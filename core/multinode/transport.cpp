@@ -234,15 +234,15 @@ void MultinodeTransport::fetch(const MemoryView& memory, int rank, size_t offset
 }
 
 void MultinodeTransport::put_pieces(const MemoryView& memory, int rank, size_t offset,
-    const void* from, const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) {
+    const void* from, const PieceCopy& pieces, uint64_t timeout_ms, void* stream) {
   if (maps(rank)) {
-    return HostTransport::put_pieces(memory, rank, offset, from, list, bytes, timeout_ms, stream);
+    return HostTransport::put_pieces(memory, rank, offset, from, pieces, timeout_ms, stream);
   }
   require_no_stream(stream);
   LazyDeadline deadline(timeout_ms);
   const auto* const source = static_cast<const std::byte*>(from);
   each_message(
-      list, offset, Direction::put,
+      pieces.list, offset, Direction::put,
       [&](const PackedRows& rows) { put_rows(memory, rank, source, rows, deadline); },
       [&](uint64_t to, uint64_t at, uint64_t length) {
         const Head head{.kind = kPut, .memory = memory.id, .offset = offset + to};
@@ -262,15 +262,15 @@ void MultinodeTransport::put_rows(const MemoryView& memory, int rank, const std:
 }
 
 void MultinodeTransport::get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
-    const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) {
+    const PieceCopy& pieces, uint64_t timeout_ms, void* stream) {
   if (maps(rank)) {
-    return HostTransport::get_pieces(memory, rank, offset, to, list, bytes, timeout_ms, stream);
+    return HostTransport::get_pieces(memory, rank, offset, to, pieces, timeout_ms, stream);
   }
   require_no_stream(stream);
   LazyDeadline deadline(timeout_ms);
   auto* const destination = static_cast<std::byte*>(to);
   each_message(
-      list, offset, Direction::get,
+      pieces.list, offset, Direction::get,
       [&](const PackedRows& rows) { fetch_rows(memory, rank, destination, rows, deadline); },
       [&](uint64_t at, uint64_t from, uint64_t length) {
         fetch_in_parts(

@@ -66,9 +66,9 @@ class MultinodeTransport final : private host::RemoteRanks,
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       uint64_t timeout_ms, void* stream) override;
   void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
-      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override;
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
-      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override;
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
       void* fetched, uint64_t timeout_ms, void* stream) override;
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,

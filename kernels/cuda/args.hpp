@@ -218,8 +218,12 @@ enum class WaitError : uint32_t {
   other_length = 7,
   beyond_capacity = 8,
   spoilt = 9,
-  other_message = 10
+  other_message = 10,
+  bad_piece = 11
 };
+
+// What a piece of a list that the device reads must not be.
+enum class PieceRule : uint32_t { from = 0, to = 1, to_stride = 2, count = 3 };
 
 inline constexpr uint32_t kOperationBits = 8;
 
@@ -244,6 +248,10 @@ struct ErrorRecord {
   //   1, those of rows; if it is 2, elements that the peer sends, -, that this rank expects, -;
   // - beyond_capacity: elements, the capacity, where the block begins, -; of the block of rank
   //   `peer`, in recv if `expected` is 1, else in send;
+  // - bad_piece: which piece, where it begins (or its stride), the bytes that it reaches (or those
+  //   of a row), those of the side; `expected` is the PieceRule that is broken, and `seen` 0 if the
+  //   pieces are a list, 1 if they are pages, 2 if the number of the page is in a table. A count:
+  //   the number that was read, -, the number that there may be, -.
   // - other_message: bytes that are sent, bytes that are expected, -, -.
   // Of messages, `expected` is place_in_record() of the side, and `seen` is 1 if it has begun.
   uint64_t my_detail;
@@ -259,7 +267,9 @@ enum class Operation : uint32_t {
   wait_value = 18,
   send = 19,
   recv = 20,
-  messages = 21
+  messages = 21,
+  put_pieces = 22,
+  get_pieces = 23
 };
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
@@ -337,6 +347,8 @@ struct WriteArgs {
   uint64_t word;
   uint64_t value;
   WriteKind kind;
+  // A word of 4 bytes, or 0. If it is not 0 when the kernel runs, nothing is written.
+  uint64_t unless;
 };
 
 // A word of 4 or 8 bytes that is changed, and where what it was goes, or 0.
@@ -417,6 +429,71 @@ struct ConvertArgs {
   int32_t from_dtype;
   int32_t to_dtype;
 };
+
+// A piece of a list, with the bytes of symm_piece_t.
+struct ListedPiece {
+  uint64_t from;
+  uint64_t to;
+  uint64_t bytes;
+  uint64_t rows;
+  uint64_t from_stride;
+  uint64_t to_stride;
+};
+
+// Where a block begins with a list: the piece, and the cost of those ahead of it.
+struct PieceStart {
+  uint64_t piece;
+  uint64_t ahead;
+};
+
+inline constexpr unsigned kCopyThreads = 256;
+// Numbers of a short list that travel with the arguments: those of 48 pieces.
+inline constexpr uint32_t kListedNumbers = 288;
+
+// The pieces that a kernel copies between two places (copy_pieces.cu).
+template <int kRanks>
+struct CopyPiecesArgsOf {
+  DeviceCommOf<kRanks> comm;
+  // The rank whose block is one of the sides.
+  int32_t peer;
+  // 1: nobody has checked the pieces yet.
+  uint32_t checks;
+  uint64_t to;
+  uint64_t from;
+  // Bytes of the sides; UINT64_MAX: not known.
+  uint64_t to_bytes;
+  uint64_t from_bytes;
+  // 0: `pieces` counts.
+  uint64_t page_bytes;
+  // ListedPiece*, and uint64_t* with the numbers of pages, or 0. A list or a table that travels
+  // with the arguments is at this number of `listed`, and its bit of `travels` is set.
+  uint64_t pieces;
+  uint64_t from_table;
+  uint64_t to_table;
+  uint32_t travels;
+  // 1: the blocks are one cluster.
+  uint32_t is_cluster;
+  uint64_t count;
+  // uint64_t* with the number of pieces, `count` at most; 0: it is `count`.
+  uint64_t count_at;
+  // What each piece costs; 0: they differ. Then `starts`, if it is not 0, has a PieceStart for each
+  // block and one more, of the last piece, and `total` is the cost of all.
+  uint64_t cost;
+  uint64_t starts;
+  uint64_t total;
+  // The word of the signal, which one block or cluster writes; 0: none.
+  uint64_t signal;
+  uint64_t value;
+  WriteKind kind;
+  uint32_t reserved;
+  uint64_t listed[kListedNumbers];
+};
+using CopyPiecesArgs = CopyPiecesArgsOf<kRoom>;
+static_assert(sizeof(CopyPiecesArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
+// Bits of CopyPiecesArgsOf::travels.
+inline constexpr uint32_t kPiecesTravel = 1;
+inline constexpr uint32_t kFromTableTravels = 2;
+inline constexpr uint32_t kToTableTravels = 4;
 
 // A collective. `unit` is count * element size.
 template <int kRanks>

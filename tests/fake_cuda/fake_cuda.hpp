@@ -2,7 +2,7 @@
 // machines without a GPU. Memory is memfds. Streams do their work at once
 // unless they were given something to wait for. The handle of a thread's own
 // default stream, 2, is another stream in each thread. Launches are
-// recorded, and only the kernels of signals, words and messages are carried out. A
+// recorded, and only the kernels of signals, words, messages and pieces are carried out. A
 // program that links this driver finds it under the name of the real one.
 #pragma once
 

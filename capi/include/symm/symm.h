@@ -2922,6 +2922,12 @@ SYMM_API symm_status_t symm_put_signal_value(symm_memory_t *memory, int32_t rank
 
 /** A signal follows the last piece: channel, op and value count. */
 #define SYMM_PIECES_SIGNAL UINT64_C(1)
+/**
+ * The list or the tables, and device_count, lie in memory that the device (host back end: the
+ * host) can read, and are read when the call runs, not before. So kernels may write them, and a
+ * captured call takes new ones at each replay. They stay as they are until the call has run.
+ */
+#define SYMM_PIECES_ON_DEVICE UINT64_C(2)
 
 /**
  * A piece of symm_put_pieces() and symm_get_pieces(): rows of equal length, at equal distances.
@@ -2954,7 +2960,7 @@ typedef struct {
   size_t struct_size;
   /** `count` pieces; NULL with page_bytes, and where count is 0. */
   const symm_piece_t *pieces;
-  /** Number of pieces or of pages; 0: nothing is copied. */
+  /** Number of pieces or of pages; 0: nothing is copied. With device_count: the most. */
   size_t count;
   /** Bytes of a page; 0: `pieces` counts, and both tables are NULL. */
   size_t page_bytes;
@@ -2962,7 +2968,7 @@ typedef struct {
   const uint64_t *from_table;
   /** Numbers of the pages where they go, `count` of them; NULL: 0, 1, 2 and so on. */
   const uint64_t *to_table;
-  /** 0 or SYMM_PIECES_SIGNAL. */
+  /** 0, or bits: SYMM_PIECES_SIGNAL, SYMM_PIECES_ON_DEVICE. */
   uint64_t flags;
   /** Channel of the signal, 0 .. channels-1 of the memory. */
   int32_t channel;
@@ -2970,19 +2976,27 @@ typedef struct {
   symm_signal_op_t op;
   /** Any number; sums wrap. 1 with SYMM_SIGNAL_ADD is a signal for symm_wait_signal(). */
   uint64_t value;
+  /** With SYMM_PIECES_ON_DEVICE: where the number of pieces or of pages is; NULL: `count`. */
+  const uint64_t *device_count;
 } symm_pieces_call_t;
 
 /** The zeroed symm_pieces_call_t: no pieces, and no signal. */
 #define SYMM_PIECES_CALL_INIT \
-  {sizeof(symm_pieces_call_t), NULL, 0, 0, NULL, NULL, 0, 0, SYMM_SIGNAL_ADD, 0}
+  {sizeof(symm_pieces_call_t), NULL, 0, 0, NULL, NULL, 0, 0, SYMM_SIGNAL_ADD, 0, NULL}
 
 /**
  * Copy many pieces to rank `rank`'s block in one call, and signal when all are there.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * Visible to that rank after the signal of the call, or any later signal or barrier. In which
  * order the pieces are copied is not said. Where two pieces go to the same bytes, which is not
- * checked, these bytes are those of either. Lists and tables are read during the call only.
+ * checked, these bytes are those of either. Lists and tables are read during the call only,
+ * unless they are on the device.
+ *
+ * With CUDA, while a stream is being captured, a list has at most 48 pieces, and tables have at
+ * most 288 numbers together, unless they are on the device. Pieces of a list there are checked
+ * when the call runs: one that breaks a rule is not copied, no signal follows, and the group
+ * fails with INVALID_ARGUMENT, which names it.
  *
  * @param memory        memory whose block is written.
  * @param rank          destination, 0 .. size-1.
@@ -3001,8 +3015,9 @@ typedef struct {
  *                                    written.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
- * @retval SYMM_ERR_UNSUPPORTED       op or a flag is not known; or the group is one of GPUs,
- *                                    for which there is no such call yet. Nothing was written.
+ * @retval SYMM_ERR_UNSUPPORTED       op or a flag is not known. CUDA: the rank is on another
+ *                                    machine, or the stream is being captured and the list on
+ *                                    the host is too long. Nothing was written.
  */
 SYMM_API symm_status_t symm_put_pieces(symm_memory_t *memory, int32_t rank, size_t offset,
                                        const void *source, size_t source_bytes,
@@ -3011,7 +3026,7 @@ SYMM_API symm_status_t symm_put_pieces(symm_memory_t *memory, int32_t rank, size
 
 /**
  * Copy many pieces from rank `rank`'s block in one call, and signal when all are here.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * The signal goes to that rank, which may then write these pieces of its block anew. All else
  * is as for symm_put_pieces().

@@ -542,6 +542,15 @@ class Pieces {
     return made;
   }
 
+  // These pieces, whose list or tables lie in memory of the device, which reads them when the copy
+  // runs; and `count`, if it is not null, the number of pieces, which is no larger than their size.
+  Pieces on_device(const uint64_t *count = nullptr) const noexcept {
+    Pieces made = *this;
+    made.call_.flags |= SYMM_PIECES_ON_DEVICE;
+    made.call_.device_count = count;
+    return made;
+  }
+
   const symm_pieces_call_t &in_c() const noexcept { return call_; }
 
  private:

@@ -326,6 +326,12 @@ const SYMM_BUFFER_ADOPTED = UInt64(0x2)
 # Flags of symm_pieces_call_t.
 """A signal follows the last piece: channel, op and value count."""
 const SYMM_PIECES_SIGNAL = UInt64(0x1)
+"""
+The list or the tables, and device_count, lie in memory that the device (host back end: the
+host) can read, and are read when the call runs, not before. So kernels may write them, and
+a captured call takes new ones at each replay. They stay as they are until the call has run.
+"""
+const SYMM_PIECES_ON_DEVICE = UInt64(0x2)
 
 # Flags of symm_collective_call_t.
 """
@@ -704,6 +710,7 @@ struct symm_pieces_call_t
     channel::Int32
     op::symm_signal_op_t
     value::UInt64
+    device_count::Ptr{UInt64}
 end
 
 """One side of a message, as the arguments of symm_send() or symm_recv()."""
@@ -1596,7 +1603,7 @@ Copy as symm_put() does, then signal as symm_signal_value() does, in one call. [
 
 """
 Copy many pieces to rank `rank`'s block in one call, and signal when all are there. [local]
-[stream]
+[stream] [capturable]
 """
 @waiting symm_put_pieces(
     memory::Ptr{symm_memory_t},
@@ -1611,7 +1618,7 @@ Copy many pieces to rank `rank`'s block in one call, and signal when all are the
 
 """
 Copy many pieces from rank `rank`'s block in one call, and signal when all are here. [local]
-[stream]
+[stream] [capturable]
 """
 @waiting symm_get_pieces(
     memory::Ptr{symm_memory_t},

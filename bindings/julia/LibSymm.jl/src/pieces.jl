@@ -37,7 +37,8 @@ function pages_call(page, from::Vector{UInt64}, to::Vector{UInt64}, signal::Piec
     )
 end
 
-signal_fields(signal) = (signal.flags, signal.channel, signal.op, signal.value)
+# device_count comes last: lists are on the host.
+signal_fields(signal) = (signal.flags, signal.channel, signal.op, signal.value, C_NULL)
 
 """
     LibSymm.put_pieces!(memory, rank, source, pieces; offset=0, channel=nothing, op=+, value=1,

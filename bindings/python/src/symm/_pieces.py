@@ -75,13 +75,15 @@ def numbers_of(given: Any, name: str, group: Group) -> Numbers:
     return Numbers(operand.pointer, operand.size, operand)
 
 
-def signal_of(signal: int | None, op: SignalOp, value: int) -> tuple[int, int, int, int]:
-    """The fields of symm_pieces_call_t for a signal: flags, channel, op and value."""
+def signal_of(signal: int | None, op: SignalOp, value: int) -> tuple[int, int, int, int, int]:
+    """The last fields of symm_pieces_call_t: flags, channel, op, value and device_count. The lists
+    are on the host.
+    """
     if signal is not None:
-        return raw.SYMM_PIECES_SIGNAL, signal, op, value
+        return raw.SYMM_PIECES_SIGNAL, signal, op, value, 0
     if op is not SignalOp.ADD or value != 1:
         raise InvalidArgumentError("op, value: are of a signal, and signal is None")
-    return 0, 0, 0, 0
+    return 0, 0, 0, 0, 0
 
 
 def pieces_of(given: Any, group: Group) -> Numbers:

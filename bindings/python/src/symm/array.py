@@ -198,7 +198,7 @@ class SymmArray(Array):
             InvalidArgumentError: shapes or element types differ, or as for
                 ``Memory.put_pieces()``.
             IndexError: the array has no such part.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         part = part_of(self.shape, self.itemsize, key)
         side, seen = side_of(source, "source", written=False)
@@ -281,7 +281,7 @@ class SymmArray(Array):
 
         Raises:
             InvalidArgumentError: as for ``Memory.put_pages()``.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         self._require_rows("to_rows", to_rows, from_rows)
         self.memory.put_pages(

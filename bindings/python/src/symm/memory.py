@@ -458,7 +458,7 @@ class Memory(Closing):
             InvalidArgumentError: the rank or the channel does not exist, a piece goes beyond
                 `source` or the block, or its rows overlap where they go. The message names the
                 piece, and nothing was written.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         chosen = pieces_of(pieces, self.group)
         call = (*chosen.as_pieces(), *signal_of(signal, op, value))
@@ -524,7 +524,7 @@ class Memory(Closing):
 
         Raises:
             InvalidArgumentError: as for `put_pieces()`; or the tables differ in length.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         pages, _tables = self._pages(page_bytes, from_table, to_table)
         place, _keep = self._place(source, "source", stream)

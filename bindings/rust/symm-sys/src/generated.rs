@@ -400,6 +400,11 @@ constants! {
     /// A signal follows the last piece: channel, op and value count. A flag of
     /// symm_pieces_call_t.
     pub const SYMM_PIECES_SIGNAL: u64 = 1;
+    /// The list or the tables, and device_count, lie in memory that the device (host back end:
+    /// the host) can read, and are read when the call runs, not before. So kernels may write
+    /// them, and a captured call takes new ones at each replay. They stay as they are until the
+    /// call has run. A flag of symm_pieces_call_t.
+    pub const SYMM_PIECES_ON_DEVICE: u64 = 2;
     /// An all-to-all with counts is that of symm_alltoallv_device(): send_capacity and
     /// recv_capacity count, and counts and displacements are arrays of uint64_t that are read
     /// when the call runs. A flag of symm_collective_call_t.
@@ -757,6 +762,7 @@ structs! {
         pub channel: i32,
         pub op: symm_signal_op_t,
         pub value: u64,
+        pub device_count: *const u64,
     }
 
     /// One side of a message, as the arguments of symm_send() or symm_recv().
@@ -1605,7 +1611,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Copy many pieces to rank `rank`'s block in one call, and signal when all are there.
-    /// \[local\] \[stream\]
+    /// \[local\] \[stream\] \[capturable\]
     pub fn symm_put_pieces(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1618,7 +1624,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Copy many pieces from rank `rank`'s block in one call, and signal when all are here.
-    /// \[local\] \[stream\]
+    /// \[local\] \[stream\] \[capturable\]
     pub fn symm_get_pieces(
         memory: *mut symm_memory_t,
         rank: i32,
