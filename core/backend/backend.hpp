@@ -453,9 +453,10 @@ enum class MessageCall : uint32_t {
   group_split,
   group_create_from_ranks,
   group_local,
-  group_shrink
+  group_shrink,
+  exchange_create
 };
-inline constexpr uint32_t kMessageCalls = 6;
+inline constexpr uint32_t kMessageCalls = 7;
 inline const char* name_of(MessageCall call) noexcept {
   switch (call) {
     case MessageCall::rendezvous: return "rendezvous";
@@ -464,6 +465,7 @@ inline const char* name_of(MessageCall call) noexcept {
     case MessageCall::group_create_from_ranks: return "group_create_from_ranks";
     case MessageCall::group_local: return "group_local";
     case MessageCall::group_shrink: return "group_shrink";
+    case MessageCall::exchange_create: return "exchange_create";
   }
   return "";
 }

@@ -203,7 +203,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // Sends or receives one message, or several that progress together. Messages name the place of a
   // side in `sides`.
   void pass_message(MessageSide& side, uint64_t timeout_ms, void* stream);
-  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream);
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream,
+      const char* call = "messages");
   void finalize(uint64_t timeout_ms);
   // Waits for `stream` and throws what has gone wrong on it. Error(timeout) does not revoke the
   // group.

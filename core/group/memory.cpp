@@ -542,6 +542,14 @@ void Memory::with_pieces(int rank, const PieceList& list, const PieceSides& side
   if (streams && signal) group_->transport().stats().shown.signals_sent.add_shared(1);
 }
 
+size_t Memory::check_put(size_t offset, const Local<const void*>& source, const PieceList& list,
+    const char* holder) const {
+  require_range(group_->rank(), offset, 0);
+  const size_t bytes = check_pieces(list, {"source", source.bytes}, block_from(offset), holder);
+  require_given(source.pointer, bytes, "source");
+  return bytes;
+}
+
 void Memory::put_pieces(int rank, size_t offset, const Local<const void*>& source,
     const PieceList& list, const std::optional<OutgoingSignal>& signal, void* stream,
     uint64_t timeout_ms) {

@@ -151,6 +151,9 @@ class Memory {
     Pointer pointer;
     size_t bytes;
   };
+  // Checks the pieces of a put to any rank, in a list of `holder`. Returns the bytes to copy.
+  size_t check_put(size_t offset, const Local<const void*>& source, const PieceList& list,
+      const char* holder = "call.") const;
   // Many pieces, and then a signal to `rank` if there is one, within one time-out.
   void put_pieces(int rank, size_t offset, const Local<const void*>& source, const PieceList& list,
       const std::optional<OutgoingSignal>& signal, void* stream, uint64_t timeout_ms = 0);

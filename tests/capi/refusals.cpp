@@ -132,6 +132,12 @@ symm_status_t put_pieces(World& w, Change change) {
   return symm_put_pieces(w.memory, 0, 0, w.source.data(), sizeof w.source, &call, nullptr, nullptr);
 }
 
+support::Passed<symm_neighbor_t> without_memory(const World& w) {
+  support::Passed<symm_neighbor_t> made = neighbor(w, &kRight);
+  made.value.memory = nullptr;
+  return made;
+}
+
 symm_status_t unused_set(void*, const char*, const void*, size_t, uint64_t) {
   return SYMM_ERR_INTERNAL;
 }
@@ -152,7 +158,7 @@ const std::vector<Refusal>& refusals() {
   using support::placed;
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ranks", "waits", "source",
-          "destination", "messages", "call", "norm"),
+          "destination", "messages", "neighbors", "send_ranks", "recv_ranks", "call", "norm"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
       SYMM_REFUSE_ALL(
           "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
@@ -287,6 +293,23 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_messages, messages, source, "of a receive", INVALID_ARGUMENT,
           message(SYMM_MESSAGE_RECV, w.source.data(), w.destination())),
       SYMM_REFUSE(symm_messages, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].rank, "is size",
+          INVALID_ARGUMENT, neighbor(w, &kRight, 1)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].offset, "beyond the block",
+          INVALID_ARGUMENT, neighbor(w, &kRight, 0, kBytes + 1)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].pieces[0].from,
+          "beyond source", INVALID_ARGUMENT, neighbor(w, &kBeyondSource[1])),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].pieces, "NULL",
+          INVALID_ARGUMENT, neighbor(w, nullptr)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].memory, "NULL",
+          INVALID_HANDLE, without_memory(w)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, rank 0 puts 16 bytes to rank 0,
+          "more than is expected", MISMATCH, neighbor(w, &kRight)),
+      SYMM_REFUSE(
+          symm_exchange_create, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_OF(send_ranks, "[0] is size", INVALID_ARGUMENT, +kOne, "symm_neighbor_alltoallv"),
+      SYMM_REFUSE_OF(
+          recv_ranks, "[0] is -1", INVALID_ARGUMENT, +kMinusOne, "symm_neighbor_alltoallv"),
       SYMM_REFUSE(symm_wait_signals, mode, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_wait_signals, mode, "2", UNSUPPORTED, 2),
 
@@ -419,7 +442,8 @@ const std::vector<Refusal>& refusals() {
           "symm_put_signal_value", "symm_fill8", "symm_fill16", "symm_fill32", "symm_fill64",
           "symm_put_pieces", "symm_get_pieces", "symm_write_value32", "symm_write_value64",
           "symm_read_value32", "symm_read_value64", "symm_atomic32", "symm_atomic64", "symm_send",
-          "symm_messages"),
+          "symm_messages", "symm_exchange_create", "symm_exchange_start",
+          "symm_neighbor_alltoallv"),
       SYMM_REFUSE_NAMED(symm_put_pieces, source_bytes, call.pieces[0].from, "less than a piece",
           INVALID_ARGUMENT, 7),
       SYMM_REFUSE_NAMED(symm_get_pieces, destination_bytes, call.pieces[0].to, "less than a piece",
@@ -441,6 +465,7 @@ const std::vector<Struct>& structs() {
       SYMM_STRUCT(symm_message_t, SYMM_MESSAGE_INIT),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
       SYMM_STRUCT(symm_pieces_call_t, SYMM_PIECES_CALL_INIT),
+      SYMM_STRUCT(symm_neighbor_t, SYMM_NEIGHBOR_INIT),
       struct_of("const symm_rmsnorm_call_t*", support::normed(weight, norm_out).value),
   };
   return rows;

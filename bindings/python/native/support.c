@@ -237,6 +237,17 @@ static int message(PyObject* from, void* place) {
       &to->rank, &to->channel, &to->source, &to->destination, &to->bytes);
 }
 
+/* Read what goes to a neighbour from a tuple. */
+static int neighbor(PyObject* from, void* place) {
+  symm_neighbor_t* to = (symm_neighbor_t*)place;
+
+  to->struct_size = sizeof *to;
+  return symm_py_fields(from,
+      "rank:i memory:p offset:u source:p source_bytes:u pieces:p count:u expected_bytes:u",
+      &to->rank, &to->memory, &to->offset, &to->source, &to->source_bytes, &to->pieces, &to->count,
+      &to->expected_bytes);
+}
+
 /* Read a sequence as an array of `count` items of `size` bytes. Each item is read by `read`, or
  * by field() with `name` and `kind` where `read` is NULL. The caller frees the array, also after
  * a failure. The items behind the one that failed are zero. */
@@ -286,6 +297,10 @@ int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
 
 int symm_py_messages(PyObject* from, symm_message_t** to, size_t* count) {
   return array_of(from, message, NULL, 0, sizeof **to, to, count);
+}
+
+int symm_py_neighbors(PyObject* from, symm_neighbor_t** to, size_t* count) {
+  return array_of(from, neighbor, NULL, 0, sizeof **to, to, count);
 }
 
 /* Read the arguments of one call of a batch. Its counts and displacements are read last, because

@@ -199,6 +199,8 @@
  *   - With CUDA, a message has to be exactly as long as the room for it, a send is over only
  *     when its message is received, and what a rank sends to itself is received in the same
  *     call; the chapter on messages has more.
+ *   - symm_exchange_create() and symm_neighbor_alltoallv() are UNSUPPORTED with CUDA, which has
+ *     no kernels for them.
  *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
  *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
  *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
@@ -567,6 +569,8 @@ typedef struct symm_buffer symm_buffer_t;
 typedef struct symm_memory symm_memory_t;
 /** Memory that is handed out in pieces. */
 typedef struct symm_heap symm_heap_t;
+/** What neighbours put into each other's blocks in every round. */
+typedef struct symm_exchange symm_exchange_t;
 /** Memory of another process, imported by a token. */
 typedef struct symm_ipc symm_ipc_t;
 
@@ -3520,6 +3524,200 @@ typedef struct {
 SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *messages,
                                      size_t count, const symm_call_options_t *options,
                                      size_t *out_lengths, void *stream);
+
+/* ---- neighbours ------------------------------------------------------------------------ */
+
+/*
+ * In many programs each rank passes data to the same few ranks again and again: the faces of a
+ * grid, say, into the halos of its neighbours. An exchange keeps the lists of what goes where.
+ * They are checked and compared once, and each round is two calls:
+ *
+ *     symm_exchange_create(group, neighbors, 2, NULL, &exchange);
+ *     for (...) {
+ *       symm_exchange_start(exchange, NULL, NULL);    what is at the edge goes
+ *       ...                                           work on all but the edge
+ *       symm_exchange_finish(exchange, NULL, NULL);   what the neighbours sent is here
+ *       ...                                           work on the edge
+ *     }
+ *
+ * - What came may be read from when symm_exchange_finish() returns until this rank calls
+ *   symm_exchange_start() again. No neighbour writes there meanwhile: a rank that is ahead
+ *   waits. So one halo is enough.
+ * - What goes must not change from when symm_exchange_start() is called until
+ *   symm_exchange_finish() returns, and what comes must not be read or written.
+ * - Waiting: symm_exchange_start() waits for no rank to make a call. It puts to the neighbours
+ *   that have started the round, too, and leaves the others to symm_exchange_finish(), which
+ *   waits. Between machines it may wait until what it sends is taken.
+ * - Rounds: all ranks of the group may be in different rounds, neighbours at most in two that
+ *   follow each other. A rank without neighbours need make no rounds.
+ * - Failures: when the deadline of symm_exchange_finish() passes, or a neighbour leaves, the
+ *   group stays usable, and the call may be made again. What came is undefined until it has
+ *   succeeded. A failed symm_exchange_start() has begun the round all the same.
+ *
+ * Host back end, also between machines; with CUDA UNSUPPORTED, since there are no kernels for
+ * it yet.
+ */
+
+/**
+ * What a rank puts to one neighbour in every round. For several memories or sources a neighbour
+ * may have several; it is told once, when all are there.
+ */
+typedef struct {
+  size_t struct_size;
+  /** The neighbour, 0 .. size-1; may be this rank. */
+  int32_t rank;
+  /** Memory of the group, whose block of `rank` is written. NULL where count is 0. */
+  symm_memory_t *memory;
+  /** From where the pieces count in the block, bytes from its start. */
+  size_t offset;
+  /** As for symm_put_pieces(). It must stay for as long as the exchange. */
+  const void *source;
+  /** Size of `source`, which no piece may exceed; SIZE_MAX: not known. */
+  size_t source_bytes;
+  /** `count` pieces, read by symm_exchange_create() only; NULL where count is 0. */
+  const symm_piece_t *pieces;
+  /** Number of pieces; 0: nothing is put, as to a rank that only sends. */
+  size_t count;
+  /**
+   * Bytes that `rank` puts here in a round. Where a rank has several of these structs, their
+   * sum counts.
+   */
+  size_t expected_bytes;
+} symm_neighbor_t;
+
+/** The zeroed symm_neighbor_t: nothing goes to rank 0, and nothing comes from it. */
+#define SYMM_NEIGHBOR_INIT {sizeof(symm_neighbor_t), 0, NULL, 0, NULL, 0, NULL, 0, 0}
+
+/**
+ * Agree with the neighbours on what is put in every round.
+ * [collective] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * All ranks of the group call, also those without neighbours. Two ranks that name each other
+ * must expect what the other one puts. All or nothing: what fails on one rank fails on all. The
+ * group stays usable or is revoked as after symm_rendezvous(). Rounds use no channels of the
+ * group or of a memory.
+ *
+ * @param neighbors  `count` structs of one struct_size, read during the call only.
+ * @param count      number of structs, at most 2^20; 0: this rank has no neighbours.
+ * @param options    NULL means the defaults; the default of the deadline is the group's
+ *                   create_timeout_ms.
+ * @param[out] out   one reference, for symm_exchange_release(). It keeps the memories.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a rank or an offset is out of range, memory is one of
+ *                                    another group, or a piece is wrong, as for
+ *                                    symm_put_pieces(): the message names rank, neighbour and
+ *                                    piece; count is too large, struct_sizes differ, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_HANDLE    a memory is not valid, or is NULL where there are pieces.
+ * @retval SYMM_ERR_MISMATCH          a rank names one that does not name it, or puts more or
+ *                                    less than is expected; the message names both.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ */
+SYMM_API symm_status_t symm_exchange_create(symm_group_t *group,
+                                            const symm_neighbor_t *neighbors, size_t count,
+                                            const symm_call_options_t *options,
+                                            symm_exchange_t **out);
+
+/**
+ * Begin a round: put to all neighbours that are ready for it.
+ * [local] [stream] Since 0.2.
+ *
+ * From here on neighbours may write what this rank expects. One thread at a time may be in a
+ * call on an exchange.
+ *
+ * @param options  NULL means the defaults; the deadline bounds the time that ranks on other
+ *                 machines take.
+ * @param stream   NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the last round is not finished, another thread is in a
+ *                                    call on the exchange, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_TIMEOUT           a rank on another machine does not take what is sent. The
+ *                                    round has begun.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died, or a neighbour on another machine left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_exchange_start(symm_exchange_t *exchange,
+                                           const symm_call_options_t *options, void *stream);
+
+/**
+ * End a round: put what is left, and wait until all neighbours have put.
+ * [local] [stream] Since 0.2.
+ *
+ * With SYMM_TIMEOUT_NOW the call puts where it can and looks once.
+ *
+ * @param options  NULL means the defaults.
+ * @param stream   NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  no round was started, or another thread is in a call on
+ *                                    the exchange.
+ * @retval SYMM_ERR_TIMEOUT           a neighbour has not started the round, or has not put its
+ *                                    pieces before the deadline; blames that rank. The call may
+ *                                    be made again.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died, and the group is revoked; or a neighbour that
+ *                                    has not put its pieces left the group.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_exchange_finish(symm_exchange_t *exchange,
+                                            const symm_call_options_t *options, void *stream);
+
+/**
+ * Add a reference.
+ * [local] [capturable] Since 0.2.
+ */
+SYMM_API symm_status_t symm_exchange_retain(symm_exchange_t *exchange);
+
+/**
+ * Drop a reference.
+ * [local] Since 0.2.
+ *
+ * NULL is accepted. A rank may do so once it has finished its last round, whatever its
+ * neighbours do. If it does so in a round, neighbours wait for it until their deadline.
+ */
+SYMM_API void symm_exchange_release(symm_exchange_t *exchange);
+
+/**
+ * Send a block of its own length to each neighbour and receive one from each.
+ * [local] [stream] Since 0.2.
+ *
+ * Does what symm_messages() does with these blocks, in any memory, and waits like it. Blocks
+ * of a pair of ranks meet in the order of their lists: a rank that is twice in recv_ranks gets
+ * from it first what it sends first. In errors of symm_messages() the receives come first, then
+ * the sends.
+ *
+ * @param send_ranks          ranks to which a block goes; NULL where there are none.
+ * @param send_count          number of these ranks, at most 2^20.
+ * @param send                blocks for them.
+ * @param send_counts         number of elements that go to each.
+ * @param send_displacements  where each block begins in send; NULL: one behind the other.
+ * @param recv_ranks          ranks from which a block comes; NULL where there are none.
+ * @param recv_count          number of these ranks, at most 2^20.
+ * @param recv                blocks from them, which overlap neither each other nor those of
+ *                            send.
+ * @param recv_counts         number of elements that come from each.
+ * @param recv_displacements  where each block begins in recv; NULL: one behind the other.
+ * @param dtype               type of an element.
+ * @param channel             0 .. channels-1 of the group, that of the messages.
+ * @param options             NULL means the defaults; the deadline is that of all together.
+ * @param stream              NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a rank or the channel is out of range, an argument that is
+ *                                    needed is NULL, a count is too large, a block of recv
+ *                                    overlaps another one, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype is not known, or as for symm_messages().
+ * @retval SYMM_ERR_MISMATCH          a rank sends more or less than is expected: the message
+ *                                    has both lengths, and the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           as for symm_messages().
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_messages().
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_neighbor_alltoallv(
+    symm_group_t *group, const int32_t *send_ranks, size_t send_count, const void *send,
+    const size_t *send_counts, const size_t *send_displacements, const int32_t *recv_ranks,
+    size_t recv_count, void *recv, const size_t *recv_counts, const size_t *recv_displacements,
+    symm_dtype_t dtype, int32_t channel, const symm_call_options_t *options, void *stream);
 
 /* ---- collectives ----------------------------------------------------------------------- */
 

@@ -361,6 +361,9 @@ mutable struct symm_memory_t end
 """Memory that is handed out in pieces."""
 mutable struct symm_heap_t end
 
+"""What neighbours put into each other's blocks in every round."""
+mutable struct symm_exchange_t end
+
 """Memory of another process, imported by a token."""
 mutable struct symm_ipc_t end
 
@@ -725,6 +728,22 @@ struct symm_message_t
 end
 
 """
+What a rank puts to one neighbour in every round. For several memories or sources a
+neighbour may have several; it is told once, when all are there.
+"""
+struct symm_neighbor_t
+    struct_size::Csize_t
+    rank::Int32
+    memory::Ptr{symm_memory_t}
+    offset::Csize_t
+    source::Ptr{Cvoid}
+    source_bytes::Csize_t
+    pieces::Ptr{symm_piece_t}
+    count::Csize_t
+    expected_bytes::Csize_t
+end
+
+"""
 Options of one collective call. NULL means the defaults. The introduction of the chapter on
 collectives explains the factor and result_dtype.
 """
@@ -917,6 +936,7 @@ const STRUCTS = (
     symm_piece_t,
     symm_pieces_call_t,
     symm_message_t,
+    symm_neighbor_t,
     symm_collective_options_t,
     symm_collective_call_t,
     symm_batch_options_t,
@@ -1822,6 +1842,61 @@ Send and receive any number of messages, which progress together. [local] [strea
     count::Csize_t,
     options::Ptr{symm_call_options_t},
     out_lengths::Ptr{Csize_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Agree with the neighbours on what is put in every round. [collective] [blocking,
+options.timeout_ms]
+"""
+@waiting symm_exchange_create(
+    group::Ptr{symm_group_t},
+    neighbors::Ptr{symm_neighbor_t},
+    count::Csize_t,
+    options::Ptr{symm_call_options_t},
+    out::Ptr{Ptr{symm_exchange_t}},
+)::symm_status_t
+
+"""Begin a round: put to all neighbours that are ready for it. [local] [stream]"""
+@waiting symm_exchange_start(
+    exchange::Ptr{symm_exchange_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+End a round: put what is left, and wait until all neighbours have put. [local] [stream]
+"""
+@waiting symm_exchange_finish(
+    exchange::Ptr{symm_exchange_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Add a reference. [local] [capturable]"""
+@call symm_exchange_retain(exchange::Ptr{symm_exchange_t})::symm_status_t
+
+"""Drop a reference. [local]"""
+@call symm_exchange_release(exchange::Ptr{symm_exchange_t})::Cvoid
+
+"""
+Send a block of its own length to each neighbour and receive one from each. [local] [stream]
+"""
+@waiting symm_neighbor_alltoallv(
+    group::Ptr{symm_group_t},
+    send_ranks::Ptr{Int32},
+    send_count::Csize_t,
+    send::Ptr{Cvoid},
+    send_counts::Ptr{Csize_t},
+    send_displacements::Ptr{Csize_t},
+    recv_ranks::Ptr{Int32},
+    recv_count::Csize_t,
+    recv::Ptr{Cvoid},
+    recv_counts::Ptr{Csize_t},
+    recv_displacements::Ptr{Csize_t},
+    dtype::symm_dtype_t,
+    channel::Int32,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 

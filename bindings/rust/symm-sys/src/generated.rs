@@ -12,6 +12,8 @@ pub type symm_buffer_t = symm_buffer;
 pub type symm_memory_t = symm_memory;
 /// Memory that is handed out in pieces.
 pub type symm_heap_t = symm_heap;
+/// What neighbours put into each other's blocks in every round.
+pub type symm_exchange_t = symm_exchange;
 /// Memory of another process, imported by a token.
 pub type symm_ipc_t = symm_ipc;
 /// Receives log messages, possibly on a thread of the library, and on several threads at once.
@@ -434,6 +436,10 @@ structs! {
         _unused: [u8; 0],
     }
 
+    pub struct symm_exchange {
+        _unused: [u8; 0],
+    }
+
     pub struct symm_ipc {
         _unused: [u8; 0],
     }
@@ -774,6 +780,20 @@ structs! {
         pub source: *const c_void,
         pub destination: *mut c_void,
         pub bytes: usize,
+    }
+
+    /// What a rank puts to one neighbour in every round. For several memories or sources a
+    /// neighbour may have several; it is told once, when all are there.
+    pub struct symm_neighbor_t {
+        pub struct_size: usize,
+        pub rank: i32,
+        pub memory: *mut symm_memory_t,
+        pub offset: usize,
+        pub source: *const c_void,
+        pub source_bytes: usize,
+        pub pieces: *const symm_piece_t,
+        pub count: usize,
+        pub expected_bytes: usize,
     }
 
     /// Options of one collective call. NULL means the defaults. The introduction of the chapter
@@ -1805,6 +1825,57 @@ functions! {
         count: usize,
         options: *const symm_call_options_t,
         out_lengths: *mut usize,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Agree with the neighbours on what is put in every round. \[collective\] \[blocking,
+    /// options.timeout_ms\]
+    pub fn symm_exchange_create(
+        group: *mut symm_group_t,
+        neighbors: *const symm_neighbor_t,
+        count: usize,
+        options: *const symm_call_options_t,
+        out: *mut *mut symm_exchange_t,
+    ) -> symm_status_t;
+
+    /// Begin a round: put to all neighbours that are ready for it. \[local\] \[stream\]
+    pub fn symm_exchange_start(
+        exchange: *mut symm_exchange_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// End a round: put what is left, and wait until all neighbours have put. \[local\]
+    /// \[stream\]
+    pub fn symm_exchange_finish(
+        exchange: *mut symm_exchange_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Add a reference. \[local\] \[capturable\]
+    pub fn symm_exchange_retain(exchange: *mut symm_exchange_t) -> symm_status_t;
+
+    /// Drop a reference. \[local\]
+    pub fn symm_exchange_release(exchange: *mut symm_exchange_t);
+
+    /// Send a block of its own length to each neighbour and receive one from each. \[local\]
+    /// \[stream\]
+    pub fn symm_neighbor_alltoallv(
+        group: *mut symm_group_t,
+        send_ranks: *const i32,
+        send_count: usize,
+        send: *const c_void,
+        send_counts: *const usize,
+        send_displacements: *const usize,
+        recv_ranks: *const i32,
+        recv_count: usize,
+        recv: *mut c_void,
+        recv_counts: *const usize,
+        recv_displacements: *const usize,
+        dtype: symm_dtype_t,
+        channel: i32,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 
