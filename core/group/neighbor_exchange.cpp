@@ -256,8 +256,8 @@ void NeighborExchange::put_to(Neighbor& neighbor, Deadline deadline) {
   for (const size_t index : neighbor.parts) {
     const NeighborPart& part = parts_[index];
     if (part.bytes == 0) continue;
-    const PieceCopy pieces{
-        {part.pieces.data(), part.pieces.size()}, part.bytes, part.source_bytes, nullptr};
+    const PieceList list{part.pieces.data(), part.pieces.size()};
+    const PieceCopy pieces{list, part.bytes, part.source_bytes, nullptr};
     transport.put_pieces(part.memory->view(), part.rank, part.offset, part.source, pieces,
         left_until(deadline), nullptr);
   }

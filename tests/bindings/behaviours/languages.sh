@@ -45,7 +45,9 @@ run_in_julia() {
 # run without them.
 if [[ -n ${SYMM_RANK:-} ]]; then
   near=$build/behaviours.$SYMM_RANK.txt
-  sed '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' "$table" >"$near"
+  sed -e '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' \
+    -e '/^scenario neighbor_blocks$/,/^scenario /{/^scenario neighbor_blocks$/d;/^scenario /!d}' \
+    "$table" >"$near"
   table=$near
   case $layout in
     aab) order=(python rust julia) ;;

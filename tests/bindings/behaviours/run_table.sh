@@ -14,11 +14,14 @@ if [[ -n $LAYOUT ]]; then
   set -- bash -c 'export SYMM_MACHINE=${LAYOUT:SYMM_RANK:1}; exec "$@"' ranks "$@"
 fi
 
-# Messages stay on one machine, so on several the table is run without them.
+# Messages stay on one machine, so on several the table is run without them, and without the blocks
+# that neighbours pass as messages.
 if [[ -n $LAYOUT && -f ${!#} ]]; then
   near=$(mktemp)
   trap 'rm -f "$near"' EXIT
-  sed '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' "${!#}" >"$near"
+  sed -e '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' \
+    -e '/^scenario neighbor_blocks$/,/^scenario /{/^scenario neighbor_blocks$/d;/^scenario /!d}' \
+    "${!#}" >"$near"
   set -- "${@:1:$#-1}" "$near"
 fi
 
@@ -28,13 +31,15 @@ export SYMM_IPC_HOLD_MS=60000
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
   # Rank 3 does what the other survivors of a failure do. The scenarios of blocks of their own
-  # lengths, and those up to bad arguments, are written for 3 ranks, and left out.
+  # lengths, those up to bad arguments, and that of an exchange are written for 3 ranks, and left
+  # out.
   four=$(mktemp)
   trap 'rm -f "$near" "$four"' EXIT
   from='^scenario blocks_of_their_own_lengths'
   to='^scenario bad_arguments'
   sed -E \
     -e "/$from/,/$to/{/$to/!d}" \
+    -e '/^scenario exchange$/,/^scenario /{/^scenario exchange$/d;/^scenario /!d}' \
     -e 's/size=3/size=4/' \
     -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' \
     -e 's/^(0,1 expect at=p.* from=)1/\13/' \

@@ -345,7 +345,9 @@ Require a count (and a displacement) for each rank, and all blocks within `eleme
 number of elements before this rank's block.
 """
 function require_blocks(what, elements, counts, displacements, group)
-    size = group.size
+    return require_blocks(what, elements, counts, displacements, group.size)[group.rank + 1]
+end
+function require_blocks(what, elements, counts, displacements, size::Int)
     length(counts) == size || differ("$(length(counts)) counts of $what for $size ranks")
     if displacements !== nothing && length(displacements) != size
         differ("$(length(displacements)) displacements of $what for $size ranks")
@@ -356,7 +358,7 @@ function require_blocks(what, elements, counts, displacements, group)
     ends = (Int128(at) + n for (at, n) in zip(places, counts) if n > 0)
     needed = reduce(max, ends; init=0)
     needed <= elements || differ("$what has $elements elements; its blocks need $needed")
-    return Int(places[group.rank + 1])
+    return Int.(places)
 end
 
 """Require that an operand is as long as this rank's block."""

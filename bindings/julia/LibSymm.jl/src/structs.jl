@@ -155,6 +155,7 @@ release_reference(handle::Ptr{symm_group_t}) = symm_group_release(handle)
 release_reference(handle::Ptr{symm_buffer_t}) = symm_buffer_release(handle)
 release_reference(handle::Ptr{symm_memory_t}) = symm_memory_release(handle)
 release_reference(handle::Ptr{symm_heap_t}) = symm_heap_release(handle)
+release_reference(handle::Ptr{symm_exchange_t}) = symm_exchange_release(handle)
 # Nobody knows on which streams an import was used, so the default is all of them.
 function release_reference(handle::Ptr{symm_ipc_t}, stream=ALL_STREAMS)
     return symm_ipc_release(handle, stream)

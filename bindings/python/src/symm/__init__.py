@@ -102,6 +102,7 @@ from symm.errors import (
     UnavailableError as UnavailableError,
     UnsupportedError as UnsupportedError,
 )
+from symm.exchange import Exchange as Exchange, Neighbor as Neighbor
 from symm.group import Group as Group, GroupInfo as GroupInfo, unique_id as unique_id
 from symm.heap import Heap as Heap
 from symm.ipc import (

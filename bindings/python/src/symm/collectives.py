@@ -271,12 +271,18 @@ class Collectives(Owned):
         operand: AnyOperand,
         counts: Sequence[int],
         displacements: Sequence[int] | None,
+        ranks: int | None = None,
     ) -> None:
-        """Check that there is a block for each rank, and that all blocks lie within `operand`."""
+        """Check that there is a block for each rank, and that all blocks lie within `operand`.
+
+        Without a number of `ranks` there are those of the group.
+        """
+        if ranks is None:
+            ranks = self.size
         for what, numbers in (("counts", counts), ("displacements", displacements)):
-            if numbers is not None and len(numbers) != self.size:
+            if numbers is not None and len(numbers) != ranks:
                 raise InvalidArgumentError(
-                    f"{name}_{what}: has {len(numbers)} numbers for {self.size} ranks"
+                    f"{name}_{what}: has {len(numbers)} numbers for {ranks} ranks"
                 )
 
         counts = [index(n) for n in counts]  # NumPy's integers overflow

@@ -15,13 +15,14 @@ from symm.devices import Topology
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Algorithm, Backend, Collective, GroupFlag, member
 from symm.errors import Failure, InvalidArgumentError, NotFoundError
+from symm.exchange import Exchange, Neighbor, make
 from symm.heap import Heap
 from symm.memory import Buffer, Memory
 from symm.messages import Recv, Send
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from typing_extensions import TypedDict, Unpack
@@ -964,6 +965,95 @@ class Group(Collectives):
                 side._fields_of(operand.pointer, operand.size * operand.dtype.itemsize)
                 for side, operand in zip(listed, operands, strict=True)
             ],
+            within(timeout),
+            cuda_stream,
+        )
+
+    # ---- neighbours
+
+    def exchange(self, neighbors: Iterable[Neighbor], *, timeout: float | None = None) -> Exchange:
+        """Agree with the neighbours on what is put in every round.
+
+        [collective] [blocking, timeout] All ranks call, those without neighbours with an empty
+        list. Two ranks that name each other expect what the other one puts. All ranks succeed, or
+        all fail with the same error. ::
+
+            exchange = group.exchange([
+                grid.neighbor_part(left, np.s_[-1], mine[1]),
+                grid.neighbor_part(right, np.s_[0], mine[-2]),
+            ])
+
+        Args:
+            neighbors: what goes to each neighbour.
+            timeout: seconds; None: the group's `create_timeout`.
+
+        Raises:
+            MismatchError: a rank names one that does not name it, or puts more or less than is
+                expected; the message names both.
+            InvalidArgumentError: a rank, an offset or a piece is wrong.
+            UnsupportedError: the group is one of GPUs.
+        """
+        return make(self, neighbors, timeout)
+
+    def neighbor_alltoallv(
+        self,
+        send_ranks: Sequence[int],
+        send: Any,
+        send_counts: Sequence[int],
+        recv_ranks: Sequence[int],
+        recv: Any,
+        recv_counts: Sequence[int],
+        send_displacements: Sequence[int] | None = None,
+        recv_displacements: Sequence[int] | None = None,
+        *,
+        channel: int = 0,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Send a block to each neighbour and receive one from each, as `messages()` does.
+
+        [local] [stream; blocking on the host] The blocks of two ranks meet in the order of their
+        lists.
+
+        Args:
+            send_ranks: the ranks to which a block goes.
+            send: elements for them.
+            send_counts: the number of elements of each block of `send`.
+            recv_ranks: the ranks from which a block comes.
+            recv: elements for what comes, which does not overlap `send`.
+            recv_counts: the number of elements of each block of `recv`.
+            send_displacements: the start of each block of `send`, in elements; None: one behind the
+                other.
+            recv_displacements: the start of each block of `recv`, in elements; None: one behind the
+                other.
+            channel: the channel of the messages.
+            timeout: seconds, for all of them together; None: the group's.
+            stream: the stream of the call.
+
+        Raises:
+            MismatchError: a rank sends more or less than is expected.
+            SymmError: as `messages()`, with the receives first.
+        """
+        cuda_stream = self._stream(stream, send, recv)
+        source = self._operand(send, "send", cuda_stream)
+        target = self._operand(recv, "recv", cuda_stream, written=True)
+        self._require_blocks("send", source, send_counts, send_displacements, len(send_ranks))
+        self._require_blocks("recv", target, recv_counts, recv_displacements, len(recv_ranks))
+        if target.dtype is not source.dtype:
+            raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
+
+        raw.symm_neighbor_alltoallv(
+            self._handle,
+            send_ranks,
+            source.pointer,
+            send_counts,
+            send_displacements,
+            recv_ranks,
+            target.pointer,
+            recv_counts,
+            recv_displacements,
+            source.code,
+            channel,
             within(timeout),
             cuda_stream,
         )

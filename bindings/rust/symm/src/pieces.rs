@@ -41,7 +41,7 @@ impl Rows {
         }
     }
 
-    fn to_c<T: Element>(self) -> Result<symm_piece_t> {
+    pub(crate) fn to_c<T: Element>(self) -> Result<symm_piece_t> {
         let bytes = |elements| bytes::<T>(elements).map(|bytes| bytes as u64);
         Ok(symm_piece_t {
             from: bytes(self.from)?,
