@@ -3,7 +3,7 @@
 use super::pieces::rows;
 use crate::line::Line;
 use crate::runner::Runner;
-use symm::{Blocks, Exchange, Result, Timeout};
+use symm::{Blocks, Exchange, Result};
 
 /// Piece i of the line goes to the i-th rank of `to`.
 pub fn exchange(r: &mut Runner, line: &Line<'_>) -> Result<()> {
