@@ -214,19 +214,25 @@ TEST(Exchange, MemoryIsOfTheGroup) {
   });
 }
 
+// Each of three ranks puts a word of its own to both others.
+std::vector<symm_neighbor_t> all_others(int rank, const Block& block, const uint64_t& word) {
+  std::vector<symm_neighbor_t> neighbors;
+  const size_t own = static_cast<size_t>(rank) * sizeof word;
+  for (int peer = 0; peer < 3; ++peer) {
+    if (peer == rank) continue;
+    neighbors.push_back(
+        symm::neighbor(peer, block.memory, own, symm::Span(&word, 1), {&kWord, 1}, 8));
+  }
+  return neighbors;
+}
+
 // A rank that has finished its last round may go at once. One that its neighbour waits for is
 // named, and the group of those that are left can be used.
 TEST(Exchange, NamesANeighbourThatHasLeft) {
   as_threads(3, [](int rank, const Group& group) {
-    const Block block = allocate(group, 16);
+    const Block block = allocate(group, 24);
     const uint64_t word = 0;
-    std::vector<symm_neighbor_t> neighbors;
-    for (int peer = 0; peer < 3; ++peer) {
-      if (peer == rank) continue;
-      neighbors.push_back(symm::neighbor(
-          peer, block.memory, peer < rank ? 8 : 0, symm::Span(&word, 1), {&kWord, 1}, 8));
-    }
-    const symm::Exchange exchange = group.exchange(neighbors);
+    const symm::Exchange exchange = group.exchange(all_others(rank, block, word));
     exchange.start();
     exchange.finish();
     if (rank == 2) return;
@@ -240,17 +246,11 @@ TEST(Exchange, NamesANeighbourThatHasLeft) {
 // A rank is killed at any place of a round, or before its neighbours know that they have an
 // exchange. Each of them hears who it was.
 std::string go_until_a_rank_dies(int rank, const Group& group, std::chrono::microseconds delay) {
-  const Block block = allocate(group, 16);
+  const Block block = allocate(group, 24);
   const uint64_t word = 0;
-  std::vector<symm_neighbor_t> neighbors;
-  for (int peer = 0; peer < 3; ++peer) {
-    if (peer == rank) continue;
-    neighbors.push_back(symm::neighbor(
-        peer, block.memory, peer < rank ? 8 : 0, symm::Span(&word, 1), {&kWord, 1}, 8));
-  }
 
   try {
-    const symm::Exchange exchange = group.exchange(neighbors);
+    const symm::Exchange exchange = group.exchange(all_others(rank, block, word));
     if (rank == 2) {
       std::thread([delay] {
         std::this_thread::sleep_for(delay);
