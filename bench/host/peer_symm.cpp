@@ -85,7 +85,7 @@ struct {
   Form form{};
   Faces lower;
   Faces upper;
-  symm::Exchange kept[2];  // of each cube
+  symm::NeighborExchange kept[2];  // of each cube
 } faces;
 
 // The faces at `inner` of a cube, which become the border at `border`.

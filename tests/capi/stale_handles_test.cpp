@@ -117,10 +117,10 @@ void heaps() {
 
 void exchanges() {
   const Group group = alone("exchanges");
-  symm::Exchange exchange = group.exchange({});
+  symm::NeighborExchange exchange = group.exchange({});
   symm_exchange_t* const stale = exchange.get();
   exchange = {};
-  const symm::Exchange next = group.exchange({});
+  const symm::NeighborExchange next = group.exchange({});
   EXPECT_EQ(symm_exchange_start(stale, nullptr, nullptr), SYMM_ERR_INVALID_HANDLE);
   symm_exchange_release(stale);
   next.start();

@@ -39,7 +39,7 @@ void go_round(int rank, const Group& group, uint64_t seed) {
   const ExchangeMesh mesh(group.size(), seed);
   const Block block = allocate(group, mesh.block_bytes(), seed);
   Bytes source(ExchangeMesh::kArea);
-  const symm::Exchange exchange = group.exchange(mesh.neighbors_of(rank, block.memory, source));
+  const symm::NeighborExchange exchange = group.exchange(mesh.neighbors_of(rank, block.memory, source));
   std::mt19937_64 random(seed * 100 + static_cast<uint64_t>(rank));
   Bytes expected(mesh.block_bytes());
   const auto* const begin = block.at<std::byte>(rank);
@@ -99,7 +99,7 @@ struct Pair {
 
   uint64_t word = 0;
   Block block;
-  symm::Exchange exchange;
+  symm::NeighborExchange exchange;
 };
 
 // A rank that is ahead cannot write into what its neighbour still reads, however often it looks.
@@ -163,7 +163,7 @@ TEST(Exchange, RoundsAreStartedAndFinishedInTurn) {
   EXPECT_EQ(pair.here(0), 7U);
 
   // Without neighbours there is nothing to wait for.
-  const symm::Exchange none = group.exchange({});
+  const symm::NeighborExchange none = group.exchange({});
   none.start();
   none.finish();
 }
@@ -196,7 +196,7 @@ TEST(Exchange, ComparesWhatPairsSay) {
           one.pieces = &beyond;
           group.exchange(std::vector{one});
         });
-    const symm::Exchange right = group.exchange(std::vector{putting(rank ^ 1, 8)});
+    const symm::NeighborExchange right = group.exchange(std::vector{putting(rank ^ 1, 8)});
     right.start();
     right.finish();
     group.barrier();
@@ -232,7 +232,7 @@ TEST(Exchange, NamesANeighbourThatHasLeft) {
   as_threads(3, [](int rank, const Group& group) {
     const Block block = allocate(group, 24);
     const uint64_t word = 0;
-    const symm::Exchange exchange = group.exchange(all_others(rank, block, word));
+    const symm::NeighborExchange exchange = group.exchange(all_others(rank, block, word));
     exchange.start();
     exchange.finish();
     if (rank == 2) return;
@@ -250,7 +250,7 @@ std::string go_until_a_rank_dies(int rank, const Group& group, std::chrono::micr
   const uint64_t word = 0;
 
   try {
-    const symm::Exchange exchange = group.exchange(all_others(rank, block, word));
+    const symm::NeighborExchange exchange = group.exchange(all_others(rank, block, word));
     if (rank == 2) {
       std::thread([delay] {
         std::this_thread::sleep_for(delay);

@@ -1076,7 +1076,7 @@ symm_neighbor_t neighbor(int32_t rank, const Memory &memory, size_t offset,
 
 // What this rank and its neighbours put into each other's blocks in every round. It keeps the
 // memories alive; sources stay the caller's.
-class Exchange : public Handle<symm_exchange_t> {
+class NeighborExchange : public Handle<symm_exchange_t> {
  public:
   using Handle::Handle;
 
@@ -1302,11 +1302,11 @@ class Group : public Handle<symm_group_t> {
 
   // Agree with the neighbours on what is put in every round, of which neighbor() makes each part.
   // symm_exchange_create(). [collective] [blocking]
-  Exchange exchange(Span<const symm_neighbor_t> neighbors,
-                    const CallOptions &options = {}) const {
+  NeighborExchange exchange(Span<const symm_neighbor_t> neighbors,
+                            const CallOptions &options = {}) const {
     const auto c = detail::in_c(options);
-    return Exchange(detail::given("symm_exchange_create", symm_exchange_create, get(),
-                                  neighbors.data(), neighbors.size(), &c));
+    return NeighborExchange(detail::given("symm_exchange_create", symm_exchange_create, get(),
+                                          neighbors.data(), neighbors.size(), &c));
   }
 
   // Send block i of `send` to rank send_ranks[i], and receive block i of `recv` from rank

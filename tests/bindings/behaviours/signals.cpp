@@ -180,8 +180,8 @@ void exchange(Runner& runner, const Line& line) {
   runner.things[line.text("as")] = runner.group(line).exchange(neighbors, timeout(line));
 }
 
-const symm::Exchange& exchange_of(Runner& runner, const Line& line) {
-  return runner.the<symm::Exchange>(line.text("exchange"));
+const symm::NeighborExchange& exchange_of(Runner& runner, const Line& line) {
+  return runner.the<symm::NeighborExchange>(line.text("exchange"));
 }
 
 void start_round(Runner& runner, const Line& line) {

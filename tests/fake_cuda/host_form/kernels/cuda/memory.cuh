@@ -77,6 +77,10 @@ void store_release(Word* to, Word v) {
   host_form::at(to).store(v, std::memory_order_release);
 }
 template <class Word>
+void add_release(Word* to, Word v) {
+  host_form::at(to).fetch_add(v, std::memory_order_release);
+}
+template <class Word>
 Word claim(Word* word) {
   return host_form::at(word).fetch_add(1, std::memory_order_acq_rel);
 }
