@@ -36,7 +36,7 @@ struct Layout {
   /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */   \
   X(plans, 2, "choices of algorithms")                                                         \
   /* What a message engine carries: core/multinode/messages.hpp. */                            \
-  X(remote, 4, "messages between machines")                                                    \
+  X(remote, 5, "messages between machines")                                                    \
   X(token, 2, "tokens")                                                                        \
   /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                   \
   X(leases, 4, "leases of memory")                                                             \

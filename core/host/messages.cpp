@@ -52,10 +52,17 @@ MessagePair& Messages::make_pair_of(int peer) {
   if (pairs_[index] == nullptr) {
     const TransportContext& context = controls_.context();
     const Control& theirs = controls_[peer];
-    pairs_[index] = std::make_unique<MessagePair>(
-        MessagePair::Surroundings{context, controls_.mailboxes(), llc_bytes_, news_}, peer,
-        same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
-        theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter());
+    if (theirs.is_mapped()) {
+      pairs_[index] = std::make_unique<MessagePair>(
+          MessagePair::Surroundings{context, controls_.mailboxes(), llc_bytes_, news_}, peer,
+          same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
+          theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter());
+    } else {
+      MessagePort& port = controls_.remote()->message_port(peer);
+      pairs_[index] = std::make_unique<MessagePair>(
+          MessagePair::Surroundings{context, port.shape(), llc_bytes_, news_}, peer, port,
+          controls_.mine().message_waiter());
+    }
     made_[index].store(pairs_[index].get(), std::memory_order_release);
   }
   return *pairs_[index];

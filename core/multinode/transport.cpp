@@ -100,6 +100,7 @@ MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValue
       taken_(static_cast<size_t>(context_.size)),
       losses_(static_cast<size_t>(context_.size)),
       states_(static_cast<size_t>(context_.size)),
+      mailboxes_(static_cast<size_t>(context_.size)),
       discarded_(new std::byte[kMessage]),
       endpoint_(engine::open_endpoint(
           context_.group, context_.rank, context_.size, *this, context_.revocation)) {
@@ -362,6 +363,11 @@ std::byte* MultinodeTransport::place(int source, const Head& head) noexcept {
     case kAtomic: return place_of_compare(source, head);
     case kPutRows:
     case kFetchRows: return place_of_rows(source, head);
+    case kSlot:
+    case kSlotPart: {
+      RemoteMailbox* const mailbox = find_mailbox_of(source);
+      return mailbox != nullptr ? mailbox->place(head) : nullptr;
+    }
     default: return nullptr;
   }
 }
@@ -435,6 +441,11 @@ void MultinodeTransport::arrived(int source, const Head& head) noexcept {
     case kFetchRows: return rows_arrived(source, head);
     case kQuery: return reply_to_query(source, head);
     case kQueryReply: return query_answered(source, head);
+    case kSlot:
+    case kSlotWord:
+    case kSlotPart:
+      if (RemoteMailbox* const mailbox = find_mailbox_of(source)) mailbox->arrived(head);
+      return;
     default: return;
   }
 }
@@ -545,6 +556,28 @@ void MultinodeTransport::reply_to_fetch(int source, const Head& head) noexcept {
   reply.value = 1;
   const std::byte* const at = memory->blocks[static_cast<size_t>(context_.rank)] + head.offset;
   endpoint_->answer(source, reply, {at, static_cast<size_t>(head.value)}, memory);
+}
+
+// ---- messages that programs send and receive
+
+// The mailboxes of a rank, which are made at the first use, by this rank or by what comes.
+RemoteMailbox& MultinodeTransport::mailbox_of(int rank) {
+  const std::lock_guard lock(mailboxes_mutex_);
+  std::unique_ptr<RemoteMailbox>& one = mailboxes_[static_cast<size_t>(rank)];
+  if (one == nullptr) {
+    const auto shape = host::MailboxShape::of(context_.size, context_.channels);
+    one = std::make_unique<RemoteMailbox>(*endpoint_, rank, shape,
+        controls_.mine().message_waiter(), states_[static_cast<size_t>(rank)].sent);
+  }
+  return *one;
+}
+
+RemoteMailbox* MultinodeTransport::find_mailbox_of(int rank) noexcept {
+  try {
+    return with_reserve([&] { return &mailbox_of(rank); });
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 // ---- queries: where a rank of another machine is

@@ -33,6 +33,7 @@
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/messages.hpp"
 #include "core/multinode/packed_pieces.hpp"
+#include "core/multinode/remote_mailbox.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/pointers.hpp"
@@ -108,6 +109,13 @@ class MultinodeTransport final : private host::RemoteRanks,
     LazyDeadline deadline(timeout_ms);
     send(rank, head, payload, deadline, call);
   }
+
+  // ---- messages that programs send and receive
+
+  host::MessagePort& message_port(int rank) override { return mailbox_of(rank); }
+  RemoteMailbox& mailbox_of(int rank);
+  // Null if there is no memory for it.
+  RemoteMailbox* find_mailbox_of(int rank) noexcept;
 
   // ---- barriers, as HostTransport asks for them
 
@@ -268,6 +276,9 @@ class MultinodeTransport final : private host::RemoteRanks,
   std::map<std::pair<int, uint64_t>, uint64_t> compares_;
   // Messages of rows, by source and sequence number; only in calls of the message engine.
   std::map<std::pair<int, uint64_t>, std::vector<std::byte>> rows_;
+  // By rank; made when a message goes there or comes from there.
+  std::mutex mailboxes_mutex_;
+  std::vector<std::unique_ptr<RemoteMailbox>> mailboxes_;
   // The destination of messages whose memory was released.
   std::unique_ptr<std::byte[]> discarded_;
   // Declared last and so destroyed first, because it calls this object.

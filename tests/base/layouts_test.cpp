@@ -80,7 +80,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::greeting, 2, {92, 80}},
       {&layouts::control, 9, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
       {&layouts::cuda_control, 3, {257088, 144, 64, 72, 53256, 256}},
-      {&layouts::remote, 4, {80, 2124, 32}},
+      {&layouts::remote, 5, {80, 2124, 32}},
       {&layouts::unique_id, 2, {128}},
       {&layouts::token, 2, {140}},
       {&layouts::leases, 4, {28, 24576, 139264}},

@@ -47,6 +47,7 @@ std::string work_until_failure(int rank, Attack& attack) {
     const Group group = Group::create();
     const Block block = allocate(group, 1 << 20);
     std::vector<float> data(1 << 17);
+    std::vector<float> received(data.size());
     group.barrier();
     tell();
 
@@ -54,12 +55,19 @@ std::string work_until_failure(int rank, Attack& attack) {
     try {
       for (;;) {
         const symm::Span<float> part(data.data(), size_t{1} << random() % 18);
-        const int32_t peer = static_cast<int32_t>(
-            (static_cast<unsigned>(rank) + random() % 3 + 1) % static_cast<unsigned>(group.size()));
-        switch (random() % 4) {
+        const int step = 1 + static_cast<int>(random() % 3);
+        const int peer = (rank + step) % group.size();
+        const int source = (rank + 3 * group.size() - step) % group.size();
+        switch (random() % 5) {
           case 0: group.barrier(); break;
           case 1: group.allreduce(part, part, SYMM_OP_MAX); break;
           case 2: block.memory.put(peer, 0, symm::Span<const float>(part)); break;
+          case 3: {
+            const symm::Span<float> got(received.data(), part.size());
+            const symm_message_t sides[] = {symm::sending(peer, part), symm::receiving(source, got)};
+            group.messages(sides);
+            break;
+          }
           default: block.memory.get(peer, 0, part);
         }
       }

@@ -3386,18 +3386,22 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * - Progress: all messages of one symm_messages() progress together, whatever their order. So
  *   ranks that pass messages round a ring, or all to all, each put their sends and receives in
  *   one call, and never wait for each other in a circle. Messages progress in the calls that
- *   send and receive on either side, and on no thread of the library.
+ *   send and receive on either side; between machines also on the library's thread that carries
+ *   data there, which sleeps while nothing comes.
  * - Copies: a message of more than a few KB is copied once, straight to where it is received,
  *   if one of its two ends is in symmetric memory of the group, or if both ranks are threads of
- *   one process. Else it passes through memory of the group, piece by piece.
+ *   one process. Else it passes through memory of the group, piece by piece. From another
+ *   machine it always goes straight to where it is received, by RDMA if UCX has it.
+ * - Between machines a message that was left may be on its way when its send returns. It has
+ *   arrived when a later barrier, or symm_group_finalize(), is over. A process that ends before
+ *   may take it along.
  * - Failures: when a deadline passes, or the other rank leaves, before any message of the call
  *   has begun, then nothing was sent or received and the group stays usable. Once one has
  *   begun, the group is revoked, and what was received is undefined. A message has begun when
  *   it was received in part, or when a send has told the other rank of it.
  *
- * Ranks on one machine; to others it is UNSUPPORTED.
- *
- * With CUDA a call is one kernel on the stream, whatever it lists, and returns at once:
+ * With CUDA a call is one kernel on the stream, whatever it lists, and returns at once. In a
+ * group on several machines it is UNSUPPORTED.
  * - Memory is any that the device reaches. A message is stored straight to where it is received
  *   if that is symmetric memory of the group. Else it passes through the group's scratch.
  * - Lengths: the call does not know what will come, so a message that is shorter than the room
@@ -3434,7 +3438,7 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, source is NULL, or
  *                                    options.timeout_ms is SYMM_TIMEOUT_NOW; with CUDA, `rank`
  *                                    is this rank.
- * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA, in a group on several machines.
  */
 SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t channel,
                                  const void *source, size_t bytes,
@@ -3465,7 +3469,7 @@ SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t chan
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL;
  *                                    with CUDA, `rank` is this rank, or options.timeout_ms is
  *                                    SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA, in a group on several machines.
  */
 SYMM_API symm_status_t symm_recv(symm_group_t *group, int32_t rank, int32_t channel,
                                  void *destination, size_t bytes,
@@ -3518,8 +3522,8 @@ typedef struct {
  * @retval SYMM_ERR_INVALID_ARGUMENT  as symm_send() or symm_recv() would answer; or count is
  *                                    too large, kind is negative, struct_sizes differ, or a
  *                                    side has both a source and a destination.
- * @retval SYMM_ERR_UNSUPPORTED       kind is not known; a rank is on another machine; or, with
- *                                    CUDA, count is more than 1024.
+ * @retval SYMM_ERR_UNSUPPORTED       kind is not known; or, with CUDA, the group is on several
+ *                                    machines, or count is more than 1024.
  */
 SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *messages,
                                      size_t count, const symm_call_options_t *options,

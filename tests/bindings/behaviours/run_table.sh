@@ -14,17 +14,6 @@ if [[ -n $LAYOUT ]]; then
   set -- bash -c 'export SYMM_MACHINE=${LAYOUT:SYMM_RANK:1}; exec "$@"' ranks "$@"
 fi
 
-# Messages stay on one machine, so on several the table is run without them, and without the blocks
-# that neighbours pass as messages.
-if [[ -n $LAYOUT && -f ${!#} ]]; then
-  near=$(mktemp)
-  trap 'rm -f "$near"' EXIT
-  sed -e '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' \
-    -e '/^scenario neighbor_blocks$/,/^scenario /{/^scenario neighbor_blocks$/d;/^scenario /!d}' \
-    "${!#}" >"$near"
-  set -- "${@:1:$#-1}" "$near"
-fi
-
 # The table says so where a token shall not be held.
 export SYMM_IPC_HOLD_MS=60000
 
@@ -34,7 +23,7 @@ if ((${#LAYOUT} == 4)); then
   # lengths, those up to bad arguments, and that of an exchange are written for 3 ranks, and left
   # out.
   four=$(mktemp)
-  trap 'rm -f "$near" "$four"' EXIT
+  trap 'rm -f "$four"' EXIT
   from='^scenario blocks_of_their_own_lengths'
   to='^scenario bad_arguments'
   sed -E \
@@ -47,6 +36,9 @@ if ((${#LAYOUT} == 4)); then
     -e 's/^0,2 (signal|barrier ->|allreduce group=c)/0,2,3 \1/' \
     -e 's/^1,2 (signal|barrier (channel=2 )?-> MISMATCH)/1,2,3 \1/' \
     -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' \
+    -e 's/ to=0:1:2 from=0:1:2 / to=0:1:2:3 from=0:1:2:3 /' \
+    -e 's/ to=2:1:0 from=2:1:0 / to=3:2:1:0 from=3:2:1:0 /' \
+    -e 's/^(all recv rank=left .* rank=)2,0,1:/\13,0,1,2:/' \
     "${!#}" >"$four"
   set -- "${@:1:$#-1}" "$four"
   survivors+=(3) HOW='-n 4'

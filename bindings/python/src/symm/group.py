@@ -885,7 +885,7 @@ class Group(Collectives):
         Raises:
             symm.TimeoutError: the rank has not received.
             MismatchError: the message is longer than the room for it.
-            UnsupportedError: the rank is on another machine.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         cuda_stream = self._stream(stream, source)
         operand = self._operand(source, "source", cuda_stream)
@@ -918,7 +918,7 @@ class Group(Collectives):
         Raises:
             symm.TimeoutError: no message has come; the group stays usable.
             MismatchError: the message is longer than `destination`; the group is revoked.
-            UnsupportedError: the rank is on another machine.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         cuda_stream = self._stream(stream, destination)
         operand = self._operand(destination, "destination", cuda_stream, written=True)
