@@ -188,9 +188,13 @@ bool MessagePair::read_slots() {
     read_slot(slot);
     has_read = true;
     const bool used_data = slot.kind == SlotKind::data || slot.kind == SlotKind::piece;
+    if (used_data) data_untold_ += round_up(slot.bytes, kLine);
     read_.store(next, std::memory_order_relaxed);
-    if (!used_data && next - read_told_ < quarter()) continue;
+    const size_t most_untold = port_ != nullptr ? around_.shape.data / 4 : 1;
+    if (data_untold_ < most_untold && next - read_told_ < quarter()) continue;
+
     read_told_ = next;
+    data_untold_ = 0;
     to_.head().read.store(next, std::memory_order_seq_cst);
     if (port_ != nullptr) port_->tell_read();
     has_told_ = true;

@@ -43,7 +43,10 @@
 // Numbers that are told late. `read` and `taken` are stored when a quarter of the slots is due, or
 // at once where the sender may wait for the very one: data areas and announced messages. A sender
 // that finds no room has a full count of slots or messages before it; when the receiver has read or
-// taken all of these, more than a quarter was due, and so was told.
+// taken all of these, more than a quarter was due, and so was told. To another machine, where
+// telling is a message, a data area is told of when a quarter of it was read, too: what was read
+// and is not told, the bytes that are skipped at the end of the area, once at most, and the next
+// message are less than a quarter each, so the sender has room.
 //
 // What a rank may still touch after a call: nothing of the other one's memory. A receiver that
 // copies tells `taken` when it is done, and a sender that copies then has its slot `placed` read.
@@ -225,6 +228,7 @@ class MessagePair {
   std::atomic<uint32_t> read_{0};
   std::atomic<size_t> work_{0};  // channels that have something to send or copy, and news to tell
   uint32_t read_told_ = 0;
+  size_t data_untold_ = 0;  // bytes of the data area behind slots that were read since
 
   uint32_t sent_ = 0;               // slots of this rank
   uint32_t free_until_ = 0;         // slots that the peer is known to have read
