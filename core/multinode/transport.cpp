@@ -560,6 +560,16 @@ void MultinodeTransport::reply_to_fetch(int source, const Head& head) noexcept {
 
 // ---- messages that programs send and receive
 
+// A short message to a rank that the engine has lost would go nowhere, and its sender would not
+// wait: such a loss is found here, and fails the group.
+void MultinodeTransport::pass_messages(
+    std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
+  for (const MessageSide& side : sides) {
+    if (!maps(side.rank)) has_left(side.rank);
+  }
+  HostTransport::pass_messages(sides, timeout_ms, stream);
+}
+
 // The mailboxes of a rank, which are made at the first use, by this rank or by what comes.
 RemoteMailbox& MultinodeTransport::mailbox_of(int rank) {
   const std::lock_guard lock(mailboxes_mutex_);

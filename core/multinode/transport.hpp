@@ -74,6 +74,7 @@ class MultinodeTransport final : private host::RemoteRanks,
       void* fetched, uint64_t timeout_ms, void* stream) override;
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
       uint64_t timeout_ms) override;
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override;
 
  private:
   struct Announcement;

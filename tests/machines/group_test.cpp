@@ -64,7 +64,8 @@ std::string work_until_failure(int rank, Attack& attack) {
           case 2: block.memory.put(peer, 0, symm::Span<const float>(part)); break;
           case 3: {
             const symm::Span<float> got(received.data(), part.size());
-            const symm_message_t sides[] = {symm::sending(peer, part), symm::receiving(source, got)};
+            const symm_message_t sides[] = {
+                symm::sending(peer, part), symm::receiving(source, got)};
             group.messages(sides);
             break;
           }

@@ -118,8 +118,8 @@ inline void refuse_what_is_longer_than_the_room(int rank, const Group& group, si
   const std::vector<std::string> words = {"rank 0 sends " + std::to_string(bytes) + " bytes",
       "channel 3", "rank 1", "room for " + std::to_string(bytes - 1)};
   if (rank == 1) {
-    expect_failure(SYMM_ERR_MISMATCH, words,
-        [&] { group.recv(0, symm::Span(data.data(), bytes - 1), 3); });
+    expect_failure(
+        SYMM_ERR_MISMATCH, words, [&] { group.recv(0, symm::Span(data.data(), bytes - 1), 3); });
   } else {
     // A short message was left, and its sender has returned.
     const Outcome sent = outcome_of([&] { group.send(1, data, 3); });
