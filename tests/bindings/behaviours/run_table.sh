@@ -36,8 +36,8 @@ if ((${#LAYOUT} == 4)); then
     -e 's/^0,2 (signal|barrier ->|allreduce group=c)/0,2,3 \1/' \
     -e 's/^1,2 (signal|barrier (channel=2 )?-> MISMATCH)/1,2,3 \1/' \
     -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' \
-    -e 's/ to=0:1:2 from=0:1:2 / to=0:1:2:3 from=0:1:2:3 /' \
-    -e 's/ to=2:1:0 from=2:1:0 / to=3:2:1:0 from=3:2:1:0 /' \
+    -e '/ messages /s/=0:1:2 /=0:1:2:3 /g' \
+    -e '/ messages /s/=2:1:0 /=3:2:1:0 /g' \
     -e 's/^(all recv rank=left .* rank=)2,0,1:/\13,0,1,2:/' \
     "${!#}" >"$four"
   set -- "${@:1:$#-1}" "$four"
