@@ -105,6 +105,32 @@ TEST(CudaMessages, GoRoundARingWhateverIsListedFirst) {
   });
 }
 
+// Each rank has its left and its right neighbour, and sends more to the right one.
+TEST(CudaMessages, AreTheBlocksOfNeighbours) {
+  constexpr int kRanks = 3;
+  on_gpus(kRanks, [](int rank, const Group& group) {
+    void* const stream = stream_of(1);
+    const std::vector<int32_t> sides{(rank + kRanks - 1) % kRanks, (rank + 1) % kRanks};
+    const std::vector<size_t> sent{100, 90'000};
+    const std::vector<size_t> received{90'000, 100};
+    Bytes out(90'100);
+    Bytes in(90'100);
+    write_pattern(out.data(), out.size(), static_cast<uint64_t>(rank));
+
+    group.neighbor_alltoallv(sides, out, {sent}, sides, in, {received}, 2, {}, stream);
+    group.synchronize(stream);
+    const auto sent_by = [](int of) {
+      Bytes theirs(90'100);
+      write_pattern(theirs.data(), theirs.size(), static_cast<uint64_t>(of));
+      return theirs;
+    };
+    const Bytes left = sent_by(sides[0]);
+    const Bytes right = sent_by(sides[1]);
+    EXPECT_TRUE(std::equal(in.begin(), in.begin() + 90'000, left.begin() + 100));
+    EXPECT_TRUE(std::equal(in.begin() + 90'000, in.end(), right.begin()));
+  });
+}
+
 // Stages of a pipeline hand on what they have received, in single calls on one stream.
 TEST(CudaMessages, GoThroughAPipeline) {
   constexpr int kStages = 4;

@@ -199,8 +199,7 @@
  *   - With CUDA, a message has to be exactly as long as the room for it, a send is over only
  *     when its message is received, and what a rank sends to itself is received in the same
  *     call; the chapter on messages has more.
- *   - symm_exchange_create() and symm_neighbor_alltoallv() are UNSUPPORTED with CUDA, which has
- *     no kernels for them.
+ *   - symm_exchange_create() is UNSUPPORTED with CUDA, which has no kernels for it.
  *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
  *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
  *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
@@ -3705,7 +3704,7 @@ SYMM_API void symm_exchange_release(symm_exchange_t *exchange);
  * @param dtype               type of an element.
  * @param channel             0 .. channels-1 of the group, that of the messages.
  * @param options             NULL means the defaults; the deadline is that of all together.
- * @param stream              NULL.
+ * @param stream              orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  a rank or the channel is out of range, an argument that is
  *                                    needed is NULL, a count is too large, a block of recv
  *                                    overlaps another one, or options.timeout_ms is

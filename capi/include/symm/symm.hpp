@@ -1315,7 +1315,7 @@ class Group : public Handle<symm_group_t> {
   void neighbor_alltoallv(Span<const int32_t> send_ranks, const Send &send,
                           const Blocks &of_send, Span<const int32_t> recv_ranks, Recv &&recv,
                           const Blocks &of_recv, int32_t channel = 0,
-                          const CallOptions &options = {}) const {
+                          const CallOptions &options = {}, void *stream = nullptr) const {
     const detail::Operands<Send, Recv> data{send, recv};
     const auto c = detail::in_c(options);
     require_neighbors("send", send_ranks, of_send, data.send.size());
@@ -1323,7 +1323,7 @@ class Group : public Handle<symm_group_t> {
     check(symm_neighbor_alltoallv(get(), send_ranks.data(), send_ranks.size(), data.send.data(),
                                   of_send.counts.data(), of_send.at(), recv_ranks.data(),
                                   recv_ranks.size(), data.recv.data(), of_recv.counts.data(),
-                                  of_recv.at(), data.dtype, channel, &c, nullptr),
+                                  of_recv.at(), data.dtype, channel, &c, stream),
           "symm_neighbor_alltoallv");
   }
 
