@@ -84,8 +84,7 @@ DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device>
 void DeviceGroup::load_kernels() {
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const std::string symm = is_large ? "symm_large_" : "symm_";
-  for (const char* name :
-      {"barrier", "wait_word", "wait_words", "check", "copy_pieces", "pass_messages"}) {
+  for (const char* name : {"barrier", "wait_word", "wait_words", "check", "pass_messages"}) {
     kernels.load(symm + name);
   }
   for (const char* name :
@@ -98,8 +97,10 @@ void DeviceGroup::load_kernels() {
     }
   }
 
-  copies_in_bulk = kernels.has_room_for_bulk();
+  copies_in_bulk = kernels.has_room_for_bulk(kBulkShared);
   kernels.load(symm + "pipeline_move", copies_in_bulk ? kBulkShared : 0);
+  copies_pieces_in_bulk = kernels.has_room_for_bulk(kCopyShared);
+  kernels.load(symm + "copy_pieces", copies_pieces_in_bulk ? kCopyShared : 0);
   for (const std::string& name : kernel_names(facts, false)) {
     kernels.load(name);
   }

@@ -92,6 +92,8 @@ struct DeviceGroup {
   Kernels kernels;
   // Copies in bulk have room (kernels/cuda/bulk.cuh).
   bool copies_in_bulk = false;
+  // So have those of pieces.
+  bool copies_pieces_in_bulk = false;
   // The tags of calls, by which kernels know them.
   const std::unique_ptr<TagTable> tags = std::make_unique<TagTable>();
   StreamOrder order;

@@ -119,6 +119,7 @@ struct PieceCopies::Work {
 
   uint32_t blocks = 1;
   bool is_cluster = false;
+  bool in_bulk = false;
   // What does not travel.
   ListBuffers::Taken buffer{};
 };
@@ -182,6 +183,7 @@ void PieceCopies::plan(Work& work, const PieceCopy& pieces) const {
   const bool is_known = !list.on_device || list.page_bytes != 0;
   const auto most = static_cast<uint32_t>(group_.device->multiprocessors()) * kBlocksEach;
   work.blocks = most;
+  work.in_bulk = group_.copies_pieces_in_bulk;
   if (!is_known) return;
 
   const PieceCosts costs = costs_of(list);
@@ -190,6 +192,8 @@ void PieceCopies::plan(Work& work, const PieceCopy& pieces) const {
   const uint64_t wanted = parts_of(costs.total, kUnitCost * kWarps);
   work.blocks = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 1, most));
 
+  // What a few blocks copy is over before an engine has begun.
+  work.in_bulk = work.in_bulk && costs.total > kMostCostOfCluster;
   work.is_cluster = pieces.signal != nullptr && work.blocks > 1 &&
                     costs.total <= kMostCostOfCluster && group_.kernels.is_for_9();
   if (work.is_cluster) work.blocks = std::min(std::bit_ceil(work.blocks), kMostOfCluster);
@@ -217,6 +221,7 @@ void PieceCopies::launch(const Copy& copy, const Work& work, bool signals, CUstr
   args.cost = work.cost;
   args.starts = work.starts;
   args.total = work.total;
+  args.in_bulk = work.in_bulk ? 1 : 0;
   std::copy(std::begin(work.listed), std::end(work.listed), args.listed);
 
   if (signals) {
@@ -225,7 +230,9 @@ void PieceCopies::launch(const Copy& copy, const Work& work, bool signals, CUstr
     args.kind = kind_of(*copy.pieces.signal);
   }
   group_.kernels.launch(group_.kernel("symm_copy_pieces", "symm_large_copy_pieces"),
-      {work.blocks, kCopyThreads, stream, work.is_cluster ? work.blocks : 1}, args);
+      {work.blocks, kCopyThreads, stream, work.is_cluster ? work.blocks : 1,
+          work.in_bulk ? kCopyShared : 0},
+      args);
 }
 
 // A signal goes with the kernel where its blocks know of each other, else with a kernel of its own.

@@ -447,6 +447,10 @@ struct PieceStart {
 };
 
 inline constexpr unsigned kCopyThreads = 256;
+// Bytes of shared memory, beside its own, with which its blocks copy in bulk, and those of the
+// shortest row that they copy so.
+inline constexpr uint32_t kCopyShared = 66560;
+inline constexpr uint64_t kBulkRow = 64 << 10;
 // Numbers of a short list that travel with the arguments: those of 48 pieces.
 inline constexpr uint32_t kListedNumbers = 288;
 
@@ -485,7 +489,8 @@ struct CopyPiecesArgsOf {
   uint64_t signal;
   uint64_t value;
   WriteKind kind;
-  uint32_t reserved;
+  // 1: the blocks have kCopyShared bytes of shared memory.
+  uint32_t in_bulk;
   uint64_t listed[kListedNumbers];
 };
 using CopyPiecesArgs = CopyPiecesArgsOf<kRoom>;

@@ -154,8 +154,106 @@ __device__ __forceinline__ void copy_rows(
   copy_rows_by<unsigned char>(piece, to, from, rows, team);
 }
 
-__device__ __forceinline__ void copy_unit(
-    const CopyPiecesArgs& args, const ListedPiece& piece, uint64_t unit, const Warp& team) {
+// ---- copies in bulk
+
+// Copies whole units of long rows by the engine that each multiprocessor has for that (bulk.cuh),
+// on behalf of one warp, whose first lane calls it. While a unit is loaded into one of two stages,
+// the unit before it is stored from the other one.
+#if __CUDA_ARCH__ >= 900
+struct BulkStages {
+  alignas(128) char stage[2][kUnitBytes];
+  uint64_t loaded[2];
+};
+static_assert(sizeof(BulkStages) * (kCopyThreads / kWarp) <= kCopyShared);
+
+class BulkMover {
+ public:
+  __device__ explicit BulkMover(const CopyPiecesArgs& args) : is_usable_(args.in_bulk != 0) {
+    if (!is_usable_ || threadIdx.x % kWarp != 0) return;
+    for (uint64_t& loaded : stages().loaded) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared(&loaded)) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+
+  // Whether it takes a unit, which all lanes ask.
+  __device__ bool takes(uint64_t row, const char* to, const char* from, uint32_t bytes) const {
+    return is_usable_ && row >= kBulkRow && is_aligned(to) && is_aligned(from) &&
+           bytes % kPack == 0;
+  }
+
+  __device__ void copy(char* to, const char* from, uint32_t bytes) {
+    if (threadIdx.x % kWarp != 0) return;
+    const uint32_t at = units_ & 1U;
+    const uint32_t loaded = shared(&stages().loaded[at]);
+    // Waits until the last copy out of this stage, the last that was issued, has read it.
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(loaded), "r"(bytes)
+        : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+        "[%3];" ::"r"(shared(stages().stage[at])),
+        "l"(from), "r"(bytes), "r"(loaded)
+        : "memory");
+    store_last();
+    to_ = to;
+    bytes_ = bytes;
+    ++units_;
+  }
+
+  // Everything is in view of the first lane then.
+  __device__ void finish() {
+    if (!is_usable_ || threadIdx.x % kWarp != 0) return;
+    store_last();
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+
+ private:
+  static __device__ uint32_t shared(const void* p) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+  }
+
+  static __device__ BulkStages& stages() {
+    extern __shared__ BulkStages all[];
+    return all[threadIdx.x / kWarp];
+  }
+
+  // Stores the unit that was loaded last, if there is one.
+  __device__ void store_last() {
+    if (bytes_ == 0) return;
+    const uint32_t last = units_ - 1;
+    uint32_t is_loaded = 0;
+    while (is_loaded == 0) {
+      asm volatile(
+          "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, "
+          "0, p; }"
+          : "=r"(is_loaded)
+          : "r"(shared(&stages().loaded[last & 1U])), "r"(last >> 1U & 1U)
+          : "memory");
+    }
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to_),
+        "r"(shared(stages().stage[last & 1U])), "r"(bytes_)
+        : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  }
+
+  bool is_usable_;
+  uint32_t units_ = 0;
+  // The unit that was loaded last, but not stored yet.
+  uint32_t bytes_ = 0;
+  char* to_ = nullptr;
+};
+#else
+struct BulkMover {
+  __device__ explicit BulkMover(const CopyPiecesArgs&) {}
+  __device__ bool takes(uint64_t, const char*, const char*, uint32_t) const { return false; }
+  __device__ void copy(char*, const char*, uint32_t) {}
+  __device__ void finish() {}
+};
+#endif
+
+__device__ __forceinline__ void copy_unit(const CopyPiecesArgs& args, const ListedPiece& piece,
+    uint64_t unit, const Warp& team, BulkMover& bulk) {
   char* to = reinterpret_cast<char*>(args.to + piece.to);
   const char* from = reinterpret_cast<const char*>(args.from + piece.from);
   const PieceUnits units = units_of(piece);
@@ -170,8 +268,11 @@ __device__ __forceinline__ void copy_unit(
   const uint64_t row = piece.rows == 1 ? 0 : unit / units.per_row;
   const uint64_t at = (unit - row * units.per_row) * kUnitBytes;
   const uint64_t left = piece.bytes - at;
-  copy_stretch(to + row * piece.to_stride + at, from + row * piece.from_stride + at,
-      static_cast<uint32_t>(left < kUnitBytes ? left : kUnitBytes), team);
+  const auto bytes = static_cast<uint32_t>(left < kUnitBytes ? left : kUnitBytes);
+  to += row * piece.to_stride + at;
+  from += row * piece.from_stride + at;
+  if (bulk.takes(piece.bytes, to, from, bytes)) return bulk.copy(to, from, bytes);
+  copy_stretch(to, from, bytes, team);
 }
 
 // ---- the list
@@ -338,8 +439,8 @@ __device__ Walk walk_of(const CopyPiecesArgs& args, uint64_t count, Tile& tile) 
 }
 
 // Copies what the block has of a tile, which begins on the line at `ahead`.
-__device__ void copy_tile(
-    const CopyPiecesArgs& args, const Tile& tile, uint64_t ahead, const CostShare& share) {
+__device__ void copy_tile(const CopyPiecesArgs& args, const Tile& tile, uint64_t ahead,
+    const CostShare& share, BulkMover& bulk) {
   const auto begin_of = [&](uint32_t i) { return i == 0 ? 0 : tile.end[i - 1]; };
   const Group group;
 #pragma unroll 1
@@ -361,7 +462,7 @@ __device__ void copy_tile(
       point += warp.teams * kUnitCost) {
     const uint32_t i = first_beyond(tile.end, point - ahead);
     if (is_small(tile.piece[i])) continue;
-    copy_unit(args, tile.piece[i], (point - ahead - begin_of(i)) / kUnitCost, warp);
+    copy_unit(args, tile.piece[i], (point - ahead - begin_of(i)) / kUnitCost, warp, bulk);
   }
 }
 
@@ -369,6 +470,7 @@ __device__ void copy_share(const CopyPiecesArgs& args, Tile& tile) {
   const uint64_t count = count_of(args);
   Walk walk = walk_of(args, count, tile);
   const bool is_one_tile = walk.share.end == ~uint64_t{0};
+  BulkMover bulk(args);
 
   while (walk.piece < walk.end && walk.ahead < walk.share.end) {
     const uint64_t i = walk.piece + threadIdx.x;
@@ -383,12 +485,13 @@ __device__ void copy_share(const CopyPiecesArgs& args, Tile& tile) {
 
     const uint64_t cost = tile.end[blockDim.x - 1];
     if (is_one_tile) walk.share = share_of(cost, gridDim.x, blockIdx.x);
-    copy_tile(args, tile, walk.ahead, walk.share);
+    copy_tile(args, tile, walk.ahead, walk.share, bulk);
     walk.piece += blockDim.x;
     walk.ahead += cost;
     // The tile is read until here.
     __syncthreads();
   }
+  bulk.finish();
 }
 }  // namespace
 

@@ -76,8 +76,9 @@ def numbers_of(given: Any, name: str, group: Group) -> Numbers:
 
 
 def signal_of(signal: int | None, op: SignalOp, value: int) -> tuple[int, int, int, int, int]:
-    """The last fields of symm_pieces_call_t: flags, channel, op, value and device_count. The lists
-    are on the host.
+    """The fields of symm_pieces_call_t behind those of pieces: flags, channel, op and so on.
+
+    The last one, device_count, is of lists on the device.
     """
     if signal is not None:
         return raw.SYMM_PIECES_SIGNAL, signal, op, value, 0
