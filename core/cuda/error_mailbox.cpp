@@ -70,8 +70,9 @@ bool is_of_messages(const ErrorRecord& record) {
          operation == Operation::messages;
 }
 
-// "recv", or in a call of several "messages[2]: recv"
+// "recv", or in a call of several "messages[2]: recv". Spoilt stages are no matter of a side.
 std::string side_of(const ErrorRecord& record) {
+  if (record.trouble == static_cast<uint32_t>(WaitError::spoilt)) return name_of_operation(record);
   const char* kind = (record.expected & 1U) != 0 ? "recv" : "send";
   if (operation_of(record) != Operation::messages) return kind;
   return format("messages[%u]: %s", record.expected >> 1, kind);

@@ -218,8 +218,8 @@ enum class WaitError : uint32_t {
   other_length = 7,
   beyond_capacity = 8,
   spoilt = 9,
-  other_message = 10,
-  bad_piece = 11
+  bad_piece = 10,
+  other_message = 11
 };
 
 // What a piece of a list that the device reads must not be.
@@ -265,11 +265,11 @@ enum class Operation : uint32_t {
   barrier = 16,
   wait_signal = 17,
   wait_value = 18,
-  send = 19,
-  recv = 20,
-  messages = 21,
-  put_pieces = 22,
-  get_pieces = 23
+  put_pieces = 19,
+  get_pieces = 20,
+  send = 21,
+  recv = 22,
+  messages = 23
 };
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
