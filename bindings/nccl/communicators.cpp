@@ -40,6 +40,8 @@ struct Made {
   uint32_t version = 0;
   bool is_blocking = true;
   std::string name;
+  // That of a child; null for others.
+  Comm parent = nullptr;
 };
 
 Made made_of(Comm* where, const Meeting& meeting, const Config* config) {
@@ -65,7 +67,9 @@ struct Entry {
   bool failure_said = false;
   // Calls of ncclCommSplit(), which all ranks make in the same order, and of ncclCommShrink(),
   // which those make that it does not leave out: by the meeting that stands for them.
+  // And calls of ncclCommGrow().
   uint64_t splits = 0;
+  uint64_t grows = 0;
   std::map<Meeting, uint64_t> shrinks;
   // Children that NCCL is making. The program must keep *where until ncclCommGetAsyncError() of
   // this communicator has said that they are there, and there they are taken.
@@ -241,6 +245,14 @@ void note_window(const Registered& window) noexcept {
   }
 }
 
+void add_settling_child(const Made& made, Result result) noexcept {
+  try {
+    if (result == kSuccess) add_settling(made.parent, *made.where);
+  } catch (...) {
+    log("a communicator does not wait for its child: no memory");
+  }
+}
+
 void finish(const Made& made, Result result) noexcept {
   try {
     if (result != kSuccess && result != kInProgress) return;
@@ -254,6 +266,18 @@ void finish(const Made& made, Result result) noexcept {
   }
 }
 
+// NCCL is making a child, which is noted when ncclCommGetAsyncError() says that the parent is
+// complete.
+void await(const Made& made) noexcept {
+  try {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(made.parent);
+    if (found != table().entries.end()) found->second.awaited.push_back(made);
+  } catch (...) {
+    log("a communicator is not watched: no memory");
+  }
+}
+
 // Notes what this thread has made if its outermost group of calls has ended with `result`, and
 // returns the result for the program.
 Result finish_open(Result result) noexcept {
@@ -262,7 +286,12 @@ Result finish_open(Result result) noexcept {
   const OpenObjects objects = std::exchange(open, {});
   Result answer = result;
   for (const Made& one : objects.made) {
+    if (result == kInProgress && one.parent != nullptr && *one.where == nullptr) {
+      await(one);
+      continue;
+    }
     finish(one, result);
+    if (one.parent != nullptr) add_settling_child(one, result);
     if (answer_made(one.where, result) == kInProgress) answer = kInProgress;
   }
   for (const Registered& window : objects.windows) {
@@ -274,6 +303,7 @@ Result finish_open(Result result) noexcept {
 // Colors of ncclCommSplit() are not negative.
 constexpr int64_t kShrunk = -1;
 constexpr int64_t kLeftOut = -2;
+constexpr int64_t kGrown = -3;
 
 // The name for the next child of a communicator, if its parent has one.
 std::optional<Meeting> next_split(Comm parent, int64_t color) noexcept {
@@ -281,6 +311,16 @@ std::optional<Meeting> next_split(Comm parent, int64_t color) noexcept {
   const auto found = table().entries.find(parent);
   if (found == table().entries.end()) return std::nullopt;
   return child_of(found->second.meeting, found->second.splits++, color);
+}
+
+// The same for the next call of ncclCommGrow(), which `is_made` now.
+std::optional<Meeting> next_grow(Comm parent, bool is_made) noexcept {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(parent);
+  if (found == table().entries.end()) return std::nullopt;
+  const Meeting next = child_of(found->second.meeting, found->second.grows, kGrown);
+  if (is_made) ++found->second.grows;
+  return next;
 }
 
 // The same for the ranks that are not left out.
@@ -318,19 +358,14 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   // A child that is not told otherwise does as its parent does.
   if (!read_blocking(config)) made.is_blocking = blocks(parent);
   if (result == kInProgress) made.is_blocking = false;
-  if (result != kInProgress || open_depth() > 0) {
-    finish(made, result);
-    if (result == kSuccess && open_depth() == 0) add_settling(parent, *child);
+  made.parent = parent;
+  if (result == kInProgress && open_depth() == 0) {
+    await(made);
     return;
   }
 
-  try {
-    const std::lock_guard lock(table().mutex);
-    const auto found = table().entries.find(parent);
-    if (found != table().entries.end()) found->second.awaited.push_back(made);
-  } catch (...) {
-    log("a communicator is not watched: no memory");
-  }
+  finish(made, result);
+  if (open_depth() == 0) add_settling_child(made, result);
 }
 
 // What start() needs of an entry, which is starting from now on. None if it has started, or another
@@ -532,6 +567,31 @@ Result symm_ncclCommShrink(
   const Result result = real<Result, Comm, int*, int, Comm*, Config*, int>(
       Function::ncclCommShrink)(comm, excluded, count, child, config, flags);
   finish_child(comm, child, meeting, config, result);
+  return answer_made(child, result);
+}
+
+// The rank that draws an id for new ranks gives them the name that all ranks of the communicator
+// know.
+Result symm_ncclCommGetUniqueId(Comm comm, UniqueId* id) noexcept {
+  const Result result = real<Result, Comm, UniqueId*>(Function::ncclCommGetUniqueId)(comm, id);
+  const auto meeting = next_grow(comm, false);
+  if (result == kSuccess && id != nullptr && meeting) add_meeting(*id, *meeting);
+  return result;
+}
+
+// A rank that joins has no communicator yet, and an id.
+Result symm_ncclCommGrow(
+    Comm comm, int size, const UniqueId* id, int rank, Comm* child, Config* config) noexcept {
+  std::optional<Meeting> meeting;
+  if (comm != nullptr) meeting = next_grow(comm, true);
+  if (comm == nullptr && id != nullptr && watching()) meeting = meeting_of(*id);
+
+  const Result result = real<Result, Comm, int, const UniqueId*, int, Comm*, Config*>(
+      Function::ncclCommGrow)(comm, size, id, rank, child, config);
+  if (comm != nullptr) finish_child(comm, child, meeting, config, result);
+  if (comm == nullptr && meeting && child != nullptr) {
+    finish(made_of(child, *meeting, config), result);
+  }
   return answer_made(child, result);
 }
 

@@ -50,6 +50,13 @@ uint64_t this_machine() noexcept {
 }  // namespace
 
 void add_meeting(UniqueId& id) noexcept {
+  Meeting meeting;
+  const bool is_drawn =
+      getrandom(meeting.data(), meeting.size(), 0) == static_cast<ssize_t>(meeting.size());
+  if (is_drawn) add_meeting(id, meeting);
+}
+
+void add_meeting(UniqueId& id, const Meeting& meeting) noexcept {
   uint8_t* const end = id.bytes + kTail;
   const bool is_empty =
       std::all_of(end, id.bytes + sizeof id, [](uint8_t byte) { return byte == 0; });
@@ -58,10 +65,7 @@ void add_meeting(UniqueId& id) noexcept {
   Tail tail{};
   std::copy(std::begin(kMark), std::end(kMark), tail.mark);
   tail.machine = this_machine();
-  if (getrandom(tail.meeting.data(), tail.meeting.size(), 0) !=
-      static_cast<ssize_t>(tail.meeting.size())) {
-    return;
-  }
+  tail.meeting = meeting;
   std::memcpy(end, &tail, sizeof tail);
 }
 

@@ -15,6 +15,8 @@ using Meeting = std::array<uint8_t, 16>;
 // Draws a name and writes it into the end of an id that NCCL has made. An id whose end is not
 // empty stays as it is, and its communicators are not watched.
 void add_meeting(UniqueId& id) noexcept;
+// The same with a name that the ranks of a communicator know, for those that join it.
+void add_meeting(UniqueId& id, const Meeting& meeting) noexcept;
 
 // The name in an id. None if the id carries none, as one that was made without the drop-in, or if
 // it was made on another machine, whose ranks cannot be watched from here.

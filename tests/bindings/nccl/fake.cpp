@@ -95,6 +95,8 @@ std::set<Comm*> alive;
 struct Open {
   int depth = 0;
   std::vector<std::pair<Comm**, Comm*>> made;
+  // A child that does not block is among what is made.
+  bool is_pending = false;
 };
 thread_local Open open;
 
@@ -200,6 +202,7 @@ FAKE(int, ncclCommSplit, Comm* comm, int color, int, Comm** child, const void* c
   if (is_blocking(config) || !told("slow")) return make(child, comm->id, rank, size, config);
 
   *child = nullptr;
+  open.is_pending = open.depth > 0;
   comm->looks = 3;
   comm->child_place = child;
   return make(&comm->child, comm->id, rank, size, nullptr) == 4 ? 4 : 7;
@@ -223,6 +226,16 @@ FAKE(int, ncclCommShrink, Comm* comm, int*, int count, Comm** child, const void*
   if (const int result = ensure_ready(comm); result != 0) return result;
   note_config(config);
   return make(child, comm->id, comm->rank, comm->size - count, config);
+}
+#endif
+#if FAKE_NCCL_CODE >= 22900
+FAKE(int, ncclCommGetUniqueId, Comm*, Id* id) { return ncclGetUniqueId(id); }
+// Ranks that join have an id and a rank.
+FAKE(int, ncclCommGrow, Comm* comm, int size, const Id* id, int rank, Comm** child,
+    const void* config) {
+  note_config(config);
+  if (comm != nullptr) return make(child, comm->id, comm->rank, size, config);
+  return id != nullptr ? make(child, *id, rank, size, config) : 4;
 }
 #endif
 // Operations that are not destroyed.
@@ -260,7 +273,7 @@ FAKE(int, ncclGroupStart, void) {
 FAKE(int, ncclGroupEnd, void) {
   if (open.depth == 0) return 5;
   if (--open.depth > 0) return 0;
-  int result = 0;
+  int result = std::exchange(open.is_pending, false) ? 7 : 0;
   for (const auto& [to, comm] : open.made) {
     *to = comm;
     if (comm->looks > 0) result = 7;

@@ -978,6 +978,66 @@ print(json.dumps([result, seen, results, wait_for_error(other)[0], wait_for_erro
         self.assertEqual(found[2][:4], [7, None, None, None])
         self.assertEqual(found[3:], [6, 6])
 
+    def test_a_child_that_does_not_block_made_in_a_group_of_calls_is_watched(self):
+        """It is there when its parent says so, which is after ncclGroupEnd()."""
+        ranks = self.ranks(
+            2,
+            """
+config = b"".join(value.to_bytes(size, "little") for value, size in [
+    (24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)])
+child = ctypes.c_void_p()
+assert shim.ncclGroupStart() == 0
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), config) in (0, 7)
+results = [shim.ncclGroupEnd(), child.value]
+print(flush=True)
+while async_error(comm) == 7:
+    results.append(child.value)
+print("children" if watched(2) else "none", flush=True)
+sys.stdin.readline()
+print(json.dumps([results[:4], wait_for_error(comm)[0], wait_for_error(child)[0]]), flush=True)
+""",
+            FAKE_NCCL="slow",
+        )
+        self.assertEqual(ranks[1].stdout.readline(), "watched\n")
+        self.assertEqual(ranks[1].stdout.readline(), "\n")
+        self.assertEqual(ranks[0].stdout.readline(), "watched\n")
+        self.assertEqual(ranks[0].stdout.readline(), "\n")
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "children\n")
+        ranks[0].send_signal(signal.SIGKILL)
+        self.go_on(ranks[1:])
+        self.assertEqual(json.loads(self.lines(ranks[1])[0]), [[7, None, None, None], 6, 6])
+
+    def test_ranks_that_join_a_communicator_are_watched(self):
+        """By ncclCommGrow(), twice: the ranks that are there know no id, but that which drew it."""
+        ranks = self.ranks(
+            2,
+            """
+shim.ncclCommGetUniqueId.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclCommGrow.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+                              ctypes.c_void_p, ctypes.c_void_p]
+bigger = []
+for turn in range(2):
+    # Rank 0 joins as rank 2, too, with a communicator of no ranks before.
+    id, grown, joined = Id(), ctypes.c_void_p(), ctypes.c_void_p()
+    if rank == 0:
+        assert shim.ncclCommGetUniqueId(comm, ctypes.byref(id)) == 0
+        assert shim.ncclCommGrow(None, 3, ctypes.byref(id), 2, ctypes.byref(joined), None) == 0
+    assert shim.ncclCommGrow(comm, 3, None, -1, ctypes.byref(grown), None) == 0
+    bigger += [one for one in (grown, joined) if one.value]
+print("grown" if watched(len(bigger) + 1) else told(0), flush=True)
+sys.stdin.readline()
+print(json.dumps([wait_for_error(one)[0] for one in bigger]), flush=True)
+""",
+        )
+        for line in ("watched\n", "grown\n"):
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), line)
+        self.assertEqual(self.log.read_text().count("of 3 is watched"), 6)
+        ranks[1].send_signal(signal.SIGKILL)
+        self.go_on(ranks[:1])
+        self.assertEqual(json.loads(self.lines(ranks[0])[0]), [6] * 4)
+
     def test_those_that_a_group_of_calls_makes_are_watched(self):
         ranks = self.ranks(
             2,
@@ -1364,6 +1424,52 @@ sys.stdin.readline()
             SYMM_NCCL_MODE="deterministic",
         )
         self.assertEqual(self.finished(ranks), [[[], []]] * 2)
+
+    def test_communicators_that_have_grown(self):
+        """symm does their calls when all ranks that joined have the drop-in."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+shim.ncclCommGetUniqueId.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclCommGrow.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+                              ctypes.c_void_p, ctypes.c_void_p]
+alone = comm if rank == 0 else None
+id, grown = Id(), ctypes.c_void_p()
+alone = ctypes.c_void_p()
+assert shim.ncclCommSplit(comm, rank, 0, ctypes.byref(alone), None) in (0, 4)
+if rank == 0:
+    assert shim.ncclCommGetUniqueId(alone, ctypes.byref(id)) == 0
+    print(bytes(id.bytes).hex(), flush=True)
+    assert shim.ncclCommGrow(alone, 2, ctypes.byref(id), -1, ctypes.byref(grown), None) == 0
+else:
+    id = Id.from_buffer_copy(bytes.fromhex(sys.stdin.readline()))
+    assert shim.ncclCommGrow(None, 2, ctypes.byref(id), 1, ctypes.byref(grown), None) == 0
+answer([all_reduce(of=grown), noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+        )
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        self.assertEqual(self.finished(ranks), [["symm", []]] * 2)
+
+    def test_children_that_do_not_block_made_in_a_group_of_calls(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+os.environ["FAKE_NCCL"] = "slow"
+children = [ctypes.c_void_p(), ctypes.c_void_p()]
+assert shim.ncclGroupStart() == 0
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(children[0]), config_of(0)) in (0, 7)
+got = [shim.ncclGroupEnd()]
+settle(comm)
+got += [async_error(children[0]), all_reduce(of=children[0])]
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+        )
+        self.assertEqual(self.finished(ranks), [[[7, 0, "symm"], []]] * 2)
 
     def test_an_own_sum_was_not_measured(self):
         ranks = self.cuda_ranks(

@@ -122,6 +122,13 @@ TEST(MeetingName, OfAnotherMachineIsNone) {
   EXPECT_FALSE(meeting_of(id).has_value());
 }
 
+TEST(MeetingName, MayBeGivenToAnId) {
+  const Meeting known{7, 8, 9};
+  UniqueId id{};
+  add_meeting(id, known);
+  EXPECT_EQ(meeting_of(id), known);
+}
+
 TEST(MeetingName, OfAChildDependsOnParentNumberAndColor) {
   const Meeting parent{1, 2, 3};
   const Meeting other{1, 2, 4};
