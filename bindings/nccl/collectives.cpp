@@ -178,13 +178,15 @@ Result issue_taken(const Taken& one) {
   return to_nccl(one.comm, one.call);
 }
 
-// Does a call by symm if symm takes it, and otherwise by NCCL, in order with the work of symm.
-Result collective(Comm comm, const Call& call) noexcept {
+// Does a call by symm if symm takes it, and otherwise by NCCL, which `to_nccl` calls, in order with
+// the work of symm.
+template <class ToNccl>
+Result collective(Comm comm, const Call& call, ToNccl to_nccl) noexcept {
   try {
     std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
     if (group == nullptr) {
       tell_of_forwarding(comm, call);
-      return to_nccl(comm, call);
+      return to_nccl();
     }
 
     bool is_taken = takes(settings(), group->size(), call);
@@ -205,7 +207,30 @@ Result collective(Comm comm, const Call& call) noexcept {
   }
 
   tell_of_forwarding(comm, call);
-  return forward(comm, call.stream, [&] { return to_nccl(comm, call); });
+  return forward(comm, call.stream, to_nccl);
+}
+
+Result collective(Comm comm, const Call& call) noexcept {
+  return collective(comm, call, [&] { return to_nccl(comm, call); });
+}
+
+bool has_cuda_group(Comm comm) noexcept {
+  try {
+    return cuda_group_of(comm) != nullptr;
+  } catch (...) {
+    return false;
+  }
+}
+
+// A call with a configuration, of which these are NCCL's arguments. What asks for something that
+// NCCL alone has goes to NCCL: its algorithms, its blocks, an event.
+template <class... Arguments>
+Result configured(Function function, Comm comm, const Call& call, const CollectiveConfig* config,
+    Arguments... arguments) noexcept {
+  const auto to_nccl = [&] { return real<Result, Arguments...>(function)(arguments...); };
+  if (!has_cuda_group(comm)) return to_nccl();
+  if (demand_of(config) != Demand::nothing) return forward(comm, call.stream, to_nccl);
+  return collective(comm, call, to_nccl);
 }
 
 // Sends or receives by symm, where the communicator has a group, and otherwise by NCCL.
@@ -429,53 +454,60 @@ Result symm_ncclRecv(
   return message(comm, {false, nullptr, data, count, type, peer, stream});
 }
 
-// A configuration may demand an algorithm of NCCL's, so these go to NCCL.
 Result symm_ncclAllReduceConfig(const void* send, void* recv, size_t count, int type, int op,
-    Comm comm, void* stream, const void* config) noexcept {
-  return pass(Function::ncclAllReduceConfig, comm, stream, send, recv, count, type, op, comm,
-      stream, config);
+    Comm comm, void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclAllReduceConfig, comm,
+      {SYMM_COLLECTIVE_ALLREDUCE, send, recv, count, type, op, 0, stream}, config, send, recv,
+      count, type, op, comm, stream, config);
 }
 
 Result symm_ncclAllGatherConfig(const void* send, void* recv, size_t count, int type, Comm comm,
-    void* stream, const void* config) noexcept {
-  return pass(
-      Function::ncclAllGatherConfig, comm, stream, send, recv, count, type, comm, stream, config);
+    void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclAllGatherConfig, comm,
+      {SYMM_COLLECTIVE_ALLGATHER, send, recv, count, type, 0, 0, stream}, config, send, recv, count,
+      type, comm, stream, config);
 }
 
 Result symm_ncclAlltoAllConfig(const void* send, void* recv, size_t count, int type, Comm comm,
-    void* stream, const void* config) noexcept {
-  return pass(
-      Function::ncclAlltoAllConfig, comm, stream, send, recv, count, type, comm, stream, config);
+    void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclAlltoAllConfig, comm,
+      {SYMM_COLLECTIVE_ALLTOALL, send, recv, count, type, 0, 0, stream}, config, send, recv, count,
+      type, comm, stream, config);
 }
 
 Result symm_ncclBroadcastConfig(const void* send, void* recv, size_t count, int type, int root,
-    Comm comm, void* stream, const void* config) noexcept {
-  return pass(Function::ncclBroadcastConfig, comm, stream, send, recv, count, type, root, comm,
-      stream, config);
+    Comm comm, void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclBroadcastConfig, comm,
+      {SYMM_COLLECTIVE_BROADCAST, send, recv, count, type, 0, root, stream}, config, send, recv,
+      count, type, root, comm, stream, config);
 }
 
 Result symm_ncclGatherConfig(const void* send, void* recv, size_t count, int type, int root,
-    Comm comm, void* stream, const void* config) noexcept {
-  return pass(Function::ncclGatherConfig, comm, stream, send, recv, count, type, root, comm, stream,
-      config);
+    Comm comm, void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclGatherConfig, comm,
+      {SYMM_COLLECTIVE_GATHER, send, recv, count, type, 0, root, stream}, config, send, recv, count,
+      type, root, comm, stream, config);
 }
 
 Result symm_ncclScatterConfig(const void* send, void* recv, size_t count, int type, int root,
-    Comm comm, void* stream, const void* config) noexcept {
-  return pass(Function::ncclScatterConfig, comm, stream, send, recv, count, type, root, comm,
-      stream, config);
+    Comm comm, void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclScatterConfig, comm,
+      {SYMM_COLLECTIVE_SCATTER, send, recv, count, type, 0, root, stream}, config, send, recv,
+      count, type, root, comm, stream, config);
 }
 
 Result symm_ncclReduceConfig(const void* send, void* recv, size_t count, int type, int op, int root,
-    Comm comm, void* stream, const void* config) noexcept {
-  return pass(Function::ncclReduceConfig, comm, stream, send, recv, count, type, op, root, comm,
-      stream, config);
+    Comm comm, void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclReduceConfig, comm,
+      {SYMM_COLLECTIVE_REDUCE, send, recv, count, type, op, root, stream}, config, send, recv,
+      count, type, op, root, comm, stream, config);
 }
 
 Result symm_ncclReduceScatterConfig(const void* send, void* recv, size_t count, int type, int op,
-    Comm comm, void* stream, const void* config) noexcept {
-  return pass(Function::ncclReduceScatterConfig, comm, stream, send, recv, count, type, op, comm,
-      stream, config);
+    Comm comm, void* stream, const CollectiveConfig* config) noexcept {
+  return configured(Function::ncclReduceScatterConfig, comm,
+      {SYMM_COLLECTIVE_REDUCE_SCATTER, send, recv, count, type, op, 0, stream}, config, send, recv,
+      count, type, op, comm, stream, config);
 }
 }
 }  // namespace symm::nccl

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/call.hpp"
 #include "bindings/nccl/settings.hpp"
 #include <symm/symm.h>
@@ -205,6 +206,51 @@ TEST(SettingsHash, DiffersWithEachSettingThatMustBeEqual) {
   hashes.insert(hash_of(Settings{.timeout_ms = 2}));
   EXPECT_EQ(hashes.size(), 5U);
   EXPECT_EQ(hash_of(Settings{}), hash_of(Settings{}));
+}
+
+// What is defined by NCCL_COLLCONFIG_INITIALIZER says nothing.
+TEST(ConfigurationOfACollective, AsksForWhatItSays) {
+  struct {
+    CollectiveConfig config{sizeof(CollectiveConfig) + 8, kConfigMagic, 23200, nullptr, kUndefined,
+        kUndefined, kUndefined, kUndefined, nullptr, 1, kUndefined, 0};
+    const void* event = nullptr;
+  } given;
+  CollectiveConfig& config = given.config;
+  const CollectiveConfig initial = config;
+  EXPECT_EQ(demand_of(nullptr), Demand::nothing);
+  EXPECT_EQ(demand_of(&config), Demand::nothing);
+  config.tag = 5;
+  config.algorithms = "";
+  EXPECT_EQ(demand_of(&config), Demand::nothing);
+
+  for (int32_t CollectiveConfig::* const field : {&CollectiveConfig::least_blocks,
+           &CollectiveConfig::most_blocks, &CollectiveConfig::multicast_blocks,
+           &CollectiveConfig::cluster_size, &CollectiveConfig::policy}) {
+    config = initial;
+    config.*field = 0;
+    EXPECT_EQ(demand_of(&config), Demand::tuning);
+  }
+  config = initial;
+  config.extensions = &config;
+  EXPECT_EQ(demand_of(&config), Demand::tuning);
+  config = initial;
+  config.algorithms = "ring";
+  EXPECT_EQ(demand_of(&config), Demand::algorithm);
+  config.forces_algorithms = 0;
+  EXPECT_EQ(demand_of(&config), Demand::tuning);
+
+  given.event = &given;
+  EXPECT_EQ(demand_of(&config), Demand::event);
+  config.size = sizeof(CollectiveConfig);
+  EXPECT_EQ(demand_of(&config), Demand::tuning) << "there is no event before 2.32";
+  for (const auto& [size, magic, forces] : {std::tuple(size_t{63}, kConfigMagic, 1),
+           std::tuple(size_t{64}, 0U, 1), std::tuple(size_t{64}, kConfigMagic, 2)}) {
+    config = initial;
+    config.size = size;
+    config.magic = magic;
+    config.forces_algorithms = forces;
+    EXPECT_EQ(demand_of(&config), Demand::wrong);
+  }
 }
 }  // namespace
 }  // namespace symm::nccl

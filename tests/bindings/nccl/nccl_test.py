@@ -1255,6 +1255,42 @@ def answer(value):
 )
 
 
+# Behind CUDA_RANK: calls with configurations of a collective.
+CONFIGURED = """
+CONFIGURED = [name for name in COLLECTIVES if name != "Bcast"]
+UNDEFINED, EVENT = 0x80000000, 64
+def collective_config(size=72, magic=0xcafebeef, ext=0, ctas=[UNDEFINED] * 4, algorithms=None,
+                      force=1, policy=UNDEFINED, tag=0, event=0):
+    text = ctypes.create_string_buffer(algorithms) if algorithms is not None else None
+    words = [(size, 8), (magic, 4), (23200, 4), (ext, 8), *[(value, 4) for value in ctas],
+             (ctypes.addressof(text) if text else 0, 8), (force, 4), (policy, 4), (tag, 8),
+             (event, 8)]
+    made = ctypes.create_string_buffer(b"".join(v.to_bytes(n, "little") for v, n in words), 72)
+    made.text = text
+    return made
+def one_of(number, value):
+    return [value if i == number else UNDEFINED for i in range(4)]
+# What asks for nothing, then what would tune NCCL, then what is no configuration, and at last what
+# only NCCL has.
+NOTHING = [None, collective_config(), collective_config(tag=7), collective_config(size=64, event=9),
+           collective_config(algorithms=b"")]
+TUNING = [*[collective_config(ctas=one_of(n, 2)) for n in range(4)],
+          collective_config(policy=2), collective_config(algorithms=b"ring", force=0)]
+WRONG = [collective_config(size=63), collective_config(magic=1), collective_config(force=2)]
+NEEDING = [collective_config(algorithms=b"ring"), collective_config(event=EVENT)]
+DEMANDS = NOTHING + TUNING + WRONG + NEEDING
+def configured(name, config, of=None, count=16):
+    shape = getattr(shim, "nccl" + name).argtypes
+    call = getattr(shim, f"nccl{name}Config")
+    call.argtypes = [*shape, ctypes.c_void_p]
+    noted("launches")
+    own = [SUM] * (name in REDUCTIONS) + [0] * (name in ROOTED)
+    before = calls.value
+    result = call(send, recv, count, FLOAT, *own, of or comm, stream, config)
+    return who(result, before)
+"""
+
+
 class Collectives(Ranks):
     """Which library does what, with a fake NCCL and a fake CUDA driver that carries out no kernel
     of symm's.
@@ -1470,6 +1506,40 @@ sys.stdin.readline()
             SYMM_NCCL_COMMS="*",
         )
         self.assertEqual(self.finished(ranks), [[[7, 0, "symm"], []]] * 2)
+
+    def test_configurations_of_collectives(self):
+        """What asks for nothing goes where the call without it goes. NCCL gets what it alone can
+        do, with the configuration, and in its order with symm's work.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            CONFIGURED
+            + """
+class Call(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("words", ctypes.c_uint64 * 10)]
+last = Call.in_dll(fake(), "fake_last")
+wrong = []
+for name in CONFIGURED:
+    for demand in NOTHING:
+        got = [configured(name, demand), configured(name, demand, count=0)]
+        if got != ["symm", "NCCL"] or last.name.decode() != f"nccl{name}Config":
+            wrong.append([name, NOTHING.index(demand), got, last.name.decode()])
+    for demand in TUNING + WRONG + NEEDING:
+        got = configured(name, demand)
+        if got != "NCCL" or last.name.decode() != f"nccl{name}Config":
+            wrong.append([name, DEMANDS.index(demand), got])
+notes.notes_hold(other_stream)
+assert all_reduce(on=other_stream) == "symm"
+noted("waits")
+assert configured("AllReduce", TUNING[0]) == "NCCL"
+ordered = [str(stream), str(other_stream)] in noted("waits")
+notes.notes_let_go()
+answer([wrong, ordered, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_MODE="deterministic",
+        )
+        self.assertEqual(self.finished(ranks), [[[], True, []]] * 2)
 
     def test_an_own_sum_was_not_measured(self):
         ranks = self.cuda_ranks(
