@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/alone.hpp"
 #include "bindings/nccl/call.hpp"
 #include "bindings/nccl/choice.hpp"
 #include "bindings/nccl/communicators.hpp"
 #include "bindings/nccl/cuda_group.hpp"
 #include "bindings/nccl/factors.hpp"
 #include "bindings/nccl/forwarding.hpp"
+#include "bindings/nccl/loading.hpp"
 #include "bindings/nccl/settings.hpp"
 #include <symm/symm.h>
 
@@ -55,6 +57,7 @@ struct Open {
 thread_local Open open_calls;
 
 Result to_nccl(Comm comm, const Call& c) {
+  if (is_alone()) return answer_alone(comm, c);
   switch (c.collective) {
     case SYMM_COLLECTIVE_ALLREDUCE:
       return real<Result, const void*, void*, size_t, int, int, Comm, void*>(
@@ -158,7 +161,7 @@ void tell_of_forwarding(Comm comm, const Call& call) noexcept {
 
   static std::atomic_flag is_told;
   int size = 0;
-  if (!settings().is_deterministic || !has_order || is_told.test()) return;
+  if (!settings().is_deterministic || !has_order || is_told.test() || is_alone()) return;
   if (real<Result, Comm, int*>(Function::ncclCommCount)(comm, &size) != kSuccess || size < 2) {
     return;
   }
@@ -189,7 +192,7 @@ Result collective(Comm comm, const Call& call, ToNccl to_nccl) noexcept {
       return to_nccl();
     }
 
-    bool is_taken = takes(settings(), group->size(), call);
+    bool is_taken = takes(settings(), group->size(), call, group->is_alone());
     // NCCL refuses an operation that it does not know, which is an error of this rank.
     const auto scalar = is_taken && is_scaled(call) ? group->scalar_of(call.op) : std::nullopt;
     if (is_scaled(call) && !scalar) is_taken = false;
@@ -202,6 +205,7 @@ Result collective(Comm comm, const Call& call, ToNccl to_nccl) noexcept {
       if (prepare(*group, call.stream)) return group->issue(call, scalar);
     }
     if (group->is_aborted()) return kRemoteError;
+    if (group->is_alone()) return answer_alone(comm, call);
   } catch (...) {
     return kSystemError;
   }
@@ -227,6 +231,10 @@ bool has_cuda_group(Comm comm) noexcept {
 template <class... Arguments>
 Result configured(Function function, Comm comm, const Call& call, const CollectiveConfig* config,
     Arguments... arguments) noexcept {
+  if (is_alone()) {
+    const Result result = judge_alone(demand_of(config));
+    return result == kSuccess ? collective(comm, call) : result;
+  }
   const auto to_nccl = [&] { return real<Result, Arguments...>(function)(arguments...); };
   if (!has_cuda_group(comm)) return to_nccl();
   if (demand_of(config) != Demand::nothing) return forward(comm, call.stream, to_nccl);
@@ -237,7 +245,7 @@ Result configured(Function function, Comm comm, const Call& call, const Collecti
 Result message(Comm comm, const MessageCall& call) noexcept {
   try {
     std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
-    if (group != nullptr && takes(settings(), group->size(), call)) {
+    if (group != nullptr && takes(settings(), group->size(), call, group->is_alone())) {
       if (Open& open = open_calls; open.depth > 0) {
         open.messages.push_back({std::move(group), comm, call});
         return kSuccess;

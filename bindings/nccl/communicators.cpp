@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,13 +21,16 @@
 #include <vector>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/alone.hpp"
 #include "bindings/nccl/choice.hpp"
 #include "bindings/nccl/collectives.hpp"
 #include "bindings/nccl/cuda_group.hpp"
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/forwarding.hpp"
 #include "bindings/nccl/host_group.hpp"
+#include "bindings/nccl/loading.hpp"
 #include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/mixture.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
 #include "bindings/nccl/thread.hpp"
@@ -62,6 +66,9 @@ struct Entry {
   bool started = false;
   // A thread is asking NCCL for them.
   bool is_starting = false;
+  // When it was last looked for a rank without NCCL, while NCCL waits for all.
+  std::chrono::steady_clock::time_point looked{};
+  std::optional<std::string> without_nccl;
   // ncclCommFinalize() was called: other ranks may leave.
   bool ending = false;
   bool failure_said = false;
@@ -135,9 +142,22 @@ void leave(const std::optional<Entry>& entry) noexcept {
   if (entry && entry->group != nullptr) entry->group->leave();
 }
 
+// The groups of a communicator of the drop-in's own are there when it is complete.
+void start_alone(Comm comm, Entry& entry) {
+  const std::optional<AloneGroups> groups = alone_groups(comm);
+  if (!groups || groups->cuda_group == nullptr) return;
+  entry.group = groups->ranks;
+  entry.cuda_group = groups->cuda_group;
+  entry.started = true;
+}
+
 // All ranks are there: they meet. NCCL tells rank and size, unless it is not ready to. The table's
 // mutex is not held: NCCL's own calls may lead back here.
 void start(Comm comm, Entry& entry) {
+  if (is_alone()) {
+    start_alone(comm, entry);
+    return;
+  }
   int rank = 0;
   int size = 0;
   if (real<Result, Comm, int*>(Function::ncclCommUserRank)(comm, &rank) != kSuccess ||
@@ -153,6 +173,7 @@ void start(Comm comm, Entry& entry) {
 
   // One that blocks on one rank only waits for the others in its first call.
   const uint64_t alike = hash_of(settings()) + (entry.is_blocking ? 0 : 1);
+  if (size < 2) return;
   entry.group = HostGroup::meet(entry.meeting, rank, size, {alike, is_able});
 
   if (entry.group == nullptr || !is_able) return;
@@ -300,6 +321,29 @@ Result finish_open(Result result) noexcept {
   return answer;
 }
 
+// A communicator by an id: NCCL's, which `call` makes, or the drop-in's own.
+template <class Call>
+Result make(
+    Comm* comm, int size, const UniqueId& id, int rank, const Config* config, Call call) noexcept {
+  if (!is_alone() && is_alone_id(id)) return refuse_alone_id(id, size, rank);
+  const auto meeting = watching() ? meeting_of(id) : std::nullopt;
+  if (!meeting || comm == nullptr) return call(comm);
+
+  // What does not block, or is made in a group of calls, cannot be left where it waits; nor has a
+  // single rank others to wait for.
+  const bool is_left =
+      !is_alone() && open_depth() == 0 && size > 1 && read_blocking(config).value_or(true);
+  Result result = kSuccess;
+  if (is_left) {
+    result = make_unless_mixed(*meeting, comm, call);
+  } else {
+    const auto who = is_alone() ? std::nullopt : mark_of(*meeting);
+    result = who ? refuse_mark(*who) : call(comm);
+  }
+  finish(made_of(comm, *meeting, config), result);
+  return answer_made(comm, result);
+}
+
 // Colors of ncclCommSplit() are not negative.
 constexpr int64_t kShrunk = -1;
 constexpr int64_t kLeftOut = -2;
@@ -418,6 +462,27 @@ void start_once(Comm comm) {
   if (failed) std::rethrow_exception(failed);
 }
 
+// Who has no NCCL and has come to a communicator that NCCL is making here.
+std::optional<std::string> mark_for(Comm comm) {
+  constexpr std::chrono::milliseconds kLook{100};
+  Meeting meeting{};
+  {
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(comm);
+    if (is_alone() || found == table().entries.end() || found->second.started) return std::nullopt;
+    Entry& entry = found->second;
+    if (entry.without_nccl || now - entry.looked < kLook) return entry.without_nccl;
+    entry.looked = now;
+    meeting = entry.meeting;
+  }
+  const std::optional<std::string> who = mark_of(meeting);
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  if (who && found != table().entries.end()) found->second.without_nccl = who;
+  return who;
+}
+
 void abort_cuda_group(Comm comm) noexcept {
   try {
     if (const auto group = cuda_group_of(comm)) group->abort();
@@ -430,6 +495,9 @@ void abort_cuda_group(Comm comm) noexcept {
 Result ask_communicator(Comm comm, Result state) noexcept {
   try {
     if (state == kSuccess) start_once(comm);
+    if (state == kInProgress) {
+      if (const auto who = mark_for(comm)) return refuse_mark(*who);
+    }
     std::shared_ptr<HostGroup> group;
     std::shared_ptr<CudaGroup> cuda_group;
     uint32_t version = 0;
@@ -507,34 +575,30 @@ extern "C" {
 Result symm_ncclGetUniqueId(UniqueId* id) noexcept {
   const Result result = real<Result, UniqueId*>(Function::ncclGetUniqueId)(id);
   if (result == kSuccess && id != nullptr && watching()) add_meeting(*id);
-  return result;
+  return result == kSuccess && is_alone() && !meeting_of(*id) ? kSystemError : result;
 }
 
 Result symm_ncclCommInitRank(Comm* comm, int size, UniqueId id, int rank) noexcept {
-  const Result result =
-      real<Result, Comm*, int, UniqueId, int>(Function::ncclCommInitRank)(comm, size, id, rank);
-  const auto meeting = watching() ? meeting_of(id) : std::nullopt;
-  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, nullptr), result);
-  return answer_made(comm, result);
+  return make(comm, size, id, rank, nullptr, [=](Comm* to) {
+    return real<Result, Comm*, int, UniqueId, int>(Function::ncclCommInitRank)(to, size, id, rank);
+  });
 }
 
 Result symm_ncclCommInitRankConfig(
     Comm* comm, int size, UniqueId id, int rank, Config* config) noexcept {
-  const Result result = real<Result, Comm*, int, UniqueId, int, Config*>(
-      Function::ncclCommInitRankConfig)(comm, size, id, rank, config);
-  const auto meeting = watching() ? meeting_of(id) : std::nullopt;
-  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
-  return answer_made(comm, result);
+  return make(comm, size, id, rank, config, [=](Comm* to) {
+    return real<Result, Comm*, int, UniqueId, int, Config*>(Function::ncclCommInitRankConfig)(
+        to, size, id, rank, config);
+  });
 }
 
 Result symm_ncclCommInitRankScalable(
     Comm* comm, int size, int rank, int count, UniqueId* ids, Config* config) noexcept {
-  const Result result = real<Result, Comm*, int, int, int, UniqueId*, Config*>(
-      Function::ncclCommInitRankScalable)(comm, size, rank, count, ids, config);
   const bool has_ids = count > 0 && ids != nullptr;
-  const auto meeting = watching() && has_ids ? meeting_of(ids[0]) : std::nullopt;
-  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
-  return answer_made(comm, result);
+  return make(comm, size, has_ids ? ids[0] : UniqueId{}, rank, config, [=](Comm* to) {
+    return real<Result, Comm*, int, int, int, UniqueId*, Config*>(
+        Function::ncclCommInitRankScalable)(to, size, rank, count, ids, config);
+  });
 }
 
 // All ranks are devices of this process, so NCCL draws no id.
@@ -553,8 +617,9 @@ Result symm_ncclCommInitAll(Comm* comms, int count, const int* devices) noexcept
 
 Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* config) noexcept {
   const auto meeting = next_split(comm, color);
-  const Result result = real<Result, Comm, int, int, Comm*, Config*>(Function::ncclCommSplit)(
-      comm, color, key, child, config);
+  const Result result = is_alone() ? split_alone(comm, color, key, child, config, meeting)
+                                   : real<Result, Comm, int, int, Comm*, Config*>(
+                                         Function::ncclCommSplit)(comm, color, key, child, config);
   finish_child(comm, child, color < 0 ? std::nullopt : meeting, config, result);
   return color < 0 ? result : answer_made(child, result);
 }
@@ -564,8 +629,10 @@ Result symm_ncclCommShrink(
   // NCCL waits for its kernels that it ends here, and those may wait for work of symm.
   if ((flags & kShrinkAborts) != 0) abort_cuda_group(comm);
   const auto meeting = next_shrink(comm, excluded, count);
-  const Result result = real<Result, Comm, int*, int, Comm*, Config*, int>(
-      Function::ncclCommShrink)(comm, excluded, count, child, config, flags);
+  const Result result =
+      is_alone() ? shrink_alone(comm, excluded, count, child, config, meeting)
+                 : real<Result, Comm, int*, int, Comm*, Config*, int>(Function::ncclCommShrink)(
+                       comm, excluded, count, child, config, flags);
   finish_child(comm, child, meeting, config, result);
   return answer_made(child, result);
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <climits>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -54,7 +55,7 @@ class CudaGroup::Inside {
 };
 
 CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
-    int device, std::string name, uint32_t version, bool blocks)
+    int device, std::string name, uint32_t version, bool blocks, bool is_alone)
     : ranks_(std::move(ranks)),
       meeting_(meeting),
       rank_(rank),
@@ -63,6 +64,7 @@ CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, i
       name_(std::move(name)),
       version_(version),
       blocks_(blocks),
+      is_alone_(is_alone),
       has_driver_(driver_.open(device)) {}
 
 bool CudaGroup::takes_next(void* stream) {
@@ -168,16 +170,25 @@ bool CudaGroup::make_once() {
   return is_made && !aborted_ && !released_;
 }
 
+// Returns false.
+bool CudaGroup::refuse(const std::string& why) {
+  log("no collective of rank %d of %d goes to symm: %s", rank_, size_, why.c_str());
+  const std::lock_guard lock(mutex_);
+  refusal_ = why;
+  return false;
+}
+
+std::string CudaGroup::refusal() {
+  const std::lock_guard lock(mutex_);
+  return refusal_.empty() ? "there is no memory, or it was aborted" : refusal_;
+}
+
 bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   const bool is_able = has_driver_ && order_.prepare();
-  if (is_able) place = Place::take(name_, meeting_);
-  const std::string whose = "of rank " + std::to_string(rank_) + " of " + std::to_string(size_);
+  if (is_able) place = Place::take(name_, meeting_, is_alone_ ? INT_MAX : kTakenByDefault);
   if (!ranks_->all_wish(place.has_value())) {
-    const char* why = "another rank has not chosen it";
-    if (!place) why = "SYMM_NCCL_COMMS";
-    if (!is_able) why = "there is no CUDA driver";
-    log("no collective %s goes to symm: %s", whose.c_str(), why);
-    return false;
+    if (!is_able) return refuse("there is no CUDA driver");
+    return refuse(place ? "another rank has not chosen it" : "SYMM_NCCL_COMMS");
   }
 
   const std::string name = "nccl-" + text_of(meeting_) + "-cuda";
@@ -194,10 +205,9 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   config.timeout_ms = timeout != 0 ? timeout : SYMM_TIMEOUT_INFINITE;
   config.name = name.c_str();
   if (symm_library().group_create(&config, &made) != SYMM_OK) {
-    log("no collective %s goes to symm: %s", whose.c_str(), symm_library().last_error());
-    return false;
+    return refuse(symm_library().last_error());
   }
-  log("collectives %s go to symm", whose.c_str());
+  log("collectives of rank %d of %d go to symm", rank_, size_);
   return true;
 }
 

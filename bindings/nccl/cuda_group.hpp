@@ -28,13 +28,15 @@ namespace symm::nccl {
 class CudaGroup {
  public:
   // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version`
-  // the NCCL that its maker was compiled with.
+  // the NCCL that its maker was compiled with. `is_alone`: there is no NCCL that does what symm
+  // does not.
   CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
-      int device, std::string name, uint32_t version, bool blocks);
+      int device, std::string name, uint32_t version, bool blocks, bool is_alone = false);
   CudaGroup(const CudaGroup&) = delete;
   CudaGroup& operator=(const CudaGroup&) = delete;
 
   int size() const { return size_; }
+  bool is_alone() const { return is_alone_; }
   // Equal on all ranks, and different for each communicator.
   const Meeting& meeting() const { return meeting_; }
 
@@ -69,9 +71,12 @@ class CudaGroup {
   Result before_nccl(void* stream) noexcept;
   void after_nccl(void* stream) noexcept;
 
-  // Makes the group, or finds that there is none, for a communicator that does not block. Waits for
-  // the other ranks to make this call; whether the group is there. No call goes to symm before.
+  // Makes the group, or finds that there is none, for a communicator that does not block, or that
+  // symm serves by itself. Waits for the other ranks to make this call; whether the group is there.
+  // No call goes to symm before.
   bool settle() noexcept;
+  // Why there is no group, once settle() has said so.
+  std::string refusal();
   // Whether settle() has returned.
   bool is_settled() noexcept;
   // Whether work that symm has issued outside of captures is under way.
@@ -106,6 +111,7 @@ class CudaGroup {
   bool make_once();
   void meet_windows(void* stream);
   bool make(symm_group_t*& made, std::optional<Place>& place);
+  bool refuse(const std::string& why);
   void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;
   symm_status_t enqueue_messages(
@@ -128,6 +134,7 @@ class CudaGroup {
   const std::string name_;
   const uint32_t version_;
   const bool blocks_;
+  const bool is_alone_;
   Driver driver_;
   bool has_driver_ = false;
 
@@ -148,6 +155,7 @@ class CudaGroup {
   // The threads inside that wait for words of other ranks, which HostGroup::interrupt() ends.
   int awaiting_ = 0;
   bool settled_ = false;
+  std::string refusal_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> released_{false};
   // While the group is there.

@@ -25,6 +25,9 @@ struct Tail {
 };
 static_assert(sizeof(Tail) == 32);
 constexpr size_t kTail = sizeof(UniqueId) - sizeof(Tail);
+// How ids begin that no NCCL has made. NCCL's begin with a number that is drawn.
+constexpr uint8_t kAloneMark[16] = {
+    's', 'y', 'm', 'm', ' ', 'w', 'i', 't', 'h', 'o', 'u', 't', ' ', 'n', 'c', 'c'};
 constexpr uint8_t kMark[8] = {'s', 'y', 'm', 'm', 'n', 'c', 'c', '1'};
 
 // FNV-1a, begun with `hash`.
@@ -46,6 +49,13 @@ uint64_t this_machine() noexcept {
     return got > 0 ? hash_of(text, static_cast<size_t>(got)) : uint64_t{0};
   }();
   return hash;
+}
+// What add_meeting() has written, if it has.
+std::optional<Tail> tail_of(const UniqueId& id) noexcept {
+  Tail tail;
+  std::memcpy(&tail, id.bytes + kTail, sizeof tail);
+  const bool has_mark = std::equal(std::begin(kMark), std::end(kMark), tail.mark);
+  return has_mark ? std::optional(tail) : std::nullopt;
 }
 }  // namespace
 
@@ -70,11 +80,23 @@ void add_meeting(UniqueId& id, const Meeting& meeting) noexcept {
 }
 
 std::optional<Meeting> meeting_of(const UniqueId& id) noexcept {
-  Tail tail;
-  std::memcpy(&tail, id.bytes + kTail, sizeof tail);
-  const bool has_mark = std::equal(std::begin(kMark), std::end(kMark), tail.mark);
-  if (!has_mark || tail.machine != this_machine()) return std::nullopt;
-  return tail.meeting;
+  const std::optional<Tail> tail = tail_of(id);
+  if (!tail || tail->machine != this_machine()) return std::nullopt;
+  return tail->meeting;
+}
+
+bool is_of_another_machine(const UniqueId& id) noexcept {
+  const std::optional<Tail> tail = tail_of(id);
+  return tail && tail->machine != this_machine();
+}
+
+void make_alone_id(UniqueId& id) noexcept {
+  id = {};
+  std::copy(std::begin(kAloneMark), std::end(kAloneMark), id.bytes);
+}
+
+bool is_alone_id(const UniqueId& id) noexcept {
+  return std::equal(std::begin(kAloneMark), std::end(kAloneMark), id.bytes);
 }
 
 Meeting child_of(const Meeting& parent, uint64_t number, int64_t color) noexcept {

@@ -22,6 +22,13 @@ void add_meeting(UniqueId& id, const Meeting& meeting) noexcept;
 // it was made on another machine, whose ranks cannot be watched from here.
 std::optional<Meeting> meeting_of(const UniqueId& id) noexcept;
 
+// A process without NCCL makes ids of its own, which tell it.
+void make_alone_id(UniqueId& id) noexcept;
+bool is_alone_id(const UniqueId& id) noexcept;
+
+// Whether an id carries a name of another machine.
+bool is_of_another_machine(const UniqueId& id) noexcept;
+
 // The name for the child number `number` of a communicator, for those ranks that pass `color`.
 Meeting child_of(const Meeting& parent, uint64_t number, int64_t color) noexcept;
 

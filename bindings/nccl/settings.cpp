@@ -39,9 +39,6 @@ bool watching() noexcept {
 }
 
 namespace {
-// Kernels of up to three groups may wait for other ranks on a device at a time (symm.h, streams),
-// and NCCL's own kernels wait there, too.
-constexpr int kTakenByDefault = 1;
 constexpr size_t kLongestName = 256;
 
 // The words between commas, also empty ones.
@@ -179,9 +176,9 @@ std::string name_at(const char* name) {
   return text;
 }
 
-bool may_take(const std::string& name, int taken) {
+bool may_take(const std::string& name, int taken, int most) {
   const char* const patterns = variable("SYMM_NCCL_COMMS");
-  if (patterns == nullptr) return taken < kTakenByDefault;
+  if (patterns == nullptr) return taken < most;
   const std::vector<std::string> all = words_of(patterns);
   return std::any_of(all.begin(), all.end(), [&](const std::string& pattern) {
     return !pattern.empty() && fnmatch(pattern.c_str(), name.c_str(), 0) == 0;

@@ -49,8 +49,11 @@ uint64_t hash_of(const Settings& settings) noexcept;
 std::string name_at(const char* name);
 
 // Whether symm may do collectives of a communicator with this name of ncclConfig_t, of which
-// `taken` others of this process go by symm already (SYMM_NCCL_COMMS).
-bool may_take(const std::string& name, int taken);
+// `taken` others of this process go by symm already (SYMM_NCCL_COMMS). Without the variable, `most`
+// of them may: kernels of up to three groups may wait for other ranks on a device at a time
+// (symm.h, streams), and NCCL's own kernels wait there, too.
+inline constexpr int kTakenByDefault = 1;
+bool may_take(const std::string& name, int taken, int most = kTakenByDefault);
 
 // Writes a line to what SYMM_NCCL_LOG names: stderr, or a file, to which it is appended. Without
 // that variable nothing is written by log(); warn() then writes to stderr.

@@ -208,6 +208,25 @@ TEST(SettingsHash, DiffersWithEachSettingThatMustBeEqual) {
   EXPECT_EQ(hash_of(Settings{}), hash_of(Settings{}));
 }
 
+// Without NCCL there is nobody else.
+TEST(ChoiceAlone, IsOfEverythingThatSymmHas) {
+  const Settings settings;
+  for (const symm_collective_t collective : kMoves) {
+    for (const int size : {1, 2, 5, kMostRanks}) {
+      EXPECT_TRUE(takes(settings, size, call_of(collective, size_t{1} << 32), true)) << size;
+    }
+    EXPECT_FALSE(takes(settings, 5, call_of(collective, 1)));
+    EXPECT_FALSE(takes(settings, kMostRanks + 1, call_of(collective, 1), true));
+    EXPECT_FALSE(takes(settings, 2, call_of(collective, 0), true));
+    EXPECT_FALSE(takes(settings, 2, call_of(collective, size_t{1} << 62), true));
+  }
+  EXPECT_TRUE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1, kFloat32, 9), true));
+  EXPECT_FALSE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1, 4, 9), true));
+  Settings none;
+  none.collectives = 0;
+  EXPECT_FALSE(takes(none, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1), true));
+}
+
 // What is defined by NCCL_COLLCONFIG_INITIALIZER says nothing.
 TEST(ConfigurationOfACollective, AsksForWhatItSays) {
   struct {

@@ -2,6 +2,7 @@
 // Words in $FAKE_NCCL direct it:
 //
 //   slow     a communicator that does not block is in progress for three looks at its state
+//   waits    the creation of a communicator never comes to its end
 //   unblocked no communicator blocks, as with NCCL_COMM_BLOCKING=0
 //   failed   ncclCommGetAsyncError() gives ncclInternalError
 //   constructs its constructor calls ncclGetVersion() and ncclGetErrorString() by their names, and
@@ -12,6 +13,7 @@
 //            NCCL's own ncclCommEnsureReady() does, and refuse one that is not ready
 #include "tests/bindings/nccl/fake.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -53,6 +55,9 @@ FAKE_DATA unsigned char fake_config_bytes[4096];
 FAKE_DATA size_t fake_config_size = 0;
 FAKE_DATA const char* fake_error = "";
 FAKE_DATA int fake_code = FAKE_NCCL_CODE;
+// The context of the CUDA driver in which the last communicator was made, by which NCCL finds its
+// device; null where the process has no driver.
+FAKE_DATA void* fake_context = nullptr;
 }
 
 namespace {
@@ -100,7 +105,15 @@ struct Open {
 };
 thread_local Open open;
 
+void note_context() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  void* const get = driver != nullptr ? dlsym(driver, "cuCtxGetCurrent") : nullptr;
+  fake_context = nullptr;
+  if (get != nullptr) reinterpret_cast<int (*)(void**)>(get)(&fake_context);
+}
+
 int make(Comm** to, const Id& id, int rank, int size, const void* config) {
+  note_context();
   if (to == nullptr || size < 1 || rank < 0 || rank >= size) return 4;
   auto* const comm = new Comm{id, rank, size, 0, nullptr, nullptr};
   ++fake_alive;
@@ -108,8 +121,11 @@ int make(Comm** to, const Id& id, int rank, int size, const void* config) {
     const std::lock_guard lock(alive_mutex);
     alive.insert(comm);
   }
-  const bool later = !is_blocking(config) && told("slow");
-  if (later) comm->looks = 3;
+  const bool later = !is_blocking(config) && (told("slow") || told("waits"));
+  if (later) comm->looks = told("waits") ? 1 << 30 : 3;
+  while (!later && told("waits")) {
+    sleep(1);
+  }
   if (open.depth > 0) {
     open.made.emplace_back(to, comm);
     return 0;

@@ -1,0 +1,28 @@
+// Ranks of one communicator of which some have NCCL and some have none: neither can wait for the
+// other, so each is told.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/meeting.hpp"
+
+namespace symm::nccl {
+// A rank without NCCL leaves a mark for those that come by the same id with NCCL. It lies where the
+// ranks of this machine and user meet; marks older than an hour are removed with it.
+void leave_mark(const Meeting& meeting, int rank) noexcept;
+
+// Who has left a mark, such as "rank 1 (pid 4711)"; none if nobody has.
+std::optional<std::string> mark_of(const Meeting& meeting) noexcept;
+
+// Says who has left a mark. The result for a call by that id, with NCCL.
+Result refuse_mark(const std::string& who) noexcept;
+
+// NCCL makes a communicator of all ranks in `make`, and waits for them without an end. So it is
+// called on a thread of its own, in the context of this one, and this thread waits for it, or for a
+// mark: then NCCL's thread is left where it waits, and nothing is made.
+Result make_unless_mixed(
+    const Meeting& meeting, Comm* comm, const std::function<Result(Comm*)>& make) noexcept;
+}  // namespace symm::nccl
