@@ -651,6 +651,10 @@ class Tool(unittest.TestCase):
                 {"LD_LIBRARY_PATH": f"{LINKS}:{OLD.parent}"},
                 f"2.21.5 ({OLD}) behind symm's drop-in ({LINKS / 'libnccl.so.2'})",
             ),
+            (
+                {"LD_PRELOAD": str(SHIM), "SYMM_NCCL": "none"},
+                f"none: no NCCL is behind {SHIM}, which serves alone, as NCCL 2.26.5",
+            ),
         ):
             report = json.loads(self.symm("doctor", "--json", **environment).stdout)
             found = [c for c in report["checks"] if c["check"] == "NCCL"]
