@@ -3,6 +3,7 @@
 // behind it. Ranks are processes, or threads of one process. Each chapter runs once with symm doing
 // every collective that it takes, and once with all of them passed on to NCCL.
 //   Ranks may share a GPU, which NCCL allows from 2.30 on.
+//   With --alone there is no NCCL behind the drop-in, and symm serves by itself.
 #include <dlfcn.h>
 
 #include "bindings/nccl/abi.hpp"
@@ -33,6 +34,8 @@ constexpr int kSum = 0;
 constexpr int kAvg = 4;
 constexpr int kScalarDevice = 0;
 constexpr int kSharedDeviceSince = 23000;
+// What the drop-in says it is without NCCL.
+constexpr int kAloneVersion = 22605;
 constexpr int kSymmetricWindow = 1;
 constexpr int kMostRanks = 72;
 
@@ -177,6 +180,8 @@ struct Member : gpu::Rank {
   Comm comm = nullptr;
   Meet* meet = nullptr;
   bool by_symm = false;
+  // There is no NCCL.
+  bool alone = false;
   bool in_threads = false;
   std::string directory;
 
@@ -434,8 +439,9 @@ void collectives(Member& me) {
     run(me, c, c.op, send, expected_of(me, c, send));
   }
   for (const int type : {kFloat32, kBfloat16, kFloat16, kFloat64, kInt32}) {
-    // f64 goes to NCCL, whose order is its own.
+    // f64 goes to NCCL, whose order is its own; integers go there, too.
     if (type == kFloat64 && me.by_symm) continue;
+    if (type == kInt32 && me.alone) continue;
     run_scaled(me, type, symm::nccl::kScalarHostImmediate);
     run_scaled(me, type, kScalarDevice);
   }
@@ -488,8 +494,17 @@ Result all_reduce(const Member& me, const float* in, float* out, size_t count, c
   return nccl().all_reduce(in, out, count, kFloat32, kSum, me.comm, on);
 }
 
-// Sends to the next rank and receives from the last one.
+// Sends to the next rank and receives from the last one. Without NCCL, what all ranks have is
+// gathered.
 void ring(const Member& me, const float* out, float* in, size_t count, cudaStream_t on) {
+  if (me.alone) {
+    float* const all = at(me, 48);
+    me.right(nccl().all_gather(out, all, count, kFloat32, me.comm, on), "all-gather of a ring");
+    cuda(cudaMemcpyAsync(in, all + static_cast<size_t>(me.last()) * count, count * sizeof(float),
+             cudaMemcpyDeviceToDevice, on),
+        "copy of a ring");
+    return;
+  }
   me.right(nccl().group_start(), "ncclGroupStart");
   me.right(nccl().send(out, count, kFloat32, me.next(), me.comm, on), "ncclSend");
   me.right(nccl().recv(in, count, kFloat32, me.last(), me.comm, on), "ncclRecv");
@@ -506,8 +521,12 @@ void groups(Member& me) {
     me.right(nccl().group_start(), "ncclGroupStart");
     me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, me.stream), "all-reduce");
     me.right(nccl().group_start(), "ncclGroupStart");
-    me.right(nccl().send(at(me, 0), kCount, kFloat32, me.next(), me.comm, me.stream), "ncclSend");
-    me.right(nccl().recv(at(me, 16), kCount, kFloat32, me.last(), me.comm, me.stream), "ncclRecv");
+    const Result sent = nccl().send(at(me, 0), kCount, kFloat32, me.next(), me.comm, me.stream);
+    const Result received =
+        nccl().recv(at(me, 16), kCount, kFloat32, me.last(), me.comm, me.stream);
+    const Result passed = me.alone ? symm::nccl::kInvalidUsage : symm::nccl::kSuccess;
+    expect(sent == passed && received == passed,
+        me.who("ncclSend " + std::to_string(sent) + ", ncclRecv " + std::to_string(received)));
     me.right(nccl().group_end(), "inner ncclGroupEnd");
     me.right(nccl().all_gather(at(me, 0), at(me, 24), kCount, kFloat32, me.comm, me.stream),
         "all-gather");
@@ -515,7 +534,9 @@ void groups(Member& me) {
     me.wait();
     me.together();
     expect_floats(me, at(me, 8), sums(me.size, kCount), "all-reduce in a group");
-    expect_floats(me, at(me, 16), numbers(me.last(), kCount), "messages in a group");
+    if (!me.alone) {
+      expect_floats(me, at(me, 16), numbers(me.last(), kCount), "messages in a group");
+    }
     for (int r = 0; r < me.size; ++r) {
       expect_floats(me, at(me, 24) + static_cast<size_t>(r) * kCount, numbers(r, kCount),
           "all-gather in a group");
@@ -1005,6 +1026,8 @@ void run_member(Body body, int rank, int size, bool in_threads, const std::strin
   me.size = size;
   me.in_threads = in_threads;
   me.by_symm = std::getenv("SYMM_NCCL_OPS") == nullptr;
+  const char* const behind = std::getenv("SYMM_NCCL");
+  me.alone = behind != nullptr && std::string(behind) == "none";
   me.directory = directory;
   me.meet = static_cast<Meet*>(support::map_shared(sizeof(Meet), directory + "/meet"));
   me.set_up();
@@ -1050,7 +1073,11 @@ class Chapters : public testing::TestWithParam<Parameters> {};
 TEST_P(Chapters, AreRight) {
   const auto [chapter, by_symm, in_threads] = GetParam();
   const int size = gpu::machine().ranks;
+  const bool alone = gpu::machine().alone;
   int version = 0;
+  if (alone && !by_symm) GTEST_SKIP() << "there is no NCCL that calls are passed on to";
+  // Before the first call, which looks for it; the ranks inherit it.
+  if (alone) setenv("SYMM_NCCL", "none", 1);
   if (nccl().get_version(&version) != symm::nccl::kSuccess) {
     const std::string why = nccl().last_error(nullptr);
     const char* const named = std::getenv("SYMM_NCCL");
@@ -1058,8 +1085,11 @@ TEST_P(Chapters, AreRight) {
     ASSERT_FALSE(is_named) << "SYMM_NCCL names an NCCL that cannot be used: " << why;
     GTEST_SKIP() << "no NCCL behind the drop-in: " << why;
   }
+  if (alone) {
+    ASSERT_EQ(version, kAloneVersion);
+  }
   const bool shares = size > gpu::machine().devices;
-  if (shares && version < kSharedDeviceSince) {
+  if (shares && !alone && version < kSharedDeviceSince) {
     GTEST_SKIP() << "ranks share a GPU from NCCL 2.30 on, and here is " << version;
   }
 
