@@ -2941,9 +2941,6 @@ said = []
 def refused(name, *arguments):
     result = getattr(shim, name)(*arguments)
     said.append([name, result, sentence()])
-shim.ncclRecv.argtypes = shim.ncclSend.argtypes
-refused("ncclSend", send, 1, FLOAT, 1 - rank, comm, stream)
-refused("ncclRecv", recv, 1, FLOAT, 1 - rank, comm, stream)
 for name in ("ncclPutSignal", "ncclSignal", "ncclWaitSignal", "ncclCommGrow", "ncclCommSuspend",
              "ncclDevCommCreate", "pncclCommGetUniqueId", "ncclParamGet", "ncclCommMemStats"):
     refused(name, None, 0, None, 0, None, None)
@@ -2959,7 +2956,31 @@ answer([wrong, len(said), unknown.value, all_reduce(), async_error(comm)])
 sys.stdin.readline()
 """,
         )
-        self.assertEqual(self.finished(ranks), [[[], 14, None, "symm", 0]] * 2)
+        self.assertEqual(self.finished(ranks), [[[], 12, None, "symm", 0]] * 2)
+
+    def test_sends_and_receives_go_by_symm(self):
+        """They need neither SYMM_NCCL_OPS nor a collective before."""
+        ranks = self.alone(
+            2,
+            """
+there = (ctypes.c_float * 1000).from_address(send)
+here = (ctypes.c_float * 1000).from_address(recv)
+there[:] = [1000 * rank + i for i in range(1000)]
+noted("launches")
+assert shim.ncclGroupStart() == 0
+assert shim.ncclSend(send, 1000, FLOAT, 1 - rank, comm, stream) == 0
+assert shim.ncclRecv(recv, 1000, FLOAT, 1 - rank, comm, stream) == 0
+assert shim.ncclGroupEnd() == 0
+until = time.monotonic() + 60
+while not notes.notes_idle(stream):
+    assert time.monotonic() < until, "the message is under way for 60 s"
+    time.sleep(0.001)
+kernels = [k for k, s in noted("launches")]
+answer([here[:] == [1000 * (1 - rank) + i for i in range(1000)], kernels, async_error(comm)])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[True, ["symm_pass_messages"], 0]] * 2)
 
     def test_wrong_arguments_are_named(self):
         ranks = self.alone(
