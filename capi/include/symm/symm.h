@@ -3004,8 +3004,8 @@ typedef struct {
  * @param memory        memory whose block is written.
  * @param rank          destination, 0 .. size-1.
  * @param offset        from where the pieces count in the block, bytes from its start.
- * @param source        as for symm_put(). The pieces in it may overlap each other. NULL where
- *                      nothing is copied.
+ * @param source        as for symm_put(), but with CUDA no pageable memory: a kernel reads it.
+ *                      Its pieces may overlap each other. NULL where nothing is copied.
  * @param source_bytes  size of `source`, which no piece may exceed; SIZE_MAX: not known.
  * @param call          the pieces and the signal.
  * @param options       NULL means the defaults.
@@ -3037,7 +3037,7 @@ SYMM_API symm_status_t symm_put_pieces(symm_memory_t *memory, int32_t rank, size
  * @param memory             memory whose block is read.
  * @param rank               source, 0 .. size-1.
  * @param offset             from where the pieces count in the block, bytes from its start.
- * @param destination        as for symm_get(). NULL where nothing is copied.
+ * @param destination        as the source of symm_put_pieces(). NULL where nothing is copied.
  * @param destination_bytes  size of `destination`, which no piece may exceed; SIZE_MAX: not
  *                           known.
  * @param call               the pieces and the signal.
