@@ -11,7 +11,7 @@ from symm._streams import ALL_STREAMS
 from symm._view import Array
 from symm.dtypes import DType, bf16, dtype_of, f8e4m3, u8
 from symm.enums import Compare, SignalOp
-from symm.errors import InvalidArgumentError
+from symm.errors import InvalidArgumentError, UnsupportedError
 from symm.exchange import Neighbor, neighbor_of
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
@@ -206,8 +206,9 @@ class SymmArray(Array):
             InvalidArgumentError: shapes or element types differ, or as for
                 ``Memory.put_pieces()``.
             IndexError: the array has no such part.
-            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
+            UnsupportedError: the group is one of GPUs.
         """
+        self._require_host("put_part")
         part = part_of(self.shape, self.itemsize, key)
         side, seen = side_of(source, "source", written=False)
         self._require_alike("source", seen, part.shape)
@@ -217,7 +218,7 @@ class SymmArray(Array):
             rank,
             self.offset + part.pointer,
             (side.pointer, side.nbytes, 0),
-            (*pieces.as_pieces(), *signal_of(signal, op, value)),
+            (*pieces.as_pieces(), *signal_of(signal, op, value, on_device=False)),
             timeout,
         )
 
@@ -237,6 +238,7 @@ class SymmArray(Array):
         `destination` is an array as `source` of `put_part()`, which can be written. A signal tells
         `rank` that it may write that part anew. All else is as for `put_part()`.
         """
+        self._require_host("get_part")
         part = part_of(self.shape, self.itemsize, key)
         side, seen = side_of(destination, "destination", written=True)
         self._require_alike("destination", seen, part.shape)
@@ -246,7 +248,7 @@ class SymmArray(Array):
             rank,
             self.offset + part.pointer,
             (side.pointer, side.nbytes, 0),
-            (*pieces.as_pieces(), *signal_of(signal, op, value)),
+            (*pieces.as_pieces(), *signal_of(signal, op, value, on_device=False)),
             timeout,
         )
 
@@ -304,6 +306,13 @@ class SymmArray(Array):
         return Neighbor(
             rank, self.memory, self.offset, source, pieces, expected_nbytes=expected_nbytes
         )
+
+    def _require_host(self, call: str) -> None:
+        if not self.group._on_host:
+            raise UnsupportedError(
+                f"{call}: takes arrays of the host, and the group works on CUDA device "
+                f"{self.group.device}; Memory.put_pieces() and get_pieces() take rows there"
+            )
 
     def _require_alike(self, name: str, seen: Any, shape: tuple[int, ...]) -> None:
         if seen.shape != shape:
