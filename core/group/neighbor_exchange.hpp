@@ -57,8 +57,8 @@ void naming_neighbor(size_t index, const Check& check) {
 // its neighbours not ready for, finish() puts. It is ahead by one round at most: to return from
 // finish(k) it has seen begun >= k of each neighbour.
 //
-// No circle of waits: start(k) waits for no rank and says begun = k to all neighbours. Once all have
-// called it, each finish(k) can put all that start(k) left, and then each there = k comes.
+// No circle of waits: start(k) waits for no rank and says begun = k to all neighbours. Once all
+// have called it, each finish(k) can put all that start(k) left, and then each there = k comes.
 //
 // What is still under way when a rank has finished round k is nothing that others wait to send to
 // it: it has seen begun = k and there = k of each neighbour, and those are the last words that they

@@ -39,7 +39,8 @@ void go_round(int rank, const Group& group, uint64_t seed) {
   const ExchangeMesh mesh(group.size(), seed);
   const Block block = allocate(group, mesh.block_bytes(), seed);
   Bytes source(ExchangeMesh::kArea);
-  const symm::NeighborExchange exchange = group.exchange(mesh.neighbors_of(rank, block.memory, source));
+  const symm::NeighborExchange exchange =
+      group.exchange(mesh.neighbors_of(rank, block.memory, source));
   std::mt19937_64 random(seed * 100 + static_cast<uint64_t>(rank));
   Bytes expected(mesh.block_bytes());
   const auto* const begin = block.at<std::byte>(rank);

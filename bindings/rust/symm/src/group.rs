@@ -684,8 +684,8 @@ impl Group {
     /// are received in the order in which they were sent. A short one is left for the receiver; for
     /// a longer one the call returns when it has been received. A local call. Errors: `Timeout`
     /// (the rank has not received), `Mismatch` (the message is longer than the room for it),
-    /// `PeerFailed`, `Unsupported` (the group is of devices, and the rank is on another machine). On
-    /// a device the call returns at once, and the stream goes on when the message is received.
+    /// `PeerFailed`, `Unsupported` (the group is of devices on several machines). On a device the
+    /// call returns at once, and the stream goes on when the message is received.
     pub fn send<S: Source + ?Sized>(&self, rank: usize, source: &S, channel: usize) -> Result<()> {
         let from = source.operand().on(&self.shared, &self.stream)?;
         let (at, bytes) = (from.pointer(), bytes::<S::Element>(from.len())?);
