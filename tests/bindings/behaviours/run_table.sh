@@ -20,7 +20,7 @@ export SYMM_IPC_HOLD_MS=60000
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
   # Rank 3 does what the other survivors of a failure do. The scenarios of blocks of their own
-  # lengths, those up to bad arguments, and that of an exchange are written for 3 ranks, and left
+  # lengths, those up to bad arguments, and those of neighbours are written for 3 ranks, and left
   # out.
   four=$(mktemp)
   trap 'rm -f "$four"' EXIT
@@ -29,6 +29,7 @@ if ((${#LAYOUT} == 4)); then
   sed -E \
     -e "/$from/,/$to/{/$to/!d}" \
     -e '/^scenario exchange$/,/^scenario /{/^scenario exchange$/d;/^scenario /!d}' \
+    -e '/^scenario neighbor_blocks$/,/^scenario /{/^scenario neighbor_blocks$/d;/^scenario /!d}' \
     -e 's/size=3/size=4/' \
     -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' \
     -e 's/^(0,1 expect at=p.* from=)1/\13/' \
