@@ -45,11 +45,10 @@ std::string_view one_of(Variable variable, std::initializer_list<std::string_vie
   if (text == variable.fallback()) return text;
   if (std::find(values.begin(), values.end(), text) != values.end()) return text;
 
-  std::string why = "is neither";
+  std::string why = "is neither ";
   for (const std::string_view& value : values) {
-    const bool is_first = &value == values.begin();
-    const bool is_last = &value == values.end() - 1;
-    why.append(is_first ? " '" : is_last ? " nor '" : ", '").append(value).append("'");
+    if (&value != values.begin()) why += &value == values.end() - 1 ? " nor " : ", ";
+    why.append("'").append(value).append("'");
   }
   refuse(variable, why);
 }

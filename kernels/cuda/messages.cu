@@ -31,8 +31,8 @@
 //   1. A post of message k + kPosts overwrites that of k. The receiver has seen that k has arrived,
 //      so all blocks of the sender are done with k, and with its post.
 //   2. The arrival of k + kPosts overwrites that of k. It follows the post of k + kPosts, which the
-//      block that has the flow makes when it has read the arrival of k. Other blocks only ask
-//      whether k has arrived, which is true for ever.
+//      block that has the flow makes in a look that comes after the one in which it has read the
+//      arrival of k. No other block reads arrivals.
 //   3. Slots belong to one receive for a launch. The launch ends when all of their chunks are
 //      taken, and a sender stores no others, since it needs a post. So nothing is stored there
 //      while the stages serve another kernel of their rank.
@@ -53,6 +53,7 @@ enum class Phase : uint8_t {
   fills,           // send: through slots
   posts,           // recv: the block that has the flow
   awaits_arrival,  // recv: the block that has the flow
+  has_arrived,     // recv: the block that has the flow has read the arrival in this look
 };
 
 // A side, as one block sees it.
@@ -243,8 +244,10 @@ __device__ bool read_arrival(const Block& s, uint32_t i, const SideArgs& side, S
   const MessageFlow::Arrival& here = s.mine(side).arrived[state.number % kPosts];
   if (load_acquire(&here.number) != state.number) return true;
 
-  state.phase = Phase::over;
+  // Another thread that saw the side over in this look could post the message kPosts behind it,
+  // whose arrival overwrites this one, before the length is read.
   const uint64_t sent = load_relaxed(&here.bytes);
+  state.phase = side.is_last != 0 ? Phase::over : Phase::has_arrived;
   return sent == side.bytes || refuse_length(s, i, side, sent, side.bytes);
 }
 
@@ -270,6 +273,7 @@ __device__ bool look(const Block& s, uint32_t i) {
     case Phase::awaits_post: ok = read_post(s, i, side, state); break;
     case Phase::posts: ok = post(s, i, side, state); break;
     case Phase::awaits_arrival: ok = read_arrival(s, i, side, state); break;
+    case Phase::has_arrived: state.phase = Phase::over; break;
     case Phase::stores:
     case Phase::fills: break;
   }

@@ -184,7 +184,8 @@ T combine_floats(Code op, T a, T x, bool saturates) {
     case SYMM_OP_MIN:
     case SYMM_OP_MAX:
       if (std::isnan(a) || std::isnan(x)) return std::numeric_limits<T>::quiet_NaN();
-      return (op == SYMM_OP_MIN ? x < a : x > a) ? x : a;
+      if (op == SYMM_OP_MIN) return x < a ? x : a;
+      return x > a ? x : a;
     default: return a + x;
   }
 }

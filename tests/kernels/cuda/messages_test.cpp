@@ -282,7 +282,7 @@ TEST(MessageKernel, PassesWhateverIsDrawn) {
 
 // Many messages of one flow, more than are posted at a time, in launches of unequal lengths.
 TEST(MessageKernel, KeepsTheOrderOfAFlow) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
     Passing passing(options_of(seed), 2);
     for (const size_t count : {size_t{1}, size_t{30}, size_t{7}, size_t{13}}) {
       std::vector<Message> all;
