@@ -110,7 +110,7 @@ void MessagePair::drop(PostedSide& one) {
   (one.side->is_send ? both.sends : both.receives).remove(one);
   if (one.state == State::pulling || one.state == State::coming) std::erase(pulling_, channel);
   // The caller has its memory back after this.
-  if (port_ != nullptr && one.begun) port_->cut();
+  if (one.state == State::in_parts || one.state == State::coming) port_->cut();
   one.state = State::done;
 }
 

@@ -33,8 +33,8 @@ class MessagePort {
   virtual size_t came(uint16_t channel) const noexcept = 0;
 
   // Sends the next part of the announced message of a channel, of which `rest` is left, from
-  // `offset` on. Returns the bytes of the part; 0: so many parts are under way that this one has to
-  // wait, and the bell of from() is rung when one of them has gone.
+  // `offset` on. Returns the bytes of the part; 0: so many parts of all channels are under way that
+  // this one has to wait, and the bell of from() is rung when one of them has gone.
   virtual size_t send_part(
       uint16_t channel, size_t offset, std::span<const std::byte> rest) noexcept = 0;
   // Whether no part of that message is under way, so that nobody reads its memory any more.

@@ -28,9 +28,10 @@ namespace {
 constexpr uint64_t kRead = 0;
 constexpr uint64_t kTaken = 1;
 constexpr uint64_t kWanted = 2;
-// The parts of one message that are under way, at most: enough that a network is busy while the
-// sender's thread is woken.
-constexpr uint32_t kMostParts = 8;
+// The bytes of a part, and the parts that are under way to a rank, at most: enough that a network
+// is busy while the sender's thread is woken, and no more than one message that puts.
+constexpr size_t kPart = size_t{256} << 10;
+constexpr uint32_t kMostParts = kMessage / kPart;
 }  // namespace
 
 RemoteMailbox::RemoteMailbox(engine::Endpoint& endpoint, int peer, const host::MailboxShape& shape,
@@ -99,14 +100,14 @@ size_t RemoteMailbox::came(uint16_t channel) const noexcept {
 // that (has_sent_parts(), cut()), so this object is still there.
 size_t RemoteMailbox::send_part(
     uint16_t channel, size_t offset, std::span<const std::byte> rest) noexcept {
-  std::atomic<uint32_t>& parts = parts_[channel];
-  if (parts.load(std::memory_order_acquire) == kMostParts) return 0;
+  if (under_way_.load(std::memory_order_acquire) == kMostParts) return 0;
 
-  const std::span part = rest.first(std::min(kMessage, rest.size()));
+  const std::span part = rest.first(std::min(kPart, rest.size()));
   const auto gone = [this, channel](const std::byte*) { part_has_gone(channel); };
   // Without memory for the pointer, the part has gone at once.
   const auto keep = with_reserve([&] {
-    parts.fetch_add(1, std::memory_order_relaxed);
+    under_way_.fetch_add(1, std::memory_order_relaxed);
+    parts_[channel].fetch_add(1, std::memory_order_relaxed);
     return std::shared_ptr<const std::byte>(part.data(), gone);
   });
   const Head head{.kind = kSlotPart, .channel = channel, .offset = offset};
@@ -115,6 +116,7 @@ size_t RemoteMailbox::send_part(
 }
 
 void RemoteMailbox::part_has_gone(uint16_t channel) noexcept {
+  under_way_.fetch_sub(1, std::memory_order_seq_cst);
   parts_[channel].fetch_sub(1, std::memory_order_seq_cst);
   ring(from_.head().bell, sleepers_);
 }

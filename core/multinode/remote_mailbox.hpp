@@ -87,6 +87,7 @@ class RemoteMailbox final : public host::MessagePort {
   const host::Mailbox to_;
   std::mutex mutex_;  // no call is made while it is held
   std::vector<Wanted> wanted_;
-  std::vector<std::atomic<uint32_t>> parts_;  // under way, by channel
+  std::atomic<uint32_t> under_way_{0};        // parts
+  std::vector<std::atomic<uint32_t>> parts_;  // those of each channel
 };
 }  // namespace symm::multinode
