@@ -235,6 +235,30 @@ void PieceCopies::launch(const Copy& copy, const Work& work, bool signals, CUstr
       args);
 }
 
+// A kernel that touched pageable memory would spoil the context for everything else.
+void PieceCopies::require_reachable(const Copy& copy) const {
+  const Device& device = *group_.device;
+  if (device.attribute(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0) return;
+
+  const auto require = [&](CUdeviceptr at, const char* argument) {
+    unsigned kind = 0;
+    const auto get = device.driver().cuPointerGetAttribute;
+    if (at == 0 || get(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) == CUDA_SUCCESS) return;
+    throw Error(Status::invalid_argument,
+        format("%s: lies in pageable memory of the host, which kernels of device %d do not reach",
+            argument, device.ordinal()));
+  };
+
+  const PieceList& list = copy.pieces.list;
+  const bool is_put = copy.operation == Operation::put_pieces;
+  require(is_put ? copy.from : copy.to, copy.local_name);
+  if (!list.on_device) return;
+  require(address_of(list.pieces), "call.pieces");
+  require(address_of(list.from_table), "call.from_table");
+  require(address_of(list.to_table), "call.to_table");
+  require(address_of(list.count_at), "call.device_count");
+}
+
 // A signal goes with the kernel where its blocks know of each other, else with a kernel of its own.
 void PieceCopies::issue(const Copy& copy, void* stream) {
   const CUstream on = stream_of(stream);
@@ -244,6 +268,7 @@ void PieceCopies::issue(const Copy& copy, void* stream) {
 
   bool is_signalled = copy.pieces.signal == nullptr;
   if (copies) {
+    require_reachable(copy);
     Work work;
     plan(work, copy.pieces);
     if (list.on_device) {

@@ -66,15 +66,19 @@ class PieceCopies {
     uint64_t to_bytes;
     uint64_t from_bytes;
     const PieceCopy& pieces;
+    // The name of the side that is in this process, which is not the block.
+    const char* local_name;
     // The word of the signal, if the pieces have one.
     CUdeviceptr signal;
     // The word of this rank's control block that says that a kernel has given up.
     CUdeviceptr unless;
   };
-  // Throws Error(unsupported) for a long list on the host, in a capture.
+  // Throws Error(unsupported) for a long list on the host, in a capture, and
+  // Error(invalid_argument) for memory that no kernel reaches.
   void issue(const Copy& copy, void* stream);
 
  private:
+  void require_reachable(const Copy& copy) const;
   struct Work;
   void plan(Work& work, const PieceCopy& pieces) const;
   void place(Work& work, const PieceList& list, CUstream stream);

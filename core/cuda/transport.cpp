@@ -392,6 +392,7 @@ void CudaTransport::put_pieces(const MemoryView& memory, int rank, size_t offset
                           .to_bytes = memory.bytes - offset,
                           .from_bytes = pieces.local_bytes,
                           .pieces = pieces,
+                          .local_name = "source",
                           .signal = word,
                           .unless = mailbox_->abort_word(*controls_[me()])},
       stream);
@@ -408,6 +409,7 @@ void CudaTransport::get_pieces(const MemoryView& memory, int rank, size_t offset
                           .to_bytes = pieces.local_bytes,
                           .from_bytes = memory.bytes - offset,
                           .pieces = pieces,
+                          .local_name = "destination",
                           .signal = word,
                           .unless = mailbox_->abort_word(*controls_[me()])},
       stream);

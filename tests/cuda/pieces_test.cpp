@@ -294,6 +294,34 @@ TEST_F(CudaPieces, RefusedListsHaveDoneNothing) {
   });
 }
 
+// Where kernels do not reach pageable memory, a call that names some is refused; on other machines
+// it is like any memory.
+TEST_F(CudaPieces, LieInMemoryThatKernelsReach) {
+  fake_cuda::settings().attributes[CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS] = 0;
+  as_groups(1, [](int, const auto& group) {
+    const StreamBlock block = block_of(group);
+    auto* const known = static_cast<std::byte*>(fake_cuda::ordinary_memory(4096));
+    std::vector<symm_piece_t> pieces(2, {0, 0, 8, 1, 0, 0});
+    Bytes pageable(64);
+    fake_cuda::launches();
+
+    expect_failure(Status::invalid_argument, {"source: lies in pageable memory"}, [&] {
+      block.memory->put_pieces(0, 0, {pageable.data(), 64}, list_of(pieces), kNone, block.stream);
+    });
+    expect_failure(Status::invalid_argument, {"destination: lies in pageable memory"}, [&] {
+      block.memory->get_pieces(0, 0, {pageable.data(), 64}, list_of(pieces), kNone, block.stream);
+    });
+    expect_failure(Status::invalid_argument, {"call.pieces: lies in pageable memory"}, [&] {
+      block.memory->put_pieces(0, 0, {known, 64}, list_of(pieces, true), kNone, block.stream);
+    });
+    EXPECT_EQ(launched(), (std::map<std::string, int>{}));
+    block.memory->put_pieces(0, 0, {known, 64}, list_of(pieces), kNone, block.stream);
+    block.synchronize();
+    fake_cuda::free_ordinary(known);
+  });
+  fake_cuda::settings().attributes.clear();
+}
+
 struct OnDevice {
   std::vector<symm_piece_t> pieces;
   std::vector<uint64_t> table;
