@@ -56,7 +56,7 @@ class Neighbor:
         self.rank = rank
         self.expected_nbytes: int = expected_nbytes
         self._where: tuple[int | None, int, int, int] = (None, 0, 0, 0)
-        self._numbers = Numbers(0, 0, None)
+        self._numbers = Numbers(0, 0, None, on_device=False)
         self._keep: tuple[object, ...] = ()
 
         if memory is not None:
