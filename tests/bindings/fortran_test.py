@@ -1,7 +1,7 @@
 """fortran_test.py <libsymm.so> <symm>: the Fortran module compiles without a warning; its
 constants, structs and interfaces are those of the layouts in tests/abi and of the library; the
 default of every field is zero; what is left out has the header's default; a failure is written
-where the options say; and the example runs as two ranks.
+where the options say; and the examples run as ranks.
 """
 
 import re
@@ -256,10 +256,15 @@ def check_left_out(scratch, library):
     run(scratch, "./left_out")
 
 
-def check_example(scratch, library, tool):
+def check_examples(scratch, library, tool):
     compile_program(scratch, ROOT / "examples/all_reduce.f90", library)
     said = run(scratch, tool, "run", "-n", "2", "--timeout", "100", "--", "./all_reduce")
     assert said.count("of 2: the sum is 3") == 2, said
+
+    compile_program(scratch, ROOT / "examples/18-halos/halos.f90", library)
+    said = run(scratch, tool, "run", "-n", "3", "--timeout", "100", "--", "./halos")
+    degrees = "row 30 has 2.841348 degrees in the middle, and changed by 0.060499"
+    assert said.count(degrees) == 1, said
 
 
 def main(library, tool):
@@ -271,7 +276,7 @@ def main(library, tool):
         check_interfaces(scratch)
         check_values(scratch, library)
         check_left_out(scratch, library)
-        check_example(scratch, library, tool)
+        check_examples(scratch, library, tool)
 
 
 if __name__ == "__main__":
