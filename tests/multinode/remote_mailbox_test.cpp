@@ -76,6 +76,9 @@ struct End {
   std::atomic<uint32_t> settles_later{0};
   RemoteMailbox mailbox{wire, kPeer, shape, sleepers, settles_later};
 
+  // A part tells its mailbox when the wire lets go of it.
+  ~End() { wire.sent.clear(); }
+
   // Takes a message in as the message engine does; false if it has no place.
   bool receive(const Head& head, std::span<const std::byte> payload = {}) {
     if (!payload.empty()) {
