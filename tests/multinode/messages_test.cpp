@@ -228,6 +228,35 @@ TEST_F(MultinodeMessages, AreNotLeftForARankThatTheEngineHasLost) {
       << said;
 }
 
+// A call that fails while its thread looks for messages leaves the engine to the engine's own
+// thread, which also serves other groups of the process when no rank here is in a call.
+TEST_F(MultinodeMessages, ThatFailLeaveTheProcessReachable) {
+  const Shared<std::atomic<int>> got;
+  expect_on_machines("ab", [&](int rank, const Group& group) {
+    const Group other = group.split(0, 0);
+    const Block block = allocate(other, 4096);
+    Bytes data(100);
+    for (int round = 0; round < 20; ++round) {
+      const Group one = group.split(0, 0);
+      const Outcome end = outcome_of([&] {
+        if (rank == 0) one.send(1, data);
+        if (rank == 1) one.recv(0, symm::Span(data.data(), 99));
+      });
+      EXPECT_EQ(end.status, rank == 1 ? SYMM_ERR_MISMATCH : SYMM_OK);
+    }
+
+    // Rank 1 makes no call until rank 0 has what it gets.
+    other.barrier();
+    if (rank == 0) {
+      for (int k = 0; k < 20; ++k) {
+        block.memory.get(1, 0, symm::Span(data.data(), 8), 5'000);
+      }
+      *got = 1;
+    }
+    EXPECT_TRUE(eventually([&] { return *got == 1; }));
+  });
+}
+
 // The rank of another machine is stopped at any moment of a message, or before it. Each call waits
 // for as long as its options say, not for as long as the group would, and names the rank.
 TEST_F(MultinodeMessages, WaitForASilentRankNoLongerThanTheCallSays) {
@@ -266,6 +295,8 @@ TEST_F(MultinodeMessages, WaitForASilentRankNoLongerThanTheCallSays) {
       });
       const auto took = std::chrono::steady_clock::now() - start;
       kill(static_cast<pid_t>(group.peer_info(1).pid), SIGKILL);
+      // Else it would be found in the middle of the group's end.
+      EXPECT_TRUE(eventually([&] { return group.status().status != SYMM_OK; }));
       if (took > std::chrono::seconds(10)) return std::string("took too long");
       return std::to_string(end.status) + " " + std::to_string(end.rank);
     });
