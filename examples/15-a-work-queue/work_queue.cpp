@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 namespace {

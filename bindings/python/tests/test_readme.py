@@ -125,4 +125,5 @@ def test_a_program_beside_one_in_cpp_prints_the_same(launch, program):
 @pytest.mark.skipif(not TUTORIAL.exists(), reason="the tutorial is in the repository only")
 def test_each_program_of_the_tutorial_in_cpp_has_one_in_python():
     in_cpp = {path.with_suffix(".py") for path in (REPOSITORY / "examples").glob("0*/*.cpp")}
-    assert in_cpp == {REPOSITORY / "examples" / program for program in EXAMPLES}
+    in_python = {program for program in EXAMPLES if program.startswith("0")}
+    assert in_cpp == {REPOSITORY / "examples" / program for program in in_python}
