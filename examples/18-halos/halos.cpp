@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plate.hpp"
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 namespace {
