@@ -368,6 +368,25 @@ void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size
           expected / element)));
 }
 
+namespace {
+// A thread polls for the message engine, whose own thread rests meanwhile. That ends here also if
+// what the thread waits for throws: nobody would serve the engine any more.
+class PollingTurn {
+ public:
+  explicit PollingTurn(RemoteRanks& remote) : remote_(remote) { remote_.polls(Polling::begins); }
+  ~PollingTurn() { end(); }
+  PollingTurn(PollingTurn&&) = delete;
+
+  void end() noexcept {
+    if (std::exchange(polls_, false)) remote_.polls(Polling::ends);
+  }
+
+ private:
+  RemoteRanks& remote_;
+  bool polls_ = true;
+};
+}  // namespace
+
 WaitEnd Controls::await_condition(
     const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
   if (remote_ == nullptr) {
@@ -378,20 +397,16 @@ WaitEnd Controls::await_condition(
     return condition.holds() || (remote_->progress() && condition.holds());
   };
 
-  bool polling = true;
+  PollingTurn turn(*remote_);
   const auto unreachable = [&] {  // wait_condition() calls this before it sleeps
-    if (std::exchange(polling, false)) remote_->polls(Polling::ends);
+    turn.end();
     remote_->polls(Polling::sleeps);
     return condition.unreachable();
   };
 
-  remote_->polls(Polling::begins);
-  const WaitEnd end = wait_condition({holds, unreachable, condition.bells, condition.all_ring,
-                                         condition.peer, condition.what, condition.hopeless},
+  return wait_condition({holds, unreachable, condition.bells, condition.all_ring, condition.peer,
+                            condition.what, condition.hopeless},
       waiter, *context_.revocation, spin_, deadline);
-  if (polling) remote_->polls(Polling::ends);
-
-  return end;
 }
 
 void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline,
