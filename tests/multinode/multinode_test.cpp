@@ -235,6 +235,36 @@ TEST_F(Multinode, MoveLargeBlocks) {
   });
 }
 
+// A call that fails while its thread looks for a message leaves the engine to the engine's own
+// thread, which serves the process when no rank of it is in a call.
+TEST_F(Multinode, AnswerAfterACallThatFailed) {
+  const Shared<std::atomic<int>> got;
+  expect_on_machines("aab", [&](int rank, const Group& group) {
+    const Group other = group.split(0, 0);
+    const Block block = allocate(other, 4096);
+    std::vector<std::byte> data(100);
+    for (int round = 0; round < 20; ++round) {
+      const Group one = group.split(0, 0);
+      other.barrier();  // all have it before it fails
+      if (rank == 0) one.send(1, data);
+      if (rank == 1) {
+        expect_failure(
+            SYMM_ERR_MISMATCH, {"room for 99"}, [&] { one.recv(0, symm::Span(data.data(), 99)); });
+      }
+    }
+
+    // Rank 1 makes no call until rank 2 has what it gets.
+    other.barrier();
+    if (rank == 2) {
+      for (int k = 0; k < 20; ++k) {
+        block.memory.get(1, 0, symm::Span(data.data(), 8), 5'000);
+      }
+      *got = 1;
+    }
+    EXPECT_TRUE(eventually([&] { return *got == 1; }));
+  });
+}
+
 // Additions of ranks on all machines fetch each value once, whoever owns the word; and what waits
 // for the word is woken.
 TEST_F(Multinode, ChangeWordsInOneStep) {
