@@ -1,7 +1,7 @@
 // The drop-in for NCCL, on GPUs, as programs use it: this program has NCCL's declarations from
 // bindings/nccl/abi.hpp, opens the drop-in where others open libnccl.so.2, and the real NCCL stands
-// behind it. Ranks are processes, or threads of one process. Each chapter runs once with symm doing
-// every collective that it takes, and once with all of them passed on to NCCL.
+// behind it. Ranks are processes, or threads of one process. Each chapter runs with symm doing every
+// collective that it takes, with symm passing the messages too, and with all passed on to NCCL.
 //   Ranks may share a GPU, which NCCL allows from 2.30 on.
 //   With --alone there is no NCCL behind the drop-in, and symm serves by itself.
 #include <dlfcn.h>
@@ -494,17 +494,8 @@ Result all_reduce(const Member& me, const float* in, float* out, size_t count, c
   return nccl().all_reduce(in, out, count, kFloat32, kSum, me.comm, on);
 }
 
-// Sends to the next rank and receives from the last one. Without NCCL, what all ranks have is
-// gathered.
+// Sends to the next rank and receives from the last one.
 void ring(const Member& me, const float* out, float* in, size_t count, cudaStream_t on) {
-  if (me.alone) {
-    float* const all = at(me, 48);
-    me.right(nccl().all_gather(out, all, count, kFloat32, me.comm, on), "all-gather of a ring");
-    cuda(cudaMemcpyAsync(in, all + static_cast<size_t>(me.last()) * count, count * sizeof(float),
-             cudaMemcpyDeviceToDevice, on),
-        "copy of a ring");
-    return;
-  }
   me.right(nccl().group_start(), "ncclGroupStart");
   me.right(nccl().send(out, count, kFloat32, me.next(), me.comm, on), "ncclSend");
   me.right(nccl().recv(in, count, kFloat32, me.last(), me.comm, on), "ncclRecv");
@@ -521,12 +512,8 @@ void groups(Member& me) {
     me.right(nccl().group_start(), "ncclGroupStart");
     me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, me.stream), "all-reduce");
     me.right(nccl().group_start(), "ncclGroupStart");
-    const Result sent = nccl().send(at(me, 0), kCount, kFloat32, me.next(), me.comm, me.stream);
-    const Result received =
-        nccl().recv(at(me, 16), kCount, kFloat32, me.last(), me.comm, me.stream);
-    const Result passed = me.alone ? symm::nccl::kInvalidUsage : symm::nccl::kSuccess;
-    expect(sent == passed && received == passed,
-        me.who("ncclSend " + std::to_string(sent) + ", ncclRecv " + std::to_string(received)));
+    me.right(nccl().send(at(me, 0), kCount, kFloat32, me.next(), me.comm, me.stream), "ncclSend");
+    me.right(nccl().recv(at(me, 16), kCount, kFloat32, me.last(), me.comm, me.stream), "ncclRecv");
     me.right(nccl().group_end(), "inner ncclGroupEnd");
     me.right(nccl().all_gather(at(me, 0), at(me, 24), kCount, kFloat32, me.comm, me.stream),
         "all-gather");
@@ -534,9 +521,7 @@ void groups(Member& me) {
     me.wait();
     me.together();
     expect_floats(me, at(me, 8), sums(me.size, kCount), "all-reduce in a group");
-    if (!me.alone) {
-      expect_floats(me, at(me, 16), numbers(me.last(), kCount), "messages in a group");
-    }
+    expect_floats(me, at(me, 16), numbers(me.last(), kCount), "messages in a group");
     for (int r = 0; r < me.size; ++r) {
       expect_floats(me, at(me, 24) + static_cast<size_t>(r) * kCount, numbers(r, kCount),
           "all-gather in a group");
@@ -978,9 +963,9 @@ std::vector<Way> all_ways(const Member& me, symm_group_t* own, cudaEvent_t event
 }
 
 // The drop-in's own part of a call, beside symm's own call where symm does it, and beside NCCL's
-// own functions where it is passed on.
+// own functions where it is passed on. The times are printed; whether they are right depends on what
+// else the machine does.
 void host_time(Member& me) {
-  constexpr double kMost = 500;
   me.together();
   symm::Group own;
   if (me.by_symm) {
@@ -1004,8 +989,6 @@ void host_time(Member& me) {
         me.who(ways[i].name).c_str(), through.warm, ways[half + i].name.c_str(), past.warm,
         through.warm - past.warm, through.cold, past.cold, through.cold - past.cold);
   }
-  expect(times[0].warm - times[half].warm < kMost,
-      me.who("the drop-in's own part is under half a microsecond"));
   cudaEventDestroy(event);
 }
 
@@ -1025,7 +1008,8 @@ void run_member(Body body, int rank, int size, bool in_threads, const std::strin
   me.rank = rank;
   me.size = size;
   me.in_threads = in_threads;
-  me.by_symm = std::getenv("SYMM_NCCL_OPS") == nullptr;
+  const char* const ops = std::getenv("SYMM_NCCL_OPS");
+  me.by_symm = ops == nullptr || std::string(ops) != "none";
   const char* const behind = std::getenv("SYMM_NCCL");
   me.alone = behind != nullptr && std::string(behind) == "none";
   me.directory = directory;
@@ -1042,14 +1026,27 @@ void run_member(Body body, int rank, int size, bool in_threads, const std::strin
   me.together();
 }
 
+// Who does what a chapter asks for.
+enum class By : uint8_t { nccl, symm, symm_with_messages };
+
+const char* name_of(By by) {
+  switch (by) {
+    case By::nccl: return "by_nccl";
+    case By::symm: return "by_symm";
+    case By::symm_with_messages: return "by_symm_with_messages";
+  }
+  return "";
+}
+
 // Runs a chapter in processes, or in threads of one, that meet in `directory`.
-void run_trial(const support::TemporaryDirectory& directory, const char* chapter, bool by_symm,
-    bool in_threads) {
+void run_trial(
+    const support::TemporaryDirectory& directory, const char* chapter, By by, bool in_threads) {
   const int size = gpu::machine().ranks;
   const bool shares = size > gpu::machine().devices;
   const auto prepare = [&](int rank) {
-    if (by_symm) setenv("SYMM_NCCL_MODE", "deterministic", 1);
-    if (!by_symm) setenv("SYMM_NCCL_OPS", "none", 1);
+    if (by != By::nccl) setenv("SYMM_NCCL_MODE", "deterministic", 1);
+    if (by == By::nccl) setenv("SYMM_NCCL_OPS", "none", 1);
+    if (by == By::symm_with_messages) setenv("SYMM_NCCL_OPS", "all,sendrecv", 1);
     if (shares) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
     if (shares) setenv("NCCL_MAX_CTAS", "4", 1);
     // Connecting later allocates memory, which may wait for kernels of ranks in this context.
@@ -1067,15 +1064,17 @@ void run_trial(const support::TemporaryDirectory& directory, const char* chapter
   }
 }
 
-using Parameters = std::tuple<const char*, bool, bool>;
+using Parameters = std::tuple<const char*, By, bool>;
 class Chapters : public testing::TestWithParam<Parameters> {};
 
 TEST_P(Chapters, AreRight) {
-  const auto [chapter, by_symm, in_threads] = GetParam();
+  const auto [chapter, by, in_threads] = GetParam();
   const int size = gpu::machine().ranks;
   const bool alone = gpu::machine().alone;
   int version = 0;
-  if (alone && !by_symm) GTEST_SKIP() << "there is no NCCL that calls are passed on to";
+  if (alone && by == By::nccl) GTEST_SKIP() << "there is no NCCL that calls are passed on to";
+  if (alone && by == By::symm_with_messages)
+    GTEST_SKIP() << "without NCCL, symm passes them anyway";
   // Before the first call, which looks for it; the ranks inherit it.
   if (alone) setenv("SYMM_NCCL", "none", 1);
   if (nccl().get_version(&version) != symm::nccl::kSuccess) {
@@ -1098,7 +1097,7 @@ TEST_P(Chapters, AreRight) {
   std::vector<double> named;
   for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
     const support::TemporaryDirectory directory;
-    run_trial(directory, chapter, by_symm, in_threads);
+    run_trial(directory, chapter, by, in_threads);
     if (!is_kill || HasFailure()) continue;
     const std::vector<double> more = named_after(directory.path(), size);
     named.insert(named.end(), more.begin(), more.end());
@@ -1106,23 +1105,29 @@ TEST_P(Chapters, AreRight) {
   if (is_kill && !HasFailure()) judge_naming(named, shares);
 }
 
-std::string name_of(const testing::TestParamInfo<Parameters>& info) {
-  const auto [chapter, by_symm, in_threads] = info.param;
-  return std::string(chapter) + (by_symm ? "_by_symm" : "_by_nccl") +
-         (in_threads ? "_in_threads" : "_in_processes");
+std::string name_of_case(const testing::TestParamInfo<Parameters>& info) {
+  const auto [chapter, by, in_threads] = info.param;
+  return std::string(chapter) + "_" + name_of(by) + (in_threads ? "_in_threads" : "_in_processes");
 }
 
 INSTANTIATE_TEST_SUITE_P(Drop, Chapters,
     testing::Combine(testing::Values("collectives", "groups", "graphs", "streams", "windows",
                          "splits", "pending", "aborts"),
-        testing::Bool(), testing::Bool()),
-    name_of);
+        testing::Values(By::nccl, By::symm), testing::Bool()),
+    name_of_case);
+INSTANTIATE_TEST_SUITE_P(Messages, Chapters,
+    testing::Combine(testing::Values("groups", "graphs", "streams", "windows"),
+        testing::Values(By::symm_with_messages), testing::Bool()),
+    name_of_case);
 // Processes that share a GPU have it by turns, which fills the streams.
 INSTANTIATE_TEST_SUITE_P(Time, Chapters,
-    testing::Combine(testing::Values("host_time"), testing::Bool(), testing::Values(true)),
-    name_of);
+    testing::Combine(
+        testing::Values("host_time"), testing::Values(By::nccl, By::symm), testing::Values(true)),
+    name_of_case);
 INSTANTIATE_TEST_SUITE_P(Death, Chapters,
-    testing::Combine(testing::Values("kill"), testing::Bool(), testing::Values(false)), name_of);
+    testing::Combine(
+        testing::Values("kill"), testing::Values(By::nccl, By::symm), testing::Values(false)),
+    name_of_case);
 }  // namespace
 
 int gpu::role(const std::vector<std::string>& words) {
