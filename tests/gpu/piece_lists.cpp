@@ -50,7 +50,7 @@ std::vector<symm_piece_t> drawn(std::mt19937_64& random) {
     piece.to_stride = bytes + below(3) * step;
     const uint64_t rows = std::max<uint64_t>(piece.rows, 1);
     const uint64_t reach = (rows - 1) * piece.to_stride + bytes;
-    if (reach > kBytes - free) break;
+    if (free + reach > kBytes) break;
 
     piece.from_stride = below(3) == 0 ? 0 : piece.to_stride;
     piece.from = below((kBytes - reach) / step + 1) * step;
