@@ -111,7 +111,7 @@ class LongLists {
       symm_piece_t piece{0, free, length(step), below(4) == 0 ? below(70) : below(3), 0, 0};
       piece.to_stride = piece.bytes + below(3) * step;
       const uint64_t reach = reach_of(piece, written_of(piece));
-      if (reach > kBytes - free) break;
+      if (free + reach > kBytes) break;
 
       piece.from_stride = below(3) == 0 ? 0 : piece.to_stride;
       piece.from = below((kBytes - reach) / step + 1) * step;
