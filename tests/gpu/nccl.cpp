@@ -1,7 +1,8 @@
 // The drop-in for NCCL, on GPUs, as programs use it: this program has NCCL's declarations from
 // bindings/nccl/abi.hpp, opens the drop-in where others open libnccl.so.2, and the real NCCL stands
-// behind it. Ranks are processes, or threads of one process. Each chapter runs with symm doing every
-// collective that it takes, with symm passing the messages too, and with all passed on to NCCL.
+// behind it. Ranks are processes, or threads of one process. Each chapter runs with symm doing
+// every collective that it takes, with symm passing the messages too, and with all passed on to
+// NCCL.
 //   Ranks may share a GPU, which NCCL allows from 2.30 on.
 //   With --alone there is no NCCL behind the drop-in, and symm serves by itself.
 #include <dlfcn.h>
@@ -963,8 +964,8 @@ std::vector<Way> all_ways(const Member& me, symm_group_t* own, cudaEvent_t event
 }
 
 // The drop-in's own part of a call, beside symm's own call where symm does it, and beside NCCL's
-// own functions where it is passed on. The times are printed; whether they are right depends on what
-// else the machine does.
+// own functions where it is passed on. The times are printed; whether they are right depends on
+// what else the machine does.
 void host_time(Member& me) {
   me.together();
   symm::Group own;
