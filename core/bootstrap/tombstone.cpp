@@ -88,7 +88,8 @@ void note_reader(const std::string& path, const Tombstone& seen, int rank) {
   const std::string own =
       directory + fresh_name(kNotePrefix + format("%016lx", process::random64()));
   const auto take = [&] { return ::rename(path.c_str(), own.c_str()) == 0; };
-  constexpr uint64_t kTurnMs = 50;  // after which there is none: all others know
+  // A rank that holds the tombstone may have no processor for a while. After this time it has died.
+  constexpr uint64_t kTurnMs = 2'000;
   if (!retry_until(take, Deadline::after_ms(kTurnMs))) return;
 
   std::optional<Tombstone> tombstone = read_tombstone(own);
