@@ -197,7 +197,6 @@ class MachinesGroup : public TwoMachines {
 
 // The id travels by memory that all ranks share, for want of a message between these machines.
 TEST_F(MachinesGroup, MeetsByAnIdOfAnyMachine) {
-  SYMM_NOT_UNDER_ASAN("LeakSanitizer's tracer crashes in these ranks, each time");
   struct Sent {
     std::atomic<bool> is_there{false};
     std::byte id[SYMM_UNIQUE_ID_MAX_BYTES];
@@ -283,8 +282,6 @@ TEST_F(MachinesGroup, APartitionThatAThirdMachineSeesIsToldToAll) {
 // address, as the bridges of containers and virtual machines do. So it is given the interface by
 // which the machines are connected, and listens nowhere else.
 TEST_F(MachinesGroup, UcxUsesOnlyTheInterfaceThatConnectsTheMachines) {
-  SYMM_NOT_UNDER_ASAN("LeakSanitizer's tracer crashes in these ranks, each time");
-
   for (const char* machine : {"@m0", "@m1"}) {
     const std::string ip = std::string("exec 2>&1; ip -n ") + machine;
     ASSERT_EQ(run(ip + " link add docker0 type veth peer name docker1"), "");
