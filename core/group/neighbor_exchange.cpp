@@ -210,11 +210,10 @@ void NeighborExchange::start(uint64_t timeout_ms, void* stream) {
           format("exchange: round %lu was started, and not finished", round_));
     }
 
-    const Deadline deadline = Deadline::after_ms(group.timeout_or_default(timeout_ms));
     ++round_;
     is_started_ = true;
-    tell_begun(deadline);
-    put_where_ready(deadline);
+    tell_begun();
+    put_where_ready();
   });
 }
 
@@ -232,37 +231,41 @@ void NeighborExchange::finish(uint64_t timeout_ms, void* stream) {
     }
 
     const Deadline deadline = Deadline::after_ms(timeout);
-    tell_begun(deadline);
-    put_where_ready(deadline);
+    tell_begun();
+    put_where_ready();
     await_all(deadline, timeout);
     is_started_ = false;
   });
   stats.shown.waits.add_shared(1);
 }
 
-void NeighborExchange::tell_begun(Deadline deadline) {
-  Transport& transport = words_->group().transport();
+// Signals and puts have the time of the group, whatever the call has: on another machine they wait
+// for no call of the neighbour, and a part that is not taken would end the group.
+void NeighborExchange::tell_begun() {
+  const Group& group = words_->group();
+  Transport& transport = group.transport();
   for (Neighbor& neighbor : neighbors_) {
     if (neighbor.told == round_) continue;
     transport.send_signal(words_->view(), neighbor.rank, kBegun, SignalOp::set, round_,
-        left_until(deadline), nullptr);
+        group.config().timeout_ms, nullptr);
     neighbor.told = round_;
   }
 }
 
 // A put that failed is made again from its beginning, which writes the same bytes.
-void NeighborExchange::put_to(Neighbor& neighbor, Deadline deadline) {
-  Transport& transport = words_->group().transport();
+void NeighborExchange::put_to(Neighbor& neighbor) {
+  const Group& group = words_->group();
+  Transport& transport = group.transport();
   for (const size_t index : neighbor.parts) {
     const NeighborPart& part = parts_[index];
     if (part.bytes == 0) continue;
     const PieceList list{part.pieces.data(), part.pieces.size()};
     const PieceCopy pieces{list, part.bytes, part.source_bytes, nullptr};
     transport.put_pieces(part.memory->view(), part.rank, part.offset, part.source, pieces,
-        left_until(deadline), nullptr);
+        group.config().timeout_ms, nullptr);
   }
-  transport.send_signal(
-      words_->view(), neighbor.rank, kThere, SignalOp::set, round_, left_until(deadline), nullptr);
+  transport.send_signal(words_->view(), neighbor.rank, kThere, SignalOp::set, round_,
+      group.config().timeout_ms, nullptr);
   neighbor.put = round_;
 }
 
@@ -271,9 +274,9 @@ bool NeighborExchange::has(const Neighbor& neighbor, int channel, uint64_t value
          value;
 }
 
-void NeighborExchange::put_where_ready(Deadline deadline) {
+void NeighborExchange::put_where_ready() {
   for (Neighbor& neighbor : neighbors_) {
-    if (neighbor.put != round_ && has(neighbor, kBegun, round_)) put_to(neighbor, deadline);
+    if (neighbor.put != round_ && has(neighbor, kBegun, round_)) put_to(neighbor);
   }
 }
 
@@ -286,7 +289,7 @@ void NeighborExchange::await_all(Deadline deadline, uint64_t timeout_ms) {
     }
     if (waits.empty()) break;
     await(waits, true, deadline, timeout_ms);
-    put_where_ready(deadline);
+    put_where_ready();
   }
 
   for (const Neighbor& neighbor : neighbors_) {

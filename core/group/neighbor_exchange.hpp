@@ -112,10 +112,10 @@ class NeighborExchange {
   void compare(Deadline deadline);
 
   void require_stream(void* stream) const;
-  void tell_begun(Deadline deadline);
-  void put_to(Neighbor& neighbor, Deadline deadline);
+  void tell_begun();
+  void put_to(Neighbor& neighbor);
   bool has(const Neighbor& neighbor, int channel, uint64_t value) const;
-  void put_where_ready(Deadline deadline);
+  void put_where_ready();
   void await_all(Deadline deadline, uint64_t timeout_ms);
   void await(std::span<const SignalWait> waits, bool any, Deadline deadline, uint64_t timeout_ms);
   [[noreturn]] void throw_late(const Error& error, uint64_t timeout_ms) const;

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -85,6 +86,43 @@ TEST_F(Multinode, ExchangesOfRandomMeshes) {
     for (uint64_t seed = 0; seed < 5 && !testing::Test::HasFailure(); ++seed) {
       go_round(rank, group, seed + 50);
     }
+  });
+}
+
+// A put between machines that has begun goes on, however short the deadline of the call is: half of
+// it, left behind, would end the group.
+TEST_F(Multinode, LooksAtAnExchangeOfLargePieces) {
+  constexpr size_t kBytes = 8 << 20;
+  const Shared<std::atomic<int>> looked;
+  expect_on_machines("ab", [&](int rank, const Group& group) {
+    const Block block = allocate(group, kBytes);
+    const Bytes source(kBytes, std::byte(rank + 1));
+    const symm_piece_t all{0, 0, kBytes, 1, 0, 0};
+    const symm::NeighborExchange exchange = group.exchange(std::vector{
+        symm::neighbor(1 - rank, block.memory, 0, symm::Span(source), {&all, 1}, kBytes)});
+
+    for (int round = 1; round <= 3; ++round) {
+      const auto rank_0_has_looked = [&] { return rank == 0 || *looked == round; };
+      EXPECT_TRUE(eventually(rank_0_has_looked));
+      exchange.start();
+      if (rank == 0) {
+        expect_failure(SYMM_ERR_TIMEOUT, {"rank 1", "has not started it within 0 ms"},
+            [&] { exchange.finish({SYMM_TIMEOUT_NOW}); });
+        *looked = round;
+      }
+      EXPECT_TRUE(eventually([&] {
+        try {
+          exchange.finish({SYMM_TIMEOUT_NOW});
+        } catch (const symm::Error& error) {
+          if (error.status() != SYMM_ERR_TIMEOUT) throw;
+          return false;
+        }
+        return true;
+      }));
+      EXPECT_EQ(block.at<std::byte>(rank)[kBytes - 1], std::byte(2 - rank));
+      group.barrier();
+    }
+    EXPECT_EQ(group.status().status, SYMM_OK);
   });
 }
 

@@ -3548,9 +3548,9 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  *   waits. So one halo is enough.
  * - What goes must not change from when symm_exchange_start() is called until
  *   symm_exchange_finish() returns, and what comes must not be read or written.
- * - Waiting: symm_exchange_start() waits for no rank to make a call. It puts to the neighbours
- *   that have started the round, too, and leaves the others to symm_exchange_finish(), which
- *   waits. Between machines it may wait until what it sends is taken.
+ * - Waiting: symm_exchange_start() waits for no rank. Both calls put to neighbours that have
+ *   started the round, and symm_exchange_finish() waits for the others. Between machines a put
+ *   that has begun is not left half done: it has the time-out of the group.
  * - Rounds: all ranks of the group may be in different rounds, neighbours at most in two that
  *   follow each other. A rank without neighbours need make no rounds.
  * - Failures: when the deadline of symm_exchange_finish() passes, or a neighbour leaves, the
@@ -3558,7 +3558,7 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  *   succeeded. A failed symm_exchange_start() has begun the round all the same.
  *
  * Host back end, also between machines; with CUDA UNSUPPORTED, since there are no kernels for
- * it yet.
+ * it yet. symm_neighbor_alltoallv() works with CUDA, too.
  */
 
 /**
@@ -3632,14 +3632,14 @@ SYMM_API symm_status_t symm_exchange_create(symm_group_t *group,
  * From here on neighbours may write what this rank expects. One thread at a time may be in a
  * call on an exchange.
  *
- * @param options  NULL means the defaults; the deadline bounds the time that ranks on other
- *                 machines take.
+ * @param options  NULL means the defaults. The deadline bounds nothing, since the call waits
+ *                 for no rank.
  * @param stream   NULL.
  * @retval SYMM_ERR_INVALID_ARGUMENT  the last round is not finished, another thread is in a
  *                                    call on the exchange, or options.timeout_ms is
  *                                    SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_TIMEOUT           a rank on another machine does not take what is sent. The
- *                                    round has begun.
+ * @retval SYMM_ERR_TIMEOUT           a rank on another machine does not take what is sent, and
+ *                                    the group is revoked.
  * @retval SYMM_ERR_PEER_FAILED       a rank died, or a neighbour on another machine left.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
@@ -3650,7 +3650,7 @@ SYMM_API symm_status_t symm_exchange_start(symm_exchange_t *exchange,
  * End a round: put what is left, and wait until all neighbours have put.
  * [local] [stream] Since 0.2.
  *
- * With SYMM_TIMEOUT_NOW the call puts where it can and looks once.
+ * With SYMM_TIMEOUT_NOW the call puts where a neighbour is ready and looks once.
  *
  * @param options  NULL means the defaults.
  * @param stream   NULL.
