@@ -228,7 +228,9 @@ __device__ bool post(const Block& s, uint32_t i, const SideArgs& side, SideState
   const bool is_ahead =
       side.before != SideArgs::kNone && s.shared.side[side.before].phase != Phase::over;
   if (is_ahead) return true;
-  if (state.takes && !may_use_stages(s.comm, side.channel)) return false;
+  // The chunks that come through slots may be taken by other blocks, which do not ask.
+  const bool needs_stages = side.memory == 0 && side.bytes != 0;
+  if (needs_stages && !may_use_stages(s.comm, side.channel)) return false;
 
   MessageFlow::Post& there = s.theirs(side).post[state.number % kPosts];
   store_relaxed(&there.bytes, side.bytes);

@@ -370,17 +370,20 @@ TEST(MessageKernel, ReceivesWhatALeftRankHasSent) {
   }
 }
 
-// A receive through slots asks whether the stages may be used, one that needs none does not.
+// A receive through slots asks whether the stages may be used, whichever blocks take the chunks; one
+// that needs none does not.
 TEST(MessageKernel, LeavesSpoiltStagesAlone) {
-  for (const bool is_direct : {false, true}) {
-    Ranks::Options options = options_of(1);
-    options.timeout_ns = 500'000;
-    Passing passing(options, 2);
-    passing.ranks().words(1).spoilt = 1;
-    passing.pass({{0, 1, 0, 80, is_direct, 80}});
-    ASSERT_TRUE(passing.ranks().run());
-    const WaitError trouble = is_direct ? WaitError::none : WaitError::spoilt;
-    EXPECT_EQ(passing.ranks().record(1).trouble, static_cast<uint32_t>(trouble));
+  for (uint32_t channel = 0; channel < kChannels; ++channel) {
+    for (const bool is_direct : {false, true}) {
+      Ranks::Options options = options_of(channel);
+      options.timeout_ns = 500'000;
+      Passing passing(options, 2);
+      passing.ranks().words(1).spoilt = 1;
+      passing.pass({{0, 1, channel, 80, is_direct, 80}});
+      ASSERT_TRUE(passing.ranks().run());
+      const WaitError trouble = is_direct ? WaitError::none : WaitError::spoilt;
+      EXPECT_EQ(passing.ranks().record(1).trouble, static_cast<uint32_t>(trouble)) << channel;
+    }
   }
 }
 }  // namespace
