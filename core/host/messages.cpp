@@ -109,6 +109,9 @@ class Messages::Call {
     }
   }
 
+  // Throws if a rank that something is sent to has left. A short message would lie there for nobody,
+  // and its sender would not wait.
+  void require_receivers() const;
   // Waits until all sides are done. Returns a failure of no status, or why they are not.
   Failure outcome_within(uint64_t timeout_ms);
   // Takes out what has not begun. True if nothing has: the call has then left no trace.
@@ -189,6 +192,15 @@ const MessageSide* Messages::Call::first_departed() const {
     return one.state != PostedSide::State::done && controls_.has_left(one.side->rank);
   });
   return found == posted_.end() ? nullptr : found->side;
+}
+
+void Messages::Call::require_receivers() const {
+  const TransportContext& context = controls_.context();
+  for (const MessageSide& side : sides_) {
+    if (side.is_send && context.revocation->departed(side.rank)) {
+      throw Error(context.blame_departed(side.rank, text_of(side)));
+    }
+  }
 }
 
 // Shows for whom this rank waits, as a new wait each time that something has moved, so that ranks
@@ -287,6 +299,7 @@ void Messages::pass(std::span<MessageSide> sides, uint64_t timeout_ms) {
   controls_.context().revocation->throw_if_revoked();
   if (sides.empty()) return;
   Call call(*this, sides);
+  call.require_receivers();
   Failure failure;
   try {
     call.post();

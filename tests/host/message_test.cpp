@@ -110,6 +110,10 @@ TEST(Messages, OfARankThatHasLeftAreReceived) {
     EXPECT_EQ(word, 99U);
     expect_failure(SYMM_ERR_PEER_FAILED, {"recv: rank 0", "has left the group"},
         [&] { group.recv(0, symm::Span(&word, 1), 0); });
+    // A short message would be left for nobody.
+    expect_failure(SYMM_ERR_PEER_FAILED, {"send: rank 0", "has left the group"},
+        [&] { group.send(0, symm::Span(&word, 1), 0); });
+    EXPECT_EQ(group.status().status, SYMM_OK);
   });
 }
 

@@ -196,6 +196,9 @@ TEST_F(MultinodeMessages, OfARankThatHasLeftAreReceived) {
     EXPECT_EQ(word, 99U);
     expect_failure(SYMM_ERR_PEER_FAILED, {"recv: rank 0", "has left the group"},
         [&] { group.recv(0, symm::Span(&word, 1), 0); });
+    // A short message would be left for nobody.
+    expect_failure(SYMM_ERR_PEER_FAILED, {"send: rank 0", "has left the group"},
+        [&] { group.send(0, symm::Span(&word, 1), 0); });
     *heard = 1;
   });
 }
