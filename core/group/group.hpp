@@ -37,6 +37,7 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
   BackendKind backend = BackendKind::automatic;
   int device = -1;
   bool shared_scratch = false;
+  bool tree_by_environment = false;  // SYMM_ORDER has set tree_order
   std::string bootstrap;
   const StoreCallbacks* callbacks = nullptr;
   uint64_t create_timeout_ms = 0;  // 0, also in timeout_ms: from the environment, or the default

@@ -109,6 +109,13 @@ TEST_F(CudaControlPath, RefusesTheTreeOfMoreThanThreeRanks) {
     support::expect_failure(Status::unsupported, {"options.flags: SYMM_GROUP_TREE_ORDER, but"},
         [&] { group->split(0, 0, {.flags = SYMM_GROUP_TREE_ORDER}); });
   });
+  setenv("SYMM_ORDER", "tree", 1);
+  const std::string name = unique();
+  support::as_threads(4, [&](int rank) {
+    support::expect_failure(Status::unsupported, {"SYMM_ORDER is tree, but with CUDA"},
+        [&] { Group::create(config_of(rank, 4, name)); });
+  });
+  unsetenv("SYMM_ORDER");
   as_groups(
       3,
       [](int rank, const auto& group) {
