@@ -177,19 +177,21 @@ TEST_F(MultinodeMessages, ThatWereLeftHaveComeAfterABarrier) {
 // A rank that has sent and left has sent all the same, as long as its process lives.
 TEST_F(MultinodeMessages, OfARankThatHasLeftAreReceived) {
   const Bootstrap meeting;
+  const Config config = meeting.processes();
   const Shared<std::atomic<int>> left;
   const Shared<std::atomic<int>> heard;
-  as_processes(2, [&](int rank) {
+  const auto body = [&](int rank) -> std::string {
     setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
-    Group group = create(meeting.processes(), rank, 2);
+    Group group = create(config, rank, 2);
     uint64_t word = 99;
     if (rank == 0) {
       group.send(1, symm::Span(&word, 1), 0);
       group = Group();
       *left = 1;
       EXPECT_TRUE(eventually([&] { return *heard == 1; }));
-      return;
+      return "done";
     }
+
     EXPECT_TRUE(eventually([&] { return *left == 1; }));
     word = 0;
     EXPECT_EQ(group.recv(0, symm::Span(&word, 1), 0), sizeof word);
@@ -200,7 +202,12 @@ TEST_F(MultinodeMessages, OfARankThatHasLeftAreReceived) {
     expect_failure(SYMM_ERR_PEER_FAILED, {"send: rank 0", "has left the group"},
         [&] { group.send(0, symm::Span(&word, 1), 0); });
     *heard = 1;
-  });
+    return "done";
+  };
+  Processes ranks(2, body);
+  for (Process& rank : ranks) {
+    EXPECT_EQ(rank.result(kAlso), "done");
+  }
 }
 
 // The mesh is silent, so a loss by the engine alone is told by the next call that needs the rank,
