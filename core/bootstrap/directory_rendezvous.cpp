@@ -486,7 +486,7 @@ void DirectoryRendezvous::bury(const Failure& failure) const noexcept {
     tombstone.until_ns = process::boot_time_ns() + lifetime_ns_;
 
     const std::string path = config_.base + "/" + name_of_tombstone(attempt_);
-    set_tombstone(path, tombstone);
+    if (set_tombstone(path, tombstone)) return;
     if (const auto first = read_tombstone(path)) note_reader(path, *first, config_.rank);
   } catch (const std::exception&) {
     return;  // the deadlines of the others remain
