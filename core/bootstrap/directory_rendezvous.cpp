@@ -94,8 +94,8 @@ DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadl
     bury(failure);
 
     leave_attempt();
-    // The kernel frees a killed rank's locks some time after it closes its connections, so those that
-    // heard of it at once may have left the attempt's directory behind.
+    // The kernel frees a killed rank's locks some time after it closes its connections, so those
+    // that heard of it at once may have left the attempt's directory behind.
     sweep(config_.base);
     remove_base();
     throw;

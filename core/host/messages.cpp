@@ -109,8 +109,8 @@ class Messages::Call {
     }
   }
 
-  // Throws if a rank that something is sent to has left. A short message would lie there for nobody,
-  // and its sender would not wait.
+  // Throws if a rank that something is sent to has left. A short message would lie there for
+  // nobody, and its sender would not wait.
   void require_receivers() const;
   // Waits until all sides are done. Returns a failure of no status, or why they are not.
   Failure outcome_within(uint64_t timeout_ms);

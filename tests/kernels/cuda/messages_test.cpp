@@ -370,8 +370,8 @@ TEST(MessageKernel, ReceivesWhatALeftRankHasSent) {
   }
 }
 
-// A receive through slots asks whether the stages may be used, whichever blocks take the chunks; one
-// that needs none does not.
+// A receive through slots asks whether the stages may be used, whichever blocks take the chunks;
+// one that needs none does not.
 TEST(MessageKernel, LeavesSpoiltStagesAlone) {
   for (uint32_t channel = 0; channel < kChannels; ++channel) {
     for (const bool is_direct : {false, true}) {
