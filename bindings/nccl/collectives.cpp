@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <compare>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -259,10 +261,13 @@ Result message(Comm comm, const MessageCall& call) noexcept {
   return forward(comm, call.stream, [&] { return to_nccl(comm, call); });
 }
 
-// Issues the messages of each communicator together.
+// Issues the messages of each rank of a communicator together. Several ranks of one may be devices
+// of this process: they have one meeting, and a group each. The order of those is of no matter,
+// since they are on different devices.
 Result issue_messages(std::vector<Passed> messages) {
   std::stable_sort(messages.begin(), messages.end(), [](const Passed& one, const Passed& other) {
-    return one.group->meeting() < other.group->meeting();
+    const auto order = one.group->meeting() <=> other.group->meeting();
+    return order < 0 || (order == 0 && std::less<>()(one.group.get(), other.group.get()));
   });
 
   Result first = kSuccess;

@@ -2888,6 +2888,53 @@ sys.stdin.readline()
         )
         self.assertEqual(self.finished(ranks), [[[], []]])
 
+    def test_messages_between_devices_of_a_process(self):
+        """Of one thread, in one group of calls, in whatever order it names its communicators: the
+        messages of each are one kernel, so that none waits for what is behind it.
+        """
+        ranks = self.alone(
+            1,
+            """
+on, INT = [stream, other_stream], 2
+comms = (ctypes.c_void_p * 2)()
+assert shim.ncclCommInitAll(comms, 2, (ctypes.c_int * 2)(1, 0)) == 0, sentence()
+def sends(mine):
+    at = send + 4096 * mine
+    return shim.ncclSend(at, 10, INT, 1 - mine, comms[mine], on[mine])
+def receives(mine):
+    at = recv + 4096 * mine
+    return shim.ncclRecv(at, 10, INT, 1 - mine, comms[mine], on[mine])
+def ints(at):
+    return (ctypes.c_int * 10).from_address(at)
+def come():
+    until = time.monotonic() + 20
+    while not (notes.notes_idle(stream) and notes.notes_idle(other_stream)):
+        if time.monotonic() > until:
+            return "under way for 20 s"
+        time.sleep(0.001)
+    return [ints(recv + 4096 * mine)[0] for mine in (0, 1)]
+got = []
+for turn, order in enumerate((
+    (sends, 0, receives, 0, sends, 1, receives, 1),
+    (sends, 0, sends, 1, receives, 0, receives, 1),
+    (receives, 1, sends, 0, receives, 0, sends, 1),
+)):
+    for mine in (0, 1):
+        ints(send + 4096 * mine)[:] = [100 * turn + mine] * 10
+    noted("launches")
+    assert shim.ncclGroupStart() == 0
+    results = [side(mine) for side, mine in zip(order[::2], order[1::2])]
+    results.append(shim.ncclGroupEnd())
+    launched = sorted(int(s) for k, s in noted("launches") if k == "symm_pass_messages")
+    got.append([results, launched == sorted(on), come()])
+answer([got, noted("violations")])
+sys.stdin.readline()
+os._exit(0)
+""",
+        )
+        expected = [[[0] * 5, True, [100 * turn + 1, 100 * turn]] for turn in range(3)]
+        self.assertEqual(self.finished(ranks), [[expected, []]])
+
     def test_memory_and_windows(self):
         """ncclMemAlloc() gives memory that ranks can share, and a window of it is mapped by the
         others; a registration changes nothing.
