@@ -47,18 +47,24 @@ inline constexpr uint32_t kConfigMagic = 0xcafebeef;
 // sizeof(ncclConfig_t) in 2.14, the first version that has it.
 inline constexpr size_t kLeastConfig = 24;
 
+// The other fields that are addresses: a name of a network came with 2.17.
+inline constexpr size_t kNetworkOffset = 32;
+inline constexpr size_t kLeastWithNetwork = 40;
+inline constexpr uint32_t kNetworkSince = 21700;
 // The name of a communicator came with 2.27, behind what stands above.
 inline constexpr size_t kNameOffset = 48;
 inline constexpr size_t kLeastNamed = 72;
 inline constexpr uint32_t kNameSince = 22700;
 
-// What a program that passes no configuration gets, and what `config` says where it is one: a
-// caller's struct may be anything, so nothing behind its magic number is believed without it.
+// What a program that passes no configuration gets, of the size 0, and what `config` says where it
+// is one: a caller's struct may be anything, so nothing behind its magic number is believed without
+// it.
 inline Config read_config(const Config* config) {
   Config read{0, kConfigMagic, 0, 1};
   const bool is_one =
       config != nullptr && config->magic == kConfigMagic && config->size >= kLeastConfig;
   if (!is_one) return read;
+  read.size = config->size;
   read.version = config->version;
   read.blocking = config->blocking == 0 ? 0 : 1;
   return read;

@@ -324,10 +324,11 @@ Result finish_open(Result result) noexcept {
 // A communicator by an id: NCCL's, which `call` makes, or the drop-in's own.
 template <class Call>
 Result make(
-    Comm* comm, int size, const UniqueId& id, int rank, const Config* config, Call call) noexcept {
+    Comm* comm, int size, const UniqueId& id, int rank, const Lent& lent, Call call) noexcept {
+  const Config* const config = lent.config;
   if (!is_alone() && is_alone_id(id)) return refuse_alone_id(id, size, rank);
   const auto meeting = watching() ? meeting_of(id) : std::nullopt;
-  if (!meeting || comm == nullptr) return call(comm);
+  if (!meeting || comm == nullptr) return call(comm, lent);
 
   // What does not block, or is made in a group of calls, cannot be left where it waits; nor has a
   // single rank others to wait for.
@@ -335,10 +336,10 @@ Result make(
       !is_alone() && open_depth() == 0 && size > 1 && read_blocking(config).value_or(true);
   Result result = kSuccess;
   if (is_left) {
-    result = make_unless_mixed(*meeting, comm, call);
+    result = make_unless_mixed(*meeting, comm, lent, call);
   } else {
     const auto who = is_alone() ? std::nullopt : mark_of(*meeting);
-    result = who ? refuse_mark(*who) : call(comm);
+    result = who ? refuse_mark(*who) : call(comm, lent);
   }
   finish(made_of(comm, *meeting, config), result);
   return answer_made(comm, result);
@@ -579,26 +580,30 @@ Result symm_ncclGetUniqueId(UniqueId* id) noexcept {
 }
 
 Result symm_ncclCommInitRank(Comm* comm, int size, UniqueId id, int rank) noexcept {
-  return make(comm, size, id, rank, nullptr, [=](Comm* to) {
+  return make(comm, size, id, rank, {}, [=](Comm* to, const Lent&) {
     return real<Result, Comm*, int, UniqueId, int>(Function::ncclCommInitRank)(to, size, id, rank);
   });
 }
 
 Result symm_ncclCommInitRankConfig(
     Comm* comm, int size, UniqueId id, int rank, Config* config) noexcept {
-  return make(comm, size, id, rank, config, [=](Comm* to) {
+  return make(comm, size, id, rank, {config}, [=](Comm* to, const Lent& lent) {
     return real<Result, Comm*, int, UniqueId, int, Config*>(Function::ncclCommInitRankConfig)(
-        to, size, id, rank, config);
+        to, size, id, rank, lent.config);
   });
 }
 
 Result symm_ncclCommInitRankScalable(
     Comm* comm, int size, int rank, int count, UniqueId* ids, Config* config) noexcept {
   const bool has_ids = count > 0 && ids != nullptr;
-  return make(comm, size, has_ids ? ids[0] : UniqueId{}, rank, config, [=](Comm* to) {
-    return real<Result, Comm*, int, int, int, UniqueId*, Config*>(
-        Function::ncclCommInitRankScalable)(to, size, rank, count, ids, config);
-  });
+  // NCCL refuses more ids than ranks.
+  const bool are_lent = has_ids && count <= size;
+  const Lent own{config, ids, are_lent ? static_cast<size_t>(count) : 0};
+  return make(
+      comm, size, has_ids ? ids[0] : UniqueId{}, rank, own, [=](Comm* to, const Lent& lent) {
+        return real<Result, Comm*, int, int, int, UniqueId*, Config*>(
+            Function::ncclCommInitRankScalable)(to, size, rank, count, lent.ids, lent.config);
+      });
 }
 
 // All ranks are devices of this process, so NCCL draws no id.

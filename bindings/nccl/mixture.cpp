@@ -5,18 +5,20 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
+#include <vector>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/driver.hpp"
@@ -25,6 +27,8 @@
 #include "bindings/nccl/loading.hpp"
 #include "bindings/nccl/meeting.hpp"
 #include "bindings/nccl/open_file.hpp"
+#include "bindings/nccl/settings.hpp"
+#include "bindings/nccl/thread.hpp"
 
 namespace symm::nccl {
 namespace {
@@ -34,6 +38,9 @@ constexpr const char* kEnd = "-without-nccl";
 constexpr std::chrono::hours kAge{1};
 constexpr size_t kLongest = 64;
 constexpr std::chrono::milliseconds kLook{100};
+// Above what is a configuration or a name in any version of NCCL.
+constexpr size_t kMostConfig = 1024;
+constexpr size_t kLongestText = 4096;
 
 // The directory where ranks meet, without the scheme.
 fs::path folder() {
@@ -59,6 +66,61 @@ void remove_old(const fs::path& directory) {
     if (is_mark && now - one.last_write_time(ignored) > kAge) fs::remove(one.path(), ignored);
   }
 }
+
+// A copy of what a caller has lent.
+class Kept {
+ public:
+  explicit Kept(const Lent& lent) : ids_(lent.ids, lent.ids + lent.count), lent_(lent) {
+    if (lent.count > 0) lent_.ids = ids_.data();
+    // What is no configuration is refused by NCCL at once.
+    if (const Config read = read_config(lent.config); read.size != 0) keep(read);
+  }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+
+  const Lent& lent() const { return lent_; }
+
+ private:
+  void keep(const Config& read) {
+    bytes_.resize(read.size);
+    std::memcpy(bytes_.data(), lent_.config, read.size);
+    if (read.version >= kNetworkSince && read.size >= kLeastWithNetwork) {
+      keep_text(kNetworkOffset, network_);
+    }
+    if (read.version >= kNameSince && read.size >= kLeastNamed) keep_text(kNameOffset, name_);
+    lent_.config = reinterpret_cast<Config*>(bytes_.data());
+  }
+
+  // The address of a text that cannot be read stays as it is, for NCCL to judge.
+  void keep_text(size_t offset, std::string& text) {
+    const char* from = nullptr;
+    std::memcpy(static_cast<void*>(&from), bytes_.data() + offset, sizeof from);
+    const std::optional<std::string> read = text_at(from, kLongestText);
+    if (!read || read->size() == kLongestText) return;
+    text = *read;
+    const char* const to = text.c_str();
+    std::memcpy(bytes_.data() + offset, static_cast<const void*>(&to), sizeof to);
+  }
+
+  std::vector<std::byte> bytes_;
+  std::string network_;
+  std::string name_;
+  std::vector<UniqueId> ids_;
+  Lent lent_;
+};
+
+// A creation that goes on without its caller.
+struct Pending {
+  Pending(const Lent& lent, Comm before) : kept(lent), comm(before) {}
+
+  const Kept kept;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_over = false;
+  Result result = kInternalError;
+  // NCCL writes it before it waits for the other ranks, so that another thread can abort it.
+  Comm comm;
+};
 }  // namespace
 
 void leave_mark(const Meeting& meeting, int rank) noexcept {
@@ -87,37 +149,41 @@ Result refuse_mark(const std::string& who) noexcept {
 }
 
 Result make_unless_mixed(
-    const Meeting& meeting, Comm* comm, const std::function<Result(Comm*)>& make) noexcept {
-  struct Creation {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool is_over = false;
-    Result result = kInternalError;
-    Comm comm = nullptr;
-  };
-  std::shared_ptr<Creation> creation;
+    const Meeting& meeting, Comm* comm, const Lent& lent, const Creation& make) noexcept {
+  std::shared_ptr<Pending> pending;
   try {
     if (const auto who = mark_of(meeting)) return refuse_mark(*who);
-    creation = std::make_shared<Creation>();
-    creation->comm = *comm;
-    std::thread([creation, make, context = Driver::current_context()] {
+    void* const context = Driver::current_context();
+    if (context == nullptr || read_config(lent.config).size > kMostConfig) return make(comm, lent);
+    pending = std::make_shared<Pending>(lent, *comm);
+    start_thread([pending, make, context] {
       Driver::enter_context(context);
-      const Result result = make(&creation->comm);
-      const std::lock_guard lock(creation->mutex);
-      creation->result = result;
-      creation->is_over = true;
-      creation->changed.notify_all();
-    }).detach();
+      const Result result = make(&pending->comm, pending->kept.lent());
+      const std::lock_guard lock(pending->mutex);
+      pending->result = result;
+      pending->is_over = true;
+      pending->changed.notify_all();
+    });
   } catch (...) {
-    return make(comm);
+    return make(comm, lent);
   }
 
-  std::unique_lock lock(creation->mutex);
-  while (!creation->changed.wait_for(lock, kLook, [&] { return creation->is_over; })) {
-    if (const auto who = mark_of(meeting)) return refuse_mark(*who);
+  // What NCCL writes is written once: the caller may abort, and has another use for the place then.
+  Comm told = *comm;
+  const auto tell = [&](Comm now) {
+    if (now != told) *comm = now;
+    told = now;
+  };
+  std::unique_lock lock(pending->mutex);
+  while (!pending->changed.wait_for(lock, kLook, [&] { return pending->is_over; })) {
+    if (const auto who = mark_of(meeting)) {
+      tell(nullptr);
+      return refuse_mark(*who);
+    }
+    tell(std::atomic_ref(pending->comm).load());
   }
-  *comm = creation->comm;
-  return creation->result;
+  tell(pending->comm);
+  return pending->result;
 }
 
 std::optional<std::string> mark_of(const Meeting& meeting) noexcept {

@@ -2,6 +2,7 @@
 // other, so each is told.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -20,9 +21,20 @@ std::optional<std::string> mark_of(const Meeting& meeting) noexcept;
 // Says who has left a mark. The result for a call by that id, with NCCL.
 Result refuse_mark(const std::string& who) noexcept;
 
+// What a call that makes a communicator has from its caller until it returns.
+struct Lent {
+  Config* config = nullptr;
+  // Those that ncclCommInitRankScalable() has.
+  UniqueId* ids = nullptr;
+  size_t count = 0;
+};
+using Creation = std::function<Result(Comm*, const Lent&)>;
+
 // NCCL makes a communicator of all ranks in `make`, and waits for them without an end. So it is
-// called on a thread of its own, in the context of this one, and this thread waits for it, or for a
-// mark: then NCCL's thread is left where it waits, and nothing is made.
+// called on a thread of its own, in the context of this one and with a copy of what is lent, and
+// this thread waits for it, or for a mark: then NCCL's thread is left where it waits, and nothing
+// is made. A thread without a context may have chosen a device all the same, by a runtime that it
+// shares with NCCL, and then NCCL is called on it, and waits.
 Result make_unless_mixed(
-    const Meeting& meeting, Comm* comm, const std::function<Result(Comm*)>& make) noexcept;
+    const Meeting& meeting, Comm* comm, const Lent& lent, const Creation& make) noexcept;
 }  // namespace symm::nccl

@@ -164,16 +164,22 @@ uint64_t hash_of(const Settings& settings) noexcept {
   return hash;
 }
 
-std::string name_at(const char* name) {
-  if (name == nullptr || variable("SYMM_NCCL_COMMS") == nullptr) return "";
-  std::string text;
-  for (char next = 1; text.size() < kLongestName; ++name) {
+std::optional<std::string> text_at(const char* text, size_t most) {
+  std::string read;
+  if (text == nullptr) return std::nullopt;
+  for (char next = 1; read.size() < most; ++text) {
     iovec to{&next, 1};
-    iovec from{const_cast<char*>(name), 1};
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1 || next == 0) break;
-    text += next;
+    iovec from{const_cast<char*>(text), 1};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1) return std::nullopt;
+    if (next == 0) break;
+    read += next;
   }
-  return text;
+  return read;
+}
+
+std::string name_at(const char* name) {
+  if (variable("SYMM_NCCL_COMMS") == nullptr) return "";
+  return text_at(name, kLongestName).value_or("");
 }
 
 bool may_take(const std::string& name, int taken, int most) {

@@ -1,6 +1,7 @@
 // The variables of the drop-in, and its log.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,6 +44,9 @@ std::optional<uint32_t> collectives_in(const std::string& list, std::string& rea
 
 // A hash of what must be equal on all ranks.
 uint64_t hash_of(const Settings& settings) noexcept;
+
+// The text at an address of the caller's, at most `most` characters; none if it cannot be read.
+std::optional<std::string> text_at(const char* text, size_t most);
 
 // The text at `name`, if a choice depends on it, else "". A caller's struct may hold anything
 // there: memory that cannot be read is "", too.

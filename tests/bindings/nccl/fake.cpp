@@ -2,7 +2,7 @@
 // Words in $FAKE_NCCL direct it:
 //
 //   slow     a communicator that does not block is in progress for three looks at its state
-//   waits    the creation of a communicator never comes to its end
+//   waits    the creation of a communicator never comes to its end, unless it is aborted
 //   unblocked no communicator blocks, as with NCCL_COMM_BLOCKING=0
 //   failed   ncclCommGetAsyncError() gives ncclInternalError
 //   constructs its constructor calls ncclGetVersion() and ncclGetErrorString() by their names, and
@@ -14,6 +14,8 @@
 #include "tests/bindings/nccl/fake.hpp"
 
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -58,6 +60,11 @@ FAKE_DATA int fake_code = FAKE_NCCL_CODE;
 // The context of the CUDA driver in which the last communicator was made, by which NCCL finds its
 // device; null where the process has no driver.
 FAKE_DATA void* fake_context = nullptr;
+// The thread that made it, and whether that one takes SIGTERM and SIGSEGV.
+FAKE_DATA int fake_thread = 0;
+FAKE_DATA int fake_takes[2];
+// The ids of the last call that has several.
+FAKE_DATA const void* fake_ids = nullptr;
 }
 
 namespace {
@@ -105,6 +112,19 @@ struct Open {
 };
 thread_local Open open;
 
+void note_thread() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  fake_thread = static_cast<int>(syscall(SYS_gettid));
+  fake_takes[0] = sigismember(&blocked, SIGTERM) == 0 ? 1 : 0;
+  fake_takes[1] = sigismember(&blocked, SIGSEGV) == 0 ? 1 : 0;
+}
+
+bool is_alive(Comm* comm) {
+  const std::lock_guard lock(alive_mutex);
+  return alive.contains(comm);
+}
+
 void note_context() {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   void* const get = driver != nullptr ? dlsym(driver, "cuCtxGetCurrent") : nullptr;
@@ -114,6 +134,7 @@ void note_context() {
 
 int make(Comm** to, const Id& id, int rank, int size, const void* config) {
   note_context();
+  note_thread();
   if (to == nullptr || size < 1 || rank < 0 || rank >= size) return 4;
   auto* const comm = new Comm{id, rank, size, 0, nullptr, nullptr};
   ++fake_alive;
@@ -123,8 +144,13 @@ int make(Comm** to, const Id& id, int rank, int size, const void* config) {
   }
   const bool later = !is_blocking(config) && (told("slow") || told("waits"));
   if (later) comm->looks = told("waits") ? 1 << 30 : 3;
+  // As NCCL, which gives the address before it waits, so that another thread can abort.
+  if (!later && told("waits") && open.depth == 0) *to = comm;
   while (!later && told("waits")) {
-    sleep(1);
+    usleep(10'000);
+    if (is_alive(comm)) continue;
+    *to = nullptr;
+    return 6;
   }
   if (open.depth > 0) {
     open.made.emplace_back(to, comm);
@@ -181,6 +207,7 @@ FAKE(int, ncclCommFinalize, Comm* comm) { return ensure_ready(comm); }
 FAKE(int, ncclCommInitRankScalable, Comm** comm, int size, int rank, int count, const Id* ids,
     const void* config) {
   note_config(config);
+  fake_ids = ids;
   return count > 0 ? make(comm, ids[0], rank, size, config) : 4;
 }
 #endif

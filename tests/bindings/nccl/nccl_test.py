@@ -1666,18 +1666,23 @@ sys.stdin.readline()
             2,
             """
 context = ctypes.c_void_p.in_dll(fake(), "fake_context")
+thread = ctypes.c_int.in_dll(fake(), "fake_thread")
 id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
-got = [context.value]
+# Without a context the thread itself may have chosen a device.
+got = [context.value, thread.value == threading.get_native_id()]
 for device in (1, 0):
     mine = place_on(device)
     made = init(id, 2, rank)
     got += [context.value == mine, shim.ncclCommDestroy(made)]
+# Another thread takes no signals of the program, but its own faults.
+got += [thread.value == threading.get_native_id(), *(ctypes.c_int * 2).in_dll(fake(), "fake_takes")]
 answer(got)
 sys.stdin.readline()
 """,
             SECOND_ID=self.id_of_another(),
         )
-        self.assertEqual(self.finished(ranks), [[None, True, 0, True, 0]] * 2)
+        expected = [None, True, True, 0, True, 0, False, 0, 1]
+        self.assertEqual(self.finished(ranks), [expected] * 2)
 
     def test_calls_on_what_does_not_block_return_at_once(self):
         """Its group is made while it is in progress, which its parent is, too. Then no call waits
@@ -3116,6 +3121,10 @@ else:
 sys.stdin.readline()
 comm = ctypes.c_void_p()
 config = None
+# As a program has chosen its device.
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
 if "TEST_PENDING" in os.environ:
     head = [(24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)]
     config = b"".join(value.to_bytes(size, "little") for value, size in head)
@@ -3171,6 +3180,93 @@ os._exit(0)
                     else:
                         self.assertIn("the unique id was made by a process without", told[0][1])
                         self.assertIn("rank 1 has a NCCL, and this one needs NCCL", told[1][1])
+
+    def test_what_nccl_has_been_lent_is_there_when_the_caller_has_gone_on(self):
+        """NCCL's thread waits on after a rank without NCCL has come; the caller's configuration,
+        names and ids have another use then.
+        """
+        environment = {
+            "LD_LIBRARY_PATH": "{0}/symm:{0}/lib".format(BUILD / "tests/fake_cuda"),
+            "XDG_RUNTIME_DIR": str(self.runtime),
+        }
+        for call in ("config", "scalable"):
+            with_nccl = start(
+                CUDA_RANK
+                + """
+ids = (Id * 2)(new_id(), new_id())
+kept = bytes(ids)
+print(kept[:128].hex(), flush=True)
+place_on(1)
+shim.ncclCommInitRankScalable.argtypes = [
+    ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+names = [ctypes.create_string_buffer(text) for text in (b"the network", b"the name")]
+network, name = [ctypes.addressof(one).to_bytes(8, "little") for one in names]
+head = [(96, 8), (0xcafebeef, 4), (23000, 4), (1, 4), (7, 4), (8, 4), (9, 4)]
+head = b"".join(value.to_bytes(size, "little") for value, size in head)
+body = head + network + bytes(8) + name + bytes(range(40))
+config = ctypes.create_string_buffer(body, len(body))
+comm = ctypes.c_void_p()
+if os.environ["CALL"] == "config":
+    result = shim.ncclCommInitRankConfig(ctypes.byref(comm), 2, ids[0], 1, config)
+else:
+    result = shim.ncclCommInitRankScalable(ctypes.byref(comm), 2, 1, 2, ids, config)
+for one in (config, *names, ids):
+    ctypes.memset(one, 0x55, ctypes.sizeof(one))
+at = ctypes.c_void_p.in_dll(fake(), "fake_config").value
+seen = ctypes.string_at(at, 96)
+texts = [ctypes.string_at(int.from_bytes(seen[o:o + 8], "little")).decode() for o in (32, 48)]
+same = seen[:32] + seen[40:48] + seen[56:] == body[:32] + body[40:48] + body[56:]
+seen_ids = ctypes.c_void_p.in_dll(fake(), "fake_ids").value
+answer([result, comm.value, same, texts,
+        seen_ids is None or ctypes.string_at(seen_ids, 256) == kept, sentence()])
+os._exit(0)
+""",
+                CALL=call,
+                FAKE_NCCL="waits",
+                **environment,
+            )
+            unique = with_nccl.stdout.readline().strip()
+            without = run(
+                """
+time.sleep(0.5)
+id, comm = Id.from_buffer_copy(bytes.fromhex(os.environ["THE_ID"])), ctypes.c_void_p()
+print(shim.ncclCommInitRank(ctypes.byref(comm), 2, id, 0))
+""",
+                "none",
+                THE_ID=unique,
+                **environment,
+            )
+            out, err = with_nccl.communicate(timeout=60)
+            self.assertEqual([without, with_nccl.returncode], [5, 0], err)
+            *got, said = json.loads(out)
+            self.assertEqual(got, [5, None, True, ["the network", "the name"], True], call)
+            self.assertIn("rank 0 (pid ", said)
+
+    def test_another_thread_aborts_a_creation_that_waits(self):
+        """NCCL gives the address before it waits for the other ranks."""
+        got = run(
+            CUDA_RANK
+            + """
+place_on(0)
+comm, results = ctypes.c_void_p(), []
+def abort():
+    until = time.monotonic() + 20
+    while comm.value is None and time.monotonic() < until:
+        time.sleep(0.001)
+    results.append(shim.ncclCommAbort(comm))
+thread = threading.Thread(target=abort)
+thread.start()
+began = time.monotonic()
+results.append(shim.ncclCommInitRank(ctypes.byref(comm), 2, new_id(), 0))
+thread.join()
+answer([results, comm.value, time.monotonic() - began < 10])
+os._exit(0)
+""",
+            FAKE_NCCL="waits",
+            LD_LIBRARY_PATH="{0}/symm:{0}/lib".format(BUILD / "tests/fake_cuda"),
+            XDG_RUNTIME_DIR=str(self.runtime),
+        )
+        self.assertEqual(got, [[0, 6], None, True])
 
     def test_a_rank_that_is_killed_is_named(self):
         """The others' calls fail then, and the communicator can be ended."""
