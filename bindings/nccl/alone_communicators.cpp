@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -40,6 +41,13 @@ Registry& registry() {
   return *all;
 }
 
+constexpr const char* kEnded = "the communicator was ended while it was being made";
+
+bool is_ended(Alone& one) {
+  const std::lock_guard lock(one.mutex);
+  return one.is_ended;
+}
+
 // Has the ranks meet, and makes symm's groups. Waits for them.
 Result connect(const Shared& one) {
   const std::string who =
@@ -55,6 +63,7 @@ Result connect(const Shared& one) {
     if (one->is_ended) ranks->leave();
   }
   if (!ranks->agreed()) {
+    if (is_ended(*one)) return refuse(kRemoteError, who + kEnded);
     const std::string why = ranks->disagreement();
     const bool is_mixed = why.ends_with(" has a NCCL");
     Result result = ranks->has_met() ? kInvalidUsage : kSystemError;
@@ -73,6 +82,7 @@ Result connect(const Shared& one) {
   if (!group->settle()) {
     const std::string why = group->refusal();
     ranks->leave();
+    if (is_ended(*one)) return refuse(kRemoteError, who + kEnded);
     const bool is_chosen = why != "SYMM_NCCL_COMMS";
     return refuse(is_chosen ? kSystemError : kInvalidUsage,
         who + (is_chosen ? why : "SYMM_NCCL_COMMS leaves it to NCCL, so it" + needs_nccl()));
@@ -81,10 +91,25 @@ Result connect(const Shared& one) {
   return kSuccess;
 }
 
+// The words of all ranks of a parent. None if a rank has died or left, or the parent is ended.
+std::optional<std::vector<uint64_t>> exchange(Alone& parent, const std::vector<uint64_t>& words) {
+  std::shared_ptr<HostGroup> ranks;
+  {
+    const std::lock_guard lock(parent.mutex);
+    if (parent.is_ended) return std::nullopt;
+    ranks = parent.ranks;
+    ++parent.exchanging;
+  }
+  auto all = ranks->exchange(words);
+  const std::lock_guard lock(parent.mutex);
+  --parent.exchanging;
+  return all;
+}
+
 // Finds who is in the child: those of one color, in the order of their keys. False: the parent has
-// failed.
+// failed, or is ended.
 bool find_ranks(const Job& job) {
-  const auto words = job.parent->ranks->exchange(
+  const auto words = exchange(*job.parent,
       {static_cast<uint64_t>(int64_t{job.color}), static_cast<uint64_t>(int64_t{job.key})});
   if (!words) return false;
   std::vector<std::pair<int64_t, int>> members;
@@ -102,24 +127,51 @@ bool find_ranks(const Job& job) {
   return true;
 }
 
+// Has the parent, if there is one, end the child with itself. False: it is ended.
+bool begin_child(const Job& job) {
+  if (job.parent == nullptr) return true;
+  const std::lock_guard lock(job.parent->mutex);
+  if (!job.parent->is_ended) job.parent->unfinished.push_back(job.one);
+  return !job.parent->is_ended;
+}
+
+// Writes the address of what has been made, or null, to its place. The place of a child that does
+// not block is the caller's to use otherwise as soon as the parent is ended. False: it is.
+bool write_address(const Job& job, bool is_there) {
+  if (job.parent == nullptr) {
+    *job.where = is_there ? comm_of(job.one) : nullptr;
+    return true;
+  }
+  const std::lock_guard lock(job.parent->mutex);
+  std::erase(job.parent->unfinished, job.one);
+  const bool is_ended = job.parent->is_ended;
+  if (!is_ended || job.one->is_blocking) {
+    *job.where = is_there && !is_ended ? comm_of(job.one) : nullptr;
+  }
+  return !is_ended;
+}
+
 // The result is the communicator's state, too.
 Result carry_out(const Job& job) noexcept {
-  const Result result = guard("a communicator", [&] {
-    if (job.is_split && !find_ranks(job)) {
-      return refuse(kRemoteError, "ncclCommSplit: a rank has died or left");
+  Result result = guard("a communicator", [&] {
+    if (!begin_child(job) || (job.is_split && !find_ranks(job))) {
+      const bool is_gone = is_ended(*job.parent);
+      return refuse(kRemoteError, is_gone ? kEnded : "ncclCommSplit: a rank has died or left");
     }
     return job.has_part() ? connect(job.one) : kSuccess;
   });
-  const bool is_there = result == kSuccess && job.has_part();
-  job.one->state = result;
 
   // The address of what does not block is there from the beginning, but that of a child.
+  bool is_there = result == kSuccess && job.has_part();
   const bool is_written = job.one->is_blocking || job.parent != nullptr;
-  if (is_there && is_written) *job.where = comm_of(job.one);
+  if (is_written && !write_address(job, is_there)) {
+    is_there = false;
+    if (result == kSuccess) result = kRemoteError;
+  }
+  job.one->state = result;
   if (!is_there && is_written) {
     const std::lock_guard lock(registry().mutex);
     registry().communicators.erase(comm_of(job.one));
-    *job.where = nullptr;
   }
   if (job.parent != nullptr && !job.one->is_blocking) {
     if (result != kSuccess) job.parent->state = result;
@@ -253,6 +305,32 @@ bool close_group(bool is_dropped, Result& result) {
   return true;
 }
 
+namespace {
+// Children that are being made are ended, too, so that nothing waits for their other ranks.
+void end_one(Alone& one, bool aborts, bool is_made) {
+  std::shared_ptr<HostGroup> ranks;
+  std::shared_ptr<CudaGroup> group;
+  std::vector<Shared> unfinished;
+  bool is_exchanging = false;
+  {
+    const std::lock_guard lock(one.mutex);
+    one.is_ended = true;
+    ranks = one.ranks;
+    group = one.cuda_group;
+    unfinished.swap(one.unfinished);
+    is_exchanging = one.exchanging > 0;
+  }
+
+  for (const Shared& child : unfinished) {
+    end_one(*child, true, false);
+  }
+  if (ranks != nullptr && (is_exchanging || !is_made)) ranks->interrupt();
+  if (group != nullptr && aborts) group->abort();
+  if (group != nullptr) group->release();
+  if (ranks != nullptr) ranks->leave();
+}
+}  // namespace
+
 // Ends a communicator; whether there was one.
 bool end(Comm comm, bool aborts) {
   Shared one;
@@ -264,17 +342,7 @@ bool end(Comm comm, bool aborts) {
     registry().communicators.erase(found);
   }
 
-  std::shared_ptr<HostGroup> ranks;
-  std::shared_ptr<CudaGroup> group;
-  {
-    const std::lock_guard lock(one->mutex);
-    one->is_ended = true;
-    ranks = one->ranks;
-    group = one->cuda_group;
-  }
-  if (group != nullptr && aborts) group->abort();
-  if (group != nullptr) group->release();
-  if (ranks != nullptr) ranks->leave();
+  end_one(*one, aborts, true);
   return true;
 }
 

@@ -35,6 +35,10 @@ struct Alone {
   std::shared_ptr<HostGroup> ranks;
   std::shared_ptr<CudaGroup> cuda_group;
   bool is_ended = false;
+  // Threads that wait for words of the other ranks, and children that are being made: both end with
+  // the communicator.
+  int exchanging = 0;
+  std::vector<std::shared_ptr<Alone>> unfinished;
 };
 using Shared = std::shared_ptr<Alone>;
 

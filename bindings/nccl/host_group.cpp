@@ -174,7 +174,7 @@ std::optional<std::vector<uint64_t>> HostGroup::exchange(const std::vector<uint6
 
 bool HostGroup::agreed() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return formed_; });
+  changed_.wait(lock, [this] { return formed_ || left_; });
   return agreed_;
 }
 
@@ -196,6 +196,7 @@ void HostGroup::leave() noexcept {
     left_ = true;
     group = group_;
     group_ = nullptr;
+    changed_.notify_all();
   }
   if (group != nullptr) symm_library().group_release(group);
 }

@@ -42,7 +42,8 @@ class HostGroup {
 
   // Whether all ranks have met, with equal settings, and able. All ranks get the same
   // answer, unless one has died. Waits until they have met or have not, which goes on
-  // without the program: `wait_ms` at most, and then while a process is stopped.
+  // without the program: `wait_ms` at most, and then while a process is stopped. leave() ends the
+  // wait.
   bool agreed();
   // Why they have not, once agreed() has said so, and whether all ranks had come.
   std::string disagreement();

@@ -3289,6 +3289,84 @@ sys.stdin.readline()
             self.assertEqual([error, got, aborted], [6, "error 6", 0])
             self.assertIn(f"rank 1 (pid {ranks[1].pid})", said)
 
+    def test_the_end_of_a_parent_ends_children_that_do_not_block(self):
+        """Nothing is written to the place of the child, which has another use then, whether the
+        other rank makes the child, too, or ends the parent.
+        """
+        for end in ("ncclCommAbort", "ncclCommDestroy"):
+            for name, rest in (("ncclCommSplit", "0, 0, at, config"),
+                               ("ncclCommShrink", "None, 0, at, config, 0")):  # fmt: skip
+                ranks = self.alone(
+                    2,
+                    f"END, NAME = {end!r}, {name!r}\n"
+                    f"def make(at, config):\n"
+                    f"    return shim.{name}(comm, {rest})\n"
+                    """
+config = config_of(0)
+if rank == 0:
+    place = (ctypes.c_uint64 * 1)(0)
+    got = [make(ctypes.byref(place), config), async_error(comm), getattr(shim, END)(comm)]
+    place[0] = 0x1111111111111111
+    step("ended")
+    time.sleep(0.5)
+    answer([*got, hex(place[0])])
+else:
+    step("waits")
+    if NAME == "ncclCommSplit":
+        child = ctypes.c_void_p()
+        result = make(ctypes.byref(child), config)
+        until = time.monotonic() + 30
+        while result == 7 and time.monotonic() < until:
+            result = async_error(comm)
+        answer([result, child.value])
+    else:
+        answer([shim.ncclCommDestroy(comm)])
+sys.stdin.readline()
+os._exit(0)
+""",
+                )
+                self.assertEqual(ranks[0].stdout.readline(), "ended\n")
+                self.assertEqual(ranks[1].stdout.readline(), "waits\n")
+                self.go_on([ranks[1]])
+                [other] = self.answers([ranks[1]])
+                self.go_on([ranks[0]])
+                [got] = self.answers([ranks[0]])
+                self.assertEqual(got, [7, 7, 0, "0x1111111111111111"], [end, name])
+                self.assertEqual(other, [6, None] if name == "ncclCommSplit" else [0])
+                self.go_on(ranks)
+
+    def test_the_end_of_a_parent_ends_a_call_that_waits_for_a_child(self):
+        """By another thread, while the other rank does not come."""
+        for end in ("ncclCommAbort", "ncclCommDestroy"):
+            for name, rest in (("ncclCommSplit", "0, 0, at, None"),
+                               ("ncclCommShrink", "None, 0, at, None, 0")):  # fmt: skip
+                ranks = self.alone(
+                    2,
+                    f"END = {end!r}\n"
+                    f"def make(at):\n"
+                    f"    return shim.{name}(comm, {rest})\n"
+                    """
+results, child = [], ctypes.c_void_p(5)
+def body():
+    results.append(make(ctypes.byref(child)))
+if rank == 0:
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    time.sleep(0.5)
+    waits = thread.is_alive()
+    began = time.monotonic()
+    results.append(getattr(shim, END)(comm))
+    thread.join(20)
+    answer([waits, sorted(results), child.value, time.monotonic() - began < 10])
+else:
+    answer([])
+sys.stdin.readline()
+os._exit(0)
+""",
+                )
+                self.assertEqual(self.finished(ranks), [[True, [0, 6], None, True], []],
+                                 [end, name])  # fmt: skip
+
     def test_survivors_of_a_death_shrink(self):
         ranks = self.alone(
             3,
