@@ -202,10 +202,8 @@ Result carry_out_all(const Jobs& jobs) noexcept {
 std::vector<Jobs> in_order(const Jobs& jobs) {
   std::vector<Jobs> all;
   for (const Job& job : jobs) {
-    const auto same = std::find_if(all.begin(), all.end(), [&](const Jobs& one) {
-      return job.parent != nullptr && one.front().parent == job.parent &&
-             one.front().one->is_blocking == job.one->is_blocking;
-    });
+    const auto same = std::find_if(all.begin(), all.end(),
+        [&](const Jobs& one) { return job.parent != nullptr && one.front().parent == job.parent; });
     if (same != all.end()) {
       same->push_back(job);
     } else {
@@ -213,6 +211,13 @@ std::vector<Jobs> in_order(const Jobs& jobs) {
     }
   }
   return all;
+}
+
+// Whether some block and some do not. NCCL refuses that, and children of one parent could not be
+// made in one order.
+bool is_mixed(const Jobs& jobs) {
+  return std::any_of(jobs.begin(), jobs.end(),
+      [&](const Job& job) { return job.one->is_blocking != jobs.front().one->is_blocking; });
 }
 
 // Those of a list do not block.
@@ -233,6 +238,10 @@ void begin_pending(const Jobs& jobs) {
 }
 
 Result make_all(const Jobs& jobs) {
+  if (is_mixed(jobs)) {
+    return refuse(kInvalidArgument,
+        "ncclGroupEnd: communicators of one group of calls all block, or none does");
+  }
   {
     const std::lock_guard lock(registry().mutex);
     for (const Job& job : jobs) {

@@ -2852,6 +2852,27 @@ sys.stdin.readline()
         expected += ["symm", 7, 7, 0, 0, 0, 0]
         self.assertEqual(self.finished(ranks), [[expected, []]] * 2)
 
+    def test_a_group_of_calls_that_block_and_that_do_not_is_refused(self):
+        """As by NCCL. Children of one parent would be made in no order."""
+        ranks = self.alone(
+            2,
+            """
+first, second, whole = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+got = []
+for blocking in (1, 0):
+    assert shim.ncclGroupStart() == 0
+    made = [shim.ncclCommSplit(comm, rank, 0, ctypes.byref(first), config_of(blocking)),
+            shim.ncclCommSplit(comm, 0, 0, ctypes.byref(second), config_of(1 - blocking))]
+    got += [made, shim.ncclGroupEnd(), "all block, or none does" in sentence()]
+    got.append([first.value, second.value])
+got += [async_error(comm), shim.ncclCommSplit(comm, 0, 0, ctypes.byref(whole), None)]
+answer([*got, number("ncclCommCount", whole), all_reduce(of=whole), all_reduce()])
+sys.stdin.readline()
+""",
+        )
+        refused = [[0, 0], 4, True, [None, None]]
+        self.assertEqual(self.finished(ranks), [[*refused, *refused, 0, 0, 2, "symm", "symm"]] * 2)
+
     def test_several_devices_of_a_process(self):
         ranks = self.alone(
             1,
