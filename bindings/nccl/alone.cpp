@@ -62,6 +62,9 @@ Result no_communicator(const char* call) {
   return refuse(kInvalidArgument, std::string(call) + ": this is no communicator of this process");
 }
 
+// Its children are made before it does anything else.
+bool is_complete(const alone::Alone& one) { return one.state == kSuccess && one.making == 0; }
+
 // Why an id is none that this process can meet by; "" if it is.
 std::string objection(const UniqueId& id) {
   if (!is_alone_id(id)) {
@@ -254,6 +257,9 @@ Result make_op(int* op, void* scalar, int type, int, Comm comm) noexcept {
     const std::string name = "ncclRedOpCreatePreMulSum: ";
     const Shared one = find(comm);
     if (one == nullptr) return no_communicator("ncclRedOpCreatePreMulSum");
+    if (!is_complete(*one)) {
+      return refuse(kInvalidArgument, name + "the communicator is in progress or failed");
+    }
     if (op == nullptr || scalar == nullptr) {
       return refuse(kInvalidArgument, name + "there is no scalar, or no place for the operation");
     }
@@ -441,7 +447,7 @@ Result split_alone(Comm parent, int color, int key, Comm* child, const Config* c
     if (from == nullptr || !meeting) return no_communicator("ncclCommSplit");
     if (child == nullptr) return refuse(kInvalidArgument, "ncclCommSplit: there is no place");
     *child = nullptr;
-    if (from->state != kSuccess || from->making > 0) {
+    if (!is_complete(*from)) {
       return refuse(kInvalidArgument, "ncclCommSplit: the communicator is in progress or failed");
     }
 
@@ -478,11 +484,20 @@ Result shrink_alone(Comm parent, const int* excluded, int count, Comm* child, co
   });
 }
 
+Result refuse_unasked(const char* call) noexcept {
+  return guard(call, [&] {
+    return refuse(kInvalidArgument,
+        std::string(call) +
+            ": the communicator is in progress until ncclCommGetAsyncError() tells "
+            "that it is complete");
+  });
+}
+
 Result answer_alone(Comm comm, const Call& call) noexcept {
   return guard("a collective", [&] {
     const Shared one = find(comm);
     if (one == nullptr) return no_communicator("a collective");
-    if (one->state != kSuccess || one->making > 0) {
+    if (!is_complete(*one)) {
       return refuse(kInvalidArgument, "a collective of a communicator in progress, or failed");
     }
     if (!dtype_of(call.type)) {
@@ -507,6 +522,7 @@ Result answer_alone(Comm comm, const Call& call) noexcept {
           "variable that the log names," +
               needs_nccl());
     }
+    if (takes(settings(), one->size, call, true)) return refuse_unasked("a collective");
     return refuse(kInvalidArgument,
         "count " + std::to_string(call.count) + " is more than memory has addresses");
   });

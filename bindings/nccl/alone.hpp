@@ -35,6 +35,10 @@ Result split_alone(Comm parent, int color, int key, Comm* child, const Config* c
 Result shrink_alone(Comm parent, const int* excluded, int count, Comm* child, const Config* config,
     const std::optional<Meeting>& meeting) noexcept;
 
+// The result of a call on a communicator that does not block, is complete, and has not been asked
+// whether it is.
+Result refuse_unasked(const char* call) noexcept;
+
 // The result of a collective that symm does not take: nothing is to be done, or the call is wrong,
 // or NCCL is missed.
 Result answer_alone(Comm comm, const Call& call) noexcept;

@@ -431,6 +431,11 @@ Result symm_ncclRedOpCreatePreMulSum(
 
   try {
     const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
+    // There is nobody else to know the scalar.
+    if (group == nullptr && is_alone()) {
+      destroy_op(*op, comm);
+      return refuse_unasked("ncclRedOpCreatePreMulSum");
+    }
     if (group == nullptr) return result;
 
     Scalar noted{type, scalar, 0};

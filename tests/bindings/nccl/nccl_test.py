@@ -2761,6 +2761,36 @@ sys.stdin.readline()
         )
         self.assertEqual(self.finished(ranks), [[[], []]] * 2)
 
+    def test_calls_on_what_is_in_progress_are_refused(self):
+        """Until the program has been told that it is complete, whether it is or not; what was
+        refused leaves nothing behind.
+        """
+        ranks = self.alone(
+            2,
+            """
+id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
+made, op, two = ctypes.c_void_p(), ctypes.c_int(), (ctypes.c_float * 1)(2)
+if rank == 1:
+    time.sleep(0.5)
+got = [shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config_of(0))]
+wrong = []
+def refused(what, result):
+    if result not in (4, "error 4") or " in progress" not in sentence():
+        wrong.append([what, result, sentence()])
+until = time.monotonic() + 1.5
+while time.monotonic() < until:
+    refused("op", shim.ncclRedOpCreatePreMulSum(ctypes.byref(op), two, FLOAT, 1, made))
+    refused("sum", all_reduce(of=made))
+    time.sleep(0.05)
+settle(made)
+op = pre_mul_sum(bytes(two), FLOAT, of=made)
+answer([*got, wrong[:3], all_reduce(of=made), all_reduce(of=made, op=op)])
+sys.stdin.readline()
+""",
+            SECOND_ID=self.id_of_another("none"),
+        )
+        self.assertEqual(self.finished(ranks), [[7, [], "symm", "symm"]] * 2)
+
     def test_children(self):
         """By color and key, with a rank that has none, in a group of calls, of children, and by a
         shrink; each tells its numbers.
