@@ -359,18 +359,33 @@ Result pointer_of_window(Comm, void* window, void** memory) noexcept {
   });
 }
 
-Result send(const void*, size_t, int, int, Comm, void*) noexcept {
-  return guard("ncclSend", [] {
-    return refuse(
-        kInvalidUsage, "ncclSend: before the first collective of a communicator it" + needs_nccl());
+// Why symm has not taken a message: the communicator, or one of the arguments.
+Result answer_message(const char* call, size_t count, int type, int peer, Comm comm) noexcept {
+  return guard(call, [&] {
+    const std::string name = std::string(call) + ": ";
+    const Shared one = find(comm);
+    if (one == nullptr) return no_communicator(call);
+    if (!is_complete(*one)) {
+      return refuse(kInvalidArgument, name + "the communicator is in progress or failed");
+    }
+    if (peer < 0 || peer >= one->size) {
+      return refuse(kInvalidArgument,
+          name + "peer " + std::to_string(peer) + " of " + std::to_string(one->size) + " ranks");
+    }
+    const std::optional<symm_dtype_t> dtype = dtype_of(type);
+    if (!dtype) return refuse(kInvalidArgument, name + "no data type is " + std::to_string(type));
+    if (count <= uint64_t{INT64_MAX} / bytes_of(*dtype)) return refuse_unasked(call);
+    return refuse(kInvalidArgument,
+        name + "count " + std::to_string(count) + " is more than memory has addresses");
   });
 }
 
-Result recv(void*, size_t, int, int, Comm, void*) noexcept {
-  return guard("ncclRecv", [] {
-    return refuse(
-        kInvalidUsage, "ncclRecv: before the first collective of a communicator it" + needs_nccl());
-  });
+Result send(const void*, size_t count, int type, int peer, Comm comm, void*) noexcept {
+  return answer_message("ncclSend", count, type, peer, comm);
+}
+
+Result recv(void*, size_t count, int type, int peer, Comm comm, void*) noexcept {
+  return answer_message("ncclRecv", count, type, peer, comm);
 }
 
 // NCCL's debugging is not there to be begun anew.

@@ -2781,6 +2781,8 @@ until = time.monotonic() + 1.5
 while time.monotonic() < until:
     refused("op", shim.ncclRedOpCreatePreMulSum(ctypes.byref(op), two, FLOAT, 1, made))
     refused("sum", all_reduce(of=made))
+    refused("send", shim.ncclSend(send, 1, FLOAT, 1 - rank, made, stream))
+    refused("receive", shim.ncclRecv(recv, 1, FLOAT, 1 - rank, made, stream))
     time.sleep(0.05)
 settle(made)
 op = pre_mul_sum(bytes(two), FLOAT, of=made)
@@ -3105,6 +3107,14 @@ for name in ("ncclCommDestroy", "ncclCommAbort", "ncclCommFinalize"):
     refused(4, name + ": this is no communicator", name, 64)
 refused(4, "ncclCommSplit: this is no", "ncclCommSplit", 64, 0, 0, place, None)
 refused(4, "a collective: this is no", "ncclAllReduce", send, recv, 1, FLOAT, SUM, 64, stream)
+for name in ("ncclSend", "ncclRecv"):
+    refused(4, name + ": this is no communicator", name, send, 1, FLOAT, 0, 64, stream)
+    for peer in (-1, 2):
+        refused(4, f"{name}: peer {peer} of 2 ranks", name, send, 1, FLOAT, peer, comm, stream)
+    for type in (-1, 12):
+        refused(4, f"{name}: no data type is {type}", name, send, 1, type, 0, comm, stream)
+    refused(4, f"{name}: count {1 << 62} is more than memory has addresses", name, send, 1 << 62,
+            FLOAT, 0, comm, stream)
 for count in (1, 2):
     ranks_left_out = (ctypes.c_int * 2)(2, 0)
     refused(4, "none of the communicator's", "ncclCommShrink", comm, ranks_left_out, count, place,
