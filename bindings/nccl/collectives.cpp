@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "bindings/nccl/communicators.hpp"
 #include "bindings/nccl/cuda_group.hpp"
 #include "bindings/nccl/factors.hpp"
+#include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/forwarding.hpp"
 #include "bindings/nccl/loading.hpp"
 #include "bindings/nccl/settings.hpp"
@@ -283,6 +286,28 @@ Result issue_messages(std::vector<Passed> messages) {
   return first;
 }
 
+// More messages of one communicator than progress together could wait for each other, so a group of
+// calls that has them is refused as a whole before anything of it is issued: the communicator stays
+// well.
+bool has_too_many_messages(const Open& open) {
+  std::map<const CudaGroup*, size_t> counts;
+  for (const Passed& one : open.messages) {
+    ++counts[one.group.get()];
+  }
+  for (const auto& [group, count] : counts) {
+    // One of the collectives may make the group.
+    const bool is_symm = group->is_ready() ||
+                         std::any_of(open.taken.begin(), open.taken.end(),
+                             [&, at = group](const Taken& one) { return one.group.get() == at; });
+    if (!is_symm || count <= kMostMessages) continue;
+    say("ncclGroupEnd: " + std::to_string(count) +
+        " messages of one communicator in a group of calls, and symm passes at most " +
+        std::to_string(kMostMessages) + " together; nothing of this group of calls is done");
+    return true;
+  }
+  return false;
+}
+
 // Gives to NCCL the messages of communicators that have no group, and keeps the others.
 template <class Note>
 void forward_messages(Open& open, const Note& note) {
@@ -329,6 +354,11 @@ Result issue_collectives() noexcept {
   };
   Open& open = open_calls;
   try {
+    if (open.messages.size() > kMostMessages && has_too_many_messages(open)) {
+      note(kInvalidUsage);
+      open.taken.clear();
+      open.messages.clear();
+    }
     // Taken out meanwhile, since NCCL may call this library. The memory of the list is for the next
     // group of calls.
     std::vector<Taken> calls;

@@ -25,6 +25,9 @@
 #include <symm/symm.h>
 
 namespace symm::nccl {
+// symm_messages() takes no more at a time where its messages go by kernels.
+inline constexpr size_t kMostMessages = 1024;
+
 class CudaGroup {
  public:
   // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version`
@@ -58,7 +61,7 @@ class CudaGroup {
   // Whether the group is there. If it is when ranks send and receive, it is on all of them: it was
   // made in a collective before, and NCCL demands one order of calls.
   bool is_ready() const { return state_ == State::ready; }
-  // Passes messages, which progress together. Called where is_ready().
+  // Passes messages, at most kMostMessages, which progress together. Called where is_ready().
   Result pass(std::span<const MessageCall> calls) noexcept;
 
   // The operations that ncclRedOpCreatePreMulSum() has made for the communicator.

@@ -3087,6 +3087,40 @@ sys.stdin.readline()
         )
         self.assertEqual(self.finished(ranks), [[True, ["symm_pass_messages"], 0]] * 2)
 
+    def test_more_messages_than_progress_together_are_refused(self):
+        """With the limit, before anything of the group of calls is issued."""
+        ranks = self.alone(
+            2,
+            """
+INT, got = 2, []
+there = (ctypes.c_int * 513).from_address(send)
+here = (ctypes.c_int * 513).from_address(recv)
+there[:] = [1000 * rank + i for i in range(513)]
+assert all_reduce() == "symm"
+for count in (513, 512):
+    noted("launches")
+    assert shim.ncclGroupStart() == 0
+    results = {do("AllReduce", to=recv + 8192)[0]}
+    for i in range(count):
+        results.add(shim.ncclSend(send + 4 * i, 1, INT, 1 - rank, comm, stream))
+        results.add(shim.ncclRecv(recv + 4 * i, 1, INT, 1 - rank, comm, stream))
+    got += [list(results), shim.ncclGroupEnd()]
+    kernels = [k for k, s in noted("launches")]
+    got.append([kernels.count("symm_pass_messages"), kernels != []])
+    got.append("1026 messages" in sentence() and "at most 1024" in sentence())
+    got.append(async_error(comm))
+until = time.monotonic() + 60
+while not notes.notes_idle(stream):
+    assert time.monotonic() < until, "the messages are under way for 60 s"
+    time.sleep(0.001)
+got.append(here[:512] == [1000 * (1 - rank) + i for i in range(512)])
+answer([got, all_reduce(), noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        got = [[0], 5, [0, False], True, 0, [0], 0, [1, True], True, 0, True]
+        self.assertEqual(self.finished(ranks), [[got, "symm", []]] * 2)
+
     def test_wrong_arguments_are_named(self):
         ranks = self.alone(
             2,
