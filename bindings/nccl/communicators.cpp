@@ -484,6 +484,13 @@ std::optional<std::string> mark_for(Comm comm) {
   return who;
 }
 
+// Whether a failure of a communicator has not been said before. It is said now.
+bool is_news(Comm comm) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  return found != table().entries.end() && !std::exchange(found->second.failure_said, true);
+}
+
 void abort_cuda_group(Comm comm) noexcept {
   try {
     if (const auto group = cuda_group_of(comm)) group->abort();
@@ -497,7 +504,9 @@ Result ask_communicator(Comm comm, Result state) noexcept {
   try {
     if (state == kSuccess) start_once(comm);
     if (state == kInProgress) {
-      if (const auto who = mark_for(comm)) return refuse_mark(*who);
+      const auto who = mark_for(comm);
+      if (who && is_news(comm)) return refuse_mark(*who);
+      if (who) return kInvalidUsage;
     }
     std::shared_ptr<HostGroup> group;
     std::shared_ptr<CudaGroup> cuda_group;
@@ -527,13 +536,7 @@ Result ask_communicator(Comm comm, Result state) noexcept {
     if (!failure) return quiet;
     if (cuda_group != nullptr) cuda_group->condemn(failure->result);
 
-    bool is_new = false;
-    {
-      const std::lock_guard lock(table().mutex);
-      const auto found = table().entries.find(comm);
-      if (found != table().entries.end()) is_new = !std::exchange(found->second.failure_said, true);
-    }
-    if (is_new) say(failure->sentence);
+    if (is_news(comm)) say(failure->sentence);
     return failure->result;
   } catch (...) {
     return kSuccess;
