@@ -561,10 +561,9 @@ Result refuse_alone_id(const UniqueId& id, int size, int rank) noexcept {
     const auto meeting = watching() ? meeting_of(id) : std::nullopt;
     if (meeting && size > 1 && rank >= 0 && rank < size) {
       const auto ranks = HostGroup::meet(*meeting, rank, size, {0, false, true});
-      if (ranks != nullptr) {
-        ranks->agreed();
-        ranks->leave();
-      }
+      // The others may come after this one has given up.
+      if (ranks == nullptr || (!ranks->agreed() && !ranks->has_met())) leave_mark(*meeting, rank);
+      if (ranks != nullptr) ranks->leave();
     }
     return refuse(kInvalidUsage,
         "the unique id was made by a process without NCCL, and this process has NCCL " +

@@ -19,6 +19,7 @@
 #include "bindings/nccl/cuda_group.hpp"
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/host_group.hpp"
+#include "bindings/nccl/mixture.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
 #include "bindings/nccl/thread.hpp"
@@ -61,6 +62,12 @@ Result connect(const Shared& one) {
     const std::lock_guard lock(one->mutex);
     one->ranks = ranks;
     if (one->is_ended) ranks->leave();
+  }
+  while (!ranks->has_answer(kLook)) {
+    const std::optional<std::string> other = mark_of(one->meeting);
+    if (!other) continue;
+    ranks->leave();
+    return refuse(kInvalidUsage, who + *other + " has a NCCL, and this one" + needs_nccl());
   }
   if (!ranks->agreed()) {
     if (is_ended(*one)) return refuse(kRemoteError, who + kEnded);

@@ -465,7 +465,6 @@ void start_once(Comm comm) {
 
 // Who has no NCCL and has come to a communicator that NCCL is making here.
 std::optional<std::string> mark_for(Comm comm) {
-  constexpr std::chrono::milliseconds kLook{100};
   Meeting meeting{};
   {
     const auto now = std::chrono::steady_clock::now();

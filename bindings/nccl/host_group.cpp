@@ -178,6 +178,11 @@ bool HostGroup::agreed() {
   return agreed_;
 }
 
+bool HostGroup::has_answer(std::chrono::milliseconds within) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, within, [this] { return formed_ || left_; });
+}
+
 bool HostGroup::all_wish(bool wish) {
   const std::optional<std::vector<uint64_t>> wishes = exchange({wish ? uint64_t{1} : 0});
   if (!wishes) return false;

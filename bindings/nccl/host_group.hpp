@@ -45,6 +45,8 @@ class HostGroup {
   // without the program: `wait_ms` at most, and then while a process is stopped. leave() ends the
   // wait.
   bool agreed();
+  // Whether agreed() has an answer, or has one within this time.
+  bool has_answer(std::chrono::milliseconds within);
   // Why they have not, once agreed() has said so, and whether all ranks had come.
   std::string disagreement();
   bool has_met();

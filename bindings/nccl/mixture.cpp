@@ -34,10 +34,9 @@ namespace symm::nccl {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr const char* kEnd = "-without-nccl";
+constexpr const char* kEnd = "-refused";
 constexpr std::chrono::hours kAge{1};
 constexpr size_t kLongest = 64;
-constexpr std::chrono::milliseconds kLook{100};
 // Above what is a configuration or a name in any version of NCCL.
 constexpr size_t kMostConfig = 1024;
 constexpr size_t kLongestText = 4096;

@@ -2,6 +2,7 @@
 // other, so each is told.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -11,12 +12,16 @@
 #include "bindings/nccl/meeting.hpp"
 
 namespace symm::nccl {
-// A rank without NCCL leaves a mark for those that come by the same id with NCCL. It lies where the
-// ranks of this machine and user meet; marks older than an hour are removed with it.
+// A rank that cannot use an id leaves a mark for those that wait by it, or come later: one without
+// NCCL for ranks with NCCL, and one with NCCL for ranks that meet by an id of a process without. It
+// lies where the ranks of this machine and user meet; marks older than an hour are removed with it.
 void leave_mark(const Meeting& meeting, int rank) noexcept;
 
 // Who has left a mark, such as "rank 1 (pid 4711)"; none if nobody has.
 std::optional<std::string> mark_of(const Meeting& meeting) noexcept;
+
+// How often a rank that waits looks for a mark.
+inline constexpr std::chrono::milliseconds kLook{100};
 
 // Says who has left a mark. The result for a call by that id, with NCCL.
 Result refuse_mark(const std::string& who) noexcept;

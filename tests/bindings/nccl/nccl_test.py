@@ -3251,10 +3251,14 @@ os._exit(0)
         for process in ranks:
             self.addCleanup(self.end, process)
         order = (1, 0) if environment.get("TEST_SECOND_FIRST") else (0, 1)
+        answers = [None, None]
         for number in order:
             self.go_on([ranks[number]])
+            if number == 1 and environment.get("TEST_SECOND_ENDS"):
+                answers[1] = json.loads(ranks[1].stdout.readline())
             time.sleep(0.3)
-        answers = [json.loads(process.stdout.readline()) for process in ranks]
+        for number, process in enumerate(ranks):
+            answers[number] = answers[number] or json.loads(process.stdout.readline())
         for process, (_, _, took) in zip(ranks, answers):
             self.assertLess(took, 30)
             self.go_on([process])
@@ -3281,6 +3285,21 @@ os._exit(0)
                     else:
                         self.assertIn("the unique id was made by a process without", told[0][1])
                         self.assertIn("rank 1 has a NCCL, and this one needs NCCL", told[1][1])
+
+    def test_a_rank_that_comes_late_is_told_of_one_with_nccl(self):
+        """That one has given up by then, and has left word."""
+        for pending in ({}, {"TEST_PENDING": "1"}):
+            answers = self.failed_inits(
+                [{"SYMM_NCCL": "none"}, {"SYMM_NCCL": str(NEWEST)}],
+                TEST_SECOND_FIRST="1",
+                TEST_SECOND_ENDS="1",
+                SYMM_NCCL_TIMEOUT_MS="20000",
+                **pending,
+            )
+            (result, said, took), (other, _, _) = answers
+            self.assertEqual([result, other], [5, 5], answers)
+            self.assertIn(f"rank 1 (pid {self.pids[1]}) has a NCCL, and this one needs NCCL", said)
+            self.assertLess(took, 10)
 
     def test_what_nccl_has_been_lent_is_there_when_the_caller_has_gone_on(self):
         """NCCL's thread waits on after a rank without NCCL has come; the caller's configuration,
