@@ -13,6 +13,8 @@
 #include "capi/options.hpp"
 #include "capi/structs.hpp"
 #include "core/base/error.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
 #include "core/group/neighbor_exchange.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"

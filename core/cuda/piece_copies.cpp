@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "core/cuda/driver.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/signal_kernels.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/piece_shares.hpp"
 #include "kernels/cuda/piece_units.hpp"

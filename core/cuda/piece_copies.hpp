@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/backend/backend.hpp"
@@ -13,6 +14,7 @@
 #include "core/cuda/driver.hpp"
 #include "core/cuda/stream_uses.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/piece_list.hpp"
 
 namespace symm::cuda {
 // Pinned memory of the host, from which kernels read lists that do not travel with their arguments.

@@ -18,6 +18,7 @@
 #include "core/cuda/collectives.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
+#include "core/cuda/driver.hpp"
 #include "core/cuda/error_mailbox.hpp"
 #include "core/cuda/memory_table.hpp"
 #include "core/cuda/messages.hpp"

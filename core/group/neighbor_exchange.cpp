@@ -25,6 +25,7 @@
 #include "core/mesh/mesh.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/piece_list.hpp"
+#include "kernels/piece_rows.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"
 

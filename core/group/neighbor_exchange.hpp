@@ -10,8 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/group/group.hpp"
 #include "core/group/memory.hpp"
+#include "kernels/types.hpp"
 #include "symm/symm.h"
 
 namespace symm {

@@ -16,6 +16,7 @@
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/mailbox.hpp"
+#include "core/host/message_port.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/slices.hpp"
 

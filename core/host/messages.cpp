@@ -20,6 +20,7 @@
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
 #include "core/host/message_pair.hpp"
+#include "core/host/message_port.hpp"
 
 namespace symm::host {
 namespace {

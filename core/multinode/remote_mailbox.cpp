@@ -16,6 +16,7 @@
 #include "core/engine/message_engine.hpp"
 #include "core/host/mailbox.hpp"
 #include "core/multinode/messages.hpp"
+#include "kernels/host/slices.hpp"
 
 namespace symm::multinode {
 using engine::Head;

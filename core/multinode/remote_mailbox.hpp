@@ -31,6 +31,7 @@
 #include "core/engine/message_engine.hpp"
 #include "core/host/mailbox.hpp"
 #include "core/host/message_port.hpp"
+#include "kernels/host/slices.hpp"
 
 namespace symm::multinode {
 class RemoteMailbox final : public host::MessagePort {

@@ -28,6 +28,7 @@
 #include "core/engine/message_engine.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
+#include "core/host/message_port.hpp"
 #include "core/host/standstill.hpp"
 #include "core/host/transport.hpp"
 #include "core/mesh/mesh.hpp"

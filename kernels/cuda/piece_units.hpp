@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/args.hpp"
 #include "kernels/piece_rows.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::cuda {
 // A unit is what a warp copies at a time: so many bytes of a row, or some short rows.
