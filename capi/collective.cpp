@@ -16,6 +16,7 @@
 #include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/group/checks.hpp"
 #include "core/group/group.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
@@ -29,7 +30,7 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_collective_options, options, max_blocks, SYMM_COLLECTIVE_OPTIONS_INIT)
+SYMM_OPTIONS(symm_collective_options, options, order, SYMM_COLLECTIVE_OPTIONS_INIT)
 SYMM_OPTIONS(symm_rmsnorm_call, norm, scale_out, SYMM_RMSNORM_CALL_INIT)
 SYMM_OPTIONS(symm_batch_options, options, tag, SYMM_BATCH_OPTIONS_INIT)
 
@@ -40,6 +41,7 @@ const char* complete(
     CollectiveCall& call, const Group& group, const symm_collective_options_t* options) {
   call.heaps = group.heap_history();
   call.timeout_ms = group.timeout_or_default(0);
+  call.set_order(group.order(), group.size());
   if (options == nullptr) return nullptr;
 
   const symm_collective_options_t given = read_options(options);
@@ -51,6 +53,13 @@ const char* complete(
   }
   call.block_limit =
       static_cast<uint8_t>(std::min(given.max_blocks, CallSignature::kMostBlockLimit));
+
+  if (given.order != SYMM_ORDER_GROUP) {
+    const auto order = static_cast<Order>(given.order);
+    require_known(
+        is_valid(order) && static_cast<int>(order) == given.order, given.order, "options.order");
+    call.set_order(order, group.size());
+  }
 
   const auto result = static_cast<DType>(given.result_dtype);
   const bool is_wider = given.result_dtype != 0 && result != call.dtype;

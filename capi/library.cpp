@@ -27,6 +27,7 @@
 #define SYMM_SAME_OP(name, c_name, value) SYMM_SAME(SYMM_OP_##c_name, symm::Op::name);
 #define SYMM_SAME_SCALE(name, c_name, value) \
   SYMM_SAME(SYMM_SCALE_##c_name, symm::ScalePosition::name);
+#define SYMM_SAME_ORDER(name, c_name, value) SYMM_SAME(SYMM_ORDER_##c_name, symm::Order::name);
 #define SYMM_SAME_QUANT_SCALE(name, c_name, value) \
   SYMM_SAME(SYMM_QUANT_SCALE_##c_name, symm::QuantScale::name);
 #define SYMM_SAME_COLLECTIVE(name, c_name, value) \
@@ -37,6 +38,7 @@ SYMM_STATUSES(SYMM_SAME_STATUS)
 SYMM_DTYPES(SYMM_SAME_DTYPE)
 SYMM_OPS(SYMM_SAME_OP)
 SYMM_SCALE_POSITIONS(SYMM_SAME_SCALE)
+SYMM_ORDERS(SYMM_SAME_ORDER)
 SYMM_QUANT_SCALES(SYMM_SAME_QUANT_SCALE)
 SYMM_COLLECTIVES(SYMM_SAME_COLLECTIVE)
 SYMM_ALGORITHMS(SYMM_SAME_ALGORITHM)

@@ -404,7 +404,7 @@ symm_status_t symm_put_signal_value(symm_memory_t* memory, int32_t rank, size_t 
     const void* source, size_t bytes, int32_t channel, symm_signal_op_t op, uint64_t value,
     const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
-    const Memory::Signal signal{channel, static_cast<symm::SignalOp>(op), value};
+    const symm::OutgoingSignal signal{channel, static_cast<symm::SignalOp>(op), value};
     memory_of(memory)->put_signal(rank, offset, source, bytes, signal, stream, timeout_of(options));
   });
 }
@@ -417,12 +417,15 @@ symm_pieces_call_t pieces_of(const symm_pieces_call_t* call) {
   const symm_pieces_call_t given =
       read_struct(call, SYMM_PIECES_CALL_INIT, SYMM_FIRST_SIZE(symm_pieces_call_t, value), "call");
   const bool signals = (given.flags & SYMM_PIECES_SIGNAL) != 0;
+  const bool on_device = (given.flags & SYMM_PIECES_ON_DEVICE) != 0;
   const auto channel = static_cast<uint64_t>(int64_t{given.channel});
   const auto op = static_cast<uint64_t>(int64_t{given.op});
-  require_known_bits(given.flags, SYMM_PIECES_SIGNAL, "call.flags");
+  require_known_bits(given.flags, SYMM_PIECES_SIGNAL | SYMM_PIECES_ON_DEVICE, "call.flags");
   require_with_flag(signals, channel, "call.channel", "SYMM_PIECES_SIGNAL");
   require_with_flag(signals, op, "call.op", "SYMM_PIECES_SIGNAL");
   require_with_flag(signals, given.value, "call.value", "SYMM_PIECES_SIGNAL");
+  require_with_flag(on_device, reinterpret_cast<uintptr_t>(given.device_count), "call.device_count",
+      "SYMM_PIECES_ON_DEVICE");
 
   const bool are_pages = given.page_bytes != 0;
   if (are_pages && given.pieces != nullptr) {
@@ -441,12 +444,13 @@ symm_pieces_call_t pieces_of(const symm_pieces_call_t* call) {
 }
 
 symm::PieceList list_of(const symm_pieces_call_t& call) {
-  return {call.pieces, call.count, call.page_bytes, call.from_table, call.to_table};
+  return {call.pieces, call.count, call.page_bytes, call.from_table, call.to_table,
+      (call.flags & SYMM_PIECES_ON_DEVICE) != 0, call.device_count};
 }
 
-std::optional<Memory::Signal> signal_of(const symm_pieces_call_t& call) {
+std::optional<symm::OutgoingSignal> signal_of(const symm_pieces_call_t& call) {
   if ((call.flags & SYMM_PIECES_SIGNAL) == 0) return std::nullopt;
-  return Memory::Signal{call.channel, static_cast<symm::SignalOp>(call.op), call.value};
+  return symm::OutgoingSignal{call.channel, static_cast<symm::SignalOp>(call.op), call.value};
 }
 }  // namespace
 

@@ -51,22 +51,13 @@ std::vector<MessageSide> sides_of(const symm_message_t* messages, size_t count) 
         format(
             "count: %zu is more than the %zu messages that a call can have", count, kMostMessages));
   }
-  if (count == 0) return {};
-
-  const size_t step = require(messages, "messages").struct_size;
-  require_struct_size(step, SYMM_FIRST_SIZE(symm_message_t, bytes), "messages");
   std::vector<MessageSide> sides;
   sides.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    const auto& at = *reinterpret_cast<const symm_message_t*>(
-        reinterpret_cast<const char*>(messages) + i * step);
-    if (at.struct_size != step) {
-      throw Error(Status::invalid_argument, "messages: they differ in struct_size");
-    }
-    const symm_message_t message =
-        read_struct(&at, symm_message_t SYMM_MESSAGE_INIT, step, "messages");
-    naming_message(i, [&] { sides.push_back(side_of(message)); });
-  }
+  read_structs<symm_message_t>(messages, count, SYMM_MESSAGE_INIT,
+      SYMM_FIRST_SIZE(symm_message_t, bytes), "messages",
+      [&](size_t i, const symm_message_t& message) {
+        naming_message(i, [&] { sides.push_back(side_of(message)); });
+      });
   return sides;
 }
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/group/group.hpp"
 #include "core/group/heap.hpp"
 #include "core/group/memory.hpp"
+#include "core/group/neighbor_exchange.hpp"
 #include "symm/symm.h"
 
 namespace symm::capi {
@@ -21,5 +22,8 @@ inline std::shared_ptr<Memory>& memory_of(symm_memory_t* handle) {
 }
 inline std::shared_ptr<Heap>& heap_of(symm_heap_t* handle) {
   return slot_of<Heap>(handle, "heap").object;
+}
+inline std::shared_ptr<NeighborExchange>& exchange_of(symm_exchange_t* handle) {
+  return slot_of<NeighborExchange>(handle, "exchange").object;
 }
 }  // namespace symm::capi

@@ -51,6 +51,24 @@ T read_struct(const T* from, const T& defaults, size_t first, const char* argume
   return into;
 }
 
+// Calls each(i, struct) for an array of structs of one struct_size, which may be that of another
+// release.
+template <class T, class Each>
+void read_structs(const T* array, size_t count, const T& defaults, size_t first,
+    const char* argument, const Each& each) {
+  if (count == 0) return;
+  const size_t step = require(array, argument).struct_size;
+  require_struct_size(step, first, argument);
+
+  for (size_t i = 0; i < count; ++i) {
+    const auto& at = *reinterpret_cast<const T*>(reinterpret_cast<const char*>(array) + i * step);
+    if (at.struct_size != step) {
+      throw Error(Status::invalid_argument, format("%s: they differ in struct_size", argument));
+    }
+    each(i, read_struct(&at, defaults, first, argument));
+  }
+}
+
 // Writes to a caller's struct as much as it holds. Bytes that it has beyond ours become zero.
 template <class T>
 void write_struct(const T& from, T* to) {

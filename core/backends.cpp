@@ -28,7 +28,7 @@ BackendKind resolve(BackendKind kind) {
   switch (kind) {
     case BackendKind::host: return kind;
     case BackendKind::automatic: {
-      const bool is_cuda = one_of("SYMM_BACKEND", "host", "cuda") == "cuda";
+      const bool is_cuda = one_of("SYMM_BACKEND", {"host", "cuda"}) == "cuda";
       return is_cuda ? resolve(BackendKind::cuda) : BackendKind::host;
     }
     case BackendKind::cuda:

@@ -235,6 +235,7 @@ PYTHON = {
     "Memory": "memory",
     "Pieces": "_pieces",
     "Messages": "messages",
+    "Exchanges": "exchange",
     "Heaps": "heap",
     "Memory by tokens": "ipc",
     "When memory is short": "pressure",

@@ -40,9 +40,38 @@ constexpr DType dtype_of(uint64_t bits) {
 SYMM_DTYPES(SYMM_IS_KEPT)
 #undef SYMM_IS_KEPT
 
-#define SYMM_FITS(name, c_name, value) static_assert((value) < 8);
+// Three bits of an operator. Those whose result depends on the order, which are the first two and
+// the last, have a second value for the tree.
+constexpr uint64_t kTree = 5;
+
+constexpr uint64_t bits_of(Op op, Order order) {
+  const auto value = static_cast<uint64_t>(op);
+  if (order != Order::tree) return value;
+  return kTree + (op == Op::prod ? 2 : value);
+}
+
+constexpr Op op_of(uint64_t bits) {
+  if (bits == kTree + 2) return Op::prod;
+  return static_cast<Op>(bits < kTree ? bits : bits - kTree);
+}
+
+static_assert(op_of(bits_of(Op::sum, Order::tree)) == Op::sum);
+static_assert(op_of(bits_of(Op::avg, Order::tree)) == Op::avg);
+static_assert(op_of(bits_of(Op::prod, Order::tree)) == Op::prod);
+#define SYMM_FITS(name, c_name, value) static_assert((value) < kTree);
 SYMM_OPS(SYMM_FITS)
 #undef SYMM_FITS
+
+// Four bits of an algorithm. An order that the algorithm chooses counts only where the algorithm
+// is not given.
+constexpr uint64_t kAnyOrder = 15;
+#define SYMM_FITS(name, c_name, value) static_assert((value) < kAnyOrder);
+SYMM_ALGORITHMS(SYMM_FITS)
+#undef SYMM_FITS
+
+bool is_free(const CallSignature& call) {
+  return call.order == Order::any && call.algorithm == Algorithm::automatic;
+}
 
 // The 16 bits that tell what came before a call. Without the bit of a batch they are the heaps.
 // In a batch 13 bits are an index, or the last one that fits, or for calls[0] a mixed number.
@@ -87,6 +116,15 @@ std::string text_of_place(const CallSignature& call) {
 }
 }  // namespace
 
+// The first three ranks of a tree are combined in their order.
+void CallSignature::set_order(Order wanted, int ranks) noexcept {
+  constexpr int kInOrder = 3;
+  order = Order::ranks;
+  if (wanted == Order::ranks || !traits(collective).has_op) return;
+  const bool differs = is_float(dtype) && op != Op::min && op != Op::max && ranks > kInOrder;
+  if (wanted == Order::any || differs) order = wanted;
+}
+
 uint64_t CallSignature::packed() const noexcept {
   const auto bits = [](auto value) { return static_cast<uint64_t>(static_cast<uint32_t>(value)); };
   const uint64_t scaled = bits(scaling.position) | uint64_t{scaling.kind == Factor::pointer} << 2 |
@@ -95,8 +133,8 @@ uint64_t CallSignature::packed() const noexcept {
   const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
   return bits(bits_before(*this)) << 48 | scaled << 44 | bits(block_limit) << 36 |
          (type & 0xF) << 32 | ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 |
-         bits(collective) << 12 | (type >> 4) << 11 | bits(op) << 8 | (factor >> 8) << 4 |
-         bits(algorithm);
+         bits(collective) << 12 | (type >> 4) << 11 | bits_of(op, order) << 8 | (factor >> 8) << 4 |
+         (is_free(*this) ? kAnyOrder : bits(algorithm));
 }
 
 CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept {
@@ -114,8 +152,12 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
 
   signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
-  signature.op = static_cast<Op>(packed >> 8 & 7);
-  signature.algorithm = static_cast<Algorithm>(packed & 0xF);
+  const uint64_t op_bits = packed >> 8 & 7;
+  signature.op = op_of(op_bits);
+  if (op_bits >= kTree) signature.order = Order::tree;
+  const bool is_free = (packed & 0xF) == kAnyOrder;
+  if (is_free) signature.order = Order::any;
+  signature.algorithm = is_free ? Algorithm::automatic : static_cast<Algorithm>(packed & 0xF);
   take_bits_before(signature, static_cast<uint32_t>(packed >> 48), count);
   return signature;
 }
@@ -154,6 +196,8 @@ std::string CallSignature::text() const {
   if (!counted || count != 0) all += symm::text(counted ? ", send_capacity " : ", count ", count);
   if (has_norm) all += symm::text(", hidden ", root);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
+  if (order == Order::tree) all += ", in tree order";
+  if (is_free(*this)) all += ", in any order";
   if (algorithm != Algorithm::automatic) {
     all += symm::text(", algorithm ", algorithm_name(algorithm));
   }

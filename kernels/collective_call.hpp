@@ -75,6 +75,8 @@ struct CallSignature {
   // no limit. A limit of kMostBlockLimit stands for all that are larger.
   uint8_t block_limit = 0;
   static constexpr int32_t kMostBlockLimit = UINT8_MAX;
+  // Never Order::of_group. `tree` only if that makes a difference (set_order()).
+  Order order = Order::ranks;
   BatchPlace batch{};
   // The elements that symm.h calls count: per rank in all collectives but allreduce, broadcast and
   // reduce; 0 if each piece has a count of its own.
@@ -82,6 +84,8 @@ struct CallSignature {
   Scaling scaling{};  // kept in the plain calls that a scaled call is made of (scaled_call.hpp)
 
   bool operator==(const CallSignature&) const = default;
+  // Sets the order of a call of `ranks` ranks whose other fields are set.
+  void set_order(Order wanted, int ranks) noexcept;
   // All fields but the count, of a known type. A factor has 12 mixed bits, 8 in the place of the
   // root's upper byte. Groups of more than 256 ranks are the host's, which compares hashes. In a
   // batch the index of the call stands where others have the heaps; calls[0] has 13 bits there that

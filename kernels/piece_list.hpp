@@ -2,51 +2,13 @@
 // their numbers.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
+#include "kernels/piece_rows.hpp"
 #include "symm/symm.h"
 
 namespace symm {
-constexpr uint64_t rows_of(const symm_piece_t& piece) { return std::max<uint64_t>(piece.rows, 1); }
-
-// Whether the rows of a piece that has several lie one behind the other on both sides.
-constexpr bool is_one_stretch(const symm_piece_t& piece) {
-  return piece.from_stride == piece.bytes && piece.to_stride == piece.bytes;
-}
-
-// Sums and products that do not fit are the largest number, to which no memory reaches.
-constexpr uint64_t kBeyondMemory = std::numeric_limits<uint64_t>::max();
-
-constexpr uint64_t bounded_sum(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? kBeyondMemory : sum;
-}
-
-constexpr uint64_t bounded_product(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kBeyondMemory : product;
-}
-
-// One side of a piece: where its rows begin.
-struct RowPlaces {
-  uint64_t at;
-  uint64_t stride;
-};
-
-constexpr RowPlaces read_of(const symm_piece_t& piece) { return {piece.from, piece.from_stride}; }
-
-constexpr RowPlaces written_of(const symm_piece_t& piece) { return {piece.to, piece.to_stride}; }
-
-// Whether all rows of a piece lie within the first `bytes` bytes of one of its sides.
-constexpr bool lies_within(const symm_piece_t& piece, const RowPlaces& places, uint64_t bytes) {
-  const uint64_t to_last_row = bounded_product(rows_of(piece) - 1, places.stride);
-  const uint64_t reach = bounded_sum(to_last_row, piece.bytes);
-  return reach != kBeyondMemory && places.at <= bytes && reach <= bytes - places.at;
-}
-
 struct PieceList {
   // Null: they are pages.
   const symm_piece_t* pieces = nullptr;
@@ -55,6 +17,10 @@ struct PieceList {
   // Null: the numbers count up from 0.
   const uint64_t* from_table = nullptr;
   const uint64_t* to_table = nullptr;
+  // The list is in memory of the device, which reads it when the copy runs; there is the number of
+  // pieces, too, `count` at most, if `count_at` is not null.
+  bool on_device = false;
+  const uint64_t* count_at = nullptr;
 
   symm_piece_t operator[](size_t i) const {
     if (pieces != nullptr) return pieces[i];

@@ -47,6 +47,13 @@
   X(before, BEFORE, 1)          \
   X(after, AFTER, 2)
 
+// The orders in which ranks are combined.
+#define SYMM_ORDERS(X)  \
+  X(of_group, GROUP, 0) \
+  X(ranks, RANKS, 1)    \
+  X(tree, TREE, 2)      \
+  X(any, ANY, 3)
+
 #define SYMM_COLLECTIVES(X)              \
   X(allreduce, ALLREDUCE, 0)             \
   X(reduce_scatter, REDUCE_SCATTER, 1)   \
@@ -89,6 +96,7 @@ namespace symm {
 enum class DType : int32_t { SYMM_DTYPES(SYMM_ENUMERATOR) };
 enum class Op : int32_t { SYMM_OPS(SYMM_ENUMERATOR) };
 enum class ScalePosition : int32_t { SYMM_SCALE_POSITIONS(SYMM_ENUMERATOR) };
+enum class Order : uint8_t { SYMM_ORDERS(SYMM_ENUMERATOR) };
 enum class QuantScale : int32_t { SYMM_QUANT_SCALES(SYMM_ENUMERATOR) };
 enum class Collective : int32_t { SYMM_COLLECTIVES(SYMM_ENUMERATOR) };
 enum class Algorithm : int32_t { SYMM_ALGORITHMS(SYMM_ENUMERATOR) };
@@ -138,6 +146,7 @@ const char* algorithm_name(Algorithm algorithm) noexcept;  // "two_shot"; "auto"
 SYMM_IS_VALID(DType, SYMM_DTYPES)
 SYMM_IS_VALID(Op, SYMM_OPS)
 SYMM_IS_VALID(ScalePosition, SYMM_SCALE_POSITIONS)
+SYMM_IS_VALID(Order, SYMM_ORDERS)
 SYMM_IS_VALID(QuantScale, SYMM_QUANT_SCALES)
 SYMM_IS_VALID(Collective, SYMM_COLLECTIVES)
 SYMM_IS_VALID(Algorithm, SYMM_ALGORITHMS)

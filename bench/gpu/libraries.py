@@ -95,6 +95,20 @@ class Nccl:
         if result:
             raise RuntimeError(f"NCCL: {self.library.ncclGetErrorString(result).decode()}")
 
+    def ring(self, send, to, recv, source, count, dtype):
+        """A function without parameters that sends to one rank and receives from another."""
+        library = self.library
+        rest = ctypes.c_size_t(count), ctypes.c_int32(DTYPES[dtype])
+        place = self.communicator, self.stream
+
+        def call():
+            self.check(library.ncclGroupStart())
+            self.check(library.ncclSend(ctypes.c_void_p(send), *rest, ctypes.c_int(to), *place))
+            self.check(library.ncclRecv(ctypes.c_void_p(recv), *rest, ctypes.c_int(source), *place))
+            self.check(library.ncclGroupEnd())
+
+        return call
+
     def collective(self, collective, send, recv, count, dtype, root):
         """A function without parameters that issues one call."""
         functions = {

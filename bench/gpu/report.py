@@ -18,6 +18,7 @@ import chart
 
 TITLES = {
     "symm": "symm",
+    "symm private": "symm, received in private memory",
     "nccl": "NCCL",
     "nccl window": "NCCL, registered window",
     "torch one-shot": "PyTorch one-shot",
@@ -37,6 +38,7 @@ COLLECTIVES = {
     "reduce": "Reduce",
     "rmsnorm": "All-reduce with RMSNorm",
     "barrier": "Barrier",
+    "ring": "Messages round a ring",
 }
 FORMAT = 2
 METHOD = (

@@ -30,7 +30,10 @@ COLLECTIVES = (
     "reduce",
     "rmsnorm",
     "barrier",
+    "ring",
 )
+# What moves bytes of any type, and is measured with one.
+UNTYPED = ("barrier", "ring")
 DTYPES = ("bf16", "f32")
 
 
@@ -58,6 +61,8 @@ def sizes_of(collective, options, world):
         return [row for row in rows if options.smallest <= row <= options.largest]
     if collective == "allreduce":
         return sizes(options.smallest, options.largest, options.step)
+    if collective == "ring":
+        return sizes(options.smallest, options.largest, options.step_others)
     smallest = max(options.smallest, OTHERS_SMALLEST)
     wanted = sizes(smallest, options.largest, options.step_others)
     return [share_of(size, world) * world for size in wanted]
@@ -89,7 +94,7 @@ def bus_factor(collective, world):
     """The bytes that pass over one rank's link for each byte of the larger operand."""
     if collective in ("allreduce", "rmsnorm"):
         return 2 * (world - 1) / world
-    return 1 if collective in ("broadcast", "reduce") else (world - 1) / world
+    return 1 if collective in ("broadcast", "reduce", "ring") else (world - 1) / world
 
 
 def size(text):
@@ -151,10 +156,10 @@ def parse(arguments, world):
 
 
 def plan(options, world):
-    """(collective, dtype, size) of every row, in order. A barrier is measured once."""
+    """(collective, dtype, size) of every row, in order. What has no type is measured once."""
     rows = []
     for collective in options.collectives:
-        dtypes = options.dtypes[:1] if collective == "barrier" else options.dtypes
+        dtypes = options.dtypes[:1] if collective in UNTYPED else options.dtypes
         for dtype in dtypes:
             rows += [(collective, dtype, size) for size in sizes_of(collective, options, world)]
     return rows

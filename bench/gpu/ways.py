@@ -87,6 +87,9 @@ class Way:
         if self.collective == "broadcast":
             return pattern.is_from(recv, sizes.ROOT % pattern.world)
 
+        if self.collective == "ring":
+            return pattern.is_from(recv, (pattern.rank - 1) % pattern.world)
+
         parts = recv.chunk(pattern.world)
         first = pattern.rank * parts[0].numel() if self.collective == "alltoall" else 0
         return all(pattern.is_from(part, rank, first) for rank, part in enumerate(parts))
@@ -150,13 +153,24 @@ class SymmPeer:
         self.block = self.group.empty(size, "u8").torch()
 
     def columns(self, collective):
+        if collective == "ring":
+            return [self.name, self.name + " private"]
         return [self.name] if collective != "barrier" or self.name == "symm" else []
+
+    def ring(self, name, send, recv, pattern):
+        rank, world = self.ways.rank, self.ways.world
+        sides = [symm.Send((rank + 1) % world, send), symm.Recv((rank - 1) % world, recv)]
+        return Way(name, lambda: self.group.messages(sides), "ring", pattern, send, recv)
 
     def way(self, name, collective, size, dtype):
         if collective == "barrier":
             return Way(name, self.group.barrier, collective, None, None, None)
         send, recv = self.ways.operands(self.block, collective, size, dtype)
         pattern = self.ways.pattern_of(dtype)
+        if collective == "ring":
+            if name.endswith(" private"):
+                recv = self.ways.operands(self.ways.plain, collective, size, dtype)[1]
+            return self.ring(name, send, recv, pattern)
 
         if collective == "rmsnorm":
             norm = Norm(name, pattern, send, torch.empty_like(send))
@@ -199,12 +213,17 @@ class NcclPeer:
     def way(self, name, collective, size, dtype):
         send, recv = self.ways.operands(self.blocks[name], collective, size, dtype)
         count = min(send.numel(), recv.numel())
+        pattern = self.ways.pattern_of(dtype)
+        if collective == "ring":
+            to, source = (pattern.rank + 1) % pattern.world, (pattern.rank - 1) % pattern.world
+            call = self.library.ring(send.data_ptr(), to, recv.data_ptr(), source, count, dtype)
+            return Way(name, call, collective, pattern, send, recv)
         if collective == "alltoall":
             count = send.numel() // self.ways.world
         call = self.library.collective(
             collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.ways.world
         )
-        return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv)
+        return Way(name, call, collective, pattern, send, recv)
 
 
 class TorchPeer:
@@ -321,7 +340,7 @@ class Ways:
         collectives = self.options.collectives
         others = set(collectives) - {"allreduce", "rmsnorm", "barrier"}
         needed = 0
-        if "alltoall" in others:
+        if others & {"alltoall", "ring"}:
             needed = self.options.largest
         elif others:
             needed = sizes.share_of(self.options.largest, self.world)
@@ -368,7 +387,7 @@ class Ways:
         whole = block[:size].view(DTYPES[dtype])
         if collective in ("allreduce", "broadcast", "reduce", "rmsnorm"):
             return whole, whole
-        beside = size if collective == "alltoall" else size // self.world
+        beside = size if collective in ("alltoall", "ring") else size // self.world
         part = block[self.options.largest : self.options.largest + beside].view(DTYPES[dtype])
         return (part, whole) if collective == "allgather" else (whole, part)
 

@@ -4,7 +4,8 @@
 //              else between the steps; faces: a ring of three ranks or more that exchange
 //              the six faces of a cube of f64, which are the bytes
 //   memory     private symmetric
-//   place      out in (of all-reduce); own packed (of faces: by the peer's types, by loops)
+//   place      out in (of all-reduce); own packed kept (of faces: by the peer's types, by loops,
+//              by a request that is made once)
 //   bytes      of the larger operand
 // BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets
 // processor r, and every call has a common start; without it ranks may outnumber
@@ -371,6 +372,11 @@ uint64_t wrong_borders(const double* values, const peer::Cube& cube, uint32_t ba
   return wrong;
 }
 
+peer::Form form_of(const std::string& place) {
+  if (place == "packed") return peer::Form::packed;
+  return place == "kept" ? peer::Form::kept : peer::Form::own;
+}
+
 // Makes exchanges in batches, of which each is one time, so that ranks that share processors keep
 // step within a batch only by what they exchange. Returns the number of wrong elements.
 uint64_t run_faces(const Case& one, std::byte* memory, uint32_t warm_up, uint64_t* times) {
@@ -382,7 +388,7 @@ uint64_t run_faces(const Case& one, std::byte* memory, uint32_t warm_up, uint64_
   auto* const cubes = reinterpret_cast<double*>(memory);
   uint64_t wrong = 0;
 
-  peer::prepare_faces(cubes, cube, one.place == "packed");
+  peer::prepare_faces(cubes, cube, form_of(one.place));
   for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
     for (size_t at = 0; at < 2 * cube.elements(); ++at) {
       cubes[at] = value_of(self.rank, i, at % cube.elements());

@@ -44,9 +44,13 @@ struct Cube {
 };
 
 // Two cubes, one behind the other, whose faces are exchanged by turns: a rank that is one exchange
-// ahead writes to the cube that nobody reads. They are symmetric memory where there is any. With
-// `packed` the program packs faces by itself, if that is another way than the peer's own.
-void prepare_faces(double* cubes, const Cube& cube, bool packed);
+// ahead writes to the cube that nobody reads. They are symmetric memory where there is any.
+enum class Form {
+  own,     // by the peer's types, or lists
+  packed,  // the program packs faces by itself, if that is another way than the peer's own
+  kept     // by a request of each cube that is made once and started in each exchange
+};
+void prepare_faces(double* cubes, const Cube& cube, Form form);
 void exchange_faces(int which);
 void finish_faces();
 }  // namespace peer

@@ -84,7 +84,7 @@ constexpr int kFaces = 2 * kAxes;
 struct {
   double* cubes = nullptr;
   Cube cube{};
-  bool packed = false;
+  Form form{};
   int before = 0;
   int behind = 0;
   MPI_Comm ring = MPI_COMM_NULL;
@@ -93,6 +93,7 @@ struct {
   // The faces to, and from, each of the neighbours, one behind the other.
   std::vector<double> out[2];
   std::vector<double> in[2];
+  std::vector<MPI_Request> kept[2];  // of each cube
 } faces;
 
 // The layer at `at` of an axis, within a cube.
@@ -169,16 +170,49 @@ void exchange_typed(double* cube) {
             cube, kOnes, kZeros, faces.inner, cube, kOnes, kZeros, faces.border, faces.ring),
       "MPI_Neighbor_alltoallw");
 }
+// A request that is made once for each cube: where MPI has none of neighbourhoods yet, one for each
+// face that goes and one for each that comes.
+void prepare_kept(int which, const int* neighbours) {
+  double* const cube = faces.cubes + static_cast<size_t>(which) * faces.cube.elements();
+  std::vector<MPI_Request>& requests = faces.kept[which];
+#if MPI_VERSION >= 4
+  static const int kOnes[kFaces] = {1, 1, 1, 1, 1, 1};
+  static const MPI_Aint kZeros[kFaces] = {0, 0, 0, 0, 0, 0};
+  static_cast<void>(neighbours);
+  requests.resize(1);
+  check(MPI_Neighbor_alltoallw_init(cube, kOnes, kZeros, faces.inner, cube, kOnes, kZeros,
+            faces.border, faces.ring, MPI_INFO_NULL, requests.data()),
+      "MPI_Neighbor_alltoallw_init");
+#else
+  requests.resize(2 * kFaces);
+  for (int face = 0; face < kFaces; ++face) {
+    // The lower face of a rank is the upper border of the rank before.
+    check(MPI_Recv_init(cube, 1, faces.border[face], neighbours[face], face ^ 1, MPI_COMM_WORLD,
+              &requests[static_cast<size_t>(face)]),
+        "MPI_Recv_init");
+    check(MPI_Send_init(cube, 1, faces.inner[face], neighbours[face], face, MPI_COMM_WORLD,
+              &requests[static_cast<size_t>(kFaces + face)]),
+        "MPI_Send_init");
+  }
+#endif
+}
+
+void exchange_kept(int which) {
+  std::vector<MPI_Request>& requests = faces.kept[which];
+  const auto count = static_cast<int>(requests.size());
+  check(MPI_Startall(count, requests.data()), "MPI_Startall");
+  check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
 }  // namespace
 
-void prepare_faces(double* cubes, const Cube& cube, bool packed) {
+void prepare_faces(double* cubes, const Cube& cube, Form form) {
   int rank = 0;
   int size = 0;
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   faces.cubes = cubes;
   faces.cube = cube;
-  faces.packed = packed;
+  faces.form = form;
   faces.before = (rank + size - 1) % size;
   faces.behind = (rank + 1) % size;
   for (int side = 0; side < 2; ++side) {
@@ -198,14 +232,24 @@ void prepare_faces(double* cubes, const Cube& cube, bool packed) {
   check(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, kFaces, neighbours, MPI_UNWEIGHTED, kFaces,
             neighbours, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &faces.ring),
       "MPI_Dist_graph_create_adjacent");
+  for (int which = 0; form == Form::kept && which < 2; ++which) {
+    prepare_kept(which, neighbours);
+  }
 }
 
 void exchange_faces(int which) {
   double* const cube = faces.cubes + static_cast<size_t>(which) * faces.cube.elements();
-  faces.packed ? exchange_packed(cube) : exchange_typed(cube);
+  if (faces.form == Form::kept) return exchange_kept(which);
+  faces.form == Form::packed ? exchange_packed(cube) : exchange_typed(cube);
 }
 
 void finish_faces() {
+  for (std::vector<MPI_Request>& requests : faces.kept) {
+    for (MPI_Request& request : requests) {
+      check(MPI_Request_free(&request), "MPI_Request_free");
+    }
+    requests.clear();
+  }
   for (int face = 0; face < kFaces; ++face) {
     MPI_Type_free(&faces.inner[face]);
     MPI_Type_free(&faces.border[face]);

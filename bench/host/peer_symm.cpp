@@ -82,8 +82,10 @@ struct Faces {
 struct {
   double* cubes = nullptr;
   Cube cube{};
+  Form form{};
   Faces lower;
   Faces upper;
+  symm::NeighborExchange kept[2];  // of each cube
 } faces;
 
 // The faces at `inner` of a cube, which become the border at `border`.
@@ -103,14 +105,30 @@ std::vector<symm_piece_t> pieces_of(const Cube& cube, size_t inner, size_t borde
 }
 }  // namespace
 
-void prepare_faces(double* cubes, const Cube& cube, bool) {
+void prepare_faces(double* cubes, const Cube& cube, Form form) {
   const int before = (group.rank() + group.size() - 1) % group.size();
   const int behind = (group.rank() + 1) % group.size();
-  faces = {cubes, cube, {before, pieces_of(cube, 1, cube.edge + 1)},
-      {behind, pieces_of(cube, cube.edge, 0)}};
+  faces = {cubes, cube, form, {before, pieces_of(cube, 1, cube.edge + 1)},
+      {behind, pieces_of(cube, cube.edge, 0)}, {}};
+  if (form != Form::kept) return;
+
+  const size_t bytes = 3 * cube.edge * cube.edge * sizeof(double);
+  for (size_t which = 0; which < 2; ++which) {
+    const size_t first = which * cube.elements();
+    std::vector<symm_neighbor_t> neighbors;
+    for (const Faces* one : {&faces.lower, &faces.upper}) {
+      neighbors.push_back(symm::neighbor(one->to, memories.at(cubes), first * sizeof(double),
+          symm::Span(cubes + first, cube.elements()), one->pieces, bytes));
+    }
+    faces.kept[which] = group.exchange(neighbors);
+  }
 }
 
 void exchange_faces(int which) {
+  if (faces.form == Form::kept) {
+    faces.kept[which].start();
+    return faces.kept[which].finish();
+  }
   const symm::Memory& memory = memories.at(faces.cubes);
   const size_t first = static_cast<size_t>(which) * faces.cube.elements();
   const symm::Span cube(faces.cubes + first, faces.cube.elements());

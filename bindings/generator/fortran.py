@@ -172,7 +172,7 @@ def component(field, value):
         one, count = one.of, f"({one.count})"
 
     if one.kind == "pointer":
-        value = "c_null_ptr"
+        value = f"{one.of.name}(c_null_ptr)" if one.of.kind == "handle" else "c_null_ptr"
     elif one.kind == "callback":
         value = "c_null_funptr"
     elif one.name == "char":

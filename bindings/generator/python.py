@@ -203,7 +203,11 @@ def typemap(structs, name, type_):
     of = type_.of or type_
     if of.kind == "struct" and name == "out":
         return f"OUT_STRUCT({of.name})"
-    if of.kind == "struct" and type_.const and name not in ("waits", "calls", "messages"):
+    if (
+        of.kind == "struct"
+        and type_.const
+        and name not in ("waits", "calls", "messages", "neighbors")
+    ):
         return taken(structs[of.name], name)
     if of.kind == "integer" and name.startswith("out_") and name not in BY_HAND:
         return f"OUT_INTEGER({of.name}, {name}, {TO_PYTHON.get(of.name, 'PyLong_FromLong')})"
@@ -267,6 +271,13 @@ TRAVEL = [
         None,
     ),
     ("out_lengths", None, "list[int]"),
+    (
+        "neighbors count",
+        "neighbors: Sequence[tuple[int, _Address, int, _Address, int, _Address, int, int]]",
+        None,
+    ),
+    ("send_ranks send_count", "send_ranks: Sequence[int]", None),
+    ("recv_ranks recv_count", "recv_ranks: Sequence[int]", None),
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),
     ("token token_bytes", "token: bytes", None),

@@ -36,6 +36,17 @@ struct Call {
   bool is_bcast = false;
 };
 
+// ncclSend() or ncclRecv(), by NCCL's numbers.
+struct MessageCall {
+  bool is_send;
+  const void* send;
+  void* recv;
+  size_t count;
+  int type;
+  int peer;
+  void* stream;
+};
+
 // Whether the call combines operands.
 inline bool is_reduction(const Call& call) {
   return call.collective == SYMM_COLLECTIVE_ALLREDUCE ||

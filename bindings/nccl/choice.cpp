@@ -71,9 +71,20 @@ uint64_t measured_bytes(symm_collective_t collective, int size) noexcept {
   return 0;
 }
 
-bool takes(const Settings& settings, int size, const Call& call) noexcept {
+bool takes(const Settings& settings, int size, const MessageCall& call, bool is_alone) noexcept {
+  const bool is_chosen = is_alone || (settings.collectives & kSendRecv) != 0;
+  const int least = is_alone ? 1 : 2;
+  if (!is_chosen || size < least || size > kMostRanks) return false;
+  const std::optional<symm_dtype_t> dtype = dtype_of(call.type);
+  const bool is_rank = call.peer >= 0 && call.peer < size;
+  return dtype && is_rank && call.count <= uint64_t{INT64_MAX} / bytes_of(*dtype);
+}
+
+bool takes(const Settings& settings, int size, const Call& call, bool is_alone) noexcept {
   const bool is_chosen = (settings.collectives & 1U << call.collective) != 0;
-  if (!is_chosen || size < 2 || size > kMostRanks || call.count == 0) return false;
+  // NCCL copies what one rank has faster than a kernel is launched.
+  const int least = is_alone ? 1 : 2;
+  if (!is_chosen || size < least || size > kMostRanks || call.count == 0) return false;
   const std::optional<symm_dtype_t> dtype = dtype_of(call.type);
   if (!dtype || (has_root(call) && (call.root < 0 || call.root >= size))) return false;
   if (is_scaled(call) ? !has_factors(call.type) : is_reduction(call) && !op_of(call.op)) {
@@ -82,7 +93,7 @@ bool takes(const Settings& settings, int size, const Call& call) noexcept {
 
   const auto blocks = has_blocks(call) ? static_cast<uint64_t>(size) : uint64_t{1};
   const uint64_t unit = bytes_of(*dtype) * blocks;
-  if (settings.is_deterministic) return call.count <= uint64_t{INT64_MAX} / unit;
+  if (settings.is_deterministic || is_alone) return call.count <= uint64_t{INT64_MAX} / unit;
   // A factor costs a pass over the operands, which was not measured beside NCCL.
   if (is_scaled(call)) return false;
   return call.count <= measured_bytes(call.collective, size) / unit;

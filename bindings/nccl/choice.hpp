@@ -32,6 +32,12 @@ uint64_t bytes_of(symm_dtype_t dtype) noexcept;
 // Whether symm can multiply operands of this type by a factor of each rank's own.
 bool has_factors(int type) noexcept;
 
-// Whether symm does a call on a communicator of `size` ranks.
-bool takes(const Settings& settings, int size, const Call& call) noexcept;
+// Whether symm does sends and receives on a communicator of `size` ranks that has a group. That
+// depends on no length: calls that a program groups progress together, and so by one library.
+// False also for a call that NCCL refuses.
+bool takes(
+    const Settings& settings, int size, const MessageCall& call, bool is_alone = false) noexcept;
+
+// Whether symm does a call on a communicator of `size` ranks, beside NCCL or by itself.
+bool takes(const Settings& settings, int size, const Call& call, bool is_alone = false) noexcept;
 }  // namespace symm::nccl

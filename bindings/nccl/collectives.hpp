@@ -12,8 +12,9 @@ void open_collectives() noexcept;
 // to be NCCL's goes to NCCL. Returns the first error.
 Result issue_collectives() noexcept;
 
-// After the outermost ncclGroupEnd().
-void close_collectives() noexcept;
+// After the outermost ncclGroupEnd(): issues the messages that symm takes, behind all collectives,
+// as NCCL does. Returns the first error.
+Result close_collectives() noexcept;
 
 // Ends a group of calls. Returns the number of groups that were open before; 0 if
 // none was open.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,13 +21,16 @@
 #include <vector>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/alone.hpp"
 #include "bindings/nccl/choice.hpp"
 #include "bindings/nccl/collectives.hpp"
 #include "bindings/nccl/cuda_group.hpp"
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/forwarding.hpp"
 #include "bindings/nccl/host_group.hpp"
+#include "bindings/nccl/loading.hpp"
 #include "bindings/nccl/meeting.hpp"
+#include "bindings/nccl/mixture.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
 #include "bindings/nccl/thread.hpp"
@@ -40,6 +44,8 @@ struct Made {
   uint32_t version = 0;
   bool is_blocking = true;
   std::string name;
+  // That of a child; null for others.
+  Comm parent = nullptr;
 };
 
 Made made_of(Comm* where, const Meeting& meeting, const Config* config) {
@@ -60,12 +66,17 @@ struct Entry {
   bool started = false;
   // A thread is asking NCCL for them.
   bool is_starting = false;
+  // When it was last looked for a rank without NCCL, while NCCL waits for all.
+  std::chrono::steady_clock::time_point looked{};
+  std::optional<std::string> without_nccl;
   // ncclCommFinalize() was called: other ranks may leave.
   bool ending = false;
   bool failure_said = false;
   // Calls of ncclCommSplit(), which all ranks make in the same order, and of ncclCommShrink(),
   // which those make that it does not leave out: by the meeting that stands for them.
+  // And calls of ncclCommGrow().
   uint64_t splits = 0;
+  uint64_t grows = 0;
   std::map<Meeting, uint64_t> shrinks;
   // Children that NCCL is making. The program must keep *where until ncclCommGetAsyncError() of
   // this communicator has said that they are there, and there they are taken.
@@ -131,9 +142,22 @@ void leave(const std::optional<Entry>& entry) noexcept {
   if (entry && entry->group != nullptr) entry->group->leave();
 }
 
+// The groups of a communicator of the drop-in's own are there when it is complete.
+void start_alone(Comm comm, Entry& entry) {
+  const std::optional<AloneGroups> groups = alone_groups(comm);
+  if (!groups || groups->cuda_group == nullptr) return;
+  entry.group = groups->ranks;
+  entry.cuda_group = groups->cuda_group;
+  entry.started = true;
+}
+
 // All ranks are there: they meet. NCCL tells rank and size, unless it is not ready to. The table's
 // mutex is not held: NCCL's own calls may lead back here.
 void start(Comm comm, Entry& entry) {
+  if (is_alone()) {
+    start_alone(comm, entry);
+    return;
+  }
   int rank = 0;
   int size = 0;
   if (real<Result, Comm, int*>(Function::ncclCommUserRank)(comm, &rank) != kSuccess ||
@@ -149,6 +173,7 @@ void start(Comm comm, Entry& entry) {
 
   // One that blocks on one rank only waits for the others in its first call.
   const uint64_t alike = hash_of(settings()) + (entry.is_blocking ? 0 : 1);
+  if (size < 2) return;
   entry.group = HostGroup::meet(entry.meeting, rank, size, {alike, is_able});
 
   if (entry.group == nullptr || !is_able) return;
@@ -241,6 +266,14 @@ void note_window(const Registered& window) noexcept {
   }
 }
 
+void add_settling_child(const Made& made, Result result) noexcept {
+  try {
+    if (result == kSuccess) add_settling(made.parent, *made.where);
+  } catch (...) {
+    log("a communicator does not wait for its child: no memory");
+  }
+}
+
 void finish(const Made& made, Result result) noexcept {
   try {
     if (result != kSuccess && result != kInProgress) return;
@@ -254,6 +287,18 @@ void finish(const Made& made, Result result) noexcept {
   }
 }
 
+// NCCL is making a child, which is noted when ncclCommGetAsyncError() says that the parent is
+// complete.
+void await(const Made& made) noexcept {
+  try {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(made.parent);
+    if (found != table().entries.end()) found->second.awaited.push_back(made);
+  } catch (...) {
+    log("a communicator is not watched: no memory");
+  }
+}
+
 // Notes what this thread has made if its outermost group of calls has ended with `result`, and
 // returns the result for the program.
 Result finish_open(Result result) noexcept {
@@ -262,7 +307,12 @@ Result finish_open(Result result) noexcept {
   const OpenObjects objects = std::exchange(open, {});
   Result answer = result;
   for (const Made& one : objects.made) {
+    if (result == kInProgress && one.parent != nullptr && *one.where == nullptr) {
+      await(one);
+      continue;
+    }
     finish(one, result);
+    if (one.parent != nullptr) add_settling_child(one, result);
     if (answer_made(one.where, result) == kInProgress) answer = kInProgress;
   }
   for (const Registered& window : objects.windows) {
@@ -271,9 +321,34 @@ Result finish_open(Result result) noexcept {
   return answer;
 }
 
+// A communicator by an id: NCCL's, which `call` makes, or the drop-in's own.
+template <class Call>
+Result make(
+    Comm* comm, int size, const UniqueId& id, int rank, const Lent& lent, Call call) noexcept {
+  const Config* const config = lent.config;
+  if (!is_alone() && is_alone_id(id)) return refuse_alone_id(id, size, rank);
+  const auto meeting = watching() ? meeting_of(id) : std::nullopt;
+  if (!meeting || comm == nullptr) return call(comm, lent);
+
+  // What does not block, or is made in a group of calls, cannot be left where it waits; nor has a
+  // single rank others to wait for.
+  const bool is_left =
+      !is_alone() && open_depth() == 0 && size > 1 && read_blocking(config).value_or(true);
+  Result result = kSuccess;
+  if (is_left) {
+    result = make_unless_mixed(*meeting, comm, lent, call);
+  } else {
+    const auto who = is_alone() ? std::nullopt : mark_of(*meeting);
+    result = who ? refuse_mark(*who) : call(comm, lent);
+  }
+  finish(made_of(comm, *meeting, config), result);
+  return answer_made(comm, result);
+}
+
 // Colors of ncclCommSplit() are not negative.
 constexpr int64_t kShrunk = -1;
 constexpr int64_t kLeftOut = -2;
+constexpr int64_t kGrown = -3;
 
 // The name for the next child of a communicator, if its parent has one.
 std::optional<Meeting> next_split(Comm parent, int64_t color) noexcept {
@@ -281,6 +356,16 @@ std::optional<Meeting> next_split(Comm parent, int64_t color) noexcept {
   const auto found = table().entries.find(parent);
   if (found == table().entries.end()) return std::nullopt;
   return child_of(found->second.meeting, found->second.splits++, color);
+}
+
+// The same for the next call of ncclCommGrow(), which `is_made` now.
+std::optional<Meeting> next_grow(Comm parent, bool is_made) noexcept {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(parent);
+  if (found == table().entries.end()) return std::nullopt;
+  const Meeting next = child_of(found->second.meeting, found->second.grows, kGrown);
+  if (is_made) ++found->second.grows;
+  return next;
 }
 
 // The same for the ranks that are not left out.
@@ -318,19 +403,14 @@ void finish_child(Comm parent, Comm* child, const std::optional<Meeting>& meetin
   // A child that is not told otherwise does as its parent does.
   if (!read_blocking(config)) made.is_blocking = blocks(parent);
   if (result == kInProgress) made.is_blocking = false;
-  if (result != kInProgress || open_depth() > 0) {
-    finish(made, result);
-    if (result == kSuccess && open_depth() == 0) add_settling(parent, *child);
+  made.parent = parent;
+  if (result == kInProgress && open_depth() == 0) {
+    await(made);
     return;
   }
 
-  try {
-    const std::lock_guard lock(table().mutex);
-    const auto found = table().entries.find(parent);
-    if (found != table().entries.end()) found->second.awaited.push_back(made);
-  } catch (...) {
-    log("a communicator is not watched: no memory");
-  }
+  finish(made, result);
+  if (open_depth() == 0) add_settling_child(made, result);
 }
 
 // What start() needs of an entry, which is starting from now on. None if it has started, or another
@@ -383,6 +463,33 @@ void start_once(Comm comm) {
   if (failed) std::rethrow_exception(failed);
 }
 
+// Who has no NCCL and has come to a communicator that NCCL is making here.
+std::optional<std::string> mark_for(Comm comm) {
+  Meeting meeting{};
+  {
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(comm);
+    if (is_alone() || found == table().entries.end() || found->second.started) return std::nullopt;
+    Entry& entry = found->second;
+    if (entry.without_nccl || now - entry.looked < kLook) return entry.without_nccl;
+    entry.looked = now;
+    meeting = entry.meeting;
+  }
+  const std::optional<std::string> who = mark_of(meeting);
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  if (who && found != table().entries.end()) found->second.without_nccl = who;
+  return who;
+}
+
+// Whether a failure of a communicator has not been said before. It is said now.
+bool is_news(Comm comm) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  return found != table().entries.end() && !std::exchange(found->second.failure_said, true);
+}
+
 void abort_cuda_group(Comm comm) noexcept {
   try {
     if (const auto group = cuda_group_of(comm)) group->abort();
@@ -395,6 +502,11 @@ void abort_cuda_group(Comm comm) noexcept {
 Result ask_communicator(Comm comm, Result state) noexcept {
   try {
     if (state == kSuccess) start_once(comm);
+    if (state == kInProgress) {
+      const auto who = mark_for(comm);
+      if (who && is_news(comm)) return refuse_mark(*who);
+      if (who) return kInvalidUsage;
+    }
     std::shared_ptr<HostGroup> group;
     std::shared_ptr<CudaGroup> cuda_group;
     uint32_t version = 0;
@@ -423,13 +535,7 @@ Result ask_communicator(Comm comm, Result state) noexcept {
     if (!failure) return quiet;
     if (cuda_group != nullptr) cuda_group->condemn(failure->result);
 
-    bool is_new = false;
-    {
-      const std::lock_guard lock(table().mutex);
-      const auto found = table().entries.find(comm);
-      if (found != table().entries.end()) is_new = !std::exchange(found->second.failure_said, true);
-    }
-    if (is_new) say(failure->sentence);
+    if (is_news(comm)) say(failure->sentence);
     return failure->result;
   } catch (...) {
     return kSuccess;
@@ -472,34 +578,34 @@ extern "C" {
 Result symm_ncclGetUniqueId(UniqueId* id) noexcept {
   const Result result = real<Result, UniqueId*>(Function::ncclGetUniqueId)(id);
   if (result == kSuccess && id != nullptr && watching()) add_meeting(*id);
-  return result;
+  return result == kSuccess && is_alone() && !meeting_of(*id) ? kSystemError : result;
 }
 
 Result symm_ncclCommInitRank(Comm* comm, int size, UniqueId id, int rank) noexcept {
-  const Result result =
-      real<Result, Comm*, int, UniqueId, int>(Function::ncclCommInitRank)(comm, size, id, rank);
-  const auto meeting = watching() ? meeting_of(id) : std::nullopt;
-  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, nullptr), result);
-  return answer_made(comm, result);
+  return make(comm, size, id, rank, {}, [=](Comm* to, const Lent&) {
+    return real<Result, Comm*, int, UniqueId, int>(Function::ncclCommInitRank)(to, size, id, rank);
+  });
 }
 
 Result symm_ncclCommInitRankConfig(
     Comm* comm, int size, UniqueId id, int rank, Config* config) noexcept {
-  const Result result = real<Result, Comm*, int, UniqueId, int, Config*>(
-      Function::ncclCommInitRankConfig)(comm, size, id, rank, config);
-  const auto meeting = watching() ? meeting_of(id) : std::nullopt;
-  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
-  return answer_made(comm, result);
+  return make(comm, size, id, rank, {config}, [=](Comm* to, const Lent& lent) {
+    return real<Result, Comm*, int, UniqueId, int, Config*>(Function::ncclCommInitRankConfig)(
+        to, size, id, rank, lent.config);
+  });
 }
 
 Result symm_ncclCommInitRankScalable(
     Comm* comm, int size, int rank, int count, UniqueId* ids, Config* config) noexcept {
-  const Result result = real<Result, Comm*, int, int, int, UniqueId*, Config*>(
-      Function::ncclCommInitRankScalable)(comm, size, rank, count, ids, config);
   const bool has_ids = count > 0 && ids != nullptr;
-  const auto meeting = watching() && has_ids ? meeting_of(ids[0]) : std::nullopt;
-  if (meeting && comm != nullptr) finish(made_of(comm, *meeting, config), result);
-  return answer_made(comm, result);
+  // NCCL refuses more ids than ranks.
+  const bool are_lent = has_ids && count <= size;
+  const Lent own{config, ids, are_lent ? static_cast<size_t>(count) : 0};
+  return make(
+      comm, size, has_ids ? ids[0] : UniqueId{}, rank, own, [=](Comm* to, const Lent& lent) {
+        return real<Result, Comm*, int, int, int, UniqueId*, Config*>(
+            Function::ncclCommInitRankScalable)(to, size, rank, count, lent.ids, lent.config);
+      });
 }
 
 // All ranks are devices of this process, so NCCL draws no id.
@@ -518,8 +624,9 @@ Result symm_ncclCommInitAll(Comm* comms, int count, const int* devices) noexcept
 
 Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* config) noexcept {
   const auto meeting = next_split(comm, color);
-  const Result result = real<Result, Comm, int, int, Comm*, Config*>(Function::ncclCommSplit)(
-      comm, color, key, child, config);
+  const Result result = is_alone() ? split_alone(comm, color, key, child, config, meeting)
+                                   : real<Result, Comm, int, int, Comm*, Config*>(
+                                         Function::ncclCommSplit)(comm, color, key, child, config);
   finish_child(comm, child, color < 0 ? std::nullopt : meeting, config, result);
   return color < 0 ? result : answer_made(child, result);
 }
@@ -529,9 +636,36 @@ Result symm_ncclCommShrink(
   // NCCL waits for its kernels that it ends here, and those may wait for work of symm.
   if ((flags & kShrinkAborts) != 0) abort_cuda_group(comm);
   const auto meeting = next_shrink(comm, excluded, count);
-  const Result result = real<Result, Comm, int*, int, Comm*, Config*, int>(
-      Function::ncclCommShrink)(comm, excluded, count, child, config, flags);
+  const Result result =
+      is_alone() ? shrink_alone(comm, excluded, count, child, config, meeting)
+                 : real<Result, Comm, int*, int, Comm*, Config*, int>(Function::ncclCommShrink)(
+                       comm, excluded, count, child, config, flags);
   finish_child(comm, child, meeting, config, result);
+  return answer_made(child, result);
+}
+
+// The rank that draws an id for new ranks gives them the name that all ranks of the communicator
+// know.
+Result symm_ncclCommGetUniqueId(Comm comm, UniqueId* id) noexcept {
+  const Result result = real<Result, Comm, UniqueId*>(Function::ncclCommGetUniqueId)(comm, id);
+  const auto meeting = next_grow(comm, false);
+  if (result == kSuccess && id != nullptr && meeting) add_meeting(*id, *meeting);
+  return result;
+}
+
+// A rank that joins has no communicator yet, and an id.
+Result symm_ncclCommGrow(
+    Comm comm, int size, const UniqueId* id, int rank, Comm* child, Config* config) noexcept {
+  std::optional<Meeting> meeting;
+  if (comm != nullptr) meeting = next_grow(comm, true);
+  if (comm == nullptr && id != nullptr && watching()) meeting = meeting_of(*id);
+
+  const Result result = real<Result, Comm, int, const UniqueId*, int, Comm*, Config*>(
+      Function::ncclCommGrow)(comm, size, id, rank, child, config);
+  if (comm != nullptr) finish_child(comm, child, meeting, config, result);
+  if (comm == nullptr && meeting && child != nullptr) {
+    finish(made_of(child, *meeting, config), result);
+  }
   return answer_made(child, result);
 }
 
@@ -619,9 +753,10 @@ Result symm_ncclGroupEnd() noexcept {
   const Result ours = is_last ? issue_collectives() : kSuccess;
   const Result theirs = real<Result>(Function::ncclGroupEnd)();
   leave_collectives();
-  if (is_last) close_collectives();
+  const Result messages = is_last ? close_collectives() : kSuccess;
   const Result answer = finish_open(theirs);
-  return ours != kSuccess ? ours : answer;
+  if (ours != kSuccess) return ours;
+  return messages != kSuccess ? messages : answer;
 }
 
 Result symm_ncclGroupSimulateEnd(void* info) noexcept {

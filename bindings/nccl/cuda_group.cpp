@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <climits>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/call.hpp"
@@ -51,7 +55,7 @@ class CudaGroup::Inside {
 };
 
 CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
-    int device, std::string name, uint32_t version, bool blocks)
+    int device, std::string name, uint32_t version, bool blocks, bool is_alone)
     : ranks_(std::move(ranks)),
       meeting_(meeting),
       rank_(rank),
@@ -60,6 +64,7 @@ CudaGroup::CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, i
       name_(std::move(name)),
       version_(version),
       blocks_(blocks),
+      is_alone_(is_alone),
       has_driver_(driver_.open(device)) {}
 
 bool CudaGroup::takes_next(void* stream) {
@@ -165,16 +170,25 @@ bool CudaGroup::make_once() {
   return is_made && !aborted_ && !released_;
 }
 
+// Returns false.
+bool CudaGroup::refuse(const std::string& why) {
+  log("no collective of rank %d of %d goes to symm: %s", rank_, size_, why.c_str());
+  const std::lock_guard lock(mutex_);
+  refusal_ = why;
+  return false;
+}
+
+std::string CudaGroup::refusal() {
+  const std::lock_guard lock(mutex_);
+  return refusal_.empty() ? "there is no memory, or it was aborted" : refusal_;
+}
+
 bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   const bool is_able = has_driver_ && order_.prepare();
-  if (is_able) place = Place::take(name_, meeting_);
-  const std::string whose = "of rank " + std::to_string(rank_) + " of " + std::to_string(size_);
+  if (is_able) place = Place::take(name_, meeting_, is_alone_ ? INT_MAX : kTakenByDefault);
   if (!ranks_->all_wish(place.has_value())) {
-    const char* why = "another rank has not chosen it";
-    if (!place) why = "SYMM_NCCL_COMMS";
-    if (!is_able) why = "there is no CUDA driver";
-    log("no collective %s goes to symm: %s", whose.c_str(), why);
-    return false;
+    if (!is_able) return refuse("there is no CUDA driver");
+    return refuse(place ? "another rank has not chosen it" : "SYMM_NCCL_COMMS");
   }
 
   const std::string name = "nccl-" + text_of(meeting_) + "-cuda";
@@ -191,10 +205,9 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   config.timeout_ms = timeout != 0 ? timeout : SYMM_TIMEOUT_INFINITE;
   config.name = name.c_str();
   if (symm_library().group_create(&config, &made) != SYMM_OK) {
-    log("no collective %s goes to symm: %s", whose.c_str(), symm_library().last_error());
-    return false;
+    return refuse(symm_library().last_error());
   }
-  log("collectives %s go to symm", whose.c_str());
+  log("collectives of rank %d of %d go to symm", rank_, size_);
   return true;
 }
 
@@ -252,6 +265,58 @@ symm_status_t CudaGroup::enqueue(
       return symm.gather(group, send, recv, count, dtype, root, options, stream);
     default: return symm.scatter(group, send, recv, count, dtype, root, options, stream);
   }
+}
+
+Result CudaGroup::pass(std::span<const MessageCall> calls) noexcept {
+  const Inside inside(*this);
+  if (inside.group == nullptr) return kRemoteError;
+  if (const Result told = told_; told != kSuccess) return told;
+  try {
+    const std::lock_guard lock(order_mutex_);
+    void* const stream = calls.front().stream;
+    const uint64_t capture = driver_.capture_of(stream);
+    if (!order_.before_symm(capture, stream)) {
+      return fail(SYMM_ERR_CUDA, "a call of the CUDA driver failed");
+    }
+    const symm_status_t status = enqueue_messages(inside.group, calls, stream);
+    if (status != SYMM_OK) return fail(status);
+    order_.after_symm(capture);
+    if (capture != 0) was_captured_ = true;
+    return kSuccess;
+  } catch (const std::exception&) {
+    return fail(SYMM_ERR_OUT_OF_MEMORY, "no memory for a call");
+  }
+}
+
+// All messages go on one stream, which waits for the others' and is waited for by them, as
+// NCCL's group of calls on several streams.
+symm_status_t CudaGroup::enqueue_messages(
+    symm_group_t* group, std::span<const MessageCall> calls, void* stream) {
+  const SymmLibrary& symm = symm_library();
+  std::vector<symm_message_t> messages;
+  std::set<void*> others;
+  for (const MessageCall& call : calls) {
+    symm_message_t message = SYMM_MESSAGE_INIT;
+    message.kind = call.is_send ? SYMM_MESSAGE_SEND : SYMM_MESSAGE_RECV;
+    message.rank = call.peer;
+    message.source = call.send;
+    message.destination = call.recv;
+    message.bytes = call.count * bytes_of(*dtype_of(call.type));
+    messages.push_back(message);
+    if (call.stream != stream) others.insert(call.stream);
+  }
+
+  symm_status_t status = SYMM_OK;
+  for (void* other : others) {
+    if (status == SYMM_OK) status = symm.stream_wait(group, stream, other, nullptr);
+  }
+  if (status == SYMM_OK) {
+    status = symm.messages(group, messages.data(), messages.size(), nullptr, nullptr, stream);
+  }
+  for (void* other : others) {
+    if (status == SYMM_OK) status = symm.stream_wait(group, other, stream, nullptr);
+  }
+  return status;
 }
 
 void CudaGroup::note_op(int op, const Scalar& scalar) {

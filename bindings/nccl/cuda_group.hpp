@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "bindings/nccl/abi.hpp"
@@ -24,16 +25,21 @@
 #include <symm/symm.h>
 
 namespace symm::nccl {
+// symm_messages() takes no more at a time where its messages go by kernels.
+inline constexpr size_t kMostMessages = 1024;
+
 class CudaGroup {
  public:
   // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version`
-  // the NCCL that its maker was compiled with.
+  // the NCCL that its maker was compiled with. `is_alone`: there is no NCCL that does what symm
+  // does not.
   CudaGroup(std::shared_ptr<HostGroup> ranks, const Meeting& meeting, int rank, int size,
-      int device, std::string name, uint32_t version, bool blocks);
+      int device, std::string name, uint32_t version, bool blocks, bool is_alone = false);
   CudaGroup(const CudaGroup&) = delete;
   CudaGroup& operator=(const CudaGroup&) = delete;
 
   int size() const { return size_; }
+  bool is_alone() const { return is_alone_; }
   // Equal on all ranks, and different for each communicator.
   const Meeting& meeting() const { return meeting_; }
 
@@ -52,6 +58,12 @@ class CudaGroup {
   // operation, if it is_scaled().
   Result issue(const Call& call, const std::optional<Scalar>& scalar) noexcept;
 
+  // Whether the group is there. If it is when ranks send and receive, it is on all of them: it was
+  // made in a collective before, and NCCL demands one order of calls.
+  bool is_ready() const { return state_ == State::ready; }
+  // Passes messages, at most kMostMessages, which progress together. Called where is_ready().
+  Result pass(std::span<const MessageCall> calls) noexcept;
+
   // The operations that ncclRedOpCreatePreMulSum() has made for the communicator.
   void note_op(int op, const Scalar& scalar);
   void forget_op(int op) noexcept;
@@ -62,9 +74,12 @@ class CudaGroup {
   Result before_nccl(void* stream) noexcept;
   void after_nccl(void* stream) noexcept;
 
-  // Makes the group, or finds that there is none, for a communicator that does not block. Waits for
-  // the other ranks to make this call; whether the group is there. No call goes to symm before.
+  // Makes the group, or finds that there is none, for a communicator that does not block, or that
+  // symm serves by itself. Waits for the other ranks to make this call; whether the group is there.
+  // No call goes to symm before.
   bool settle() noexcept;
+  // Why there is no group, once settle() has said so.
+  std::string refusal();
   // Whether settle() has returned.
   bool is_settled() noexcept;
   // Whether work that symm has issued outside of captures is under way.
@@ -99,8 +114,11 @@ class CudaGroup {
   bool make_once();
   void meet_windows(void* stream);
   bool make(symm_group_t*& made, std::optional<Place>& place);
+  bool refuse(const std::string& why);
   void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;
+  symm_status_t enqueue_messages(
+      symm_group_t* group, std::span<const MessageCall> calls, void* stream);
   symm_status_t enqueue(
       symm_group_t* group, const Call& call, const symm_collective_options_t* options) noexcept;
   // `why` is null if a call of symm has just failed, and so has said why.
@@ -119,6 +137,7 @@ class CudaGroup {
   const std::string name_;
   const uint32_t version_;
   const bool blocks_;
+  const bool is_alone_;
   Driver driver_;
   bool has_driver_ = false;
 
@@ -139,6 +158,7 @@ class CudaGroup {
   // The threads inside that wait for words of other ranks, which HostGroup::interrupt() ends.
   int awaiting_ = 0;
   bool settled_ = false;
+  std::string refusal_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> released_{false};
   // While the group is there.

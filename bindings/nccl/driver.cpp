@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <type_traits>
+#include <vector>
 
 namespace symm::nccl {
 namespace {
@@ -49,21 +49,27 @@ struct Calls {
   bool usable = false;
 };
 
+using GetAddress = int (*)(const char*, void**, int, unsigned long long, int*);
+GetAddress get_address() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return nullptr;
+  return reinterpret_cast<GetAddress>(dlsym(library, "cuGetProcAddress_v2"));
+}
+
+template <class Call>
+bool find(const char* name, int version, Call& call) {
+  static const GetAddress get = get_address();
+  void* found = nullptr;
+  int status = 0;
+  if (get == nullptr || get(name, &found, version, 0, &status) != kOk || found == nullptr) {
+    return false;
+  }
+  call = reinterpret_cast<Call>(found);
+  return true;
+}
+
 Calls load() {
   Calls calls;
-  using GetAddress = int (*)(const char*, void**, int, unsigned long long, int*);
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return calls;
-  const auto get = reinterpret_cast<GetAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  if (get == nullptr) return calls;
-
-  const auto find = [&](const char* name, int version, auto& call) {
-    void* found = nullptr;
-    int status = 0;
-    if (get(name, &found, version, 0, &status) != kOk || found == nullptr) return false;
-    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(found);
-    return true;
-  };
   calls.usable = find("cuDeviceGet", 2000, calls.device_get) &&
                  find("cuDevicePrimaryCtxRetain", 7000, calls.context_retain) &&
                  find("cuCtxGetCurrent", 4000, calls.context_get) &&
@@ -90,6 +96,101 @@ Calls load() {
 const Calls& driver() {
   static const auto* const loaded = new Calls(load());
   return *loaded;
+}
+
+// CUmemAllocationProp, for memory of a device that goes to other processes as a descriptor.
+struct MemoryKind {
+  int type = 1;
+  int handles = 1;
+  int place = 1;
+  int device = 0;
+  void* unused = nullptr;
+  uint64_t flags = 0;
+};
+// CUmemAccessDesc, for reading and writing.
+struct Access {
+  int place = 1;
+  int device = 0;
+  int flags = 3;
+};
+constexpr int kPeerAccess = 2;
+
+// What NCCL does with the driver for programs, and symm where there is no NCCL.
+struct MemoryCalls {
+  int (*init)(unsigned) = nullptr;
+  int (*context_device)(int*) = nullptr;
+  int (*device_count)(int*) = nullptr;
+  int (*peer_attribute)(int*, int, int, int) = nullptr;
+  int (*unit)(size_t*, const MemoryKind*, int) = nullptr;
+  int (*create)(unsigned long long*, size_t, const MemoryKind*, unsigned long long) = nullptr;
+  int (*reserve)(uint64_t*, size_t, size_t, uint64_t, unsigned long long) = nullptr;
+  int (*map)(uint64_t, size_t, size_t, unsigned long long, unsigned long long) = nullptr;
+  int (*allow)(uint64_t, size_t, const Access*, size_t) = nullptr;
+  int (*unmap)(uint64_t, size_t) = nullptr;
+  int (*give_back)(uint64_t, size_t) = nullptr;
+  int (*release)(unsigned long long) = nullptr;
+  bool usable = false;
+};
+
+MemoryCalls load_memory_calls() {
+  MemoryCalls calls;
+  calls.usable =
+      find("cuInit", 2000, calls.init) && find("cuCtxGetDevice", 2000, calls.context_device) &&
+      find("cuDeviceGetCount", 2000, calls.device_count) &&
+      find("cuDeviceGetP2PAttribute", 8000, calls.peer_attribute) &&
+      find("cuMemGetAllocationGranularity", 10020, calls.unit) &&
+      find("cuMemCreate", 10020, calls.create) &&
+      find("cuMemAddressReserve", 10020, calls.reserve) && find("cuMemMap", 10020, calls.map) &&
+      find("cuMemSetAccess", 10020, calls.allow) && find("cuMemUnmap", 10020, calls.unmap) &&
+      find("cuMemAddressFree", 10020, calls.give_back) &&
+      find("cuMemRelease", 10020, calls.release);
+  if (calls.usable) calls.usable = calls.init(0) == kOk;
+  return calls;
+}
+
+const MemoryCalls& memory_calls() {
+  static const auto* const loaded = new MemoryCalls(load_memory_calls());
+  return *loaded;
+}
+
+// The device itself, and those that reach its memory.
+std::vector<Access> accesses_to(int device) {
+  int count = 0;
+  if (memory_calls().device_count(&count) != kOk) return {};
+  std::vector<Access> all;
+  for (int other = 0; other < count; ++other) {
+    int reaches = other == device ? 1 : 0;
+    if (reaches == 0) memory_calls().peer_attribute(&reaches, kPeerAccess, other, device);
+    if (reaches != 0) all.push_back({1, other, 3});
+  }
+  return all;
+}
+
+// Sizes of what make_shared_memory() has made.
+struct SharedMemory {
+  std::mutex mutex;
+  std::map<uint64_t, size_t> sizes;
+};
+SharedMemory& shared_memory() {
+  static auto* const all = new SharedMemory;
+  return *all;
+}
+
+// Maps memory for `device`; 0 if that is not possible.
+uint64_t map_memory(unsigned long long handle, size_t bytes, int device) {
+  const MemoryCalls& calls = memory_calls();
+  uint64_t address = 0;
+  if (calls.reserve(&address, bytes, 0, 0, 0) != kOk) return 0;
+  if (calls.map(address, bytes, 0, handle, 0) != kOk) {
+    calls.give_back(address, bytes);
+    return 0;
+  }
+
+  const std::vector<Access> accesses = accesses_to(device);
+  if (calls.allow(address, bytes, accesses.data(), accesses.size()) == kOk) return address;
+  calls.unmap(address, bytes);
+  calls.give_back(address, bytes);
+  return 0;
 }
 
 // The primary context of a device; null if there is none. It is retained once in a process and
@@ -121,6 +222,67 @@ int Driver::within(Body body) const noexcept {
   void* popped = nullptr;
   driver().context_pop(&popped);
   return result;
+}
+
+bool Driver::current_device(int& device) noexcept {
+  device = 0;
+  void* context = nullptr;
+  int count = 0;
+  if (!driver().usable || !memory_calls().usable) return false;
+  if (driver().context_get(&context) == kOk && context != nullptr) {
+    return memory_calls().context_device(&device) == kOk;
+  }
+  return memory_calls().device_count(&count) == kOk && count > 0;
+}
+
+void* Driver::current_context() noexcept {
+  void* context = nullptr;
+  return driver().usable && driver().context_get(&context) == kOk ? context : nullptr;
+}
+
+void Driver::enter_context(void* context) noexcept {
+  if (context != nullptr) driver().context_push(context);
+}
+
+void* Driver::make_shared_memory(size_t bytes) noexcept {
+  MemoryKind kind;
+  size_t unit = 0;
+  unsigned long long handle = 0;
+  if (bytes == 0 || !current_device(kind.device)) return nullptr;
+  const MemoryCalls& calls = memory_calls();
+  if (calls.unit(&unit, &kind, 0) != kOk || bytes > SIZE_MAX - unit) return nullptr;
+  const size_t size = (bytes + unit - 1) / unit * unit;
+  if (calls.create(&handle, size, &kind, 0) != kOk) return nullptr;
+
+  uint64_t address = 0;
+  try {
+    address = map_memory(handle, size, kind.device);
+    const std::lock_guard lock(shared_memory().mutex);
+    if (address != 0) shared_memory().sizes.emplace(address, size);
+  } catch (...) {
+    if (address != 0) {
+      calls.unmap(address, size);
+      calls.give_back(address, size);
+    }
+    address = 0;
+  }
+  // A mapping keeps it.
+  calls.release(handle);
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+}
+
+bool Driver::end_shared_memory(void* memory) noexcept {
+  const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(memory));
+  size_t size = 0;
+  {
+    const std::lock_guard lock(shared_memory().mutex);
+    const auto found = shared_memory().sizes.find(address);
+    if (found == shared_memory().sizes.end()) return false;
+    size = found->second;
+    shared_memory().sizes.erase(found);
+  }
+  const bool is_unmapped = memory_calls().unmap(address, size) == kOk;
+  return memory_calls().give_back(address, size) == kOk && is_unmapped;
 }
 
 bool Driver::open(int device) noexcept {

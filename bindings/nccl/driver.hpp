@@ -1,4 +1,5 @@
-// The few calls of the CUDA driver by which work of NCCL and work of symm are ordered.
+// The few calls of the CUDA driver by which work of NCCL and work of symm are ordered, and those
+// that stand in for NCCL's own where there is none.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,21 @@ class Driver {
  public:
   // Whether the calls were found, and the device has a context. Never loads another driver.
   bool open(int device) noexcept;
+
+  // The device of the thread, as NCCL takes it: 0 if it has chosen none. False: there is no driver,
+  // or no device.
+  static bool current_device(int& device) noexcept;
+
+  // The context of the thread, for another thread that calls in its place; null for none.
+  static void* current_context() noexcept;
+  static void enter_context(void* context) noexcept;
+
+  // Memory of the thread's device that other processes can share, and that every device which can
+  // reach it may use, as ncclMemAlloc() makes it; null if there is none to be had. The program has
+  // at least `bytes` of it.
+  static void* make_shared_memory(size_t bytes) noexcept;
+  // False: it is not such memory.
+  static bool end_shared_memory(void* memory) noexcept;
 
   // The capture that a stream is in: 0 for none. `is_known` is false if the driver does not tell,
   // as for the legacy stream while another one is being captured.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "bindings/nccl/abi.hpp"
+#include "bindings/nccl/alone.hpp"
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/loading.hpp"
 
@@ -57,7 +58,8 @@ void fill() {
 
   void* const handle = real_library().handle;
   for (size_t slot = 0; slot < kSlots; ++slot) {
-    void* const found = handle != nullptr ? dlsym(handle, name_of(slot)) : nullptr;
+    void* found = handle != nullptr ? dlsym(handle, name_of(slot)) : nullptr;
+    if (is_alone()) found = alone_function(static_cast<Function>(slot / 2));
     slot_at(slot).store(found != nullptr ? found : symm_nccl_missing[slot]);
   }
   filled = true;
@@ -88,6 +90,10 @@ Result report_missing(size_t slot) noexcept {
 
   try {
     const Library& library = real_library();
+    if (library.is_alone) {
+      say(std::string(name_of(slot)) + needs_nccl());
+      return kInvalidUsage;
+    }
     if (library.handle == nullptr) {
       say(std::string(name_of(slot)) + ": " + library.reason);
       return kSystemError;

@@ -27,8 +27,6 @@
 
 namespace symm::nccl {
 namespace {
-// A rank without the drop-in never comes. The others wait for it on threads of their own.
-constexpr uint64_t kMeetingMs = 5'000;
 // A rank that ends in good order may leave while the others still complete what it took part in.
 constexpr std::chrono::seconds kPatience{5};
 
@@ -59,19 +57,19 @@ std::string meeting_place() {
 }
 
 std::shared_ptr<HostGroup> HostGroup::meet(
-    const Meeting& meeting, int rank, int size, const Facts& facts) {
-  if (size < 2 || !symm_library().usable) return nullptr;
+    const Meeting& meeting, int rank, int size, const Facts& facts, uint64_t wait_ms) {
+  if (!symm_library().usable) return nullptr;
   const auto group = std::make_shared<HostGroup>();
   group->size_ = size;
   group->facts_ = facts;
-  start_thread([=] { group->form(meeting, rank, size); });
+  start_thread([=] { group->form(meeting, rank, size, wait_ms); });
   return group;
 }
 
-void HostGroup::form(const Meeting& meeting, int rank, int size) noexcept {
+void HostGroup::form(const Meeting& meeting, int rank, int size, uint64_t wait_ms) noexcept {
   bool agreed = false;
   try {
-    if (join(meeting, rank, size)) agreed = agree();
+    if (join(meeting, rank, size, wait_ms)) agreed = agree();
   } catch (...) {
     log("rank %d of %d is not watched: no memory", rank, size);
   }
@@ -82,19 +80,36 @@ void HostGroup::form(const Meeting& meeting, int rank, int size) noexcept {
   changed_.notify_all();
 }
 
-bool HostGroup::join(const Meeting& meeting, int rank, int size) {
+// Keeps why the ranks do not agree. Returns false.
+bool HostGroup::disagree(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  disagreement_ = why;
+  return false;
+}
+
+std::string HostGroup::disagreement() {
+  const std::lock_guard lock(mutex_);
+  return disagreement_.empty() ? "there is no memory" : disagreement_;
+}
+
+bool HostGroup::has_met() {
+  const std::lock_guard lock(mutex_);
+  return group_ != nullptr;
+}
+
+bool HostGroup::join(const Meeting& meeting, int rank, int size, uint64_t wait_ms) {
   const std::string name = "nccl-" + text_of(meeting);
   const std::string place = meeting_place();
   if (!leaves_descriptors(size)) {
     log("rank %d of %d is not watched: this process has few descriptors left", rank, size);
-    return false;
+    return disagree("this process has few descriptors left");
   }
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.rank = rank;
   config.size = size;
   config.backend = SYMM_BACKEND_HOST;
   config.bootstrap = place.c_str();
-  config.create_timeout_ms = kMeetingMs;
+  config.create_timeout_ms = wait_ms;
   config.timeout_ms = SYMM_TIMEOUT_INFINITE;
   config.name = name.c_str();
   config.scratch_bytes = least_scratch(size);
@@ -102,8 +117,9 @@ bool HostGroup::join(const Meeting& meeting, int rank, int size) {
 
   symm_group_t* formed = nullptr;
   if (symm_library().group_create(&config, &formed) != SYMM_OK) {
-    log("rank %d of %d is not watched: %s", rank, size, symm_library().last_error());
-    return false;
+    const std::string why = symm_library().last_error();
+    log("rank %d of %d is not watched: %s", rank, size, why.c_str());
+    return disagree(why);
   }
 
   const std::lock_guard lock(mutex_);
@@ -124,13 +140,23 @@ symm_group_t* HostGroup::hold() {
 }
 
 bool HostGroup::agree() {
-  const std::optional<std::vector<uint64_t>> words =
-      exchange({facts_.settings, facts_.is_able ? uint64_t{1} : 0});
-  if (!words) return false;
+  constexpr size_t kWords = 3;
+  const std::optional<std::vector<uint64_t>> words = exchange(
+      {facts_.settings, facts_.is_able ? uint64_t{1} : 0, facts_.has_nccl ? uint64_t{1} : 0});
+  if (!words) return disagree("a rank has died or left, or has another version of the drop-in");
 
-  for (size_t i = 0; i < words->size(); i += 2) {
-    const bool is_alike = (*words)[i] == facts_.settings && (*words)[i + 1] == 1;
-    if (!is_alike) return false;
+  for (size_t i = 0; i < words->size(); i += kWords) {
+    const std::string who = "rank " + std::to_string(i / kWords);
+    const bool has_nccl = (*words)[i + 2] == 1;
+    if (has_nccl != facts_.has_nccl) {
+      return disagree(who + (has_nccl ? " has a NCCL" : " has no NCCL"));
+    }
+    if ((*words)[i] != facts_.settings) {
+      return disagree(who +
+                      " has other values of SYMM_NCCL_MODE, SYMM_NCCL_OPS or "
+                      "SYMM_NCCL_TIMEOUT_MS, or another `blocking`");
+    }
+    if ((*words)[i + 1] != 1) return disagree(who + " has no part in it");
   }
   return true;
 }
@@ -148,8 +174,13 @@ std::optional<std::vector<uint64_t>> HostGroup::exchange(const std::vector<uint6
 
 bool HostGroup::agreed() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return formed_; });
+  changed_.wait(lock, [this] { return formed_ || left_; });
   return agreed_;
+}
+
+bool HostGroup::has_answer(std::chrono::milliseconds within) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, within, [this] { return formed_ || left_; });
 }
 
 bool HostGroup::all_wish(bool wish) {
@@ -170,6 +201,7 @@ void HostGroup::leave() noexcept {
     left_ = true;
     group = group_;
     group_ = nullptr;
+    changed_.notify_all();
   }
   if (group != nullptr) symm_library().group_release(group);
 }

@@ -23,7 +23,12 @@ struct Facts {
   uint64_t settings = 0;
   // Whether symm may do collectives here.
   bool is_able = false;
+  // Whether this process has a NCCL.
+  bool has_nccl = true;
 };
+
+// A rank without the drop-in never comes. The others wait for it on threads of their own.
+inline constexpr uint64_t kMeetingMs = 5'000;
 
 // The directory where ranks meet. It is this user's, and the same for all ranks of a machine.
 std::string meeting_place();
@@ -31,14 +36,23 @@ std::string meeting_place();
 class HostGroup {
  public:
   // Begins to meet the other ranks, on a thread of its own, and returns. If not all come within
-  // five seconds, as when one runs without the drop-in, there is no group, and the log says so.
-  static std::shared_ptr<HostGroup> meet(
-      const Meeting& meeting, int rank, int size, const Facts& facts);
+  // `wait_ms`, as when one runs without the drop-in, there is no group, and the log says so.
+  static std::shared_ptr<HostGroup> meet(const Meeting& meeting, int rank, int size,
+      const Facts& facts, uint64_t wait_ms = kMeetingMs);
 
   // Whether all ranks have met, with equal settings, and able. All ranks get the same
   // answer, unless one has died. Waits until they have met or have not, which goes on
-  // without the program: five seconds at most, and then while a process is stopped.
+  // without the program: `wait_ms` at most, and then while a process is stopped. leave() ends the
+  // wait.
   bool agreed();
+  // Whether agreed() has an answer, or has one within this time.
+  bool has_answer(std::chrono::milliseconds within);
+  // Why they have not, once agreed() has said so, and whether all ranks had come.
+  std::string disagreement();
+  bool has_met();
+
+  // The words of all ranks, if none has failed. A collective call of the ranks that agreed.
+  std::optional<std::vector<uint64_t>> exchange(const std::vector<uint64_t>& words);
 
   // Whether all ranks wish. A collective call of the ranks that agreed.
   bool all_wish(bool wish);
@@ -55,12 +69,11 @@ class HostGroup {
   std::optional<GroupFailure> failure(uint32_t version);
 
  private:
-  void form(const Meeting& meeting, int rank, int size) noexcept;
-  bool join(const Meeting& meeting, int rank, int size);
+  void form(const Meeting& meeting, int rank, int size, uint64_t wait_ms) noexcept;
+  bool join(const Meeting& meeting, int rank, int size, uint64_t wait_ms);
   bool agree();
+  bool disagree(const std::string& why);
   symm_group_t* hold();
-  // The words of all ranks, if none has failed.
-  std::optional<std::vector<uint64_t>> exchange(const std::vector<uint64_t>& words);
   std::optional<GroupFailure> departure();
 
   int size_ = 0;
@@ -69,6 +82,7 @@ class HostGroup {
   std::condition_variable changed_;
   bool formed_ = false;
   bool agreed_ = false;
+  std::string disagreement_;
   symm_group_t* group_ = nullptr;
   bool left_ = false;
   // The time at which a rank was first seen to have left.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,8 +67,9 @@ int find_code(dl_phdr_info* file, size_t, void* found) {
   return 1;
 }
 
-// Opens a file if it is a NCCL, and says in `reason` why it is none.
-bool open_real(const std::string& file, int flags, Library& library) {
+// Opens a file if it is a NCCL, and says in `reason` why it is none. `is_drop_in`: whether it is
+// this library.
+bool open_real(const std::string& file, int flags, Library& library, bool* is_drop_in = nullptr) {
   void* const handle = load(file, flags);
   if (handle == nullptr) {
     const char* const why = dlerror();
@@ -76,6 +78,7 @@ bool open_real(const std::string& file, int flags, Library& library) {
   }
   if (dlsym(handle, "symm_nccl_marker") != nullptr) {
     library.reason = file + " is symm's drop-in, not the NCCL behind it";
+    if (is_drop_in != nullptr) *is_drop_in = true;
     dlclose(handle);
     return false;
   }
@@ -101,9 +104,28 @@ bool open_real(const std::string& file, int flags, Library& library) {
   return true;
 }
 
+// The last version without windows, so that clients do not look for what came later.
+constexpr int kAloneVersion = 22605;
+
+void serve_alone(Library& library, const std::string& reason) {
+  library.reason = reason;
+  if (!watching()) {
+    library.reason += "; with SYMM_NCCL_MODE=off, symm serves nothing by itself";
+    return;
+  }
+  library.is_alone = true;
+  library.version_code = kAloneVersion;
+  library.version = version_text(kAloneVersion);
+}
+
 Library find() {
   Library library;
-  if (const char* const named = variable("SYMM_NCCL"); named != nullptr) {
+  const char* const named = variable("SYMM_NCCL");
+  if (named != nullptr && std::strcmp(named, "none") == 0) {
+    serve_alone(library, "SYMM_NCCL=none");
+    return library;
+  }
+  if (named != nullptr) {
     if (!open_real(named, 0, library)) library.reason = "SYMM_NCCL: " + library.reason;
     return library;
   }
@@ -111,13 +133,19 @@ Library find() {
   for (const std::string& file : mapped_files()) {
     if (open_real(file, RTLD_NOLOAD, library)) return library;
   }
+  std::string unusable;
   for (const std::string& file : candidates(kSoname)) {
-    if (open_real(file, 0, library)) return library;
+    bool is_drop_in = false;
+    if (open_real(file, 0, library, &is_drop_in)) return library;
+    if (!is_drop_in && unusable.empty()) unusable = library.reason;
   }
 
-  library.reason = "no libnccl.so.2 was found behind symm's drop-in" +
-                   (library.reason.empty() ? std::string() : " (" + library.reason + ")") +
-                   "; name it in SYMM_NCCL";
+  if (unusable.empty()) {
+    serve_alone(library, "no libnccl.so.2 was found behind symm's drop-in");
+  } else {
+    library.reason = "the NCCL behind symm's drop-in cannot be used: " + unusable +
+                     "; name another one in SYMM_NCCL, or none to have symm serve by itself";
+  }
   return library;
 }
 }  // namespace
@@ -135,6 +163,8 @@ bool is_of_real(const void* code) noexcept {
   return at >= library.code_begin && at < library.code_end;
 }
 
+bool is_alone() noexcept { return !is_loading() && real_library().is_alone; }
+
 bool is_loading() noexcept { return loading_now != nullptr; }
 
 const Library& real_library() {
@@ -142,6 +172,8 @@ const Library& real_library() {
     auto* const found = new Library(find());
     if (found->handle != nullptr) {
       log("NCCL %s (%s)", found->version.c_str(), found->file.c_str());
+    } else if (found->is_alone) {
+      log("symm serves by itself, as NCCL %s: %s", found->version.c_str(), found->reason.c_str());
     } else {
       log("%s", found->reason.c_str());
     }

@@ -25,6 +25,9 @@ struct Tail {
 };
 static_assert(sizeof(Tail) == 32);
 constexpr size_t kTail = sizeof(UniqueId) - sizeof(Tail);
+// How ids begin that no NCCL has made. NCCL's begin with a number that is drawn.
+constexpr uint8_t kAloneMark[16] = {
+    's', 'y', 'm', 'm', ' ', 'w', 'i', 't', 'h', 'o', 'u', 't', ' ', 'n', 'c', 'c'};
 constexpr uint8_t kMark[8] = {'s', 'y', 'm', 'm', 'n', 'c', 'c', '1'};
 
 // FNV-1a, begun with `hash`.
@@ -47,9 +50,23 @@ uint64_t this_machine() noexcept {
   }();
   return hash;
 }
+// What add_meeting() has written, if it has.
+std::optional<Tail> tail_of(const UniqueId& id) noexcept {
+  Tail tail;
+  std::memcpy(&tail, id.bytes + kTail, sizeof tail);
+  const bool has_mark = std::equal(std::begin(kMark), std::end(kMark), tail.mark);
+  return has_mark ? std::optional(tail) : std::nullopt;
+}
 }  // namespace
 
 void add_meeting(UniqueId& id) noexcept {
+  Meeting meeting;
+  const bool is_drawn =
+      getrandom(meeting.data(), meeting.size(), 0) == static_cast<ssize_t>(meeting.size());
+  if (is_drawn) add_meeting(id, meeting);
+}
+
+void add_meeting(UniqueId& id, const Meeting& meeting) noexcept {
   uint8_t* const end = id.bytes + kTail;
   const bool is_empty =
       std::all_of(end, id.bytes + sizeof id, [](uint8_t byte) { return byte == 0; });
@@ -58,19 +75,28 @@ void add_meeting(UniqueId& id) noexcept {
   Tail tail{};
   std::copy(std::begin(kMark), std::end(kMark), tail.mark);
   tail.machine = this_machine();
-  if (getrandom(tail.meeting.data(), tail.meeting.size(), 0) !=
-      static_cast<ssize_t>(tail.meeting.size())) {
-    return;
-  }
+  tail.meeting = meeting;
   std::memcpy(end, &tail, sizeof tail);
 }
 
 std::optional<Meeting> meeting_of(const UniqueId& id) noexcept {
-  Tail tail;
-  std::memcpy(&tail, id.bytes + kTail, sizeof tail);
-  const bool has_mark = std::equal(std::begin(kMark), std::end(kMark), tail.mark);
-  if (!has_mark || tail.machine != this_machine()) return std::nullopt;
-  return tail.meeting;
+  const std::optional<Tail> tail = tail_of(id);
+  if (!tail || tail->machine != this_machine()) return std::nullopt;
+  return tail->meeting;
+}
+
+bool is_of_another_machine(const UniqueId& id) noexcept {
+  const std::optional<Tail> tail = tail_of(id);
+  return tail && tail->machine != this_machine();
+}
+
+void make_alone_id(UniqueId& id) noexcept {
+  id = {};
+  std::copy(std::begin(kAloneMark), std::end(kAloneMark), id.bytes);
+}
+
+bool is_alone_id(const UniqueId& id) noexcept {
+  return std::equal(std::begin(kAloneMark), std::end(kAloneMark), id.bytes);
 }
 
 Meeting child_of(const Meeting& parent, uint64_t number, int64_t color) noexcept {

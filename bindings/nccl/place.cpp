@@ -20,10 +20,10 @@ std::map<Meeting, int>& taken() {
 }
 }  // namespace
 
-std::optional<Place> Place::take(const std::string& name, const Meeting& communicator) {
+std::optional<Place> Place::take(const std::string& name, const Meeting& communicator, int most) {
   const std::lock_guard lock(mutex);
   const auto others = static_cast<int>(taken().size() - taken().count(communicator));
-  if (!may_take(name, others)) return std::nullopt;
+  if (!may_take(name, others, most)) return std::nullopt;
   ++taken()[communicator];
   return Place(communicator);
 }

@@ -39,9 +39,6 @@ bool watching() noexcept {
 }
 
 namespace {
-// Kernels of up to three groups may wait for other ranks on a device at a time (symm.h, streams),
-// and NCCL's own kernels wait there, too.
-constexpr int kTakenByDefault = 1;
 constexpr size_t kLongestName = 256;
 
 // The words between commas, also empty ones.
@@ -62,6 +59,14 @@ constexpr std::pair<const char*, symm_collective_t> kNames[] = {
     {"alltoall", SYMM_COLLECTIVE_ALLTOALL}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
     {"gather", SYMM_COLLECTIVE_GATHER}, {"reduce", SYMM_COLLECTIVE_REDUCE},
     {"reducescatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"scatter", SYMM_COLLECTIVE_SCATTER}};
+constexpr const char* kSendRecvName = "sendrecv";
+
+// Beside "all" there may be what is no collective.
+bool stands_alone(const std::string& word, const std::vector<std::string>& words) {
+  return word == "none" || std::any_of(words.begin(), words.end(), [](const std::string& other) {
+    return other != "all" && other != kSendRecvName;
+  });
+}
 
 bool read_milliseconds(const std::string& text, uint64_t& read) {
   const char* const end = text.data() + text.size();
@@ -126,8 +131,12 @@ std::optional<uint32_t> collectives_in(const std::string& list, std::string& rea
     const auto* const found = std::find_if(
         std::begin(kNames), std::end(kNames), [&](const auto& one) { return word == one.first; });
     if (word == "all" || word == "none") {
-      if (words.size() > 1) reason = word + " stands alone, and not in a list";
-      if (word == "all") chosen = kAllCollectives;
+      if (words.size() > 1 && stands_alone(word, words)) {
+        reason = word + " stands alone, and not in a list";
+      }
+      if (word == "all") chosen |= kAllCollectives;
+    } else if (word == kSendRecvName) {
+      chosen |= kSendRecv;
     } else if (found == std::end(kNames)) {
       reason = word.empty() ? "a name is missing beside a comma" : word + " is not a collective";
     } else {
@@ -146,7 +155,7 @@ const Settings& settings() {
 uint64_t hash_of(const Settings& settings) noexcept {
   // The first word is the version of the choice (takes() in choice.hpp).
   const uint64_t words[] = {
-      2, settings.collectives, uint64_t{settings.is_deterministic}, settings.timeout_ms};
+      3, settings.collectives, uint64_t{settings.is_deterministic}, settings.timeout_ms};
   uint64_t hash = 0xcbf29ce484222325;
   for (const uint64_t word : words) {
     hash = (hash ^ word) * 0x100000001b3;
@@ -155,21 +164,27 @@ uint64_t hash_of(const Settings& settings) noexcept {
   return hash;
 }
 
-std::string name_at(const char* name) {
-  if (name == nullptr || variable("SYMM_NCCL_COMMS") == nullptr) return "";
-  std::string text;
-  for (char next = 1; text.size() < kLongestName; ++name) {
+std::optional<std::string> text_at(const char* text, size_t most) {
+  std::string read;
+  if (text == nullptr) return std::nullopt;
+  for (char next = 1; read.size() < most; ++text) {
     iovec to{&next, 1};
-    iovec from{const_cast<char*>(name), 1};
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1 || next == 0) break;
-    text += next;
+    iovec from{const_cast<char*>(text), 1};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1) return std::nullopt;
+    if (next == 0) break;
+    read += next;
   }
-  return text;
+  return read;
 }
 
-bool may_take(const std::string& name, int taken) {
+std::string name_at(const char* name) {
+  if (variable("SYMM_NCCL_COMMS") == nullptr) return "";
+  return text_at(name, kLongestName).value_or("");
+}
+
+bool may_take(const std::string& name, int taken, int most) {
   const char* const patterns = variable("SYMM_NCCL_COMMS");
-  if (patterns == nullptr) return taken < kTakenByDefault;
+  if (patterns == nullptr) return taken < most;
   const std::vector<std::string> all = words_of(patterns);
   return std::any_of(all.begin(), all.end(), [&](const std::string& pattern) {
     return !pattern.empty() && fnmatch(pattern.c_str(), name.c_str(), 0) == 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/settings.hpp"
@@ -22,7 +23,8 @@ SymmLibrary load() {
   void* const library = dlopen("libsymm.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
-    log("no communicator is watched: %s", why != nullptr ? why : "libsymm.so.0 cannot be loaded");
+    symm.reason = why != nullptr ? why : "libsymm.so.0 cannot be loaded";
+    log("no communicator is watched: %s", symm.reason.c_str());
     return symm;
   }
 
@@ -44,11 +46,15 @@ SymmLibrary load() {
                 find(library, "symm_alltoall", symm.alltoall) &&
                 find(library, "symm_broadcast", symm.broadcast) &&
                 find(library, "symm_gather", symm.gather) &&
+                find(library, "symm_messages", symm.messages) &&
                 find(library, "symm_reduce", symm.reduce) &&
                 find(library, "symm_reduce_scatter", symm.reduce_scatter) &&
                 find(library, "symm_scatter", symm.scatter);
 
-  if (!symm.usable) log("no communicator is watched: libsymm.so.0 lacks a call");
+  if (!symm.usable) {
+    symm.reason = "libsymm.so.0 lacks a call";
+    log("no communicator is watched: %s", symm.reason.c_str());
+  }
   return symm;
 }
 }  // namespace

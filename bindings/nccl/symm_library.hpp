@@ -30,11 +30,13 @@ struct SymmLibrary {
   decltype(&symm_alltoall) alltoall = nullptr;
   decltype(&symm_broadcast) broadcast = nullptr;
   decltype(&symm_gather) gather = nullptr;
+  decltype(&symm_messages) messages = nullptr;
   decltype(&symm_reduce) reduce = nullptr;
   decltype(&symm_reduce_scatter) reduce_scatter = nullptr;
   decltype(&symm_scatter) scatter = nullptr;
-  // Whether libsymm was found, with all of these. The log says why not.
+  // Whether libsymm was found, with all of these; if not, the reason why.
   bool usable = false;
+  std::string reason;
 };
 const SymmLibrary& symm_library();
 

@@ -7,12 +7,15 @@
 #include <utility>
 
 namespace symm::nccl {
-// Begins a detached thread that takes none of the program's signals.
+// Begins a detached thread that takes none of the program's signals, but those of its own faults.
 template <class Body>
 void start_thread(Body body) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+    sigdelset(&all, own);
+  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread(std::move(body)).detach();

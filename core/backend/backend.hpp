@@ -243,6 +243,24 @@ struct SignalState {
   uint64_t taken = 0;
 };
 
+// A signal of this rank, on its way to another one.
+struct OutgoingSignal {
+  int channel = 0;
+  SignalOp op = SignalOp::add;
+  uint64_t value = 1;
+};
+
+// What a put or a get of pieces copies.
+struct PieceCopy {
+  const PieceList& list;
+  // The bytes of all pieces; 0 if the device reads the list.
+  size_t bytes;
+  // The bytes of the side in this process; SIZE_MAX: not known.
+  size_t local_bytes;
+  // Sent by a transport that issues pieces on streams; null: none.
+  const OutgoingSignal* signal;
+};
+
 // One side of a message between two ranks: what this rank sends, or the room for what it receives.
 struct MessageSide {
   bool is_send = false;
@@ -343,6 +361,7 @@ struct TransportOptions {
   bool no_multicast = false;
   bool any_order = false;      // floats may be combined in any order
   bool rank_order = false;     // floats are combined in rank order; overrides the environment
+  bool tree_order = false;     // floats are combined as a balanced tree
   bool same_offsets = false;   // recvs in symmetric memory have one offset on all ranks
   uint64_t scratch_bytes = 0;  // upper bound; 0: as much as is fastest
   uint64_t timeout_ms = 0;     // for calls that give no time-out
@@ -434,9 +453,10 @@ enum class MessageCall : uint32_t {
   group_split,
   group_create_from_ranks,
   group_local,
-  group_shrink
+  group_shrink,
+  exchange_create
 };
-inline constexpr uint32_t kMessageCalls = 6;
+inline constexpr uint32_t kMessageCalls = 7;
 inline const char* name_of(MessageCall call) noexcept {
   switch (call) {
     case MessageCall::rendezvous: return "rendezvous";
@@ -445,6 +465,7 @@ inline const char* name_of(MessageCall call) noexcept {
     case MessageCall::group_create_from_ranks: return "group_create_from_ranks";
     case MessageCall::group_local: return "group_local";
     case MessageCall::group_shrink: return "group_shrink";
+    case MessageCall::exchange_create: return "exchange_create";
   }
   return "";
 }
@@ -526,21 +547,19 @@ class Transport {
   virtual void pass_messages(
       std::span<MessageSide> /*sides*/, uint64_t /*timeout_ms*/, void* /*stream*/) {
     throw Error(Status::unsupported,
-        "group: messages go between memories of hosts; its back end has no send and receive");
+        "group: its ranks are GPUs of several machines, between which there is no send and "
+        "receive");
   }
-  // Pieces of a list, `bytes` bytes in all, which lie within their sides, that of the block from
-  // `offset` on. They may be copied in any order.
+  // Whether pieces are issued on streams, to be copied later. Such a transport reads lists on the
+  // device, and sends the signals of copies itself.
+  virtual bool streams_pieces() const noexcept { return false; }
+  // Pieces of a list, which lie within their sides unless the device reads the list, that of the
+  // block from `offset` on. They may be copied in any order.
   virtual void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
-      const PieceList& list, size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
-    copy_pieces(memory.blocks[static_cast<size_t>(rank)] + offset, from, list, bytes, stream);
-  }
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) = 0;
   virtual void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
-      const PieceList& list, size_t bytes, uint64_t /*timeout_ms*/, void* stream) {
-    copy_pieces(to, memory.blocks[static_cast<size_t>(rank)] + offset, list, bytes, stream);
-  }
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) = 0;
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
-  virtual void copy_pieces(
-      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) = 0;
   virtual void fill_here(void* to, const Copies& copies, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
   // Makes independent calls on one stream, of which each is possible. They have one time-out, and

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,14 +40,20 @@ const char* environment(Variable variable) noexcept {
   return value != nullptr && *value != '\0' ? value : variable.fallback();
 }
 
-std::string_view one_of(Variable variable, std::string_view first, std::string_view second) {
+std::string_view one_of(Variable variable, std::initializer_list<std::string_view> values) {
   const std::string_view text = environment(variable);
-  if (text == first || text == second || text == variable.fallback()) return text;
-  refuse(variable,
-      format("is neither '%s' nor '%s'", std::string(first).c_str(), std::string(second).c_str()));
+  if (text == variable.fallback()) return text;
+  if (std::find(values.begin(), values.end(), text) != values.end()) return text;
+
+  std::string why = "is neither ";
+  for (const std::string_view& value : values) {
+    if (&value != values.begin()) why += &value == values.end() - 1 ? " nor " : ", ";
+    why.append("'").append(value).append("'");
+  }
+  refuse(variable, why);
 }
 
-bool is_on(Variable variable) { return one_of(variable, "0", "1") == "1"; }
+bool is_on(Variable variable) { return one_of(variable, {"0", "1"}) == "1"; }
 
 std::optional<uint32_t> number(Variable variable) {
   const std::string_view text = environment(variable);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -43,9 +44,9 @@ class Variable {
 // The value, or the default of a variable that is unset or empty; never null. All are unset in a
 // program with privileges that its caller lacks.
 const char* environment(Variable variable) noexcept;
-// The value, which is `first` or `second`, or the default. Throws Error(invalid_argument) if it is
+// The value, which is one of `values`, or the default. Throws Error(invalid_argument) if it is
 // anything else: what a variable does not know is not guessed at.
-std::string_view one_of(Variable variable, std::string_view first, std::string_view second);
+std::string_view one_of(Variable variable, std::initializer_list<std::string_view> values);
 // Whether the value is 1, and not 0 or unset.
 bool is_on(Variable variable);
 // The value as a whole number; nothing if it is unset. Throws Error(invalid_argument) unless it is

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -79,7 +80,35 @@ bool has_room(int fd, size_t size) noexcept {
   return false;
 }
 
+NoFileSizeSignal::NoFileSizeSignal() noexcept {
+  if (file_size_limit() == UINT64_MAX) return;
+
+  sigset_t signal;
+  sigemptyset(&signal);
+  sigaddset(&signal, SIGXFSZ);
+  is_blocked_ = pthread_sigmask(SIG_BLOCK, &signal, &before_) == 0;
+
+  sigset_t pending;
+  was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+}
+
+// The kernel sends the signal to the thread that writes, so it is pending here and nowhere else.
+NoFileSizeSignal::~NoFileSizeSignal() {
+  if (!is_blocked_) return;
+
+  const int error = errno;
+  sigset_t signal;
+  sigemptyset(&signal);
+  sigaddset(&signal, SIGXFSZ);
+  const timespec at_once{};
+  while (!was_pending_ && sigtimedwait(&signal, nullptr, &at_once) < 0 && errno == EINTR) {
+  }
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  errno = error;
+}
+
 bool write_whole(int fd, const void* from, size_t size) noexcept {
+  const NoFileSizeSignal no_signal;
   if (!has_room(fd, size)) return false;
 
   for (size_t done = 0; done < size;) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -97,8 +98,22 @@ inline ssize_t read_whole(int fd, void* to, size_t size) noexcept {
 // not only refuse to write but also end the process by SIGXFSZ.
 uint64_t file_size_limit() noexcept;
 // Whether the next `size` bytes that are written end within that limit. Only plain files have one.
-// If not, errno is EFBIG.
+// If not, errno is EFBIG. Another thread or process may take the room before this one writes.
 bool has_room(int fd, size_t size) noexcept;
+
+// While it lives, a write of this thread beyond that limit is an error, EFBIG, and no signal.
+class NoFileSizeSignal {
+ public:
+  NoFileSizeSignal() noexcept;
+  ~NoFileSizeSignal();
+  NoFileSizeSignal(const NoFileSizeSignal&) = delete;
+  NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+
+ private:
+  bool is_blocked_ = false;   // here
+  bool was_pending_ = false;  // a signal that is not this thread's doing, which stays
+  sigset_t before_{};
+};
 
 // Writes all bytes, whatever interrupts or shortens a call, or none if the limit on file sizes
 // forbids that. False if it fails; errno says why.

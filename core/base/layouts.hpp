@@ -29,14 +29,14 @@ struct Layout {
   X(greeting, 2, "greetings by TCP")                                                           \
   X(unique_id, 2, "unique ids")                                                                \
   /* The control segment of a rank on the host: core/host/control.hpp. */                      \
-  X(control, 8, "control segments")                                                            \
+  X(control, 9, "control segments")                                                            \
   /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels */ \
   /* of two ranks write there: kernels/cuda/args.hpp. */                                       \
-  X(cuda_control, 1, "control blocks of CUDA groups")                                          \
+  X(cuda_control, 3, "control blocks of CUDA groups")                                          \
   /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */   \
-  X(plans, 1, "choices of algorithms")                                                         \
+  X(plans, 2, "choices of algorithms")                                                         \
   /* What a message engine carries: core/multinode/messages.hpp. */                            \
-  X(remote, 3, "messages between machines")                                                    \
+  X(remote, 5, "messages between machines")                                                    \
   X(token, 2, "tokens")                                                                        \
   /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                   \
   X(leases, 4, "leases of memory")                                                             \

@@ -136,6 +136,7 @@ void write_line(int fd, const char* prefix, const char* message) {
   const int length = std::snprintf(line, sizeof line, "%s: %s\n", prefix, message);
   if (length <= 0) return;
   const iovec whole{line, static_cast<size_t>(length)};
+  const NoFileSizeSignal no_signal;
   if (!has_room(fd, whole.iov_len)) return;
 
   // Other writers may have filled the pipe since poll().

@@ -94,6 +94,9 @@ DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadl
     bury(failure);
 
     leave_attempt();
+    // The kernel frees a killed rank's locks some time after it closes its connections, so those
+    // that heard of it at once may have left the attempt's directory behind.
+    sweep(config_.base);
     remove_base();
     throw;
   }
@@ -105,8 +108,7 @@ DirectoryRendezvous::~DirectoryRendezvous() {
   rank_lock_.reset();
   place_.reset();
 
-  // Swept once more: the kernel frees a killed rank's locks some time after it closes its
-  // connections, so the directory that this rank left may not have been removable before.
+  // Swept once more, as where the creation failed.
   if (config_.rank == 0) sweep(config_.base);
   remove_base();
 }
@@ -486,7 +488,7 @@ void DirectoryRendezvous::bury(const Failure& failure) const noexcept {
     tombstone.until_ns = process::boot_time_ns() + lifetime_ns_;
 
     const std::string path = config_.base + "/" + name_of_tombstone(attempt_);
-    set_tombstone(path, tombstone);
+    if (set_tombstone(path, tombstone)) return;
     if (const auto first = read_tombstone(path)) note_reader(path, *first, config_.rank);
   } catch (const std::exception&) {
     return;  // the deadlines of the others remain

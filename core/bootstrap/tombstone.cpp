@@ -1,6 +1,7 @@
 // The text of tombstones, and the system calls that set and remove them.
 #include "core/bootstrap/tombstone.hpp"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
@@ -68,10 +70,9 @@ std::string name_of_tombstone(const std::string& attempt) {
   return kNotePrefix[0] + attempt.substr(1);
 }
 
-void set_tombstone(const std::string& path, const Tombstone& tombstone) {
-  if (tombstone.know.size() > kMostRanksNoted || all_know(tombstone)) return;
-  // If it cannot be set, the deadlines of the ranks that come remain.
-  [[maybe_unused]] const int set = ::symlink(encode(tombstone).c_str(), path.c_str());
+bool set_tombstone(const std::string& path, const Tombstone& tombstone) {
+  if (tombstone.know.size() > kMostRanksNoted || all_know(tombstone)) return true;
+  return ::symlink(encode(tombstone).c_str(), path.c_str()) == 0 || errno != EEXIST;
 }
 
 std::optional<Tombstone> read_tombstone(const std::string& path) {
@@ -88,13 +89,24 @@ void note_reader(const std::string& path, const Tombstone& seen, int rank) {
   const std::string own =
       directory + fresh_name(kNotePrefix + format("%016lx", process::random64()));
   const auto take = [&] { return ::rename(path.c_str(), own.c_str()) == 0; };
-  constexpr uint64_t kTurnMs = 50;  // after which there is none: all others know
-  if (!retry_until(take, Deadline::after_ms(kTurnMs))) return;
+  // A rank that holds the tombstone may have no processor for a while. After this time it has died.
+  constexpr uint64_t kTurnMs = 2'000;
+  const Deadline deadline = Deadline::after_ms(kTurnMs);
 
-  std::optional<Tombstone> tombstone = read_tombstone(own);
-  ::unlink(own.c_str());
-  if (!tombstone || static_cast<size_t>(rank) >= tombstone->know.size()) return;
-  tombstone->know[static_cast<size_t>(rank)] = true;
-  set_tombstone(path, *tombstone);
+  // A rank that fails while this one has the tombstone may set another. What this rank knows of the
+  // first one is added to that.
+  std::vector<bool> known(seen.know.size());
+  known[static_cast<size_t>(rank)] = true;
+  while (retry_until(take, deadline)) {
+    std::optional<Tombstone> tombstone = read_tombstone(own);
+    ::unlink(own.c_str());
+    if (!tombstone || tombstone->know.size() != known.size()) return;
+
+    for (size_t i = 0; i < known.size(); ++i) {
+      known[i] = known[i] || tombstone->know[i];
+    }
+    tombstone->know = known;
+    if (set_tombstone(path, *tombstone)) return;
+  }
 }
 }  // namespace symm

@@ -27,8 +27,9 @@ struct Tombstone {
 
 // The name of the tombstone of an attempt.
 std::string name_of_tombstone(const std::string& attempt);
-// Sets the tombstone, unless another rank has set one, or all ranks know. Needs no descriptor.
-void set_tombstone(const std::string& path, const Tombstone& tombstone);
+// Sets the tombstone, unless all ranks know. False: another rank has set one. If it cannot be set
+// for another reason, the deadlines of the ranks that come remain. Needs no descriptor.
+bool set_tombstone(const std::string& path, const Tombstone& tombstone);
 // Nothing if there is none, or it has expired.
 std::optional<Tombstone> read_tombstone(const std::string& path);
 // From now on the rank knows, which has `seen` the tombstone. When all ranks know, it is gone.

@@ -59,7 +59,8 @@ DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device>
       device(std::move(given_device)),
       tuning(tuning_for(context, values, lender)),
       is_large(cuda::is_large(context.size, tuning)),
-      layout(layout_of(context.size, tuning, lender != nullptr ? &lender->layout : nullptr)),
+      layout(layout_of(
+          context.size, tuning, lender != nullptr ? &lender->layout : nullptr, context.channels)),
       facts{.size = context.size,
           .is_large = is_large,
           .max_blocks = device->multiprocessors(),
@@ -83,10 +84,11 @@ DeviceGroup::DeviceGroup(TransportContext given_context, std::shared_ptr<Device>
 void DeviceGroup::load_kernels() {
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const std::string symm = is_large ? "symm_large_" : "symm_";
-  for (const char* name : {"barrier", "wait_word", "wait_words", "check"}) {
+  for (const char* name : {"barrier", "wait_word", "wait_words", "check", "pass_messages"}) {
     kernels.load(symm + name);
   }
-  for (const char* name : {"symm_write_word", "symm_change_word", "symm_convert"}) {
+  for (const char* name :
+      {"symm_write_word", "symm_change_word", "symm_convert", "symm_list_messages"}) {
     kernels.load(name);
   }
   if (context.machines.count > 1) {
@@ -95,8 +97,10 @@ void DeviceGroup::load_kernels() {
     }
   }
 
-  copies_in_bulk = kernels.has_room_for_bulk();
+  copies_in_bulk = kernels.has_room_for_bulk(kBulkShared);
   kernels.load(symm + "pipeline_move", copies_in_bulk ? kBulkShared : 0);
+  copies_pieces_in_bulk = kernels.has_room_for_bulk(kCopyShared);
+  kernels.load(symm + "copy_pieces", copies_pieces_in_bulk ? kCopyShared : 0);
   for (const std::string& name : kernel_names(facts, false)) {
     kernels.load(name);
   }

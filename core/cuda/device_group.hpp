@@ -64,6 +64,12 @@ struct DeviceGroup {
     return is_large ? large_comm.stages[at] : comm.stages[at];
   }
 
+  // MessageWords of this rank.
+  uint64_t words_of_messages() const noexcept {
+    const auto at = static_cast<size_t>(context.rank);
+    return (is_large ? large_comm.control[at] : comm.control[at]) + layout.messages;
+  }
+
   // The stages of a rank of this machine.
   std::span<std::byte> stages_of(int rank) const noexcept;
 
@@ -86,6 +92,8 @@ struct DeviceGroup {
   Kernels kernels;
   // Copies in bulk have room (kernels/cuda/bulk.cuh).
   bool copies_in_bulk = false;
+  // So have those of pieces.
+  bool copies_pieces_in_bulk = false;
   // The tags of calls, by which kernels know them.
   const std::unique_ptr<TagTable> tags = std::make_unique<TagTable>();
   StreamOrder order;

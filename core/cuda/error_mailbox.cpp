@@ -55,12 +55,34 @@ const char* name_of_operation(const ErrorRecord& record) {
     case Operation::barrier: return "barrier";
     case Operation::wait_signal: return "wait_signal";
     case Operation::wait_value: return "wait_value";
+    case Operation::send: return "send";
+    case Operation::recv: return "recv";
+    case Operation::messages: return "messages";
+    case Operation::put_pieces: return "put_pieces";
+    case Operation::get_pieces: return "get_pieces";
   }
   return collective_name(static_cast<Collective>(operation));
 }
 
+bool is_of_messages(const ErrorRecord& record) {
+  const Operation operation = operation_of(record);
+  return operation == Operation::send || operation == Operation::recv ||
+         operation == Operation::messages;
+}
+
+// "recv", or in a call of several "messages[2]: recv". Spoilt stages are no matter of a side.
+std::string side_of(const ErrorRecord& record) {
+  if (record.trouble == static_cast<uint32_t>(WaitError::spoilt)) return name_of_operation(record);
+  const char* kind = (record.expected & 1U) != 0 ? "recv" : "send";
+  if (operation_of(record) != Operation::messages) return kind;
+  return format("messages[%u]: %s", record.expected >> 1, kind);
+}
+
 // The operation and where it was under way, as messages begin.
 std::string place_of(const ErrorRecord& record, int device) {
+  if (is_of_messages(record)) {
+    return format("%s on device %d, channel %u", side_of(record).c_str(), device, record.channel);
+  }
   const char* operation = name_of_operation(record);
   if (operation_of(record) == Operation::wait_value) {
     return format("%s on device %d, word at 0x%lx", operation, device, record.peer_detail);
@@ -80,6 +102,13 @@ Failure timeout_of(
         text(place, ": ", is_rank ? who + " did not come" : "nobody wrote it",
             " before the deadline (the word was ", record.peer_count, ", not ",
             sign_of(static_cast<Compare>(record.my_detail)), " ", record.my_count, ")"));
+  }
+  if (is_of_messages(record)) {
+    const bool sends = (record.expected & 1U) == 0;
+    const char* missing = sends ? "has not received what was sent" : "has sent nothing";
+    if (record.seen != 0) missing = "has not passed all of the message";
+    return context.blame(
+        peer, Status::timeout, text(place, ": ", who, " ", missing, " before the deadline"));
   }
   return context.blame(peer, Status::timeout,
       text(place, ": ", who, " did not come before the deadline (expected ", record.expected,
@@ -116,6 +145,60 @@ Failure beyond_capacity_of(const ErrorRecord& record, const TransportContext& co
           beyond_capacity(operand, static_cast<size_t>(record.peer), record.my_detail,
               record.peer_detail, record.my_count)));
 }
+
+// Both ranks find it, and both blame the one that receives, as on the host.
+Failure other_message_of(const ErrorRecord& record, const TransportContext& context) {
+  const bool receives = (record.expected & 1U) != 0;
+  const int sender = receives ? record.peer : context.rank;
+  const int receiver = receives ? context.rank : record.peer;
+  return context.blame(receiver, Status::mismatch,
+      text("recv: rank ", sender, " sends ", record.my_detail, " bytes on channel ", record.channel,
+          " to rank ", receiver, ", which has room for ", record.my_count,
+          ": on GPUs they have to be equal"));
+}
+
+// The argument that has what is wrong, as the checks on the host name it.
+std::string argument_of(const ErrorRecord& record) {
+  const bool of_from = static_cast<PieceRule>(record.expected) == PieceRule::from;
+  const char* const side = of_from ? "from" : "to";
+  switch (record.seen) {
+    case 0:
+      return static_cast<PieceRule>(record.expected) == PieceRule::to_stride
+                 ? format("call.pieces[%lu].to_stride", record.my_detail)
+                 : format("call.pieces[%lu].%s", record.my_detail, side);
+    case 1: return format("call.count: page %lu", record.my_detail);
+    default: return format("call.%s_table[%lu]", side, record.my_detail);
+  }
+}
+
+Failure bad_piece_of(const ErrorRecord& record, const TransportContext& context) {
+  const auto blame = [&](const std::string& what) {
+    return context.blame(context.rank, Status::invalid_argument,
+        text(name_of_operation(record), ": ", what, " (read on the device)"));
+  };
+
+  switch (static_cast<PieceRule>(record.expected)) {
+    case PieceRule::count:
+      return blame(
+          format("call.device_count: there are %lu pieces, more than the %lu of call.count",
+              record.my_detail, record.peer_detail));
+    case PieceRule::to_stride:
+      return blame(format("%s: %lu is less than the %lu bytes of a row: rows overlap where they go",
+          argument_of(record).c_str(), record.my_count, record.peer_detail));
+    case PieceRule::from:
+    case PieceRule::to: break;
+  }
+
+  const bool reads = static_cast<PieceRule>(record.expected) == PieceRule::from;
+  const bool is_put = operation_of(record) == Operation::put_pieces;
+  const std::string own = is_put ? "source" : "destination";
+  const std::string side = reads == is_put ? own : "the block";
+  const std::string size = record.peer_count == UINT64_MAX
+                               ? "any memory"
+                               : text("the ", record.peer_count, " bytes of ", side);
+  return blame(format("%s: %lu bytes from byte %lu on go beyond %s", argument_of(record).c_str(),
+      record.peer_detail, record.my_count, size.c_str()));
+}
 }  // namespace
 
 ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device, bool is_large)
@@ -149,6 +232,10 @@ ErrorMailbox::~ErrorMailbox() {
     driver.cuStreamDestroy(stream);
     driver.cuMemFreeHost(host);
   });
+}
+
+CUdeviceptr ErrorMailbox::abort_word(const Allocation& control) noexcept {
+  return control.address() + kAbort;
 }
 
 bool ErrorMailbox::has_record() const noexcept {
@@ -216,6 +303,8 @@ Failure failure_of(
     case WaitError::mismatch: return mismatch_of(record, context);
     case WaitError::other_length: return other_length_of(record, context);
     case WaitError::beyond_capacity: return beyond_capacity_of(record, context);
+    case WaitError::other_message: return other_message_of(record, context);
+    case WaitError::bad_piece: return bad_piece_of(record, context);
     case WaitError::unknown_memory:
       return context.blame(context.rank, Status::mismatch,
           format("%s: an operand of rank %d lies in a memory that rank %d has released",

@@ -25,6 +25,8 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
 
   // The address at which a kernel that gives up writes its record.
   uint64_t record_on_device() const noexcept { return address_; }
+  // The word of a control block that is not 0 when kernels are to leave.
+  static CUdeviceptr abort_word(const Allocation& control) noexcept;
   bool has_record() const noexcept;
   const ErrorRecord& record() const noexcept;
 

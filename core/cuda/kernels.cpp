@@ -2,6 +2,7 @@
 #include "core/cuda/kernels.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -103,7 +104,8 @@ void Kernels::make_ready() {
   // Arguments of zeros, with which every kernel does nothing.
   alignas(16) std::byte nothing[4096] = {};
   static_assert(sizeof(StageArgsOf<kMaxRanks>) <= sizeof nothing &&
-                sizeof(WaitWordsArgsOf<kMaxRanks>) <= sizeof nothing);
+                sizeof(WaitWordsArgsOf<kMaxRanks>) <= sizeof nothing &&
+                sizeof(CopyPiecesArgsOf<kMaxRanks>) <= sizeof nothing);
   void* parameters[] = {nothing};
 
   // All kernels go as one graph: after a few launches on streams of symm's own, each
@@ -157,12 +159,12 @@ bool Kernels::is_for_9() const {
          symm_images()->newest_architecture >= 90;
 }
 
-bool Kernels::has_room_for_bulk() const {
+bool Kernels::has_room_for_bulk(uint32_t shared) const {
   // Shared memory that a block has in any case.
-  constexpr int kOther = 8192;
+  constexpr int kOther = 16384;
   return is_for_9() &&
          device_.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) >=
-             2 * (static_cast<int>(kBulkShared) + kOther);
+             2 * (static_cast<int>(shared) + kOther);
 }
 
 void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {

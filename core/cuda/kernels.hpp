@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -35,9 +36,9 @@ class Kernels {
 
   // Whether the device runs code that was compiled for compute capability 9.0 or later.
   bool is_for_9() const;
-  // Whether two blocks that copy in bulk (kernels/cuda/bulk.cuh) have room on each
-  // multiprocessor.
-  bool has_room_for_bulk() const;
+  // Whether two blocks with `shared` bytes of shared memory, which copy in bulk
+  // (kernels/cuda/bulk.cuh), have room on each multiprocessor.
+  bool has_room_for_bulk(uint32_t shared) const;
 
   // Throws Error(internal) for a kernel that was not loaded.
   CUfunction find(const std::string& name) const;

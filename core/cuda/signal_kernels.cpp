@@ -40,10 +40,10 @@ void launch_check(
   });
 }
 
-void write_word(
-    DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind kind, void* stream) {
+void write_word(DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind kind, void* stream,
+    CUdeviceptr unless) {
   const ContextGuard current(*group.device);
-  WriteArgs args{word, value, kind};
+  WriteArgs args{word, value, kind, unless};
   group.kernels.launch(group.kernels.find("symm_write_word"), {1, 32, stream_of(stream)}, args);
   group.order.record_use(stream_of(stream));
 }

@@ -22,7 +22,9 @@ void launch_barrier(const DeviceGroup& group, std::span<const int32_t> ranks, in
 void launch_check(
     const DeviceGroup& group, const CollectiveCall& call, uint64_t memory = 0, uint64_t offset = 0);
 
-void write_word(DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
+// `unless`: a word of 4 bytes, or 0. Nothing is written if it is not 0 when the kernel runs.
+void write_word(DeviceGroup& group, CUdeviceptr word, uint64_t value, WriteKind kind, void* stream,
+    CUdeviceptr unless = 0);
 
 // `fetched`: where what the word was goes, or 0.
 void change_word(DeviceGroup& group, CUdeviceptr word, const AtomicChange& change,

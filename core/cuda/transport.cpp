@@ -46,7 +46,6 @@
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/occupancy.hpp"
 #include "kernels/cuda/plan.hpp"
-#include "kernels/piece_list.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -85,7 +84,9 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       links_(controls_.size()),
       atomic_reach_(group_.device),
       mailbox_(std::make_shared<ErrorMailbox>(group_.device, group_.is_large)),
-      collectives_(group_, stats_) {
+      collectives_(group_, stats_),
+      messages_(group_),
+      piece_copies_(group_) {
   controls_[me()] = create_control(group_.device, group_.context.size, group_.layout);
   stages_ = lender_ != nullptr ? lender_->stages_ : controls_[me()];
   // Exported now, where a failure is one of all ranks.
@@ -365,13 +366,56 @@ void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes
   wait_word(group_, timeout_ms, Operation::wait_value, 0, wait, stream);
 }
 
-// ---- streams
+// ---- pieces
 
-void CudaTransport::copy_pieces(void*, const void*, const PieceList&, size_t, void*) {
-  throw Error(Status::unsupported,
-      "pieces: groups of GPUs have no kernel for lists of pieces yet; symm_put() and symm_get() "
-      "copy one piece, in stream order");
+CUdeviceptr CudaTransport::word_behind_pieces(
+    const MemoryView& memory, int rank, const OutgoingSignal* signal) const {
+  if (!maps(rank)) {
+    throw Error(Status::unsupported,
+        format(
+            "rank: %d is on another machine, and lists of pieces go between GPUs of one machine "
+            "only: UCX sends no list that a stream has to reach first; symm_put() and symm_get() "
+            "copy one piece",
+            rank));
+  }
+  return signal == nullptr ? 0 : signal_word(memory, rank, signal->channel, group_.context.rank);
 }
+
+void CudaTransport::put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
+    const PieceCopy& pieces, uint64_t, void* stream) {
+  const CUdeviceptr word = word_behind_pieces(memory, rank, pieces.signal);
+  const std::byte* const block = memory.blocks[static_cast<size_t>(rank)];
+  piece_copies_.issue({.operation = Operation::put_pieces,
+                          .peer = rank,
+                          .to = address_of(block + offset),
+                          .from = address_of(from),
+                          .to_bytes = memory.bytes - offset,
+                          .from_bytes = pieces.local_bytes,
+                          .pieces = pieces,
+                          .local_name = "source",
+                          .signal = word,
+                          .unless = mailbox_->abort_word(*controls_[me()])},
+      stream);
+}
+
+void CudaTransport::get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
+    const PieceCopy& pieces, uint64_t, void* stream) {
+  const CUdeviceptr word = word_behind_pieces(memory, rank, pieces.signal);
+  const std::byte* const block = memory.blocks[static_cast<size_t>(rank)];
+  piece_copies_.issue({.operation = Operation::get_pieces,
+                          .peer = rank,
+                          .to = address_of(to),
+                          .from = address_of(block + offset),
+                          .to_bytes = pieces.local_bytes,
+                          .from_bytes = memory.bytes - offset,
+                          .pieces = pieces,
+                          .local_name = "destination",
+                          .signal = word,
+                          .unless = mailbox_->abort_word(*controls_[me()])},
+      stream);
+}
+
+// ---- streams
 
 void CudaTransport::fill_here(void* to, const Copies& copies, void* stream) {
   if (copies.count == 0) return;

@@ -18,15 +18,17 @@
 #include "core/cuda/collectives.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/device_group.hpp"
+#include "core/cuda/driver.hpp"
 #include "core/cuda/error_mailbox.hpp"
 #include "core/cuda/memory_table.hpp"
+#include "core/cuda/messages.hpp"
 #include "core/cuda/nvml.hpp"
+#include "core/cuda/piece_copies.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
-#include "kernels/piece_list.hpp"
 
 namespace symm::cuda {
 class CudaTransport final : public Transport, public DeviceTransport {
@@ -59,11 +61,17 @@ class CudaTransport final : public Transport, public DeviceTransport {
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
       uint64_t timeout_ms) override;
 
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override {
+    messages_.pass(sides, timeout_ms, stream);
+  }
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     group_.copy(to, from, bytes, stream);
   }
-  void copy_pieces(
-      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) override;
+  bool streams_pieces() const noexcept override { return true; }
+  void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
+  void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void fill_here(void* to, const Copies& copies, void* stream) override;
   void collective(const CollectiveCall& call) override { collectives_.issue(call); }
   void batch(std::span<CollectiveCall> calls) override { collectives_.issue(calls); }
@@ -106,6 +114,10 @@ class CudaTransport final : public Transport, public DeviceTransport {
     return group_.context.machines.together(rank, group_.context.rank);
   }
   int max_ranks_on_one_device() const;
+  // The word in which the signal of a copy goes to `rank`, or 0. Throws Error(unsupported) if that
+  // rank is on another machine.
+  CUdeviceptr word_behind_pieces(
+      const MemoryView& memory, int rank, const OutgoingSignal* signal) const;
   // Throws Error(unsupported), with the reason, if this rank's kernels cannot change words of
   // `rank`'s block in single steps.
   void require_atomic_reach(const MemoryView& memory, int rank);
@@ -126,6 +138,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   std::shared_ptr<ErrorMailbox> mailbox_;
   std::shared_ptr<MemoryTable> memories_;
   Collectives collectives_;
+  Messages messages_;
+  PieceCopies piece_copies_;
   // Made when it is first asked for.
   std::unique_ptr<IntranodeDevice> intranode_;
   // Calls tell_kernels(), so it goes first.

@@ -587,7 +587,7 @@ std::unique_ptr<Endpoint> EngineImpl::open_endpoint(uint64_t group, int rank, in
 }
 
 std::unique_ptr<Link> open_link(Sink& sink, const std::vector<std::string>& addresses) {
-  const std::string_view asked = one_of("SYMM_ENGINE", "ucx", "secure");
+  const std::string_view asked = one_of("SYMM_ENGINE", {"ucx", "secure"});
   if (asked == "secure") return open_secure(sink, addresses);
 
   // A library or an engine that the user names is used, or its absence is an error.

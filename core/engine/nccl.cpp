@@ -71,8 +71,10 @@ struct Library {
 
   Library() {
     std::string reason;
-    void* const found = behind_drop_in(
-        find_library("libnccl.so.2", environment("SYMM_NCCL"), "nvidia/nccl/lib", reason), reason);
+    const std::string named = environment("SYMM_NCCL");
+    if (named == "none") unavailable("no engine: SYMM_NCCL=none");
+    void* const found =
+        behind_drop_in(find_library("libnccl.so.2", named, "nvidia/nccl/lib", reason), reason);
     if (found == nullptr) unavailable("no engine: " + reason);
 
     Dl_info place{};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -23,6 +24,7 @@
 #include "core/bootstrap/store.hpp"
 #include "core/group/group.hpp"
 #include "core/group/heap.hpp"
+#include "core/group/neighbor_exchange.hpp"
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
@@ -126,7 +128,8 @@ const char* name_of_wait(const Group& group, const Topic& topic) {
 }
 
 MessageCall call_with(uint64_t tag) {
-  return tag == Heap::kTag ? MessageCall::heap_create : MessageCall::rendezvous;
+  if (tag == Heap::kTag) return MessageCall::heap_create;
+  return tag == NeighborExchange::kTag ? MessageCall::exchange_create : MessageCall::rendezvous;
 }
 
 // Shows to the other ranks that this one waits for a message. While a group is formed of ranks
@@ -385,6 +388,14 @@ class Exchange {
   std::vector<uint64_t> more_fds_;  // by rank
 };
 }  // namespace
+
+void leave_in_step(Group& group, const std::exception& error, const char* what) {
+  const Status status = current_failure().status;
+  const bool late =
+      status == Status::timeout || status == Status::peer_failed || status == Status::aborted;
+  if (dynamic_cast<const Agreed*>(&error) != nullptr && !late) throw;
+  group.give_up(error, what);
+}
 
 void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases,
     Deadline deadline) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <span>
 #include <utility>
@@ -59,6 +60,11 @@ struct Phases {
   std::function<void(int peer, Message message)> accept;
   std::function<void()> finish;  // all peers' messages were accepted
 };
+
+// Ends a call in which ranks agree, in the handler of what it threw. A failure that all ranks
+// agreed on leaves them in step and is thrown again, unless a rank was late or died; after any
+// other one the group cannot be used any more.
+[[noreturn]] void leave_in_step(Group& group, const std::exception& error, const char* what);
 
 // [collective] `sequence` is below 2^63, and equal on all ranks.
 void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases,

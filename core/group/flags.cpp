@@ -1,4 +1,4 @@
-// The table of a group's flags: each with its opposite, and the field of GroupConfig
+// The table of a group's flags: each with its opposites, and the field of GroupConfig
 // that it sets.
 #include "core/group/flags.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 struct Flag {
   uint64_t bit;
   const char* name;
-  uint64_t opposite;
+  uint64_t opposites;
   bool GroupConfig::* field;
 };
 
@@ -24,13 +24,16 @@ constexpr Flag kFlags[] = {
     {SYMM_GROUP_MULTICAST, "SYMM_GROUP_MULTICAST", SYMM_GROUP_NO_MULTICAST,
         &GroupConfig::multicast},
     {SYMM_GROUP_SHARED_SCRATCH, "SYMM_GROUP_SHARED_SCRATCH", 0, &GroupConfig::shared_scratch},
-    {SYMM_GROUP_ANY_ORDER, "SYMM_GROUP_ANY_ORDER", SYMM_GROUP_RANK_ORDER, &GroupConfig::any_order},
+    {SYMM_GROUP_ANY_ORDER, "SYMM_GROUP_ANY_ORDER", SYMM_GROUP_RANK_ORDER | SYMM_GROUP_TREE_ORDER,
+        &GroupConfig::any_order},
     {SYMM_GROUP_SAME_OFFSETS, "SYMM_GROUP_SAME_OFFSETS", 0, &GroupConfig::same_offsets},
-    {SYMM_GROUP_RANK_ORDER, "SYMM_GROUP_RANK_ORDER", SYMM_GROUP_ANY_ORDER,
+    {SYMM_GROUP_RANK_ORDER, "SYMM_GROUP_RANK_ORDER", SYMM_GROUP_ANY_ORDER | SYMM_GROUP_TREE_ORDER,
         &GroupConfig::rank_order},
     {SYMM_GROUP_NO_CHECK, "SYMM_GROUP_NO_CHECK", SYMM_GROUP_CHECK, &GroupConfig::no_check},
     {SYMM_GROUP_NO_MULTICAST, "SYMM_GROUP_NO_MULTICAST", SYMM_GROUP_MULTICAST,
         &GroupConfig::no_multicast},
+    {SYMM_GROUP_TREE_ORDER, "SYMM_GROUP_TREE_ORDER", SYMM_GROUP_ANY_ORDER | SYMM_GROUP_RANK_ORDER,
+        &GroupConfig::tree_order},
 };
 }  // namespace
 
@@ -71,7 +74,7 @@ void require_flags(uint64_t flags, const char* argument) {
   for (const Flag& flag : kFlags) {
     if ((flags & flag.bit) == 0) continue;
     for (const Flag& other : kFlags) {
-      if (other.bit != flag.opposite || (flags & other.bit) == 0) continue;
+      if ((flag.opposites & flags & other.bit) == 0) continue;
       throw Error(Status::invalid_argument,
           format("%s: %s and %s contradict each other", argument, flag.name, other.name));
     }
@@ -81,7 +84,7 @@ void require_flags(uint64_t flags, const char* argument) {
 uint64_t inherited_flags(uint64_t inherited, uint64_t added, uint64_t removed) noexcept {
   uint64_t flags = inherited & ~removed;
   for (const Flag& flag : kFlags) {
-    if ((added & flag.bit) != 0) flags &= ~flag.opposite;
+    if ((added & flag.bit) != 0) flags &= ~flag.opposites;
   }
   return flags | added;
 }

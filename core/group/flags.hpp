@@ -24,6 +24,6 @@ void require_known_flags(uint64_t flags, const char* argument);
 void require_flags(uint64_t flags, const char* argument);
 
 // The flags of a group that is made of one with the flags `inherited`. A flag that is added takes
-// the place of its opposite.
+// the place of its opposites.
 uint64_t inherited_flags(uint64_t inherited, uint64_t added, uint64_t removed) noexcept;
 }  // namespace symm

@@ -249,12 +249,13 @@ void Group::pass_message(MessageSide& side, uint64_t timeout_ms, void* stream) {
   });
 }
 
-void Group::pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
+void Group::pass_messages(
+    std::span<MessageSide> sides, uint64_t timeout_ms, void* stream, const char* call) {
   size_t bytes = 0;
   for (const MessageSide& side : sides) {
     bytes += side.bytes;
   }
-  const Trace traced(page(), "messages", -1, bytes);
+  const Trace traced(page(), call, -1, bytes);
 
   transport_->stats().counted([&] {
     require_usable();

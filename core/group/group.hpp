@@ -28,6 +28,7 @@
 #include "core/bootstrap/store.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
+#include "kernels/types.hpp"
 
 namespace symm {
 struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
@@ -36,6 +37,7 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
   BackendKind backend = BackendKind::automatic;
   int device = -1;
   bool shared_scratch = false;
+  bool tree_by_environment = false;  // SYMM_ORDER has set tree_order
   std::string bootstrap;
   const StoreCallbacks* callbacks = nullptr;
   uint64_t create_timeout_ms = 0;  // 0, also in timeout_ms: from the environment, or the default
@@ -115,6 +117,11 @@ class Group : public std::enable_shared_from_this<Group> {
   }
   uint64_t create_timeout_ms() const noexcept { return config_.create_timeout_ms; }
   const GroupConfig& config() const noexcept { return config_; }
+  // The order in which calls that name none combine ranks.
+  Order order() const noexcept {
+    if (config_.tree_order) return Order::tree;
+    return config_.any_order ? Order::any : Order::ranks;
+  }
   Deadline create_deadline() const noexcept {
     return Deadline::after_ms(config_.create_timeout_ms);
   }
@@ -147,6 +154,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // Throws if the group was revoked or finalized. Every call that does work begins with it.
   void require_usable() const;
   void require_rank(const char* argument, int rank) const;
+  // Throws Error(unsupported) if ranks cannot be combined in tree order; `asked` says what asks.
+  void require_tree_order(const char* asked) const;
   // Throws unless the ranks are distinct, and this one is among them.
   void require_ranks(std::span<const int32_t> ranks) const;
   static void require_channel(int channel, int channels);
@@ -195,7 +204,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // Sends or receives one message, or several that progress together. Messages name the place of a
   // side in `sides`.
   void pass_message(MessageSide& side, uint64_t timeout_ms, void* stream);
-  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream);
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream,
+      const char* call = "messages");
   void finalize(uint64_t timeout_ms);
   // Waits for `stream` and throws what has gone wrong on it. Error(timeout) does not revoke the
   // group.

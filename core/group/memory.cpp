@@ -468,7 +468,7 @@ void Memory::put(
 }
 
 void Memory::put_signal(int rank, size_t offset, const void* source, size_t bytes,
-    const Signal& signal, void* stream, uint64_t timeout_ms) {
+    const OutgoingSignal& signal, void* stream, uint64_t timeout_ms) {
   require_known_signal(signal);
   const uint64_t timeout = reach_timeout(timeout_ms);
   group_->require_rank("rank", rank);
@@ -476,13 +476,13 @@ void Memory::put_signal(int rank, size_t offset, const void* source, size_t byte
       [&](uint64_t limit) { put(rank, offset, source, bytes, stream, limit); });
 }
 
-void Memory::require_known_signal(const Signal& signal) const {
+void Memory::require_known_signal(const OutgoingSignal& signal) const {
   require_channel(signal.channel);
   require_known(is_valid(signal.op), static_cast<int>(signal.op), "op");
 }
 
 template <class Copy>
-void Memory::with_signal(int rank, const std::optional<Signal>& signal, void* stream,
+void Memory::with_signal(int rank, const std::optional<OutgoingSignal>& signal, void* stream,
     uint64_t timeout_ms, const Copy& copy) {
   const bool is_endless = timeout_ms == Deadline::kInfinite || group_->maps(rank);
   const Deadline until = is_endless ? Deadline::never() : Deadline::after_ms(timeout_ms);
@@ -498,40 +498,84 @@ void require_given(const void* pointer, size_t copied, const char* argument) {
   if (pointer != nullptr || copied == 0) return;
   throw Error(Status::invalid_argument, format("%s: is NULL", argument));
 }
+
+// The number of pieces where the device of the host, which is the host, reads it.
+size_t count_on_host(const PieceList& list) {
+  const uint64_t count = *list.count_at;
+  if (count <= list.count) return count;
+  throw Error(Status::invalid_argument,
+      format("call.device_count: there are %lu pieces, more than the %zu of call.count", count,
+          list.count));
+}
 }  // namespace
 
 PieceSide Memory::block_from(size_t offset) const {
   return {offset == 0 ? "the block" : "the block from offset on", view_->bytes - offset};
 }
 
+// Both sides of a copy, of which one is in this process.
+struct Memory::PieceSides {
+  PieceSide from;
+  PieceSide to;
+  const void* pointer;
+  bool reads_local;
+
+  const PieceSide& local() const { return reads_local ? from : to; }
+};
+
+template <class Copy>
+void Memory::with_pieces(int rank, const PieceList& list, const PieceSides& sides,
+    const std::optional<OutgoingSignal>& signal, void* stream, uint64_t timeout_ms,
+    const Copy& copy) {
+  const uint64_t timeout = reach_timeout(timeout_ms);
+  const bool streams = group_->transport().streams_pieces();
+  PieceList known = list;
+  // The device of the host is the host, which reads the list now.
+  if (!streams && list.count_at != nullptr) known.count = count_on_host(list);
+  const bool is_known = !streams || !list.on_device;
+
+  const size_t bytes = is_known ? check_pieces(known, sides.from, sides.to) : 0;
+  require_given(sides.pointer, is_known ? bytes : list.count, sides.local().name);
+  const PieceCopy pieces{known, bytes, sides.local().bytes, signal ? &*signal : nullptr};
+  with_signal(rank, streams ? std::nullopt : signal, stream, timeout,
+      [&](uint64_t limit) { copy(pieces, limit); });
+  if (streams && signal) group_->transport().stats().shown.signals_sent.add_shared(1);
+}
+
+size_t Memory::check_put(size_t offset, const Local<const void*>& source, const PieceList& list,
+    const char* holder) const {
+  require_range(group_->rank(), offset, 0);
+  const size_t bytes = check_pieces(list, {"source", source.bytes}, block_from(offset), holder);
+  require_given(source.pointer, bytes, "source");
+  return bytes;
+}
+
 void Memory::put_pieces(int rank, size_t offset, const Local<const void*>& source,
-    const PieceList& list, const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms) {
+    const PieceList& list, const std::optional<OutgoingSignal>& signal, void* stream,
+    uint64_t timeout_ms) {
   require_range(rank, offset, 0);
   if (signal) require_known_signal(*signal);
-  const uint64_t timeout = reach_timeout(timeout_ms);
-  const size_t bytes = check_pieces(list, {"source", source.bytes}, block_from(offset));
-  require_given(source.pointer, bytes, "source");
-
-  with_signal(rank, signal, stream, timeout, [&](uint64_t limit) {
-    const Trace traced(group_->page(), "put_pieces", rank, bytes);
-    group_->transport().put_pieces(
-        *view_, rank, offset, source.pointer, list, bytes, limit, stream);
-  });
+  const PieceSides sides{{"source", source.bytes}, block_from(offset), source.pointer, true};
+  with_pieces(
+      rank, list, sides, signal, stream, timeout_ms, [&](const PieceCopy& pieces, uint64_t limit) {
+        const Trace traced(group_->page(), "put_pieces", rank, pieces.bytes);
+        group_->transport().put_pieces(*view_, rank, offset, source.pointer, pieces, limit, stream);
+      });
 }
 
 void Memory::get_pieces(int rank, size_t offset, const Local<void*>& destination,
-    const PieceList& list, const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms) {
+    const PieceList& list, const std::optional<OutgoingSignal>& signal, void* stream,
+    uint64_t timeout_ms) {
   require_range(rank, offset, 0);
   if (signal) require_known_signal(*signal);
-  const uint64_t timeout = reach_timeout(timeout_ms);
-  const size_t bytes = check_pieces(list, block_from(offset), {"destination", destination.bytes});
-  require_given(destination.pointer, bytes, "destination");
-
-  with_signal(rank, signal, stream, timeout, [&](uint64_t limit) {
-    const Trace traced(group_->page(), "get_pieces", rank, bytes);
-    group_->transport().get_pieces(
-        *view_, rank, offset, destination.pointer, list, bytes, limit, stream);
-  });
+  const PieceSides sides{
+      block_from(offset), {"destination", destination.bytes}, destination.pointer, false};
+  with_pieces(
+      rank, list, sides, signal, stream, timeout_ms, [&](const PieceCopy& pieces, uint64_t limit) {
+        const Trace traced(group_->page(), "get_pieces", rank, pieces.bytes);
+        group_->transport().get_pieces(
+            *view_, rank, offset, destination.pointer, pieces, limit, stream);
+      });
 }
 
 void Memory::get(

@@ -143,24 +143,22 @@ class Memory {
       uint64_t timeout_ms = 0);
   void fill(int rank, size_t offset, const Copies& copies, void* stream, uint64_t timeout_ms = 0);
   // A put, and then a signal, within one time-out.
-  struct Signal {
-    int channel = 0;
-    SignalOp op = SignalOp::add;
-    uint64_t value = 1;
-  };
-  void put_signal(int rank, size_t offset, const void* source, size_t bytes, const Signal& signal,
-      void* stream, uint64_t timeout_ms = 0);
+  void put_signal(int rank, size_t offset, const void* source, size_t bytes,
+      const OutgoingSignal& signal, void* stream, uint64_t timeout_ms = 0);
   // This rank's side of a copy of pieces. A size of SIZE_MAX is not known.
   template <class Pointer>
   struct Local {
     Pointer pointer;
     size_t bytes;
   };
+  // Checks the pieces of a put to any rank, in a list of `holder`. Returns the bytes to copy.
+  size_t check_put(size_t offset, const Local<const void*>& source, const PieceList& list,
+      const char* holder = "call.") const;
   // Many pieces, and then a signal to `rank` if there is one, within one time-out.
   void put_pieces(int rank, size_t offset, const Local<const void*>& source, const PieceList& list,
-      const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms = 0);
+      const std::optional<OutgoingSignal>& signal, void* stream, uint64_t timeout_ms = 0);
   void get_pieces(int rank, size_t offset, const Local<void*>& destination, const PieceList& list,
-      const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms = 0);
+      const std::optional<OutgoingSignal>& signal, void* stream, uint64_t timeout_ms = 0);
   // `fetched`, which may be null, receives the former value of the word.
   void change_value(int rank, size_t offset, const AtomicChange& change, void* fetched,
       void* stream, uint64_t timeout_ms = 0);
@@ -176,13 +174,20 @@ class Memory {
   std::byte* mapped(const std::vector<std::byte*>& places, int rank) const;
   void require_signal(int rank, int channel) const;
   // Throws unless the signal can be sent, before anything is copied for it.
-  void require_known_signal(const Signal& signal) const;
+  void require_known_signal(const OutgoingSignal& signal) const;
   // What pieces may touch in a block.
   PieceSide block_from(size_t offset) const;
+  // Checks pieces unless the device reads the list, makes copy(pieces, time-out), and then sends
+  // the signal if there is one.
+  struct PieceSides;
+  template <class Copy>
+  void with_pieces(int rank, const PieceList& list, const PieceSides& sides,
+      const std::optional<OutgoingSignal>& signal, void* stream, uint64_t timeout_ms,
+      const Copy& copy);
   // Makes copy(time-out), and then sends the signal if there is one.
   template <class Copy>
-  void with_signal(int rank, const std::optional<Signal>& signal, void* stream, uint64_t timeout_ms,
-      const Copy& copy);
+  void with_signal(int rank, const std::optional<OutgoingSignal>& signal, void* stream,
+      uint64_t timeout_ms, const Copy& copy);
   template <class Wait>
   void counted_wait(const Wait& wait);
 

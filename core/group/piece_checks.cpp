@@ -9,6 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "kernels/piece_list.hpp"
+#include "kernels/piece_rows.hpp"
 #include "symm/symm.h"
 
 namespace symm {
@@ -50,7 +51,7 @@ constexpr Rule kRules[] = {
         }},
     {"to_stride", nullptr,
         [](const symm_piece_t& piece, const PieceSide&, const PieceSide&) {
-          return rows_of(piece) > 1 && piece.to_stride < piece.bytes;
+          return overlaps_itself(piece);
         },
         [](const symm_piece_t& piece, const PieceSide&, const PieceSide&) {
           return format("%lu is less than the %lu bytes of a row: rows overlap where they go",
@@ -66,13 +67,13 @@ bool keeps_rules(const symm_piece_t& piece, const PieceSide& from, const PieceSi
   return !(kRules[kRule].is_broken(piece, from, to) || ...);
 }
 
-[[noreturn]] void refuse_piece(
-    const PieceList& list, size_t i, const PieceSide& from, const PieceSide& to) {
+[[noreturn]] void refuse_piece(const PieceList& list, size_t i, const PieceSide& from,
+    const PieceSide& to, const char* holder) {
   const symm_piece_t piece = list[i];
   const auto is_broken = [&](const Rule& rule) { return rule.is_broken(piece, from, to); };
   const Rule& rule = *std::find_if(std::begin(kRules), std::end(kRules), is_broken);
 
-  std::string argument = format("call.pieces[%zu].%s", i, rule.field);
+  std::string argument = format("%spieces[%zu].%s", holder, i, rule.field);
   if (list.pieces == nullptr) {
     const bool is_in_table = (list.*rule.table) != nullptr;
     argument = is_in_table ? format("call.%s_table[%zu]", rule.field, i)
@@ -83,7 +84,8 @@ bool keeps_rules(const symm_piece_t& piece, const PieceSide& from, const PieceSi
 }
 }  // namespace
 
-size_t check_pieces(const PieceList& list, const PieceSide& from, const PieceSide& to) {
+size_t check_pieces(
+    const PieceList& list, const PieceSide& from, const PieceSide& to, const char* holder) {
   uint64_t copied = 0;
 
   for (size_t i = 0; i < list.count; ++i) {
@@ -91,7 +93,7 @@ size_t check_pieces(const PieceList& list, const PieceSide& from, const PieceSid
     if (piece.bytes == 0) continue;
 
     if (!keeps_rules(piece, from, to, std::make_index_sequence<std::size(kRules)>())) {
-      refuse_piece(list, i, from, to);
+      refuse_piece(list, i, from, to, holder);
     }
     copied = bounded_sum(copied, bounded_product(rows_of(piece), piece.bytes));
   }

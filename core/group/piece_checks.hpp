@@ -13,6 +13,8 @@ struct PieceSide {
 };
 
 // Throws Error(invalid_argument), which names the piece, unless each piece lies within both sides
-// and its rows are apart where they go. Returns the bytes that are copied in all.
-size_t check_pieces(const PieceList& list, const PieceSide& from, const PieceSide& to);
+// and its rows are apart where they go. Returns the bytes that are copied in all. `holder` has the
+// list, as in "call.pieces[3]".
+size_t check_pieces(const PieceList& list, const PieceSide& from, const PieceSide& to,
+    const char* holder = "call.");
 }  // namespace symm

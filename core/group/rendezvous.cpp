@@ -239,13 +239,7 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
     return meet(group, make, tag, channels,
         timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {
-    // A failure that all ranks agreed on leaves them in step, unless a rank was late or died.
-    // After any other failure the group cannot be used any more.
-    const Status status = current_failure().status;
-    const bool late =
-        status == Status::timeout || status == Status::peer_failed || status == Status::aborted;
-    if (dynamic_cast<const Agreed*>(&error) != nullptr && !late) throw;
-    group->give_up(error, "rendezvous: ");
+    leave_in_step(*group, error, "rendezvous: ");
   }
 }
 }  // namespace symm

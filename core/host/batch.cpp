@@ -31,7 +31,7 @@ bool is_mergeable(const CollectiveCall& call, int ranks) {
 // Calls that do not combine elements move bytes, whatever their type.
 bool are_of_one_kind(const CollectiveCall& a, const CollectiveCall& b) {
   const CollectiveTraits what = traits(a.collective);
-  return a.collective == b.collective && a.block_limit == b.block_limit &&
+  return a.collective == b.collective && a.block_limit == b.block_limit && a.order == b.order &&
          (!what.has_op || (a.dtype == b.dtype && a.op == b.op)) &&
          (!what.has_root() || a.root == b.root);
 }

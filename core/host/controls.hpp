@@ -21,6 +21,7 @@
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
 #include "core/host/mailbox.hpp"
+#include "core/host/message_port.hpp"
 #include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
@@ -37,6 +38,8 @@ class RemoteRanks : public DeviceTransport {
   virtual bool has_left(int rank) noexcept = 0;
   // Controls::wait_of() for a rank on another machine; none also if that rank does not answer.
   virtual ShownWait wait_of(int rank, uint32_t lane) noexcept = 0;
+  // The mailboxes of a rank on another machine; the port stays.
+  virtual MessagePort& message_port(int rank) = 0;
 };
 
 class Controls {

@@ -9,12 +9,14 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/mailbox.hpp"
+#include "core/host/message_port.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/slices.hpp"
 
@@ -58,6 +60,20 @@ MessagePair::MessagePair(const Surroundings& around, int peer, bool same_process
   pulling_.reserve(channels_.size());
 }
 
+MessagePair::MessagePair(const Surroundings& around, int peer, MessagePort& port, Waiter& sleepers)
+    : around_(around),
+      peer_(peer),
+      same_process_(false),
+      from_(port.from()),
+      to_(port.to()),
+      port_(&port),
+      sleepers_(sleepers),
+      channels_(around.shape.channels),
+      data_end_(around.shape.slots) {
+  sending_.reserve(channels_.size());
+  pulling_.reserve(channels_.size());
+}
+
 // ---- sides of calls
 
 void MessagePair::post(PostedSide& one) {
@@ -93,7 +109,9 @@ void MessagePair::drop(PostedSide& one) {
   const auto channel = static_cast<uint16_t>(one.side->channel);
   Channel& both = channels_[channel];
   (one.side->is_send ? both.sends : both.receives).remove(one);
-  if (one.state == State::pulling) std::erase(pulling_, channel);
+  if (one.state == State::pulling || one.state == State::coming) std::erase(pulling_, channel);
+  // The caller has its memory back after this.
+  if (one.state == State::in_parts || one.state == State::coming) port_->cut();
   one.state = State::done;
 }
 
@@ -116,7 +134,8 @@ bool MessagePair::progress(const MessageCount& call) {
   has_moved = send() || has_moved;
   has_moved = pull() || has_moved;
 
-  if (std::exchange(has_told_, false)) ring(to_.head().bell, sleepers_);
+  const bool has_told = std::exchange(has_told_, false);
+  if (has_told && port_ == nullptr) ring(to_.head().bell, sleepers_);
   if (std::exchange(has_news_, false)) tell_change(around_.news);
   note_work();
   return has_moved;
@@ -170,10 +189,15 @@ bool MessagePair::read_slots() {
     read_slot(slot);
     has_read = true;
     const bool used_data = slot.kind == SlotKind::data || slot.kind == SlotKind::piece;
+    if (used_data) data_untold_ += round_up(slot.bytes, kLine);
     read_.store(next, std::memory_order_relaxed);
-    if (!used_data && next - read_told_ < quarter()) continue;
+    const size_t most_untold = port_ != nullptr ? around_.shape.data / 4 : 1;
+    if (data_untold_ < most_untold && next - read_told_ < quarter()) continue;
+
     read_told_ = next;
+    data_untold_ = 0;
     to_.head().read.store(next, std::memory_order_seq_cst);
+    if (port_ != nullptr) port_->tell_read();
     has_told_ = true;
   }
 }
@@ -244,6 +268,8 @@ void MessagePair::meet(Channel& channel, const Told& told) {
 // A message that is still with its sender: this rank copies it, or asks for it.
 void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& place) {
   const size_t bytes = one.side->received;
+  if (port_ != nullptr) return ask_for(channel, one);
+
   one.held = reach(place, bytes);
   if (one.held != nullptr) {
     one.from = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
@@ -267,6 +293,16 @@ void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& pla
   has_told_ = true;
 }
 
+// A message of another machine, which comes straight to its place.
+void MessagePair::ask_for(Channel& channel, PostedSide& one) {
+  const uint16_t number = number_of(channel);
+  one.state = State::coming;
+  moved(one);
+  pulling_.push_back(number);
+  to_.channel(number).wanted.store(++channel.answered, std::memory_order_seq_cst);
+  port_->want(number, one.side->data, one.side->received);
+}
+
 // `from`: the next piece of the message; null: the sender has copied all of it here.
 void MessagePair::take_piece(Channel& channel, const std::byte* from, uint64_t bytes) {
   PostedSide* const one = channel.receives.first;
@@ -285,15 +321,21 @@ void MessagePair::take_piece(Channel& channel, const std::byte* from, uint64_t b
 }
 
 bool MessagePair::pull() {
-  const bool any = !pulling_.empty();
+  bool any = false;
   for (size_t i = 0; i < pulling_.size();) {
     Channel& channel = channels_[pulling_[i]];
     PostedSide& one = *channel.receives.first;
     const size_t all = one.side->received;
-    const size_t bytes = std::min(kStep, all - one.moved);
-    copy(one.side->data + one.moved, one.from + one.moved, bytes, is_nontemporal(all));
-    one.moved += bytes;
+    const size_t before = one.moved;
+    if (one.state == State::coming) {
+      one.moved = port_->came(pulling_[i]);
+    } else {
+      const size_t bytes = std::min(kStep, all - one.moved);
+      copy(one.side->data + one.moved, one.from + one.moved, bytes, is_nontemporal(all));
+      one.moved += bytes;
+    }
 
+    any = any || one.moved != before;
     if (one.moved < all) {
       ++i;
       continue;
@@ -315,6 +357,7 @@ void MessagePair::finish_receive(Channel& channel) {
   if (was_announced || channel.taken - channel.taken_told >= quarter()) {
     channel.taken_told = channel.taken;
     to_.channel(number_of(channel)).taken.store(channel.taken, std::memory_order_seq_cst);
+    if (port_ != nullptr) port_->tell_taken(number_of(channel));
     has_told_ = true;
   }
 }
@@ -346,6 +389,7 @@ bool MessagePair::advance(Channel& channel) {
       case State::announced: goes_on = await_answer(channel, one); break;
       // A step of a long copy ends the turn, so that other channels and peers have theirs.
       case State::placing: return place(channel, one) || any;
+      case State::in_parts: return send_part(channel, one) || any;
       case State::in_pieces: goes_on = cut(channel, one); break;
       default: break;
     }
@@ -391,7 +435,8 @@ bool MessagePair::begin(Channel& channel, PostedSide& one) {
 
 void MessagePair::announce(Channel& channel, PostedSide& one) {
   const std::byte* const data = one.side->data;
-  Place place = place_of(data, one.side->bytes, one.held);
+  Place place;
+  if (port_ == nullptr) place = place_of(data, one.side->bytes, one.held);
   if (one.held == nullptr && same_process_) place.offset = reinterpret_cast<uintptr_t>(data);
 
   one.state = State::announced;
@@ -416,13 +461,35 @@ bool MessagePair::await_answer(Channel& channel, PostedSide& one) {
   if (!reached(words.wanted, channel.answers + 1)) return false;
 
   ++channel.answers;
+  moved(one);
+  if (port_ != nullptr) {
+    one.state = State::in_parts;
+    return true;
+  }
+
   const Place place = words.place;
   one.held = reach(place, one.side->bytes);
   one.state = one.held != nullptr ? State::placing : State::in_pieces;
   if (one.held != nullptr) {
     one.to = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
   }
-  moved(one);
+  return true;
+}
+
+// A message to another machine, which ends when the peer has told that it is taken.
+bool MessagePair::send_part(Channel& channel, PostedSide& one) {
+  const uint16_t number = number_of(channel);
+  const std::span<const std::byte> all(one.side->data, one.side->bytes);
+  if (one.moved < all.size()) {
+    const size_t bytes = port_->send_part(number, one.moved, all.subspan(one.moved));
+    one.moved += bytes;
+    return bytes != 0;
+  }
+
+  if (!reached(from_.channel(number).taken, one.number) || !port_->has_sent_parts(number)) {
+    return false;
+  }
+  finish_send(channel);
   return true;
 }
 
@@ -496,6 +563,7 @@ void MessagePair::publish(
   ++sent_;
   data_end_[sent_ & (around_.shape.slots - 1)] = data_used_;
   slot.number.store(sent_, std::memory_order_seq_cst);
+  if (port_ != nullptr) port_->tell_slot(sent_);
   has_told_ = true;
 }
 

@@ -35,14 +35,18 @@
 //   3. An announced message needs a receive that waits, and nothing else: the receiver copies from
 //      the sender's memory if that is mapped here, and else answers (`wanted`), with the place of
 //      its own memory if that is symmetric. The sender copies there, or sends pieces through the
-//      data area, which the receiver reads since it waits (I5).
+//      data area, which the receiver reads since it waits (I5). From another machine the message
+//      comes straight to its place, and the receiver sees how much of it has come.
 //   4. Sides of one call begin independently of each other. So of two calls that wait for each
 //      other, each goes on as far as the other has asked for, in whatever order they list sides.
 //
 // Numbers that are told late. `read` and `taken` are stored when a quarter of the slots is due, or
 // at once where the sender may wait for the very one: data areas and announced messages. A sender
 // that finds no room has a full count of slots or messages before it; when the receiver has read or
-// taken all of these, more than a quarter was due, and so was told.
+// taken all of these, more than a quarter was due, and so was told. To another machine, where
+// telling is a message, a data area is told of when a quarter of it was read, too: what was read
+// and is not told, the bytes that are skipped at the end of the area, once at most, and the next
+// message are less than a quarter each, so the sender has room.
 //
 // What a rank may still touch after a call: nothing of the other one's memory. A receiver that
 // copies tells `taken` when it is done, and a sender that copies then has its slot `placed` read.
@@ -61,6 +65,7 @@
 #include "core/base/futex.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/mailbox.hpp"
+#include "core/host/message_port.hpp"
 
 namespace symm::host {
 // What a call that passes messages waits for. Any thread of the rank that finds slots may end a
@@ -77,8 +82,10 @@ struct PostedSide {
     announced,  // send: the peer is to take it, or to answer
     placing,    // send: this rank copies it to the peer's memory
     in_pieces,  // send: this rank copies it to the data area
+    in_parts,   // send: it goes to another machine, straight from its place
     pulling,    // recv: this rank copies it from the peer's memory
     expecting,  // recv: the peer sends pieces, or copies it here
+    coming,     // recv: from another machine, straight to its place
     done
   };
   MessageSide* side = nullptr;
@@ -108,6 +115,8 @@ class MessagePair {
   // writes, in the segment of the peer, whose threads that sleep `sleepers` counts.
   MessagePair(const Surroundings& around, int peer, bool same_process, const Mailbox& from,
       const Mailbox& to, Waiter& sleepers);
+  // A peer on another machine.
+  MessagePair(const Surroundings& around, int peer, MessagePort& port, Waiter& sleepers);
   MessagePair(MessagePair&&) = delete;
 
   // Throws Error(mismatch) if a message that has arrived is longer than the room for it.
@@ -168,6 +177,7 @@ class MessagePair {
   void match(Channel& channel);
   void meet(Channel& channel, const Told& told);
   void begin_long(Channel& channel, PostedSide& one, const Place& place);
+  void ask_for(Channel& channel, PostedSide& one);
   void take_piece(Channel& channel, const std::byte* from, uint64_t bytes);
   bool pull();
   void finish_receive(Channel& channel);
@@ -179,6 +189,7 @@ class MessagePair {
   bool begin(Channel& channel, PostedSide& one);
   void announce(Channel& channel, PostedSide& one);
   bool await_answer(Channel& channel, PostedSide& one);
+  bool send_part(Channel& channel, PostedSide& one);
   bool place(Channel& channel, PostedSide& one);
   bool cut(Channel& channel, PostedSide& one);
   void finish_send(Channel& channel);
@@ -204,18 +215,20 @@ class MessagePair {
   const bool same_process_;
   const Mailbox from_;
   const Mailbox to_;
+  MessagePort* const port_ = nullptr;  // null: the peer is on this machine
   Waiter& sleepers_;
 
   std::mutex mutex_;
   std::vector<Channel> channels_;
   std::vector<uint16_t> sending_;  // channels that have sides to send
-  std::vector<uint16_t> pulling_;  // channels of which this rank copies a message
+  std::vector<uint16_t> pulling_;  // channels of which a message is copied here, or comes here
 
   // Slots of the peer. This and `work_` are read without the lock, by a thread that looks whether
   // there is anything to do.
   std::atomic<uint32_t> read_{0};
   std::atomic<size_t> work_{0};  // channels that have something to send or copy, and news to tell
   uint32_t read_told_ = 0;
+  size_t data_untold_ = 0;  // bytes of the data area behind slots that were read since
 
   uint32_t sent_ = 0;               // slots of this rank
   uint32_t free_until_ = 0;         // slots that the peer is known to have read

@@ -20,6 +20,7 @@
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
 #include "core/host/message_pair.hpp"
+#include "core/host/message_port.hpp"
 
 namespace symm::host {
 namespace {
@@ -52,10 +53,17 @@ MessagePair& Messages::make_pair_of(int peer) {
   if (pairs_[index] == nullptr) {
     const TransportContext& context = controls_.context();
     const Control& theirs = controls_[peer];
-    pairs_[index] = std::make_unique<MessagePair>(
-        MessagePair::Surroundings{context, controls_.mailboxes(), llc_bytes_, news_}, peer,
-        same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
-        theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter());
+    if (theirs.is_mapped()) {
+      pairs_[index] = std::make_unique<MessagePair>(
+          MessagePair::Surroundings{context, controls_.mailboxes(), llc_bytes_, news_}, peer,
+          same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
+          theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter());
+    } else {
+      MessagePort& port = controls_.remote()->message_port(peer);
+      pairs_[index] = std::make_unique<MessagePair>(
+          MessagePair::Surroundings{context, port.shape(), llc_bytes_, news_}, peer, port,
+          controls_.mine().message_waiter());
+    }
     made_[index].store(pairs_[index].get(), std::memory_order_release);
   }
   return *pairs_[index];
@@ -102,6 +110,9 @@ class Messages::Call {
     }
   }
 
+  // Throws if a rank that something is sent to has left. A short message would lie there for
+  // nobody, and its sender would not wait.
+  void require_receivers() const;
   // Waits until all sides are done. Returns a failure of no status, or why they are not.
   Failure outcome_within(uint64_t timeout_ms);
   // Takes out what has not begun. True if nothing has: the call has then left no trace.
@@ -182,6 +193,15 @@ const MessageSide* Messages::Call::first_departed() const {
     return one.state != PostedSide::State::done && controls_.has_left(one.side->rank);
   });
   return found == posted_.end() ? nullptr : found->side;
+}
+
+void Messages::Call::require_receivers() const {
+  const TransportContext& context = controls_.context();
+  for (const MessageSide& side : sides_) {
+    if (side.is_send && context.revocation->departed(side.rank)) {
+      throw Error(context.blame_departed(side.rank, text_of(side)));
+    }
+  }
 }
 
 // Shows for whom this rank waits, as a new wait each time that something has moved, so that ranks
@@ -280,6 +300,7 @@ void Messages::pass(std::span<MessageSide> sides, uint64_t timeout_ms) {
   controls_.context().revocation->throw_if_revoked();
   if (sides.empty()) return;
   Call call(*this, sides);
+  call.require_receivers();
   Failure failure;
   try {
     call.post();

@@ -1,5 +1,5 @@
-// Passes messages between this rank and others of its machine, in the threads that send and
-// receive. All sides of a call progress together, in one wait.
+// Passes messages between this rank and others, in the threads that send and receive. All sides of
+// a call progress together, in one wait.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class Messages {
   // Whether `peer` is a thread of this process, which can read its memory anywhere.
   void connect(int peer, bool same_process);
 
-  // As Transport::pass_messages(). All ranks of the sides are of this machine.
+  // As Transport::pass_messages().
   void pass(std::span<MessageSide> sides, uint64_t timeout_ms);
 
  private:

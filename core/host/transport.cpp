@@ -456,11 +456,6 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
 
 void HostTransport::pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
-  for (const MessageSide& side : sides) {
-    if (controls_[side.rank].is_mapped()) continue;
-    throw Error(Status::unsupported,
-        format("rank: %d is on another machine, and messages stay on one", side.rank));
-  }
   messages_.pass(sides, timeout_ms);
 }
 
@@ -470,11 +465,21 @@ void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream)
       bytes > facts_.llc_bytes / 2);
 }
 
+void HostTransport::put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
+    const PieceCopy& pieces, uint64_t, void* stream) {
+  copy_pieces(memory.blocks[static_cast<size_t>(rank)] + offset, from, pieces, stream);
+}
+
+void HostTransport::get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
+    const PieceCopy& pieces, uint64_t, void* stream) {
+  copy_pieces(to, memory.blocks[static_cast<size_t>(rank)] + offset, pieces, stream);
+}
+
 void HostTransport::copy_pieces(
-    void* to, const void* from, const PieceList& list, size_t bytes, void* stream) {
+    void* to, const void* from, const PieceCopy& pieces, void* stream) const {
   require_no_stream(stream);
-  host::copy_pieces(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), list,
-      bytes > facts_.llc_bytes / 2);
+  host::copy_pieces(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), pieces.list,
+      pieces.bytes > facts_.llc_bytes / 2);
 }
 
 void HostTransport::fill_here(void* to, const Copies& copies, void* stream) {

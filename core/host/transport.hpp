@@ -68,8 +68,10 @@ class HostTransport : public Transport {
       uint64_t timeout_ms) override;
   void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
-  void copy_pieces(
-      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) override;
+  void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
+  void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void fill_here(void* to, const Copies& copies, void* stream) override;
   void collective(const CollectiveCall& call) override;
   void batch(std::span<CollectiveCall> calls) override;
@@ -81,6 +83,7 @@ class HostTransport : public Transport {
   void note_refusal(const std::string& what) noexcept override { controls_.note_refusal(what); }
 
  protected:
+  void copy_pieces(void* to, const void* from, const PieceCopy& pieces, void* stream) const;
   static void require_no_stream(void* stream);
   static WaitingCall barrier_on(int channel) noexcept {
     return {"barrier", lane::kBarriers + static_cast<uint32_t>(channel)};

@@ -32,6 +32,11 @@
 // That calls do not overwrite each other's scratch is shown in collective.cpp. The model of the
 // chain is tests/models/chain.pml.
 //
+// In tree order (kernels/tree_order.hpp) not one sum goes from machine to machine, but those of the
+// subtrees that wait: at most as many as a number of ranks has bits that are 1. A machine divides
+// its ranks into subtrees, and combines each with those that wait. Where each machine has a power
+// of two of ranks, its ranks are one subtree, and between two machines there is one sum.
+//
 // ---- Bruck
 //
 // Each rank combines a slice, as in two shots, but messages go in rounds: in round j
@@ -46,8 +51,10 @@
 // Each rank of a machine combines a slice of the machine's operands, and does not round. Ranks
 // with the same slice send each other these sums, combine them in the order of machines, round,
 // and send the result to the other ranks of their machine. All ranks get the same result, but
-// its bits are not those of a sum in the order of ranks. A rank that has finished a chunk has
-// heard, by way of others, that all ranks have begun it, so two places are enough.
+// its bits are not those of a sum in the order of ranks. They are those of the tree if the ranks of
+// each machine are a subtree, which they are where a machine has a power of two of them. A rank
+// that has finished a chunk has heard, by way of others, that all ranks have begun it, so two
+// places are enough.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -67,6 +74,7 @@
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/pointers.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/tree_order.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::multinode {
@@ -94,9 +102,21 @@ void for_others(int count, int own, const Each& each) {
 
 // ---- chain
 
-std::string MultinodeTransport::why_no_chain(DType dtype) const {
+std::string MultinodeTransport::why_no_chain(DType dtype, Order order) const {
   if (!in_line_) return kNeedsLine;
-  return chain_room(dtype) == 0 ? kNeedsScratch : "";
+  return chain_room(dtype, order) == 0 ? kNeedsScratch : "";
+}
+
+// The most sums that wait at a time, on any machine of the chain.
+size_t MultinodeTransport::chain_sums(Order order) const {
+  if (order != Order::tree) return 1;
+  int most = 1;
+  for (int rank = 0; rank < context_.size;) {
+    const int end = (rank / local_size_ + 1) * local_size_;
+    rank += subtree_at(rank, end);
+    most = std::max(most, waiting_before(rank));
+  }
+  return static_cast<size_t>(most);
 }
 
 size_t MultinodeTransport::chain_depth(int machine) const {
@@ -104,9 +124,9 @@ size_t MultinodeTransport::chain_depth(int machine) const {
 }
 
 // The bytes of the largest chunk for which scratch has room.
-size_t MultinodeTransport::chain_room(DType dtype) const {
-  const size_t places =
-      2 * static_cast<size_t>(local_size_) + chain_depth(0) * (1 + widening(dtype));
+size_t MultinodeTransport::chain_room(DType dtype, Order order) const {
+  const size_t places = 2 * static_cast<size_t>(local_size_) +
+                        chain_depth(0) * (1 + chain_sums(order) * widening(dtype));
   return host::round_down((controls_.scratch_half() - step_area()) / places, host::kLine);
 }
 
@@ -118,7 +138,7 @@ size_t MultinodeTransport::chain_chunk(const CallSignature& call) const {
   while (best < kMostChunk && best * best < slice / ways * kOnTheWay) {
     best *= 2;
   }
-  return std::min({best, chain_room(call.dtype), host::round_up(slice, host::kLine)});
+  return std::min({best, chain_room(call.dtype, call.order), host::round_up(slice, host::kLine)});
 }
 
 // One call by the chain. Ranks of this machine are counted from 0, its first rank.
@@ -138,6 +158,7 @@ class MultinodeTransport::Chain {
         gets_result_(call.collective == Collective::allreduce || call.root == rank_),
         chunk_(transport.chain_chunk(call)),
         depth_(transport.chain_depth(0)),
+        most_sums_(transport.chain_sums(call.order)),
         results_(transport.step_area() + 2 * static_cast<size_t>(locals_) * chunk_),
         sums_(results_ + depth_ * chunk_),
         sources_(locals_) {}
@@ -165,9 +186,8 @@ class MultinodeTransport::Chain {
     return transport_.step_area() + place * chunk_;
   }
   size_t result_at(size_t step) const { return results_ + step % depth_ * chunk_; }
-  size_t sums_at(size_t step) const {
-    return sums_ + step % depth_ * chunk_ * widening(call_.dtype);
-  }
+  size_t sum_bytes() const { return chunk_ * widening(call_.dtype); }
+  size_t sums_at(size_t step) const { return sums_ + step % depth_ * most_sums_ * sum_bytes(); }
   std::byte* scratch(int local, size_t at) const {
     return transport_.controls_[first_ + local].scratch(transport_.calls_) + at;
   }
@@ -234,17 +254,67 @@ class MultinodeTransport::Chain {
     std::byte* const unrounded = scratch(me_, sums_at(step));
     host::Reduction reduction =
         host::reduction_of(call_, sources_.data(), locals_, transport_.context_.size, mine.size());
-    reduction.partial_in = before_ >= 0 ? unrounded : nullptr;
-    reduction.partial_out = behind_ >= 0 ? unrounded : nullptr;
     reduction.destinations = targets;
     reduction.destination_count = gets_result_ ? 2 : 1;
-    host::reduce(reduction);
+
+    if (reduction.in_tree) {
+      combine_in_tree(reduction, unrounded);
+    } else {
+      reduction.partial_in = before_ >= 0 ? unrounded : nullptr;
+      reduction.partial_out = behind_ >= 0 ? unrounded : nullptr;
+      host::reduce(reduction);
+    }
 
     if (behind_ >= 0) {
-      pass_to(behind_, sums_at(step), mine.size() * widening(call_.dtype));
+      const int sums = reduction.in_tree ? waiting_before(first_ + locals_) : 1;
+      pass_to(behind_, sums_at(step),
+          static_cast<size_t>(sums - 1) * sum_bytes() + mine.size() * widening(call_.dtype));
     } else {
       hand_back(step);
     }
+  }
+
+  // Combines the subtrees of this machine with the sums that wait, which lie one behind the other
+  // from `sums` on. The last machine combines all, and rounds.
+  void combine_in_tree(const host::Reduction& operands, std::byte* sums) {
+    const auto sum = [&](int index) { return sums + static_cast<size_t>(index) * sum_bytes(); };
+    int waiting = waiting_before(first_);
+
+    for (int local = 0; local < locals_;) {
+      const int rank = first_ + local;
+      host::Reduction part = operands;
+      part.sources = operands.sources + local;
+      part.source_count = subtree_at(rank, first_ + locals_);
+      local += part.source_count;
+      const bool is_last = behind_ < 0 && local == locals_;
+      int merges = is_last ? waiting : merges_after(rank / part.source_count);
+      if (merges > 0) part.partial_in = sum(waiting - 1);
+      if (is_last && merges <= 1) return host::reduce(part);
+
+      waiting += merges > 0 ? 0 : 1;
+      part.partial_out = sum(waiting - 1);
+      host::reduce(part);
+      for (; merges > 1; --merges, --waiting) {
+        combine_sums(operands, sum(waiting - 2), sum(waiting - 1));
+      }
+    }
+
+    if (behind_ >= 0) return;
+    host::Reduction rounding = operands;
+    rounding.source_count = 0;
+    rounding.partial_in = sum(0);
+    host::reduce(rounding);
+  }
+
+  // Combines a sum, in place, with the one on its right.
+  static void combine_sums(
+      const host::Reduction& operands, std::byte* left, const std::byte* right) {
+    const std::byte* const sources[] = {left, right};
+    host::Reduction both = host::of_partials(operands);
+    both.sources = sources;
+    both.source_count = 2;
+    both.partial_out = left;
+    host::reduce(both);
   }
 
   MultinodeTransport& transport_;
@@ -263,6 +333,7 @@ class MultinodeTransport::Chain {
   const bool gets_result_;
   const size_t chunk_;
   const size_t depth_;
+  const size_t most_sums_;
   // Where the results and the sums begin in scratch.
   const size_t results_;
   const size_t sums_;
@@ -276,8 +347,12 @@ void MultinodeTransport::allreduce_chain(const CollectiveCall& call, LazyDeadlin
 
 // ---- hierarchical
 
-std::string MultinodeTransport::why_not_hierarchical(DType dtype) const {
+std::string MultinodeTransport::why_not_hierarchical(DType dtype, Order order) const {
   if (!in_line_) return kNeedsLine;
+  // Only then the ranks of each machine are a subtree.
+  if (order == Order::tree && !std::has_single_bit(static_cast<unsigned>(local_size_))) {
+    return "needs, in tree order, a power of two of ranks on each machine";
+  }
   return hierarchical_chunk(dtype, thresholds_.round) == 0 ? kNeedsScratch : "";
 }
 
@@ -376,17 +451,16 @@ class MultinodeTransport::Hierarchical {
     for (int machine = 0; machine < machines_; ++machine) {
       sources_[machine] = scratch_ + sum_at(machine, step);
     }
-    if (is_small_float(call_.dtype)) reduction.dtype = DType::f32;
-    reduction.saturates = is_small_float(call_.dtype) && size_of(call_.dtype) == 1;
-    reduction.source_count = machines_;
-    reduction.partial_out = scratch_ + sum_at(machines_, step);
-    host::reduce(reduction);
+    host::Reduction sums = host::of_partials(reduction);
+    sums.sources = sources_.data();
+    sums.source_count = machines_;
+    sums.partial_out = scratch_ + sum_at(machines_, step);
+    host::reduce(sums);
 
     std::byte* const to = result(step);
-    reduction.dtype = call_.dtype;
-    reduction.saturates = false;
     reduction.source_count = 0;
-    reduction.partial_in = std::exchange(reduction.partial_out, nullptr);
+    reduction.partial_in = sums.partial_out;
+    reduction.partial_out = nullptr;
     reduction.destinations = &to;
     reduction.destination_count = 1;
     host::reduce(reduction);

@@ -454,12 +454,13 @@ Algorithm MultinodeTransport::algorithm_of(const CallSignature& call) const {
 
   const bool to_all = call.collective == Collective::allreduce;
   const bool reduces = to_all || call.collective == Collective::reduce;
-  const bool in_any_order =
-      context_.any_order || !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
+  const bool by_machines = call.order == Order::tree || call.order == Order::any ||
+                           !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
   const bool is_large = local_size_ > 1 && call.unit() > thresholds_.slices;
-  if (is_large && reduces && why_no_chain(call.dtype).empty()) return Algorithm::chain;
+  if (is_large && reduces && why_no_chain(call.dtype, call.order).empty()) return Algorithm::chain;
   if (!to_all || call.unit() <= thresholds_.gather) return Algorithm::one_shot;
-  if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty()) {
+  if (by_machines && local_size_ > 1 && !is_large &&
+      why_not_hierarchical(call.dtype, call.order).empty()) {
     return Algorithm::hierarchical;
   }
   const bool by_bruck = context_.machines.count > thresholds_.direct && why_no_bruck().empty();
@@ -469,7 +470,7 @@ Algorithm MultinodeTransport::algorithm_of(const CallSignature& call) const {
 // Large scaled calls go by the chain, too, in as few messages as are worthwhile.
 size_t MultinodeTransport::wide_bytes() const {
   const size_t local = HostTransport::wide_bytes();
-  const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32).empty();
+  const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32, Order::ranks).empty();
   if (!by_chain) return local;
   return std::max(local, 4 * std::min(thresholds_.slices, size_t{8} << 20));
 }
@@ -484,9 +485,9 @@ std::string MultinodeTransport::why_impossible(const CollectiveCall& call) const
   switch (call.algorithm) {
     case Algorithm::chain:
       possible = possible || call.collective == Collective::reduce;
-      why = why_no_chain(call.dtype);
+      why = why_no_chain(call.dtype, call.order);
       break;
-    case Algorithm::hierarchical: why = why_not_hierarchical(call.dtype); break;
+    case Algorithm::hierarchical: why = why_not_hierarchical(call.dtype, call.order); break;
     case Algorithm::bruck: why = why_no_bruck(); break;
     case Algorithm::hybrid_cube_mesh: why = "is of groups on one machine"; break;
     default: return host::refuse({call, facts_}, true);
@@ -515,14 +516,15 @@ PlanReport MultinodeTransport::plan_plain(const CollectiveCall& call) const {
   } else if (report.algorithm == Algorithm::hierarchical) {
     report.slices = local_size_;
     most = hierarchical_chunk(call.dtype, call.unit());
-    how = "ranks of each machine combine what they have, then machines do, in an order of its own";
+    how = text("ranks of each machine combine what they have, then machines do, ",
+        call.order == Order::tree ? "in tree order" : "in an order of its own");
   } else if (report.algorithm == Algorithm::bruck) {
     most = bruck_block();
     how = text("more than ", thresholds_.direct,
         " machines: each rank combines a slice, which come and go in rounds");
   } else if (call.algorithm == Algorithm::automatic && call.collective == Collective::allreduce &&
              !in_line_ && call.unit() > thresholds_.slices) {
-    how += text("; a chain ", why_no_chain(call.dtype));
+    how += text("; a chain ", why_no_chain(call.dtype, call.order));
   }
 
   report.chunk_bytes = share > most ? most : 0;

@@ -96,7 +96,7 @@ Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) con
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   if (!traits(call.collective).has_op) return Algorithm::one_shot;
 
-  const bool any_order = context_.any_order || !order_matters(call);
+  const bool any_order = call.order == Order::any || !order_matters(call);
   if (is_reduced_for_all(call) && any_order &&
       (nccl_may_reduce(call) || reduces_by_machines(call))) {
     return Algorithm::hierarchical;
@@ -112,7 +112,7 @@ Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) con
 // Where the order matters, NCCL must not reduce floats, not even for a minimum or maximum: of
 // two zeros, or of NaNs, it need not take the one that comes first in rank order.
 bool DeviceMultinodeTransport::nccl_may_reduce(const CollectiveCall& call) const {
-  return nccl_reduces(call) && (context_.any_order || !is_float(call.dtype));
+  return nccl_reduces(call) && (call.order == Order::any || !is_float(call.dtype));
 }
 
 // Whether a hierarchical reduction is done by symm's kernels on each machine. What

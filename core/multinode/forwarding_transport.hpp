@@ -14,7 +14,6 @@
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
-#include "kernels/piece_list.hpp"
 
 namespace symm::multinode {
 class ForwardingTransport : public Transport, public DeviceTransport {
@@ -79,20 +78,17 @@ class ForwardingTransport : public Transport, public DeviceTransport {
       uint64_t timeout_ms, void* stream) override {
     local_->fill(memory, rank, offset, copies, timeout_ms, stream);
   }
+  bool streams_pieces() const noexcept override { return local_->streams_pieces(); }
   void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
-      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override {
-    local_->put_pieces(memory, rank, offset, from, list, bytes, timeout_ms, stream);
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override {
+    local_->put_pieces(memory, rank, offset, from, pieces, timeout_ms, stream);
   }
   void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
-      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override {
-    local_->get_pieces(memory, rank, offset, to, list, bytes, timeout_ms, stream);
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override {
+    local_->get_pieces(memory, rank, offset, to, pieces, timeout_ms, stream);
   }
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     local_->copy(to, from, bytes, stream);
-  }
-  void copy_pieces(
-      void* to, const void* from, const PieceList& list, size_t bytes, void* stream) override {
-    local_->copy_pieces(to, from, list, bytes, stream);
   }
   void fill_here(void* to, const Copies& copies, void* stream) override {
     local_->fill_here(to, copies, stream);

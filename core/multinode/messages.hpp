@@ -72,6 +72,14 @@ enum Kind : uint16_t {
   // The payload is `value` RemoteRows, whose bytes, `offset` of them, are to be sent back, in a
   // reply that has the number `call`.
   kFetchRows,
+  // Slot `value` of the source's mailbox (core/multinode/remote_mailbox.hpp), of the kind `call`:
+  // the payload is the message that it holds, which goes to `offset` of the data area, or an
+  // announced message has `memory` bytes.
+  kSlot,
+  // The word `offset` of the source's mailbox has the value `value`.
+  kSlotWord,
+  // The payload is the part at `offset` of the announced message that the target wants.
+  kSlotPart,
 };
 
 constexpr uint16_t kAtomicOp = 16;       // the unit of the operation of kAtomic

@@ -12,6 +12,7 @@
 
 #include "kernels/host/copy_pieces.hpp"
 #include "kernels/piece_list.hpp"
+#include "kernels/piece_rows.hpp"
 #include "symm/symm.h"
 
 namespace symm::multinode {

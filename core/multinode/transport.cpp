@@ -29,12 +29,14 @@
 #include "core/engine/link.hpp"
 #include "core/engine/message_engine.hpp"
 #include "core/host/control.hpp"
+#include "core/host/mailbox.hpp"
 #include "core/host/standstill.hpp"
 #include "core/host/transport.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/device_transport.hpp"
 #include "core/multinode/messages.hpp"
 #include "core/multinode/packed_pieces.hpp"
+#include "core/multinode/remote_mailbox.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/copy_pieces.hpp"
 #include "kernels/host/words.hpp"
@@ -100,6 +102,7 @@ MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValue
       taken_(static_cast<size_t>(context_.size)),
       losses_(static_cast<size_t>(context_.size)),
       states_(static_cast<size_t>(context_.size)),
+      mailboxes_(static_cast<size_t>(context_.size)),
       discarded_(new std::byte[kMessage]),
       endpoint_(engine::open_endpoint(
           context_.group, context_.rank, context_.size, *this, context_.revocation)) {
@@ -234,15 +237,15 @@ void MultinodeTransport::fetch(const MemoryView& memory, int rank, size_t offset
 }
 
 void MultinodeTransport::put_pieces(const MemoryView& memory, int rank, size_t offset,
-    const void* from, const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) {
+    const void* from, const PieceCopy& pieces, uint64_t timeout_ms, void* stream) {
   if (maps(rank)) {
-    return HostTransport::put_pieces(memory, rank, offset, from, list, bytes, timeout_ms, stream);
+    return HostTransport::put_pieces(memory, rank, offset, from, pieces, timeout_ms, stream);
   }
   require_no_stream(stream);
   LazyDeadline deadline(timeout_ms);
   const auto* const source = static_cast<const std::byte*>(from);
   each_message(
-      list, offset, Direction::put,
+      pieces.list, offset, Direction::put,
       [&](const PackedRows& rows) { put_rows(memory, rank, source, rows, deadline); },
       [&](uint64_t to, uint64_t at, uint64_t length) {
         const Head head{.kind = kPut, .memory = memory.id, .offset = offset + to};
@@ -262,15 +265,15 @@ void MultinodeTransport::put_rows(const MemoryView& memory, int rank, const std:
 }
 
 void MultinodeTransport::get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
-    const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) {
+    const PieceCopy& pieces, uint64_t timeout_ms, void* stream) {
   if (maps(rank)) {
-    return HostTransport::get_pieces(memory, rank, offset, to, list, bytes, timeout_ms, stream);
+    return HostTransport::get_pieces(memory, rank, offset, to, pieces, timeout_ms, stream);
   }
   require_no_stream(stream);
   LazyDeadline deadline(timeout_ms);
   auto* const destination = static_cast<std::byte*>(to);
   each_message(
-      list, offset, Direction::get,
+      pieces.list, offset, Direction::get,
       [&](const PackedRows& rows) { fetch_rows(memory, rank, destination, rows, deadline); },
       [&](uint64_t at, uint64_t from, uint64_t length) {
         fetch_in_parts(
@@ -362,6 +365,11 @@ std::byte* MultinodeTransport::place(int source, const Head& head) noexcept {
     case kAtomic: return place_of_compare(source, head);
     case kPutRows:
     case kFetchRows: return place_of_rows(source, head);
+    case kSlot:
+    case kSlotPart: {
+      RemoteMailbox* const mailbox = find_mailbox_of(source);
+      return mailbox != nullptr ? mailbox->place(head) : nullptr;
+    }
     default: return nullptr;
   }
 }
@@ -435,6 +443,11 @@ void MultinodeTransport::arrived(int source, const Head& head) noexcept {
     case kFetchRows: return rows_arrived(source, head);
     case kQuery: return reply_to_query(source, head);
     case kQueryReply: return query_answered(source, head);
+    case kSlot:
+    case kSlotWord:
+    case kSlotPart:
+      if (RemoteMailbox* const mailbox = find_mailbox_of(source)) mailbox->arrived(head);
+      return;
     default: return;
   }
 }
@@ -545,6 +558,38 @@ void MultinodeTransport::reply_to_fetch(int source, const Head& head) noexcept {
   reply.value = 1;
   const std::byte* const at = memory->blocks[static_cast<size_t>(context_.rank)] + head.offset;
   endpoint_->answer(source, reply, {at, static_cast<size_t>(head.value)}, memory);
+}
+
+// ---- messages that programs send and receive
+
+// A short message to a rank that the engine has lost would go nowhere, and its sender would not
+// wait: such a loss is found here, and fails the group.
+void MultinodeTransport::pass_messages(
+    std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
+  for (const MessageSide& side : sides) {
+    if (!maps(side.rank)) has_left(side.rank);
+  }
+  HostTransport::pass_messages(sides, timeout_ms, stream);
+}
+
+// The mailboxes of a rank, which are made at the first use, by this rank or by what comes.
+RemoteMailbox& MultinodeTransport::mailbox_of(int rank) {
+  const std::lock_guard lock(mailboxes_mutex_);
+  std::unique_ptr<RemoteMailbox>& one = mailboxes_[static_cast<size_t>(rank)];
+  if (one == nullptr) {
+    const auto shape = host::MailboxShape::of(context_.size, context_.channels);
+    one = std::make_unique<RemoteMailbox>(*endpoint_, rank, shape,
+        controls_.mine().message_waiter(), states_[static_cast<size_t>(rank)].sent);
+  }
+  return *one;
+}
+
+RemoteMailbox* MultinodeTransport::find_mailbox_of(int rank) noexcept {
+  try {
+    return with_reserve([&] { return &mailbox_of(rank); });
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 // ---- queries: where a rank of another machine is

@@ -28,11 +28,13 @@
 #include "core/engine/message_engine.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
+#include "core/host/message_port.hpp"
 #include "core/host/standstill.hpp"
 #include "core/host/transport.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/multinode/messages.hpp"
 #include "core/multinode/packed_pieces.hpp"
+#include "core/multinode/remote_mailbox.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/pointers.hpp"
@@ -66,13 +68,14 @@ class MultinodeTransport final : private host::RemoteRanks,
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       uint64_t timeout_ms, void* stream) override;
   void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
-      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override;
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
-      const PieceList& list, size_t bytes, uint64_t timeout_ms, void* stream) override;
+      const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
       void* fetched, uint64_t timeout_ms, void* stream) override;
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
       uint64_t timeout_ms) override;
+  void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override;
 
  private:
   struct Announcement;
@@ -109,6 +112,13 @@ class MultinodeTransport final : private host::RemoteRanks,
     send(rank, head, payload, deadline, call);
   }
 
+  // ---- messages that programs send and receive
+
+  host::MessagePort& message_port(int rank) override { return mailbox_of(rank); }
+  RemoteMailbox& mailbox_of(int rank);
+  // Null if there is no memory for it.
+  RemoteMailbox* find_mailbox_of(int rank) noexcept;
+
   // ---- barriers, as HostTransport asks for them
 
   void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) override;
@@ -123,9 +133,9 @@ class MultinodeTransport final : private host::RemoteRanks,
   size_t wide_bytes() const override;
   std::string why_impossible(const CollectiveCall& call) const override;
   Algorithm algorithm_of(const CallSignature& call) const;
-  std::string why_no_chain(DType dtype) const;
+  std::string why_no_chain(DType dtype, Order order) const;
   std::string why_no_bruck() const;
-  std::string why_not_hierarchical(DType dtype) const;
+  std::string why_not_hierarchical(DType dtype, Order order) const;
 
   // ---- messages of collectives. Each half of the scratch has the announcements of all ranks,
   // and behind them the area of steps, or that of the slots of rounds.
@@ -170,7 +180,8 @@ class MultinodeTransport final : private host::RemoteRanks,
       size_t longest, host::Sources& sources);
 
   size_t chain_depth(int machine) const;
-  size_t chain_room(DType dtype) const;
+  size_t chain_sums(Order order) const;
+  size_t chain_room(DType dtype, Order order) const;
   size_t chain_chunk(const CallSignature& call) const;
   void allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline);
 
@@ -267,6 +278,9 @@ class MultinodeTransport final : private host::RemoteRanks,
   std::map<std::pair<int, uint64_t>, uint64_t> compares_;
   // Messages of rows, by source and sequence number; only in calls of the message engine.
   std::map<std::pair<int, uint64_t>, std::vector<std::byte>> rows_;
+  // By rank; made when a message goes there or comes from there.
+  std::mutex mailboxes_mutex_;
+  std::vector<std::unique_ptr<RemoteMailbox>> mailboxes_;
   // The destination of messages whose memory was released.
   std::unique_ptr<std::byte[]> discarded_;
   // Declared last and so destroyed first, because it calls this object.

@@ -217,8 +217,13 @@ enum class WaitError : uint32_t {
   aborted = 6,  // another kernel gave up, and has said why
   other_length = 7,
   beyond_capacity = 8,
-  spoilt = 9
+  spoilt = 9,
+  bad_piece = 10,
+  other_message = 11
 };
+
+// What a piece of a list that the device reads must not be.
+enum class PieceRule : uint32_t { from = 0, to = 1, to_stride = 2, count = 3 };
 
 inline constexpr uint32_t kOperationBits = 8;
 
@@ -242,7 +247,13 @@ struct ErrorRecord {
   // - other_length: elements that this rank sends, -, that the peer expects, -; if `expected` is
   //   1, those of rows; if it is 2, elements that the peer sends, -, that this rank expects, -;
   // - beyond_capacity: elements, the capacity, where the block begins, -; of the block of rank
-  //   `peer`, in recv if `expected` is 1, else in send.
+  //   `peer`, in recv if `expected` is 1, else in send;
+  // - bad_piece: which piece, where it begins (or its stride), the bytes that it reaches (or those
+  //   of a row), those of the side; `expected` is the PieceRule that is broken, and `seen` 0 if the
+  //   pieces are a list, 1 if they are pages, 2 if the number of the page is in a table. A count:
+  //   the number that was read, -, the number that there may be, -.
+  // - other_message: bytes that are sent, bytes that are expected, -, -.
+  // Of messages, `expected` is place_in_record() of the side, and `seen` is 1 if it has begun.
   uint64_t my_detail;
   uint64_t my_count;
   uint64_t peer_detail;
@@ -250,7 +261,16 @@ struct ErrorRecord {
 };
 
 // The operation that was under way, for messages: the number of a collective, or one of these.
-enum class Operation : uint32_t { barrier = 16, wait_signal = 17, wait_value = 18 };
+enum class Operation : uint32_t {
+  barrier = 16,
+  wait_signal = 17,
+  wait_value = 18,
+  put_pieces = 19,
+  get_pieces = 20,
+  send = 21,
+  recv = 22,
+  messages = 23
+};
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
 // name.
@@ -327,6 +347,8 @@ struct WriteArgs {
   uint64_t word;
   uint64_t value;
   WriteKind kind;
+  // A word of 4 bytes, or 0. If it is not 0 when the kernel runs, nothing is written.
+  uint64_t unless;
 };
 
 // A word of 4 or 8 bytes that is changed, and where what it was goes, or 0.
@@ -407,6 +429,76 @@ struct ConvertArgs {
   int32_t from_dtype;
   int32_t to_dtype;
 };
+
+// A piece of a list, with the bytes of symm_piece_t.
+struct ListedPiece {
+  uint64_t from;
+  uint64_t to;
+  uint64_t bytes;
+  uint64_t rows;
+  uint64_t from_stride;
+  uint64_t to_stride;
+};
+
+// Where a block begins with a list: the piece, and the cost of those ahead of it.
+struct PieceStart {
+  uint64_t piece;
+  uint64_t ahead;
+};
+
+inline constexpr unsigned kCopyThreads = 256;
+// Bytes of shared memory, beside its own, with which its blocks copy in bulk, and those of the
+// shortest row that they copy so.
+inline constexpr uint32_t kCopyShared = 66560;
+inline constexpr uint64_t kBulkRow = 64 << 10;
+// Numbers of a short list that travel with the arguments: those of 48 pieces.
+inline constexpr uint32_t kListedNumbers = 288;
+
+// The pieces that a kernel copies between two places (copy_pieces.cu).
+template <int kRanks>
+struct CopyPiecesArgsOf {
+  DeviceCommOf<kRanks> comm;
+  // The rank whose block is one of the sides.
+  int32_t peer;
+  // 1: nobody has checked the pieces yet.
+  uint32_t checks;
+  uint64_t to;
+  uint64_t from;
+  // Bytes of the sides; UINT64_MAX: not known.
+  uint64_t to_bytes;
+  uint64_t from_bytes;
+  // 0: `pieces` counts.
+  uint64_t page_bytes;
+  // ListedPiece*, and uint64_t* with the numbers of pages, or 0. A list or a table that travels
+  // with the arguments is at this number of `listed`, and its bit of `travels` is set.
+  uint64_t pieces;
+  uint64_t from_table;
+  uint64_t to_table;
+  uint32_t travels;
+  // 1: the blocks are one cluster.
+  uint32_t is_cluster;
+  uint64_t count;
+  // uint64_t* with the number of pieces, `count` at most; 0: it is `count`.
+  uint64_t count_at;
+  // What each piece costs; 0: they differ. Then `starts`, if it is not 0, has a PieceStart for each
+  // block and one more, of the last piece, and `total` is the cost of all.
+  uint64_t cost;
+  uint64_t starts;
+  uint64_t total;
+  // The word of the signal, which one block or cluster writes; 0: none.
+  uint64_t signal;
+  uint64_t value;
+  WriteKind kind;
+  // 1: the blocks have kCopyShared bytes of shared memory.
+  uint32_t in_bulk;
+  uint64_t listed[kListedNumbers];
+};
+using CopyPiecesArgs = CopyPiecesArgsOf<kRoom>;
+static_assert(sizeof(CopyPiecesArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
+// Bits of CopyPiecesArgsOf::travels.
+inline constexpr uint32_t kPiecesTravel = 1;
+inline constexpr uint32_t kFromTableTravels = 2;
+inline constexpr uint32_t kToTableTravels = 4;
 
 // A collective. `unit` is count * element size.
 template <int kRanks>
@@ -540,4 +632,142 @@ struct StageArgsOf {
 };
 using StageArgs = StageArgsOf<kRoom>;
 static_assert(sizeof(StageArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
+
+// ---- messages (messages.cu)
+
+// Sides of messages in a launch, at most, and those that have room in its arguments. A longer list
+// is brought to the control block first.
+inline constexpr uint32_t kMostSides = 1024;
+inline constexpr uint32_t kSidesInside = 64;
+// Slots of the stages through which messages go that are not stored straight to where they are
+// received: one at least for each receive of a launch.
+inline constexpr uint32_t kMessageSlots = kMostSides;
+// Messages of a flow, which are those from one rank to another on a channel, that the receiver has
+// told its sender of before they are over. A power of two, so that numbers may wrap.
+inline constexpr uint32_t kPosts = 4;
+// Bytes of a message that are worth a block of their own. A block stores as many at a time.
+inline constexpr uint32_t kMessagePart = 65536;
+
+enum class SideKind : uint8_t {
+  send = 0,
+  recv = 1,
+  copy = 2  // from this rank to itself
+};
+
+struct SideArgs {
+  static constexpr uint16_t kNone = 0xFFFF;
+
+  // The message, or the room for it.
+  uint64_t data;
+  uint64_t bytes;
+  // Where the room is: the number of its memory and the offset in this rank's block, or 0 and the
+  // slots through which the message comes, as `offset` for SlotRange. To copy: 0 and the address.
+  uint64_t memory;
+  uint64_t offset;
+  // The place among the sides of the same kind, peer and channel in the launch, from 0 on.
+  uint16_t number;
+  // The side that is kPosts before this one there, or kNone.
+  uint16_t before;
+  uint16_t channel;
+  uint8_t peer;
+  SideKind kind : 4;
+  // No side there comes after this one.
+  uint8_t is_last : 4;
+};
+static_assert(sizeof(SideArgs) == 40);
+
+struct SlotRange {
+  uint32_t first;
+  uint32_t count;
+
+  static SYMM_HOST_DEVICE constexpr SlotRange of(uint64_t offset) {
+    return {static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32)};
+  }
+  SYMM_HOST_DEVICE constexpr uint64_t offset() const {
+    return static_cast<uint64_t>(count) << 32 | first;
+  }
+};
+
+// ErrorRecord::expected of a side.
+SYMM_HOST_DEVICE constexpr uint32_t place_in_record(uint32_t side, SideKind kind) {
+  return side << 1 | (kind == SideKind::recv ? 1U : 0U);
+}
+
+// The words of one rank about both flows between it and a peer on a channel. The peer writes
+// `post` and `arrived`; kernels of this rank write the rest.
+struct alignas(64) MessageFlow {
+  // Where the peer wants the message of this number: at `offset` in its block of `memory`, or, if
+  // that is 0, through slots, whose chunks it tells by `tag`.
+  struct Post {
+    uint64_t bytes;
+    uint64_t memory;
+    uint64_t offset;
+    uint32_t tag;
+    uint32_t number;
+  };
+  // The message of this number has left the peer, all of it.
+  struct Arrival {
+    uint64_t bytes;
+    uint32_t number;
+    uint32_t unused;
+  };
+  Post post[kPosts];
+  Arrival arrived[kPosts];
+  // Messages to the peer, and from it, in all launches before.
+  uint32_t sent;
+  uint32_t received;
+};
+
+// The words of a rank for messages with all others. Behind them lie taken[peer][kMessageSlots],
+// 64 bits each, and MessageFlow[channel][peer].
+struct MessageWords {
+  // Blocks of the launch that have ended, and tags in all launches before.
+  uint32_t finished;
+  uint32_t tags;
+  // Blocks that have done their part of a side.
+  uint32_t done[kMostSides];
+  SideArgs list[kMostSides];
+  // chunk_word() of what was stored last into each slot here, written by the sender to whom the
+  // slot was given.
+  uint64_t filled[kMessageSlots];
+};
+
+// A chunk of a message, counted from 0. No other chunk has its word, unless 2^32 tags lie between.
+SYMM_HOST_DEVICE constexpr uint64_t chunk_word(uint32_t tag, uint32_t chunk) {
+  return static_cast<uint64_t>(tag) << 32 | (chunk + 1);
+}
+
+// Where words of messages lie, from the MessageWords of a rank of a group of `size` ranks on.
+SYMM_HOST_DEVICE constexpr uint64_t taken_at(uint64_t words, int peer) {
+  return words + sizeof(MessageWords) +
+         static_cast<uint64_t>(peer) * kMessageSlots * sizeof(uint64_t);
+}
+SYMM_HOST_DEVICE constexpr uint64_t flow_at(uint64_t words, int size, uint32_t channel, int peer) {
+  const uint64_t flows = (taken_at(words, size) + alignof(MessageFlow) - 1) / alignof(MessageFlow) *
+                         alignof(MessageFlow);
+  return flows + (static_cast<uint64_t>(channel) * static_cast<uint64_t>(size) +
+                     static_cast<uint64_t>(peer)) *
+                     sizeof(MessageFlow);
+}
+
+template <int kRanks>
+struct MessagesArgsOf {
+  DeviceCommOf<kRanks> comm;
+  // Where MessageWords lie in control blocks, and the bytes of a slot in the stages.
+  uint64_t words;
+  uint64_t slot;
+  uint32_t count;
+  // 1: the sides are in MessageWords::list.
+  uint32_t is_listed;
+  SideArgs side[kSidesInside];
+};
+using MessagesArgs = MessagesArgsOf<kRoom>;
+static_assert(sizeof(MessagesArgsOf<kMaxRanks>) <= 4096, "what a kernel's arguments may be");
+
+// Sides on their way to a list, at the address `list`.
+struct ListArgs {
+  uint64_t list;
+  uint64_t count;
+  SideArgs side[kSidesInside];
+};
 }  // namespace symm::cuda

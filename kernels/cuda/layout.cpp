@@ -36,7 +36,7 @@ uint64_t one_shot_slot_bytes(int size, const Tuning& tuning) {
   return 2 * two_shot_chunk_bytes(size, tuning) / static_cast<uint64_t>(size);
 }
 
-Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
+Layout layout_of(int size, const Tuning& tuning, const Layout* lender, int channels) {
   const auto n = static_cast<uint64_t>(size);
   Layout layout{};
   const bool large = is_large(size, tuning);
@@ -52,6 +52,7 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
   };
 
   layout.memories = take(kMaxMemories * entry);
+  layout.messages = take(flow_at(0, size, static_cast<uint32_t>(channels), 0));
   layout.ll_slot = round_up(divide_up(tuning.ll_max, kPack) + 1, kLlPacks) * 2 * kPack;
   layout.ll = take(2 * n * layout.ll_slot);
 
@@ -72,6 +73,9 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
   }
   layout.wide = lender != nullptr ? lender->wide : take(tuning.wide);
   if (lender == nullptr) layout.bytes = at;
+
+  const uint64_t stages = lender != nullptr ? layout.lent : layout.bytes - layout.stage[0];
+  layout.message_slot = stages / kMessageSlots / kPack * kPack;
   return layout;
 }
 

@@ -13,7 +13,11 @@ namespace symm::cuda {
 // this one's.
 struct Layout : ScratchPlaces {
   uint64_t memories;
+  // MessageWords.
+  uint64_t messages;
   uint64_t wide;
+  // Bytes of a slot for messages in the stages.
+  uint64_t message_slot;
   // All bytes of the block.
   uint64_t bytes;
   // Bytes of the other group's block that this one works in, or 0.
@@ -23,7 +27,8 @@ struct Layout : ScratchPlaces {
 // Whether a group of `size` ranks has the kernels and the control words of large groups.
 inline bool is_large(int size, const Tuning& tuning) { return size > kSmallRanks || tuning.large; }
 
-Layout layout_of(int size, const Tuning& tuning, const Layout* lender = nullptr);
+// `channels`: those on which messages go.
+Layout layout_of(int size, const Tuning& tuning, const Layout* lender = nullptr, int channels = 0);
 
 inline uint64_t scratch_bytes(const Layout& layout) { return layout.bytes - layout.ll; }
 

@@ -48,13 +48,8 @@ extern "C" __global__ void __launch_bounds__(32)
     symm_write_word(const __grid_constant__ WriteArgs args) {
   begin();
   if (threadIdx.x != 0 || args.word == 0) return;
-  auto* word = reinterpret_cast<uint64_t*>(args.word);
-  switch (args.kind) {
-    case WriteKind::add: return add_release(word, args.value);
-    case WriteKind::store64: return store_release(word, args.value);
-    case WriteKind::store32:
-      return store_release(reinterpret_cast<uint32_t*>(word), static_cast<uint32_t>(args.value));
-  }
+  if (args.unless != 0 && load_relaxed(reinterpret_cast<const uint32_t*>(args.unless)) != 0) return;
+  write_release(args.word, args.kind, args.value);
 }
 
 namespace {

@@ -7,6 +7,17 @@
 #include "kernels/cuda/memory.cuh"
 
 namespace symm::cuda {
+// Writes a word, behind all that this thread, and those that it met at a block barrier, did before.
+__device__ __forceinline__ void write_release(uint64_t word, WriteKind kind, uint64_t value) {
+  auto* const at = reinterpret_cast<uint64_t*>(word);
+  switch (kind) {
+    case WriteKind::add: return add_release(at, value);
+    case WriteKind::store64: return store_release(at, value);
+    case WriteKind::store32:
+      return store_release(reinterpret_cast<uint32_t*>(word), static_cast<uint32_t>(value));
+  }
+}
+
 // The state of one wait of a thread; every wait has a deadline of its own.
 struct SpinState {
   uint64_t deadline = 0;

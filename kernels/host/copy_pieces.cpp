@@ -8,6 +8,7 @@
 
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/piece_list.hpp"
+#include "kernels/piece_rows.hpp"
 #include "symm/symm.h"
 
 namespace symm::host {

@@ -1,6 +1,7 @@
 #include "core/base/fd.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -281,6 +282,35 @@ TEST(Descriptors, ThatTheProgramReplacedAreLeftToItsChildren) {
   EXPECT_TRUE(is_open(number));
   close(number);
   close(programs_own);
+}
+
+// Another thread may have taken the room since this one asked for it. A signal that the program has
+// kept pending stays.
+TEST(FileSizeLimit, IsAnErrorAndNoSignal) {
+  for (const bool is_kept : {false, true}) {
+    support::Process child([&]() -> std::string {
+      const Fd file(memfd_create("limited", MFD_CLOEXEC));
+      const rlimit limit{8, 8};
+      if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return "there is no limit";
+      if (write(file.get(), "12345678", 8) != 8) return "there is no room";
+
+      sigset_t signal;
+      sigemptyset(&signal);
+      sigaddset(&signal, SIGXFSZ);
+      if (is_kept) pthread_sigmask(SIG_BLOCK, &signal, nullptr);
+      if (is_kept) raise(SIGXFSZ);
+      {
+        const NoFileSizeSignal no_signal;
+        if (write(file.get(), "9", 1) >= 0 || errno != EFBIG) return "no error";
+      }
+
+      sigset_t pending;
+      sigpending(&pending);
+      if ((sigismember(&pending, SIGXFSZ) == 1) != is_kept) return "another signal is pending";
+      return "right";
+    });
+    EXPECT_EQ(child.result(), "right") << is_kept;
+  }
 }
 }  // namespace
 }  // namespace symm

@@ -1,7 +1,7 @@
 """fortran_test.py <libsymm.so> <symm>: the Fortran module compiles without a warning; its
 constants, structs and interfaces are those of the layouts in tests/abi and of the library; the
 default of every field is zero; what is left out has the header's default; a failure is written
-where the options say; and the example runs as two ranks.
+where the options say; and the examples run as ranks.
 """
 
 import re
@@ -34,6 +34,8 @@ program left_out
   integer(c_int64_t), target :: sum(2)
   type(symm_piece_t), target :: piece
   type(symm_pieces_call_t) :: pieces
+  type(symm_neighbor_t) :: neighbors(1)
+  type(symm_exchange_t) :: exchange
   ranks = 5
   ranks(1, 2) = 0
   call expect(symm_group_create(out=group), SYMM_OK)
@@ -70,6 +72,21 @@ program left_out
   piece = symm_piece_t(from=32, bytes=8)
   call expect(symm_get_pieces(memory, 0, 64_c_size_t, c_loc(sum), 16_c_size_t, pieces), SYMM_OK)
   if (any(sum /= [4, 0])) error stop "pieces"
+  sum = [5, 6]
+  piece = symm_piece_t(to=128, bytes=16)
+  neighbors%memory = memory
+  neighbors%source = c_loc(sum)
+  neighbors%source_bytes = 16
+  neighbors%pieces = c_loc(piece)
+  neighbors%count = 1
+  neighbors%expected_bytes = 16
+  call expect(symm_exchange_create(group, neighbors, out=exchange), SYMM_OK)
+  call expect(symm_exchange_start(exchange), SYMM_OK)
+  call expect(symm_exchange_finish(exchange), SYMM_OK)
+  call symm_exchange_release(exchange)
+  sum = 0
+  call expect(symm_get(memory, 0, 128_c_size_t, c_loc(sum), 16_c_size_t), SYMM_OK)
+  if (any(sum /= [5, 6])) error stop "exchange"
   call expect(symm_ipc_withdraw(here, 8_c_size_t), SYMM_OK)
   call expect(symm_wait_signal(memory, 0, options=symm_call_options_t(timeout_ms=5)), &
               SYMM_ERR_TIMEOUT)
@@ -239,10 +256,15 @@ def check_left_out(scratch, library):
     run(scratch, "./left_out")
 
 
-def check_example(scratch, library, tool):
+def check_examples(scratch, library, tool):
     compile_program(scratch, ROOT / "examples/all_reduce.f90", library)
     said = run(scratch, tool, "run", "-n", "2", "--timeout", "100", "--", "./all_reduce")
     assert said.count("of 2: the sum is 3") == 2, said
+
+    compile_program(scratch, ROOT / "examples/18-halos/halos.f90", library)
+    said = run(scratch, tool, "run", "-n", "3", "--timeout", "100", "--", "./halos")
+    degrees = "row 30 has 2.841348 degrees in the middle, and changed by 0.060499"
+    assert said.count(degrees) == 1, said
 
 
 def main(library, tool):
@@ -254,7 +276,7 @@ def main(library, tool):
         check_interfaces(scratch)
         check_values(scratch, library)
         check_left_out(scratch, library)
-        check_example(scratch, library, tool)
+        check_examples(scratch, library, tool)
 
 
 if __name__ == "__main__":

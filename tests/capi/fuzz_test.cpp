@@ -31,7 +31,9 @@ const char* __tsan_default_suppressions() {
          "race:symm_wait_value\n"
          "race:symm_send\n"
          "race:symm_recv\n"
-         "race:symm_messages\n";
+         "race:symm_messages\n"
+         "race:symm_exchange\n"
+         "race:symm_neighbor\n";
 }
 #endif
 
@@ -140,6 +142,7 @@ class Caller {
     world_.memory = static_cast<symm_memory_t*>(all[2]);
     world_.heap = static_cast<symm_heap_t*>(all[3]);
     world_.ipc = static_cast<symm_ipc_t*>(all[4]);
+    world_.exchange = static_cast<symm_exchange_t*>(all[5]);
   }
 
   // Draws a value for an argument into `bits`. Returns false for a parameter to which nothing but

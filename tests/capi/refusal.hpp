@@ -7,13 +7,13 @@
 #include "tests/support/test.hpp"
 
 namespace symm_test {
-inline constexpr const char* kHandles[] = {
-    "symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
+inline constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*",
+    "symm_heap_t*", "symm_ipc_t*", "symm_exchange_t*"};
 using OneOfEach = std::array<void*, std::size(kHandles)>;
 void release(size_t kind, void* handle);
 
 // A rank of a group, by itself unless told otherwise, with a buffer, a memory, an
-// import of the buffer and a heap, and poisoned places for outputs.
+// import of the buffer, a heap and an exchange with itself, and poisoned places for outputs.
 class World {
  public:
   static constexpr size_t kBytes = 4096;  // the size of the block
@@ -71,12 +71,13 @@ class World {
     return bits(kept_.emplace_back(std::make_shared<T>(options.value)).get());
   }
 
-  OneOfEach handles() const { return {group, buffer, memory, heap, ipc}; }
+  OneOfEach handles() const { return {group, buffer, memory, heap, ipc, exchange}; }
   symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
   symm_memory_t* memory = nullptr;
   symm_ipc_t* ipc = nullptr;
   symm_heap_t* heap = nullptr;
+  symm_exchange_t* exchange = nullptr;
   void* piece = nullptr;  // all of the heap, which has kBytes
   std::byte* block = nullptr;
   std::array<std::byte, kToken + 1> token{};
@@ -183,6 +184,13 @@ const std::vector<Exemption>& exemptions();
 inline support::Passed<symm_message_t> message(symm_message_kind_t kind, const void* source,
     void* destination = nullptr, int32_t rank = 0, int32_t channel = 0) {
   return {{sizeof(symm_message_t), kind, rank, channel, source, destination, 8}};
+}
+
+// A neighbour with whom `bytes` bytes of the world's source are exchanged, in one piece.
+inline support::Passed<symm_neighbor_t> neighbor(
+    const World& w, const symm_piece_t* piece, int32_t rank = 0, size_t offset = 0) {
+  return {{sizeof(symm_neighbor_t), rank, w.memory, offset, w.source.data(), sizeof w.source, piece,
+      1, 8}};
 }
 
 // An all-reduce, say, for a plan.

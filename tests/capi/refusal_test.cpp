@@ -34,6 +34,11 @@ World::World(const char* bootstrap, int rank, int size)
   }
 
   block = static_cast<std::byte*>(pointer);
+  // A round is started, so that one can be finished.
+  if (symm_exchange_create(group, nullptr, 0, nullptr, &exchange) != SYMM_OK ||
+      symm_exchange_start(exchange, nullptr, nullptr) != SYMM_OK) {
+    ADD_FAILURE() << symm_last_error();
+  }
 }
 
 World::~World() {
@@ -49,6 +54,7 @@ void release(size_t kind, void* handle) {
   if (kind == 2) symm_memory_release(static_cast<symm_memory_t*>(handle));
   if (kind == 3) symm_heap_release(static_cast<symm_heap_t*>(handle));
   if (kind == 4) symm_ipc_release(static_cast<symm_ipc_t*>(handle), nullptr);
+  if (kind == 5) symm_exchange_release(static_cast<symm_exchange_t*>(handle));
 }
 
 void* World::poisoned(size_t size) {
@@ -141,6 +147,8 @@ symm_status_t expected_of(const Call& call) {
   static const std::map<std::string, symm_status_t> otherwise = {
       {"symm_buffer_adopt", SYMM_ERR_UNSUPPORTED},
       {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE},
+      // A round is started already.
+      {"symm_exchange_start", SYMM_ERR_INVALID_ARGUMENT},
       {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY}, {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT},
       {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
       {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE}, {"symm_recv", SYMM_ERR_TIMEOUT},
@@ -235,6 +243,7 @@ TEST(Call, InitialisersAreZero) {
   SYMM_EXPECT_ZERO(collective_call, COLLECTIVE_CALL);
   SYMM_EXPECT_ZERO(message, MESSAGE);
   SYMM_EXPECT_ZERO(pieces_call, PIECES_CALL);
+  SYMM_EXPECT_ZERO(neighbor, NEIGHBOR);
 }
 
 // A runtime that moves a task to another thread between

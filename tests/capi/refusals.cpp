@@ -132,6 +132,12 @@ symm_status_t put_pieces(World& w, Change change) {
   return symm_put_pieces(w.memory, 0, 0, w.source.data(), sizeof w.source, &call, nullptr, nullptr);
 }
 
+support::Passed<symm_neighbor_t> without_memory(const World& w) {
+  support::Passed<symm_neighbor_t> made = neighbor(w, &kRight);
+  made.value.memory = nullptr;
+  return made;
+}
+
 symm_status_t unused_set(void*, const char*, const void*, size_t, uint64_t) {
   return SYMM_ERR_INTERNAL;
 }
@@ -152,7 +158,7 @@ const std::vector<Refusal>& refusals() {
   using support::placed;
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ranks", "waits", "source",
-          "destination", "messages", "call", "norm"),
+          "destination", "messages", "neighbors", "send_ranks", "recv_ranks", "call", "norm"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
       SYMM_REFUSE_ALL(
           "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
@@ -287,6 +293,23 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_messages, messages, source, "of a receive", INVALID_ARGUMENT,
           message(SYMM_MESSAGE_RECV, w.source.data(), w.destination())),
       SYMM_REFUSE(symm_messages, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].rank, "is size",
+          INVALID_ARGUMENT, neighbor(w, &kRight, 1)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].offset, "beyond the block",
+          INVALID_ARGUMENT, neighbor(w, &kRight, 0, kBytes + 1)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].pieces[0].from,
+          "beyond source", INVALID_ARGUMENT, neighbor(w, &kBeyondSource[1])),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].pieces, "NULL",
+          INVALID_ARGUMENT, neighbor(w, nullptr)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, neighbors[0].memory, "NULL",
+          INVALID_HANDLE, without_memory(w)),
+      SYMM_REFUSE_NAMED(symm_exchange_create, neighbors, rank 0 puts 16 bytes to rank 0,
+          "more than is expected", MISMATCH, neighbor(w, &kRight)),
+      SYMM_REFUSE(
+          symm_exchange_create, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_OF(send_ranks, "[0] is size", INVALID_ARGUMENT, +kOne, "symm_neighbor_alltoallv"),
+      SYMM_REFUSE_OF(
+          recv_ranks, "[0] is -1", INVALID_ARGUMENT, +kMinusOne, "symm_neighbor_alltoallv"),
       SYMM_REFUSE(symm_wait_signals, mode, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_wait_signals, mode, "2", UNSUPPORTED, 2),
 
@@ -319,6 +342,12 @@ const std::vector<Refusal>& refusals() {
           support::forced(SYMM_ALGORITHM_MARKED)),
       SYMM_REFUSE_NAMED(symm_allreduce, options, max_blocks, "-1", INVALID_ARGUMENT,
           support::tagged("a tag", -1)),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce, options, order, "4", UNSUPPORTED, support::ordered(symm_order_t{4})),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce, options, order, "258", UNSUPPORTED, support::ordered(symm_order_t{258})),
+      SYMM_REFUSE_NAMED(symm_allreduce, options, order, "-1", INVALID_ARGUMENT,
+          support::ordered(symm_order_t{-1})),
       SYMM_REFUSE_SCALED("options.scale_position: 3", "unknown", UNSUPPORTED, 3, 1),
       SYMM_REFUSE_SCALED(
           "options.scale, scale_pointer", "no factor", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 0),
@@ -413,7 +442,8 @@ const std::vector<Refusal>& refusals() {
           "symm_put_signal_value", "symm_fill8", "symm_fill16", "symm_fill32", "symm_fill64",
           "symm_put_pieces", "symm_get_pieces", "symm_write_value32", "symm_write_value64",
           "symm_read_value32", "symm_read_value64", "symm_atomic32", "symm_atomic64", "symm_send",
-          "symm_messages"),
+          "symm_messages", "symm_exchange_create", "symm_exchange_start",
+          "symm_neighbor_alltoallv"),
       SYMM_REFUSE_NAMED(symm_put_pieces, source_bytes, call.pieces[0].from, "less than a piece",
           INVALID_ARGUMENT, 7),
       SYMM_REFUSE_NAMED(symm_get_pieces, destination_bytes, call.pieces[0].to, "less than a piece",
@@ -435,6 +465,7 @@ const std::vector<Struct>& structs() {
       SYMM_STRUCT(symm_message_t, SYMM_MESSAGE_INIT),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
       SYMM_STRUCT(symm_pieces_call_t, SYMM_PIECES_CALL_INIT),
+      SYMM_STRUCT(symm_neighbor_t, SYMM_NEIGHBOR_INIT),
       struct_of("const symm_rmsnorm_call_t*", support::normed(weight, norm_out).value),
   };
   return rows;
@@ -518,7 +549,14 @@ const std::vector<WrongCall>& wrong_calls() {
           call.page_bytes = 128, call.to_table = kFarPages),
       SYMM_REFUSE_PIECES(call.count, "more pages than source has", INVALID_ARGUMENT,
           call.count = 33, call.page_bytes = 8),
-      SYMM_REFUSE_PIECES(call.flags, "unknown bit", UNSUPPORTED, call.flags = 2),
+      SYMM_REFUSE_PIECES(call.flags, "unknown bit", UNSUPPORTED, call.flags = 4),
+      SYMM_REFUSE_PIECES(call.device_count, "without its flag", INVALID_ARGUMENT,
+          call.pieces = kBeyondSource, call.device_count = kPages),
+      SYMM_REFUSE_PIECES(call.device_count, "more than there may be", INVALID_ARGUMENT,
+          call.pieces = kBeyondSource, call.device_count = kPages + 2,
+          call.flags = SYMM_PIECES_ON_DEVICE),
+      SYMM_REFUSE_PIECES(call.pieces[1].from, "beyond source, on the device", INVALID_ARGUMENT,
+          call.pieces = kBeyondSource, call.flags = SYMM_PIECES_ON_DEVICE),
       SYMM_REFUSE_PIECES(call.channel, "without its flag", INVALID_ARGUMENT, call.channel = 1),
       SYMM_REFUSE_PIECES(call.op, "without its flag", INVALID_ARGUMENT, call.op = SYMM_SIGNAL_SET),
       SYMM_REFUSE_PIECES(call.value, "without its flag", INVALID_ARGUMENT, call.value = 1),
@@ -553,6 +591,10 @@ const std::vector<WrongCall>& wrong_calls() {
       SYMM_REFUSE_CONFIG(flags, "unknown bit", UNSUPPORTED, config.flags = uint64_t{1} << 63),
       SYMM_REFUSE_CONFIG(flags, "a flag beside its opposite", INVALID_ARGUMENT,
           config.flags = SYMM_GROUP_ANY_ORDER | SYMM_GROUP_RANK_ORDER),
+      SYMM_REFUSE_CONFIG(flags, "the tree beside the ranks", INVALID_ARGUMENT,
+          config.flags = SYMM_GROUP_TREE_ORDER | SYMM_GROUP_RANK_ORDER),
+      SYMM_REFUSE_CONFIG(flags, "the tree beside any order", INVALID_ARGUMENT,
+          config.flags = SYMM_GROUP_TREE_ORDER | SYMM_GROUP_ANY_ORDER),
       SYMM_REFUSE_CONFIG(device, "without its flag", INVALID_ARGUMENT, config.device = 1),
       SYMM_REFUSE_CONFIG(
           device, "-1", INVALID_ARGUMENT, config.flags = SYMM_GROUP_ON_DEVICE, config.device = -1),

@@ -115,6 +115,18 @@ void heaps() {
   EXPECT_EQ(next.allocate<std::byte>(64).size(), 64U);
 }
 
+void exchanges() {
+  const Group group = alone("exchanges");
+  symm::NeighborExchange exchange = group.exchange({});
+  symm_exchange_t* const stale = exchange.get();
+  exchange = {};
+  const symm::NeighborExchange next = group.exchange({});
+  EXPECT_EQ(symm_exchange_start(stale, nullptr, nullptr), SYMM_ERR_INVALID_HANDLE);
+  symm_exchange_release(stale);
+  next.start();
+  next.finish();
+}
+
 void imports() {
   const Group group = alone("imports");
   const Block block = allocate(group, 4096);
@@ -227,8 +239,9 @@ INSTANTIATE_TEST_SUITE_P(Each, StaleHandles,
         Order{"BuffersOfManyThreads", buffers_of_many_threads},
         Order{"MemoryThatMeetsAgain", memory_that_meets_again},
         Order{"ABufferThatARendezvousIsGiven", a_buffer_that_a_rendezvous_is_given},
-        Order{"Heaps", heaps}, Order{"Imports", imports}, Order{"PartsOfAGroup", parts_of_a_group},
-        Order{"Survivors", survivors}, Order{"ReleasedTooOften", released_too_often},
+        Order{"Heaps", heaps}, Order{"Exchanges", exchanges}, Order{"Imports", imports},
+        Order{"PartsOfAGroup", parts_of_a_group}, Order{"Survivors", survivors},
+        Order{"ReleasedTooOften", released_too_often},
         Order{"ReleasedUnderACall", released_under_a_call}, Order{"InAChild", in_a_child}),
     [](const auto& order) { return order.param.name; });
 }  // namespace

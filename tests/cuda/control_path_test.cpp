@@ -29,6 +29,7 @@
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
+#include "symm/symm.h"
 #include "tests/cuda/group.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
@@ -90,6 +91,41 @@ TEST_F(CudaControlPath, ABatchIsLaunchedAsAWholeOrNotAtAll) {
 
   EXPECT_EQ(
       launched(), (std::map<std::string, int>{{"symm_barrier", 4}, {"symm_one_shot_bf16_2", 6}}));
+}
+
+// Kernels combine ranks one after the other, which up to three ranks is the tree, too.
+TEST_F(CudaControlPath, RefusesTheTreeOfMoreThanThreeRanks) {
+  as_groups(4, [](int rank, const auto& group) {
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
+    const auto run = [&](DType dtype) {
+      CollectiveCall call = call_of(Collective::allreduce, memory->pointer(rank), 100, dtype);
+      call.set_order(Order::tree, group->size());
+      run_collective(*group, call);
+    };
+    support::expect_failure(Status::unsupported,
+        {"options.order: SYMM_ORDER_TREE, but with CUDA more than 3 ranks are combined in their"},
+        [&] { run(DType::bf16); });
+    run(DType::i32);
+    support::expect_failure(Status::unsupported, {"options.flags: SYMM_GROUP_TREE_ORDER, but"},
+        [&] { group->split(0, 0, {.flags = SYMM_GROUP_TREE_ORDER}); });
+  });
+  setenv("SYMM_ORDER", "tree", 1);
+  const std::string name = unique();
+  support::as_threads(4, [&](int rank) {
+    support::expect_failure(Status::unsupported, {"SYMM_ORDER is tree, but with CUDA"},
+        [&] { Group::create(config_of(rank, 4, name)); });
+  });
+  unsetenv("SYMM_ORDER");
+  as_groups(
+      3,
+      [](int rank, const auto& group) {
+        const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
+        CollectiveCall call =
+            call_of(Collective::allreduce, memory->pointer(rank), 100, DType::f32);
+        call.set_order(group->order(), group->size());
+        run_collective(*group, call);
+      },
+      [](GroupConfig& config) { config.tree_order = true; });
 }
 
 // Operands are widened, combined, and narrowed again: in recv where the wide operands fit, and

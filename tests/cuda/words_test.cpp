@@ -13,9 +13,8 @@
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "kernels/compare.hpp"
-#include "kernels/piece_list.hpp"
-#include "symm/symm.h"
 #include "tests/cuda/group.hpp"
+#include "tests/cuda/stream_block.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
@@ -25,53 +24,10 @@ using namespace support;
 
 using CudaWords = OnFakeDriver;
 
-void* stream_of_number(uintptr_t number) {
-  return reinterpret_cast<void*>(number << 20);  // NOLINT(performance-no-int-to-ptr)
-}
-
-struct Block {
-  std::shared_ptr<Group> group;
-  std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, 8192);
-  std::shared_ptr<Memory> memory = Memory::rendezvous(group, buffer, 0);
-  // The ranks are threads of one process, in which a stream is one stream, whoever uses it.
-  void* stream = stream_of_number(70 + static_cast<uintptr_t>(group->rank()));
-
-  void synchronize() const { group->synchronize(stream, 20'000); }
-  // The driver carries out no barriers, but signals.
-  void meet() const {
-    for (int rank = 0; rank < group->size(); ++rank) {
-      memory->send_signal(rank, 1, SignalOp::add, 1, stream);
-    }
-    for (int rank = 0; rank < group->size(); ++rank) {
-      memory->wait_signal(rank, 1, 20'000, stream);
-    }
-    synchronize();
-  }
-  template <class Value>
-  const Value* at(size_t offset) const {
-    return reinterpret_cast<const Value*>(buffer->data() + offset);
-  }
-};
-
-// GPUs have no kernels for messages, and the refusal changes nothing.
-TEST_F(CudaWords, AreNotSentAsMessages) {
-  as_groups(2, [](int rank, const auto& group) {
-    const Block block{group};
-    MessageSide side{rank == 0, 1 - rank, 0, block.buffer->data(), 8, 0};
-    try {
-      block.group->pass_message(side, 0, block.stream);
-      FAIL() << "it was passed";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), Status::unsupported) << error.what();
-    }
-    block.meet();
-  });
-}
-
 TEST_F(CudaWords, AreChangedInTheOrderOfTheStream) {
   as_groups(2, [](int rank, const auto& group) {
     constexpr uint64_t kAdds = 500;
-    const Block block{group};
+    const StreamBlock block{group};
     std::vector<uint64_t> fetched(kAdds);
     for (uint64_t& before : fetched) {
       block.memory->change_value(0, 8, {AtomicOp::add, 8, 1}, &before, block.stream);
@@ -108,7 +64,7 @@ TEST_F(CudaWords, AreChangedInTheOrderOfTheStream) {
 TEST_F(CudaWords, AreNotChangedOverLinksWithoutAtomics) {
   fake_cuda::settings().native_atomics = false;
   as_groups(2, [](int rank, const auto& group) {
-    const Block block{group};
+    const StreamBlock block{group};
     uint64_t fetched = 7;
     expect_failure(Status::unsupported,
         {"atomic: the word is in the block of rank " + std::to_string(1 - rank), "PCIe"}, [&] {
@@ -128,7 +84,7 @@ TEST_F(CudaWords, AreNotChangedOverLinksWithoutAtomics) {
   as_groups(
       2,
       [](int rank, const auto& group) {
-        const Block block{group};
+        const StreamBlock block{group};
         block.memory->change_value(1 - rank, 8, {AtomicOp::add, 8, 4}, nullptr, block.stream);
         block.meet();
         EXPECT_EQ(block.memory->read_value(rank, 8, 8), 4U);
@@ -141,32 +97,10 @@ TEST_F(CudaWords, AreNotChangedOverLinksWithoutAtomics) {
   fake_cuda::settings().native_atomics = true;
 }
 
-// GPUs have no kernel for lists of pieces. The refusal comes before anything is done.
-TEST_F(CudaWords, PiecesAreRefusedBeforeAnythingIsCopied) {
-  as_groups(2, [](int rank, const auto& group) {
-    const Block block{group};
-    const symm_piece_t piece = {0, 0, 8, 1, 0, 0};
-    const PieceList list{&piece, 1};
-    const Memory::Signal signal{0};
-    uint64_t word = 7;
-    expect_failure(Status::unsupported, {"pieces: ", "no kernel", "symm_put()"}, [&] {
-      block.memory->put_pieces(1 - rank, 0, {&word, sizeof word}, list, signal, block.stream);
-    });
-    expect_failure(Status::unsupported, {"pieces: ", "no kernel", "symm_get()"}, [&] {
-      block.memory->get_pieces(1 - rank, 0, {&word, sizeof word}, list, signal, block.stream);
-    });
-    block.meet();
-    EXPECT_EQ(word, 7U);
-    EXPECT_EQ(block.memory->read_value(rank, 0, 8), 0U);
-    EXPECT_EQ(block.memory->look_at_signal(1 - rank, 0).value, 0U);
-    block.meet();
-  });
-}
-
 // A word is read while a stream waits, and in the middle of a capture.
 TEST_F(CudaWords, AreReadBesideAllStreams) {
   as_groups(1, [](int, const auto& group) {
-    const Block block{group};
+    const StreamBlock block{group};
     void* const other = stream_of_number(77);
     block.memory->write_value(0, 16, 5, 8, block.stream);
     block.synchronize();
@@ -183,7 +117,7 @@ TEST_F(CudaWords, AreReadBesideAllStreams) {
 
 TEST_F(CudaWords, HoldCopiesOfAValueOfAnySize) {
   as_groups(2, [](int rank, const auto& group) {
-    const Block block{group};
+    const StreamBlock block{group};
     const auto expect_filled = [&](uint64_t value, size_t bytes) {
       constexpr size_t kCount = 100;
       block.memory->fill(1 - rank, 16, {value, bytes, kCount}, block.stream);

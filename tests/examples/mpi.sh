@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # mpi.sh <libsymm.so> <folder>: examples/mpi_store.c and the programs of docs/how-to/with-mpi.md
-# are built by mpicc, and are right as four ranks. Ends with 77 where there is no Open MPI.
+# are built by mpicc, and are right as four ranks; and so is examples/18-halos/halos_mpi.cpp, which
+# has the result of halos.cpp. Ends with 77 where there is no Open MPI.
 set -euo pipefail
 library=$1 folder=$2
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -103,4 +104,9 @@ for source in "$root/examples/mpi_store.c" "$folder/page0.c" "$folder/page1.c"; 
     expect "rank $rank: the odd ranks add up to 4"
   done
 done
-echo "mpi_store.c and two programs of with-mpi.md"
+
+mpicxx.openmpi -std=c++17 -O2 -ffp-contract=off -Wall -Wextra -Werror -DOMPI_SKIP_MPICXX \
+  "$root/examples/18-halos/halos_mpi.cpp" -o "$folder/halos_mpi"
+said=$(start "$folder/halos_mpi")
+expect "after 400 steps row 30 has 2.841348 degrees in the middle, and changed by 0.060499"
+echo "mpi_store.c, two programs of with-mpi.md and halos_mpi.cpp"

@@ -18,6 +18,8 @@ namespace {
 constexpr CUresult kNoEntry = 500;
 
 char context_objects[64];
+constexpr CUresult kInvalidContext = 201;
+constexpr int kPeerAccess = 2;
 
 thread_local std::vector<CUcontext> context_stack;
 
@@ -124,9 +126,12 @@ API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
 
 API cuDeviceGetP2PAttribute(int* value, int which, CUdevice from, CUdevice to) {
   MAY_FAIL();
-  if (from == to || which != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED) {
-    return CUDA_ERROR_INVALID_VALUE;
+  if (from == to) return CUDA_ERROR_INVALID_VALUE;
+  if (which == kPeerAccess) {
+    *value = 1;
+    return CUDA_SUCCESS;
   }
+  if (which != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED) return CUDA_ERROR_INVALID_VALUE;
   *value = state().native_atomics ? 1 : 0;
   return CUDA_SUCCESS;
 }
@@ -151,6 +156,13 @@ API cuDevicePrimaryCtxRelease(CUdevice) {
 
 API cuCtxGetCurrent(CUcontext* context) {
   *context = context_stack.empty() ? nullptr : context_stack.back();
+  return CUDA_SUCCESS;
+}
+
+API cuCtxGetDevice(CUdevice* device) {
+  if (context_stack.empty() || context_stack.back() == nullptr) return kInvalidContext;
+  const auto* const object = reinterpret_cast<const char*>(context_stack.back());
+  *device = static_cast<CUdevice>(object - context_objects);
   return CUDA_SUCCESS;
 }
 
@@ -217,8 +229,9 @@ API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long,
   }
     SYMM_DRIVER_CALLS(FIND)
     SYMM_OPTIONAL_DRIVER_CALLS(FIND)
-    // A call that the NCCL drop-in makes, and the core does not.
+    // Calls that the NCCL drop-in makes, and the core does not.
     FIND(cuLaunchHostFunc, 10000, (CUstream, void (*)(void*), void*))
+    FIND(cuCtxGetDevice, 2000, (CUdevice*))
 #undef FIND
   }
   *status = *entry != nullptr ? 0 : 1;

@@ -2,7 +2,7 @@
 // machines without a GPU. Memory is memfds. Streams do their work at once
 // unless they were given something to wait for. The handle of a thread's own
 // default stream, 2, is another stream in each thread. Launches are
-// recorded, and only the kernels of signals and words are carried out. A
+// recorded, and only the kernels of signals, words, messages and pieces are carried out. A
 // program that links this driver finds it under the name of the real one.
 #pragma once
 
@@ -124,6 +124,11 @@ std::pair<int, int> location(const void* address);
 // of a captured stream, and by an event from outside of the capture.
 void begin_capture(void* stream, bool blocking = false);
 void end_capture(void* stream);
+// The launches that `body` makes on a stream while it is captured, of which each replay does the
+// work once more. Graphs of the driver's own remember nothing.
+using Graph = std::vector<std::function<bool()>>;
+Graph graph_of(void* stream, const std::function<void()>& body);
+void replay(const Graph& graph, void* stream);
 // Pairs of streams since the last call of waits(): the first
 // had to wait for work that was under way on the second.
 std::vector<std::pair<void*, void*>> waits();

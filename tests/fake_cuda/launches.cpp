@@ -1,11 +1,14 @@
 // Kernels, and launches of them.
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,7 +18,11 @@
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/host/words.hpp"
+#include "kernels/piece_list.hpp"
+#include "kernels/piece_rows.hpp"
+#include "symm/symm.h"
 #include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/fake_cuda/messages.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -30,6 +37,7 @@ std::atomic<Word>& word_at(uint64_t address) {
 Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
     if (args.word == 0) return true;  // a launch that makes the kernel ready
+    if (args.unless != 0 && word_at<uint32_t>(args.unless) != 0) return true;
 
     if (args.kind == WriteKind::add) {
       word_at<uint64_t>(args.word) += args.value;
@@ -84,6 +92,105 @@ Work wait_words(const void* arguments) {
   };
 }
 
+// A list as the kernel of its copy is told it.
+template <int kRanks>
+symm::PieceList list_of(const CopyPiecesArgsOf<kRanks>& args) {
+  const auto numbers = [&](uint64_t at, uint32_t bit) {
+    if ((args.travels & bit) != 0) return args.listed + at;
+    return reinterpret_cast<const uint64_t*>(at);  // NOLINT(performance-no-int-to-ptr)
+  };
+  symm::PieceList list;
+  list.count = args.count_at != 0 ? word_at<uint64_t>(args.count_at).load() : args.count;
+  list.page_bytes = args.page_bytes;
+  list.from_table = numbers(args.from_table, kFromTableTravels);
+  list.to_table = numbers(args.to_table, kToTableTravels);
+  if (args.page_bytes == 0) {
+    list.pieces = reinterpret_cast<const symm_piece_t*>(numbers(args.pieces, kPiecesTravel));
+  }
+  return list;
+}
+
+// The rule that a piece breaks, if any.
+template <int kRanks>
+std::optional<PieceRule> broken_rule(
+    const CopyPiecesArgsOf<kRanks>& args, const symm_piece_t& piece) {
+  if (piece.bytes == 0) return std::nullopt;
+  if (!symm::lies_within(piece, symm::read_of(piece), args.from_bytes)) return PieceRule::from;
+  if (!symm::lies_within(piece, symm::written_of(piece), args.to_bytes)) return PieceRule::to;
+  if (symm::overlaps_itself(piece)) return PieceRule::to_stride;
+  return std::nullopt;
+}
+
+// Writes the error record as a kernel that gives up does, once in a group.
+template <int kRanks>
+void report(const CopyPiecesArgsOf<kRanks>& args, PieceRule rule, const uint64_t (&numbers)[4]) {
+  auto& words =
+      *reinterpret_cast<ControlWordsOf<kRanks>*>(args.comm.control[args.comm.rank]);  // NOLINT
+  if (std::exchange(words.failed, 1U) != 0) return;
+
+  auto& record = *reinterpret_cast<ErrorRecord*>(args.comm.record);  // NOLINT
+  record.trouble = static_cast<uint32_t>(WaitError::bad_piece);
+  record.operation = args.comm.operation;
+  record.peer = args.peer;
+  record.expected = static_cast<uint32_t>(rule);
+  const uint64_t table = rule == PieceRule::from ? args.from_table : args.to_table;
+  const uint32_t of_pages = table != 0 ? 2 : 1;
+  record.seen = args.page_bytes == 0 ? 0 : of_pages;
+  record.my_detail = numbers[0];
+  record.my_count = numbers[1];
+  record.peer_detail = numbers[2];
+  record.peer_count = numbers[3];
+  std::atomic_ref(record.state).store(1, std::memory_order_release);
+  std::atomic_ref(words.abort).store(1);
+}
+
+template <int kRanks>
+void report_piece(
+    const CopyPiecesArgsOf<kRanks>& args, PieceRule rule, size_t i, const symm_piece_t& piece) {
+  if (rule == PieceRule::to_stride) {
+    return report(args, rule, {i, piece.to_stride, piece.bytes, args.to_bytes});
+  }
+  const bool reads = rule == PieceRule::from;
+  const symm::RowPlaces rows = reads ? symm::read_of(piece) : symm::written_of(piece);
+  report(args, rule,
+      {i, rows.at, symm::reach_of(piece, rows), reads ? args.from_bytes : args.to_bytes});
+}
+
+// What kernels/cuda/copy_pieces.cu does, by memcpy.
+template <int kRanks>
+Work copy_pieces(const void* arguments) {
+  return [args = *static_cast<const CopyPiecesArgsOf<kRanks>*>(arguments)] {
+    symm::PieceList list = list_of(args);
+    if (list.count > args.count) {
+      report(args, PieceRule::count, {list.count, 0, args.count, 0});
+      list.count = 0;
+    }
+
+    for (size_t i = 0; i < list.count; ++i) {
+      const symm_piece_t piece = list[i];
+      const std::optional<PieceRule> rule = broken_rule(args, piece);
+      if (rule) {
+        report_piece(args, *rule, i, piece);
+        continue;
+      }
+      symm::each_stretch(piece, [&](uint64_t to, uint64_t from, uint64_t bytes) {
+        std::memcpy(reinterpret_cast<void*>(args.to + to),            // NOLINT
+            reinterpret_cast<const void*>(args.from + from), bytes);  // NOLINT
+      });
+    }
+
+    const auto& words =
+        *reinterpret_cast<ControlWordsOf<kRanks>*>(args.comm.control[args.comm.rank]);  // NOLINT
+    if (args.signal == 0 || words.abort != 0) return true;
+    if (args.kind == WriteKind::add) {
+      word_at<uint64_t>(args.signal) += args.value;
+    } else {
+      word_at<uint64_t>(args.signal) = args.value;
+    }
+    return true;
+  };
+}
+
 // The kernels whose launches are carried out, so that other work can wait for them. All other
 // launches are only recorded.
 auto& carried_out() {
@@ -91,7 +198,10 @@ auto& carried_out() {
       {"symm_write_word", write_word}, {"symm_change_word", change_word},
       {"symm_wait_word", wait_word<kSmallRanks>}, {"symm_wait_words", wait_words<kSmallRanks>},
       {"symm_large_wait_word", wait_word<kMaxRanks>},
-      {"symm_large_wait_words", wait_words<kMaxRanks>}};
+      {"symm_large_wait_words", wait_words<kMaxRanks>}, {"symm_pass_messages", pass_messages},
+      {"symm_large_pass_messages", pass_large_messages}, {"symm_list_messages", list_messages},
+      {"symm_copy_pieces", copy_pieces<kSmallRanks>},
+      {"symm_large_copy_pieces", copy_pieces<kMaxRanks>}};
   return all;
 }
 
@@ -114,6 +224,9 @@ void describe(Launch& launch, const void* arguments) {
   std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
 }
 
+// The graph into which this thread captures, or null.
+thread_local Graph* captured = nullptr;
+
 bool is_early(const CUlaunchConfig& config) {
   return std::any_of(
       config.attrs, config.attrs + config.numAttrs, [](const CUlaunchAttribute& one) {
@@ -122,6 +235,22 @@ bool is_early(const CUlaunchConfig& config) {
       });
 }
 }  // namespace
+
+Graph graph_of(void* stream, const std::function<void()>& body) {
+  Graph made;
+  begin_capture(stream);
+  captured = &made;
+  body();
+  captured = nullptr;
+  end_capture(stream);
+  return made;
+}
+
+void replay(const Graph& graph, void* stream) {
+  for (const Work& work : graph) {
+    run(stream, work);
+  }
+}
 
 std::vector<Launch> launches() {
   const std::lock_guard lock(state().mutex);
@@ -197,7 +326,10 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
   }
 
   const auto made = carried_out().find(name);
-  return made == carried_out().end() ? CUDA_SUCCESS
-                                     : run(config->hStream, made->second(parameters[0]));
+  if (made == carried_out().end()) return CUDA_SUCCESS;
+  Work work = made->second(parameters[0]);
+  if (captured == nullptr) return run(config->hStream, std::move(work));
+  captured->push_back(std::move(work));
+  return CUDA_SUCCESS;
 }
 }  // namespace fake_cuda

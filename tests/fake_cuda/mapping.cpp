@@ -61,6 +61,15 @@ std::pair<int, int> location(const void* address) {
   return {found.type, found.id};
 }
 
+// All memory that the driver knows is of one kind.
+API cuPointerGetAttribute(void* value, int, CUdeviceptr address) {
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (const CUresult result = cuMemGetAddressRange(&base, &bytes, address)) return result;
+  *static_cast<unsigned*>(value) = 2;
+  return CUDA_SUCCESS;
+}
+
 API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
   ENTER();
   if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {

@@ -1,8 +1,9 @@
 // The main() of all programs of tests/gpu.
 //
-//   <program> [--ranks=N] [--trials=N] [--fitting] [options of GoogleTest]
+//   <program> [--ranks=N] [--trials=N] [--alone] [--fitting] [options of GoogleTest]
 //
-// --trials says how often gpu_nccl kills a rank; other programs take no notice of it.
+// --trials says how often gpu_nccl kills a rank, and --alone that it runs without NCCL; other
+// programs take no notice of them.
 // With --fitting a number of ranks is skipped that does not fit: a machine with several GPUs
 // takes a GPU for each rank, and one GPU, which any number of ranks may share, takes 1, 2, 3,
 // 4 and 8 ranks.
@@ -25,6 +26,8 @@ int main(int argc, char** argv) {
       machine.ranks = std::atoi(word.c_str() + 8);
     } else if (word.rfind("--trials=", 0) == 0) {
       machine.trials = std::atoi(word.c_str() + 9);
+    } else if (word == "--alone") {
+      machine.alone = true;
     } else if (word == "--fitting") {
       fitting = true;
     } else {

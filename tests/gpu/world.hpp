@@ -18,6 +18,7 @@ struct Machine {
   int devices = 0;
   int ranks = 2;
   int trials = 1;
+  bool alone = false;
 };
 
 inline Machine& machine() {

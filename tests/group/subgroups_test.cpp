@@ -185,6 +185,8 @@ TEST(Subgroups, TheProgramOverrulesTheEnvironment) {
     uint64_t forbids;
   } const variables[] = {{"SYMM_CHECK", "1", SYMM_GROUP_CHECK, SYMM_GROUP_NO_CHECK},
       {"SYMM_ORDER", "any", SYMM_GROUP_ANY_ORDER, SYMM_GROUP_RANK_ORDER},
+      {"SYMM_ORDER", "tree", SYMM_GROUP_TREE_ORDER, SYMM_GROUP_RANK_ORDER},
+      {"SYMM_ORDER", "any", SYMM_GROUP_ANY_ORDER, SYMM_GROUP_TREE_ORDER},
       {"SYMM_MULTICAST", "1", SYMM_GROUP_MULTICAST, SYMM_GROUP_NO_MULTICAST}};
 
   for (const Variable& variable : variables) {

@@ -112,7 +112,7 @@ TEST(Variables, ValuesOfThePageAreTaken) {
   const char* const taken[][2] = {{"SYMM_CHECK", ""}, {"SYMM_CHECK", "0"}, {"SYMM_CHECK", "1"},
       {"SYMM_MULTICAST", ""}, {"SYMM_MULTICAST", "0"}, {"SYMM_MULTICAST", "1"}, {"SYMM_FABRIC", ""},
       {"SYMM_SPIN", ""}, {"SYMM_SPIN", "0"}, {"SYMM_SPIN", "4294967295"}, {"SYMM_ORDER", ""},
-      {"SYMM_ORDER", "ranks"}, {"SYMM_ORDER", "any"}, {"SYMM_BACKEND", ""},
+      {"SYMM_ORDER", "ranks"}, {"SYMM_ORDER", "any"}, {"SYMM_ORDER", "tree"}, {"SYMM_BACKEND", ""},
       {"SYMM_BACKEND", "host"}};
   for (const auto& [name, value] : taken) {
     Process process([&, name = name, value = value] {

@@ -203,6 +203,28 @@ TEST(Pieces, NothingIsCopiedOfPiecesWithoutBytes) {
   EXPECT_TRUE(bytes_of(block, 0) == Bytes(kBytes));
 }
 
+// The device of the host back end is the host, which reads the number of pieces in the call.
+TEST(Pieces, OnTheDeviceAreReadByTheHost) {
+  const Group group = alone();
+  const Block block = allocate(group, kBytes);
+  const Bytes source = distinct_bytes(64, 7);
+  const std::vector<symm_piece_t> pieces = {{0, 8, 4, 1, 0, 0}, {4, 100, 4, 1, 0, 0}};
+  uint64_t count = 1;
+  block.memory.put_pieces(0, 0, source, Pieces(pieces).on_device(&count));
+  Bytes expected(kBytes);
+  std::copy(&source[0], &source[4], &expected[8]);
+  EXPECT_TRUE(bytes_of(block, 0) == expected);
+
+  block.memory.put_pieces(0, 0, source, Pieces(pieces).on_device());
+  std::copy(&source[4], &source[8], &expected[100]);
+  EXPECT_TRUE(bytes_of(block, 0) == expected);
+
+  count = 3;
+  expect_failure(SYMM_ERR_INVALID_ARGUMENT,
+      {"call.device_count: there are 3 pieces, more than the 2 of call.count"},
+      [&] { block.memory.put_pieces(0, 0, source, Pieces(pieces).on_device(&count)); });
+}
+
 // The size of memory of one's own need not be known, but no piece wraps around.
 TEST(Pieces, ReadMemoryOfUnknownSize) {
   const Group group = alone();

@@ -60,6 +60,9 @@ if (configure "$work/parent" "$work/on" -DSYMM_CUDA=off -DSYMM_SODIUM=on -DSYMM_
 fi
 grep -q "SYMM_SODIUM=on, but no libsodium.a" "$work/log" || fail "$(<"$work/log")"
 
+# What both builds compile alike is compiled once, wherever their folders are.
+export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
+
 # build <folder> [options]: builds the project there, and installs libsymm.a into its prefix
 build() {
   configure "$work/parent" "$work/$1/build" -DSYMM_CUDA=off "${@:2}" \

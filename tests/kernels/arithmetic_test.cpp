@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ios>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
 #include <span>
@@ -91,9 +92,9 @@ struct Inputs {
     return from;
   }
 
-  std::vector<std::byte> expected() const {
+  std::vector<std::byte> expected(symm_order_t order = SYMM_ORDER_RANKS) const {
     return reference::combined(dtype, data, 0, count, dtype,
-        [&](const auto& bits) { return reference::reduce(dtype, op, bits); });
+        [&](const auto& bits) { return reference::reduce(dtype, op, bits, order); });
   }
 
   DType dtype;
@@ -203,6 +204,65 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
       }
     }
   }
+}
+
+// The numbers of sources are all up to 16, and some around larger powers of two.
+TEST_P(Arithmetic, TreesHaveTheBitsOfTheReference) {
+  std::vector<size_t> sources(16);
+  std::iota(sources.begin(), sources.end(), size_t{1});
+  sources.insert(sources.end(), {31, 32, 33, 100});
+  size_t differing = 0;
+
+  for_each_combination(std::tuple(std::span(reference::kDTypes), std::span(reference::kOps),
+                           sources, std::array<size_t, 5>{1, 5, 16, 67, 257}),
+      [&](DType dtype, Op op, size_t ranks, size_t count) {
+        if (ranks > 16 && count > 67) return;  // the reference would take too long
+        const Inputs inputs(dtype, op, static_cast<unsigned>(ranks), ranks, count);
+        const auto from = inputs.pointers();
+        const auto right = inputs.expected(SYMM_ORDER_TREE);
+        std::vector<std::byte> result(count * size_of(dtype));
+        std::byte* to = result.data();
+        Reduction r = reduction(dtype, op, count, from, &to);
+        r.in_tree = true;
+        reduce(r);
+        ASSERT_EQ(reference::difference(dtype, to, right.data(), count), "")
+            << dtype_name(dtype) << ' ' << op_name(op) << " of " << ranks;
+
+        const auto in_rank_order = inputs.expected();
+        if (!reference::difference(dtype, to, in_rank_order.data(), count).empty()) ++differing;
+      });
+  EXPECT_GT(differing, 300U) << "the operands do not tell the orders apart";
+}
+
+// One rank has the left part of a tree, which it does not round, and another one goes on.
+TEST_P(Arithmetic, TreesOfTwoParts) {
+  for_each_combination(std::tuple(std::span(reference::kDTypes), std::span(reference::kOps),
+                           std::array<int, 4>{1, 2, 4, 8}, std::array<size_t, 3>{1, 16, 77}),
+      [&](DType dtype, Op op, int left, size_t count) {
+        for (int right = 1; right <= left; ++right) {
+          const Inputs inputs(dtype, op, 3, static_cast<size_t>(left + right), count);
+          const auto from = inputs.pointers();
+          std::vector<std::byte> partial(count * size_of_partial(dtype));
+          std::vector<std::byte> result(count * size_of(dtype));
+          std::byte* to = result.data();
+
+          Reduction r = reduction(dtype, op, count, from, nullptr);
+          r.in_tree = true;
+          r.source_count = left;
+          r.partial_out = partial.data();
+          reduce(r);
+
+          r.sources = from.data() + left;
+          r.source_count = right;
+          r.partial_in = std::exchange(r.partial_out, nullptr);
+          r.destinations = &to;
+          r.destination_count = 1;
+          reduce(r);
+          const auto expected = inputs.expected(SYMM_ORDER_TREE);
+          ASSERT_EQ(reference::difference(dtype, to, expected.data(), count), "")
+              << dtype_name(dtype) << ' ' << op_name(op) << " of " << left << " and " << right;
+        }
+      });
 }
 
 // The average of more ranks than the type can count.

@@ -141,17 +141,53 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   run_possible(world, cases);
 }
 
+// Trees of all numbers of ranks up to 16, by every algorithm.
+class TreeOrder : public ::testing::TestWithParam<std::tuple<Collective, int>> {};
+
+TEST_P(TreeOrder, HasTheBitsOfTheReference) {
+  const auto [collective, size] = GetParam();
+  std::vector<Case> cases;
+  unsigned turn = 0;
+
+  const auto add = [&](DType dtype, Op op, Algorithm algorithm, size_t count) {
+    if (!is_float(dtype) || op == Op::min || op == Op::max) return;
+    if (size > 8 && count > 65) return;
+
+    Case c{.collective = collective, .dtype = dtype, .op = op, .count = count};
+    vary(c, algorithm, size, turn);
+    c.place = kPlaces[turn % 3];
+    c.misalignment = turn % 4;
+    c.order = Order::tree;
+    c.llc_bytes = turn % 7 == 0 ? 64 : 0;
+    ++turn;
+    cases.push_back(c);
+  };
+  for_each_combination(std::tuple(std::span(reference::kDTypes), std::span(reference::kOps),
+                           std::span(kAlgorithms), std::array<size_t, 5>{1, 3, 14, 65, 1009}),
+      add);
+
+  run_possible(world_of(size), cases);
+}
+
 // ThreadSanitizer takes ten times as long.
 #ifdef SYMM_UNDER_TSAN
 constexpr int kSizes[] = {2, 3, 5, 16, 64};
+constexpr int kTrees[] = {4, 6, 8};
 #else
+constexpr int kTrees[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64};
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 64};
 #endif
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Collective, int>>& test) {
+  return std::string(collective_name(std::get<0>(test.param))) + "_" +
+         std::to_string(std::get<1>(test.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
-    ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::ValuesIn(kSizes)),
-    [](const auto& test) {
-      return std::string(collective_name(std::get<0>(test.param))) + "_" +
-             std::to_string(std::get<1>(test.param));
-    });
+    ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::ValuesIn(kSizes)), name_of);
+INSTANTIATE_TEST_SUITE_P(Ranks, TreeOrder,
+    ::testing::Combine(
+        ::testing::Values(Collective::allreduce, Collective::reduce_scatter, Collective::reduce),
+        ::testing::ValuesIn(kTrees)),
+    name_of);
 }  // namespace
 }  // namespace symm::testing

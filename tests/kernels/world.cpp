@@ -144,7 +144,7 @@ std::string describe(const Case& c, int size) {
       << " count " << c.count << " ranks " << size << " root " << c.root << ' '
       << algorithm_name(c.algorithm) << (c.symmetric ? " symmetric" : " private")
       << kPlaceNames[static_cast<size_t>(c.place)] << " misaligned " << c.misalignment
-      << (c.llc_bytes ? " nontemporal" : "");
+      << (c.llc_bytes ? " nontemporal" : "") << (c.order == Order::tree ? " in tree order" : "");
   return out.str();
 }
 
@@ -258,7 +258,7 @@ class Operands {
 
   void expect() {
     const auto combine = [&](const std::vector<uint64_t>& bits) {
-      return reference::reduce(case_.dtype, case_.op, bits);
+      return reference::reduce(case_.dtype, case_.op, bits, static_cast<symm_order_t>(case_.order));
     };
 
     std::map<size_t, Bytes> made;  // by the byte at which a block begins
@@ -297,6 +297,7 @@ host::PlanInput input_of(const Case& c, int size) {
   input.root = c.root;
   input.size = size;
   input.algorithm = c.algorithm;
+  input.order = c.order;
   input.llc_bytes = c.llc_bytes;
   input.tuning = tuning_for(size);
   return input;

@@ -26,6 +26,7 @@ struct Case {
   enum class Place { out, in, mixed } place = Place::out;
   // Bytes, to which every rank adds its number unless they are 0.
   size_t misalignment = 0;
+  Order order = Order::ranks;
   // A small cache has non-temporal stores used.
   size_t llc_bytes = 0;
 

@@ -153,6 +153,7 @@ void finish(Group& group, CollectiveCall call, const PieceCounts& counts = {}) {
   Pieces pieces;
   pieces.counts = counts;
   if (traits(call.collective).in_pieces) call.pieces = &pieces;
+  call.set_order(group.order(), group.size());
   run_collective(group, call);
   group.synchronize(nullptr, 20'000);
 }

@@ -265,19 +265,6 @@ TEST_F(Multinode, AnswerAfterACallThatFailed) {
   });
 }
 
-TEST_F(Multinode, PassMessagesWithinAMachineOnly) {
-  expect_on_machines("aab", [](int rank, const Group& group) {
-    uint64_t word = static_cast<uint64_t>(rank);
-    const symm::Span one(&word, 1);
-    const auto send = [&] { rank == 2 ? group.send(0, one) : group.send(2, one); };
-    expect_failure(SYMM_ERR_UNSUPPORTED, {"rank", "is on another machine"}, send);
-    if (rank == 0) group.send(1, one);
-    if (rank == 1) group.recv(0, one);
-    EXPECT_EQ(word, rank == 2 ? 2U : 0U);
-    group.barrier();
-  });
-}
-
 // Additions of ranks on all machines fetch each value once, whoever owns the word; and what waits
 // for the word is woken.
 TEST_F(Multinode, ChangeWordsInOneStep) {

@@ -43,8 +43,6 @@ enum Way { host, cuda, tcp, machines };
 
 constexpr const char* kWays[] = {"host", "cuda", "tcp", "machines"};
 
-bool uses_ucx = false;
-
 struct Outside {
   Facts facts;
   std::atomic<int64_t> count;  // calls that could meet the fault
@@ -129,8 +127,7 @@ std::string live_once(
   Processes ranks(kSize, [&](int rank) {
     in_test = true;
     setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
-    uses_ucx = way == machines;
-    if (uses_ucx) setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
+    if (way == machines) setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
     plan.victim = victim;
     plan.again = "first";  // a rank may fail alone, before others have come
     plan.facts = &facts;
@@ -251,12 +248,6 @@ void* new_or_null(size_t size) {
 }
 }  // namespace
 }  // namespace support
-
-// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13
-// and 1.22). The footprint of such a process is compared all the same.
-extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off() {
-  return support::uses_ucx ? 1 : 0;
-}  // NOLINT(bugprone-reserved-identifier)
 
 int symm_strikes(int fault, const char* name) {
   return support::strikes(static_cast<support::Fault>(fault), name) ? 1 : 0;

@@ -71,6 +71,10 @@ Call making_a_heap() {
   return {"heap_create", [](const Group& group) { group.heap(8192); }};
 }
 
+Call making_an_exchange() {
+  return {"exchange_create", [](const Group& group) { group.exchange({}); }};
+}
+
 std::ostream& operator<<(std::ostream& out, const Call& call) { return out << call.name; }
 
 struct Pair {
@@ -123,6 +127,9 @@ std::vector<Pair> pairs() {
       {"HeapRendezvous", making_a_heap(), rendezvous()},
       {"HeapBarrier", making_a_heap(), meeting_on(0)},
       {"SplitHeap", splitting(), making_a_heap()},
+      {"ExchangeRendezvous", making_an_exchange(), rendezvous()},
+      {"HeapExchange", making_a_heap(), making_an_exchange()},
+      {"BarrierExchange", meeting_on(0), making_an_exchange()},
   };
 }
 

@@ -76,6 +76,9 @@ std::vector<Difference> differences() {
     add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; },
         {"two_shot_staged"});
     add("max_blocks", [](Arguments& a) { a.options.max_blocks = 4; }, {"max_blocks 4"});
+    if (reduces) {
+      add("order", [](Arguments& a) { a.options.order = SYMM_ORDER_ANY; }, {"in any order"});
+    }
     add("collective",
         [=](Arguments& a) {
           a.call.collective = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL;

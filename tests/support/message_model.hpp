@@ -61,10 +61,16 @@ struct PlannedSide {
   std::byte* data;
 };
 
+// What is modelled: on GPUs messages are as long as the room for them, and go on a stream.
+struct MessageModel {
+  bool on_stream = false;
+  void* stream = nullptr;
+};
+
 class RankOfMessageModel {
  public:
-  RankOfMessageModel(const Group& group, int rank, uint64_t seed)
-      : group_(group), rank_(rank), own_(seed * 1000 + static_cast<uint64_t>(rank)) {
+  RankOfMessageModel(const Group& group, int rank, uint64_t seed, const MessageModel& model)
+      : group_(group), rank_(rank), model_(model), own_(seed * 1000 + static_cast<uint64_t>(rank)) {
     block_ = allocate(group, kBlock);
   }
 
@@ -84,11 +90,13 @@ class RankOfMessageModel {
       if (side.is_send) {
         messages.push_back(symm::sending(one.to, symm::Span(side.data, one.bytes), one.channel));
       } else {
-        messages.push_back(symm::receiving(one.from, symm::Span(side.data, one.room), one.channel));
+        messages.push_back(
+            symm::receiving(one.from, symm::Span(side.data, room(one)), one.channel));
       }
     }
 
-    const std::vector<size_t> lengths = group_.messages(messages);
+    const std::vector<size_t> lengths = group_.messages(messages, {}, model_.stream);
+    if (model_.on_stream) group_.synchronize(model_.stream);
     for (size_t i = 0; i < sides.size(); ++i) {
       expect(sides[i], lengths[i]);
     }
@@ -97,8 +105,10 @@ class RankOfMessageModel {
  private:
   static constexpr size_t kBlock = size_t{8} << 20;
 
+  size_t room(const PlannedMessage& one) const { return model_.on_stream ? one.bytes : one.room; }
+
   void add(std::vector<PlannedSide>& sides, const PlannedMessage& one, bool is_send) {
-    const size_t bytes = is_send ? one.bytes : one.room;
+    const size_t bytes = is_send ? one.bytes : room(one);
     const bool symmetric = is_send ? one.symmetric_source : one.symmetric_destination;
     std::byte* data = nullptr;
     if (symmetric && used_ + bytes <= kBlock) {
@@ -137,34 +147,37 @@ class RankOfMessageModel {
     sides = std::move(shuffled);
   }
 
-  static void expect(const PlannedSide& side, size_t length) {
+  void expect(const PlannedSide& side, size_t length) const {
     const PlannedMessage& one = *side.planned;
     ASSERT_EQ(length, one.bytes) << (side.is_send ? "sent" : "received");
     ASSERT_TRUE(has_pattern(side.data, one.bytes, one.seed))
         << one.bytes << " bytes from " << one.from << " to " << one.to << " on " << one.channel;
     if (side.is_send) return;
     const auto is_untouched = [](std::byte byte) { return byte == std::byte{0xA5}; };
-    ASSERT_TRUE(std::all_of(side.data + one.bytes, side.data + one.room, is_untouched))
+    ASSERT_TRUE(std::all_of(side.data + one.bytes, side.data + room(one), is_untouched))
         << "behind the message";
   }
 
   const Group& group_;
   const int rank_;
+  const MessageModel model_;
   std::mt19937_64 own_;
   Block block_;
   std::deque<Bytes> private_;
   size_t used_ = 0;
 };
 
-inline void follow_the_model(int ranks, int rank, const Group& group, int rounds, uint64_t seed) {
+inline void follow_the_model(int ranks, int rank, const Group& group, int rounds, uint64_t seed,
+    const MessageModel& model = {}) {
   std::mt19937_64 random(seed);
-  RankOfMessageModel mine(group, rank, seed);
+  RankOfMessageModel mine(group, rank, seed, model);
   for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round) + " of seed " + std::to_string(seed));
     // Most rounds have so few flows that these are long.
     mine.make(draw_messages(random, ranks, round % 4 == 0 ? 64 : 2));
     if (testing::Test::HasFatalFailure()) return;
   }
+  if (model.on_stream) return group.finalize();
   group.barrier();
 }
 }  // namespace support

@@ -55,6 +55,13 @@ inline Passed<symm_collective_options_t> forced(
   return made;
 }
 
+inline Passed<symm_collective_options_t> ordered(
+    symm_order_t order, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO) {
+  Passed<symm_collective_options_t> made = forced(algorithm);
+  made.value.order = order;
+  return made;
+}
+
 inline Passed<symm_collective_options_t> tagged(const char* tag, int32_t max_blocks = 0) {
   Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};
   made.value.tag = tag;

@@ -126,8 +126,8 @@ TEST(Pattern, ReductionsMatchElementByElement) {
 // precision of sums, rounded once.
 TEST(Pattern, HasElementsForAnyOrder) {
   for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_AVG}) {
-    const auto wrong = [op](bool any_order) {
-      const Pattern pattern(SYMM_DTYPE_F32, op, 4, any_order);
+    const auto wrong = [op](symm_order_t order) {
+      const Pattern pattern(SYMM_DTYPE_F32, op, 4, order);
       std::vector<float> of[4];
       std::vector<float> out;
       for (int rank = 0; rank < 4; ++rank) {
@@ -148,8 +148,9 @@ TEST(Pattern, HasElementsForAnyOrder) {
           reinterpret_cast<std::byte*>(out.data()), 0, Pattern::period);
     };
 
-    EXPECT_EQ(wrong(true), 0U) << op;
-    EXPECT_GT(wrong(false), Pattern::period / 16) << op << ": another order must show";
+    EXPECT_EQ(wrong(SYMM_ORDER_ANY), 0U) << op;
+    EXPECT_EQ(wrong(SYMM_ORDER_TREE), 0U) << op << ": this is the tree of four ranks";
+    EXPECT_GT(wrong(SYMM_ORDER_RANKS), Pattern::period / 16) << op << ": another order must show";
   }
 }
 

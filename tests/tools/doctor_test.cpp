@@ -148,6 +148,11 @@ TEST(Doctor, Ucx) {
 
 TEST(Doctor, Nccl) {
   expect(judge_nccl({0, "", "", "no libnccl.so.2"}), Verdict::note, "libnccl2");
+  EXPECT_EQ(judge_nccl({22'605, "", "/y", "no NCCL is behind /y", true}).detail,
+      "none: no NCCL is behind /y, which serves alone, as NCCL 2.26.5");
+  EXPECT_EQ(judge_nccl({22'605, "", "", "no libnccl.so.2", true}).detail,
+      "none: no libnccl.so.2; symm run --nccl would serve alone, as NCCL 2.26.5");
+  EXPECT_EQ(judge_nccl({0, "", "/y", "no NCCL is behind /y"}).detail, "none: no NCCL is behind /y");
   expect(judge_nccl({21'703, "/x", ""}), Verdict::note, "2.18");
   expect(judge_nccl({23'007, "/x", ""}), Verdict::ok);
   EXPECT_EQ(judge_nccl({23'007, "/x", ""}).detail, "2.30.7 (/x)");

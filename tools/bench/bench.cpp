@@ -46,6 +46,7 @@ class Bench {
   nlohmann::json measure_p2p();
   void finalize();
   double microseconds_of_put(int from, int to, size_t bytes);
+  symm_order_t order_of(const Call& call) const;
   Row measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op);
   Result measure(const Call& call, const Pattern& pattern);
   Result measure_on_gpu(const Call& call, const Pattern& pattern);
@@ -231,6 +232,17 @@ void Bench::finish(Result& result, std::vector<double>& times, uint64_t wrong) {
   result.max_us = quantile(times, 1);
 }
 
+// The order of which results must have the bits.
+symm_order_t Bench::order_of(const Call& call) const {
+  const bool by_group = options_.order == SYMM_ORDER_GROUP;
+  const bool is_tree = by_group ? (group_.info().flags & SYMM_GROUP_TREE_ORDER) != 0
+                                : options_.order == SYMM_ORDER_TREE;
+  if (is_tree) return SYMM_ORDER_TREE;
+  const bool is_hierarchical =
+      call.algorithm() == name_in(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL});
+  return is_hierarchical ? SYMM_ORDER_ANY : SYMM_ORDER_RANKS;
+}
+
 Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   const OperationTraits& traits = *options_.traits;
   Call call(group_, &traits, dtype, op, device_ ? Device::stream() : nullptr);
@@ -240,14 +252,14 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   call.first = first_;
   call.second = second_;
   call.options.algorithm = options_.algorithm;
+  call.options.order = options_.order;
   Row row;
   row.bytes = call.bytes();
   row.count = call.count;
   row.type = name_in(dtypes(), dtype);
   row.op = traits.reduces ? name_in(ops(), op) : "none";
   row.root = traits.rooted ? options_.root : -1;
-  const Pattern pattern(dtype, op, ranks_,
-      call.algorithm() == name_in(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL}));
+  const Pattern pattern(dtype, op, ranks_, order_of(call));
 
   for (const bool in_place : {false, true}) {
     if (!(in_place ? options_.in_place : options_.out_of_place)) continue;

@@ -118,6 +118,11 @@ void add_call_options(CLI::App* bench, BenchOptions& options) {
     options.algorithm = pick("--algorithm", algorithms(), name, false).front();
   });
 
+  parsed(bench, "--order", "group",
+      "Order in which floats are combined: ranks, tree or any; group: as SYMM_ORDER says",
+      [&](const std::string& name) {
+        options.order = pick("--order", orders(), name, false).front();
+      });
   bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")
       ->check(CLI::NonNegativeNumber);
 }
@@ -202,8 +207,9 @@ void add_bench(CLI::App& app, Action& action) {
   add_tune_options(bench, options);
   add_device_options(bench, options);
 
-  const std::vector<std::string> of_collectives{"--type", "--op", "--algorithm", "--root",
-      "--private", "--in-place", "--out-of-place", "--csv", "--baseline", "--plot", "--graph"};
+  const std::vector<std::string> of_collectives{"--type", "--op", "--algorithm", "--order",
+      "--root", "--private", "--in-place", "--out-of-place", "--csv", "--baseline", "--plot",
+      "--graph"};
   auto* tune = bench->get_option("--tune");
   for (const std::string& name : of_collectives) {
     tune->excludes(bench->get_option(name));

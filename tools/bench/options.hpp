@@ -39,6 +39,7 @@ struct BenchOptions {
   std::vector<symm_dtype_t> types{SYMM_DTYPE_F32};
   std::vector<symm_op_t> ops{SYMM_OP_SUM};
   symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO;
+  symm_order_t order = SYMM_ORDER_GROUP;
   int root = 0;
   int warmup = 5;
   int iterations = 0;  // 0: by size

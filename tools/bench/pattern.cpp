@@ -104,13 +104,19 @@ const std::vector<Named<symm_algorithm_t>>& algorithms() {
   return list;
 }
 
-Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order)
+const std::vector<Named<symm_order_t>>& orders() {
+  static const std::vector<Named<symm_order_t>> list{{"group", SYMM_ORDER_GROUP},
+      {"ranks", SYMM_ORDER_RANKS}, {"tree", SYMM_ORDER_TREE}, {"any", SYMM_ORDER_ANY}};
+  return list;
+}
+
+Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, symm_order_t order)
     : element_(size_of(dtype)), reduced_(period * element_) {
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes table(period * element_);
     for (size_t i = 0; i < period; ++i) {
-      const uint64_t bits =
-          element(dtype, op, ranks, any_order, mix(mix(static_cast<uint64_t>(rank)) + i));
+      const uint64_t bits = element(
+          dtype, op, ranks, order == SYMM_ORDER_ANY, mix(mix(static_cast<uint64_t>(rank)) + i));
       reference::store_bits(dtype, bits, &table[i * element_]);
     }
     tables_.push_back(std::move(table));
@@ -121,7 +127,8 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order)
     for (size_t rank = 0; rank < tables_.size(); ++rank) {
       operands[rank] = reference::load_bits(dtype, &tables_[rank][i * element_]);
     }
-    reference::store_bits(dtype, reference::reduce(dtype, op, operands), &reduced_[i * element_]);
+    reference::store_bits(
+        dtype, reference::reduce(dtype, op, operands, order), &reduced_[i * element_]);
   }
 }
 

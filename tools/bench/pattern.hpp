@@ -19,6 +19,7 @@ struct Named {
 const std::vector<Named<symm_dtype_t>>& dtypes();
 const std::vector<Named<symm_op_t>>& ops();
 const std::vector<Named<symm_algorithm_t>>& algorithms();
+const std::vector<Named<symm_order_t>>& orders();
 
 template <typename Value>
 std::string name_in(const std::vector<Named<Value>>& list, Value value) {
@@ -37,9 +38,9 @@ using reference::size_of;
 // inputs costs little and long enough that every lane of every vector sees different values.
 class Pattern {
  public:
-  // With any_order, the reduction of the elements has the same bits in any order. Without it, an
-  // order other than that of the ranks shows.
-  Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order = false);
+  // With SYMM_ORDER_ANY, the reduction of the elements has the same bits in any order. Else an
+  // order other than the one that is given shows.
+  Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, symm_order_t order = SYMM_ORDER_RANKS);
 
   static constexpr size_t period = 4093;
 

@@ -170,34 +170,55 @@ inline uint64_t encode_integer(Code dtype, int64_t value) {
          static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
 }
 
-// If products saturate, those of finite numbers stay finite.
-template <class T, class Read>
-T reduce_floats(
-    Code op, const std::vector<uint64_t>& operands, const Read& read, bool saturates = false) {
-  T result = read(operands[0]);
-  for (size_t i = 1; i < operands.size(); ++i) {
-    const T x = read(operands[i]);
-    switch (op) {
-      case SYMM_OP_PROD: {
-        const bool stays_finite = saturates && std::isfinite(result) && std::isfinite(x);
-        result = result * x;
-        if (stays_finite && std::isinf(result)) {
-          result = std::copysign(std::numeric_limits<T>::max(), result);
-        }
-        break;
-      }
-      case SYMM_OP_MIN:
-      case SYMM_OP_MAX:
-        if (std::isnan(result) || std::isnan(x)) {
-          result = std::numeric_limits<T>::quiet_NaN();
-        } else if (op == SYMM_OP_MIN ? x < result : x > result) {
-          result = x;
-        }
-        break;
-      default: result = result + x;
+// Combines two numbers. If products saturate, those of finite numbers stay finite.
+template <class T>
+T combine_floats(Code op, T a, T x, bool saturates) {
+  switch (op) {
+    case SYMM_OP_PROD: {
+      const T product = a * x;
+      const bool stays_finite = saturates && std::isfinite(a) && std::isfinite(x);
+      return stays_finite && std::isinf(product)
+                 ? std::copysign(std::numeric_limits<T>::max(), product)
+                 : product;
     }
+    case SYMM_OP_MIN:
+    case SYMM_OP_MAX:
+      if (std::isnan(a) || std::isnan(x)) return std::numeric_limits<T>::quiet_NaN();
+      if (op == SYMM_OP_MIN) return x < a ? x : a;
+      return x > a ? x : a;
+    default: return a + x;
+  }
+}
+
+// The tree of the numbers of ranks first .. last-1: the left part has the largest power of two of
+// ranks that leaves some for the right part.
+template <class T>
+T combine_tree(Code op, const std::vector<T>& numbers, size_t first, size_t last, bool saturates) {
+  if (last - first == 1) return numbers[first];
+  size_t left = 1;
+  while (2 * left < last - first) {
+    left *= 2;
+  }
+  return combine_floats(op, combine_tree(op, numbers, first, first + left, saturates),
+      combine_tree(op, numbers, first + left, last, saturates), saturates);
+}
+
+template <class T, class Read>
+T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read,
+    bool saturates = false, symm_order_t order = SYMM_ORDER_RANKS) {
+  std::vector<T> numbers;
+  for (const uint64_t bits : operands) {
+    numbers.push_back(read(bits));
   }
 
+  T result = numbers[0];
+  if (order == SYMM_ORDER_TREE) {
+    result = combine_tree(op, numbers, 0, numbers.size(), saturates);
+  } else {
+    for (size_t i = 1; i < numbers.size(); ++i) {
+      result = combine_floats(op, result, numbers[i], saturates);
+    }
+  }
   return op == SYMM_OP_AVG ? result / static_cast<T>(operands.size()) : result;
 }
 
@@ -228,8 +249,9 @@ uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
   return to_bits(result);
 }
 
-// The reduction of one element over ranks 0, 1, ...
-inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operands) {
+// The reduction of one element over ranks 0, 1, ..., or over the tree of ranks.
+inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operands,
+    symm_order_t order = SYMM_ORDER_RANKS) {
   switch (dtype) {
     case SYMM_DTYPE_BOOL: {
       const auto is_true = [](uint64_t bits) { return bits != 0; };
@@ -245,12 +267,14 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
     case SYMM_DTYPE_U32: return reduce_integers<uint32_t>(op, operands);
     case SYMM_DTYPE_I64: return reduce_integers<int64_t>(op, operands);
     case SYMM_DTYPE_U64: return reduce_integers<uint64_t>(op, operands);
-    case SYMM_DTYPE_F64: return to_bits(reduce_floats<double>(op, operands, from_bits<double>));
-    case SYMM_DTYPE_F32: return to_bits(reduce_floats<float>(op, operands, from_bits<float>));
+    case SYMM_DTYPE_F64:
+      return to_bits(reduce_floats<double>(op, operands, from_bits<double>, false, order));
+    case SYMM_DTYPE_F32:
+      return to_bits(reduce_floats<float>(op, operands, from_bits<float>, false, order));
     default:
       return encode(dtype, reduce_floats<float>(
                                op, operands, [&](uint64_t bits) { return decode(dtype, bits); },
-                               size_of(dtype) == 1));
+                               size_of(dtype) == 1, order));
   }
 }
 
@@ -258,7 +282,7 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
 // after the reduction, into elements of type `result`.
 template <class Factor>
 uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operands, Code result,
-    symm_scale_t position, const Factor& factor, int rank) {
+    symm_scale_t position, const Factor& factor, int rank, symm_order_t order = SYMM_ORDER_RANKS) {
   const auto in = [&](auto zero) {
     using Wide = decltype(zero);
     std::vector<uint64_t> wide;
@@ -269,7 +293,7 @@ uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operand
       }
       wide.push_back(to_bits(x));
     }
-    auto value = reduce_floats<Wide>(op, wide, from_bits<Wide>);
+    auto value = reduce_floats<Wide>(op, wide, from_bits<Wide>, false, order);
     if (position == SYMM_SCALE_AFTER) value *= static_cast<Wide>(factor(rank));
     return size_of(result) < 4 ? encode(dtype, static_cast<float>(value)) : to_bits(value);
   };

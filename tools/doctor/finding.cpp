@@ -277,17 +277,25 @@ Finding judge_ucx(const Ucx& ucx) {
       "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
 }
 
+namespace {
+std::string version_text(int version) {
+  return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+}  // namespace
+
 Finding judge_nccl(const Nccl& nccl) {
   if (nccl.path.empty()) {
-    return {"NCCL", Verdict::note, "none: " + nccl.reason,
+    const std::string alone = nccl.drop_in.empty() ? "; symm run --nccl would serve alone, as NCCL "
+                                                   : ", which serves alone, as NCCL ";
+    return {"NCCL", Verdict::note,
+        "none: " + nccl.reason + (nccl.is_alone ? alone + version_text(nccl.version) : ""),
         "Groups of GPUs on several machines need it: install libnccl2 (Debian, RPM) or "
         "nvidia-nccl-cu13 (pip), or name its libnccl.so.2 in SYMM_NCCL. Programs that bring their "
         "own, as PyTorch does, have it all the same."};
   }
 
-  const std::string text = std::to_string(nccl.version / 10'000) + "." +
-                           std::to_string(nccl.version / 100 % 100) + "." +
-                           std::to_string(nccl.version % 100) + " (" + nccl.path + ")";
+  const std::string text = version_text(nccl.version) + " (" + nccl.path + ")";
   const std::string detail =
       nccl.drop_in.empty() ? text : text + " behind symm's drop-in (" + nccl.drop_in + ")";
   constexpr int least = 21'800;

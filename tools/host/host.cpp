@@ -514,6 +514,17 @@ Ucx find_ucx() {
   return ucx;
 }
 
+namespace {
+// Whether the drop-in answers without NCCL, and as which version.
+bool serves_alone(void* drop_in, Nccl& nccl) {
+  if (drop_in == nullptr) return false;
+  const auto version = find<int (*)(int*)>(drop_in, "ncclGetVersion");
+  const auto marker = find<void* (*)()>(drop_in, "symm_nccl_marker");
+  return marker != nullptr && marker() == nullptr && version != nullptr &&
+         version(&nccl.version) == 0;
+}
+}  // namespace
+
 Nccl find_nccl() {
   Nccl nccl;
   std::error_code ignored;
@@ -525,16 +536,19 @@ Nccl find_nccl() {
   if (library == nullptr) library = ::dlopen(wheel.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     nccl.reason = "no libnccl.so.2 in the loader's folders";
+    nccl.is_alone = serves_alone(::dlopen("libsymm_nccl.so", RTLD_NOW | RTLD_LOCAL), nccl);
     return nccl;
   }
 
   if (const auto marker = find<void* (*)()>(library, "symm_nccl_marker"); marker != nullptr) {
     nccl.drop_in = file_of(library);
-    library = marker();
-  }
-  if (library == nullptr) {
-    nccl.reason = "no NCCL is behind " + nccl.drop_in;
-    return nccl;
+    void* const behind = marker();
+    if (behind == nullptr) {
+      nccl.is_alone = serves_alone(library, nccl);
+      nccl.reason = "no NCCL is behind " + nccl.drop_in;
+      return nccl;
+    }
+    library = behind;
   }
   const auto version = find<int (*)(int*)>(library, "ncclGetVersion");
   if (version == nullptr || version(&nccl.version) != 0) {

@@ -69,6 +69,9 @@ struct Nccl {
   std::string path;      // of the library itself
   std::string drop_in;   // of symm's drop-in before it; "": programs get NCCL itself
   std::string reason{};  // why there is none
+  // There is none, and the drop-in serves by itself: to programs that get it in this environment,
+  // or that `symm run --nccl` starts.
+  bool is_alone = false;
 };
 // The file of a library that dlopen() has opened; "" if the loader does not tell it.
 std::string file_of(void* library);

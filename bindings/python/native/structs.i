@@ -99,3 +99,14 @@
   free($1);
 }
 %ignore symm_message_t;
+
+// Neighbours are a sequence of (rank, memory, offset, source, source_bytes, pieces, count,
+// expected_bytes), of which pieces are an address.
+%typemap(in) (const symm_neighbor_t *neighbors, size_t count) (symm_neighbor_t *neighbors = NULL) {
+  if (!symm_py_neighbors($input, &neighbors, &$2)) SWIG_fail;
+  $1 = neighbors;
+}
+%typemap(freearg) (const symm_neighbor_t *neighbors, size_t count) {
+  free(neighbors$argnum);
+}
+%ignore symm_neighbor_t;

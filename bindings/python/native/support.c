@@ -237,6 +237,17 @@ static int message(PyObject* from, void* place) {
       &to->rank, &to->channel, &to->source, &to->destination, &to->bytes);
 }
 
+/* Read what goes to a neighbour from a tuple. */
+static int neighbor(PyObject* from, void* place) {
+  symm_neighbor_t* to = (symm_neighbor_t*)place;
+
+  to->struct_size = sizeof *to;
+  return symm_py_fields(from,
+      "rank:i memory:p offset:u source:p source_bytes:u pieces:p count:u expected_bytes:u",
+      &to->rank, &to->memory, &to->offset, &to->source, &to->source_bytes, &to->pieces, &to->count,
+      &to->expected_bytes);
+}
+
 /* Read a sequence as an array of `count` items of `size` bytes. Each item is read by `read`, or
  * by field() with `name` and `kind` where `read` is NULL. The caller frees the array, also after
  * a failure. The items behind the one that failed are zero. */
@@ -288,6 +299,10 @@ int symm_py_messages(PyObject* from, symm_message_t** to, size_t* count) {
   return array_of(from, message, NULL, 0, sizeof **to, to, count);
 }
 
+int symm_py_neighbors(PyObject* from, symm_neighbor_t** to, size_t* count) {
+  return array_of(from, neighbor, NULL, 0, sizeof **to, to, count);
+}
+
 /* Read the arguments of one call of a batch. Its counts and displacements are read last, because
  * the flags say whether they are sequences, or addresses of lists on the device. */
 static int batch_call(PyObject* from, symm_collective_call_t* to) {
@@ -321,9 +336,9 @@ static int batch_options(PyObject* from, symm_collective_options_t* to) {
   to->struct_size = sizeof *to;
   return symm_py_fields(from,
       "|algorithm:i timeout_ms:u scale_position:i result_dtype:i scale:d scale_pointer:p tag:z "
-      "max_blocks:i",
+      "max_blocks:i order:i",
       &to->algorithm, &to->timeout_ms, &to->scale_position, &to->result_dtype, &to->scale,
-      &to->scale_pointer, &to->tag, &to->max_blocks);
+      &to->scale_pointer, &to->tag, &to->max_blocks, &to->order);
 }
 
 /* Read what an all-reduce with RMSNorm of a batch does. */

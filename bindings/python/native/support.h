@@ -48,11 +48,12 @@ int symm_py_address(PyObject* from, const char* name, void** to);
  *   O  the object itself, a borrowed reference */
 int symm_py_fields(PyObject* from, const char* names, ...);
 
-/* Read a sequence into an array. None is NULL, except for waits and messages. The caller frees
- * *to, also after a failure. */
+/* Read a sequence into an array. None is NULL, except for waits, messages and neighbours. The
+ * caller frees *to, also after a failure. */
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count);
 int symm_py_messages(PyObject* from, symm_message_t** to, size_t* count);
+int symm_py_neighbors(PyObject* from, symm_neighbor_t** to, size_t* count);
 /* Read a sequence of (call, options or None, what fused.h has of it or None). To be freed by
  * symm_py_calls_done(), also after a failure. */
 int symm_py_calls(PyObject* from, symm_collective_call_t** to, size_t* count);

@@ -74,14 +74,19 @@ NUMBER(size_t, 0, UINT64_MAX)
 WANTED_INTEGER(uint64_t, out_seen, PyLong_FromUnsignedLong)
 WANTED_INTEGER(size_t, out_index, PyLong_FromSize_t)
 
-// A set of ranks is a sequence of integers; None is the whole group.
-%typemap(in) (const int32_t *ranks, size_t count) (int32_t *ranks = NULL) {
+// Ranks are a sequence of integers. Where they are the set `ranks`, None is the whole group.
+%define RANKS(name, number)
+%typemap(in) (const int32_t *name, size_t number) (int32_t *ranks = NULL) {
   if (!symm_py_integers($input, &ranks, &$2)) SWIG_fail;
   $1 = ranks;
 }
-%typemap(freearg) (const int32_t *ranks, size_t count) {
+%typemap(freearg) (const int32_t *name, size_t number) {
   free(ranks$argnum);
 }
+%enddef
+RANKS(ranks, count)
+RANKS(send_ranks, send_count)
+RANKS(recv_ranks, recv_count)
 
 // Lists that the library fills: the capacity goes in, and the list comes out.
 %fragment("symm_py_room", "header") {

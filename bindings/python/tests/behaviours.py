@@ -571,6 +571,40 @@ class Runner:
         given = np.array(pieces, np.uint64).reshape(-1, 6) if self.as_array else pieces
         getattr(self.memory(), f"{verb}_pieces")(rank, offset, array, given, **options)
 
+    def do_exchange(self) -> symm.Exchange:
+        source = self.bytes_at("source")
+        numbers = self.numbers("pieces")
+        pieces = [symm.Rows(*numbers[i : i + 6]) for i in range(0, len(numbers), 6)]
+        ranks, expected = self.numbers("to"), self.numbers("expects")
+        memory = self.memory()
+        neighbors = [
+            symm.Neighbor(rank, memory, 0, source, [piece], expected_nbytes=nbytes)
+            for rank, piece, nbytes in zip(ranks, pieces, expected, strict=True)
+        ]
+        return self.group().exchange(neighbors, timeout=self.timeout())
+
+    def do_start_round(self) -> None:
+        self.thing("exchange").start(timeout=self.timeout())
+
+    def do_finish_round(self) -> None:
+        self.thing("exchange").finish(timeout=self.timeout())
+
+    def do_neighbor_alltoallv(self) -> None:
+        sent, received = self.numbers("to_counts"), self.numbers("from_counts")
+        places = self.numbers("from_displacements") if self.has("from_displacements") else None
+        self.group().neighbor_alltoallv(
+            self.numbers("to"),
+            self.operand("source", sum(sent), symm.i32),
+            sent,
+            self.numbers("from"),
+            self.operand("destination", sum(received), symm.i32),
+            received,
+            None,
+            places,
+            channel=self.integer("channel", 0),
+            timeout=self.timeout(),
+        )
+
     def do_fill32(self) -> None:
         self.memory().fill32(*self.integers("rank", "offset", "value", "count"))
 
@@ -683,7 +717,7 @@ class Runner:
         send = self.operand("send", send_count, self.dtype())
         recv = self.operand("recv", recv_count, self.result_dtype())
 
-        options = {key: self.text(key) for key in ("op", "algorithm") if self.has(key)}
+        options = {key: self.text(key) for key in ("op", "algorithm", "order") if self.has(key)}
         if self.has("root"):
             options["root"] = self.integer("root")
         if self.has("position"):

@@ -278,6 +278,7 @@ FLAG = symm.GroupFlag
     [
         ("SYMM_CHECK", "1", "check", FLAG.CHECK, FLAG.NO_CHECK),
         ("SYMM_ORDER", "any", "any_order", FLAG.ANY_ORDER, FLAG.RANK_ORDER),
+        ("SYMM_ORDER", "tree", "tree_order", FLAG.TREE_ORDER, FLAG.RANK_ORDER),
         ("SYMM_MULTICAST", "1", "multicast", FLAG.MULTICAST, FLAG.NO_MULTICAST),
     ],
 )
@@ -298,6 +299,18 @@ def test_a_program_decides_or_leaves_it_to_the_environment(
     assert flags(**{option: False}) == opposite
 
 
+def test_an_order_that_is_asked_for_goes_before_one_that_is_not_wanted():
+    def flags(**options):
+        with symm.Group.join(0, 1, "thread://x", backend="host", **options) as group:
+            return group.info().flags
+
+    assert flags(any_order=True, tree_order=False) == FLAG.ANY_ORDER
+    assert flags(any_order=False, tree_order=True) == FLAG.TREE_ORDER
+    assert flags(any_order=False, tree_order=False) == FLAG.RANK_ORDER
+    with pytest.raises(symm.InvalidArgumentError, match="contradict each other"):
+        flags(any_order=True, tree_order=True)
+
+
 WITHOUT_OPPOSITE = ("overlapping_devices", "shared_scratch", "same_offsets")
 
 
@@ -308,7 +321,7 @@ def test_flags_that_no_variable_sets_are_off_unless_they_are_asked_for():
 
     parameters = inspect.signature(symm.Group.join).parameters
     tri_state = {name for name in group_module._FLAGS if parameters[name].default is None}
-    assert tri_state == {"check", "multicast", "any_order"}
+    assert tri_state == {"check", "multicast", "any_order", "tree_order"}
     assert set(group_module._FLAGS) - tri_state == set(WITHOUT_OPPOSITE)
     assert all(parameters[name].default is False for name in WITHOUT_OPPOSITE)
 
@@ -747,6 +760,34 @@ def test_the_ranks_of_an_aborted_group_shrink_it_and_go_on(threads):
         group.close()
 
     threads(3, body)
+
+
+def test_ranks_are_combined_in_the_order_of_the_call_or_the_group(threads):
+    operands = [1, 2**-24, 2**-24, 2**-24]  # each order rounds their sum in another way
+    in_rank_order, in_tree_order = 1, 1 + 2**-23
+
+    def body(group):
+        def total(group, **options):
+            x = np.full(1, operands[group.rank], np.float32)
+            group.allreduce(x, **options)
+            return x[0]
+
+        assert total(group) == in_rank_order
+        assert total(group, order="tree") == in_tree_order
+        assert total(group, order=symm.Order.TREE, tag="gradients", timeout=20) == in_tree_order
+        assert total(group, order="tree", scale=1.0) == in_tree_order
+        with group.split(0, tree_order=True) as part:
+            assert total(part) == in_tree_order
+            assert total(part, order="ranks") == in_rank_order
+        with group.batch() as batch:
+            x = np.full(1, operands[group.rank], np.float32)
+            batch.allreduce(x, order="tree")
+        assert x[0] == in_tree_order
+        with pytest.raises(symm.InvalidArgumentError, match="bush"):
+            group.allreduce(x, order="bush")
+        group.close()
+
+    threads(4, body)
 
 
 def test_a_tag_and_a_limit_of_multiprocessors_are_for_one_call(threads):

@@ -1270,7 +1270,7 @@ def test_a_program_ends_with_its_own_error_beside_a_collective(way, launch, monk
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     command = (sys.executable, str(Path(__file__)), "error_beside_a_collective", "cpu", way)
-    (status, output), _ = launch(SIZE, *command, patience=100)
+    (status, output), _ = launch(SIZE, *command)
     assert status == 1, output
     assert "ValueError: of this rank alone" in output
     assert "FATAL" not in output

@@ -196,8 +196,10 @@
  *   - SYMM_OK of a [stream] call means "done" on the host, and "enqueued" with CUDA.
  *   - When the deadline of a wait for a signal or a word passes, a host group stays usable and
  *     a CUDA group is revoked.
- *   - symm_send(), symm_recv() and symm_messages() are UNSUPPORTED with CUDA, which has no
- *     kernels for them.
+ *   - With CUDA, a message has to be exactly as long as the room for it, a send is over only
+ *     when its message is received, and what a rank sends to itself is received in the same
+ *     call; the chapter on messages has more.
+ *   - symm_exchange_create() is UNSUPPORTED with CUDA, which has no kernels for it.
  *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
  *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
  *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
@@ -347,6 +349,23 @@ enum symm_scale_values {
   SYMM_SCALE_BEFORE = 1,
   /** The result is multiplied, after the division of AVG and before rounding. */
   SYMM_SCALE_AFTER = 2
+};
+
+/**
+ * The order in which a collective combines the floats of the ranks; see the introduction of the
+ * chapter on collectives. Minima, maxima, and operations of integers and BOOL are the same in
+ * any order.
+ */
+typedef int32_t symm_order_t;
+enum symm_order_values {
+  /** That of the group: SYMM_GROUP_TREE_ORDER, SYMM_GROUP_ANY_ORDER, else ranks. */
+  SYMM_ORDER_GROUP = 0,
+  /** ((rank 0, rank 1), rank 2), and so on. */
+  SYMM_ORDER_RANKS = 1,
+  /** As a balanced binary tree; as SYMM_GROUP_TREE_ORDER. */
+  SYMM_ORDER_TREE = 2,
+  /** As the algorithm likes; as SYMM_GROUP_ANY_ORDER. */
+  SYMM_ORDER_ANY = 3
 };
 
 /** What memory a group works on. */
@@ -549,6 +568,8 @@ typedef struct symm_buffer symm_buffer_t;
 typedef struct symm_memory symm_memory_t;
 /** Memory that is handed out in pieces. */
 typedef struct symm_heap symm_heap_t;
+/** What neighbours put into each other's blocks in every round. */
+typedef struct symm_exchange symm_exchange_t;
 /** Memory of another process, imported by a token. */
 typedef struct symm_ipc symm_ipc_t;
 
@@ -975,7 +996,7 @@ SYMM_API symm_status_t symm_unique_id(const symm_call_options_t *options, void *
 #define SYMM_GROUP_ON_DEVICE UINT64_C(64)
 /**
  * Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
- * SYMM_GROUP_ANY_ORDER.
+ * SYMM_GROUP_ANY_ORDER and SYMM_GROUP_TREE_ORDER.
  */
 #define SYMM_GROUP_RANK_ORDER UINT64_C(128)
 /**
@@ -988,6 +1009,13 @@ SYMM_API symm_status_t symm_unique_id(const symm_call_options_t *options, void *
  * of SYMM_GROUP_MULTICAST.
  */
 #define SYMM_GROUP_NO_MULTICAST UINT64_C(512)
+/**
+ * Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
+ * however many ranks share the work; "Order" in the chapter on collectives says how. As
+ * SYMM_ORDER=tree. All ranks must ask. With CUDA a group of more than 3 ranks with this flag is
+ * UNSUPPORTED.
+ */
+#define SYMM_GROUP_TREE_ORDER UINT64_C(1024)
 
 /** How to make a group. NULL means the defaults. */
 typedef struct {
@@ -2897,6 +2925,12 @@ SYMM_API symm_status_t symm_put_signal_value(symm_memory_t *memory, int32_t rank
 
 /** A signal follows the last piece: channel, op and value count. */
 #define SYMM_PIECES_SIGNAL UINT64_C(1)
+/**
+ * The list or the tables, and device_count, lie in memory that the device (host back end: the
+ * host) can read, and are read when the call runs, not before. So kernels may write them, and a
+ * captured call takes new ones at each replay. They stay as they are until the call has run.
+ */
+#define SYMM_PIECES_ON_DEVICE UINT64_C(2)
 
 /**
  * A piece of symm_put_pieces() and symm_get_pieces(): rows of equal length, at equal distances.
@@ -2929,7 +2963,7 @@ typedef struct {
   size_t struct_size;
   /** `count` pieces; NULL with page_bytes, and where count is 0. */
   const symm_piece_t *pieces;
-  /** Number of pieces or of pages; 0: nothing is copied. */
+  /** Number of pieces or of pages; 0: nothing is copied. With device_count: the most. */
   size_t count;
   /** Bytes of a page; 0: `pieces` counts, and both tables are NULL. */
   size_t page_bytes;
@@ -2937,7 +2971,7 @@ typedef struct {
   const uint64_t *from_table;
   /** Numbers of the pages where they go, `count` of them; NULL: 0, 1, 2 and so on. */
   const uint64_t *to_table;
-  /** 0 or SYMM_PIECES_SIGNAL. */
+  /** 0, or bits: SYMM_PIECES_SIGNAL, SYMM_PIECES_ON_DEVICE. */
   uint64_t flags;
   /** Channel of the signal, 0 .. channels-1 of the memory. */
   int32_t channel;
@@ -2945,25 +2979,33 @@ typedef struct {
   symm_signal_op_t op;
   /** Any number; sums wrap. 1 with SYMM_SIGNAL_ADD is a signal for symm_wait_signal(). */
   uint64_t value;
+  /** With SYMM_PIECES_ON_DEVICE: where the number of pieces or of pages is; NULL: `count`. */
+  const uint64_t *device_count;
 } symm_pieces_call_t;
 
 /** The zeroed symm_pieces_call_t: no pieces, and no signal. */
 #define SYMM_PIECES_CALL_INIT \
-  {sizeof(symm_pieces_call_t), NULL, 0, 0, NULL, NULL, 0, 0, SYMM_SIGNAL_ADD, 0}
+  {sizeof(symm_pieces_call_t), NULL, 0, 0, NULL, NULL, 0, 0, SYMM_SIGNAL_ADD, 0, NULL}
 
 /**
  * Copy many pieces to rank `rank`'s block in one call, and signal when all are there.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * Visible to that rank after the signal of the call, or any later signal or barrier. In which
  * order the pieces are copied is not said. Where two pieces go to the same bytes, which is not
- * checked, these bytes are those of either. Lists and tables are read during the call only.
+ * checked, these bytes are those of either. Lists and tables are read during the call only,
+ * unless they are on the device.
+ *
+ * With CUDA, while a stream is being captured, a list has at most 48 pieces, and tables have at
+ * most 288 numbers together, unless they are on the device. Pieces of a list there are checked
+ * when the call runs: one that breaks a rule is not copied, no signal follows, and the group
+ * fails with INVALID_ARGUMENT, which names it.
  *
  * @param memory        memory whose block is written.
  * @param rank          destination, 0 .. size-1.
  * @param offset        from where the pieces count in the block, bytes from its start.
- * @param source        as for symm_put(). The pieces in it may overlap each other. NULL where
- *                      nothing is copied.
+ * @param source        as for symm_put(), but with CUDA no pageable memory: a kernel reads it.
+ *                      Its pieces may overlap each other. NULL where nothing is copied.
  * @param source_bytes  size of `source`, which no piece may exceed; SIZE_MAX: not known.
  * @param call          the pieces and the signal.
  * @param options       NULL means the defaults.
@@ -2976,8 +3018,9 @@ typedef struct {
  *                                    written.
  * @retval SYMM_ERR_PEER_FAILED       as for symm_put().
  * @retval SYMM_ERR_TIMEOUT           as for symm_put().
- * @retval SYMM_ERR_UNSUPPORTED       op or a flag is not known; or the group is one of GPUs,
- *                                    for which there is no such call yet. Nothing was written.
+ * @retval SYMM_ERR_UNSUPPORTED       op or a flag is not known. CUDA: the rank is on another
+ *                                    machine, or the stream is being captured and the list on
+ *                                    the host is too long. Nothing was written.
  */
 SYMM_API symm_status_t symm_put_pieces(symm_memory_t *memory, int32_t rank, size_t offset,
                                        const void *source, size_t source_bytes,
@@ -2986,7 +3029,7 @@ SYMM_API symm_status_t symm_put_pieces(symm_memory_t *memory, int32_t rank, size
 
 /**
  * Copy many pieces from rank `rank`'s block in one call, and signal when all are here.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * The signal goes to that rank, which may then write these pieces of its block anew. All else
  * is as for symm_put_pieces().
@@ -2994,7 +3037,7 @@ SYMM_API symm_status_t symm_put_pieces(symm_memory_t *memory, int32_t rank, size
  * @param memory             memory whose block is read.
  * @param rank               source, 0 .. size-1.
  * @param offset             from where the pieces count in the block, bytes from its start.
- * @param destination        as for symm_get(). NULL where nothing is copied.
+ * @param destination        as the source of symm_put_pieces(). NULL where nothing is copied.
  * @param destination_bytes  size of `destination`, which no piece may exceed; SIZE_MAX: not
  *                           known.
  * @param call               the pieces and the signal.
@@ -3342,29 +3385,47 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * - Progress: all messages of one symm_messages() progress together, whatever their order. So
  *   ranks that pass messages round a ring, or all to all, each put their sends and receives in
  *   one call, and never wait for each other in a circle. Messages progress in the calls that
- *   send and receive on either side, and on no thread of the library.
+ *   send and receive on either side; between machines also on the library's thread that carries
+ *   data there, which sleeps while nothing comes.
  * - Copies: a message of more than a few KB is copied once, straight to where it is received,
  *   if one of its two ends is in symmetric memory of the group, or if both ranks are threads of
- *   one process. Else it passes through memory of the group, piece by piece.
+ *   one process. Else it passes through memory of the group, piece by piece. From another
+ *   machine it always goes straight to where it is received, by RDMA if UCX has it.
+ * - Between machines a message that was left may be on its way when its send returns. It has
+ *   arrived when a later barrier, or symm_group_finalize(), is over. A process that ends before
+ *   may take it along.
  * - Failures: when a deadline passes, or the other rank leaves, before any message of the call
  *   has begun, then nothing was sent or received and the group stays usable. Once one has
  *   begun, the group is revoked, and what was received is undefined. A message has begun when
  *   it was received in part, or when a send has told the other rank of it.
  *
- * Host back end, ranks on one machine: anything else is UNSUPPORTED.
+ * With CUDA a call is one kernel on the stream, whatever it lists, and returns at once. In a
+ * group on several machines it is UNSUPPORTED.
+ * - Memory is any that the device reaches. A message is stored straight to where it is received
+ *   if that is symmetric memory of the group. Else it passes through the group's scratch.
+ * - Lengths: the call does not know what will come, so a message that is shorter than the room
+ *   for it is MISMATCH, too. The lengths that are given back are those that were asked for.
+ * - Order: calls that send or receive run in their order, one after the other, on whatever
+ *   streams, as collectives do and together with these. So what has to go on at a time goes
+ *   into one call, or through two groups that share no scratch. What a rank sends to itself is
+ *   received in the same call.
+ * - Graphs: calls may be captured, and captured and other calls mixed. The device counts the
+ *   messages.
+ * - Failures: a deadline that passes, or a rank that leaves, revokes the group, and the record
+ *   names the side; a refused call has issued nothing.
  */
 
 /**
  * Send `bytes` bytes to rank `rank`.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * @param rank     destination, 0 .. size-1.
  * @param channel  0 .. channels-1 of the group.
- * @param source   any memory of this process; the caller may change it when the call returns.
- *                 NULL with bytes 0.
+ * @param source   any memory of this process; the caller may change it when the call returns,
+ *                 or with CUDA when the stream has passed it. NULL with bytes 0.
  * @param bytes    length of the message, which may be 0.
  * @param options  NULL means the defaults.
- * @param stream   NULL.
+ * @param stream   NULL on the host.
  * @retval SYMM_ERR_TIMEOUT           the rank has not received before the deadline; blames
  *                                    `rank`, or where the group is revoked, the one that keeps
  *                                    it from going on.
@@ -3374,8 +3435,9 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
  * @retval SYMM_ERR_PEER_FAILED       the rank died or left.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, source is NULL, or
- *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine; or CUDA.
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW; with CUDA, `rank`
+ *                                    is this rank.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA, in a group on several machines.
  */
 SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t channel,
                                  const void *source, size_t bytes,
@@ -3383,28 +3445,30 @@ SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t chan
 
 /**
  * Receive the next message from rank `rank`.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
- * With SYMM_TIMEOUT_NOW the call looks whether a message has come: if not, it is TIMEOUT, and
- * else the message is received, for which the call may wait until the default deadline of the
- * group.
+ * On the host, with SYMM_TIMEOUT_NOW, the call looks whether a message has come: if not, it is
+ * TIMEOUT, and else the message is received, for which the call may wait until the default
+ * deadline of the group.
  *
  * @param rank            source, 0 .. size-1.
  * @param channel         0 .. channels-1 of the group.
  * @param destination     any memory of this process. NULL with bytes 0.
  * @param bytes           room for the message.
  * @param options         NULL means the defaults.
- * @param[out] out_bytes  bytes that came; may be NULL.
- * @param stream          NULL.
+ * @param[out] out_bytes  bytes that came, with CUDA `bytes`; may be NULL.
+ * @param stream          NULL on the host.
  * @retval SYMM_ERR_TIMEOUT           no message has come before the deadline; blames `rank`.
- * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, or the ranks
- *                                    wait for each other in different calls; the group is
- *                                    revoked.
+ * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, with CUDA also
+ *                                    shorter, or the ranks wait for each other in different
+ *                                    calls; the group is revoked.
  * @retval SYMM_ERR_PEER_FAILED       the rank died or left, and has sent nothing before that is
  *                                    not received.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
- * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL.
- * @retval SYMM_ERR_UNSUPPORTED       the rank is on another machine; or CUDA.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL;
+ *                                    with CUDA, `rank` is this rank, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA, in a group on several machines.
  */
 SYMM_API symm_status_t symm_recv(symm_group_t *group, int32_t rank, int32_t channel,
                                  void *destination, size_t bytes,
@@ -3433,7 +3497,7 @@ typedef struct {
 
 /**
  * Send and receive any number of messages, which progress together.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * Messages to one rank on one channel are sent in the order of the array, and receives from one
  * rank on one channel are filled in the order of the array. Else the order does not matter. The
@@ -3443,10 +3507,11 @@ typedef struct {
  * @param messages          the sides, `count` structs of one struct_size; read during the call
  *                          only. What is received overlaps no other source or destination,
  *                          which is not checked.
- * @param count             number of sides, at most 2^20; 0 is nothing to do.
+ * @param count             number of sides, at most 2^20, with CUDA 1024; 0 is nothing to do.
  * @param options           NULL means the defaults; the deadline is that of all together.
- * @param[out] out_lengths  `count` lengths: bytes that came, or that were sent; may be NULL.
- * @param stream            NULL.
+ * @param[out] out_lengths  `count` lengths: bytes that came, or that were sent, with CUDA those
+ *                          that were asked for; may be NULL.
+ * @param stream            NULL on the host.
  * @retval SYMM_ERR_TIMEOUT           a rank has not sent or received before the deadline.
  * @retval SYMM_ERR_MISMATCH          a message is longer than the room for it, or the ranks
  *                                    wait for each other in different calls; the group is
@@ -3456,11 +3521,206 @@ typedef struct {
  * @retval SYMM_ERR_INVALID_ARGUMENT  as symm_send() or symm_recv() would answer; or count is
  *                                    too large, kind is negative, struct_sizes differ, or a
  *                                    side has both a source and a destination.
- * @retval SYMM_ERR_UNSUPPORTED       kind is not known; a rank is on another machine; or CUDA.
+ * @retval SYMM_ERR_UNSUPPORTED       kind is not known; or, with CUDA, the group is on several
+ *                                    machines, or count is more than 1024.
  */
 SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *messages,
                                      size_t count, const symm_call_options_t *options,
                                      size_t *out_lengths, void *stream);
+
+/* ---- neighbours ------------------------------------------------------------------------ */
+
+/*
+ * In many programs each rank passes data to the same few ranks again and again: the faces of a
+ * grid, say, into the halos of its neighbours. An exchange keeps the lists of what goes where.
+ * They are checked and compared once, and each round is two calls:
+ *
+ *     symm_exchange_create(group, neighbors, 2, NULL, &exchange);
+ *     for (...) {
+ *       symm_exchange_start(exchange, NULL, NULL);    what is at the edge goes
+ *       ...                                           work on all but the edge
+ *       symm_exchange_finish(exchange, NULL, NULL);   what the neighbours sent is here
+ *       ...                                           work on the edge
+ *     }
+ *
+ * - What came may be read from when symm_exchange_finish() returns until this rank calls
+ *   symm_exchange_start() again. No neighbour writes there meanwhile: a rank that is ahead
+ *   waits. So one halo is enough.
+ * - What goes must not change from when symm_exchange_start() is called until
+ *   symm_exchange_finish() returns, and what comes must not be read or written.
+ * - Waiting: symm_exchange_start() waits for no rank. Both calls put to neighbours that have
+ *   started the round, and symm_exchange_finish() waits for the others. Between machines a put
+ *   that has begun is not left half done: it has the time-out of the group.
+ * - Rounds: all ranks of the group may be in different rounds, neighbours at most in two that
+ *   follow each other. A rank without neighbours need make no rounds.
+ * - Failures: when the deadline of symm_exchange_finish() passes, or a neighbour leaves, the
+ *   group stays usable, and the call may be made again. What came is undefined until it has
+ *   succeeded. A failed symm_exchange_start() has begun the round all the same.
+ *
+ * Host back end, also between machines; with CUDA UNSUPPORTED, since there are no kernels for
+ * it yet. symm_neighbor_alltoallv() works with CUDA, too.
+ */
+
+/**
+ * What a rank puts to one neighbour in every round. For several memories or sources a neighbour
+ * may have several; it is told once, when all are there.
+ */
+typedef struct {
+  size_t struct_size;
+  /** The neighbour, 0 .. size-1; may be this rank. */
+  int32_t rank;
+  /** Memory of the group, whose block of `rank` is written. NULL where count is 0. */
+  symm_memory_t *memory;
+  /** From where the pieces count in the block, bytes from its start. */
+  size_t offset;
+  /** As for symm_put_pieces(). It must stay for as long as the exchange. */
+  const void *source;
+  /** Size of `source`, which no piece may exceed; SIZE_MAX: not known. */
+  size_t source_bytes;
+  /** `count` pieces, read by symm_exchange_create() only; NULL where count is 0. */
+  const symm_piece_t *pieces;
+  /** Number of pieces; 0: nothing is put, as to a rank that only sends. */
+  size_t count;
+  /**
+   * Bytes that `rank` puts here in a round. Where a rank has several of these structs, their
+   * sum counts.
+   */
+  size_t expected_bytes;
+} symm_neighbor_t;
+
+/** The zeroed symm_neighbor_t: nothing goes to rank 0, and nothing comes from it. */
+#define SYMM_NEIGHBOR_INIT {sizeof(symm_neighbor_t), 0, NULL, 0, NULL, 0, NULL, 0, 0}
+
+/**
+ * Agree with the neighbours on what is put in every round.
+ * [collective] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * All ranks of the group call, also those without neighbours. Two ranks that name each other
+ * must expect what the other one puts. All or nothing: what fails on one rank fails on all. The
+ * group stays usable or is revoked as after symm_rendezvous(). Rounds use no channels of the
+ * group or of a memory.
+ *
+ * @param neighbors  `count` structs of one struct_size, read during the call only.
+ * @param count      number of structs, at most 2^20; 0: this rank has no neighbours.
+ * @param options    NULL means the defaults; the default of the deadline is the group's
+ *                   create_timeout_ms.
+ * @param[out] out   one reference, for symm_exchange_release(). It keeps the memories.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a rank or an offset is out of range, memory is one of
+ *                                    another group, or a piece is wrong, as for
+ *                                    symm_put_pieces(): the message names rank, neighbour and
+ *                                    piece; count is too large, struct_sizes differ, or
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_HANDLE    a memory is not valid, or is NULL where there are pieces.
+ * @retval SYMM_ERR_MISMATCH          a rank names one that does not name it, or puts more or
+ *                                    less than is expected; the message names both.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ */
+SYMM_API symm_status_t symm_exchange_create(symm_group_t *group,
+                                            const symm_neighbor_t *neighbors, size_t count,
+                                            const symm_call_options_t *options,
+                                            symm_exchange_t **out);
+
+/**
+ * Begin a round: put to all neighbours that are ready for it.
+ * [local] [stream] Since 0.2.
+ *
+ * From here on neighbours may write what this rank expects. One thread at a time may be in a
+ * call on an exchange.
+ *
+ * @param options  NULL means the defaults. The deadline bounds nothing, since the call waits
+ *                 for no rank.
+ * @param stream   NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the last round is not finished, another thread is in a
+ *                                    call on the exchange, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_TIMEOUT           a rank on another machine does not take what is sent, and
+ *                                    the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died, or a neighbour on another machine left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_exchange_start(symm_exchange_t *exchange,
+                                           const symm_call_options_t *options, void *stream);
+
+/**
+ * End a round: put what is left, and wait until all neighbours have put.
+ * [local] [stream] Since 0.2.
+ *
+ * With SYMM_TIMEOUT_NOW the call puts where a neighbour is ready and looks once.
+ *
+ * @param options  NULL means the defaults.
+ * @param stream   NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  no round was started, or another thread is in a call on
+ *                                    the exchange.
+ * @retval SYMM_ERR_TIMEOUT           a neighbour has not started the round, or has not put its
+ *                                    pieces before the deadline; blames that rank. The call may
+ *                                    be made again.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died, and the group is revoked; or a neighbour that
+ *                                    has not put its pieces left the group.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_exchange_finish(symm_exchange_t *exchange,
+                                            const symm_call_options_t *options, void *stream);
+
+/**
+ * Add a reference.
+ * [local] [capturable] Since 0.2.
+ */
+SYMM_API symm_status_t symm_exchange_retain(symm_exchange_t *exchange);
+
+/**
+ * Drop a reference.
+ * [local] Since 0.2.
+ *
+ * NULL is accepted. A rank may do so once it has finished its last round, whatever its
+ * neighbours do. If it does so in a round, neighbours wait for it until their deadline.
+ */
+SYMM_API void symm_exchange_release(symm_exchange_t *exchange);
+
+/**
+ * Send a block of its own length to each neighbour and receive one from each.
+ * [local] [stream] Since 0.2.
+ *
+ * Does what symm_messages() does with these blocks, in any memory, and waits like it. Blocks
+ * of a pair of ranks meet in the order of their lists: a rank that is twice in recv_ranks gets
+ * from it first what it sends first. In errors of symm_messages() the receives come first, then
+ * the sends.
+ *
+ * @param send_ranks          ranks to which a block goes; NULL where there are none.
+ * @param send_count          number of these ranks, at most 2^20.
+ * @param send                blocks for them.
+ * @param send_counts         number of elements that go to each.
+ * @param send_displacements  where each block begins in send; NULL: one behind the other.
+ * @param recv_ranks          ranks from which a block comes; NULL where there are none.
+ * @param recv_count          number of these ranks, at most 2^20.
+ * @param recv                blocks from them, which overlap neither each other nor those of
+ *                            send.
+ * @param recv_counts         number of elements that come from each.
+ * @param recv_displacements  where each block begins in recv; NULL: one behind the other.
+ * @param dtype               type of an element.
+ * @param channel             0 .. channels-1 of the group, that of the messages.
+ * @param options             NULL means the defaults; the deadline is that of all together.
+ * @param stream              orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a rank or the channel is out of range, an argument that is
+ *                                    needed is NULL, a count is too large, a block of recv
+ *                                    overlaps another one, or options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype is not known, or as for symm_messages().
+ * @retval SYMM_ERR_MISMATCH          a rank sends more or less than is expected: the message
+ *                                    has both lengths, and the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           as for symm_messages().
+ * @retval SYMM_ERR_PEER_FAILED       as for symm_messages().
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_neighbor_alltoallv(
+    symm_group_t *group, const int32_t *send_ranks, size_t send_count, const void *send,
+    const size_t *send_counts, const size_t *send_displacements, const int32_t *recv_ranks,
+    size_t recv_count, void *recv, const size_t *recv_counts, const size_t *recv_displacements,
+    symm_dtype_t dtype, int32_t channel, const symm_call_options_t *options, void *stream);
 
 /* ---- collectives ----------------------------------------------------------------------- */
 
@@ -3486,6 +3746,19 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  *   Otherwise ranks compare only with those that they wait for anyway; "Back ends" above says
  *   what that means with CUDA.
  *
+ * Order
+ * - Floats are combined in the order of the ranks: ((send_0 + send_1) + send_2) + ... Narrow
+ *   ones are combined in f32. The result is rounded once.
+ * - With SYMM_GROUP_TREE_ORDER, or options.order, ranks are combined as a balanced binary tree:
+ *   n ranks are the first p and the others, with p the largest power of two below n, each
+ *   combined in the same way, and then one with the other. Of 8 ranks that is
+ *   ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), and of up to 3 it is the order of the ranks.
+ *   Partial results are f32 (F64: f64), and the result is rounded once.
+ * - So if each of n ranks, a power of two, has combined its part of some values as such a tree,
+ *   without rounding, their sum has the bits that one rank alone would get.
+ * - Every algorithm gives these bits, but those of multicast, and HIERARCHICAL in the order of
+ *   the ranks. In tree order HIERARCHICAL needs a power of two of ranks on each machine.
+ *
  * Algorithms that can be forced
  * - SYMM_ALGORITHM_MULTIMEM_ONE_SHOT and _TWO_SHOT do the sum of F32, F16 and BF16 by
  *   all-reduce. send, and recv of the latter, must lie in memory with a multicast address: the
@@ -3504,7 +3777,7 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  * and can leave the sum of narrow floats unrounded (result_dtype). Then operands are
  * 1. converted to f32 (F64: f64),
  * 2. multiplied (SYMM_SCALE_BEFORE),
- * 3. combined in rank order,
+ * 3. combined in the order of the call,
  * 4. divided (SYMM_OP_AVG),
  * 5. multiplied (SYMM_SCALE_AFTER),
  * 6. and rounded once to the type of the result.
@@ -3558,6 +3831,11 @@ typedef struct {
    * moves data between machines, are not counted. The host back end only compares it.
    */
   int32_t max_blocks;
+  /**
+   * The order in which floats are combined; must be the same on all ranks, or that is MISMATCH.
+   * TREE is UNSUPPORTED in a group of more than 3 ranks with CUDA.
+   */
+  symm_order_t order;
 } symm_collective_options_t;
 
 /** The defaults of symm_collective_options_t. */
@@ -3571,7 +3849,8 @@ typedef struct {
    0,                                 \
    NULL,                              \
    NULL,                              \
-   0}
+   0,                                 \
+   SYMM_ORDER_GROUP}
 
 /**
  * Combine the operands of all ranks, with the result on every rank.

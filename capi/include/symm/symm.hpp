@@ -303,6 +303,9 @@ struct Options {
 
   // Most multiprocessors that a kernel of the call may use; 0: as many as the plan says.
   int32_t max_blocks = 0;
+
+  // The order in which floats are combined.
+  symm_order_t order = SYMM_ORDER_GROUP;
 };
 
 namespace detail {
@@ -315,6 +318,10 @@ inline void release(symm_group_t *group) noexcept { symm_group_release(group); }
 inline void release(symm_buffer_t *buffer) noexcept { symm_buffer_release(buffer); }
 inline void release(symm_memory_t *memory) noexcept { symm_memory_release(memory); }
 inline void release(symm_heap_t *heap) noexcept { symm_heap_release(heap); }
+inline symm_status_t retain(symm_exchange_t *exchange) {
+  return symm_exchange_retain(exchange);
+}
+inline void release(symm_exchange_t *exchange) noexcept { symm_exchange_release(exchange); }
 
 // Calls `function`, of which `call` is the name, with a place for its output as the last
 // argument, and returns that output. A struct is told its size.
@@ -349,7 +356,8 @@ inline symm_collective_options_t in_c(const Options &options, symm_dtype_t resul
           options.scale,
           options.scale_pointer,
           options.tag,
-          options.max_blocks};
+          options.max_blocks,
+          options.order};
 }
 
 // The elements of `send` and `recv`, which must be of one type.
@@ -535,6 +543,15 @@ class Pieces {
     made.call_.channel = channel;
     made.call_.op = op;
     made.call_.value = value;
+    return made;
+  }
+
+  // These pieces, whose list or tables lie in memory of the device, which reads them when the copy
+  // runs; and `count`, if it is not null, the number of pieces, which is no larger than their size.
+  Pieces on_device(const uint64_t *count = nullptr) const noexcept {
+    Pieces made = *this;
+    made.call_.flags |= SYMM_PIECES_ON_DEVICE;
+    made.call_.device_count = count;
     return made;
   }
 
@@ -1045,6 +1062,39 @@ symm_message_t receiving(int32_t rank, Destination &&destination, int32_t channe
           to.size_bytes()};
 }
 
+// What goes to rank `rank` in every round of an exchange, for Group::exchange(): pieces of
+// `source`, to its block of `memory` from byte `offset` on. That rank puts `expected_bytes` here.
+// The source stays the caller's.
+template <class Source>
+symm_neighbor_t neighbor(int32_t rank, const Memory &memory, size_t offset,
+                         const Source &source, Span<const symm_piece_t> pieces,
+                         size_t expected_bytes) {
+  const Span from(source);
+  return {sizeof(symm_neighbor_t), rank,          memory.get(),  offset,        from.data(),
+          from.size_bytes(),       pieces.data(), pieces.size(), expected_bytes};
+}
+
+// What this rank and its neighbours put into each other's blocks in every round. It keeps the
+// memories alive; sources stay the caller's.
+class NeighborExchange : public Handle<symm_exchange_t> {
+ public:
+  using Handle::Handle;
+
+  // Begin a round. Until finish() returns, leave what goes as it is, and do not touch what comes.
+  // symm_exchange_start(). [local] [stream]
+  void start(const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_exchange_start(get(), &c, nullptr), "symm_exchange_start");
+  }
+
+  // End the round: all neighbours have put. Until the next start() no neighbour writes there.
+  // symm_exchange_finish(). [local] [stream]
+  void finish(const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_exchange_finish(get(), &c, nullptr), "symm_exchange_finish");
+  }
+};
+
 // Ranks that share memory.
 class Group : public Handle<symm_group_t> {
  public:
@@ -1219,22 +1269,22 @@ class Group : public Handle<symm_group_t> {
   // Send the elements of `source` to rank `rank`. symm_send(). [local] [stream]
   template <class Source>
   void send(int32_t rank, const Source &source, int32_t channel = 0,
-            const CallOptions &options = {}) const {
+            const CallOptions &options = {}, void *stream = nullptr) const {
     const Span from(source);
     const auto c = detail::in_c(options);
-    check(symm_send(get(), rank, channel, from.data(), from.size_bytes(), &c, nullptr),
+    check(symm_send(get(), rank, channel, from.data(), from.size_bytes(), &c, stream),
           "symm_send");
   }
 
-  // Receive the next message from rank `rank` into `destination`, which may be longer. Returns
-  // the number of bytes that came. symm_recv(). [local] [stream]
+  // Receive the next message from rank `rank` into `destination`, which may be longer, but not
+  // with CUDA. Returns the number of bytes that came. symm_recv(). [local] [stream]
   template <class Destination>
   size_t recv(int32_t rank, Destination &&destination, int32_t channel = 0,
-              const CallOptions &options = {}) const {
+              const CallOptions &options = {}, void *stream = nullptr) const {
     const Span to(destination);
     const auto c = detail::in_c(options);
     size_t bytes = 0;
-    check(symm_recv(get(), rank, channel, to.data(), to.size_bytes(), &c, &bytes, nullptr),
+    check(symm_recv(get(), rank, channel, to.data(), to.size_bytes(), &c, &bytes, stream),
           "symm_recv");
     return bytes;
   }
@@ -1242,12 +1292,39 @@ class Group : public Handle<symm_group_t> {
   // Send and receive `messages`, which sending() and receiving() make and which progress
   // together. Returns the numbers of bytes, in their order. symm_messages(). [local] [stream]
   std::vector<size_t> messages(Span<const symm_message_t> messages,
-                               const CallOptions &options = {}) const {
+                               const CallOptions &options = {}, void *stream = nullptr) const {
     const auto c = detail::in_c(options);
     std::vector<size_t> lengths(messages.size());
-    check(symm_messages(get(), messages.data(), messages.size(), &c, lengths.data(), nullptr),
+    check(symm_messages(get(), messages.data(), messages.size(), &c, lengths.data(), stream),
           "symm_messages");
     return lengths;
+  }
+
+  // Agree with the neighbours on what is put in every round, of which neighbor() makes each part.
+  // symm_exchange_create(). [collective] [blocking]
+  NeighborExchange exchange(Span<const symm_neighbor_t> neighbors,
+                            const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return NeighborExchange(detail::given("symm_exchange_create", symm_exchange_create, get(),
+                                          neighbors.data(), neighbors.size(), &c));
+  }
+
+  // Send block i of `send` to rank send_ranks[i], and receive block i of `recv` from rank
+  // recv_ranks[i]. symm_neighbor_alltoallv(). [local] [stream]
+  template <class Send, class Recv>
+  void neighbor_alltoallv(Span<const int32_t> send_ranks, const Send &send,
+                          const Blocks &of_send, Span<const int32_t> recv_ranks, Recv &&recv,
+                          const Blocks &of_recv, int32_t channel = 0,
+                          const CallOptions &options = {}, void *stream = nullptr) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    const auto c = detail::in_c(options);
+    require_neighbors("send", send_ranks, of_send, data.send.size());
+    require_neighbors("recv", recv_ranks, of_recv, data.recv.size());
+    check(symm_neighbor_alltoallv(get(), send_ranks.data(), send_ranks.size(), data.send.data(),
+                                  of_send.counts.data(), of_send.at(), recv_ranks.data(),
+                                  recv_ranks.size(), data.recv.data(), of_recv.counts.data(),
+                                  of_recv.at(), data.dtype, channel, &c, stream),
+          "symm_neighbor_alltoallv");
   }
 
   // Allocate a zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]
@@ -1545,6 +1622,18 @@ class Group : public Handle<symm_group_t> {
     require_numbers(call, operand, blocks);
     if (blocks.end() > elements) {
       detail::require_elements(call, operand, elements, blocks.end());
+    }
+  }
+
+  static void require_neighbors(const char *operand, Span<const int32_t> ranks,
+                                const Blocks &blocks, size_t elements) {
+    constexpr const char *kCall = "symm_neighbor_alltoallv";
+    const bool has_places =
+        blocks.displacements.empty() || blocks.displacements.size() == ranks.size();
+    detail::require(blocks.counts.size() == ranks.size() && has_places, kCall,
+                    std::string(operand) + ": has not as many blocks as neighbours");
+    if (blocks.end() > elements) {
+      detail::require_elements(kCall, operand, elements, blocks.end());
     }
   }
 

@@ -115,7 +115,10 @@ void add_few(const Reduction& r) noexcept {
 
 // Returns null if the kernels are to do the reduction.
 Kernel find_for_few(const Reduction& r) noexcept {
-  if (r.op != Op::sum || r.partial_in || r.partial_out || r.count > kFewBytes / 8) return nullptr;
+  const bool is_tree = r.in_tree && r.source_count > 3;
+  if (r.op != Op::sum || is_tree || r.partial_in || r.partial_out || r.count > kFewBytes / 8) {
+    return nullptr;
+  }
   switch (r.dtype) {
     case DType::f32: return add_few<float>;
     case DType::f64: return add_few<double>;
@@ -148,6 +151,15 @@ void multiply(
 }  // namespace
 
 size_t size_of_partial(DType dtype) noexcept { return is_small_float(dtype) ? 4 : size_of(dtype); }
+
+Reduction of_partials(const Reduction& of) noexcept {
+  const bool is_small = is_small_float(of.dtype);
+  Reduction partials{.dtype = is_small ? DType::f32 : of.dtype, .op = of.op, .count = of.count};
+  partials.ranks = of.ranks;
+  partials.saturates = is_small && size_of(of.dtype) == 1;
+  partials.in_tree = of.in_tree;
+  return partials;
+}
 
 void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;

@@ -1,5 +1,5 @@
-// The arithmetic of all collectives: combine the operands of several ranks, in rank
-// order, in one pass over memory.
+// The arithmetic of all collectives: combine the operands of several ranks, in rank order or in
+// tree order, in one pass over memory.
 //
 // Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest even. Finite
 // results of f8 saturate at its largest finite value; an infinity stays one, or is NaN in
@@ -34,6 +34,8 @@ struct Reduction {
   // The sources are partial results of f8, and dtype is their type, f32: a product of finite ones
   // saturates.
   bool saturates = false;
+  // The sources are combined in tree order (kernels/tree_order.hpp), and partial_in with that.
+  bool in_tree = false;
   // Accumulators of size_of_partial(dtype) bytes each, for a reduction that one rank
   // begins and another ends. With partial_in the sources are combined into it; with
   // partial_out the result goes there, unrounded, and there are no destinations.
@@ -52,10 +54,14 @@ inline Reduction reduction_of(const CallSignature& call, const std::byte* const*
   reduction.sources = sources;
   reduction.source_count = source_count;
   reduction.ranks = ranks;
+  reduction.in_tree = call.order == Order::tree;
   return reduction;
 }
 
 size_t size_of_partial(DType dtype) noexcept;
+
+// Returns a reduction like `of` whose sources are its partial results. The caller adds these.
+Reduction of_partials(const Reduction& of) noexcept;
 
 void reduce(const Reduction& reduction) noexcept;
 

@@ -44,6 +44,7 @@ symm::Options options_of(Runner& runner, const Line& line) {
     options.tag = tag.c_str();
   }
   options.max_blocks = line.integer32("max_blocks", 0);
+  options.order = static_cast<symm_order_t>(line.constant("order", "GROUP"));
   return options;
 }
 
@@ -269,6 +270,7 @@ struct Noted {
     options.scale = chosen.scale;
     options.scale_pointer = chosen.scale_pointer;
     options.max_blocks = chosen.max_blocks;
+    options.order = chosen.order;
     if (line.has("result")) options.result_dtype = constant("DTYPE", line.text("result"));
 
     const bool on_device = line.verb == "alltoallv_device";

@@ -41,12 +41,8 @@ run_in_julia() {
   fi
 }
 
-# `symm run` starts this script again for each rank. Messages stay on one machine, so the table is
-# run without them.
+# `symm run` starts this script again for each rank.
 if [[ -n ${SYMM_RANK:-} ]]; then
-  near=$build/behaviours.$SYMM_RANK.txt
-  sed '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' "$table" >"$near"
-  table=$near
   case $layout in
     aab) order=(python rust julia) ;;
     abc) order=(julia python rust) ;;

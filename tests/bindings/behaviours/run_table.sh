@@ -14,27 +14,22 @@ if [[ -n $LAYOUT ]]; then
   set -- bash -c 'export SYMM_MACHINE=${LAYOUT:SYMM_RANK:1}; exec "$@"' ranks "$@"
 fi
 
-# Messages stay on one machine, so on several the table is run without them.
-if [[ -n $LAYOUT && -f ${!#} ]]; then
-  near=$(mktemp)
-  trap 'rm -f "$near"' EXIT
-  sed '/^scenario messages$/,/^scenario /{/^scenario messages$/d;/^scenario /!d}' "${!#}" >"$near"
-  set -- "${@:1:$#-1}" "$near"
-fi
-
 # The table says so where a token shall not be held.
 export SYMM_IPC_HOLD_MS=60000
 
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
   # Rank 3 does what the other survivors of a failure do. The scenarios of blocks of their own
-  # lengths, and those up to bad arguments, are written for 3 ranks, and left out.
+  # lengths, those up to bad arguments, and those of neighbours are written for 3 ranks, and left
+  # out.
   four=$(mktemp)
-  trap 'rm -f "$near" "$four"' EXIT
+  trap 'rm -f "$four"' EXIT
   from='^scenario blocks_of_their_own_lengths'
   to='^scenario bad_arguments'
   sed -E \
     -e "/$from/,/$to/{/$to/!d}" \
+    -e '/^scenario exchange$/,/^scenario /{/^scenario exchange$/d;/^scenario /!d}' \
+    -e '/^scenario neighbor_blocks$/,/^scenario /{/^scenario neighbor_blocks$/d;/^scenario /!d}' \
     -e 's/size=3/size=4/' \
     -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' \
     -e 's/^(0,1 expect at=p.* from=)1/\13/' \
@@ -42,6 +37,9 @@ if ((${#LAYOUT} == 4)); then
     -e 's/^0,2 (signal|barrier ->|allreduce group=c)/0,2,3 \1/' \
     -e 's/^1,2 (signal|barrier (channel=2 )?-> MISMATCH)/1,2,3 \1/' \
     -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' \
+    -e '/ messages /s/=0:1:2 /=0:1:2:3 /g' \
+    -e '/ messages /s/=2:1:0 /=3:2:1:0 /g' \
+    -e 's/^(all recv rank=left .* rank=)2,0,1:/\13,0,1,2:/' \
     "${!#}" >"$four"
   set -- "${@:1:$#-1}" "$four"
   survivors+=(3) HOW='-n 4'

@@ -163,6 +163,53 @@ void messages(Runner& runner, const Line& line) {
   }
 }
 
+// ---- neighbours
+
+// Piece i of the line goes to the i-th rank of `to`.
+void exchange(Runner& runner, const Line& line) {
+  const std::vector<symm_piece_t> pieces = list_of(line);
+  const std::vector<size_t> expected = line.numbers<size_t>("expects");
+  const symm::Memory memory = runner.memory(line);
+  const symm::Span<std::byte> source = runner.bytes(line, "source");
+
+  std::vector<symm_neighbor_t> neighbors;
+  for (const int32_t to : line.numbers("to")) {
+    const size_t i = neighbors.size();
+    neighbors.push_back(symm::neighbor(to, memory, 0, source, {&pieces[i], 1}, expected[i]));
+  }
+  runner.things[line.text("as")] = runner.group(line).exchange(neighbors, timeout(line));
+}
+
+const symm::NeighborExchange& exchange_of(Runner& runner, const Line& line) {
+  return runner.the<symm::NeighborExchange>(line.text("exchange"));
+}
+
+void start_round(Runner& runner, const Line& line) {
+  exchange_of(runner, line).start(timeout(line));
+}
+
+void finish_round(Runner& runner, const Line& line) {
+  exchange_of(runner, line).finish(timeout(line));
+}
+
+// The elements at an address, up to the end of the last block.
+symm::Span<int32_t> elements(
+    Runner& runner, const Line& line, const char* key, const symm::Blocks& blocks) {
+  return {reinterpret_cast<int32_t*>(runner.address(line, key)), blocks.end()};
+}
+
+void neighbor_alltoallv(Runner& runner, const Line& line) {
+  const std::vector<int32_t> to = line.numbers("to");
+  const std::vector<int32_t> from = line.numbers("from");
+  const std::vector<size_t> sent = line.numbers<size_t>("to_counts");
+  const std::vector<size_t> received = line.numbers<size_t>("from_counts");
+  const std::vector<size_t> places = line.numbers<size_t>("from_displacements");
+  const symm::Blocks of_send{sent};
+  const symm::Blocks of_recv{received, places};
+  runner.group(line).neighbor_alltoallv(to, elements(runner, line, "source", of_send), of_send,
+      from, elements(runner, line, "destination", of_recv), of_recv, channel(line), timeout(line));
+}
+
 // ---- words of blocks
 
 void fill32(Runner& runner, const Line& line) {
@@ -241,6 +288,10 @@ const Verbs& verbs_of_signals() {
       {"get", get},
       {"get_pieces", get_pieces},
       {"messages", messages},
+      {"exchange", exchange},
+      {"start_round", start_round},
+      {"finish_round", finish_round},
+      {"neighbor_alltoallv", neighbor_alltoallv},
       {"put", put},
       {"put_pieces", put_pieces},
       {"put_signal", put_signal},

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/call.hpp"
 #include "bindings/nccl/settings.hpp"
 #include <symm/symm.h>
@@ -143,6 +144,27 @@ TEST(Choice, OfNoOperationsIsNccl) {
   EXPECT_FALSE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1)));
 }
 
+// Messages of any length: what a program groups progresses together.
+TEST(Choice, OfMessagesIsSymmIfTheyAreNamed) {
+  const auto call_to = [](int peer, size_t count = 1, int type = kFloat32) {
+    return MessageCall{true, nullptr, nullptr, count, type, peer, nullptr};
+  };
+  Settings settings;
+  EXPECT_FALSE(takes(settings, 2, call_to(1)));
+  settings.collectives = kSendRecv;
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{1} << 40}) {
+    EXPECT_TRUE(takes(settings, 2, call_to(1, count))) << count;
+  }
+  EXPECT_TRUE(takes(settings, 16, call_to(15)));
+  EXPECT_FALSE(takes(settings, 17, call_to(15)));
+  EXPECT_FALSE(takes(settings, 1, call_to(0)));
+  // These are refused by NCCL.
+  EXPECT_FALSE(takes(settings, 2, call_to(2)));
+  EXPECT_FALSE(takes(settings, 2, call_to(-1)));
+  EXPECT_FALSE(takes(settings, 2, call_to(1, 1, 12)));
+  EXPECT_FALSE(takes(settings, 2, call_to(1, SIZE_MAX / 4)));
+}
+
 TEST(ListOfCollectives, IsNamesOrAllOrNone) {
   std::string reason;
   EXPECT_EQ(collectives_in("all", reason), kAllCollectives);
@@ -154,6 +176,8 @@ TEST(ListOfCollectives, IsNamesOrAllOrNone) {
       kAllCollectives);
   EXPECT_EQ(collectives_in("reduce,scatter", reason),
       1U << SYMM_COLLECTIVE_REDUCE | 1U << SYMM_COLLECTIVE_SCATTER);
+  EXPECT_EQ(collectives_in("all,sendrecv", reason), kAllCollectives | kSendRecv);
+  EXPECT_EQ(collectives_in("sendrecv,reduce", reason), kSendRecv | 1U << SYMM_COLLECTIVE_REDUCE);
   EXPECT_EQ(reason, "");
 }
 
@@ -163,6 +187,8 @@ TEST(ListOfCollectives, IsRefusedWithAReason) {
       {"none,allreduce", "none stands alone, and not in a list"},
       {"allreduce,none", "none stands alone, and not in a list"},
       {"all,none", "all stands alone, and not in a list"},
+      {"all,reduce", "all stands alone, and not in a list"},
+      {"sendrecv,none", "none stands alone, and not in a list"},
       {"allreduc", "allreduc is not a collective"},
       {"allreduce, reduce", " reduce is not a collective"}};
   for (const auto& [list, expected] : lists) {
@@ -180,6 +206,70 @@ TEST(SettingsHash, DiffersWithEachSettingThatMustBeEqual) {
   hashes.insert(hash_of(Settings{.timeout_ms = 2}));
   EXPECT_EQ(hashes.size(), 5U);
   EXPECT_EQ(hash_of(Settings{}), hash_of(Settings{}));
+}
+
+// Without NCCL there is nobody else.
+TEST(ChoiceAlone, IsOfEverythingThatSymmHas) {
+  const Settings settings;
+  for (const symm_collective_t collective : kMoves) {
+    for (const int size : {1, 2, 5, kMostRanks}) {
+      EXPECT_TRUE(takes(settings, size, call_of(collective, size_t{1} << 32), true)) << size;
+    }
+    EXPECT_FALSE(takes(settings, 5, call_of(collective, 1)));
+    EXPECT_FALSE(takes(settings, kMostRanks + 1, call_of(collective, 1), true));
+    EXPECT_FALSE(takes(settings, 2, call_of(collective, 0), true));
+    EXPECT_FALSE(takes(settings, 2, call_of(collective, size_t{1} << 62), true));
+  }
+  EXPECT_TRUE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1, kFloat32, 9), true));
+  EXPECT_FALSE(takes(settings, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1, 4, 9), true));
+  Settings none;
+  none.collectives = 0;
+  EXPECT_FALSE(takes(none, 2, call_of(SYMM_COLLECTIVE_ALLREDUCE, 1), true));
+}
+
+// What is defined by NCCL_COLLCONFIG_INITIALIZER says nothing.
+TEST(ConfigurationOfACollective, AsksForWhatItSays) {
+  struct {
+    CollectiveConfig config{sizeof(CollectiveConfig) + 8, kConfigMagic, 23200, nullptr, kUndefined,
+        kUndefined, kUndefined, kUndefined, nullptr, 1, kUndefined, 0};
+    const void* event = nullptr;
+  } given;
+  CollectiveConfig& config = given.config;
+  const CollectiveConfig initial = config;
+  EXPECT_EQ(demand_of(nullptr), Demand::nothing);
+  EXPECT_EQ(demand_of(&config), Demand::nothing);
+  config.tag = 5;
+  config.algorithms = "";
+  EXPECT_EQ(demand_of(&config), Demand::nothing);
+
+  for (int32_t CollectiveConfig::* const field : {&CollectiveConfig::least_blocks,
+           &CollectiveConfig::most_blocks, &CollectiveConfig::multicast_blocks,
+           &CollectiveConfig::cluster_size, &CollectiveConfig::policy}) {
+    config = initial;
+    config.*field = 0;
+    EXPECT_EQ(demand_of(&config), Demand::tuning);
+  }
+  config = initial;
+  config.extensions = &config;
+  EXPECT_EQ(demand_of(&config), Demand::tuning);
+  config = initial;
+  config.algorithms = "ring";
+  EXPECT_EQ(demand_of(&config), Demand::algorithm);
+  config.forces_algorithms = 0;
+  EXPECT_EQ(demand_of(&config), Demand::tuning);
+
+  given.event = &given;
+  EXPECT_EQ(demand_of(&config), Demand::event);
+  config.size = sizeof(CollectiveConfig);
+  EXPECT_EQ(demand_of(&config), Demand::tuning) << "there is no event before 2.32";
+  for (const auto& [size, magic, forces] : {std::tuple(size_t{63}, kConfigMagic, 1),
+           std::tuple(size_t{64}, 0U, 1), std::tuple(size_t{64}, kConfigMagic, 2)}) {
+    config = initial;
+    config.size = size;
+    config.magic = magic;
+    config.forces_algorithms = forces;
+    EXPECT_EQ(demand_of(&config), Demand::wrong);
+  }
 }
 }  // namespace
 }  // namespace symm::nccl

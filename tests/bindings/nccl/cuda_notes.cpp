@@ -90,6 +90,8 @@ NOTES void* notes_stream() {
   return stream;
 }
 
+// Whether all work on a stream is over. What waits goes on when the driver is asked.
+NOTES int notes_idle(void* stream) { return fake_cuda::idle(stream) ? 1 : 0; }
 NOTES void notes_begin_capture(void* stream) { fake_cuda::begin_capture(stream); }
 NOTES void notes_end_capture(void* stream) { fake_cuda::end_capture(stream); }
 

@@ -2,6 +2,7 @@
 // Words in $FAKE_NCCL direct it:
 //
 //   slow     a communicator that does not block is in progress for three looks at its state
+//   waits    the creation of a communicator never comes to its end, unless it is aborted
 //   unblocked no communicator blocks, as with NCCL_COMM_BLOCKING=0
 //   failed   ncclCommGetAsyncError() gives ncclInternalError
 //   constructs its constructor calls ncclGetVersion() and ncclGetErrorString() by their names, and
@@ -12,6 +13,9 @@
 //            NCCL's own ncclCommEnsureReady() does, and refuse one that is not ready
 #include "tests/bindings/nccl/fake.hpp"
 
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -53,6 +57,14 @@ FAKE_DATA unsigned char fake_config_bytes[4096];
 FAKE_DATA size_t fake_config_size = 0;
 FAKE_DATA const char* fake_error = "";
 FAKE_DATA int fake_code = FAKE_NCCL_CODE;
+// The context of the CUDA driver in which the last communicator was made, by which NCCL finds its
+// device; null where the process has no driver.
+FAKE_DATA void* fake_context = nullptr;
+// The thread that made it, and whether that one takes SIGTERM and SIGSEGV.
+FAKE_DATA int fake_thread = 0;
+FAKE_DATA int fake_takes[2];
+// The ids of the last call that has several.
+FAKE_DATA const void* fake_ids = nullptr;
 }
 
 namespace {
@@ -95,10 +107,34 @@ std::set<Comm*> alive;
 struct Open {
   int depth = 0;
   std::vector<std::pair<Comm**, Comm*>> made;
+  // A child that does not block is among what is made.
+  bool is_pending = false;
 };
 thread_local Open open;
 
+void note_thread() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  fake_thread = static_cast<int>(syscall(SYS_gettid));
+  fake_takes[0] = sigismember(&blocked, SIGTERM) == 0 ? 1 : 0;
+  fake_takes[1] = sigismember(&blocked, SIGSEGV) == 0 ? 1 : 0;
+}
+
+bool is_alive(Comm* comm) {
+  const std::lock_guard lock(alive_mutex);
+  return alive.contains(comm);
+}
+
+void note_context() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  void* const get = driver != nullptr ? dlsym(driver, "cuCtxGetCurrent") : nullptr;
+  fake_context = nullptr;
+  if (get != nullptr) reinterpret_cast<int (*)(void**)>(get)(&fake_context);
+}
+
 int make(Comm** to, const Id& id, int rank, int size, const void* config) {
+  note_context();
+  note_thread();
   if (to == nullptr || size < 1 || rank < 0 || rank >= size) return 4;
   auto* const comm = new Comm{id, rank, size, 0, nullptr, nullptr};
   ++fake_alive;
@@ -106,8 +142,16 @@ int make(Comm** to, const Id& id, int rank, int size, const void* config) {
     const std::lock_guard lock(alive_mutex);
     alive.insert(comm);
   }
-  const bool later = !is_blocking(config) && told("slow");
-  if (later) comm->looks = 3;
+  const bool later = !is_blocking(config) && (told("slow") || told("waits"));
+  if (later) comm->looks = told("waits") ? 1 << 30 : 3;
+  // As NCCL, which gives the address before it waits, so that another thread can abort.
+  if (!later && told("waits") && open.depth == 0) *to = comm;
+  while (!later && told("waits")) {
+    usleep(10'000);
+    if (is_alive(comm)) continue;
+    *to = nullptr;
+    return 6;
+  }
   if (open.depth > 0) {
     open.made.emplace_back(to, comm);
     return 0;
@@ -163,6 +207,7 @@ FAKE(int, ncclCommFinalize, Comm* comm) { return ensure_ready(comm); }
 FAKE(int, ncclCommInitRankScalable, Comm** comm, int size, int rank, int count, const Id* ids,
     const void* config) {
   note_config(config);
+  fake_ids = ids;
   return count > 0 ? make(comm, ids[0], rank, size, config) : 4;
 }
 #endif
@@ -200,6 +245,7 @@ FAKE(int, ncclCommSplit, Comm* comm, int color, int, Comm** child, const void* c
   if (is_blocking(config) || !told("slow")) return make(child, comm->id, rank, size, config);
 
   *child = nullptr;
+  open.is_pending = open.depth > 0;
   comm->looks = 3;
   comm->child_place = child;
   return make(&comm->child, comm->id, rank, size, nullptr) == 4 ? 4 : 7;
@@ -223,6 +269,16 @@ FAKE(int, ncclCommShrink, Comm* comm, int*, int count, Comm** child, const void*
   if (const int result = ensure_ready(comm); result != 0) return result;
   note_config(config);
   return make(child, comm->id, comm->rank, comm->size - count, config);
+}
+#endif
+#if FAKE_NCCL_CODE >= 22900
+FAKE(int, ncclCommGetUniqueId, Comm*, Id* id) { return ncclGetUniqueId(id); }
+// Ranks that join have an id and a rank.
+FAKE(int, ncclCommGrow, Comm* comm, int size, const Id* id, int rank, Comm** child,
+    const void* config) {
+  note_config(config);
+  if (comm != nullptr) return make(child, comm->id, comm->rank, size, config);
+  return id != nullptr ? make(child, *id, rank, size, config) : 4;
 }
 #endif
 // Operations that are not destroyed.
@@ -260,7 +316,7 @@ FAKE(int, ncclGroupStart, void) {
 FAKE(int, ncclGroupEnd, void) {
   if (open.depth == 0) return 5;
   if (--open.depth > 0) return 0;
-  int result = 0;
+  int result = std::exchange(open.is_pending, false) ? 7 : 0;
   for (const auto& [to, comm] : open.made) {
     *to = comm;
     if (comm->looks > 0) result = 7;

@@ -489,9 +489,61 @@ class Loading(unittest.TestCase):
             LD_LIBRARY_PATH=str(NEWEST.parent),
         )
 
+    def test_none_at_all(self):
+        """The drop-in serves by itself, however it comes into a process and whoever asks; the
+        client that is linked to NCCL would not start without it.
+        """
+        for program, steps, environment in (
+            ("nccl_client", ["soname", "noload"], {"LD_LIBRARY_PATH": str(LINKS)}),
+            ("nccl_client", [f"path:{SHIM}", "soname"], {}),
+            ("nccl_client", ["soname"], {"LD_PRELOAD": str(SHIM)}),
+            ("nccl_client_runpath", ["linked", "soname"], {"LD_LIBRARY_PATH": str(LINKS)}),
+            ("nccl_client_rpath", ["linked", "noload"], {"LD_PRELOAD": str(SHIM)}),
+        ):
+            who, versions, loaded = self.client(program, *steps, SYMM_NCCL="none", **environment)
+            self.assertEqual(set(who.values()), {"drop-in"}, environment)
+            self.assertEqual(versions, {"result 0 version 22605"})
+            self.assertEqual(loaded, [str(SHIM)])
+
+    def test_none_that_is_found(self):
+        """Without a variable, where the search ends without a NCCL."""
+        got = run(
+            """
+del os.environ["SYMM_NCCL"]
+version = ctypes.c_int()
+print(json.dumps([shim.ncclGetVersion(ctypes.byref(version)), version.value]))
+""",
+            SYMM_NCCL_LOG="stderr",
+        )
+        if got[1] > 22605:
+            self.skipTest("this machine has a NCCL, which is found")
+        self.assertEqual(got, [0, 22605])
+
+    def test_one_that_cannot_be_used_is_not_replaced(self):
+        """It is there, so the user wants it. The sentence says what is wrong with it, and how to
+        do without.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "libnccl.so.2").write_text("no library")
+            got = run(
+                """
+version = ctypes.c_int(7)
+print(json.dumps([shim.ncclGetVersion(ctypes.byref(version)), version.value,
+                  shim.ncclGetLastError(None).decode()]))
+""",
+                "",
+                LD_LIBRARY_PATH=folder,
+            )
+        self.assertEqual(got[:2], [2, 7])
+        self.assertIn("the NCCL behind symm's drop-in cannot be used", got[2])
+        self.assertIn("or none to have symm serve by itself", got[2])
+
     def test_none_behind_is_said(self):
         for environment, why in (
-            ({}, "no libnccl.so.2 was found behind symm's drop-in"),
+            (
+                {"SYMM_NCCL": "none", "SYMM_NCCL_MODE": "off"},
+                "SYMM_NCCL=none; with SYMM_NCCL_MODE=off, symm serves nothing by itself",
+            ),
             ({"SYMM_NCCL": str(SHIM)}, "is symm's drop-in, not the NCCL behind it"),
             ({"SYMM_NCCL": "/nowhere/libnccl.so.2"}, "/nowhere/libnccl.so.2"),
         ):
@@ -506,8 +558,6 @@ results = [shim.ncclGetVersion(ctypes.byref(version)), version.value,
 print(json.dumps(results))
 """,
             )
-            if not environment and got[0] == 0:
-                self.skipTest("this machine has a NCCL, which is found")
             self.assertEqual(got[:3] + got[4:], [2, 7, "unhandled system error", 0])
             self.assertIn(why, got[3])
 
@@ -600,6 +650,10 @@ class Tool(unittest.TestCase):
             (
                 {"LD_LIBRARY_PATH": f"{LINKS}:{OLD.parent}"},
                 f"2.21.5 ({OLD}) behind symm's drop-in ({LINKS / 'libnccl.so.2'})",
+            ),
+            (
+                {"LD_PRELOAD": str(SHIM), "SYMM_NCCL": "none"},
+                f"none: no NCCL is behind {SHIM}, which serves alone, as NCCL 2.26.5",
             ),
         ):
             report = json.loads(self.symm("doctor", "--json", **environment).stdout)
@@ -978,6 +1032,66 @@ print(json.dumps([result, seen, results, wait_for_error(other)[0], wait_for_erro
         self.assertEqual(found[2][:4], [7, None, None, None])
         self.assertEqual(found[3:], [6, 6])
 
+    def test_a_child_that_does_not_block_made_in_a_group_of_calls_is_watched(self):
+        """It is there when its parent says so, which is after ncclGroupEnd()."""
+        ranks = self.ranks(
+            2,
+            """
+config = b"".join(value.to_bytes(size, "little") for value, size in [
+    (24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)])
+child = ctypes.c_void_p()
+assert shim.ncclGroupStart() == 0
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), config) in (0, 7)
+results = [shim.ncclGroupEnd(), child.value]
+print(flush=True)
+while async_error(comm) == 7:
+    results.append(child.value)
+print("children" if watched(2) else "none", flush=True)
+sys.stdin.readline()
+print(json.dumps([results[:4], wait_for_error(comm)[0], wait_for_error(child)[0]]), flush=True)
+""",
+            FAKE_NCCL="slow",
+        )
+        self.assertEqual(ranks[1].stdout.readline(), "watched\n")
+        self.assertEqual(ranks[1].stdout.readline(), "\n")
+        self.assertEqual(ranks[0].stdout.readline(), "watched\n")
+        self.assertEqual(ranks[0].stdout.readline(), "\n")
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "children\n")
+        ranks[0].send_signal(signal.SIGKILL)
+        self.go_on(ranks[1:])
+        self.assertEqual(json.loads(self.lines(ranks[1])[0]), [[7, None, None, None], 6, 6])
+
+    def test_ranks_that_join_a_communicator_are_watched(self):
+        """By ncclCommGrow(), twice: the ranks that are there know no id, but that which drew it."""
+        ranks = self.ranks(
+            2,
+            """
+shim.ncclCommGetUniqueId.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclCommGrow.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+                              ctypes.c_void_p, ctypes.c_void_p]
+bigger = []
+for turn in range(2):
+    # Rank 0 joins as rank 2, too, with a communicator of no ranks before.
+    id, grown, joined = Id(), ctypes.c_void_p(), ctypes.c_void_p()
+    if rank == 0:
+        assert shim.ncclCommGetUniqueId(comm, ctypes.byref(id)) == 0
+        assert shim.ncclCommGrow(None, 3, ctypes.byref(id), 2, ctypes.byref(joined), None) == 0
+    assert shim.ncclCommGrow(comm, 3, None, -1, ctypes.byref(grown), None) == 0
+    bigger += [one for one in (grown, joined) if one.value]
+print("grown" if watched(len(bigger) + 1) else told(0), flush=True)
+sys.stdin.readline()
+print(json.dumps([wait_for_error(one)[0] for one in bigger]), flush=True)
+""",
+        )
+        for line in ("watched\n", "grown\n"):
+            for process in ranks:
+                self.assertEqual(process.stdout.readline(), line)
+        self.assertEqual(self.log.read_text().count("of 3 is watched"), 6)
+        ranks[1].send_signal(signal.SIGKILL)
+        self.go_on(ranks[:1])
+        self.assertEqual(json.loads(self.lines(ranks[0])[0]), [6] * 4)
+
     def test_those_that_a_group_of_calls_makes_are_watched(self):
         ranks = self.ranks(
             2,
@@ -1120,7 +1234,7 @@ notes.notes_shared_memory.restype = ctypes.c_void_p
 notes.notes_shared_memory.argtypes = [ctypes.c_int, ctypes.c_size_t]
 notes.notes_memory.argtypes = [ctypes.c_size_t]
 notes.notes_join.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-for name in ("notes_begin_capture", "notes_end_capture", "notes_hold"):
+for name in ("notes_begin_capture", "notes_end_capture", "notes_hold", "notes_idle"):
     getattr(notes, name).argtypes = [ctypes.c_void_p]
 """
     + """
@@ -1142,9 +1256,12 @@ for name in COLLECTIVES:
 shim.ncclRedOpCreatePreMulSum.argtypes = [
     ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
 shim.ncclRedOpDestroy.argtypes = [ctypes.c_int, ctypes.c_void_p]
-shim.ncclSend.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-                          ctypes.c_void_p, ctypes.c_void_p]
-calls = ctypes.c_int.in_dll(fake(), "fake_calls")
+for name in ("ncclSend", "ncclRecv"):
+    getattr(shim, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                                    ctypes.c_void_p, ctypes.c_void_p]
+# Where there is no NCCL, none of its calls are counted.
+is_alone = os.environ["SYMM_NCCL"] == "none"
+calls = ctypes.c_int(0) if is_alone else ctypes.c_int.in_dll(fake(), "fake_calls")
 FLOAT, SUM = 7, 0
 send, recv = notes.notes_memory(1 << 20), notes.notes_memory(1 << 20)
 stream, other_stream = notes.notes_stream(), notes.notes_stream()
@@ -1185,6 +1302,19 @@ def settle(*comms):
     # Waits until none of them is in progress.
     while any(async_error(one) == 7 for one in comms):
         time.sleep(0.001)
+def sentence():
+    return shim.ncclGetLastError(None).decode()
+def place_on(device):
+    # The device of this thread, as a program chooses it.
+    cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    return context.value
+def number(name, comm):
+    call, value = getattr(shim, name), ctypes.c_int(-1)
+    call.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    assert call(comm, ctypes.byref(value)) == 0, sentence()
+    return value.value
 def step(text):
     print(text, flush=True)
     return sys.stdin.readline()
@@ -1194,10 +1324,8 @@ def answer(value):
 )
 
 
-class Collectives(Ranks):
-    """Which library does what, with a fake NCCL and a fake CUDA driver that carries out no kernel
-    of symm's.
-    """
+class CudaRanks(Ranks):
+    """Tests whose ranks have the fake CUDA driver, which carries out no kernel of symm's."""
 
     def cuda_ranks(self, size, program, each=(), **environment):
         fakes = BUILD / "tests/fake_cuda"
@@ -1221,6 +1349,13 @@ class Collectives(Ranks):
             out, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 0, out + err)
         return answers
+
+    def id_of_another(self, nccl=NEWEST):
+        return run("print(json.dumps(bytes(new_id().bytes).hex()))", nccl)
+
+
+class Collectives(CudaRanks):
+    """Which library does what, with a fake NCCL."""
 
     def test_all_types_operations_and_sizes(self):
         ranks = self.cuda_ranks(
@@ -1364,6 +1499,86 @@ sys.stdin.readline()
         )
         self.assertEqual(self.finished(ranks), [[[], []]] * 2)
 
+    def test_configurations_of_collectives(self):
+        """What asks for nothing goes where the call without it goes. NCCL gets what it alone can
+        do, with the configuration, and in its order with symm's work.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            CONFIGURED
+            + """
+class Call(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("words", ctypes.c_uint64 * 10)]
+last = Call.in_dll(fake(), "fake_last")
+wrong = []
+for name in CONFIGURED:
+    for demand in NOTHING:
+        got = [configured(name, demand), configured(name, demand, count=0)]
+        if got != ["symm", "NCCL"] or last.name.decode() != f"nccl{name}Config":
+            wrong.append([name, NOTHING.index(demand), got, last.name.decode()])
+    for demand in TUNING + WRONG + NEEDING:
+        got = configured(name, demand)
+        if got != "NCCL" or last.name.decode() != f"nccl{name}Config":
+            wrong.append([name, DEMANDS.index(demand), got])
+notes.notes_hold(other_stream)
+assert all_reduce(on=other_stream) == "symm"
+noted("waits")
+assert configured("AllReduce", TUNING[0]) == "NCCL"
+ordered = [str(stream), str(other_stream)] in noted("waits")
+notes.notes_let_go()
+answer([wrong, ordered, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_MODE="deterministic",
+        )
+        self.assertEqual(self.finished(ranks), [[[], True, []]] * 2)
+
+    def test_communicators_that_have_grown(self):
+        """symm does their calls when all ranks that joined have the drop-in."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+shim.ncclCommGetUniqueId.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclCommGrow.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+                              ctypes.c_void_p, ctypes.c_void_p]
+alone = comm if rank == 0 else None
+id, grown = Id(), ctypes.c_void_p()
+alone = ctypes.c_void_p()
+assert shim.ncclCommSplit(comm, rank, 0, ctypes.byref(alone), None) in (0, 4)
+if rank == 0:
+    assert shim.ncclCommGetUniqueId(alone, ctypes.byref(id)) == 0
+    print(bytes(id.bytes).hex(), flush=True)
+    assert shim.ncclCommGrow(alone, 2, ctypes.byref(id), -1, ctypes.byref(grown), None) == 0
+else:
+    id = Id.from_buffer_copy(bytes.fromhex(sys.stdin.readline()))
+    assert shim.ncclCommGrow(None, 2, ctypes.byref(id), 1, ctypes.byref(grown), None) == 0
+answer([all_reduce(of=grown), noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+        )
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        self.assertEqual(self.finished(ranks), [["symm", []]] * 2)
+
+    def test_children_that_do_not_block_made_in_a_group_of_calls(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+os.environ["FAKE_NCCL"] = "slow"
+children = [ctypes.c_void_p(), ctypes.c_void_p()]
+assert shim.ncclGroupStart() == 0
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(children[0]), config_of(0)) in (0, 7)
+got = [shim.ncclGroupEnd()]
+settle(comm)
+got += [async_error(children[0]), all_reduce(of=children[0])]
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_COMMS="*",
+        )
+        self.assertEqual(self.finished(ranks), [[[7, 0, "symm"], []]] * 2)
+
     def test_an_own_sum_was_not_measured(self):
         ranks = self.cuda_ranks(
             2,
@@ -1445,6 +1660,30 @@ sys.stdin.readline()
         )
         self.assertEqual(self.finished(ranks), [[7, "symm", "symm", "symm"]] * 2)
 
+    def test_nccl_makes_a_communicator_in_the_context_of_the_caller(self):
+        """By which NCCL finds the device, though another thread may make the communicator."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+context = ctypes.c_void_p.in_dll(fake(), "fake_context")
+thread = ctypes.c_int.in_dll(fake(), "fake_thread")
+id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
+# Without a context the thread itself may have chosen a device.
+got = [context.value, thread.value == threading.get_native_id()]
+for device in (1, 0):
+    mine = place_on(device)
+    made = init(id, 2, rank)
+    got += [context.value == mine, shim.ncclCommDestroy(made)]
+# Another thread takes no signals of the program, but its own faults.
+got += [thread.value == threading.get_native_id(), *(ctypes.c_int * 2).in_dll(fake(), "fake_takes")]
+answer(got)
+sys.stdin.readline()
+""",
+            SECOND_ID=self.id_of_another(),
+        )
+        expected = [None, True, True, 0, True, 0, False, 0, 1]
+        self.assertEqual(self.finished(ranks), [expected] * 2)
+
     def test_calls_on_what_does_not_block_return_at_once(self):
         """Its group is made while it is in progress, which its parent is, too. Then no call waits
         for a rank that is late, and an end is in progress while work is under way.
@@ -1487,9 +1726,6 @@ sys.stdin.readline()
         )
         expected = [7, 7, 0, 0, True, 7, "symm", "symm", True, "symm", 7, 7, 0]
         self.assertEqual(self.finished(ranks), [[expected, []]] * 2)
-
-    def id_of_another(self):
-        return run("print(json.dumps(bytes(new_id().bytes).hex()))")
 
     def test_what_nccl_asks_itself_is_not_answered_by_symm(self):
         """NCCL's calls ask for the communicator's state by the name that the program uses, too,
@@ -1794,6 +2030,98 @@ sys.stdin.readline()
         )
         for got in self.finished(ranks):
             self.assertEqual(got, [[0, True, 2], []] * 3 + ["symm"])
+
+    def test_messages_go_by_symm_where_that_is_asked_for(self):
+        """Alone, in groups of calls on two streams, to the rank itself, and in captures."""
+        ranks = self.cuda_ranks(
+            3,
+            """
+right, left = (rank + 1) % size, (rank - 1) % size
+INT = 2
+def ints(at, count):
+    return (ctypes.c_int * count).from_address(at)
+def came(at, count, first):
+    until = time.monotonic() + 60
+    wanted = list(range(first, first + count))
+    while not (notes.notes_idle(stream) and notes.notes_idle(other_stream)):
+        assert time.monotonic() < until, "a message is under way for 60 s"
+        time.sleep(0.001)
+    return list(ints(at, count)) == wanted
+def put(at, count, first):
+    ints(at, count)[:] = range(first, first + count)
+def kernels():
+    return [k for k, s in noted("launches") if int(s) in (stream, other_stream)]
+put(send, 1000, 1000 * rank)
+# Without a group, which no message makes, they go to NCCL.
+before = calls.value
+early = [who(shim.ncclSend(send, 10, INT, right, comm, stream), before)]
+assert shim.ncclGroupStart() == 0
+early.append(shim.ncclRecv(recv, 10, INT, left, comm, stream))
+assert shim.ncclGroupEnd() > 0
+early.append(calls.value - before)
+assert all_reduce() == "symm"
+kernels()
+before = calls.value
+# One after the other round the ring; rank 0 begins.
+alone = []
+for turn in (0, 1):
+    if (rank == 0) == (turn == 0):
+        alone.append(shim.ncclSend(send, 10, INT, right, comm, stream))
+    else:
+        alone.append(shim.ncclRecv(recv, 10, INT, left, comm, stream))
+alone += [kernels(), came(recv, 10, 1000 * left)]
+assert shim.ncclGroupStart() == 0
+together = [shim.ncclSend(send, 700 + rank, INT, right, comm, stream)]
+assert shim.ncclGroupStart() == 0
+together.append(shim.ncclRecv(recv, 700 + left, INT, left, comm, other_stream))
+together.append(shim.ncclSend(send, 5, INT, rank, comm, stream))
+together.append(shim.ncclRecv(recv + 4096, 5, INT, rank, comm, stream))
+assert shim.ncclGroupEnd() == 0
+together.append(shim.ncclAllReduce(send, recv + 8192, 8, FLOAT, SUM, comm, stream))
+together.append(kernels())
+together.append(shim.ncclGroupEnd())
+launched = kernels()
+together += [len(launched), launched[-1], came(recv, 700 + left, 1000 * left)]
+together.append(came(recv + 4096, 5, 1000 * rank))
+notes.notes_begin_capture(stream)
+assert shim.ncclGroupStart() == 0
+captured = [shim.ncclSend(send, 3, INT, left, comm, stream),
+            shim.ncclRecv(recv, 3, INT, right, comm, stream), shim.ncclGroupEnd()]
+notes.notes_end_capture(stream)
+captured += [kernels(), came(recv, 3, 1000 * right)]
+answer([early, alone, together, captured, calls.value - before, noted("violations")])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_OPS="all,sendrecv",
+        )
+        kernel = "symm_pass_messages"
+        for got in self.finished(ranks):
+            early, alone, together, captured, forwarded, violations = got
+            self.assertEqual(early, ["NCCL", 0, 2])
+            self.assertEqual(alone, [0, 0, [kernel, kernel], True])
+            self.assertEqual(together, [0] * 5 + [[], 0, 2, kernel, True, True])
+            self.assertEqual(captured, [0, 0, 0, [kernel], True])
+            self.assertEqual([forwarded, violations], [0, []])
+
+    def test_messages_of_other_lengths_are_told_on_both_ranks(self):
+        ranks = self.cuda_ranks(
+            2,
+            """
+assert all_reduce() == "symm"
+if rank == 0:
+    assert shim.ncclSend(send, 10, FLOAT, 1, comm, stream) == 0
+else:
+    assert shim.ncclRecv(recv, 11, FLOAT, 0, comm, stream) == 0
+error, _ = wait_for_error(comm)
+answer([error, shim.ncclGetLastError(None).decode()])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_OPS="sendrecv,allreduce",
+        )
+        for error, sentence in self.finished(ranks):
+            self.assertEqual(error, 5)
+            self.assertIn("rank 0 sends 40 bytes on channel 0 to rank 1", sentence)
+            self.assertIn("room for 44", sentence)
 
     def test_groups_of_calls_on_communicators_in_another_order(self):
         """Their groups are made at once, so the order does not matter. By default one of them goes
@@ -2256,6 +2584,1012 @@ sys.stdin.readline()
             self.assertEqual(first[1], [])
             self.assertIn(True, first[0])
             self.assertIn(False, first[0])
+
+
+# Behind CUDA_RANK: calls with configurations of a collective.
+CONFIGURED = """
+CONFIGURED = [name for name in COLLECTIVES if name != "Bcast"]
+UNDEFINED, EVENT = 0x80000000, 64
+def collective_config(size=72, magic=0xcafebeef, ext=0, ctas=[UNDEFINED] * 4, algorithms=None,
+                      force=1, policy=UNDEFINED, tag=0, event=0):
+    text = ctypes.create_string_buffer(algorithms) if algorithms is not None else None
+    words = [(size, 8), (magic, 4), (23200, 4), (ext, 8), *[(value, 4) for value in ctas],
+             (ctypes.addressof(text) if text else 0, 8), (force, 4), (policy, 4), (tag, 8),
+             (event, 8)]
+    made = ctypes.create_string_buffer(b"".join(v.to_bytes(n, "little") for v, n in words), 72)
+    made.text = text
+    return made
+def one_of(number, value):
+    return [value if i == number else UNDEFINED for i in range(4)]
+# What asks for nothing, then what would tune NCCL, then what is no configuration, and at last what
+# only NCCL has.
+NOTHING = [None, collective_config(), collective_config(tag=7), collective_config(size=64, event=9),
+           collective_config(algorithms=b"")]
+TUNING = [*[collective_config(ctas=one_of(n, 2)) for n in range(4)],
+          collective_config(policy=2), collective_config(algorithms=b"ring", force=0)]
+WRONG = [collective_config(size=63), collective_config(magic=1), collective_config(force=2)]
+NEEDING = [collective_config(algorithms=b"ring"), collective_config(event=EVENT)]
+DEMANDS = NOTHING + TUNING + WRONG + NEEDING
+def configured(name, config, of=None, count=16):
+    shape = getattr(shim, "nccl" + name).argtypes
+    call = getattr(shim, f"nccl{name}Config")
+    call.argtypes = [*shape, ctypes.c_void_p]
+    noted("launches")
+    own = [SUM] * (name in REDUCTIONS) + [0] * (name in ROOTED)
+    before = calls.value
+    result = call(send, recv, count, FLOAT, *own, of or comm, stream, config)
+    return who(result, before)
+"""
+
+
+# What a client without NCCL is told, and the cure.
+CURE = "install it, or name its libnccl.so.2 in SYMM_NCCL"
+
+
+class Alone(CudaRanks):
+    """No NCCL: the drop-in serves by itself. The fake driver notes which kernels are launched."""
+
+    def alone(self, size, program, each=(), **environment):
+        return self.cuda_ranks(size, program, each, SYMM_NCCL="none", **environment)
+
+    def test_says_what_it_is(self):
+        """The last version without windows; the marker has no NCCL to give, and ids are drawn."""
+        got = run(
+            """
+version = ctypes.c_int()
+ids = {bytes(new_id().bytes) for _ in range(8)}
+print(json.dumps([shim.ncclGetVersion(ctypes.byref(version)), version.value, len(ids),
+                  shim.symm_nccl_marker(), shim.ncclGetErrorString(5).decode(),
+                  shim.ncclGetErrorString(0).decode(), shim.ncclGetLastError(None).decode()]))
+""",
+            "none",
+            SYMM_NCCL_LOG=str(self.log),
+        )
+        self.assertEqual(got, [0, 22605, 8, 0, "invalid usage", "no error", ""])
+        self.assertIn("symm serves by itself, as NCCL 2.26.5: SYMM_NCCL=none", self.log.read_text())
+
+    def test_all_types_operations_and_sizes(self):
+        """There is no table of sizes, for any number of ranks; a count of 0 is nothing to do."""
+        ranks = self.alone(
+            3,
+            """
+place_on(rank)
+wrong = []
+def expect(what, got, expected):
+    if got != expected:
+        wrong.append([what, got, expected])
+# Larger than what symm takes beside NCCL.
+large_send, large_recv = notes.notes_memory(1 << 26), notes.notes_memory(1 << 26)
+for type in range(12):
+    for op in range(5):
+        for count in (1, 1000):
+            expect([type, op, count], all_reduce(count, type, op, recv), "symm")
+for name in COLLECTIVES:
+    expect(name, [call(name, 16, type, root=2) for type in range(12)], ["symm"] * 12)
+    large = {"source": large_send, "to": large_recv}
+    expect([name, "large"], call(name, 1 << 22, **large), "symm")
+    expect([name, "none"], call(name, 0), "nobody")
+    expect([name, "type"], call(name, type=12), "error 4")
+    expect([name, "type"], "no data type is 12" in sentence(), True)
+    expect([name, "count"], call(name, 1 << 62), "error 4")
+    if name in ROOTED:
+        expect([name, "root"], [call(name, root=3), call(name, root=-1)], ["error 4"] * 2)
+        expect([name, "root"], "root -1 of 3 ranks" in sentence(), True)
+    if name in REDUCTIONS:
+        expect([name, "op"], [call(name, op=5), call(name, 0, op=5)], ["error 4"] * 2)
+expect("well", [async_error(comm), noted("violations")], [0, []])
+answer(wrong)
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[]] * 3)
+
+    def test_one_rank(self):
+        """As a program on one GPU has it: every call has its kernel or copy, and no other rank."""
+        ranks = self.alone(
+            1,
+            """
+results = [do(name)[0] for name in COLLECTIVES]
+child = ctypes.c_void_p()
+results.append(shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None))
+results += [do("AllReduce", of=child)[0], shim.ncclCommDestroy(child)]
+answer([results, number("ncclCommCount", comm), noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[[0] * 12, 1, []]])
+
+    def test_groups_and_captures_without_a_call_before(self):
+        """What is captured first is captured by symm: there is nobody else."""
+        ranks = self.alone(
+            2,
+            """
+got = []
+for name in COLLECTIVES:
+    notes.notes_begin_capture(stream)
+    notes.notes_join(other_stream, stream)
+    got.append([call(name), call(name, on=other_stream)])
+    notes.notes_end_capture(stream)
+for turn in range(3000):
+    notes.notes_begin_capture(stream)
+    assert all_reduce() == "symm"
+    notes.notes_end_capture(stream)
+def kernels():
+    return len({int(s) for k, s in noted("launches") if k.startswith("symm_")})
+for name in COLLECTIVES:
+    kernels()
+    assert shim.ncclGroupStart() == 0
+    assert shim.ncclGroupStart() == 0
+    results = [do(name)[0], do(name, on=other_stream)[0]]
+    results.append(shim.ncclGroupEnd())
+    early = kernels()
+    results.append(shim.ncclGroupEnd())
+    got.append([results, early, kernels()])
+got.append(shim.ncclGroupEnd())
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        expected = [["symm"] * 2] * 9 + [[[0] * 4, 0, 2]] * 9 + [5]
+        self.assertEqual(self.finished(ranks), [[expected, []]] * 2)
+
+    def test_an_own_sum(self):
+        ranks = self.alone(
+            2,
+            """
+wrong = []
+halves = {6: "0038", 7: "0000003f", 9: "003f", 10: "30", 11: "38"}
+for type, half in halves.items():
+    op = pre_mul_sum(bytes.fromhex(half), type, 1 - rank)
+    noted("factors")
+    got = [call(name, 8, type, op) for name in REDUCTIONS]
+    factors = [float(text) for [text] in noted("factors")]
+    got += [shim.ncclRedOpDestroy(op, comm), shim.ncclRedOpDestroy(op, comm)]
+    if [got, factors] != [["symm"] * 3 + [0, 4], [0.5] * 3]:
+        wrong.append([type, got, factors])
+    if call("AllReduce", 8, type, op) != "error 4":
+        wrong.append([type, "destroyed"])
+op = ctypes.c_int()
+for type in (0, 5, 8):
+    scalar = ctypes.create_string_buffer(8)
+    result = shim.ncclRedOpCreatePreMulSum(ctypes.byref(op), scalar, type, 1, comm)
+    if result != 5 or "a factor of integers or of f64 needs NCCL" not in sentence():
+        wrong.append([type, result, sentence()])
+answer([wrong, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[[], []]] * 2)
+
+    def test_calls_on_what_is_in_progress_are_refused(self):
+        """Until the program has been told that it is complete, whether it is or not; what was
+        refused leaves nothing behind.
+        """
+        ranks = self.alone(
+            2,
+            """
+id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
+made, op, two = ctypes.c_void_p(), ctypes.c_int(), (ctypes.c_float * 1)(2)
+if rank == 1:
+    time.sleep(0.5)
+got = [shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config_of(0))]
+wrong = []
+def refused(what, result):
+    if result not in (4, "error 4") or " in progress" not in sentence():
+        wrong.append([what, result, sentence()])
+until = time.monotonic() + 1.5
+while time.monotonic() < until:
+    refused("op", shim.ncclRedOpCreatePreMulSum(ctypes.byref(op), two, FLOAT, 1, made))
+    refused("sum", all_reduce(of=made))
+    refused("send", shim.ncclSend(send, 1, FLOAT, 1 - rank, made, stream))
+    refused("receive", shim.ncclRecv(recv, 1, FLOAT, 1 - rank, made, stream))
+    time.sleep(0.05)
+settle(made)
+op = pre_mul_sum(bytes(two), FLOAT, of=made)
+answer([*got, wrong[:3], all_reduce(of=made), all_reduce(of=made, op=op)])
+sys.stdin.readline()
+""",
+            SECOND_ID=self.id_of_another("none"),
+        )
+        self.assertEqual(self.finished(ranks), [[7, [], "symm", "symm"]] * 2)
+
+    def test_children(self):
+        """By color and key, with a rank that has none, in a group of calls, of children, and by a
+        shrink; each tells its numbers.
+        """
+        ranks = self.alone(
+            4,
+            """
+def told(one):
+    return [number(f"ncclComm{name}", one) for name in ("Count", "UserRank", "CuDevice")]
+def split(parent, color, key):
+    made = ctypes.c_void_p(5)
+    assert shim.ncclCommSplit(parent, color, key, ctypes.byref(made), None) == 0, sentence()
+    return made
+got = [told(comm)]
+# The ranks 3, 2, 1 in this order.
+child = split(comm, -1 if rank == 0 else 7, -rank)
+got.append(None if child.value is None else told(child))
+# Two children of one parent in a group of calls, and one of another.
+pair, whole = ctypes.c_void_p(), ctypes.c_void_p()
+assert shim.ncclGroupStart() == 0
+assert shim.ncclCommSplit(comm, rank // 2, 0, ctypes.byref(pair), None) == 0
+assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(whole), None) == 0
+assert [pair.value, whole.value] == [None] * 2
+assert shim.ncclGroupEnd() == 0, sentence()
+got += [told(pair), told(whole)]
+fewer = ctypes.c_void_p()
+left_out = (ctypes.c_int * 2)(3, 1)
+if rank in (0, 2):
+    result = shim.ncclCommShrink(comm, left_out, 2, ctypes.byref(fewer), None, 0)
+    assert result == 0, sentence()
+    got.append(told(fewer))
+own = (ctypes.c_int * 1)(rank)
+got.append(shim.ncclCommShrink(comm, own, 1, ctypes.byref(ctypes.c_void_p()), None, 0))
+comms = [one for one in (comm, child, pair, whole, fewer) if one.value]
+got.append({all_reduce(of=one) for one in comms} == {"symm"})
+got += [{shim.ncclCommDestroy(one) for one in comms}  == {0}]
+got += [{shim.ncclCommDestroy(one) for one in comms}  == {4}]
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        answers = self.finished(ranks)
+        for rank, (got, violations) in enumerate(answers):
+            expected = [[4, rank, 0], None if rank == 0 else [3, 3 - rank, 0]]
+            expected += [[2, rank % 2, 0], [4, rank, 0]]
+            expected += [[2, rank // 2, 0]] if rank in (0, 2) else []
+            self.assertEqual([got, violations], [[*expected, 4, True, True, True], []])
+
+    def test_what_does_not_block(self):
+        """It is in progress until all ranks are there, and its parent until its children are."""
+        ranks = self.alone(
+            2,
+            """
+config = config_of(0)
+id = Id.from_buffer_copy(bytes.fromhex(os.environ["SECOND_ID"]))
+made, child, fewer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+if rank == 1:
+    time.sleep(1)
+began = time.monotonic()
+got = [shim.ncclCommInitRankConfig(ctypes.byref(made), 2, id, rank, config), bool(made.value)]
+got.append(rank == 1 or async_error(made) == 7)
+got.append(time.monotonic() - began < 0.9)
+settle(made)
+got += [async_error(made), all_reduce(of=made)]
+got.append(shim.ncclCommSplit(made, 0, 0, ctypes.byref(child), config))
+settle(made)
+got += [async_error(child), all_reduce(of=child)]
+got.append(shim.ncclCommShrink(made, None, 0, ctypes.byref(fewer), config, 0))
+settle(made)
+got += [async_error(fewer), all_reduce(of=fewer)]
+# In a group of calls.
+grouped = ctypes.c_void_p()
+assert shim.ncclGroupStart() == 0
+got.append(shim.ncclCommSplit(made, 0, 0, ctypes.byref(grouped), config))
+got.append(shim.ncclGroupEnd())
+settle(made)
+got += [async_error(grouped), all_reduce(of=grouped)]
+notes.notes_hold(stream)
+got += [all_reduce(of=child), shim.ncclCommFinalize(child), async_error(child)]
+notes.notes_let_go()
+settle(child)
+got += [shim.ncclCommDestroy(one) for one in (child, grouped, fewer, made)]
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+            SECOND_ID=self.id_of_another("none"),
+        )
+        expected = [7, True, True, True, 0, "symm", 7, 0, "symm", 7, 0, "symm", 0, 7, 0, "symm"]
+        expected += ["symm", 7, 7, 0, 0, 0, 0]
+        self.assertEqual(self.finished(ranks), [[expected, []]] * 2)
+
+    def test_a_group_of_calls_that_block_and_that_do_not_is_refused(self):
+        """As by NCCL. Children of one parent would be made in no order."""
+        ranks = self.alone(
+            2,
+            """
+first, second, whole = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+got = []
+for blocking in (1, 0):
+    assert shim.ncclGroupStart() == 0
+    made = [shim.ncclCommSplit(comm, rank, 0, ctypes.byref(first), config_of(blocking)),
+            shim.ncclCommSplit(comm, 0, 0, ctypes.byref(second), config_of(1 - blocking))]
+    got += [made, shim.ncclGroupEnd(), "all block, or none does" in sentence()]
+    got.append([first.value, second.value])
+got += [async_error(comm), shim.ncclCommSplit(comm, 0, 0, ctypes.byref(whole), None)]
+answer([*got, number("ncclCommCount", whole), all_reduce(of=whole), all_reduce()])
+sys.stdin.readline()
+""",
+        )
+        refused = [[0, 0], 4, True, [None, None]]
+        self.assertEqual(self.finished(ranks), [[*refused, *refused, 0, 0, 2, "symm", "symm"]] * 2)
+
+    def test_several_devices_of_a_process(self):
+        ranks = self.alone(
+            1,
+            """
+on = [stream, other_stream]
+def launched():
+    return {int(s) for k, s in noted("launches") if k.startswith("symm_")}
+def init_all():
+    comms = (ctypes.c_void_p * 2)()
+    assert shim.ncclCommInitAll(comms, 2, (ctypes.c_int * 2)(1, 0)) == 0, sentence()
+    return [ctypes.c_void_p(one) for one in comms]
+def in_a_group_of_calls():
+    id, comms = new_id(), [ctypes.c_void_p(), ctypes.c_void_p()]
+    assert shim.ncclGroupStart() == 0
+    for number_of, one in enumerate(comms):
+        place_on(1 - number_of)
+        assert shim.ncclCommInitRank(ctypes.byref(one), 2, id, number_of) == 0
+    assert shim.ncclGroupEnd() == 0, sentence()
+    return comms
+wrong = []
+for make in (init_all, in_a_group_of_calls):
+    comms = make()
+    devices = [number("ncclCommCuDevice", one) for one in comms]
+    launched()
+    assert shim.ncclGroupStart() == 0
+    results = [do("AllReduce", of=one, on=where)[0] for one, where in zip(comms, on)]
+    results += [shim.ncclGroupEnd(), launched() == set(on)]
+    children = [ctypes.c_void_p(), ctypes.c_void_p()]
+    assert shim.ncclGroupStart() == 0
+    for one, child in zip(comms, children):
+        assert shim.ncclCommSplit(one, 0, 0, ctypes.byref(child), None) == 0
+    results += [shim.ncclGroupEnd(), *[number("ncclCommCount", child) for child in children]]
+    results += [shim.ncclCommDestroy(one) for one in (*children, *comms)]
+    if [devices, results] != [[1, 0], [0, 0, 0, True, 0, 2, 2, 0, 0, 0, 0]]:
+        wrong.append([make.__name__, devices, results])
+answer([wrong, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[[], []]])
+
+    def test_messages_between_devices_of_a_process(self):
+        """Of one thread, in one group of calls, in whatever order it names its communicators: the
+        messages of each are one kernel, so that none waits for what is behind it.
+        """
+        ranks = self.alone(
+            1,
+            """
+on, INT = [stream, other_stream], 2
+comms = (ctypes.c_void_p * 2)()
+assert shim.ncclCommInitAll(comms, 2, (ctypes.c_int * 2)(1, 0)) == 0, sentence()
+def sends(mine):
+    at = send + 4096 * mine
+    return shim.ncclSend(at, 10, INT, 1 - mine, comms[mine], on[mine])
+def receives(mine):
+    at = recv + 4096 * mine
+    return shim.ncclRecv(at, 10, INT, 1 - mine, comms[mine], on[mine])
+def ints(at):
+    return (ctypes.c_int * 10).from_address(at)
+def come():
+    until = time.monotonic() + 20
+    while not (notes.notes_idle(stream) and notes.notes_idle(other_stream)):
+        if time.monotonic() > until:
+            return "under way for 20 s"
+        time.sleep(0.001)
+    return [ints(recv + 4096 * mine)[0] for mine in (0, 1)]
+got = []
+for turn, order in enumerate((
+    (sends, 0, receives, 0, sends, 1, receives, 1),
+    (sends, 0, sends, 1, receives, 0, receives, 1),
+    (receives, 1, sends, 0, receives, 0, sends, 1),
+)):
+    for mine in (0, 1):
+        ints(send + 4096 * mine)[:] = [100 * turn + mine] * 10
+    noted("launches")
+    assert shim.ncclGroupStart() == 0
+    results = [side(mine) for side, mine in zip(order[::2], order[1::2])]
+    results.append(shim.ncclGroupEnd())
+    launched = sorted(int(s) for k, s in noted("launches") if k == "symm_pass_messages")
+    got.append([results, launched == sorted(on), come()])
+answer([got, noted("violations")])
+sys.stdin.readline()
+os._exit(0)
+""",
+        )
+        expected = [[[0] * 5, True, [100 * turn + 1, 100 * turn]] for turn in range(3)]
+        self.assertEqual(self.finished(ranks), [[expected, []]])
+
+    def test_memory_and_windows(self):
+        """ncclMemAlloc() gives memory that ranks can share, and a window of it is mapped by the
+        others; a registration changes nothing.
+        """
+        ranks = self.alone(
+            2,
+            """
+MEGA = 1 << 20
+shim.ncclMemAlloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+shim.ncclMemFree.argtypes = [ctypes.c_void_p]
+shim.ncclCommRegister.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
+                                  ctypes.c_void_p]
+shim.ncclCommDeregister.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclCommWindowRegister.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
+                                        ctypes.c_void_p, ctypes.c_int]
+shim.ncclCommWindowDeregister.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+shim.ncclWinGetUserPtr.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+before = notes.notes_mappings()
+memory, handle, window, user = [ctypes.c_void_p() for _ in range(4)]
+got = [shim.ncclMemAlloc(ctypes.byref(memory), 4 * MEGA - 5), notes.notes_mappings() - before]
+got.append(shim.ncclCommRegister(comm, memory, MEGA, ctypes.byref(handle)))
+got.append(all_reduce(source=memory.value, to=recv))
+got += [notes.notes_mappings() - before, shim.ncclCommDeregister(comm, handle)]
+mine = notes.notes_mappings()
+got.append(shim.ncclCommWindowRegister(comm, memory, 4 * MEGA, ctypes.byref(window), 0))
+got += [shim.ncclWinGetUserPtr(comm, window, ctypes.byref(user)), user.value == memory.value]
+got += [all_reduce(source=memory.value, to=memory.value + MEGA), notes.notes_mappings() > mine]
+got.append(shim.ncclCommWindowDeregister(comm, window))
+got.append(shim.ncclCommWindowDeregister(comm, window))
+got += [notes.notes_mappings() - mine, shim.ncclMemFree(memory), shim.ncclMemFree(memory)]
+got += [notes.notes_mappings() - before, shim.ncclMemFree(None)]
+got += [shim.ncclMemAlloc(ctypes.byref(memory), 0), memory.value]
+got += [shim.ncclMemAlloc(ctypes.byref(memory), 1 << 60), memory.value]
+got.append("has not given 1152921504606846976 bytes" in sentence())
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        expected = [0, 1, 0, "symm", 1, 0, 0, 0, True, "symm", True, 0, 4, 0, 0, 4, 0, 0, 0, None]
+        self.assertEqual(self.finished(ranks), [[[*expected, 1, None, True], []]] * 2)
+        self.assertEqual(self.log.read_text().count("bytes is symmetric memory"), 2)
+
+    def test_what_needs_nccl_says_so(self):
+        """Each of these is refused at once, with the cure, and the communicator stays well."""
+        ranks = self.alone(
+            2,
+            f"CURE = {CURE!r}\n"
+            """
+unknown = ctypes.c_void_p()
+said = []
+def refused(name, *arguments):
+    result = getattr(shim, name)(*arguments)
+    said.append([name, result, sentence()])
+for name in ("ncclPutSignal", "ncclSignal", "ncclWaitSignal", "ncclCommGrow", "ncclCommSuspend",
+             "ncclDevCommCreate", "pncclCommGetUniqueId", "ncclParamGet", "ncclCommMemStats"):
+    refused(name, None, 0, None, 0, None, None)
+assert shim.ncclGroupStart() == 0
+refused("ncclGroupSimulateEnd", None)
+refused("ncclCommInitRank", ctypes.byref(unknown), 17, new_id(), 0)
+elsewhere = new_id()
+elsewhere.bytes[104] ^= 1
+refused("ncclCommInitRank", ctypes.byref(unknown), 2, elsewhere, 0)
+wrong = [one for one in said if one[1] != 5 or " needs NCCL, and this process has none" not in
+         one[2] or CURE not in one[2]]
+answer([wrong, len(said), unknown.value, all_reduce(), async_error(comm)])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[[], 12, None, "symm", 0]] * 2)
+
+    def test_sends_and_receives_go_by_symm(self):
+        """They need neither SYMM_NCCL_OPS nor a collective before."""
+        ranks = self.alone(
+            2,
+            """
+there = (ctypes.c_float * 1000).from_address(send)
+here = (ctypes.c_float * 1000).from_address(recv)
+there[:] = [1000 * rank + i for i in range(1000)]
+noted("launches")
+assert shim.ncclGroupStart() == 0
+assert shim.ncclSend(send, 1000, FLOAT, 1 - rank, comm, stream) == 0
+assert shim.ncclRecv(recv, 1000, FLOAT, 1 - rank, comm, stream) == 0
+assert shim.ncclGroupEnd() == 0
+until = time.monotonic() + 60
+while not notes.notes_idle(stream):
+    assert time.monotonic() < until, "the message is under way for 60 s"
+    time.sleep(0.001)
+kernels = [k for k, s in noted("launches")]
+answer([here[:] == [1000 * (1 - rank) + i for i in range(1000)], kernels, async_error(comm)])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[True, ["symm_pass_messages"], 0]] * 2)
+
+    def test_more_messages_than_progress_together_are_refused(self):
+        """With the limit, before anything of the group of calls is issued."""
+        ranks = self.alone(
+            2,
+            """
+INT, got = 2, []
+there = (ctypes.c_int * 513).from_address(send)
+here = (ctypes.c_int * 513).from_address(recv)
+there[:] = [1000 * rank + i for i in range(513)]
+assert all_reduce() == "symm"
+for count in (513, 512):
+    noted("launches")
+    assert shim.ncclGroupStart() == 0
+    results = {do("AllReduce", to=recv + 8192)[0]}
+    for i in range(count):
+        results.add(shim.ncclSend(send + 4 * i, 1, INT, 1 - rank, comm, stream))
+        results.add(shim.ncclRecv(recv + 4 * i, 1, INT, 1 - rank, comm, stream))
+    got += [list(results), shim.ncclGroupEnd()]
+    kernels = [k for k, s in noted("launches")]
+    got.append([kernels.count("symm_pass_messages"), kernels != []])
+    got.append("1026 messages" in sentence() and "at most 1024" in sentence())
+    got.append(async_error(comm))
+until = time.monotonic() + 60
+while not notes.notes_idle(stream):
+    assert time.monotonic() < until, "the messages are under way for 60 s"
+    time.sleep(0.001)
+got.append(here[:512] == [1000 * (1 - rank) + i for i in range(512)])
+answer([got, all_reduce(), noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        got = [[0], 5, [0, False], True, 0, [0], 0, [1, True], True, 0, True]
+        self.assertEqual(self.finished(ranks), [[got, "symm", []]] * 2)
+
+    def test_wrong_arguments_are_named(self):
+        ranks = self.alone(
+            2,
+            """
+place = ctypes.byref(ctypes.c_void_p())
+wrong = []
+def refused(expected, words, name, *arguments):
+    result = getattr(shim, name)(*arguments)
+    if result != expected or words not in sentence():
+        wrong.append([name, result, sentence()])
+damaged = new_id()
+damaged.bytes[100] ^= 1
+refused(4, "rank 2 of 2 ranks", "ncclCommInitRank", place, 2, new_id(), 2)
+refused(4, "rank 0 of 0 ranks", "ncclCommInitRank", place, 0, new_id(), 0)
+refused(4, "no place", "ncclCommInitRank", None, 2, new_id(), 0)
+refused(5, "the unique id is damaged", "ncclCommInitRank", place, 2, damaged, 0)
+for name in ("ncclCommDestroy", "ncclCommAbort", "ncclCommFinalize"):
+    refused(4, name + ": this is no communicator", name, 64)
+refused(4, "ncclCommSplit: this is no", "ncclCommSplit", 64, 0, 0, place, None)
+refused(4, "a collective: this is no", "ncclAllReduce", send, recv, 1, FLOAT, SUM, 64, stream)
+for name in ("ncclSend", "ncclRecv"):
+    refused(4, name + ": this is no communicator", name, send, 1, FLOAT, 0, 64, stream)
+    for peer in (-1, 2):
+        refused(4, f"{name}: peer {peer} of 2 ranks", name, send, 1, FLOAT, peer, comm, stream)
+    for type in (-1, 12):
+        refused(4, f"{name}: no data type is {type}", name, send, 1, type, 0, comm, stream)
+    refused(4, f"{name}: count {1 << 62} is more than memory has addresses", name, send, 1 << 62,
+            FLOAT, 0, comm, stream)
+for count in (1, 2):
+    ranks_left_out = (ctypes.c_int * 2)(2, 0)
+    refused(4, "none of the communicator's", "ncclCommShrink", comm, ranks_left_out, count, place,
+            None, 0)
+answer([wrong, all_reduce()])
+sys.stdin.readline()
+""",
+        )
+        self.assertEqual(self.finished(ranks), [[[], "symm"]] * 2)
+
+    def test_configurations_of_collectives(self):
+        """What would tune NCCL has no meaning; an algorithm, or an event, is refused."""
+        ranks = self.alone(
+            2,
+            CONFIGURED
+            + """
+got = []
+for demand in DEMANDS:
+    got.append([configured(name, demand) for name in CONFIGURED])
+got.append("launchCompletionEvent needs NCCL" in sentence())
+answer([got, noted("violations")])
+sys.stdin.readline()
+""",
+        )
+        rows = ["symm"] * 11 + ["error 4"] * 3 + ["error 5"] * 2
+        self.assertEqual(self.finished(ranks), [[[[row] * 8 for row in rows] + [True], []]] * 2)
+
+    def test_variables_that_leave_calls_to_nccl(self):
+        """They are refused, rather than done by a library that the user has excluded."""
+        for environment, expected, words in (
+            ({"SYMM_NCCL_OPS": "allgather"}, "error 5", "SYMM_NCCL_OPS leaves to NCCL"),
+            ({"SYMM_NCCL_OPS": "allreduc"}, "error 5", "SYMM_NCCL_OPS leaves to NCCL"),
+            ({"SYMM_NCCL_OPS": "allreduce"}, "symm", ""),
+            ({"SYMM_NCCL_MODE": "deterministic"}, "symm", ""),
+            ({"SYMM_NCCL_COMMS": "*"}, "symm", ""),
+        ):
+            ranks = self.alone(
+                2, "answer([all_reduce(), sentence()])\nsys.stdin.readline()\n", **environment
+            )
+            for got, said in self.finished(ranks):
+                self.assertEqual(got, expected, environment)
+                self.assertIn(words, said)
+
+    def test_ranks_that_cannot_agree_all_fail(self):
+        """By other settings, or a name that is left to NCCL: at once, and each is told why."""
+        for each, words in (
+            ([{"SYMM_NCCL_MODE": "deterministic"}], "has other values of SYMM_NCCL_MODE"),
+            ([{"SYMM_NCCL_TIMEOUT_MS": "5000"}], "has other values of SYMM_NCCL_MODE"),
+            ([{"SYMM_NCCL_COMMS": "tp*"}] * 2, "SYMM_NCCL_COMMS leaves it to NCCL"),
+        ):
+            for result, said, _ in self.failed_inits(each, SYMM_NCCL="none"):
+                self.assertEqual(result, 5)
+                self.assertIn(words, said)
+
+    def failed_inits(self, each, program="", nccl=(None, None), **environment):
+        """What two ranks are told whose communicator cannot be made, and how long that took."""
+        fakes = BUILD / "tests/fake_cuda"
+        source = """
+rank = int(os.environ["TEST_RANK"])
+if rank == 0:
+    id = new_id()
+    print(bytes(id.bytes).hex(), flush=True)
+else:
+    id = Id((ctypes.c_ubyte * 128)(*bytes.fromhex(os.environ["TEST_ID"])))
+sys.stdin.readline()
+comm = ctypes.c_void_p()
+config = None
+# As a program has chosen its device.
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+if "TEST_PENDING" in os.environ:
+    head = [(24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)]
+    config = b"".join(value.to_bytes(size, "little") for value, size in head)
+began = time.monotonic()
+result = shim.ncclCommInitRankConfig(ctypes.byref(comm), 2, id, rank, config)
+while result == 7:
+    time.sleep(0.001)
+    result = async_error(comm)
+took = time.monotonic() - began
+# As a watchdog, which asks again and again.
+again = {async_error(comm) for _ in range(5)} if comm.value else {result}
+assert again == {result}, again
+print(json.dumps([result, shim.ncclGetLastError(None).decode(), took]),
+      flush=True)
+sys.stdin.readline()
+os._exit(0)
+"""
+        environment = {
+            "LD_LIBRARY_PATH": f"{fakes / 'symm'}:{fakes / 'lib'}",
+            "SYMM_BACKEND": "cuda",
+            "SYMM_NCCL_LOG": str(self.log),
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            **environment,
+        }
+        each = [*each, *[{}] * (2 - len(each))]
+        ranks = [start(source, TEST_RANK="0", **{**environment, **each[0]})]
+        environment["TEST_ID"] = ranks[0].stdout.readline().strip()
+        ranks.append(start(source, TEST_RANK="1", **{**environment, **each[1]}))
+        for process in ranks:
+            self.addCleanup(self.end, process)
+        order = (1, 0) if environment.get("TEST_SECOND_FIRST") else (0, 1)
+        answers = [None, None]
+        for number in order:
+            self.go_on([ranks[number]])
+            if number == 1 and environment.get("TEST_SECOND_ENDS"):
+                answers[1] = json.loads(ranks[1].stdout.readline())
+            time.sleep(0.3)
+        for number, process in enumerate(ranks):
+            answers[number] = answers[number] or json.loads(process.stdout.readline())
+        for process, (_, _, took) in zip(ranks, answers):
+            self.assertLess(took, 30)
+            self.go_on([process])
+        self.pids = [process.pid for process in ranks]
+        return answers
+
+    def test_a_rank_with_nccl_and_one_without(self):
+        """Whoever has made the id, whoever comes first, and whether the calls block or not."""
+        with_nccl = {"SYMM_NCCL": str(NEWEST), "FAKE_NCCL": "waits"}
+        without = {"SYMM_NCCL": "none"}
+        for pending in ({}, {"TEST_PENDING": "1"}):
+            for late in ({}, {"TEST_SECOND_FIRST": "1"}):
+                for each in ([without, with_nccl], [with_nccl, without]):
+                    answers = self.failed_inits(each, **pending, **late)
+                    told = [answers[each.index(one)] for one in (with_nccl, without)]
+                    for result, said, _ in told:
+                        self.assertEqual(result, 5, [each, pending, late, answers])
+                        self.assertIn("NCCL", said)
+                    if each[0] is with_nccl:
+                        sentence = f"rank 1 (pid {self.pids[1]}) has no NCCL"
+                        self.assertIn(sentence, told[0][1])
+                        self.assertEqual(self.log.read_text().count(sentence), 1)
+                        self.assertIn("was not made by a process without NCCL", told[1][1])
+                    else:
+                        self.assertIn("the unique id was made by a process without", told[0][1])
+                        self.assertIn("rank 1 has a NCCL, and this one needs NCCL", told[1][1])
+
+    def test_a_rank_that_comes_late_is_told_of_one_with_nccl(self):
+        """That one has given up by then, and has left word."""
+        for pending in ({}, {"TEST_PENDING": "1"}):
+            answers = self.failed_inits(
+                [{"SYMM_NCCL": "none"}, {"SYMM_NCCL": str(NEWEST)}],
+                TEST_SECOND_FIRST="1",
+                TEST_SECOND_ENDS="1",
+                SYMM_NCCL_TIMEOUT_MS="20000",
+                **pending,
+            )
+            (result, said, took), (other, _, _) = answers
+            self.assertEqual([result, other], [5, 5], answers)
+            self.assertIn(f"rank 1 (pid {self.pids[1]}) has a NCCL, and this one needs NCCL", said)
+            self.assertLess(took, 10)
+
+    def test_what_nccl_has_been_lent_is_there_when_the_caller_has_gone_on(self):
+        """NCCL's thread waits on after a rank without NCCL has come; the caller's configuration,
+        names and ids have another use then.
+        """
+        environment = {
+            "LD_LIBRARY_PATH": "{0}/symm:{0}/lib".format(BUILD / "tests/fake_cuda"),
+            "XDG_RUNTIME_DIR": str(self.runtime),
+        }
+        for call in ("config", "scalable"):
+            with_nccl = start(
+                CUDA_RANK
+                + """
+ids = (Id * 2)(new_id(), new_id())
+kept = bytes(ids)
+print(kept[:128].hex(), flush=True)
+place_on(1)
+shim.ncclCommInitRankScalable.argtypes = [
+    ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+names = [ctypes.create_string_buffer(text) for text in (b"the network", b"the name")]
+network, name = [ctypes.addressof(one).to_bytes(8, "little") for one in names]
+head = [(96, 8), (0xcafebeef, 4), (23000, 4), (1, 4), (7, 4), (8, 4), (9, 4)]
+head = b"".join(value.to_bytes(size, "little") for value, size in head)
+body = head + network + bytes(8) + name + bytes(range(40))
+config = ctypes.create_string_buffer(body, len(body))
+comm = ctypes.c_void_p()
+if os.environ["CALL"] == "config":
+    result = shim.ncclCommInitRankConfig(ctypes.byref(comm), 2, ids[0], 1, config)
+else:
+    result = shim.ncclCommInitRankScalable(ctypes.byref(comm), 2, 1, 2, ids, config)
+for one in (config, *names, ids):
+    ctypes.memset(one, 0x55, ctypes.sizeof(one))
+at = ctypes.c_void_p.in_dll(fake(), "fake_config").value
+seen = ctypes.string_at(at, 96)
+texts = [ctypes.string_at(int.from_bytes(seen[o:o + 8], "little")).decode() for o in (32, 48)]
+same = seen[:32] + seen[40:48] + seen[56:] == body[:32] + body[40:48] + body[56:]
+seen_ids = ctypes.c_void_p.in_dll(fake(), "fake_ids").value
+answer([result, comm.value, same, texts,
+        seen_ids is None or ctypes.string_at(seen_ids, 256) == kept, sentence()])
+os._exit(0)
+""",
+                CALL=call,
+                FAKE_NCCL="waits",
+                **environment,
+            )
+            unique = with_nccl.stdout.readline().strip()
+            without = run(
+                """
+time.sleep(0.5)
+id, comm = Id.from_buffer_copy(bytes.fromhex(os.environ["THE_ID"])), ctypes.c_void_p()
+print(shim.ncclCommInitRank(ctypes.byref(comm), 2, id, 0))
+""",
+                "none",
+                THE_ID=unique,
+                **environment,
+            )
+            out, err = with_nccl.communicate(timeout=60)
+            self.assertEqual([without, with_nccl.returncode], [5, 0], err)
+            *got, said = json.loads(out)
+            self.assertEqual(got, [5, None, True, ["the network", "the name"], True], call)
+            self.assertIn("rank 0 (pid ", said)
+
+    def test_another_thread_aborts_a_creation_that_waits(self):
+        """NCCL gives the address before it waits for the other ranks."""
+        got = run(
+            CUDA_RANK
+            + """
+place_on(0)
+comm, results = ctypes.c_void_p(), []
+def abort():
+    until = time.monotonic() + 20
+    while comm.value is None and time.monotonic() < until:
+        time.sleep(0.001)
+    results.append(shim.ncclCommAbort(comm))
+thread = threading.Thread(target=abort)
+thread.start()
+began = time.monotonic()
+results.append(shim.ncclCommInitRank(ctypes.byref(comm), 2, new_id(), 0))
+thread.join()
+answer([results, comm.value, time.monotonic() - began < 10])
+os._exit(0)
+""",
+            FAKE_NCCL="waits",
+            LD_LIBRARY_PATH="{0}/symm:{0}/lib".format(BUILD / "tests/fake_cuda"),
+            XDG_RUNTIME_DIR=str(self.runtime),
+        )
+        self.assertEqual(got, [[0, 6], None, True])
+
+    def test_a_rank_that_is_killed_is_named(self):
+        """The others' calls fail then, and the communicator can be ended."""
+        ranks = self.alone(
+            3,
+            """
+assert all_reduce() == "symm"
+step("ready")
+error, _ = wait_for_error(comm)
+answer([error, sentence(), all_reduce(), shim.ncclCommAbort(comm)])
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        ranks[1].kill()
+        living = [ranks[0], ranks[2]]
+        self.go_on(living)
+        for error, said, got, aborted in self.finished(living):
+            self.assertEqual([error, got, aborted], [6, "error 6", 0])
+            self.assertIn(f"rank 1 (pid {ranks[1].pid})", said)
+
+    def test_the_end_of_a_parent_ends_children_that_do_not_block(self):
+        """Nothing is written to the place of the child, which has another use then, whether the
+        other rank makes the child, too, or ends the parent.
+        """
+        for end in ("ncclCommAbort", "ncclCommDestroy"):
+            for name, rest in (("ncclCommSplit", "0, 0, at, config"),
+                               ("ncclCommShrink", "None, 0, at, config, 0")):  # fmt: skip
+                ranks = self.alone(
+                    2,
+                    f"END, NAME = {end!r}, {name!r}\n"
+                    f"def make(at, config):\n"
+                    f"    return shim.{name}(comm, {rest})\n"
+                    """
+config = config_of(0)
+if rank == 0:
+    place = (ctypes.c_uint64 * 1)(0)
+    got = [make(ctypes.byref(place), config), async_error(comm), getattr(shim, END)(comm)]
+    place[0] = 0x1111111111111111
+    step("ended")
+    time.sleep(0.5)
+    answer([*got, hex(place[0])])
+else:
+    step("waits")
+    if NAME == "ncclCommSplit":
+        child = ctypes.c_void_p()
+        result = make(ctypes.byref(child), config)
+        until = time.monotonic() + 30
+        while result == 7 and time.monotonic() < until:
+            result = async_error(comm)
+        answer([result, child.value])
+    else:
+        answer([shim.ncclCommDestroy(comm)])
+sys.stdin.readline()
+os._exit(0)
+""",
+                )
+                self.assertEqual(ranks[0].stdout.readline(), "ended\n")
+                self.assertEqual(ranks[1].stdout.readline(), "waits\n")
+                self.go_on([ranks[1]])
+                [other] = self.answers([ranks[1]])
+                self.go_on([ranks[0]])
+                [got] = self.answers([ranks[0]])
+                self.assertEqual(got, [7, 7, 0, "0x1111111111111111"], [end, name])
+                self.assertEqual(other, [6, None] if name == "ncclCommSplit" else [0])
+                self.go_on(ranks)
+
+    def test_the_end_of_a_parent_ends_a_call_that_waits_for_a_child(self):
+        """By another thread, while the other rank does not come."""
+        for end in ("ncclCommAbort", "ncclCommDestroy"):
+            for name, rest in (("ncclCommSplit", "0, 0, at, None"),
+                               ("ncclCommShrink", "None, 0, at, None, 0")):  # fmt: skip
+                ranks = self.alone(
+                    2,
+                    f"END = {end!r}\n"
+                    f"def make(at):\n"
+                    f"    return shim.{name}(comm, {rest})\n"
+                    """
+results, child = [], ctypes.c_void_p(5)
+def body():
+    results.append(make(ctypes.byref(child)))
+if rank == 0:
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    time.sleep(0.5)
+    waits = thread.is_alive()
+    began = time.monotonic()
+    results.append(getattr(shim, END)(comm))
+    thread.join(20)
+    answer([waits, sorted(results), child.value, time.monotonic() - began < 10])
+else:
+    answer([])
+sys.stdin.readline()
+os._exit(0)
+""",
+                )
+                self.assertEqual(self.finished(ranks), [[True, [0, 6], None, True], []],
+                                 [end, name])  # fmt: skip
+
+    def test_survivors_of_a_death_shrink(self):
+        ranks = self.alone(
+            3,
+            """
+assert all_reduce() == "symm"
+step("ready")
+error, _ = wait_for_error(comm)
+fewer = ctypes.c_void_p()
+result = shim.ncclCommShrink(comm, (ctypes.c_int * 1)(1), 1, ctypes.byref(fewer), None, 1)
+answer([error, result, all_reduce(of=fewer), number("ncclCommUserRank", fewer)])
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        ranks[1].kill()
+        living = [ranks[0], ranks[2]]
+        self.go_on(living)
+        self.assertEqual(self.finished(living), [[6, 0, "symm", 0], [6, 0, "symm", 1]])
+
+    def test_a_rank_that_does_not_come_is_named(self):
+        """When the deadline has passed."""
+        got = run(
+            """
+comm = ctypes.c_void_p(3)
+began = time.monotonic()
+result = shim.ncclCommInitRank(ctypes.byref(comm), 3, new_id(), 1)
+print(json.dumps([result, comm.value, shim.ncclGetLastError(None).decode(),
+                  time.monotonic() - began]), flush=True)
+os._exit(0)
+""",
+            "none",
+            LD_LIBRARY_PATH=str(BUILD / "tests/fake_cuda/lib"),
+            XDG_RUNTIME_DIR=str(self.runtime),
+            SYMM_NCCL_TIMEOUT_MS="1500",
+        )
+        self.assertEqual(got[:2], [2, None])
+        self.assertRegex(got[2], r"^rank 1 of 3: .*0.*2")
+        self.assertGreater(got[3], 1)
+        self.assertLess(got[3], 30)
+
+    def test_an_abort_while_ranks_are_missing(self):
+        """What does not block is ended at once, though the other rank never comes."""
+        got = run(
+            """
+comm = ctypes.c_void_p()
+head = [(24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)]
+config = b"".join(value.to_bytes(size, "little") for value, size in head)
+result = shim.ncclCommInitRankConfig(ctypes.byref(comm), 2, new_id(), 0, config)
+began = time.monotonic()
+results = [result, async_error(comm), shim.ncclCommAbort(comm), shim.ncclCommAbort(comm)]
+print(json.dumps([results, time.monotonic() - began < 2]), flush=True)
+os._exit(0)
+""",
+            "none",
+            LD_LIBRARY_PATH=str(BUILD / "tests/fake_cuda/lib"),
+            XDG_RUNTIME_DIR=str(self.runtime),
+        )
+        self.assertEqual(got, [[7, 7, 0, 4], True])
+
+    def test_communicators_leave_nothing(self):
+        ranks = self.alone(
+            2,
+            """
+def footprint():
+    return [len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")),
+            notes.notes_mappings(), notes.notes_events()]
+def settled():
+    best = footprint()
+    for _ in range(100):
+        time.sleep(0.01)
+        best = [min(pair) for pair in zip(best, footprint())]
+    return best
+before = None
+for turn in range(40):
+    if turn == 10:
+        before = settled()
+    child = ctypes.c_void_p()
+    assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None) == 0
+    assert all_reduce(of=child) == "symm"
+    assert (shim.ncclCommDestroy if turn % 3 else shim.ncclCommAbort)(child) == 0
+answer([before, settled()])
+sys.stdin.readline()
+""",
+        )
+        for before, after in self.finished(ranks):
+            for name, old, new in zip(
+                ("descriptors", "threads", "mappings", "events"), before, after
+            ):
+                self.assertLessEqual(new, old + 4, name)
+
+    def test_without_a_driver(self):
+        got = run(
+            """
+comm = ctypes.c_void_p(3)
+results = [shim.ncclCommInitRank(ctypes.byref(comm), 1, new_id(), 0), comm.value,
+           shim.ncclGetLastError(None).decode()]
+print(json.dumps(results))
+""",
+            "none",
+        )
+        self.assertEqual(got[:2], [1, None])
+        self.assertIn("there is no CUDA driver (libcuda.so.1), or no device", got[2])
 
 
 if __name__ == "__main__":

@@ -122,6 +122,33 @@ TEST(MeetingName, OfAnotherMachineIsNone) {
   EXPECT_FALSE(meeting_of(id).has_value());
 }
 
+TEST(MeetingName, OfAnotherMachineIsToldFromNone) {
+  UniqueId id{};
+  EXPECT_FALSE(is_of_another_machine(id)) << "it has no name";
+  add_meeting(id);
+  EXPECT_FALSE(is_of_another_machine(id));
+  id.bytes[sizeof id - 24] ^= 1;
+  EXPECT_TRUE(is_of_another_machine(id));
+}
+
+TEST(MeetingName, MayBeGivenToAnId) {
+  const Meeting known{7, 8, 9};
+  UniqueId id{};
+  add_meeting(id, known);
+  EXPECT_EQ(meeting_of(id), known);
+}
+
+TEST(IdWithoutNccl, TellsSo) {
+  UniqueId id{};
+  EXPECT_FALSE(is_alone_id(id));
+  id.bytes[100] = 1;
+  make_alone_id(id);
+  EXPECT_TRUE(is_alone_id(id));
+  add_meeting(id);
+  EXPECT_TRUE(is_alone_id(id));
+  EXPECT_TRUE(meeting_of(id).has_value());
+}
+
 TEST(MeetingName, OfAChildDependsOnParentNumberAndColor) {
   const Meeting parent{1, 2, 3};
   const Meeting other{1, 2, 4};
@@ -176,6 +203,14 @@ TEST(PlaceOfACommunicator, IsGivenBackByAnyWay) {
   EXPECT_FALSE(Place::take("", one).has_value());
   kept.reset();
   EXPECT_TRUE(Place::take("", one).has_value());
+}
+
+TEST(PlaceOfACommunicator, IsThereForAsManyAsMay) {
+  const std::optional<Place> first = Place::take("", Meeting{1}, 2);
+  const std::optional<Place> second = Place::take("", Meeting{2}, 2);
+  EXPECT_TRUE(first.has_value());
+  EXPECT_TRUE(second.has_value());
+  EXPECT_FALSE(Place::take("", Meeting{3}, 2).has_value());
 }
 
 TEST(PlaceOfACommunicator, IsSharedByItsRanks) {

@@ -116,7 +116,7 @@ class Signals {
   Ranks& ranks() { return ranks_; }
 
   void write(uint64_t& word, uint64_t value, WriteKind kind, unsigned stream = 0) {
-    launch(0, [args = WriteArgs{address(word), value, kind}] { symm_write_word(args); }, stream);
+    launch(0, [args = WriteArgs{address(word), value, kind, 0}] { symm_write_word(args); }, stream);
   }
 
   void take(unsigned stream, std::function<void()> then = [] {}) {
@@ -219,6 +219,25 @@ TEST(SignalKernels, WordsAreWrittenAndComparedInAllWays) {
     EXPECT_EQ(words.signals, kHigh + 2);
     EXPECT_EQ(words.other, 9U);
   }
+}
+
+// A signal behind pieces is not sent once a kernel of its rank has given up.
+TEST(SignalKernels, NothingIsWrittenOnceAKernelHasGivenUp) {
+  Signals signals(1, 1);
+  Words& words = signals.words;
+  uint32_t has_given_up = 0;
+  const auto write = [&](uint64_t& word) {
+    const WriteArgs args{
+        address(word), 5, WriteKind::add, reinterpret_cast<uintptr_t>(&has_given_up)};
+    signals.launch(0, [args] { symm_write_word(args); });
+    ASSERT_TRUE(signals.ranks().run());
+  };
+
+  write(words.signals);
+  has_given_up = 1;
+  write(words.other);
+  EXPECT_EQ(words.signals, 5U);
+  EXPECT_EQ(words.other, 0U);
 }
 
 // Kernels of both ranks change one word, on several streams: each sees what another one has left.

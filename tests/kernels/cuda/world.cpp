@@ -80,7 +80,8 @@ Ranks::Ranks(const Options& options)
     Member& member = members_[at];
     const size_t rank = at % n;
     member.device = rank / static_cast<size_t>(options.on_one);
-    member.control.assign((staged + 2 * stage) / sizeof(uint32_t), 0);
+    extra_at_ = staged + 2 * stage;
+    member.control.assign((extra_at_ + options.extra) / sizeof(uint32_t), 0);
     std::fill(member.control.begin() + static_cast<long>(pushed / sizeof(uint32_t)),
         member.control.begin() + static_cast<long>(staged / sizeof(uint32_t)), 0xFFFFFFFFU);
 

@@ -46,6 +46,8 @@ class Ranks {
     uint64_t slot = 1024;
     // Work groups of the pipeline.
     int work_groups = 0;
+    // Bytes behind all others, which a test lays out itself.
+    uint64_t extra = 0;
     // A step of the model takes a nanosecond.
     uint64_t timeout_ns = UINT64_MAX;
     // Faults that the model must notice: both halves of LL's slots are the same memory, or a
@@ -61,6 +63,8 @@ class Ranks {
 
   const DeviceComm& comm(int rank) const { return members_[static_cast<size_t>(rank)].comm; }
   ControlWords& words(int rank);
+  // Where Options::extra begin in each control block.
+  uint64_t extra_at() const { return extra_at_; }
   const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
   // Blocks of 0 means Options::blocks. Each takes so many units of a multiprocessor.
   void launch(
@@ -149,6 +153,7 @@ class Ranks {
 
   Options options_;
   uint64_t half_bytes_;
+  uint64_t extra_at_ = 0;
   std::mt19937 random_;
   std::vector<Member> members_;
   std::vector<Device> devices_;

@@ -25,7 +25,7 @@ export status, abort, shrink, create_from_ranks, local_group, translate_rank
 export failed_ranks, failure_fd, peer_info, finalize_group, unique_id, on_memory_pressure
 export barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
-export messages
+export messages, Exchange, Neighbor, start_round!, finish_round!, neighbor_alltoallv!
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, batch, on_log
 export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!
@@ -49,6 +49,7 @@ include("data.jl")
 include("messages.jl")
 include("pieces.jl")
 include("collectives.jl")
+include("exchange.jl")
 include("ipc.jl")
 include("log.jl")
 

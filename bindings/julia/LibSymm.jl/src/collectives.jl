@@ -11,6 +11,8 @@
 #   messages; each rank's own.
 # - `max_blocks`: the most multiprocessors that a kernel of the call may use, equal on all ranks; 0
 #   for as many as the plan says. The host only compares it.
+# - `order`: the order in which floats are combined, :group, :ranks, :tree or :any; equal on all
+#   ranks.
 #
 # Reductions of floats also take `scale`, a factor: a number, equal on all ranks, or an array of one
 # Float32, which is read when the call runs. `scale_position` is :before (every operand is scaled)
@@ -49,6 +51,7 @@ struct Choice
     factor_at::Ptr{Cvoid}
     tag::Cstring
     max_blocks::Int32
+    order::symm_order_t
 end
 
 @inline function Choice(;
@@ -58,12 +61,15 @@ end
     scale_position::Symbol=:before,
     tag=nothing,
     max_blocks::Integer=0,
+    order::Symbol=:group,
 )
     code = algorithm_of(algorithm)
     deadline = milliseconds(timeout)
     position, value, address = factor(scale, scale_position)
     text = text_for_c(tag)
-    return Choice(code, deadline, position, value, address, text, Int32(max_blocks))
+    limit = Int32(max_blocks)
+    in_order = value_of(ORDERS, order)
+    return Choice(code, deadline, position, value, address, text, limit, in_order)
 end
 
 algorithm_of(::Nothing) = SYMM_ALGORITHM_AUTO
@@ -94,6 +100,7 @@ tag_text(tag) = String(tag)
         choice.factor_at,
         choice.tag,
         choice.max_blocks,
+        choice.order,
     )
 end
 
@@ -338,7 +345,9 @@ Require a count (and a displacement) for each rank, and all blocks within `eleme
 number of elements before this rank's block.
 """
 function require_blocks(what, elements, counts, displacements, group)
-    size = group.size
+    return require_blocks(what, elements, counts, displacements, group.size)[group.rank + 1]
+end
+function require_blocks(what, elements, counts, displacements, size::Int)
     length(counts) == size || differ("$(length(counts)) counts of $what for $size ranks")
     if displacements !== nothing && length(displacements) != size
         differ("$(length(displacements)) displacements of $what for $size ranks")
@@ -349,7 +358,7 @@ function require_blocks(what, elements, counts, displacements, group)
     ends = (Int128(at) + n for (at, n) in zip(places, counts) if n > 0)
     needed = reduce(max, ends; init=0)
     needed <= elements || differ("$what has $elements elements; its blocks need $needed")
-    return Int(places[group.rank + 1])
+    return Int.(places)
 end
 
 """Require that an operand is as long as this rank's block."""

@@ -109,6 +109,18 @@ const SYMM_SCALE_NONE = symm_scale_t(0)
 const SYMM_SCALE_BEFORE = symm_scale_t(1)
 const SYMM_SCALE_AFTER = symm_scale_t(2)
 
+"""
+The order in which a collective combines the floats of the ranks; see the introduction of
+the chapter on collectives. Minima, maxima, and operations of integers and BOOL are the same
+in any order.
+"""
+const symm_order_t = Int32
+
+const SYMM_ORDER_GROUP = symm_order_t(0)
+const SYMM_ORDER_RANKS = symm_order_t(1)
+const SYMM_ORDER_TREE = symm_order_t(2)
+const SYMM_ORDER_ANY = symm_order_t(3)
+
 """What memory a group works on."""
 const symm_backend_t = Int32
 
@@ -271,7 +283,7 @@ then. Not for symm_group_options_t: a group that is made of another uses the dev
 const SYMM_GROUP_ON_DEVICE = UInt64(0x40)
 """
 Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
-SYMM_GROUP_ANY_ORDER.
+SYMM_GROUP_ANY_ORDER and SYMM_GROUP_TREE_ORDER.
 """
 const SYMM_GROUP_RANK_ORDER = UInt64(0x80)
 """
@@ -284,6 +296,13 @@ Give the group's memories no multicast addresses, whatever SYMM_MULTICAST says. 
 of SYMM_GROUP_MULTICAST.
 """
 const SYMM_GROUP_NO_MULTICAST = UInt64(0x200)
+"""
+Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
+however many ranks share the work; "Order" in the chapter on collectives says how. As
+SYMM_ORDER=tree. All ranks must ask. With CUDA a group of more than 3 ranks with this flag
+is UNSUPPORTED.
+"""
+const SYMM_GROUP_TREE_ORDER = UInt64(0x400)
 
 # Flags of symm_alloc_options_t and symm_heap_options_t.
 """Pinned memory of the host, which devices and the host reach alike."""
@@ -307,6 +326,12 @@ const SYMM_BUFFER_ADOPTED = UInt64(0x2)
 # Flags of symm_pieces_call_t.
 """A signal follows the last piece: channel, op and value count."""
 const SYMM_PIECES_SIGNAL = UInt64(0x1)
+"""
+The list or the tables, and device_count, lie in memory that the device (host back end: the
+host) can read, and are read when the call runs, not before. So kernels may write them, and
+a captured call takes new ones at each replay. They stay as they are until the call has run.
+"""
+const SYMM_PIECES_ON_DEVICE = UInt64(0x2)
 
 # Flags of symm_collective_call_t.
 """
@@ -335,6 +360,9 @@ mutable struct symm_memory_t end
 
 """Memory that is handed out in pieces."""
 mutable struct symm_heap_t end
+
+"""What neighbours put into each other's blocks in every round."""
+mutable struct symm_exchange_t end
 
 """Memory of another process, imported by a token."""
 mutable struct symm_ipc_t end
@@ -685,6 +713,7 @@ struct symm_pieces_call_t
     channel::Int32
     op::symm_signal_op_t
     value::UInt64
+    device_count::Ptr{UInt64}
 end
 
 """One side of a message, as the arguments of symm_send() or symm_recv()."""
@@ -696,6 +725,22 @@ struct symm_message_t
     source::Ptr{Cvoid}
     destination::Ptr{Cvoid}
     bytes::Csize_t
+end
+
+"""
+What a rank puts to one neighbour in every round. For several memories or sources a
+neighbour may have several; it is told once, when all are there.
+"""
+struct symm_neighbor_t
+    struct_size::Csize_t
+    rank::Int32
+    memory::Ptr{symm_memory_t}
+    offset::Csize_t
+    source::Ptr{Cvoid}
+    source_bytes::Csize_t
+    pieces::Ptr{symm_piece_t}
+    count::Csize_t
+    expected_bytes::Csize_t
 end
 
 """
@@ -713,6 +758,7 @@ struct symm_collective_options_t
     scale_pointer::Ptr{Cvoid}
     tag::Cstring
     max_blocks::Int32
+    order::symm_order_t
 end
 
 """
@@ -890,6 +936,7 @@ const STRUCTS = (
     symm_piece_t,
     symm_pieces_call_t,
     symm_message_t,
+    symm_neighbor_t,
     symm_collective_options_t,
     symm_collective_call_t,
     symm_batch_options_t,
@@ -1576,7 +1623,7 @@ Copy as symm_put() does, then signal as symm_signal_value() does, in one call. [
 
 """
 Copy many pieces to rank `rank`'s block in one call, and signal when all are there. [local]
-[stream]
+[stream] [capturable]
 """
 @waiting symm_put_pieces(
     memory::Ptr{symm_memory_t},
@@ -1591,7 +1638,7 @@ Copy many pieces to rank `rank`'s block in one call, and signal when all are the
 
 """
 Copy many pieces from rank `rank`'s block in one call, and signal when all are here. [local]
-[stream]
+[stream] [capturable]
 """
 @waiting symm_get_pieces(
     memory::Ptr{symm_memory_t},
@@ -1762,7 +1809,7 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Send `bytes` bytes to rank `rank`. [local] [stream]"""
+"""Send `bytes` bytes to rank `rank`. [local] [stream] [capturable]"""
 @waiting symm_send(
     group::Ptr{symm_group_t},
     rank::Int32,
@@ -1773,7 +1820,7 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Receive the next message from rank `rank`. [local] [stream]"""
+"""Receive the next message from rank `rank`. [local] [stream] [capturable]"""
 @waiting symm_recv(
     group::Ptr{symm_group_t},
     rank::Int32,
@@ -1785,13 +1832,71 @@ Wait until a 64-bit word of this rank's own block compares with `value` as `comp
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Send and receive any number of messages, which progress together. [local] [stream]"""
+"""
+Send and receive any number of messages, which progress together. [local] [stream]
+[capturable]
+"""
 @waiting symm_messages(
     group::Ptr{symm_group_t},
     messages::Ptr{symm_message_t},
     count::Csize_t,
     options::Ptr{symm_call_options_t},
     out_lengths::Ptr{Csize_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Agree with the neighbours on what is put in every round. [collective] [blocking,
+options.timeout_ms]
+"""
+@waiting symm_exchange_create(
+    group::Ptr{symm_group_t},
+    neighbors::Ptr{symm_neighbor_t},
+    count::Csize_t,
+    options::Ptr{symm_call_options_t},
+    out::Ptr{Ptr{symm_exchange_t}},
+)::symm_status_t
+
+"""Begin a round: put to all neighbours that are ready for it. [local] [stream]"""
+@waiting symm_exchange_start(
+    exchange::Ptr{symm_exchange_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+End a round: put what is left, and wait until all neighbours have put. [local] [stream]
+"""
+@waiting symm_exchange_finish(
+    exchange::Ptr{symm_exchange_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Add a reference. [local] [capturable]"""
+@call symm_exchange_retain(exchange::Ptr{symm_exchange_t})::symm_status_t
+
+"""Drop a reference. [local]"""
+@call symm_exchange_release(exchange::Ptr{symm_exchange_t})::Cvoid
+
+"""
+Send a block of its own length to each neighbour and receive one from each. [local] [stream]
+"""
+@waiting symm_neighbor_alltoallv(
+    group::Ptr{symm_group_t},
+    send_ranks::Ptr{Int32},
+    send_count::Csize_t,
+    send::Ptr{Cvoid},
+    send_counts::Ptr{Csize_t},
+    send_displacements::Ptr{Csize_t},
+    recv_ranks::Ptr{Int32},
+    recv_count::Csize_t,
+    recv::Ptr{Cvoid},
+    recv_counts::Ptr{Csize_t},
+    recv_displacements::Ptr{Csize_t},
+    dtype::symm_dtype_t,
+    channel::Int32,
+    options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 

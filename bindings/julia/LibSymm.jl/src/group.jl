@@ -29,6 +29,8 @@ Options:
   of all; symm.h has the exact rules.
 - `any_order`: all-reduces between machines may combine floats in an order of their own, which takes
   less time. All ranks must ask.
+- `tree_order`: floats are combined as a balanced binary tree of the ranks, so that a sum has the
+  same bits however many ranks share the work. All ranks must ask.
 - `same_offsets`: a promise about each all-reduce, all-gather, all-to-all and broadcast: the
   destination is private on all ranks, or at one offset of one memory on all ranks, and the call is
   in place on all ranks or on none. Large calls then use copy engines with CUDA. All ranks must ask.
@@ -37,7 +39,7 @@ Options:
 - `scratch_bytes`: the most bytes for the scratch of this group and of each group made of it; 0
   means as many as are fastest.
 
-`check`, `multicast` and `any_order` are what the environment says (`\$SYMM_CHECK`,
+`check`, `multicast`, `any_order` and `tree_order` are what the environment says (`\$SYMM_CHECK`,
 `\$SYMM_MULTICAST`, `\$SYMM_ORDER`) unless they are given; `false` is a "no", whatever it says.
 
 The fields `rank` and `size` count from 0. `close(group)`, or the garbage collector, releases the
@@ -143,6 +145,7 @@ const GROUP_FLAGS = (
     multicast=(SYMM_GROUP_MULTICAST, SYMM_GROUP_NO_MULTICAST),
     shared_scratch=(SYMM_GROUP_SHARED_SCRATCH, nothing),
     any_order=(SYMM_GROUP_ANY_ORDER, SYMM_GROUP_RANK_ORDER),
+    tree_order=(SYMM_GROUP_TREE_ORDER, SYMM_GROUP_RANK_ORDER),
     same_offsets=(SYMM_GROUP_SAME_OFFSETS, nothing),
 )
 
@@ -167,6 +170,10 @@ function group_flags(; options...)
         elseif choice !== nothing
             throw(ArgumentError("$name is true, false, or nothing for what is so anyway"))
         end
+    end
+    # An order that is asked for goes before another one that is not wanted.
+    if added & (SYMM_GROUP_ANY_ORDER | SYMM_GROUP_TREE_ORDER) != 0
+        added &= ~SYMM_GROUP_RANK_ORDER
     end
     return added, removed
 end
@@ -217,8 +224,8 @@ Options, here and of [`create_from_ranks`](@ref), [`local_group`](@ref) and [`sh
 - `name`: that of the new group; `nothing` for one made of the name of `group`.
 - `create_timeout`, `group_timeout`: of the new group, which are the `create_timeout` and `timeout`
   of [`Group`](@ref).
-- `check`, `multicast`, `any_order`, `same_offsets`, `shared_scratch`, `overlapping_devices`,
-  `channels`, `scratch_bytes`: as of [`Group`](@ref); `false` is a "no".
+- `check`, `multicast`, `any_order`, `tree_order`, `same_offsets`, `shared_scratch`,
+  `overlapping_devices`, `channels`, `scratch_bytes`: as of [`Group`](@ref); `false` is a "no".
 
 What is not given is inherited from `group`. All ranks of the new group give the same, but for
 `timeout`.

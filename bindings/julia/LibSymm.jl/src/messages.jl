@@ -4,7 +4,8 @@
     LibSymm.send(group, rank, source; channel=0, timeout=nothing, stream=nothing)
 
 Send `source` to rank `rank`. A short message is left for the receiver; for a longer one the call
-returns when it has been received. Local; on the host blocking.
+returns when it has been received. On a GPU the call returns at once, and the stream goes on when
+the message is received. Local; on the host blocking.
 """
 function send(
     group::Group,
@@ -27,7 +28,8 @@ end
     LibSymm.recv!(destination, group, rank; channel=0, timeout=nothing, stream=nothing)
 
 Receive the next message from rank `rank` into `destination`, which may be longer, and return the
-number of bytes that came. Local; on the host blocking.
+number of bytes that came. On a GPU the message has to be as long as `destination`, since the call
+returns before it comes. Local; on the host blocking.
 """
 function recv!(
     destination,

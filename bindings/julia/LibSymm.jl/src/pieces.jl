@@ -37,7 +37,8 @@ function pages_call(page, from::Vector{UInt64}, to::Vector{UInt64}, signal::Piec
     )
 end
 
-signal_fields(signal) = (signal.flags, signal.channel, signal.op, signal.value)
+# device_count comes last: lists are on the host.
+signal_fields(signal) = (signal.flags, signal.channel, signal.op, signal.value, C_NULL)
 
 """
     LibSymm.put_pieces!(memory, rank, source, pieces; offset=0, channel=nothing, op=+, value=1,
@@ -46,7 +47,8 @@ signal_fields(signal) = (signal.flags, signal.channel, signal.op, signal.value)
 Copy pieces of `source` to rank `rank`'s block, from byte `offset` on, in one call. `pieces` is a
 vector of `symm_piece_t(from, to, bytes, rows, from_stride, to_stride)`, all in bytes from 0. With a
 `channel`, a signal that is there when all pieces are: `op` and `value` are those of
-`signal_value!`, and by default `wait_signal` takes it. Local. An `UnsupportedError` for GPUs.
+`signal_value!`, and by default `wait_signal` takes it. Local. An `UnsupportedError` for GPUs of
+another machine.
 """
 function put_pieces!(
     memory::SymmMemory,

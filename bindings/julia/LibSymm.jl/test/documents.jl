@@ -32,5 +32,10 @@ end
         @test count(==('\n'), program) <= 15
         @test lines == ["[$rank] rank $rank of 2: the sum is 3.0" for rank in 0:1]
         run_first_program(joinpath(ROOT, "docs", "julia.md"))
+
+        status, lines = run_ranks(3, joinpath(ROOT, "examples", "18-halos", "halos.jl"))
+        @test status == 0
+        degrees = "row 30 has 2.841348 degrees in the middle, and changed by 0.060499"
+        @test count(contains(degrees), lines) == 1
     end
 end

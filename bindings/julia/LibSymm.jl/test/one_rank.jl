@@ -25,6 +25,8 @@ using Serialization: serialize
         @test is_set(LibSymm.SYMM_GROUP_NO_CHECK, made(; check=false))
         @test is_set(LibSymm.SYMM_GROUP_ANY_ORDER, made(; any_order=true))
         @test is_set(LibSymm.SYMM_GROUP_RANK_ORDER, made(; any_order=false))
+        @test is_set(LibSymm.SYMM_GROUP_TREE_ORDER, made(; tree_order=true, any_order=false))
+        @test is_set(LibSymm.SYMM_GROUP_RANK_ORDER, made(; tree_order=false))
         @test is_set(LibSymm.SYMM_GROUP_NO_MULTICAST, made(; multicast=false))
         @test flags_of(made(; same_offsets=false)) == flags_of(made())
         @test_throws ArgumentError made(; checks=true)
@@ -367,6 +369,9 @@ using Serialization: serialize
             @test (seen.timeout_ms, seen.max_blocks) == (2000, 8)
             @test unsafe_string(seen.tag) == tag
             @test seen.failure == frame.failure
+
+            @test written(; order=:tree).order == LibSymm.SYMM_ORDER_TREE
+            @test_throws ArgumentError written(; order=:bush)
 
             seen = written(; scale=two, scale_position=:after)
             @test seen.scale_position == LibSymm.SYMM_SCALE_AFTER

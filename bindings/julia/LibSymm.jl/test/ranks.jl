@@ -72,6 +72,74 @@ function test_faces(group)
     return barrier(group)
 end
 
+"""What `f` throws."""
+function thrown(f)
+    try
+        f()
+    catch why
+        return why
+    end
+    return nothing
+end
+
+function test_exchanges(group)
+    rank = group.rank
+    right = mod(rank + 1, 3)
+    left = mod(rank - 1, 3)
+    # Columns of halo at both ends; the rows of views do not lie in one stretch.
+    A = SymmArray{Float64}(group, 5, 6)
+    A .= -1
+    barrier(group)
+    exchange = Exchange(group, [
+        Neighbor(left, view(A, 2:4, 6), view(A, 2:4, 2)),
+        Neighbor(right, view(A, 2:4, 1), view(A, 2:4, 5)),
+    ])
+    for round in 1:20
+        A[:, 2:5] .= 100 * rank + round
+        start_round!(exchange)
+        finish_round!(exchange)
+        @test all(==(100 * left + round), A[2:4, 1])
+        @test all(==(100 * right + round), A[2:4, 6])
+        @test A[1, 1] == A[5, 6] == -1
+    end
+    why = thrown(() -> finish_round!(exchange))
+    @test why.status == LibSymm.SYMM_ERR_INVALID_ARGUMENT
+
+    # Row 2 to the right only, by pieces; the ring is closed by what comes from the left.
+    source = Float64[7, 8, 9]
+    pieces = [LibSymm.symm_piece_t(8, 0, 8, 2, 8, 40)]
+    one_way = Exchange(
+        group,
+        [
+            Neighbor(right, A.memory, source, pieces; expected=0),
+            Neighbor(left; expected=16),
+        ],
+    )
+    start_round!(one_way)
+    finish_round!(one_way)
+    @test A[1, 1:2] == [8, 9]
+    barrier(group)
+
+    wrong = [Neighbor(left, view(A, :, 1), view(A, :, 2); expected=0)]
+    why = thrown(() -> Exchange(group, wrong))
+    @test why.status == LibSymm.SYMM_ERR_MISMATCH
+    @test_throws DimensionMismatch Neighbor(left, view(A, :, 1), zeros(4))
+
+    send = Int32[10 * rank + i for i in 1:5]
+    recv = zeros(Int32, 7)
+    neighbor_alltoallv!(
+        recv, [right, left], [2, 3], send, [left, right], [2, 3], group;
+        from_displacements=[5, 1],
+    )
+    from_left, from_right = 10 * left, 10 * right
+    @test recv ==
+        [0, from_left + 3, from_left + 4, from_left + 5, 0, from_right + 1, from_right + 2]
+    @test_throws DimensionMismatch neighbor_alltoallv!(
+        recv, [right], [2, 3], send, [left], [2], group
+    )
+    return barrier(group)
+end
+
 function test_stores(group)
     rank = group.rank
     right = mod(rank + 1, 3)
@@ -161,6 +229,7 @@ group = Group(; backend=:host, name="julia", timeout=60, create_timeout=60)
         test_faces(group)
     end
     @testset "stores" begin
+        test_exchanges(group)
         test_stores(group)
     end
     @testset "collectives" begin

@@ -79,6 +79,7 @@ from symm.enums import (
     GroupFlag as GroupFlag,
     Locality as Locality,
     Op as Op,
+    Order as Order,
     Scale as Scale,
     SignalOp as SignalOp,
     Status as Status,
@@ -101,6 +102,7 @@ from symm.errors import (
     UnavailableError as UnavailableError,
     UnsupportedError as UnsupportedError,
 )
+from symm.exchange import Exchange as Exchange, Neighbor as Neighbor
 from symm.group import Group as Group, GroupInfo as GroupInfo, unique_id as unique_id
 from symm.heap import Heap as Heap
 from symm.ipc import (

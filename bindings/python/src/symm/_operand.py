@@ -96,6 +96,23 @@ def operand(
     return found
 
 
+class _OfHost:
+    """Where operands lie that the host reads, whatever device a group works on."""
+
+    _on_host = True
+    device = -1
+    device_key = _HOST
+
+
+HOST = _OfHost()
+
+
+def lies_on_host(array: Any, name: str) -> bool:
+    """Whether `array` is memory of the host that no device reads."""
+    device = array.device_key if isinstance(array, Array) else _read(array, name, 0)[1]
+    return device[0] == CPU
+
+
 def piece_of(array: Any, name: str) -> tuple[int, int]:
     """The address and the number of bytes of a contiguous array of any package."""
     if isinstance(array, Array):

@@ -8,6 +8,7 @@ from collections import namedtuple
 from itertools import product
 
 from symm._library import raw
+from symm._operand import HOST, lies_on_host, operand
 from symm.enums import SignalOp
 from symm.errors import InvalidArgumentError
 
@@ -50,12 +51,16 @@ class Rows(_Rows):
 
 
 class Numbers:
-    """Numbers of 64 bits in memory that the library reads. `keep` keeps that memory alive."""
+    """Numbers of 64 bits in memory that the library reads. `keep` keeps that memory alive.
 
-    def __init__(self, pointer: int, size: int, keep: object) -> None:
+    Those on the device are read when the stream has come to the call.
+    """
+
+    def __init__(self, pointer: int, size: int, keep: object, *, on_device: bool) -> None:
         self.pointer = pointer
         self.size = size
         self.keep = keep
+        self.on_device = on_device
 
     def as_pieces(self) -> tuple[int, ...]:
         """The fields of symm_pieces_call_t that name pieces."""
@@ -69,19 +74,26 @@ def numbers_of(given: Any, name: str, group: Group) -> Numbers:
             given = _array("Q", given)
         except OverflowError as error:
             raise InvalidArgumentError(f"{name}: {error}") from None
-    operand = group._operand(given, name, 0)
-    if operand.dtype.name not in ("i64", "u64"):
-        raise InvalidArgumentError(f"{name}: has elements of {operand.dtype!r}, not i64 or u64")
-    return Numbers(operand.pointer, operand.size, operand)
+    on_device = not (group._on_host or lies_on_host(given, name))
+    found = operand(given, name, group if on_device else HOST, 0, written=False)
+    if found.dtype.name not in ("i64", "u64"):
+        raise InvalidArgumentError(f"{name}: has elements of {found.dtype!r}, not i64 or u64")
+    return Numbers(found.pointer, found.size, found, on_device=on_device)
 
 
-def signal_of(signal: int | None, op: SignalOp, value: int) -> tuple[int, int, int, int]:
-    """The fields of symm_pieces_call_t for a signal: flags, channel, op and value."""
+def signal_of(
+    signal: int | None, op: SignalOp, value: int, *, on_device: bool
+) -> tuple[int, int, int, int, int]:
+    """The fields of symm_pieces_call_t behind those of pieces: flags, channel, op and so on.
+
+    The last one, device_count, is not used. `on_device` is that of the pieces' `Numbers`.
+    """
+    flags = raw.SYMM_PIECES_ON_DEVICE if on_device else 0
     if signal is not None:
-        return raw.SYMM_PIECES_SIGNAL, signal, op, value
+        return flags | raw.SYMM_PIECES_SIGNAL, signal, op, value, 0
     if op is not SignalOp.ADD or value != 1:
         raise InvalidArgumentError("op, value: are of a signal, and signal is None")
-    return 0, 0, 0, 0
+    return flags, 0, 0, 0, 0
 
 
 def pieces_of(given: Any, group: Group) -> Numbers:

@@ -6,12 +6,13 @@ import math
 import struct
 
 from symm._library import raw
-from symm._pieces import part_of, pieces_between, pieces_of, side_of, signal_of
+from symm._pieces import Rows, part_of, pieces_between, pieces_of, side_of, signal_of
 from symm._streams import ALL_STREAMS
 from symm._view import Array
 from symm.dtypes import DType, bf16, dtype_of, f8e4m3, u8
 from symm.enums import Compare, SignalOp
-from symm.errors import InvalidArgumentError
+from symm.errors import InvalidArgumentError, UnsupportedError
+from symm.exchange import Neighbor, neighbor_of
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
     # For annotations only. Memory.array() makes arrays, so symm.memory imports this module.
     from symm.memory import Mapping, Memory
+
+
+def _indices(rows: Any, count: int) -> list[int]:
+    """The indices in a tensor, an array or a sequence; None: 0, 1, 2 and so on."""
+    if rows is None:
+        return list(range(count))
+    return [int(row) for row in (rows.tolist() if hasattr(rows, "tolist") else rows)]
 
 
 def element_bytes(value: float, dtype: DType) -> bytes:
@@ -200,6 +208,7 @@ class SymmArray(Array):
             IndexError: the array has no such part.
             UnsupportedError: the group is one of GPUs.
         """
+        self._require_host("put_part")
         part = part_of(self.shape, self.itemsize, key)
         side, seen = side_of(source, "source", written=False)
         self._require_alike("source", seen, part.shape)
@@ -209,7 +218,7 @@ class SymmArray(Array):
             rank,
             self.offset + part.pointer,
             (side.pointer, side.nbytes, 0),
-            (*pieces.as_pieces(), *signal_of(signal, op, value)),
+            (*pieces.as_pieces(), *signal_of(signal, op, value, on_device=False)),
             timeout,
         )
 
@@ -229,6 +238,7 @@ class SymmArray(Array):
         `destination` is an array as `source` of `put_part()`, which can be written. A signal tells
         `rank` that it may write that part anew. All else is as for `put_part()`.
         """
+        self._require_host("get_part")
         part = part_of(self.shape, self.itemsize, key)
         side, seen = side_of(destination, "destination", written=True)
         self._require_alike("destination", seen, part.shape)
@@ -238,9 +248,71 @@ class SymmArray(Array):
             rank,
             self.offset + part.pointer,
             (side.pointer, side.nbytes, 0),
-            (*pieces.as_pieces(), *signal_of(signal, op, value)),
+            (*pieces.as_pieces(), *signal_of(signal, op, value, on_device=False)),
             timeout,
         )
+
+    def neighbor_part(
+        self, rank: int, key: Any, source: Any, *, expected_nbytes: int | None = None
+    ) -> Neighbor:
+        """What puts ``rank's array[key] = source`` in every round of an exchange. [local]
+
+        Args:
+            rank: the neighbour, whose block is written.
+            key: as for `put_part()`.
+            source: as for `put_part()`. The exchange reads it in every round, where it is now.
+            expected_nbytes: the bytes that `rank` puts here in a round; None: as many as are put.
+
+        Raises:
+            InvalidArgumentError: shapes or element types differ.
+            IndexError: the array has no such part.
+        """
+        part = part_of(self.shape, self.itemsize, key)
+        side, seen = side_of(source, "source", written=False)
+        self._require_alike("source", seen, part.shape)
+        pieces = pieces_between(side, part)
+        offset = self.offset + part.pointer
+        return neighbor_of(rank, self.memory, offset, side, pieces, expected_nbytes, (source, seen))
+
+    def neighbor_rows(
+        self,
+        rank: int,
+        to_rows: Any,
+        source: Any,
+        *,
+        from_rows: Any = None,
+        expected_nbytes: int | None = None,
+    ) -> Neighbor:
+        """What puts ``rank's array[to_rows] = source[from_rows]`` in every round. [local]
+
+        Args:
+            rank: the neighbour, whose block is written.
+            to_rows: as for `put_rows()`. Indices are read now.
+            source: as for `put_rows()`. The exchange reads it in every round.
+            from_rows: as for `put_rows()`.
+            expected_nbytes: the bytes that `rank` puts here in a round; None: as many as are put.
+
+        Raises:
+            InvalidArgumentError: an array has no such row, or there is another number of rows.
+        """
+        self._require_rows("to_rows", to_rows, from_rows)
+        nbytes = self._row_bytes()
+        count = len(from_rows if to_rows is None else to_rows)
+        to = _indices(to_rows, count)
+        read = _indices(from_rows, count)
+        if len(to) != len(read):
+            raise InvalidArgumentError(f"from_rows: {len(read)} rows, and {len(to)} in to_rows")
+        pieces = [Rows(at * nbytes, end * nbytes, nbytes) for at, end in zip(read, to, strict=True)]
+        return Neighbor(
+            rank, self.memory, self.offset, source, pieces, expected_nbytes=expected_nbytes
+        )
+
+    def _require_host(self, call: str) -> None:
+        if not self.group._on_host:
+            raise UnsupportedError(
+                f"{call}: takes arrays of the host, and the group works on CUDA device "
+                f"{self.group.device}; Memory.put_pieces() and get_pieces() take rows there"
+            )
 
     def _require_alike(self, name: str, seen: Any, shape: tuple[int, ...]) -> None:
         if seen.shape != shape:
@@ -281,7 +353,7 @@ class SymmArray(Array):
 
         Raises:
             InvalidArgumentError: as for ``Memory.put_pages()``.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         self._require_rows("to_rows", to_rows, from_rows)
         self.memory.put_pages(

@@ -29,7 +29,7 @@ from symm._library import Owned, raw
 from symm._streams import current_of, current_on, handle_of, milliseconds
 from symm.array import SymmArray
 from symm.dtypes import bf16, f8e4m3, f8e5m2, f16, f32, i64, u64
-from symm.enums import Algorithm, Collective, Op, Scale, member
+from symm.enums import Algorithm, Collective, Op, Order, Scale, member
 from symm.errors import InvalidArgumentError
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         stream: Any
         tag: str | None
         max_blocks: int
+        order: Order | str | None
 
     class ReductionOptions(CallOptions, total=False):
         """The options that reductions take in addition."""
@@ -63,15 +64,22 @@ _NARROW_FLOATS = (f16, bf16, f8e4m3, f8e5m2)
 
 
 def _options(
-    algorithm: Algorithm | str | None, timeout: float | None, tag: str | None, max_blocks: int
+    algorithm: Algorithm | str | None,
+    timeout: float | None,
+    tag: str | None,
+    max_blocks: int,
+    order: Order | str | None,
 ) -> tuple[Any, ...] | None:
     """The options as the library takes them: all of them, or the first two, or none."""
-    if algorithm is None and timeout is None and tag is None and not max_blocks:
+    has_rest = tag is not None or bool(max_blocks) or order is not None
+    if algorithm is None and timeout is None and not has_rest:
         return None
+
     head = int(member(Algorithm, algorithm or Algorithm.AUTO)), milliseconds(timeout)
-    if tag is None and not max_blocks:
+    if not has_rest:
         return head
-    return *head, int(Scale.NONE), 0, 0.0, 0, tag, max_blocks
+    in_order = int(member(Order, order or Order.GROUP))
+    return *head, int(Scale.NONE), 0, 0.0, 0, tag, max_blocks, in_order
 
 
 def _is_number(value: Any) -> bool:
@@ -123,8 +131,8 @@ def require_rows(name: str, rows_by_rank: Sequence[int], rows: int, ranks: int) 
 class Collectives(Owned):
     """The collectives of a `Group`.
 
-    All methods take the options `algorithm`, `timeout`, `stream`, `tag` and `max_blocks` by
-    keyword. Reductions also take `scale` and `scale_position`. `allreduce()` explains them.
+    All methods take the options `algorithm`, `timeout`, `stream`, `tag`, `max_blocks` and `order`
+    by keyword. Reductions also take `scale` and `scale_position`. `allreduce()` explains them.
     """
 
     # What makes the calls. A batch has another, which notes them.
@@ -166,6 +174,7 @@ class Collectives(Owned):
         stream: Any = None,
         tag: str | None = None,
         max_blocks: int = 0,
+        order: Order | str | None = None,
     ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
         """Convert the arguments of a call: (send, recv, options, CUstream).
 
@@ -178,7 +187,7 @@ class Collectives(Owned):
         target = source
         if not in_place:
             target = self._operand(recv, "recv", cuda_stream, written=True)
-        return source, target, _options(algorithm, timeout, tag, max_blocks), cuda_stream
+        return source, target, _options(algorithm, timeout, tag, max_blocks, order), cuda_stream
 
     def _begin_with(
         self,
@@ -189,6 +198,7 @@ class Collectives(Owned):
         stream: Any = None,
         tag: str | None = None,
         max_blocks: int = 0,
+        order: Order | str | None = None,
     ) -> tuple[AnyOperand, tuple[Any, ...] | None, int]:
         """Convert the arguments of a call in which this rank has one operand.
 
@@ -197,7 +207,7 @@ class Collectives(Owned):
         """
         cuda_stream = self._stream(stream, operand)
         converted = self._operand(operand, name, cuda_stream, written=name == "recv")
-        return converted, _options(algorithm, timeout, tag, max_blocks), cuda_stream
+        return converted, _options(algorithm, timeout, tag, max_blocks, order), cuda_stream
 
     def _begin_reduction(
         self,
@@ -261,12 +271,18 @@ class Collectives(Owned):
         operand: AnyOperand,
         counts: Sequence[int],
         displacements: Sequence[int] | None,
+        ranks: int | None = None,
     ) -> None:
-        """Check that there is a block for each rank, and that all blocks lie within `operand`."""
+        """Check that there is a block for each rank, and that all blocks lie within `operand`.
+
+        Without a number of `ranks` there are those of the group.
+        """
+        if ranks is None:
+            ranks = self.size
         for what, numbers in (("counts", counts), ("displacements", displacements)):
-            if numbers is not None and len(numbers) != self.size:
+            if numbers is not None and len(numbers) != ranks:
                 raise InvalidArgumentError(
-                    f"{name}_{what}: has {len(numbers)} numbers for {self.size} ranks"
+                    f"{name}_{what}: has {len(numbers)} numbers for {ranks} ranks"
                 )
 
         counts = [index(n) for n in counts]  # NumPy's integers overflow
@@ -328,6 +344,8 @@ class Collectives(Owned):
             tag: a text that is shown where the call is: in NVTX, traces, ``symm top`` and messages.
             max_blocks: the most multiprocessors that the call's kernel may use, the same on all
                 ranks; 0: the library chooses.
+            order: the order in which floats are combined, the same on all ranks: "ranks", "tree",
+                "any"; None: as the group's options say.
             scale: a factor: a number, the same on all ranks, or an array of one f32, which is
                 read when the call runs.
             scale_position: "before": every operand is scaled; "after": the result is scaled.
@@ -404,7 +422,7 @@ class Collectives(Owned):
         Args:
             send: n elements; None: in place, this rank's part of `recv`.
             recv: size * n elements.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         whole_if_in_place = recv if send is None else send
         source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
@@ -424,7 +442,7 @@ class Collectives(Owned):
             send: n elements, which are read on the root only.
             recv: n elements; None: in place.
             root: the rank whose elements are sent.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         _require(target, source)
@@ -477,7 +495,7 @@ class Collectives(Owned):
         Args:
             send: size * n elements.
             recv: size * n elements; None: in place.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         _require(target, source)
@@ -500,7 +518,7 @@ class Collectives(Owned):
             send: n elements; None, on the root only: in place, the root's part of `recv`.
             recv: size * n elements on the root; ignored on other ranks.
             root: the rank that receives.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         if self.rank != root:
             source, call_options, cuda_stream = self._begin_with(send, "send", **options)
@@ -541,7 +559,7 @@ class Collectives(Owned):
             send: size * n elements on the root; ignored on other ranks.
             recv: n elements; None, on the root only: in place, the root's part of `send`.
             root: the rank that sends.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         if self.rank != root:
             target, call_options, cuda_stream = self._begin_with(recv, "recv", **options)
@@ -590,7 +608,7 @@ class Collectives(Owned):
             rows: the number of rows.
             recv_stride: elements from the start of one row of `recv` to the next; None:
                 size * n.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         rows = index(rows)
@@ -637,7 +655,7 @@ class Collectives(Owned):
             recv_counts: the number of elements of each rank's block; the same on all ranks.
             recv_displacements: the start of each rank's block, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         whole_if_in_place = recv if send is None else send
         source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
@@ -676,7 +694,7 @@ class Collectives(Owned):
             op: the operation of `allreduce()`.
             send_displacements: the start of each rank's block, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
@@ -716,7 +734,7 @@ class Collectives(Owned):
                 are contiguous, in the order of the ranks.
             recv_displacements: the start of each block of `recv`, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
@@ -762,7 +780,7 @@ class Collectives(Owned):
                 are contiguous, in the order of the ranks.
             recv_displacements: the start of each block of `recv`, in elements; None: the blocks
                 are contiguous, in the order of the ranks.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
 
         Raises:
             InvalidArgumentError: a block does not lie within its array. On the host the call
@@ -834,7 +852,7 @@ class Collectives(Owned):
             scale_in: one f32, the scale of all rows; an alternative to `scale_out`.
             scale_out: receives the scales that the call computes, of f32: one for each row, or
                 one for each 128 elements of a row.
-            **options: algorithm, timeout, stream, tag and max_blocks of `allreduce()`.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         inputs = {"weight": weight, "residual_in": residual_in, "scale_in": scale_in}
         outputs = {

@@ -15,13 +15,14 @@ from symm.devices import Topology
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Algorithm, Backend, Collective, GroupFlag, member
 from symm.errors import Failure, InvalidArgumentError, NotFoundError
+from symm.exchange import Exchange, Neighbor, make
 from symm.heap import Heap
 from symm.memory import Buffer, Memory
 from symm.messages import Recv, Send
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from typing_extensions import TypedDict, Unpack
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         multicast: bool | None
         shared_scratch: bool
         any_order: bool | None
+        tree_order: bool | None
         same_offsets: bool
         channels: int
         scratch_bytes: int
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         multicast: bool | None
         shared_scratch: bool | None
         any_order: bool | None
+        tree_order: bool | None
         same_offsets: bool | None
         channels: int
         scratch_bytes: int
@@ -83,6 +86,7 @@ _FLAGS = {
     "check": (GroupFlag.CHECK, GroupFlag.NO_CHECK),
     "multicast": (GroupFlag.MULTICAST, GroupFlag.NO_MULTICAST),
     "any_order": (GroupFlag.ANY_ORDER, GroupFlag.RANK_ORDER),
+    "tree_order": (GroupFlag.TREE_ORDER, GroupFlag.RANK_ORDER),
     "overlapping_devices": (GroupFlag.OVERLAPPING_DEVICES, None),
     "shared_scratch": (GroupFlag.SHARED_SCRATCH, None),
     "same_offsets": (GroupFlag.SAME_OFFSETS, None),
@@ -101,6 +105,9 @@ def _flags(**wanted: bool | None) -> tuple[int, int]:
             asked |= opposite
         elif value is not None:
             removed |= flag
+    # An order that is asked for goes before another one that is not wanted.
+    if asked & (GroupFlag.ANY_ORDER | GroupFlag.TREE_ORDER):
+        asked &= ~GroupFlag.RANK_ORDER
     return int(asked), int(removed)
 
 
@@ -264,6 +271,7 @@ class Group(Collectives):
         multicast: bool | None = None,
         shared_scratch: bool = False,
         any_order: bool | None = None,
+        tree_order: bool | None = None,
         same_offsets: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
@@ -302,6 +310,9 @@ class Group(Collectives):
                 that of the ranks, which is faster. All ranks must ask for it. None: if
                 SYMM_ORDER=any; False: not even then, so that sums have the same bits in groups of
                 any layout.
+            tree_order: floats are combined as a balanced binary tree of the ranks, so that a sum
+                has the same bits however many ranks share the work. All ranks must ask for it.
+                None: if SYMM_ORDER=tree; False: not even then.
             same_offsets: a promise about each all-reduce, all-gather, all-to-all and broadcast:
                 the recvs of all ranks are private, or lie at the same offset, and the call is
                 in place on all ranks or on none. With CUDA, copy engines then do large calls.
@@ -328,6 +339,7 @@ class Group(Collectives):
             multicast=multicast,
             shared_scratch=shared_scratch,
             any_order=any_order,
+            tree_order=tree_order,
             same_offsets=same_offsets,
         )
         kind, ordinal = _backend_and_ordinal(member(Backend, backend), device)
@@ -430,7 +442,8 @@ class Group(Collectives):
                   number.
                 - create_timeout, group_timeout: the create_timeout and the timeout of the new
                   group, as `join()` has them; None: as this group.
-                - check, multicast, any_order, overlapping_devices, shared_scratch, same_offsets:
+                - check, multicast, any_order, tree_order, overlapping_devices, shared_scratch,
+                  same_offsets:
                   as for `join()`; None: as this group; False: not, though this group has it.
                 - channels, scratch_bytes: as for `join()`; 0: as this group.
 
@@ -858,7 +871,8 @@ class Group(Collectives):
 
         Messages from one rank to another on one channel are received in the order in which they
         were sent. A short one is left for the receiver; for a longer one the call returns when
-        it has been received. `messages()` sends and receives several that progress together.
+        it has been received. `messages()` sends and receives several that progress together. On
+        a GPU the call returns at once, and the stream goes on when the message is received.
 
         Args:
             rank: the rank that receives.
@@ -871,7 +885,7 @@ class Group(Collectives):
         Raises:
             symm.TimeoutError: the rank has not received.
             MismatchError: the message is longer than the room for it.
-            UnsupportedError: the rank is on another machine, or the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         cuda_stream = self._stream(stream, source)
         operand = self._operand(source, "source", cuda_stream)
@@ -893,18 +907,18 @@ class Group(Collectives):
 
         Args:
             rank: the rank that sends.
-            destination: a contiguous array; the message may be shorter.
+            destination: a contiguous array; the message may be shorter, but not on a GPU.
             channel: 0 .. channels-1.
             timeout: seconds; None: the group's; 0: only look whether a message is there.
             stream: the stream of the call.
 
         Returns:
-            The number of bytes that came.
+            The number of bytes that came; on a GPU, which receives later, that of `destination`.
 
         Raises:
             symm.TimeoutError: no message has come; the group stays usable.
             MismatchError: the message is longer than `destination`; the group is revoked.
-            UnsupportedError: the rank is on another machine, or the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         cuda_stream = self._stream(stream, destination)
         operand = self._operand(destination, "destination", cuda_stream, written=True)
@@ -951,6 +965,95 @@ class Group(Collectives):
                 side._fields_of(operand.pointer, operand.size * operand.dtype.itemsize)
                 for side, operand in zip(listed, operands, strict=True)
             ],
+            within(timeout),
+            cuda_stream,
+        )
+
+    # ---- neighbours
+
+    def exchange(self, neighbors: Iterable[Neighbor], *, timeout: float | None = None) -> Exchange:
+        """Agree with the neighbours on what is put in every round.
+
+        [collective] [blocking, timeout] All ranks call, those without neighbours with an empty
+        list. Two ranks that name each other expect what the other one puts. All ranks succeed, or
+        all fail with the same error. ::
+
+            exchange = group.exchange([
+                grid.neighbor_part(left, np.s_[-1], mine[1]),
+                grid.neighbor_part(right, np.s_[0], mine[-2]),
+            ])
+
+        Args:
+            neighbors: what goes to each neighbour.
+            timeout: seconds; None: the group's `create_timeout`.
+
+        Raises:
+            MismatchError: a rank names one that does not name it, or puts more or less than is
+                expected; the message names both.
+            InvalidArgumentError: a rank, an offset or a piece is wrong.
+            UnsupportedError: the group is one of GPUs.
+        """
+        return make(self, neighbors, timeout)
+
+    def neighbor_alltoallv(
+        self,
+        send_ranks: Sequence[int],
+        send: Any,
+        send_counts: Sequence[int],
+        recv_ranks: Sequence[int],
+        recv: Any,
+        recv_counts: Sequence[int],
+        send_displacements: Sequence[int] | None = None,
+        recv_displacements: Sequence[int] | None = None,
+        *,
+        channel: int = 0,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Send a block to each neighbour and receive one from each, as `messages()` does.
+
+        [local] [stream; blocking on the host] The blocks of two ranks meet in the order of their
+        lists.
+
+        Args:
+            send_ranks: the ranks to which a block goes.
+            send: elements for them.
+            send_counts: the number of elements of each block of `send`.
+            recv_ranks: the ranks from which a block comes.
+            recv: elements for what comes, which does not overlap `send`.
+            recv_counts: the number of elements of each block of `recv`.
+            send_displacements: the start of each block of `send`, in elements; None: one behind the
+                other.
+            recv_displacements: the start of each block of `recv`, in elements; None: one behind the
+                other.
+            channel: the channel of the messages.
+            timeout: seconds, for all of them together; None: the group's.
+            stream: the stream of the call.
+
+        Raises:
+            MismatchError: a rank sends more or less than is expected.
+            SymmError: as `messages()`, with the receives first.
+        """
+        cuda_stream = self._stream(stream, send, recv)
+        source = self._operand(send, "send", cuda_stream)
+        target = self._operand(recv, "recv", cuda_stream, written=True)
+        self._require_blocks("send", source, send_counts, send_displacements, len(send_ranks))
+        self._require_blocks("recv", target, recv_counts, recv_displacements, len(recv_ranks))
+        if target.dtype is not source.dtype:
+            raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
+
+        raw.symm_neighbor_alltoallv(
+            self._handle,
+            send_ranks,
+            source.pointer,
+            send_counts,
+            send_displacements,
+            recv_ranks,
+            target.pointer,
+            recv_counts,
+            recv_displacements,
+            source.code,
+            channel,
             within(timeout),
             cuda_stream,
         )

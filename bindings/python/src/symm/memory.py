@@ -446,7 +446,8 @@ class Memory(Closing):
             offset: from where the pieces count in the block, in bytes from its start.
             source: a contiguous array, as for `put()`.
             pieces: a sequence of `Rows`; or, for long lists, a contiguous array of 64-bit integers
-                with a row of six for each piece, in the order of the fields of `Rows`.
+                with a row of six for each piece, in the order of the fields of `Rows`. An array on
+                the device is read, and checked, when the stream has come to the call.
             signal: a channel on which to signal `rank` when all pieces have arrived; None: no
                 signal.
             op: what the signal does to its word, as in `signal_value()`.
@@ -458,10 +459,10 @@ class Memory(Closing):
             InvalidArgumentError: the rank or the channel does not exist, a piece goes beyond
                 `source` or the block, or its rows overlap where they go. The message names the
                 piece, and nothing was written.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
         chosen = pieces_of(pieces, self.group)
-        call = (*chosen.as_pieces(), *signal_of(signal, op, value))
+        call = (*chosen.as_pieces(), *signal_of(signal, op, value, on_device=chosen.on_device))
         place, _keep = self._place(source, "source", stream)
         self._copy_pieces(raw.symm_put_pieces, rank, offset, place, call, timeout)
 
@@ -484,7 +485,7 @@ class Memory(Closing):
         of `put_pieces()`.
         """
         chosen = pieces_of(pieces, self.group)
-        call = (*chosen.as_pieces(), *signal_of(signal, op, value))
+        call = (*chosen.as_pieces(), *signal_of(signal, op, value, on_device=chosen.on_device))
         place, _keep = self._place(destination, "destination", stream, written=True)
         self._copy_pieces(raw.symm_get_pieces, rank, offset, place, call, timeout)
 
@@ -524,11 +525,11 @@ class Memory(Closing):
 
         Raises:
             InvalidArgumentError: as for `put_pieces()`; or the tables differ in length.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
-        pages, _tables = self._pages(page_bytes, from_table, to_table)
+        pages, tables = self._pages(page_bytes, from_table, to_table)
         place, _keep = self._place(source, "source", stream)
-        call = (*pages, *signal_of(signal, op, value))
+        call = (*pages, *signal_of(signal, op, value, on_device=tables[0].on_device))
         self._copy_pieces(raw.symm_put_pieces, rank, offset, place, call, timeout)
 
     def get_pages(
@@ -551,9 +552,9 @@ class Memory(Closing):
         `from_table` has pages of the block, and `to_table` those of `destination`. Parameters and
         errors are those of `put_pages()`.
         """
-        pages, _tables = self._pages(page_bytes, from_table, to_table)
+        pages, tables = self._pages(page_bytes, from_table, to_table)
         place, _keep = self._place(destination, "destination", stream, written=True)
-        call = (*pages, *signal_of(signal, op, value))
+        call = (*pages, *signal_of(signal, op, value, on_device=tables[0].on_device))
         self._copy_pieces(raw.symm_get_pieces, rank, offset, place, call, timeout)
 
     def _pages(
@@ -572,6 +573,10 @@ class Memory(Closing):
         if len(sizes) != 1:
             raise InvalidArgumentError(
                 "from_table, to_table: differ in length" if sizes else "from_table: is missing"
+            )
+        if len({numbers.on_device for numbers in found.values()}) != 1:
+            raise InvalidArgumentError(
+                "from_table, to_table: one is on the device, the other on the host"
             )
         places = [found[name].pointer if name in found else 0 for name in named]
         return (0, sizes.pop(), page_bytes, *places), list(found.values())

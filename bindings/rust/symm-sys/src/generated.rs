@@ -12,6 +12,8 @@ pub type symm_buffer_t = symm_buffer;
 pub type symm_memory_t = symm_memory;
 /// Memory that is handed out in pieces.
 pub type symm_heap_t = symm_heap;
+/// What neighbours put into each other's blocks in every round.
+pub type symm_exchange_t = symm_exchange;
 /// Memory of another process, imported by a token.
 pub type symm_ipc_t = symm_ipc;
 /// Receives log messages, possibly on a thread of the library, and on several threads at once.
@@ -124,6 +126,20 @@ enums! {
         Before = SYMM_SCALE_BEFORE = 1,
         /// The result is multiplied, after the division of AVG and before rounding.
         After = SYMM_SCALE_AFTER = 2,
+    }
+
+    /// The order in which a collective combines the floats of the ranks; see the introduction
+    /// of the chapter on collectives. Minima, maxima, and operations of integers and BOOL are
+    /// the same in any order.
+    pub enum Order: symm_order_t {
+        /// That of the group: SYMM_GROUP_TREE_ORDER, SYMM_GROUP_ANY_ORDER, else ranks.
+        Group = SYMM_ORDER_GROUP = 0,
+        /// ((rank 0, rank 1), rank 2), and so on.
+        Ranks = SYMM_ORDER_RANKS = 1,
+        /// As a balanced binary tree; as SYMM_GROUP_TREE_ORDER.
+        Tree = SYMM_ORDER_TREE = 2,
+        /// As the algorithm likes; as SYMM_GROUP_ANY_ORDER.
+        Any = SYMM_ORDER_ANY = 3,
     }
 
     /// What memory a group works on.
@@ -351,8 +367,8 @@ constants! {
     /// symm_group_info_t.
     pub const SYMM_GROUP_ON_DEVICE: u64 = 64;
     /// Combine floats in the order of the ranks, whatever SYMM_ORDER says. The opposite of
-    /// SYMM_GROUP_ANY_ORDER. A flag of symm_group_config_t and symm_group_options_t, and of
-    /// symm_group_info_t.
+    /// SYMM_GROUP_ANY_ORDER and SYMM_GROUP_TREE_ORDER. A flag of symm_group_config_t and
+    /// symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_RANK_ORDER: u64 = 128;
     /// Do not compare the arguments of collectives beyond need, whatever SYMM_CHECK says. The
     /// opposite of SYMM_GROUP_CHECK. A flag of symm_group_config_t and symm_group_options_t,
@@ -362,6 +378,12 @@ constants! {
     /// opposite of SYMM_GROUP_MULTICAST. A flag of symm_group_config_t and
     /// symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_NO_MULTICAST: u64 = 512;
+    /// Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
+    /// however many ranks share the work; "Order" in the chapter on collectives says how. As
+    /// SYMM_ORDER=tree. All ranks must ask. With CUDA a group of more than 3 ranks with this
+    /// flag is UNSUPPORTED. A flag of symm_group_config_t and symm_group_options_t, and of
+    /// symm_group_info_t.
+    pub const SYMM_GROUP_TREE_ORDER: u64 = 1024;
     /// Pinned memory of the host, which devices and the host reach alike. A flag of
     /// symm_alloc_options_t and symm_heap_options_t.
     pub const SYMM_ALLOC_HOST: u64 = 1;
@@ -380,6 +402,11 @@ constants! {
     /// A signal follows the last piece: channel, op and value count. A flag of
     /// symm_pieces_call_t.
     pub const SYMM_PIECES_SIGNAL: u64 = 1;
+    /// The list or the tables, and device_count, lie in memory that the device (host back end:
+    /// the host) can read, and are read when the call runs, not before. So kernels may write
+    /// them, and a captured call takes new ones at each replay. They stay as they are until the
+    /// call has run. A flag of symm_pieces_call_t.
+    pub const SYMM_PIECES_ON_DEVICE: u64 = 2;
     /// An all-to-all with counts is that of symm_alltoallv_device(): send_capacity and
     /// recv_capacity count, and counts and displacements are arrays of uint64_t that are read
     /// when the call runs. A flag of symm_collective_call_t.
@@ -406,6 +433,10 @@ structs! {
     }
 
     pub struct symm_heap {
+        _unused: [u8; 0],
+    }
+
+    pub struct symm_exchange {
         _unused: [u8; 0],
     }
 
@@ -737,6 +768,7 @@ structs! {
         pub channel: i32,
         pub op: symm_signal_op_t,
         pub value: u64,
+        pub device_count: *const u64,
     }
 
     /// One side of a message, as the arguments of symm_send() or symm_recv().
@@ -748,6 +780,20 @@ structs! {
         pub source: *const c_void,
         pub destination: *mut c_void,
         pub bytes: usize,
+    }
+
+    /// What a rank puts to one neighbour in every round. For several memories or sources a
+    /// neighbour may have several; it is told once, when all are there.
+    pub struct symm_neighbor_t {
+        pub struct_size: usize,
+        pub rank: i32,
+        pub memory: *mut symm_memory_t,
+        pub offset: usize,
+        pub source: *const c_void,
+        pub source_bytes: usize,
+        pub pieces: *const symm_piece_t,
+        pub count: usize,
+        pub expected_bytes: usize,
     }
 
     /// Options of one collective call. NULL means the defaults. The introduction of the chapter
@@ -763,6 +809,7 @@ structs! {
         pub scale_pointer: *const c_void,
         pub tag: *const c_char,
         pub max_blocks: i32,
+        pub order: symm_order_t,
     }
 
     /// One call of a collective. Fields that the collective has no argument for are ignored,
@@ -1584,7 +1631,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Copy many pieces to rank `rank`'s block in one call, and signal when all are there.
-    /// \[local\] \[stream\]
+    /// \[local\] \[stream\] \[capturable\]
     pub fn symm_put_pieces(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1597,7 +1644,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Copy many pieces from rank `rank`'s block in one call, and signal when all are here.
-    /// \[local\] \[stream\]
+    /// \[local\] \[stream\] \[capturable\]
     pub fn symm_get_pieces(
         memory: *mut symm_memory_t,
         rank: i32,
@@ -1747,7 +1794,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Send `bytes` bytes to rank `rank`. \[local\] \[stream\]
+    /// Send `bytes` bytes to rank `rank`. \[local\] \[stream\] \[capturable\]
     pub fn symm_send(
         group: *mut symm_group_t,
         rank: i32,
@@ -1758,7 +1805,7 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Receive the next message from rank `rank`. \[local\] \[stream\]
+    /// Receive the next message from rank `rank`. \[local\] \[stream\] \[capturable\]
     pub fn symm_recv(
         group: *mut symm_group_t,
         rank: i32,
@@ -1771,12 +1818,64 @@ functions! {
     ) -> symm_status_t;
 
     /// Send and receive any number of messages, which progress together. \[local\] \[stream\]
+    /// \[capturable\]
     pub fn symm_messages(
         group: *mut symm_group_t,
         messages: *const symm_message_t,
         count: usize,
         options: *const symm_call_options_t,
         out_lengths: *mut usize,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Agree with the neighbours on what is put in every round. \[collective\] \[blocking,
+    /// options.timeout_ms\]
+    pub fn symm_exchange_create(
+        group: *mut symm_group_t,
+        neighbors: *const symm_neighbor_t,
+        count: usize,
+        options: *const symm_call_options_t,
+        out: *mut *mut symm_exchange_t,
+    ) -> symm_status_t;
+
+    /// Begin a round: put to all neighbours that are ready for it. \[local\] \[stream\]
+    pub fn symm_exchange_start(
+        exchange: *mut symm_exchange_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// End a round: put what is left, and wait until all neighbours have put. \[local\]
+    /// \[stream\]
+    pub fn symm_exchange_finish(
+        exchange: *mut symm_exchange_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Add a reference. \[local\] \[capturable\]
+    pub fn symm_exchange_retain(exchange: *mut symm_exchange_t) -> symm_status_t;
+
+    /// Drop a reference. \[local\]
+    pub fn symm_exchange_release(exchange: *mut symm_exchange_t);
+
+    /// Send a block of its own length to each neighbour and receive one from each. \[local\]
+    /// \[stream\]
+    pub fn symm_neighbor_alltoallv(
+        group: *mut symm_group_t,
+        send_ranks: *const i32,
+        send_count: usize,
+        send: *const c_void,
+        send_counts: *const usize,
+        send_displacements: *const usize,
+        recv_ranks: *const i32,
+        recv_count: usize,
+        recv: *mut c_void,
+        recv_counts: *const usize,
+        recv_displacements: *const usize,
+        dtype: symm_dtype_t,
+        channel: i32,
+        options: *const symm_call_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 

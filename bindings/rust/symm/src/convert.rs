@@ -4,7 +4,9 @@ use crate::error::{Called, Error, Result, call, from_array};
 use crate::{Advice, Algorithm, Backend, Locality, Status, Timeout};
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::NonNull;
-use symm_sys::{Api, MissingSymbol, symm_buffer, symm_group, symm_heap, symm_memory};
+use symm_sys::{
+    Api, MissingSymbol, symm_buffer, symm_exchange, symm_group, symm_heap, symm_memory,
+};
 
 /// A feature: `Ok` where it is there, or the reason why it is not.
 pub type Feature = std::result::Result<(), String>;
@@ -105,6 +107,7 @@ objects! {
     symm_buffer: symm_buffer_release,
     symm_memory: symm_memory_release,
     symm_heap: symm_heap_release,
+    symm_exchange: symm_exchange_release,
 }
 
 /// A reference to an object of the library, released when this value is dropped.

@@ -7,7 +7,7 @@ use crate::operand::{Source, Target};
 use crate::store::{Adapter, Store};
 use crate::stream::no_wait;
 use crate::{
-    Algorithm, Backend, Collective, Locality, Scale, Status, Stream, Timeout, TopologyClass,
+    Algorithm, Backend, Collective, Locality, Order, Scale, Status, Stream, Timeout, TopologyClass,
 };
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -136,6 +136,10 @@ builder! {
         /// own, which takes less time. All ranks must ask. Otherwise as `$SYMM_ORDER` says;
         /// `false` keeps the order of the ranks, whatever it says.
         any_order(allowed: bool): Option<bool> = Some(allowed);
+        /// Whether floats are combined as a balanced binary tree of the ranks, so that a sum has
+        /// the same bits however many ranks share the work. All ranks must ask. Otherwise as
+        /// `$SYMM_ORDER` says; `false` keeps the order of the ranks, whatever it says.
+        tree_order(wanted: bool): Option<bool> = Some(wanted);
         /// A promise about each all-reduce, all-gather, all-to-all and broadcast: `recv` is
         /// private on all ranks, or at one offset of one memory on all ranks, and the call is in
         /// place on all ranks or on none. Large calls then use copy engines with CUDA. All ranks
@@ -183,6 +187,8 @@ builder! {
         shared_scratch(wanted: bool): Option<bool> = Some(wanted);
         /// As [`GroupConfig::any_order`].
         any_order(allowed: bool): Option<bool> = Some(allowed);
+        /// As [`GroupConfig::tree_order`].
+        tree_order(wanted: bool): Option<bool> = Some(wanted);
         /// As [`GroupConfig::same_offsets`].
         same_offsets(promised: bool): Option<bool> = Some(promised);
         /// As [`GroupConfig::overlapping_devices`].
@@ -194,7 +200,7 @@ builder! {
 
 /// Flags to set, and inherited flags to remove. A wish is what is wanted or not, if anything was
 /// said, its flag, and the flag of its opposite, 0 if there is none.
-fn flags_of(wishes: [(Option<bool>, u64, u64); 6]) -> (u64, u64) {
+fn flags_of(wishes: [(Option<bool>, u64, u64); 7]) -> (u64, u64) {
     let mut flags = 0;
     let mut removed = 0;
     for (wish, flag, opposite) in wishes {
@@ -204,6 +210,10 @@ fn flags_of(wishes: [(Option<bool>, u64, u64); 6]) -> (u64, u64) {
             Some(false) => flags |= opposite,
             None => {}
         }
+    }
+    // An order that is asked for goes before another one that is not wanted.
+    if flags & (sys::SYMM_GROUP_ANY_ORDER | sys::SYMM_GROUP_TREE_ORDER) != 0 {
+        flags &= !sys::SYMM_GROUP_RANK_ORDER;
     }
     (flags, removed)
 }
@@ -224,6 +234,11 @@ macro_rules! flags_of {
             ),
             ($of.check, sys::SYMM_GROUP_CHECK, sys::SYMM_GROUP_NO_CHECK),
             ($of.shared_scratch, sys::SYMM_GROUP_SHARED_SCRATCH, 0),
+            (
+                $of.tree_order,
+                sys::SYMM_GROUP_TREE_ORDER,
+                sys::SYMM_GROUP_RANK_ORDER,
+            ),
             ($of.same_offsets, sys::SYMM_GROUP_SAME_OFFSETS, 0),
             (
                 $of.overlapping_devices,
@@ -349,6 +364,7 @@ pub struct Group {
     pub(crate) factor: Factor,
     pub(crate) tag: Option<Arc<CStr>>,
     pub(crate) max_blocks: i32,
+    pub(crate) order: Order,
 }
 
 /// A factor of reductions: its position, its value, and the address of an f32 that has the value
@@ -378,6 +394,7 @@ impl Group {
             factor: NO_FACTOR,
             tag: None,
             max_blocks: 0,
+            order: Order::Group,
         }
     }
 
@@ -478,6 +495,16 @@ impl Group {
     pub fn with_max_blocks(&self, blocks: usize) -> Self {
         Self {
             max_blocks: index(blocks),
+            ..self.clone()
+        }
+    }
+
+    /// A handle to this group whose collectives combine floats in this order, which must be equal
+    /// on all ranks.
+    #[must_use]
+    pub fn with_order(&self, order: Order) -> Self {
+        Self {
+            order,
             ..self.clone()
         }
     }
@@ -657,7 +684,8 @@ impl Group {
     /// are received in the order in which they were sent. A short one is left for the receiver; for
     /// a longer one the call returns when it has been received. A local call. Errors: `Timeout`
     /// (the rank has not received), `Mismatch` (the message is longer than the room for it),
-    /// `PeerFailed`, `Unsupported` (the rank is on another machine, or the group is of a device).
+    /// `PeerFailed`, `Unsupported` (the group is of devices on several machines). On a device the
+    /// call returns at once, and the stream goes on when the message is received.
     pub fn send<S: Source + ?Sized>(&self, rank: usize, source: &S, channel: usize) -> Result<()> {
         let from = source.operand().on(&self.shared, &self.stream)?;
         let (at, bytes) = (from.pointer(), bytes::<S::Element>(from.len())?);
@@ -671,7 +699,8 @@ impl Group {
     /// Receives the next message from `rank` into `target`, which may be longer. Returns the number
     /// of bytes that came. A local call. Errors: `Timeout` (no message has come; the group stays
     /// usable), `Mismatch` (the message is longer than `target`; the group is revoked),
-    /// `PeerFailed`, `Unsupported` (as of [`send`](Self::send)).
+    /// `PeerFailed`, `Unsupported` (as of [`send`](Self::send)). On a device the message has to be
+    /// as long as `target`, since the call returns before it comes.
     pub fn recv<D: Target + ?Sized>(
         &self,
         rank: usize,

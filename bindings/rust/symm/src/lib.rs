@@ -9,6 +9,7 @@
 //! | [`Memory`] | a buffer after [`Group::rendezvous`]: every rank's block mapped here |
 //! | [`Timeout`] | the deadline of a call: the group's own, a duration, a look, or none |
 //! | [`Heap`], [`Piece`] | a memory that is handed out in pieces, at equal offsets on all ranks |
+//! | [`Neighbors`], [`Exchange`] | what neighbours put into each other's blocks in every round |
 //! | [`Span`] | a part of this rank's own block, as an operand of calls |
 //! | [`View`] | any rank's block, element by element |
 //! | [`ipc::Token`] | plain bytes by which any process of this user maps a piece of memory |
@@ -40,6 +41,7 @@ pub mod cudarc;
 mod device;
 mod element;
 mod error;
+mod exchange;
 mod group;
 mod heap;
 pub mod ipc;
@@ -63,6 +65,7 @@ pub use device::{
 };
 pub use element::{Bool, Element, F8E4M3, F8E5M2, Reduces, Word};
 pub use error::{Error, Result};
+pub use exchange::{Exchange, Neighbors};
 pub use group::{
     AbortHandle, AlgorithmStats, CollectiveStats, Group, GroupConfig, GroupInfo, GroupOptions,
     GroupStats, GroupTopology, PeerInfo, UniqueId, unique_id,
@@ -82,6 +85,6 @@ pub use stream::{Stream, Timeout};
 #[doc(no_inline)]
 pub use symm_sys;
 pub use symm_sys::{
-    Advice, Algorithm, AtomicOp, Backend, Collective, Compare, Locality, LogLevel, Op, Scale,
-    SignalOp, Status, TopologyClass,
+    Advice, Algorithm, AtomicOp, Backend, Collective, Compare, Locality, LogLevel, Op, Order,
+    Scale, SignalOp, Status, TopologyClass,
 };

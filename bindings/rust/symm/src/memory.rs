@@ -199,6 +199,12 @@ impl<T: Element> Memory<T> {
         (self.own(), len, self.backend())
     }
 
+    /// This rank's own block, and its bytes.
+    pub(crate) fn own_block(&self) -> (*const T, usize) {
+        let bytes = usize::try_from(self.inner.info.bytes).unwrap_or(usize::MAX);
+        (self.own(), bytes)
+    }
+
     #[inline]
     pub(crate) fn own(&self) -> *mut T {
         self.inner.own.cast()

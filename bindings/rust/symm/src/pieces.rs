@@ -41,7 +41,7 @@ impl Rows {
         }
     }
 
-    fn to_c<T: Element>(self) -> Result<symm_piece_t> {
+    pub(crate) fn to_c<T: Element>(self) -> Result<symm_piece_t> {
         let bytes = |elements| bytes::<T>(elements).map(|bytes| bytes as u64);
         Ok(symm_piece_t {
             from: bytes(self.from)?,
@@ -158,7 +158,7 @@ impl<T: Element> Memory<T> {
     /// signals if the pieces say so. That rank sees them after the signal, or any later signal or
     /// barrier. A local call. Errors: `InvalidArgument`, which names the piece that reaches beyond
     /// `source` or the block, or whose rows overlap where they go, and then nothing was written;
-    /// `Unsupported` for groups of GPUs.
+    /// `Unsupported` for GPUs of another machine.
     pub fn put_pieces<S: Source<Element = T> + ?Sized>(
         &self,
         rank: usize,

@@ -29,6 +29,9 @@ function options(r)
     if has(r, "max_blocks")
         chosen[:max_blocks] = number(r, "max_blocks")
     end
+    if has(r, "order")
+        chosen[:order] = Symbol(lowercase(word(r, "order")))
+    end
     if has(r, "position")
         chosen[:scale_position] = Symbol(lowercase(word(r, "position")))
         chosen[:scale] = scale_of(r)

@@ -151,6 +151,41 @@ function run_messages(r)
     return foreach(came -> expect_count(r, came), messages(group(r), all; timeout=seconds(r)))
 end
 
+# ---- neighbours
+
+# Piece i of the line goes to the i-th rank of `to`.
+function run_exchange(r)
+    source = piece(r, "source")
+    ranks = something(list(r, "to"), Int[])
+    expected = something(list(r, "expects"), Int[])
+    there = memory(r)
+    neighbors = map(ranks, pieces(r), expected) do rank, one, bytes
+        return Neighbor(rank, there, source, [one]; expected=bytes)
+    end
+    return Exchange(group(r), neighbors; timeout=seconds(r))
+end
+
+run_start_round(r) = start_round!(thing(r, "exchange"); timeout=seconds(r))
+run_finish_round(r) = finish_round!(thing(r, "exchange"); timeout=seconds(r))
+
+function run_neighbor_alltoallv(r)
+    counts(key) = something(list(r, key), Int[])
+    elements(key, count) = Span{Int32}(address(r, key), count)
+    sent, received = counts("to_counts"), counts("from_counts")
+    return neighbor_alltoallv!(
+        elements("destination", sum(received)),
+        counts("from"),
+        received,
+        elements("source", sum(sent)),
+        counts("to"),
+        sent,
+        group(r);
+        from_displacements=list(r, "from_displacements"),
+        channel=channel(r),
+        timeout=seconds(r),
+    )
+end
+
 run_die(r) = ccall(:kill, Cint, (Cint, Cint), getpid(), 9)
 run_synchronize(r) = synchronize_group(group(r); timeout=seconds(r))
 run_stream_wait(r) = stream_wait(group(r))

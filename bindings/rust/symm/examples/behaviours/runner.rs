@@ -7,8 +7,8 @@ use std::any::{Any, type_name};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use symm::{
-    Algorithm, Backend, Batch, Element, Group, GroupConfig, Heap, Memory, Place, Raw, Result,
-    Scale, Span,
+    Algorithm, Backend, Batch, Element, Group, GroupConfig, Heap, Memory, Order, Place, Raw,
+    Result, Scale, Span,
 };
 
 /// Bytes of the memory and of the array with which a scenario begins.
@@ -144,6 +144,9 @@ impl Runner {
             .with_timeout(line.timeout())
             .with_algorithm(algorithm)
             .with_max_blocks(line.get_or("max_blocks", 0));
+        if let Some(order) = line.find("order") {
+            group = group.with_order(named(order, Order::from_raw));
+        }
         if let Some(tag) = line.find("tag") {
             group = group.with_tag(tag).expect("a tag without NUL");
         }

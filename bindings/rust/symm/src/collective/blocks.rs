@@ -1,6 +1,7 @@
 //! Collectives whose blocks have lengths of their own, gather and scatter, and all-gather by rows.
 
-use crate::error::{Error, Result};
+use crate::convert::index;
+use crate::error::{Error, Result, acting};
 use crate::operand::{Operand, Source, Target, TargetOf};
 use crate::{Collective, Element, Group, Op};
 use std::ptr;
@@ -61,10 +62,15 @@ impl<'a> Blocks<'a> {
     /// The element at which this rank's block begins. Refuses blocks that are not those of the
     /// group's ranks, or do not lie within `len` elements.
     fn require(&self, name: &str, group: &Group, len: usize) -> Result<usize> {
-        let size = group.size();
-        if self.counts.len() != size || self.displacements.is_some_and(|all| all.len() != size) {
+        self.require_of(name, group.size(), len)?;
+        Ok(self.places().nth(group.rank()).unwrap_or(0))
+    }
+
+    /// Refuses blocks that are not those of `ranks` ranks, or do not lie within `len` elements.
+    fn require_of(&self, name: &str, ranks: usize, len: usize) -> Result<()> {
+        if self.counts.len() != ranks || self.displacements.is_some_and(|all| all.len() != ranks) {
             return Err(Error::argument(format!(
-                "the blocks of {name} are not those of {size} ranks"
+                "the blocks of {name} are not those of {ranks} ranks"
             )));
         }
         if self.end() > len {
@@ -73,7 +79,7 @@ impl<'a> Blocks<'a> {
                 self.end()
             )));
         }
-        Ok(self.places().nth(group.rank()).unwrap_or(0))
+        Ok(())
     }
 
     /// Counts and displacements for a plan; both are NULL if there are no blocks.
@@ -212,6 +218,45 @@ impl Group {
             (data, blocks),
             Op::Sum,
         )
+    }
+
+    /// Sends block i of `send` to the i-th rank of `to`, and receives block i of `recv` from the
+    /// i-th rank of `from`, as [`Group::messages`] does; blocks of two ranks meet in the order of
+    /// their lists. A local call. Errors: `Mismatch` if a rank sends more or less than is expected;
+    /// else those of messages, with the receives first.
+    pub fn neighbor_alltoallv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        (to, send, of_send): (&[usize], &S, Blocks<'_>),
+        (from, recv, of_recv): (&[usize], &mut R, Blocks<'_>),
+        channel: usize,
+    ) -> Result<()> {
+        let (send, recv) = self.both(send, recv)?;
+        of_send.require_of("send", to.len(), send.len())?;
+        of_recv.require_of("recv", from.len(), recv.len())?;
+        let ranks = |list: &[usize]| -> Vec<i32> { list.iter().copied().map(index).collect() };
+        let (to, from) = (ranks(to), ranks(from));
+        let (counts, at) = of_send.raw();
+        let (recv_counts, recv_at) = of_recv.raw();
+        // SAFETY: the blocks lie within the operands, and there is a number for each rank.
+        acting(self.timeout.options(), |api, o| unsafe {
+            api.symm_neighbor_alltoallv(
+                self.as_raw(),
+                to.as_ptr(),
+                to.len(),
+                send.pointer(),
+                counts,
+                at,
+                from.as_ptr(),
+                from.len(),
+                recv.pointer(),
+                recv_counts,
+                recv_at,
+                <S::Element as Element>::DTYPE,
+                index(channel),
+                o,
+                self.stream.as_raw(),
+            )
+        })
     }
 
     /// The operands of [`allgatherv`](Self::allgatherv), checked.

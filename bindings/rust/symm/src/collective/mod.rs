@@ -250,6 +250,7 @@ impl Group {
             scale_pointer: scale_address as *const c_void,
             tag: as_pointer(self.tag.as_deref()),
             max_blocks: self.max_blocks,
+            order: self.order.as_raw(),
             ..Default::default()
         }
     }

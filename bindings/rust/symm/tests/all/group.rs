@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use symm::{
-    Algorithm, Backend, Collective, Group, GroupConfig, GroupOptions, Op, Status, Store,
+    Algorithm, Backend, Collective, Group, GroupConfig, GroupOptions, Op, Order, Status, Store,
     StoreError, Timeout, symm_sys as sys,
 };
 
@@ -58,6 +58,34 @@ fn a_group_tells_what_it_was_made_with() {
     assert_eq!(info.flags & wanted, wanted, "{info:?}");
     assert_eq!(info.create_timeout, seconds(9));
     assert_eq!(info.timeout, Timeout::Never);
+}
+
+#[test]
+fn ranks_are_combined_in_the_order_of_the_call_or_the_group() {
+    // Each order rounds their sum in another way.
+    let operands = [
+        1.0_f32,
+        2.0_f32.powi(-24),
+        2.0_f32.powi(-24),
+        2.0_f32.powi(-24),
+    ];
+    let total = |group: &Group| {
+        let mut data = [operands[group.rank()]];
+        group
+            .allreduce_in_place(&mut data, Op::Sum)
+            .expect("a sum of four");
+        data[0]
+    };
+    threads(4, |group| {
+        let in_tree_order = 1.0 + 2.0_f32.powi(-23);
+        assert_eq!(total(&group), 1.0);
+        assert_eq!(total(&group.with_order(Order::Tree)), in_tree_order);
+        let options = GroupOptions::new().tree_order(true).any_order(false);
+        let part = group.split_with(Some(0), 0, &options).expect("a split");
+        let part = part.expect("this rank has a color");
+        assert_eq!(total(&part), in_tree_order);
+        assert_eq!(total(&part.with_order(Order::Ranks)), 1.0);
+    });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod collectives;
 mod examples;
+mod exchange;
 mod group;
 mod ipc;
 mod memory;

@@ -1,5 +1,6 @@
 //! The verbs of the table but for collectives.
 
+mod exchanges;
 mod groups;
 mod heaps;
 mod memories;
@@ -33,6 +34,7 @@ pub fn find(name: &str) -> Option<Verb> {
         memories: fill8 fill16 fill64 atomic32 atomic64 read_value32 read_value64;
         memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
         messages: send recv messages;
+        exchanges: exchange start_round finish_round neighbor_alltoallv;
         heaps: heap take give expect_piece expect_heap;
         signals: signal wait_signal test_signal put_signal put_signal_value;
         signals: signal_value wait_signal_value wait_signals test_signal_value;

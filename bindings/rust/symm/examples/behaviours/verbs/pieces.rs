@@ -41,7 +41,7 @@ fn table(line: &Line<'_>, key: &str) -> Vec<u64> {
     line.list(key).into_iter().map(|page| page as u64).collect()
 }
 
-fn rows(line: &Line<'_>) -> Vec<Rows> {
+pub fn rows(line: &Line<'_>) -> Vec<Rows> {
     line.list("pieces")
         .chunks(6)
         .map(|six| Rows {

@@ -1,0 +1,431 @@
+#include "core/group/neighbor_exchange.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/page.hpp"
+#include "core/group/checks.hpp"
+#include "core/group/exchange.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "core/group/piece_checks.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/piece_list.hpp"
+#include "kernels/piece_rows.hpp"
+#include "kernels/types.hpp"
+#include "symm/symm.h"
+
+namespace symm {
+namespace {
+// The channels of an exchange's pads.
+constexpr int kBegun = 0;
+constexpr int kThere = 1;
+constexpr int kRowTold = 2;
+constexpr int kWordChannels = 3;
+
+// The time-out of a call on the transport that may take what is left until a deadline.
+uint64_t left_until(Deadline deadline) {
+  const uint64_t left_ns = deadline.remaining_ns();
+  if (left_ns == Deadline::kInfinite) return Deadline::kInfinite;
+  return left_ns == 0 ? Deadline::kNow : (left_ns - 1) / kMillisecondNs + 1;
+}
+
+SignalWait at_least(int rank, int channel, uint64_t value) {
+  return {rank, channel, Compare::ge, value};
+}
+}  // namespace
+
+class NeighborExchange::Turn {
+ public:
+  explicit Turn(std::atomic<bool>& is_in_call) : is_in_call_(is_in_call) {
+    if (is_in_call_.exchange(true, std::memory_order_acquire)) {
+      throw Error(Status::invalid_argument, "exchange: another thread is in a call on it");
+    }
+  }
+  ~Turn() { is_in_call_.store(false, std::memory_order_release); }
+  Turn(Turn&&) = delete;
+
+ private:
+  std::atomic<bool>& is_in_call_;
+};
+
+// ---- creation
+
+NeighborExchange::NeighborExchange(const Group& group, std::vector<NeighborPart> parts)
+    : parts_(std::move(parts)) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    naming_neighbor(i, [&] { add(group, i); });
+  }
+}
+
+// Checks a part, and adds it to those for its rank.
+void NeighborExchange::add(const Group& group, size_t index) {
+  NeighborPart& part = parts_[index];
+  group.require_rank("rank", part.rank);
+  if (part.memory && &part.memory->group() != &group) {
+    throw Error(Status::invalid_argument, "memory: is one of another group");
+  }
+  if (part.memory) {
+    part.bytes = part.memory->check_put(part.offset, {part.source, part.source_bytes},
+        {part.pieces.data(), part.pieces.size()}, "");
+  }
+
+  const auto is_its = [&](const Neighbor& one) { return one.rank == part.rank; };
+  auto neighbor = std::find_if(neighbors_.begin(), neighbors_.end(), is_its);
+  if (neighbor == neighbors_.end()) neighbor = neighbors_.insert(neighbor, {part.rank, {}});
+  neighbor->parts.push_back(index);
+  neighbor->bytes = bounded_sum(neighbor->bytes, part.bytes);
+  neighbor->expected = bounded_sum(neighbor->expected, part.expected);
+}
+
+std::shared_ptr<NeighborExchange> NeighborExchange::create(
+    const std::shared_ptr<Group>& group, const MakeParts& make, uint64_t timeout_ms) {
+  const Trace traced(group->page(), "exchange_create");
+  if (group->backend().kind() != BackendKind::host) {
+    throw Error(Status::unsupported,
+        "group: neighbours exchange memory of hosts; for GPUs there is no such exchange yet");
+  }
+
+  const Deadline deadline =
+      timeout_ms == 0 ? group->create_deadline() : Deadline::after_ms(timeout_ms);
+  std::shared_ptr<NeighborExchange> exchange;
+  // A part that is refused on this rank is refused on all, as everything that rendezvous prepares.
+  const auto prepare = [&] {
+    exchange = std::make_shared<NeighborExchange>(*group, make());
+    const auto rows = static_cast<size_t>(group->size()) * sizeof(PairRow);
+    return Buffer::allocate(*group, rows, {}, "exchange");
+  };
+  exchange->words_ = Memory::rendezvous(group, std::ref(prepare), kTag, timeout_ms, kWordChannels);
+  exchange->compare(deadline);
+  return exchange;
+}
+
+NeighborExchange::PairRow NeighborExchange::row_about(int rank) const noexcept {
+  for (const Neighbor& neighbor : neighbors_) {
+    if (neighbor.rank == rank) return {1, neighbor.bytes, neighbor.expected};
+  }
+  return {};
+}
+
+// Every rank tells every other one, since a rank does not know which ranks name it. A rendezvous
+// sends as many messages.
+void NeighborExchange::tell_rows(Deadline deadline) {
+  Group& group = words_->group();
+  const size_t at = static_cast<size_t>(group.rank()) * sizeof(PairRow);
+
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const PairRow row = row_about(rank);
+    group.transport().put(
+        words_->view(), rank, at, &row, sizeof row, left_until(deadline), nullptr);
+    group.transport().send_signal(
+        words_->view(), rank, kRowTold, SignalOp::set, 1, left_until(deadline), nullptr);
+  }
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const SignalWait told = at_least(rank, kRowTold, 1);
+    group.transport().wait_signals(
+        words_->view(), {&told, 1}, false, left_until(deadline), nullptr, nullptr, nullptr);
+  }
+}
+
+void NeighborExchange::require_pair(int rank, const PairRow& theirs) const {
+  const int me = words_->group().rank();
+  const PairRow mine = row_about(rank);
+  const auto refuse = [&](const std::string& why) {
+    throw Error({Status::mismatch, rank, 0, "neighbors: " + why});
+  };
+
+  if (mine.is_neighbor != theirs.is_neighbor) {
+    const auto [names, other] = mine.is_neighbor != 0 ? std::pair(me, rank) : std::pair(rank, me);
+    refuse(format("rank %d names rank %d, which does not name rank %d", names, other, names));
+  }
+  if (mine.bytes != theirs.expected) {
+    refuse(format("rank %d puts %lu bytes to rank %d, which expects %lu", me, mine.bytes, rank,
+        theirs.expected));
+  }
+  if (theirs.bytes != mine.expected) {
+    refuse(format("rank %d puts %lu bytes to rank %d, which expects %lu", rank, theirs.bytes, me,
+        mine.expected));
+  }
+}
+
+void NeighborExchange::require_pairs() const {
+  const Group& group = words_->group();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    PairRow theirs{};
+    std::memcpy(&theirs, words_->pointer(group.rank()) + static_cast<size_t>(rank) * sizeof theirs,
+        sizeof theirs);
+    require_pair(rank, theirs);
+  }
+}
+
+void NeighborExchange::compare(Deadline deadline) {
+  Group& group = words_->group();
+  const uint64_t sequence = group.next_sequence(kTag);
+  try {
+    tell_rows(deadline);
+    Vote vote;
+    try {
+      require_pairs();
+    } catch (const Error& error) {
+      vote.failure = error.failure();
+    }
+    commit_vote(group, {MessageKind::vote, group.id(), kTag, sequence * 2}, vote, deadline);
+  } catch (const std::exception& error) {
+    leave_in_step(group, error, "exchange_create: ");
+  }
+}
+
+// ---- rounds
+
+void NeighborExchange::require_stream(void* stream) const {
+  words_->group().require_usable();
+  if (stream != nullptr) {
+    throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
+  }
+}
+
+void NeighborExchange::start(uint64_t timeout_ms, void* stream) {
+  Group& group = words_->group();
+  const Trace traced(group.page(), "exchange_start");
+  const Turn turn(is_in_call_);
+
+  group.transport().stats().counted([&] {
+    require_stream(stream);
+    require_waiting(timeout_ms, "options.timeout_ms");
+    if (is_started_) {
+      throw Error(Status::invalid_argument,
+          format("exchange: round %lu was started, and not finished", round_));
+    }
+
+    ++round_;
+    is_started_ = true;
+    tell_begun();
+    put_where_ready();
+  });
+}
+
+void NeighborExchange::finish(uint64_t timeout_ms, void* stream) {
+  Group& group = words_->group();
+  const Trace traced(group.page(), "exchange_finish");
+  const Turn turn(is_in_call_);
+  GroupStats& stats = group.transport().stats();
+
+  stats.counted([&] {
+    require_stream(stream);
+    const uint64_t timeout = group.timeout_or_look(timeout_ms);
+    if (!is_started_) {
+      throw Error(Status::invalid_argument, "exchange: no round was started that is not finished");
+    }
+
+    const Deadline deadline = Deadline::after_ms(timeout);
+    tell_begun();
+    put_where_ready();
+    await_all(deadline, timeout);
+    is_started_ = false;
+  });
+  stats.shown.waits.add_shared(1);
+}
+
+// Signals and puts have the time of the group, whatever the call has: on another machine they wait
+// for no call of the neighbour, and a part that is not taken would end the group.
+void NeighborExchange::tell_begun() {
+  const Group& group = words_->group();
+  Transport& transport = group.transport();
+  for (Neighbor& neighbor : neighbors_) {
+    if (neighbor.told == round_) continue;
+    transport.send_signal(words_->view(), neighbor.rank, kBegun, SignalOp::set, round_,
+        group.config().timeout_ms, nullptr);
+    neighbor.told = round_;
+  }
+}
+
+// A put that failed is made again from its beginning, which writes the same bytes.
+void NeighborExchange::put_to(Neighbor& neighbor) {
+  const Group& group = words_->group();
+  Transport& transport = group.transport();
+  for (const size_t index : neighbor.parts) {
+    const NeighborPart& part = parts_[index];
+    if (part.bytes == 0) continue;
+    const PieceList list{part.pieces.data(), part.pieces.size()};
+    const PieceCopy pieces{list, part.bytes, part.source_bytes, nullptr};
+    transport.put_pieces(part.memory->view(), part.rank, part.offset, part.source, pieces,
+        group.config().timeout_ms, nullptr);
+  }
+  transport.send_signal(words_->view(), neighbor.rank, kThere, SignalOp::set, round_,
+      group.config().timeout_ms, nullptr);
+  neighbor.put = round_;
+}
+
+bool NeighborExchange::has(const Neighbor& neighbor, int channel, uint64_t value) const {
+  return words_->group().transport().look_at_signal(words_->view(), neighbor.rank, channel).value >=
+         value;
+}
+
+void NeighborExchange::put_where_ready() {
+  for (Neighbor& neighbor : neighbors_) {
+    if (neighbor.put != round_ && has(neighbor, kBegun, round_)) put_to(neighbor);
+  }
+}
+
+void NeighborExchange::await_all(Deadline deadline, uint64_t timeout_ms) {
+  std::vector<SignalWait> waits;
+  for (;;) {
+    waits.clear();
+    for (const Neighbor& neighbor : neighbors_) {
+      if (neighbor.put != round_) waits.push_back(at_least(neighbor.rank, kBegun, round_));
+    }
+    if (waits.empty()) break;
+    await(waits, true, deadline, timeout_ms);
+    put_where_ready();
+  }
+
+  for (const Neighbor& neighbor : neighbors_) {
+    if (!has(neighbor, kThere, round_)) {
+      waits.push_back(at_least(neighbor.rank, kThere, round_));
+    }
+  }
+  if (!waits.empty()) await(waits, false, deadline, timeout_ms);
+}
+
+void NeighborExchange::await(
+    std::span<const SignalWait> waits, bool any, Deadline deadline, uint64_t timeout_ms) {
+  try {
+    words_->group().transport().wait_signals(
+        words_->view(), waits, any, left_until(deadline), nullptr, nullptr, nullptr);
+  } catch (const Error& error) {
+    if (words_->group().revocation().revoked()) throw;
+    throw_late(error, timeout_ms);
+  }
+}
+
+// Throws that a rank has not come, or has left, in the words of an exchange. The first neighbour
+// that lacks is to blame.
+void NeighborExchange::throw_late(const Error& error, uint64_t timeout_ms) const {
+  const Group& group = words_->group();
+  const auto has_not_begun = [&](const Neighbor& one) { return !has(one, kBegun, round_); };
+  const auto has_not_put = [&](const Neighbor& one) { return !has(one, kThere, round_); };
+  auto late = std::find_if(neighbors_.begin(), neighbors_.end(), has_not_begun);
+  const char* what = "has not started it";
+  if (late == neighbors_.end()) {
+    late = std::find_if(neighbors_.begin(), neighbors_.end(), has_not_put);
+    what = "has not put its pieces";
+  }
+  // All came while this rank was about to say who did not.
+  if (late == neighbors_.end()) throw error;
+
+  const int64_t pid = group.identity(late->rank).pid;
+  std::string message = format("exchange: round %lu: rank %d (pid %ld) ", round_, late->rank, pid);
+  if (error.status() == Status::timeout) {
+    message += format("%s within %lu ms", what, timeout_ms == Deadline::kNow ? 0 : timeout_ms);
+  } else {
+    message += "has left the group";
+  }
+  throw Error({error.status(), late->rank, pid, std::move(message)});
+}
+
+// ---- blocks as messages
+
+namespace {
+std::string argument_of(const NeighborBlocks& blocks, const char* what, size_t index) {
+  return format("%s_%s[%zu]", blocks.name, what, index);
+}
+
+// A quarter of what 64 bits hold: the sum of two is a place in no memory, but a number.
+uint64_t bytes_of(
+    const NeighborBlocks& blocks, const char* what, size_t index, size_t elements, size_t element) {
+  const uint64_t bytes = bounded_product(elements, element);
+  if (bytes <= uint64_t{1} << 62) return bytes;
+  throw Error(Status::invalid_argument, format("%s: %zu elements are more than memory holds",
+                                            argument_of(blocks, what, index).c_str(), elements));
+}
+
+void add_sides(std::vector<MessageSide>& sides, const Group& group, const NeighborBlocks& blocks,
+    bool is_send, size_t element, int channel) {
+  if (blocks.count > NeighborExchange::kMostNeighbors) {
+    throw Error(
+        Status::invalid_argument, format("%s_count: %zu is more than the %zu that a call can have",
+                                      blocks.name, blocks.count, NeighborExchange::kMostNeighbors));
+  }
+  if (blocks.count == 0) return;
+  if (blocks.ranks == nullptr) {
+    throw Error(Status::invalid_argument, format("%s_ranks: is NULL", blocks.name));
+  }
+  if (blocks.counts == nullptr) {
+    throw Error(Status::invalid_argument, format("%s_counts: is NULL", blocks.name));
+  }
+
+  uint64_t end = 0;
+  for (size_t i = 0; i < blocks.count; ++i) {
+    group.require_rank(argument_of(blocks, "ranks", i).c_str(), blocks.ranks[i]);
+    const uint64_t bytes = bytes_of(blocks, "counts", i, blocks.counts[i], element);
+    uint64_t at = end;
+    if (blocks.displacements != nullptr) {
+      at = bytes_of(blocks, "displacements", i, blocks.displacements[i], element);
+    }
+    end = at + bytes;
+    if (bytes != 0 && blocks.data == nullptr) {
+      throw Error(Status::invalid_argument, format("%s: is NULL", blocks.name));
+    }
+    std::byte* const data = bytes != 0 ? blocks.data + at : nullptr;
+    sides.push_back({is_send, blocks.ranks[i], channel, data, bytes, 0});
+  }
+}
+// Throws if a block that is received overlaps another block.
+void require_apart(std::span<const MessageSide> received, std::span<const MessageSide> sent) {
+  using Block = std::pair<const std::byte*, const std::byte*>;
+  std::vector<Block> written;
+  for (const MessageSide& side : received) {
+    if (side.bytes != 0) written.emplace_back(side.data, side.data + side.bytes);
+  }
+  std::sort(written.begin(), written.end());
+
+  for (size_t i = 1; i < written.size(); ++i) {
+    if (written[i].first < written[i - 1].second) {
+      throw Error(Status::invalid_argument, "recv: two of its blocks overlap");
+    }
+  }
+  for (const MessageSide& side : sent) {
+    // The first block that ends behind the start of this one.
+    const auto next = std::partition_point(
+        written.begin(), written.end(), [&](const Block& one) { return one.second <= side.data; });
+    if (side.bytes != 0 && next != written.end() && next->first < side.data + side.bytes) {
+      throw Error(Status::invalid_argument, "recv: overlaps send");
+    }
+  }
+}
+}  // namespace
+
+void exchange_blocks(Group& group, const NeighborBlocks& send, const NeighborBlocks& recv,
+    DType dtype, int channel, uint64_t timeout_ms, void* stream) {
+  if (!is_valid(dtype)) throw unknown_dtype(static_cast<int>(dtype));
+  const size_t element = size_of(dtype);
+  std::vector<MessageSide> sides;
+  Group::require_channel(channel, group.channels());
+  add_sides(sides, group, recv, false, element, channel);
+  add_sides(sides, group, send, true, element, channel);
+  require_apart(std::span(sides).first(recv.count), std::span(sides).subspan(recv.count));
+  group.pass_messages(sides, timeout_ms, stream, "neighbor_alltoallv");
+
+  for (const MessageSide& side : sides) {
+    if (side.is_send || side.received == side.bytes) continue;
+    group.fail(group.blamed({Status::mismatch, side.rank, group.identity(side.rank).pid,
+        format("neighbor_alltoallv: rank %d sends %zu elements to rank %d, which expects %zu",
+            side.rank, side.received / element, group.rank(), side.bytes / element)}));
+    throw Error(group.revocation().failure());
+  }
+}
+}  // namespace symm
