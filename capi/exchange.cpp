@@ -14,6 +14,8 @@
 #include "capi/request.hpp"
 #include "capi/structs.hpp"
 #include "core/base/error.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
 #include "core/group/neighbor_exchange.hpp"
 #include "core/group/requests.hpp"
 #include "kernels/types.hpp"
