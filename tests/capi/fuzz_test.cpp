@@ -19,7 +19,7 @@
 
 #ifdef SYMM_UNDER_TSAN
 // Bytes of memory that ranks write as they like. Either side of such a race may have lost its
-// stack, so calls that change words by atomic instructions are named, too.
+// stack, so calls that read or change words by atomic instructions are named, too.
 extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions();
 
 const char* __tsan_default_suppressions() {
@@ -27,6 +27,7 @@ const char* __tsan_default_suppressions() {
          "race:symm_get\n"
          "race:symm_fill\n"
          "race:symm_atomic\n"
+         "race:symm_read_value\n"
          "race:symm_write_value\n"
          "race:symm_wait_value\n"
          "race:symm_send\n"
