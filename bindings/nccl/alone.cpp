@@ -65,6 +65,12 @@ Result no_communicator(const char* call) {
 // Its children are made before it does anything else.
 bool is_complete(const alone::Alone& one) { return one.state == kSuccess && one.making == 0; }
 
+Result too_many(const char* call, int size) {
+  return refuse(kInvalidUsage, std::string(call) + ": a communicator of " + std::to_string(size) +
+                                   " ranks, more than " + std::to_string(kMostRanks) + "," +
+                                   needs_nccl());
+}
+
 // Why an id is none that this process can meet by; "" if it is.
 std::string objection(const UniqueId& id) {
   if (!is_alone_id(id)) {
@@ -84,11 +90,7 @@ Result init(
     return refuse(kInvalidArgument,
         name + "rank " + std::to_string(rank) + " of " + std::to_string(size) + " ranks");
   }
-  if (size > kMostRanks) {
-    return refuse(kInvalidUsage, name + "a communicator of " + std::to_string(size) +
-                                     " ranks, more than " + std::to_string(kMostRanks) + "," +
-                                     needs_nccl());
-  }
+  if (size > kMostRanks) return too_many(call, size);
   if (const std::string why = objection(id); !why.empty()) {
     const auto meeting = is_alone_id(id) ? std::nullopt : meeting_of(id);
     if (meeting) leave_mark(*meeting, rank);
@@ -145,11 +147,7 @@ Result init_all(Comm* comms, int count, const int* devices) noexcept {
     if (comms == nullptr || count < 1) {
       return refuse(kInvalidArgument, "ncclCommInitAll: there are no communicators");
     }
-    if (count > kMostRanks) {
-      return refuse(kInvalidUsage, "ncclCommInitAll: a communicator of " + std::to_string(count) +
-                                       " ranks, more than " + std::to_string(kMostRanks) + "," +
-                                       needs_nccl());
-    }
+    if (count > kMostRanks) return too_many("ncclCommInitAll", count);
     int device = 0;
     if (!Driver::current_device(device)) {
       return refuse(kCudaError, "ncclCommInitAll: there is no CUDA driver, or no device");
