@@ -21,6 +21,13 @@ namespace {
 // Marks files that share an inode. The signal of a file without signals (F_SETSIG without
 // O_ASYNC) has no effect; it is 0 unless a program sets it.
 constexpr int kMark = SIGURG;
+
+sigset_t signal_of_file_sizes() noexcept {
+  sigset_t signal;
+  sigemptyset(&signal);
+  sigaddset(&signal, SIGXFSZ);
+  return signal;
+}
 }  // namespace
 
 OpenFile OpenFile::behind(int fd) noexcept {
@@ -83,9 +90,7 @@ bool has_room(int fd, size_t size) noexcept {
 NoFileSizeSignal::NoFileSizeSignal() noexcept {
   if (file_size_limit() == UINT64_MAX) return;
 
-  sigset_t signal;
-  sigemptyset(&signal);
-  sigaddset(&signal, SIGXFSZ);
+  const sigset_t signal = signal_of_file_sizes();
   is_blocked_ = pthread_sigmask(SIG_BLOCK, &signal, &before_) == 0;
 
   sigset_t pending;
@@ -97,9 +102,7 @@ NoFileSizeSignal::~NoFileSizeSignal() {
   if (!is_blocked_) return;
 
   const int error = errno;
-  sigset_t signal;
-  sigemptyset(&signal);
-  sigaddset(&signal, SIGXFSZ);
+  const sigset_t signal = signal_of_file_sizes();
   const timespec at_once{};
   while (!was_pending_ && sigtimedwait(&signal, nullptr, &at_once) < 0 && errno == EINTR) {
   }
