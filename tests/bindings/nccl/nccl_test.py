@@ -1350,6 +1350,15 @@ class CudaRanks(Ranks):
             self.assertEqual(process.returncode, 0, out + err)
         return answers
 
+    def survivors_of_rank_1(self, ranks):
+        """The answers of ranks 0 and 2 of three, the other of which is killed when all are ready."""
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        ranks[1].kill()
+        living = [ranks[0], ranks[2]]
+        self.go_on(living)
+        return self.finished(living)
+
     def id_of_another(self, nccl=NEWEST):
         return run("print(json.dumps(bytes(new_id().bytes).hex()))", nccl)
 
@@ -2190,12 +2199,7 @@ answer([error, shim.ncclGetLastError(None).decode(), got])
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
-        ranks[1].kill()
-        living = [ranks[0], ranks[2]]
-        self.go_on(living)
-        for error, sentence, got in self.finished(living):
+        for error, sentence, got in self.survivors_of_rank_1(ranks):
             self.assertEqual([error, got], [6, "error 6"])
             self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
 
@@ -3400,12 +3404,7 @@ answer([error, sentence(), all_reduce(), shim.ncclCommAbort(comm)])
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
-        ranks[1].kill()
-        living = [ranks[0], ranks[2]]
-        self.go_on(living)
-        for error, said, got, aborted in self.finished(living):
+        for error, said, got, aborted in self.survivors_of_rank_1(ranks):
             self.assertEqual([error, got, aborted], [6, "error 6", 0])
             self.assertIn(f"rank 1 (pid {ranks[1].pid})", said)
 
@@ -3500,12 +3499,7 @@ answer([error, result, all_reduce(of=fewer), number("ncclCommUserRank", fewer)])
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
-        ranks[1].kill()
-        living = [ranks[0], ranks[2]]
-        self.go_on(living)
-        self.assertEqual(self.finished(living), [[6, 0, "symm", 0], [6, 0, "symm", 1]])
+        self.assertEqual(self.survivors_of_rank_1(ranks), [[6, 0, "symm", 0], [6, 0, "symm", 1]])
 
     def test_a_rank_that_does_not_come_is_named(self):
         """When the deadline has passed."""
