@@ -104,13 +104,26 @@ DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadl
 
 DirectoryRendezvous::~DirectoryRendezvous() {
   // If the creation failed, the lock is dropped without leave(), so that the others see that.
-  if (std::uncaught_exceptions() <= exceptions_) rank_lock_->leave();
+  if (std::uncaught_exceptions() <= exceptions_) {
+    if (config_.rank == 0) forget_failed_attempts();
+    rank_lock_->leave();
+  }
   rank_lock_.reset();
   place_.reset();
 
   // Swept once more, as where the creation failed.
   if (config_.rank == 0) sweep(config_.base);
   remove_base();
+}
+
+// A rank may leave the tombstone of an attempt when rank 0 has already made its next one. Now that
+// all ranks have met, none comes late for an earlier attempt.
+void DirectoryRendezvous::forget_failed_attempts() const noexcept {
+  try {
+    remove_older_tombstones(open_private_directory(config_.base, false).get());
+  } catch (const std::exception&) {
+    return;  // they go when they expire
+  }
 }
 
 // Tells the ranks that have come not to wait for this one. A timeout is not told: each rank has a
@@ -337,14 +350,17 @@ void DirectoryRendezvous::try_to_lock(GracePeriod& grace_period, const RankLockI
 // Tombstones of older attempts go: the ranks that come late have this one.
 void DirectoryRendezvous::replace_older() const {
   const Fd base = open_private_directory(config_.base, true);
-  for (const std::string& name : names_with(name_of_tombstone(prefix_), base.get())) {
-    if (name < name_of_tombstone(place_->name())) unlinkat(base.get(), name.c_str(), 0);
-  }
-
+  remove_older_tombstones(base.get());
   for (const Attempt& older : open_attempts()) {
     const auto place =
         older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : nullptr;
     if (place) declare(place->fd(), taken(0, older.leader.pid));
+  }
+}
+
+void DirectoryRendezvous::remove_older_tombstones(int base) const {
+  for (const std::string& name : names_with(name_of_tombstone(prefix_), base)) {
+    if (name < name_of_tombstone(place_->name())) unlinkat(base, name.c_str(), 0);
   }
 }
 

@@ -101,6 +101,8 @@ class DirectoryRendezvous {
   std::vector<Attempt> open_attempts() const;
   std::optional<Attempt> newest_attempt() const;
   void replace_older() const;
+  void remove_older_tombstones(int base) const;
+  void forget_failed_attempts() const noexcept;
   static void declare(
       int directory, const Failure& failure, const char* file = kFailedFile) noexcept;
   std::optional<Failure> declared() const;

@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/rank_lock.hpp"
+#include "core/bootstrap/tombstone.hpp"
 #include "core/socket/directory.hpp"
 #include "tests/support/core.hpp"
 
@@ -357,6 +359,29 @@ TEST_F(DirStoreTest, ARankOfALaterLaunchWaitsForItsOwnRankZero) {
     expect_to_have_met({&zero, &one, &two});
     EXPECT_TRUE(entries(base_).empty());
   }
+}
+
+// A slow rank of a failed attempt may leave its tombstone when rank 0 has made the next one.
+TEST_F(DirStoreTest, AMeetingOfAllRemovesTheTombstonesOfEarlierAttempts) {
+  Process zero = rank_process(0, 2);
+  ASSERT_TRUE(came(0));
+  const std::vector<std::string> attempt = entries(base_);
+  ASSERT_EQ(attempt.size(), 1u);
+  const std::string stamp = "-0123456789abcdef-0123456789abcdef";
+  const std::string prefix = attempt[0].substr(0, attempt[0].size() - stamp.size());
+  const std::string earlier = prefix + "-0000000000000001-0000000000000001";
+
+  Tombstone tombstone;
+  tombstone.failure = {Status::peer_failed, 1, 1, "rank 1 died"};
+  tombstone.know.assign(2, false);
+  tombstone.failed_ns = 1;
+  tombstone.until_ns = process::boot_time_ns() + 60'000'000'000;
+  ASSERT_TRUE(set_tombstone(base_ + "/" + name_of_tombstone(earlier), tombstone));
+  ASSERT_EQ(entries(base_).size(), 2u);
+
+  Process one = rank_process(1, 2);
+  expect_to_have_met({&zero, &one});
+  EXPECT_EQ(entries(base_), std::vector<std::string>{});
 }
 
 // A rank 0 that is started again has an attempt for ranks that come late, and they take it.
