@@ -1351,7 +1351,7 @@ class CudaRanks(Ranks):
         return answers
 
     def survivors_of_rank_1(self, ranks):
-        """The answers of ranks 0 and 2 of three, the other of which is killed when all are ready."""
+        """The answers of ranks 0 and 2 of three. Rank 1 is killed when all are ready."""
         for process in ranks:
             self.assertEqual(process.stdout.readline(), "ready\n")
         ranks[1].kill()
