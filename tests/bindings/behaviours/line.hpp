@@ -44,11 +44,12 @@ class Line {
   Line(const std::string& text, int rank) : rank_(rank) {
     const std::vector<std::string> halves = split(text, " -> ");
     if (halves.size() == 2) {
-      const std::vector<std::string> parts = split(halves[1], ": ");
-      const std::vector<std::string> status_and_rank = split(parts.at(0), " rank=");
+      const size_t colon = halves[1].find(": ");
+      if (colon == std::string::npos) throw std::runtime_error("no words: " + text);
+      const std::vector<std::string> status_and_rank = split(halves[1].substr(0, colon), " rank=");
       failure = status_and_rank[0];
       if (status_and_rank.size() == 2) blamed = parse(status_and_rank[1]);
-      words = split(parts.at(1), " & ");
+      words = split(halves[1].substr(colon + 2), " & ");
     }
 
     std::istringstream stream(halves[0]);
