@@ -40,8 +40,9 @@ constexpr DType dtype_of(uint64_t bits) {
 SYMM_DTYPES(SYMM_IS_KEPT)
 #undef SYMM_IS_KEPT
 
-// Three bits of an operator. Those whose result depends on the order, which are the first two and
-// the last, have a second value for the tree.
+// Three bits of an operator. The last three values are bitwise operators, which are of integers
+// only. With floats the same values are sum, average and product in tree order, which is of floats
+// only.
 constexpr uint64_t kTree = 5;
 
 constexpr uint64_t bits_of(Op op, Order order) {
@@ -50,15 +51,16 @@ constexpr uint64_t bits_of(Op op, Order order) {
   return kTree + (op == Op::prod ? 2 : value);
 }
 
-constexpr Op op_of(uint64_t bits) {
-  if (bits == kTree + 2) return Op::prod;
-  return static_cast<Op>(bits < kTree ? bits : bits - kTree);
+constexpr Op op_of(uint64_t bits, bool in_tree) {
+  if (!in_tree) return static_cast<Op>(bits);
+  return bits == kTree + 2 ? Op::prod : static_cast<Op>(bits - kTree);
 }
 
-static_assert(op_of(bits_of(Op::sum, Order::tree)) == Op::sum);
-static_assert(op_of(bits_of(Op::avg, Order::tree)) == Op::avg);
-static_assert(op_of(bits_of(Op::prod, Order::tree)) == Op::prod);
-#define SYMM_FITS(name, c_name, value) static_assert((value) < kTree);
+static_assert(op_of(bits_of(Op::sum, Order::tree), true) == Op::sum);
+static_assert(op_of(bits_of(Op::avg, Order::tree), true) == Op::avg);
+static_assert(op_of(bits_of(Op::prod, Order::tree), true) == Op::prod);
+#define SYMM_FITS(name, c_name, value) \
+  static_assert((value) < 8 && is_bitwise(Op::name) == (bits_of(Op::name, {}) >= kTree));
 SYMM_OPS(SYMM_FITS)
 #undef SYMM_FITS
 
@@ -153,8 +155,9 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
   const uint64_t op_bits = packed >> 8 & 7;
-  signature.op = op_of(op_bits);
-  if (op_bits >= kTree) signature.order = Order::tree;
+  const bool in_tree = op_bits >= kTree && is_float(signature.dtype);
+  signature.op = op_of(op_bits, in_tree);
+  if (in_tree) signature.order = Order::tree;
   const bool is_free = (packed & 0xF) == kAnyOrder;
   if (is_free) signature.order = Order::any;
   signature.algorithm = is_free ? Algorithm::automatic : static_cast<Algorithm>(packed & 0xF);

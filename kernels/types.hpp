@@ -40,7 +40,10 @@
   X(avg, AVG, 1)    \
   X(min, MIN, 2)    \
   X(max, MAX, 3)    \
-  X(prod, PROD, 4)
+  X(prod, PROD, 4)  \
+  X(band, BAND, 5)  \
+  X(bor, BOR, 6)    \
+  X(bxor, BXOR, 7)
 
 #define SYMM_SCALE_POSITIONS(X) \
   X(none, NONE, 0)              \
@@ -128,6 +131,15 @@ SYMM_IS_ONE_OF(is_float, SYMM_FLOATS)
 SYMM_IS_ONE_OF(is_norm_type, SYMM_NORM_TYPES)
 #undef SYMM_IS_ONE_OF
 #undef SYMM_CASE
+
+constexpr bool is_integer(DType dtype) noexcept {
+  return !is_float(dtype) && dtype != DType::boolean;
+}
+
+// Whether an operator sees bits, and not elements. It is of integers only.
+SYMM_HOST_DEVICE constexpr bool is_bitwise(Op op) noexcept {
+  return op == Op::band || op == Op::bor || op == Op::bxor;
+}
 
 const char* dtype_name(DType dtype) noexcept;  // "f32"; "?" for an unknown value
 const char* op_name(Op op) noexcept;           // "sum"

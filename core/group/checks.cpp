@@ -132,7 +132,7 @@ Error unknown_dtype(int value) { return not_known_dtype("dtype", value); }
 // ---- a call of a collective: refusals that name what the call has
 
 namespace {
-// In `pattern`, $collective, $dtype, $result_dtype and $weight_dtype stand for the
+// In `pattern`, $collective, $op, $dtype, $result_dtype and $weight_dtype stand for the
 // names of the call's values.
 [[noreturn]] void refuse_argument(
     const CollectiveCall& call, const char* argument, std::string_view pattern) {
@@ -143,6 +143,7 @@ namespace {
   };
 
   say("$collective", collective_name(call.collective));
+  say("$op", op_name(call.op));
   say("$dtype", dtype_name(call.dtype));
   say("$result_dtype", dtype_name(call.scaling.result));
   if (call.norm != nullptr) say("$weight_dtype", dtype_name(call.norm->weight_dtype));
@@ -597,6 +598,9 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
   if (row.traits.has_op && !is_valid(call.op)) refuse_unknown("op", static_cast<int>(call.op));
   if (row.traits.has_op && call.op == Op::avg && call.dtype == DType::boolean) {
     refuse_argument(call, "op", "there is no average of bool");
+  }
+  if (row.traits.has_op && is_bitwise(call.op) && !is_integer(call.dtype)) {
+    refuse_argument(call, "op", "$op of $dtype; bitwise operations are of integers");
   }
   if (!is_valid(call.algorithm)) {
     refuse_unknown("options.algorithm", static_cast<int>(call.algorithm));

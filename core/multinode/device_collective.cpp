@@ -55,13 +55,13 @@ int nccl_op(Op op) {
     case Op::prod: return 1;
     case Op::max: return 2;
     case Op::min: return 3;
-    case Op::avg: break;
+    default: return 4;  // an average; NCCL has no bitwise operations
   }
-  return 4;
 }
 
 bool nccl_reduces(const CollectiveCall& call) {
-  return nccl_type(call.dtype) && (is_float(call.dtype) || call.op != Op::avg);
+  return nccl_type(call.dtype) && !is_bitwise(call.op) &&
+         (is_float(call.dtype) || call.op != Op::avg);
 }
 
 // Whether the bits of the result depend on the order of operands. The bits of rounded sums
@@ -177,7 +177,8 @@ void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) cons
     case Algorithm::hierarchical:
       if (!is_reduced_for_all(call)) refuse("between GPUs does all-reduce and reduce-scatter");
       if (!reduces_by_machines(call) && !nccl_reduces(call)) {
-        refuse("here is what NCCL adds: no 8-bit floats, i16, u16, bool or means of integers");
+        refuse(
+            "here is what NCCL adds: no 8-bit floats, i16, u16, bool, means or bits of integers");
       }
       return;
     case Algorithm::chain:

@@ -284,13 +284,34 @@ __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
       } else {
         return combine<Type, Product, 0>(operands, ranks, false);
       }
+    case Op::band:
+    case Op::bor:
+    case Op::bxor: break;  // combine_bits()
   }
 
   return operands[0];
 }
 
+// Bitwise operators see words of a pack, whatever type the elements have.
+static __device__ __forceinline__ uint4 combine_bits(const uint4* operands, int ranks, Op op) {
+  uint4 all = operands[0];
+#pragma unroll 1
+  for (int r = 1; r < ranks; ++r) {
+    const uint4 x = operands[r];
+    if (op == Op::band) {
+      all = {all.x & x.x, all.y & x.y, all.z & x.z, all.w & x.w};
+    } else if (op == Op::bor) {
+      all = {all.x | x.x, all.y | x.y, all.z | x.z, all.w | x.w};
+    } else {
+      all = {all.x ^ x.x, all.y ^ x.y, all.z ^ x.z, all.w ^ x.w};
+    }
+  }
+  return all;
+}
+
 static __device__ __noinline__ uint4 combine_any(
     const uint4* operands, int ranks, DType dtype, Op op) {
+  if (is_bitwise(op)) return combine_bits(operands, ranks, op);
   switch (dtype) {
     case DType::i8: return combine_any_op<NativeElement<int8_t>>(operands, ranks, op);
     case DType::i16: return combine_any_op<NativeElement<int16_t>>(operands, ranks, op);

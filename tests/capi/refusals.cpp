@@ -179,7 +179,7 @@ const std::vector<Refusal>& refusals() {
           "symm_atomic_op_t", "symm_compare_t", "symm_backend_t", "symm_log_level_t"),
       SYMM_REFUSE_ALL("0", INVALID_ARGUMENT, 0, "symm_dtype_t"),
       SYMM_REFUSE_ALL("33 bits", UNSUPPORTED, SYMM_DTYPE_F32 + 1, "symm_dtype_t"),
-      SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 5, "symm_op_t"),
+      SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 8, "symm_op_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 2, "symm_signal_op_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 7, "symm_atomic_op_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 6, "symm_compare_t"),
@@ -315,6 +315,8 @@ const std::vector<Refusal>& refusals() {
 
       SYMM_REFUSE_OF(count, "more than memory", INVALID_ARGUMENT, w.too_many, "symm_allreduce",
           "symm_broadcast", "symm_reduce", "symm_alltoall", "symm_gather", "symm_scatter"),
+      SYMM_REFUSE_OF(op, "bits of f32", INVALID_ARGUMENT, SYMM_OP_BXOR, "symm_allreduce",
+          "symm_reduce_scatter", "symm_reduce", "symm_reduce_scatterv"),
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "12", INVALID_ARGUMENT, 12),
@@ -379,7 +381,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(
           symm_collective_plan, call, dtype, "-1", INVALID_ARGUMENT, planned(w, 0, 8, -1)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, op, "unknown", UNSUPPORTED,
-          planned(w, 0, 8, SYMM_DTYPE_F32, 5)),
+          planned(w, 0, 8, SYMM_DTYPE_F32, 8)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, root, "= size", INVALID_ARGUMENT,
           planned(w, SYMM_COLLECTIVE_BROADCAST, 8, SYMM_DTYPE_F32, SYMM_OP_SUM, 1)),
 

@@ -20,7 +20,7 @@ Case any_case(std::minstd_rand& random, int size) {
     Case c;
     c.collective = static_cast<Collective>(pick(6));
     c.dtype = reference::kDTypes[pick(12)];
-    c.op = static_cast<Op>(pick(5));
+    c.op = static_cast<Op>(pick(8));
     c.count = static_cast<size_t>(pick(pick(2) ? 12 : 700));
     c.root = pick(static_cast<unsigned>(size));
     c.algorithm = static_cast<Algorithm>(pick(6));

@@ -14,7 +14,12 @@ using Bytes = std::vector<std::byte>;
 inline constexpr DType kDTypes[] = {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean,
     DType::i32, DType::u32, DType::i64, DType::u64, DType::f16, DType::f32, DType::f64, DType::bf16,
     DType::f8e4m3, DType::f8e5m2};
-inline constexpr Op kOps[] = {Op::sum, Op::avg, Op::min, Op::max, Op::prod};
+inline constexpr Op kOps[] = {
+    Op::sum, Op::avg, Op::min, Op::max, Op::prod, Op::band, Op::bor, Op::bxor};
+
+// Whether kernels combine elements of the type by the operation. The average of bool, which the
+// library refuses, is "or" to them.
+constexpr bool are_combined(DType dtype, Op op) { return is_integer(dtype) || !is_bitwise(op); }
 
 bool is_nan(DType dtype, uint64_t bits);
 

@@ -305,7 +305,8 @@ host::PlanInput input_of(const Case& c, int size) {
 }  // namespace
 
 bool Case::is_possible(int size) const {
-  return host::refuse(input_of(*this, size), all_direct()).empty();
+  return (!traits(collective).has_op || reference::are_combined(dtype, op)) &&
+         host::refuse(input_of(*this, size), all_direct()).empty();
 }
 
 // Long, since the threads of all ranks share what it makes: words, scratch and operands.

@@ -252,7 +252,7 @@ std::vector<std::pair<DType, Op>> all_reductions() {
   std::vector<std::pair<DType, Op>> all;
   for (const DType dtype : reference::kDTypes) {
     for (const Op op : reference::kOps) {
-      if (dtype != DType::boolean || op != Op::avg) all.emplace_back(dtype, op);
+      if (reference::has_op(dtype, op)) all.emplace_back(dtype, op);
     }
   }
   return all;
@@ -488,7 +488,7 @@ TEST(CudaMultinodeGroup, NcclAddsWhereAnyOrderWillDo) {
           EXPECT_EQ(data, any ? 1.0F + 0x1p-23F : 1.0F);
 
           for (const DType dtype : {DType::i8, DType::u32, DType::i64}) {
-            for (const Op op : {Op::sum, Op::min, Op::max, Op::prod}) {
+            for (const Op op : {Op::sum, Op::min, Op::max, Op::prod, Op::bxor}) {
               compare(*group, {Collective::allreduce, dtype, op, 99});
               compare(*group, {Collective::reduce_scatter, dtype, op, 99});
             }

@@ -106,7 +106,7 @@ class AllCollectives {
   explicit AllCollectives(const Group& group) : group_(group) {}
 
   void run(symm_dtype_t dtype, symm_op_t op, size_t bytes) {
-    if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) return;
+    if (!symm::reference::has_op(dtype, op)) return;
     const size_t element = symm::tool::size_of(dtype);
     if (bytes > 200'000 && element != 4) return;
 

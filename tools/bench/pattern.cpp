@@ -37,8 +37,12 @@ double real(uint64_t random, symm_op_t op, bool any_order) {
 }
 
 // An average is of the sum, and sums wrap: keep them from it, since the average of a
-// wrapped sum is nothing to check for.
+// wrapped sum is nothing to check for. Seven bits of eight are 1 where all ranks' bits are
+// combined by "and", or 0 by "or", so that neither result is the same everywhere.
 uint64_t integer(uint64_t random, symm_dtype_t dtype, symm_op_t op, int ranks) {
+  const uint64_t few = random & mix(random) & mix(mix(random));
+  if (op == SYMM_OP_BAND) return ~few;
+  if (op == SYMM_OP_BOR) return few;
   if (op != SYMM_OP_AVG) return random;
   const bool is_signed = dtype == SYMM_DTYPE_I8 || dtype == SYMM_DTYPE_I16 ||
                          dtype == SYMM_DTYPE_I32 || dtype == SYMM_DTYPE_I64;
@@ -88,7 +92,8 @@ const std::vector<Named<symm_dtype_t>>& dtypes() {
 
 const std::vector<Named<symm_op_t>>& ops() {
   static const std::vector<Named<symm_op_t>> list{{"sum", SYMM_OP_SUM}, {"avg", SYMM_OP_AVG},
-      {"min", SYMM_OP_MIN}, {"max", SYMM_OP_MAX}, {"prod", SYMM_OP_PROD}};
+      {"min", SYMM_OP_MIN}, {"max", SYMM_OP_MAX}, {"prod", SYMM_OP_PROD}, {"band", SYMM_OP_BAND},
+      {"bor", SYMM_OP_BOR}, {"bxor", SYMM_OP_BXOR}};
   return list;
 }
 

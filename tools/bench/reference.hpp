@@ -170,6 +170,18 @@ inline uint64_t encode_integer(Code dtype, int64_t value) {
          static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
 }
 
+inline bool is_bitwise(Code op) {
+  return op == SYMM_OP_BAND || op == SYMM_OP_BOR || op == SYMM_OP_BXOR;
+}
+
+// Whether the library has the operation for the type: there is no average of bool, and only
+// integers are combined bit by bit.
+inline bool has_op(Code dtype, Code op) {
+  const bool is_bool = dtype == SYMM_DTYPE_BOOL;
+  if (is_bitwise(op)) return !is_bool && format_of(dtype).bias == 0;
+  return !is_bool || op != SYMM_OP_AVG;
+}
+
 // Combines two numbers. If products saturate, those of finite numbers stay finite.
 template <class T>
 T combine_floats(Code op, T a, T x, bool saturates) {
@@ -241,6 +253,9 @@ uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
         break;
       case SYMM_OP_MIN: result = std::min(result, x); break;
       case SYMM_OP_MAX: result = std::max(result, x); break;
+      case SYMM_OP_BAND: result = cut(Wide{result} & Wide{x}); break;
+      case SYMM_OP_BOR: result = cut(Wide{result} | Wide{x}); break;
+      case SYMM_OP_BXOR: result = cut(Wide{result} ^ Wide{x}); break;
       default: result = cut(Wide{result} + Wide{x});
     }
   }

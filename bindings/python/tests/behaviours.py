@@ -5,7 +5,9 @@ README.md beside the table says how a line is read, and what each verb does.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import os
 import signal
 import sys
@@ -32,6 +34,9 @@ COMBINE = {
     "MIN": min,
     "MAX": max,
     "PROD": math.prod,
+    "BAND": lambda values: functools.reduce(operator.and_, values),
+    "BOR": lambda values: functools.reduce(operator.or_, values),
+    "BXOR": lambda values: functools.reduce(operator.xor, values),
 }
 
 

@@ -244,6 +244,10 @@ def check_reductions(dist, rank, tensors):
     tensor = full(rank, dtype=torch.bool)
     dist.all_reduce(tensor, reduce_op.BAND)
     assert not tensor.any()
+    for op, result in ((reduce_op.BAND, 4), (reduce_op.BOR, 7), (reduce_op.BXOR, 3)):
+        tensor = full(rank + 5, dtype=torch.int32)  # 0b101 and 0b110
+        dist.all_reduce(tensor, op)
+        tensors.expect(tensor, *[result] * 6)
     tensor = full(rank + 1)
     dist.all_reduce(tensor, torch.distributed._make_nccl_premul_sum(0.5))
     tensors.expect(tensor, *[1.5] * 6)
@@ -251,7 +255,7 @@ def check_reductions(dist, rank, tensors):
     dist.all_reduce(strided)
     tensors.expect(strided, 1, 1, 1, 1)
 
-    for wrong, op in ((full(1, dtype=torch.int32), reduce_op.BXOR), (full(1), reduce_op.BAND)):
+    for wrong, op in ((full(1, dtype=torch.bool), reduce_op.BXOR), (full(1), reduce_op.BAND)):
         with pytest.raises(symm.UnsupportedError, match="does not reduce"):
             dist.all_reduce(wrong, op)
     with pytest.raises(symm.UnsupportedError, match="layout"):

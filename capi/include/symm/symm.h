@@ -330,6 +330,9 @@ enum symm_dtype_values {
  * zero.
  *
  * For BOOL, SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT.
+ *
+ * BAND, BOR and BXOR are "and", "or" and "exclusive or" of each bit, of integers only: with
+ * floats and BOOL they are INVALID_ARGUMENT.
  */
 typedef int32_t symm_op_t;
 enum symm_op_values {
@@ -337,7 +340,10 @@ enum symm_op_values {
   SYMM_OP_AVG = 1,
   SYMM_OP_MIN = 2,
   SYMM_OP_MAX = 3,
-  SYMM_OP_PROD = 4
+  SYMM_OP_PROD = 4,
+  SYMM_OP_BAND = 5,
+  SYMM_OP_BOR = 6,
+  SYMM_OP_BXOR = 7
 };
 
 /** Where a factor is multiplied in; see symm_collective_options_t. */
@@ -3867,8 +3873,8 @@ typedef struct {
  * @param op       how to combine.
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, there is no
- *                                    average of BOOL, or the options do not fit the call.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, dtype has no
+ *                                    such op, or the options do not fit the call.
  * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
  * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
@@ -3894,8 +3900,8 @@ SYMM_API symm_status_t symm_allreduce(symm_group_t *group, const void *send, voi
  * @param op          how to combine.
  * @param options     NULL means the defaults.
  * @param stream      orders the call; NULL with the host back end.
- * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, there is no
- *                                    average of BOOL, or the options do not fit the call.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, dtype has no
+ *                                    such op, or the options do not fit the call.
  * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
  * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
@@ -3978,8 +3984,8 @@ SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, voi
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, root is out of
- *                                    range, there is no average of BOOL, or the options do not
- *                                    fit the call.
+ *                                    range, dtype has no such op, or the options do not fit the
+ *                                    call.
  * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
  * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.

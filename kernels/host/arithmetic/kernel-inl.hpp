@@ -105,6 +105,26 @@ struct Best {
 using Min = Best<true>;
 using Max = Best<false>;
 
+// Bitwise operators are of unsigned integers here: reduce() has bytes of all that is bitwise.
+struct BitAnd {
+  template <class D>
+  static HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> x) {
+    return hn::And(a, x);
+  }
+};
+struct BitOr {
+  template <class D>
+  static HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> x) {
+    return hn::Or(a, x);
+  }
+};
+struct BitXor {
+  template <class D>
+  static HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> x) {
+    return hn::Xor(a, x);
+  }
+};
+
 // Whether the order in which numbers of type T are combined changes the result.
 template <class T, class Operation>
 inline constexpr bool kHasOrder = std::is_floating_point_v<T> && !std::is_same_v<Operation, Min> &&
@@ -406,8 +426,18 @@ Kernel find_operation(Op op) {
     case Op::min: return &Reducer<Format, Min>::run;
     case Op::max: return &Reducer<Format, Max>::run;
     case Op::prod: return &Reducer<Format, Product>::run;
+    default: return nullptr;
   }
-  return nullptr;
+}
+
+inline Kernel find_bitwise(Op op) {
+  using Bytes = NativeElement<uint8_t>;
+  switch (op) {
+    case Op::band: return &Reducer<Bytes, BitAnd>::run;
+    case Op::bor: return &Reducer<Bytes, BitOr>::run;
+    case Op::bxor: return &Reducer<Bytes, BitXor>::run;
+    default: return nullptr;
+  }
 }
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)

@@ -130,6 +130,14 @@ Kernel find_for_few(const Reduction& r) noexcept {
   }
 }
 
+// A bitwise reduction does not see the elements, so there are kernels of bytes only.
+Reduction of_bytes(const Reduction& of) noexcept {
+  Reduction bytes = of;
+  bytes.dtype = DType::u8;
+  bytes.count = of.count * size_of(of.dtype);
+  return bytes;
+}
+
 template <class T>
 void multiply(
     DType dtype, const std::byte* from, std::byte* to, size_t count, Number factor) noexcept {
@@ -163,6 +171,7 @@ Reduction of_partials(const Reduction& of) noexcept {
 
 void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;
+  if (is_bitwise(reduction.op) && reduction.dtype != DType::u8) return reduce(of_bytes(reduction));
   const FloatEnvironment plain(is_float(reduction.dtype));
   if (const Kernel few = find_for_few(reduction)) return few(reduction);
   const Kernel kernel = find(reduction);

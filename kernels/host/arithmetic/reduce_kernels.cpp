@@ -23,6 +23,7 @@ Kernel find_saturating(Op op) {
 }
 
 Kernel find_kernel(DType dtype, Op op, bool saturates) {
+  if (is_bitwise(op)) return find_bitwise(op);
   if (saturates) return find_saturating<NativeElement<float>>(op);
   switch (dtype) {
     case DType::i8: return find_operation<NativeElement<int8_t>>(op);

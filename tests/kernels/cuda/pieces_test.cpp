@@ -93,7 +93,8 @@ class Calls {
   }
 
   void reduce(DType dtype, void (*kernel)(PiecesArgs)) {
-    const Op op = kernel == symm_pieces_reduce_any ? reference::kOps[random_() % 5] : Op::avg;
+    const size_t ops = is_integer(dtype) ? std::size(reference::kOps) : 5;  // bitwise ones last
+    const Op op = kernel == symm_pieces_reduce_any ? reference::kOps[random_() % ops] : Op::avg;
     support::Elements elements;
     elements.make = [&](std::byte* element) {
       const auto number = reference::encode_integer(dtype, static_cast<int>(random_() % 9));

@@ -196,8 +196,8 @@ end
     allreduce!(destination, source, op, group)
 
 `destination[i] = op` over `source[i]` of all ranks, on every rank; the first form in place. `op` is
-`+`, `*`, `min`, `max` or `avg`. Ranks are combined in the order 0, 1, ..., so results have equal
-bits everywhere.
+`+`, `*`, `min`, `max`, `avg`, or of integers `&`, `|`, `xor`. Ranks are combined in the order 0, 1,
+..., so results have equal bits everywhere.
 """
 @inline function allreduce!(A, op, group::Maker=group_of(A); keywords...)
     return allreduce!(A, A, op, group; keywords...)

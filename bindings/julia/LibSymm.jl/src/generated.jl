@@ -92,7 +92,8 @@ saturates where all operands are finite (and with a factor, what is rounded at t
 only there. MIN and MAX return the bits of an operand, and NaN if any operand is NaN. The
 payload of a NaN result is unspecified. Integers wrap. AVG is the sum divided by the number
 of ranks, for integers truncated towards zero. For BOOL, SUM and MAX are "or", MIN and PROD
-are "and", and AVG is INVALID_ARGUMENT.
+are "and", and AVG is INVALID_ARGUMENT. BAND, BOR and BXOR are "and", "or" and "exclusive
+or" of each bit, of integers only: with floats and BOOL they are INVALID_ARGUMENT.
 """
 const symm_op_t = Int32
 
@@ -101,6 +102,9 @@ const SYMM_OP_AVG = symm_op_t(1)
 const SYMM_OP_MIN = symm_op_t(2)
 const SYMM_OP_MAX = symm_op_t(3)
 const SYMM_OP_PROD = symm_op_t(4)
+const SYMM_OP_BAND = symm_op_t(5)
+const SYMM_OP_BOR = symm_op_t(6)
+const SYMM_OP_BXOR = symm_op_t(7)
 
 """Where a factor is multiplied in; see symm_collective_options_t."""
 const symm_scale_t = Int32

@@ -337,7 +337,7 @@ class Collectives(Owned):
             send: n elements.
             recv: n elements; None: in place. If `send` is of a narrower float, `recv` may be of
                 f32, and the result is not rounded to the narrower type.
-            op: "sum", "avg", "min", "max" or "prod".
+            op: "sum", "avg", "min", "max", "prod", "band", "bor" or "bxor".
             algorithm: the algorithm to use, the same on all ranks; None: the library chooses.
             timeout: seconds; None: the group's.
             stream: the stream of the call; None: see the top of this module.

@@ -109,13 +109,18 @@ enums! {
     /// rounded at the end), and only there. MIN and MAX return the bits of an operand, and NaN
     /// if any operand is NaN. The payload of a NaN result is unspecified. Integers wrap. AVG is
     /// the sum divided by the number of ranks, for integers truncated towards zero. For BOOL,
-    /// SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT.
+    /// SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT. BAND, BOR and
+    /// BXOR are "and", "or" and "exclusive or" of each bit, of integers only: with floats and
+    /// BOOL they are INVALID_ARGUMENT.
     pub enum Op: symm_op_t {
         Sum = SYMM_OP_SUM = 0,
         Avg = SYMM_OP_AVG = 1,
         Min = SYMM_OP_MIN = 2,
         Max = SYMM_OP_MAX = 3,
         Prod = SYMM_OP_PROD = 4,
+        Band = SYMM_OP_BAND = 5,
+        Bor = SYMM_OP_BOR = 6,
+        Bxor = SYMM_OP_BXOR = 7,
     }
 
     /// Where a factor is multiplied in; see symm_collective_options_t.

@@ -1,6 +1,15 @@
 # Collectives of the table.
 
-const OPS = Dict("SUM" => +, "AVG" => avg, "MIN" => min, "MAX" => max, "PROD" => *)
+const OPS = Dict(
+    "SUM" => +,
+    "AVG" => avg,
+    "MIN" => min,
+    "MAX" => max,
+    "PROD" => *,
+    "BAND" => &,
+    "BOR" => |,
+    "BXOR" => xor,
+)
 
 """
 Destination and source; their lengths are multiples of the collective's own count. With `result` the

@@ -80,6 +80,7 @@ _OPS = {
     _REDUCE.MAX: Op.MAX,
     _REDUCE.PRODUCT: Op.PROD,
 }
+_INTEGER_OPS = _OPS | {_REDUCE.BAND: Op.BAND, _REDUCE.BOR: Op.BOR, _REDUCE.BXOR: Op.BXOR}
 _BOOL_OPS = _OPS | {_REDUCE.BAND: Op.MIN, _REDUCE.BOR: Op.MAX}
 
 
@@ -89,7 +90,8 @@ def _reduction_options(dtype: torch.dtype, reduce_op: Any) -> dict[str, Any]:
     if kind == _REDUCE.PREMUL_SUM:
         return {"op": Op.SUM, "scale": reduce_op.__getstate__()[1]}
 
-    ops = _BOOL_OPS if dtype == torch.bool else _OPS
+    ops = _OPS if dtype.is_floating_point or dtype.is_complex else _INTEGER_OPS
+    ops = _BOOL_OPS if dtype == torch.bool else ops
     op = ops.get(kind)
     is_known = dtype in _KNOWN or (dtype.is_complex and op in (Op.SUM, Op.AVG))
     if op is None or not is_known:

@@ -103,6 +103,9 @@ pub fn combine(op: Op, value: impl Fn(i64) -> i64) -> i64 {
         Op::Avg => all.sum::<i64>() / RANKS as i64,
         Op::Min => all.min().unwrap_or(0),
         Op::Max => all.max().unwrap_or(0),
+        Op::Band => all.fold(-1, |a, b| a & b),
+        Op::Bor => all.fold(0, |a, b| a | b),
+        Op::Bxor => all.fold(0, |a, b| a ^ b),
         _ => all.product(),
     }
 }
