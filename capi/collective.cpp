@@ -58,6 +58,11 @@ const char* complete(
     const auto order = static_cast<Order>(given.order);
     require_known(
         is_valid(order) && static_cast<int>(order) == given.order, given.order, "options.order");
+    if (order == Order::tree && traits(call.collective).of_prefix) {
+      throw Error(Status::invalid_argument,
+          format("options.order: SYMM_ORDER_TREE, but %s is in the order of the ranks",
+              collective_name(call.collective)));
+    }
     call.set_order(order, group.size());
   }
 
@@ -259,6 +264,18 @@ symm_status_t symm_reduce(symm_group_t* group, const void* send, void* recv, siz
     void* stream) {
   return run(group, CollectiveCall(Collective::reduce, send, recv, count, dtype, stream, op, root),
       options);
+}
+
+symm_status_t symm_scan(symm_group_t* group, const void* send, void* recv, size_t count,
+    symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options, void* stream) {
+  return run(
+      group, CollectiveCall(Collective::scan, send, recv, count, dtype, stream, op), options);
+}
+
+symm_status_t symm_exscan(symm_group_t* group, const void* send, void* recv, size_t count,
+    symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options, void* stream) {
+  return run(
+      group, CollectiveCall(Collective::exscan, send, recv, count, dtype, stream, op), options);
 }
 
 symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, size_t count,

@@ -18,6 +18,7 @@ struct CollectiveTraits {
   bool recv_per_rank;    // recv has a block from every rank
   bool cut_into_slices;  // one result of the operands' size, of which each rank can do a slice
   bool in_pieces;        // each pair of ranks has a piece of its own length and place (pieces.hpp)
+  bool of_prefix;        // a rank's result is of the ranks up to its own, in their order
 
   SYMM_HOST_DEVICE constexpr bool reduced_in_slices() const { return has_op && cut_into_slices; }
   SYMM_HOST_DEVICE constexpr bool has_root() const { return from_root || to_root; }
@@ -64,24 +65,27 @@ inline constexpr CollectiveTable kCollectiveTable = [] {
       //                   |  |  |  |  recv_per_rank
       //                   |  |  |  |  |  cut_into_slices
       //                   |  |  |  |  |  |  in_pieces
-      //                   |  |  |  |  |  |  |   has_send_counts
-      //                   |  |  |  |  |  |  |   |  has_recv_counts
-      //                   |  |  |  |  |  |  |   |  |  has_scaling
-      //                   |  |  |  |  |  |  |   |  |  |  has_norm
-      //                   |  |  |  |  |  |  |   |  |  |  |  in_place     count
-      {allreduce,         {x, _, _, _, _, x, _}, _, _, x, _, own_block,   "count"},
-      {reduce_scatter,    {x, _, _, x, _, _, _}, _, _, x, _, own_block,   "recv_count"},
-      {allgather,         {_, _, _, _, x, _, _}, _, _, _, _, own_block,   "send_count"},
-      {broadcast,         {_, x, _, _, _, x, _}, _, _, _, _, own_block,   "count"},
-      {reduce,            {x, _, x, _, _, x, _}, _, _, x, _, own_block,   "count"},
-      {alltoall,          {_, _, _, x, x, _, _}, _, _, _, _, own_block,   "count"},
-      {allgatherv,        {_, _, _, _, x, _, x}, _, x, _, _, own_block,   ""},
-      {reduce_scatterv,   {x, _, _, x, _, _, x}, x, _, _, _, own_block,   ""},
-      {alltoallv,         {_, _, _, x, x, _, x}, x, x, _, _, same_pieces, ""},
-      {gather,            {_, _, x, _, x, _, x}, _, _, _, _, own_block,   "count"},
-      {scatter,           {_, x, _, x, _, _, x}, _, _, _, _, own_block,   "count"},
-      {allgather_rows,    {_, _, _, _, x, _, x}, _, _, _, _, own_block,   "row_count"},
-      {allreduce_rmsnorm, {x, _, _, _, _, _, _}, _, _, _, x, same_rows,   "tokens"},
+      //                   |  |  |  |  |  |  |  of_prefix
+      //                   |  |  |  |  |  |  |  |   has_send_counts
+      //                   |  |  |  |  |  |  |  |   |  has_recv_counts
+      //                   |  |  |  |  |  |  |  |   |  |  has_scaling
+      //                   |  |  |  |  |  |  |  |   |  |  |  has_norm
+      //                   |  |  |  |  |  |  |  |   |  |  |  |  in_place     count
+      {allreduce,         {x, _, _, _, _, x, _, _}, _, _, x, _, own_block,   "count"},
+      {reduce_scatter,    {x, _, _, x, _, _, _, _}, _, _, x, _, own_block,   "recv_count"},
+      {allgather,         {_, _, _, _, x, _, _, _}, _, _, _, _, own_block,   "send_count"},
+      {broadcast,         {_, x, _, _, _, x, _, _}, _, _, _, _, own_block,   "count"},
+      {reduce,            {x, _, x, _, _, x, _, _}, _, _, x, _, own_block,   "count"},
+      {alltoall,          {_, _, _, x, x, _, _, _}, _, _, _, _, own_block,   "count"},
+      {allgatherv,        {_, _, _, _, x, _, x, _}, _, x, _, _, own_block,   ""},
+      {reduce_scatterv,   {x, _, _, x, _, _, x, _}, x, _, _, _, own_block,   ""},
+      {alltoallv,         {_, _, _, x, x, _, x, _}, x, x, _, _, same_pieces, ""},
+      {gather,            {_, _, x, _, x, _, x, _}, _, _, _, _, own_block,   "count"},
+      {scatter,           {_, x, _, x, _, _, x, _}, _, _, _, _, own_block,   "count"},
+      {allgather_rows,    {_, _, _, _, x, _, x, _}, _, _, _, _, own_block,   "row_count"},
+      {allreduce_rmsnorm, {x, _, _, _, _, _, _, _}, _, _, _, x, same_rows,   "tokens"},
+      {scan,              {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
+      {exscan,            {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
   }};
   // clang-format on
 }();
@@ -94,7 +98,7 @@ SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
   using enum Collective;
   return {
       .has_op = c == allreduce || c == reduce_scatter || c == reduce || c == reduce_scatterv ||
-                c == allreduce_rmsnorm,
+                c == allreduce_rmsnorm || c == scan || c == exscan,
       .from_root = c == broadcast || c == scatter,
       .to_root = c == reduce || c == gather,
       .send_per_rank = c == reduce_scatter || c == alltoall || c == reduce_scatterv ||
@@ -103,7 +107,15 @@ SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
                        c == gather || c == allgather_rows,
       .cut_into_slices = c == allreduce || c == reduce || c == broadcast,
       .in_pieces = c >= allgatherv && c <= allgather_rows,
+      .of_prefix = c == scan || c == exscan,
   };
+}
+
+// The number of ranks, from rank 0 on, whose operands make the result of `rank`, if there is an
+// operator.
+constexpr int ranks_combined(Collective collective, int rank, int ranks) {
+  if (collective == Collective::scan) return rank + 1;
+  return collective == Collective::exscan ? rank : ranks;
 }
 
 // Whether the call gives counts for each rank, which ranks then compare piece by piece.

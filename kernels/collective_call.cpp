@@ -122,7 +122,8 @@ std::string text_of_place(const CallSignature& call) {
 void CallSignature::set_order(Order wanted, int ranks) noexcept {
   constexpr int kInOrder = 3;
   order = Order::ranks;
-  if (wanted == Order::ranks || !traits(collective).has_op) return;
+  const CollectiveTraits what = traits(collective);
+  if (wanted == Order::ranks || !what.has_op || what.of_prefix) return;
   const bool differs = is_float(dtype) && op != Op::min && op != Op::max && ranks > kInOrder;
   if (wanted == Order::any || differs) order = wanted;
 }

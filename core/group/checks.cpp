@@ -599,6 +599,15 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
   if (row.traits.has_op && call.op == Op::avg && call.dtype == DType::boolean) {
     refuse_argument(call, "op", "there is no average of bool");
   }
+  if (row.traits.of_prefix && call.op == Op::avg) {
+    refuse_argument(call, "op", "there is no average in a $collective");
+  }
+  if (row.traits.of_prefix && group.backend().kind() != BackendKind::host) {
+    throw Error(Status::unsupported,
+        format("collective: %s is of groups on the host; with CUDA no kernel combines the ranks up "
+               "to its own",
+            collective_name(call.collective)));
+  }
   if (row.traits.has_op && is_bitwise(call.op) && !is_integer(call.dtype)) {
     refuse_argument(call, "op", "$op of $dtype; bitwise operations are of integers");
   }

@@ -356,8 +356,8 @@ void MultinodeTransport::run(
 
 void MultinodeTransport::combine(const CollectiveCall& call, const std::byte* const* sources,
     std::byte* to, size_t bytes) const {
-  host::Reduction reduction =
-      host::reduction_of(call, sources, context_.size, context_.size, bytes);
+  const int operands = ranks_combined(call.collective, context_.rank, context_.size);
+  host::Reduction reduction = host::reduction_of(call, sources, operands, context_.size, bytes);
   reduction.destinations = &to;
   reduction.destination_count = 1;
   host::reduce(reduction);
@@ -418,6 +418,11 @@ MultinodeTransport::PieceExchange MultinodeTransport::exchange_of(
       const host::Range theirs = host::slice(unit, peer, size);
       pieces.send[p] = {theirs.begin, theirs.size()};
       pieces.recv[p] = {mine.begin, mine.size()};
+      continue;
+    }
+    if (collective.of_prefix) {
+      if (peer >= rank) pieces.send[p] = {0, unit};
+      if (peer <= rank) pieces.recv[p] = {0, unit};
       continue;
     }
     const bool sends =

@@ -1,14 +1,17 @@
-// All-reduce; reduce, an all-reduce whose result one rank takes; and reduce-scatter, of whose
-// result each rank takes its block. The algorithms are in the order of message size; the one
-// for the largest messages is in two_shot_staged.cpp.
+// All-reduce; reduce, an all-reduce whose result one rank takes; reduce-scatter, of whose
+// result each rank takes its block; and scans, all-reduces of the ranks up to a rank's own.
+// The algorithms are in the order of message size; the one for the largest messages is in
+// two_shot_staged.cpp.
 #include <cstddef>
 
+#include "kernels/collective.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/pointers.hpp"
 #include "kernels/host/publish.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 namespace {
@@ -26,7 +29,8 @@ void ll(const Execution& x, size_t operand_bytes, size_t at, bool wanted) {
   x.sync.enter(x.send(), operand_bytes);
   if (!wanted) return;
   Sources sources(x.size);
-  for (int peer = 0; peer < x.size; ++peer) {
+  const int operands = ranks_combined(x.call.collective, x.rank, x.size);
+  for (int peer = 0; peer < operands; ++peer) {
     sources[peer] = entered_operand(x, peer) + at;
   }
   reduce_into(x, sources.data(), x.recv(), bytes_of(x));
@@ -90,6 +94,19 @@ void reduce_scatter_ll(const Execution& x) {
 void reduce_scatter_staged(const Execution& x) {
   Sources sources(x.size);
   publish_blocks(x, combine_published(x, sources, x.send() + my_block(x).begin));
+}
+
+// Each rank makes its slice of all ranks' results. In place that is safe, too: an element is read
+// before it is written, by the rank that does both.
+void scan_zero_copy(const Execution& x) {
+  const Range mine = slice(bytes_of(x), x.rank, x.size);
+  Reduction slices = reduction_of(x.call, x.peer_send, x.size, x.size, mine.size());
+  slices.source_offset = mine.begin;
+  slices.destinations = x.peer_recv;
+  slices.destination_count = x.size;
+  slices.destination_offset = mine.begin;
+  reduce_prefixes(slices, x.call.collective == Collective::exscan);
+  leave_together(x);
 }
 
 void reduce_scatter_zero_copy(const Execution& x) {

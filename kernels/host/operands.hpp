@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "kernels/collective.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/pointers.hpp"
@@ -20,10 +21,11 @@ inline void copy_planned(
   copy(to, from, bytes, x.plan.nontemporal);
 }
 
-// The reduction of all ranks' operands to one destination; the caller adds offsets.
+// The reduction of the operands that this rank's result is made of; the caller adds offsets.
 inline Reduction reduction_of(
     const Execution& x, const std::byte* const* sources, size_t bytes) noexcept {
-  Reduction reduction = reduction_of(x.call, sources, x.size, x.size, bytes);
+  const int operands = ranks_combined(x.call.collective, x.rank, x.size);
+  Reduction reduction = reduction_of(x.call, sources, operands, x.size, bytes);
   reduction.nontemporal = x.plan.nontemporal;
   return reduction;
 }

@@ -25,6 +25,7 @@ void allreduce_hybrid_cube_mesh(const Execution& x);
 void reduce_scatter_ll(const Execution& x);
 void reduce_scatter_staged(const Execution& x);
 void reduce_scatter_zero_copy(const Execution& x);
+void scan_zero_copy(const Execution& x);
 void blocks_ll(const Execution& x);
 void blocks_staged(const Execution& x);
 void blocks_zero_copy(const Execution& x);
@@ -211,25 +212,34 @@ std::string why_quads(const PlanInput&, const Plan& chosen) {
       chosen.chunk_bytes, " bytes");
 }
 
-// The rows are tried in their order.
+constexpr Run none = nullptr;
+
+// The rows are tried in their order. Functions of an all-reduce combine what reduction_of() tells
+// them to, and so do scans.
 // clang-format off
 constexpr AlgorithmForm kForms[] = {
     {Algorithm::ll, false, needs_little, fits_the_entry, in_one_step, why_entry,
      {allreduce_ll, reduce_scatter_ll, blocks_ll,
-      broadcast_ll, reduce_ll, blocks_ll}},
+      broadcast_ll, reduce_ll, blocks_ll,
+      none, none, none, none, none, none, none,
+      allreduce_ll, allreduce_ll}},
     {Algorithm::one_shot, false, nothing, is_short, published_at_once, why_one_step,
      {allreduce_one_shot, reduce_scatter_staged, blocks_staged,
-      broadcast_staged, reduce_one_shot, blocks_staged}},
+      broadcast_staged, reduce_one_shot, blocks_staged,
+      none, none, none, none, none, none, none,
+      allreduce_one_shot, allreduce_one_shot}},
     {Algorithm::two_shot, false, needs_symmetric, always, in_place, why_symmetric,
      {allreduce_two_shot, reduce_scatter_zero_copy, blocks_zero_copy,
       broadcast_zero_copy, reduce_two_shot, blocks_zero_copy,
       exchange_pieces, reduce_pieces, exchange_pieces,
-      exchange_pieces, exchange_pieces, exchange_pieces}},
+      exchange_pieces, exchange_pieces, exchange_pieces,
+      none, scan_zero_copy, scan_zero_copy}},
     {Algorithm::two_shot_staged, false, nothing, nullptr, staged, why_private,
      {allreduce_two_shot_staged, reduce_scatter_staged, blocks_staged,
       broadcast_staged, reduce_two_shot_staged, blocks_staged,
       exchange_pieces, reduce_pieces, exchange_pieces,
-      exchange_pieces, exchange_pieces, exchange_pieces}},
+      exchange_pieces, exchange_pieces, exchange_pieces,
+      none, allreduce_one_shot, allreduce_one_shot}},
     {Algorithm::hybrid_cube_mesh, false, needs_eight_ranks, nullptr, in_quads, why_quads,
      {allreduce_hybrid_cube_mesh}},
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
@@ -302,7 +312,7 @@ RemoteOperands remote_operands(Collective collective) noexcept {
   const CollectiveTraits is = traits(collective);
   const bool out_of_place = is.send_per_rank && is.recv_per_rank;
   if (is.in_pieces) return {true, false, is.from_root, out_of_place};
-  return {true, is.reduced_in_slices(), is.has_root(), out_of_place};
+  return {true, is.reduced_in_slices() || is.of_prefix, is.has_root(), out_of_place};
 }
 
 size_t minimum_scratch(int size) noexcept { return static_cast<size_t>(size) * 4 * kLine; }
@@ -340,8 +350,9 @@ void run(const Execution& x) {
   if (!x.plan.entered) x.sync.enter(nullptr, 0);
 
   // A reduction of bool has results of 0 or 1, but the bytes of its operand may have
-  // other values.
-  if (traits(x.call.collective).has_op && x.call.dtype == DType::boolean) {
+  // other values. An exscan of one rank has no operand.
+  const bool is_made = x.call.dtype == DType::boolean || traits(x.call.collective).of_prefix;
+  if (traits(x.call.collective).has_op && is_made) {
     const std::byte* const send = x.send();
     return reduce_into(x, &send, x.recv(), x.call.unit());
   }

@@ -154,6 +154,8 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_allgather, SYMM_OPERANDS, kF32, nullptr, nullptr),
       SYMM_CALL(symm_broadcast, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
       SYMM_CALL(symm_reduce, SYMM_OPERANDS, kF32, kSum, 0, nullptr, nullptr),
+      SYMM_CALL(symm_scan, SYMM_OPERANDS, kF32, kSum, nullptr, nullptr),
+      SYMM_CALL(symm_exscan, SYMM_OPERANDS, kF32, kSum, nullptr, nullptr),
       SYMM_CALL(symm_alltoall, SYMM_OPERANDS, kF32, nullptr, nullptr),
       SYMM_CALL(symm_gather, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
       SYMM_CALL(symm_scatter, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),

@@ -128,6 +128,25 @@ TEST_F(CudaControlPath, RefusesTheTreeOfMoreThanThreeRanks) {
       [](GroupConfig& config) { config.tree_order = true; });
 }
 
+TEST_F(CudaControlPath, RefusesScansAndBitsOfFloats) {
+  as_groups(2, [](int rank, const auto& group) {
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
+    const auto run = [&](Collective collective, DType dtype, Op op) {
+      CollectiveCall call = call_of(collective, memory->pointer(rank), 100, dtype);
+      call.op = op;
+      run_collective(*group, call);
+    };
+    for (const Collective scan : {Collective::scan, Collective::exscan}) {
+      support::expect_failure(Status::unsupported,
+          {std::string("collective: ") + collective_name(scan) + " is of groups on the host"},
+          [&] { run(scan, DType::f32, Op::sum); });
+    }
+    support::expect_failure(Status::invalid_argument, {"op: band of f16"},
+        [&] { run(Collective::allreduce, DType::f16, Op::band); });
+    run(Collective::allreduce, DType::u16, Op::band);
+  });
+}
+
 // Operands are widened, combined, and narrowed again: in recv where the wide operands fit, and
 // otherwise in scratch, as much at a time as scratch holds.
 TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {

@@ -97,6 +97,13 @@ struct Inputs {
         [&](const auto& bits) { return reference::reduce(dtype, op, bits, order); });
   }
 
+  // The combination of the first sources, of which there may be none.
+  std::vector<std::byte> expected_of(size_t sources) const {
+    Inputs first = *this;
+    first.data.resize(sources);
+    return first.expected();
+  }
+
   DType dtype;
   Op op;
   size_t count;
@@ -206,6 +213,37 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
       }
     }
   }
+}
+
+// Destinations are sources on some turns, as in a scan in place.
+TEST_P(Arithmetic, PrefixesHaveTheBitsOfTheReference) {
+  unsigned turn = 0;
+  for_each_combination(std::tuple(std::span(reference::kDTypes), std::span(reference::kOps),
+                           std::array<size_t, 4>{1, 2, 5, 8}, std::array<size_t, 3>{1, 77, 5003}),
+      [&](DType dtype, Op op, size_t ranks, size_t count) {
+        if (!reference::are_combined(dtype, op) || op == Op::avg) return;
+        if (count > 1000 && ranks != 5) return;  // the reference would take too long
+        const Inputs inputs(dtype, op, ++turn, ranks, count);
+        for (const bool exclusive : {false, true}) {
+          std::vector<std::vector<std::byte>> memory = inputs.data;
+          std::vector<const std::byte*> from;
+          std::vector<std::byte*> to;
+          for (size_t rank = 0; rank < ranks; ++rank) {
+            from.push_back(inputs.data[rank].data());
+            to.push_back(memory[rank].data());
+            if (turn % 2 == 0) from.back() = to.back();
+          }
+
+          Reduction r = reduction(dtype, op, count, from, to.data());
+          r.destination_count = static_cast<int>(ranks);
+          reduce_prefixes(r, exclusive);
+          for (size_t rank = 0; rank < ranks; ++rank) {
+            const auto right = inputs.expected_of(rank + (exclusive ? 0 : 1));
+            ASSERT_EQ(reference::difference(dtype, to[rank], right.data(), count), "")
+                << dtype_name(dtype) << ' ' << op_name(op) << " of rank " << rank;
+          }
+        }
+      });
 }
 
 // The numbers of sources are all up to 16, and some around larger powers of two.

@@ -19,7 +19,8 @@ namespace {
 using support::for_each_combination;
 
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter,
-    Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall};
+    Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall,
+    Collective::scan, Collective::exscan};
 constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll, Algorithm::one_shot,
     Algorithm::two_shot, Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
 
@@ -175,7 +176,7 @@ constexpr int kSizes[] = {2, 3, 5, 16, 64};
 constexpr int kTrees[] = {4, 6, 8};
 #else
 constexpr int kTrees[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64};
-constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 64};
+constexpr int kSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 64};
 #endif
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Collective, int>>& test) {
   return std::string(collective_name(std::get<0>(test.param))) + "_" +

@@ -104,7 +104,8 @@ TEST(Settle, PrivateMemoryIsStaged) {
 
 TEST(Plan, ChunksFitIntoScratch) {
   const std::array collectives = {Collective::allreduce, Collective::reduce_scatter,
-      Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall};
+      Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall,
+      Collective::scan, Collective::exscan};
   for (const int size : {2, 3, 8, 64, 1000}) {
     const std::array scratches = {
         minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20};
@@ -190,6 +191,8 @@ TEST(Explain, IsShortAndNamesTheReason) {
 
 TEST(RemoteOperands, AllToAllInPlaceCannotBeZeroCopy) {
   EXPECT_TRUE(remote_operands(Collective::alltoall).out_of_place);
+  EXPECT_TRUE(remote_operands(Collective::scan).recv);
+  EXPECT_FALSE(remote_operands(Collective::scan).out_of_place);
   EXPECT_FALSE(remote_operands(Collective::allreduce).out_of_place);
   EXPECT_TRUE(remote_operands(Collective::allreduce).recv);
   EXPECT_FALSE(remote_operands(Collective::allgather).recv);

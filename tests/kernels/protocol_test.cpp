@@ -18,7 +18,9 @@ Case any_case(std::minstd_rand& random, int size) {
   const auto pick = [&](unsigned below) { return static_cast<int32_t>(random() / 7 % below); };
   for (;;) {
     Case c;
-    c.collective = static_cast<Collective>(pick(6));
+    constexpr Collective kScans[] = {Collective::scan, Collective::exscan};
+    const int32_t one = pick(8);
+    c.collective = one < 6 ? static_cast<Collective>(one) : kScans[one - 6];
     c.dtype = reference::kDTypes[pick(12)];
     c.op = static_cast<Op>(pick(8));
     c.count = static_cast<size_t>(pick(pick(2) ? 12 : 700));

@@ -270,6 +270,13 @@ class Operands {
     };
 
     for (int rank = 0; rank < size_; ++rank) {
+      if (its_.of_prefix) {
+        const int ranks = case_.collective == Collective::scan ? rank + 1 : rank;
+        const std::vector<Bytes> prefix(inputs_.begin(), inputs_.begin() + ranks);
+        results_.push_back(
+            reference::combined(case_.dtype, prefix, 0, case_.count, case_.dtype, combine));
+        continue;
+      }
       results_.push_back(reference::result_of(
           case_.collective, inputs_, case_.count * element_, rank, case_.root, reduced));
     }
@@ -305,7 +312,9 @@ host::PlanInput input_of(const Case& c, int size) {
 }  // namespace
 
 bool Case::is_possible(int size) const {
-  return (!traits(collective).has_op || reference::are_combined(dtype, op)) &&
+  const CollectiveTraits what = traits(collective);
+  return (!what.has_op || reference::are_combined(dtype, op)) &&
+         !(what.of_prefix && op == Op::avg) &&
          host::refuse(input_of(*this, size), all_direct()).empty();
 }
 

@@ -55,8 +55,8 @@ void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block
   float* const first = private_first ? own_first.data() + 3 : block.at<float>(rank) + count % 3;
   float* const second = private_second ? own_second.data() + 3 : block.at<float>(rank) + all + 5;
   size_t shift = 0;
-  for (const char* name :
-      {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall"}) {
+  for (const char* name : {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce",
+           "alltoall", "scan", "exscan"}) {
     const int roots = symm::tool::find_operation(name)->rooted ? size : 1;
     for (int root = 0; root < roots; root += 1 + size / 8) {  // with other operands each time
       compare(group, pattern, operands_of(group, name, count, in_place, first, second, root),
@@ -133,7 +133,8 @@ class AllCollectives {
                         SYMM_ALGORITHM_CHAIN, SYMM_ALGORITHM_BRUCK, SYMM_ALGORITHM_HIERARCHICAL}},
       {"reduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_CHAIN}},
       {"reduce_scatter", {SYMM_ALGORITHM_AUTO}}, {"allgather", {SYMM_ALGORITHM_AUTO}},
-      {"broadcast", {SYMM_ALGORITHM_AUTO}}, {"alltoall", {SYMM_ALGORITHM_AUTO}}};
+      {"broadcast", {SYMM_ALGORITHM_AUTO}}, {"alltoall", {SYMM_ALGORITHM_AUTO}},
+      {"scan", {SYMM_ALGORITHM_AUTO}}, {"exscan", {SYMM_ALGORITHM_AUTO}}};
 
   // Whether the algorithm adds in the order of ranks here, or the order does not matter.
   bool has_these_bits(const symm::tool::Operands& operands, symm_algorithm_t algorithm) const {
@@ -142,6 +143,9 @@ class AllCollectives {
     const bool any_order = symm::reference::format_of(operands.dtype).bias == 0 ||
                            operands.op == SYMM_OP_MAX || operands.op == SYMM_OP_MIN;
     if (!operands.traits->reduces && operands.op != SYMM_OP_SUM) return false;
+    const bool is_scan = operands.traits->collective == SYMM_COLLECTIVE_SCAN ||
+                         operands.traits->collective == SYMM_COLLECTIVE_EXSCAN;
+    if (is_scan && operands.op == SYMM_OP_AVG) return false;
     return (in_line_ || any_layout) && (any_order || !hierarchical);
   }
 
@@ -179,6 +183,22 @@ TEST_F(Multinode, HasTheBitsOfTheReference) {
   SYMM_NOT_UNDER_TSAN("a minute; Multinode.MoveLargeBlocks goes the same ways");
   setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   expect_on_all_layouts([](int, const Group& group) { run_all_types(group); });
+}
+
+TEST(Scan, NamesTheRankThatDoesNotCome) {
+  as_threads(3, [](int rank, const Group& group) {
+    group.barrier();
+    if (rank == 1) {
+      EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; }));
+      return;
+    }
+
+    std::vector<float> data(1000);
+    expect_failed(symm_scan(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32,
+                      SYMM_OP_SUM, forced(SYMM_ALGORITHM_AUTO, 2000), nullptr),
+        SYMM_ERR_TIMEOUT, {"scan", "rank 1"});
+    EXPECT_EQ(last_failure().rank, 1);
+  });
 }
 
 TEST(Collective, SixtyFourRanks) {

@@ -10,8 +10,9 @@
 
 namespace support {
 inline constexpr int kMost = 64;
-inline constexpr int kRanks = 3;                                      // in most tests
-inline constexpr std::span kCollectives(symm::tool::kOperations, 6);  // all but the barrier
+inline constexpr int kRanks = 3;  // in most tests
+// Without the barrier and the scans, of which rank 0 waits for nobody.
+inline constexpr std::span kCollectives(symm::tool::kOperations, 6);
 
 // Elements per rank: several chunks through the library's memory, and less.
 inline constexpr size_t kStaged = 100'000;

@@ -242,7 +242,7 @@ TEST_P(Collectives, EveryResultIsChecked) {
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives,
     testing::Combine(testing::Values("allreduce", "reduce_scatter", "allgather", "broadcast",
-                         "reduce", "alltoall", "barrier"),
+                         "reduce", "alltoall", "scan", "exscan", "barrier"),
         testing::Values("--symmetric", "--private")));
 
 TEST(Bench, EveryTypeAndOp) {

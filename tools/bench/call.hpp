@@ -18,6 +18,10 @@ inline symm_status_t run(symm_group_t* group, const symm_collective_call_t& c,
       return symm_broadcast(group, c.send, c.recv, c.count, c.dtype, c.root, options, stream);
     case SYMM_COLLECTIVE_REDUCE:
       return symm_reduce(group, c.send, c.recv, c.count, c.dtype, c.op, c.root, options, stream);
+    case SYMM_COLLECTIVE_SCAN:
+      return symm_scan(group, c.send, c.recv, c.count, c.dtype, c.op, options, stream);
+    case SYMM_COLLECTIVE_EXSCAN:
+      return symm_exscan(group, c.send, c.recv, c.count, c.dtype, c.op, options, stream);
     default: return symm_alltoall(group, c.send, c.recv, c.count, c.dtype, options, stream);
   }
 }

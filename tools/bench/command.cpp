@@ -18,8 +18,8 @@
 namespace symm::tool {
 namespace {
 const char* const kCollectives =
-    "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier; p2p: puts, from "
-    "each rank to each";
+    "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, scan, exscan, barrier; "
+    "p2p: puts, from each rank to each";
 
 // One value by its name, or all of them. A command line is no place for guesses: an
 // unknown name lists the known ones.

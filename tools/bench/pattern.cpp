@@ -116,7 +116,7 @@ const std::vector<Named<symm_order_t>>& orders() {
 }
 
 Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, symm_order_t order)
-    : element_(size_of(dtype)), reduced_(period * element_) {
+    : dtype_(dtype), op_(op), element_(size_of(dtype)) {
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes table(period * element_);
     for (size_t i = 0; i < period; ++i) {
@@ -127,14 +127,26 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, symm_order_t order
     tables_.push_back(std::move(table));
   }
 
-  std::vector<uint64_t> operands(tables_.size());
+  reduced_ = reduced_over(tables_.size(), order);
+}
+
+Pattern::Bytes Pattern::reduced_over(size_t ranks, symm_order_t order) const {
+  Bytes table(period * element_);
+  std::vector<uint64_t> operands(ranks);
   for (size_t i = 0; i < period; ++i) {
-    for (size_t rank = 0; rank < tables_.size(); ++rank) {
-      operands[rank] = reference::load_bits(dtype, &tables_[rank][i * element_]);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      operands[rank] = reference::load_bits(dtype_, &tables_[rank][i * element_]);
     }
     reference::store_bits(
-        dtype, reference::reduce(dtype, op, operands, order), &reduced_[i * element_]);
+        dtype_, reference::reduce(dtype_, op_, operands, order), &table[i * element_]);
   }
+  return table;
+}
+
+size_t Pattern::count_wrong_prefix(
+    const std::byte* seen, int ranks, size_t first, size_t count, size_t every) const {
+  const Bytes table = reduced_over(static_cast<size_t>(ranks), SYMM_ORDER_RANKS);
+  return count_wrong_in(table, seen, first, count, every);
 }
 
 void Pattern::write_from(const Bytes& table, std::byte* out, size_t first, size_t count) const {
@@ -201,6 +213,8 @@ void Operands::write_inputs(const Pattern& pattern, size_t shift) const {
   switch (traits->collective) {
     case SYMM_COLLECTIVE_ALLREDUCE:
     case SYMM_COLLECTIVE_REDUCE:
+    case SYMM_COLLECTIVE_SCAN:
+    case SYMM_COLLECTIVE_EXSCAN:
     case SYMM_COLLECTIVE_ALLGATHER: return pattern.write(send(), rank, shift, count);
     case SYMM_COLLECTIVE_REDUCE_SCATTER:
     case SYMM_COLLECTIVE_ALLTOALL: return pattern.write(send(), rank, shift, all);
@@ -232,6 +246,10 @@ size_t Operands::count_wrong(const Pattern& pattern, size_t shift, size_t every)
       return rank == root ? pattern.count_wrong_reduced(recv(), shift, count, every) : 0;
     case SYMM_COLLECTIVE_REDUCE_SCATTER:
       return pattern.count_wrong_reduced(recv(), shift + own, count, every);
+    case SYMM_COLLECTIVE_SCAN:
+      return pattern.count_wrong_prefix(recv(), rank + 1, shift, count, every);
+    case SYMM_COLLECTIVE_EXSCAN:
+      return pattern.count_wrong_prefix(recv(), rank, shift, count, every);
     case SYMM_COLLECTIVE_BROADCAST: return pattern.count_wrong(recv(), root, shift, count, every);
     case SYMM_COLLECTIVE_ALLGATHER:
     case SYMM_COLLECTIVE_ALLTOALL:

@@ -58,13 +58,20 @@ class Pattern {
       const std::byte* seen, size_t first, size_t count, size_t every = 1) const {
     return count_wrong_in(reduced_, seen, first, count, every);
   }
+  // Compares with the reduction over ranks 0 .. ranks-1, in their order.
+  size_t count_wrong_prefix(
+      const std::byte* seen, int ranks, size_t first, size_t count, size_t every = 1) const;
 
  private:
   using Bytes = std::vector<std::byte>;
   void write_from(const Bytes& table, std::byte* out, size_t first, size_t count) const;
   size_t count_wrong_in(
       const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const;
+  // The reduction over the first ranks, of which there may be none.
+  Bytes reduced_over(size_t ranks, symm_order_t order) const;
 
+  symm_dtype_t dtype_;
+  symm_op_t op_;
   size_t element_;
   std::vector<Bytes> tables_;
   Bytes reduced_;
@@ -88,6 +95,8 @@ inline constexpr OperationTraits kOperations[] = {
     {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
     {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false},
     {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
+    {"scan", SYMM_COLLECTIVE_SCAN, true, false, false},
+    {"exscan", SYMM_COLLECTIVE_EXSCAN, true, false, false},
     {"barrier", kBarrier, false, false, false}};
 // Other libraries' spellings such as all_reduce are known too. nullptr for an unknown name.
 const OperationTraits* find_operation(const std::string& name);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "capi/include/symm/symm.h"
@@ -217,11 +218,13 @@ T combine_tree(Code op, const std::vector<T>& numbers, size_t first, size_t last
 
 template <class T, class Read>
 T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read,
-    bool saturates = false, symm_order_t order = SYMM_ORDER_RANKS) {
+    bool saturates = false, symm_order_t order = SYMM_ORDER_RANKS,
+    T most = std::numeric_limits<T>::infinity()) {
   std::vector<T> numbers;
   for (const uint64_t bits : operands) {
     numbers.push_back(read(bits));
   }
+  if (numbers.empty()) return neutral<T>(op, most);
 
   T result = numbers[0];
   if (order == SYMM_ORDER_TREE) {
@@ -234,6 +237,24 @@ T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read
   return op == SYMM_OP_AVG ? result / static_cast<T>(operands.size()) : result;
 }
 
+// What changes no number that it is combined with. `most` is the largest number of the type, or
+// infinity.
+template <class T>
+T neutral(Code op, T most) {
+  switch (op) {
+    case SYMM_OP_PROD: return T{1};
+    case SYMM_OP_BAND: return static_cast<T>(-1);
+    case SYMM_OP_MIN: return most;
+    case SYMM_OP_MAX:
+      if constexpr (std::is_integral_v<T>) {
+        return std::numeric_limits<T>::min();
+      } else {
+        return -most;
+      }
+    default: return T{0};
+  }
+}
+
 // Wide enough for one step of any of them; every step is cut back to the type.
 template <class T>
 uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
@@ -243,6 +264,7 @@ uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
     return static_cast<T>(static_cast<uint64_t>(static_cast<Unsigned>(value)));
   };
 
+  if (bits.empty()) return to_bits(neutral<T>(op, std::numeric_limits<T>::max()));
   T result = from_bits<T>(bits[0]);
   for (size_t i = 1; i < bits.size(); ++i) {
     const T x = from_bits<T>(bits[i]);
@@ -262,6 +284,12 @@ uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
 
   if (op == SYMM_OP_AVG) result = cut(Wide{result} / Wide{static_cast<int64_t>(bits.size())});
   return to_bits(result);
+}
+
+// Infinity, or the largest number of a type that has none.
+inline float most_of(Code dtype) {
+  return format_of(dtype).has_infinity ? std::numeric_limits<float>::infinity()
+                                       : decode(dtype, beyond(dtype) - 1);
 }
 
 // The reduction of one element over ranks 0, 1, ..., or over the tree of ranks.
@@ -289,7 +317,7 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
     default:
       return encode(dtype, reduce_floats<float>(
                                op, operands, [&](uint64_t bits) { return decode(dtype, bits); },
-                               size_of(dtype) == 1, order));
+                               size_of(dtype) == 1, order, most_of(dtype)));
   }
 }
 

@@ -769,6 +769,8 @@ class Runner:
     do_allgather = do_collective
     do_broadcast = do_collective
     do_reduce = do_collective
+    do_scan = do_collective
+    do_exscan = do_collective
     do_alltoall = do_collective
     do_gather = do_collective
     do_scatter = do_collective

@@ -404,7 +404,9 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_SCATTER = 10,
   SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
   /** symm_allreduce_rmsnorm() of fused.h. [experimental] */
-  SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12
+  SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12,
+  SYMM_COLLECTIVE_SCAN = 13,
+  SYMM_COLLECTIVE_EXSCAN = 14
 };
 
 /**
@@ -3994,6 +3996,71 @@ SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, voi
  */
 SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *recv,
                                    size_t count, symm_dtype_t dtype, symm_op_t op, int32_t root,
+                                   const symm_collective_options_t *options, void *stream);
+
+/**
+ * Combine the operands of the ranks up to this one.
+ * [collective] [stream] Since 0.2.
+ *
+ *     recv[i] = op over ranks r of send_r[i]                              r <= rank, i < count
+ *
+ * Ranks are combined in their order, also in a group with SYMM_GROUP_TREE_ORDER, and the result
+ * is rounded once: of the last rank it has the bits of symm_allreduce() in that order. In
+ * place: send == recv.
+ *
+ * With CUDA it is UNSUPPORTED: no kernel combines the ranks up to its own.
+ *
+ * @param send     `count` elements.
+ * @param recv     `count` elements.
+ * @param count    number of elements.
+ * @param dtype    type of an element.
+ * @param op       how to combine; not AVG.
+ * @param options  NULL means the defaults. There is no factor, no result_dtype and no order
+ *                 SYMM_ORDER_TREE.
+ * @param stream   NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, op is AVG or
+ *                                    dtype has no such op, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       the group is of GPUs, or dtype, op, the algorithm or
+ *                                    another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_scan(symm_group_t *group, const void *send, void *recv,
+                                 size_t count, symm_dtype_t dtype, symm_op_t op,
+                                 const symm_collective_options_t *options, void *stream);
+
+/**
+ * Combine the operands of the ranks before this one.
+ * [collective] [stream] Since 0.2.
+ *
+ *     recv[i] = op over ranks r of send_r[i]                              r < rank, i < count
+ *
+ * Rank 0, before which there is none, gets the neutral element: 0 of SUM, BOR and BXOR, 1 of
+ * PROD, ones in all bits of BAND; of MIN infinity, or the largest number of a type without one,
+ * and of MAX the same with the other sign, or the smallest number. So the exclusive sum of
+ * lengths is where each rank's part begins. Of BOOL it is false of SUM and MAX, and true of
+ * PROD and MIN.
+ *
+ * All else is as for symm_scan(). In place: send == recv.
+ *
+ * @param send     `count` elements. Those of the last rank are not used.
+ * @param recv     `count` elements.
+ * @param count    number of elements.
+ * @param dtype    type of an element.
+ * @param op       how to combine; not AVG.
+ * @param options  NULL means the defaults; as for symm_scan().
+ * @param stream   NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as for symm_scan().
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_scan().
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_exscan(symm_group_t *group, const void *send, void *recv,
+                                   size_t count, symm_dtype_t dtype, symm_op_t op,
                                    const symm_collective_options_t *options, void *stream);
 
 /**

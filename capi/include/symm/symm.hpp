@@ -1456,6 +1456,25 @@ class Group : public Handle<symm_group_t> {
         data.send.size(), data.dtype, op, root);
   }
 
+  // recv[i] = op of send[i] of the ranks up to this one. symm_scan().
+  template <class Send, class Recv>
+  void scan(const Send &send, Recv &&recv, symm_op_t op, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    detail::require_elements("symm_scan", "recv", data.recv.size(), data.send.size());
+    run("symm_scan", symm_scan, options, 0, data.send.data(), data.recv.data(),
+        data.send.size(), data.dtype, op);
+  }
+
+  // recv[i] = op of send[i] of the ranks before this one, on rank 0 the neutral element of op.
+  // symm_exscan().
+  template <class Send, class Recv>
+  void exscan(const Send &send, Recv &&recv, symm_op_t op, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    detail::require_elements("symm_exscan", "recv", data.recv.size(), data.send.size());
+    run("symm_exscan", symm_exscan, options, 0, data.send.data(), data.recv.data(),
+        data.send.size(), data.dtype, op);
+  }
+
   // Part r of recv = this rank's part of rank r's send; both have size() parts.
   // symm_alltoall().
   template <class Send, class Recv>

@@ -138,6 +138,63 @@ Reduction of_bytes(const Reduction& of) noexcept {
   return bytes;
 }
 
+constexpr bool is_signed(DType dtype) noexcept {
+  return dtype == DType::i8 || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64;
+}
+
+// The bits of 1 in a type.
+constexpr uint64_t one_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f16: return 0x3C00;
+    case DType::bf16: return 0x3F80;
+    case DType::f32: return 0x3F800000;
+    case DType::f64: return 0x3FF0000000000000;
+    case DType::f8e4m3: return 0x38;
+    case DType::f8e5m2: return 0x3C;
+    default: return 1;
+  }
+}
+
+// The bits of the infinity of a float, or of its largest number if it has none.
+constexpr uint64_t most_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f16: return 0x7C00;
+    case DType::bf16: return 0x7F80;
+    case DType::f32: return 0x7F800000;
+    case DType::f64: return 0x7FF0000000000000;
+    case DType::f8e4m3: return 0x7E;
+    default: return 0x7C;
+  }
+}
+
+constexpr uint64_t neutral_of(DType dtype, Op op) noexcept {
+  const uint64_t ones = ~uint64_t{0} >> (64 - 8 * size_of(dtype));
+  const uint64_t top = ones ^ ones >> 1;
+  switch (op) {
+    case Op::prod: return one_of(dtype);
+    case Op::band: return ones;
+    case Op::min:
+      if (dtype == DType::boolean) return 1;
+      if (is_float(dtype)) return most_of(dtype);
+      return is_signed(dtype) ? top - 1 : ones;
+    case Op::max:
+      if (is_float(dtype)) return top | most_of(dtype);
+      return is_signed(dtype) ? top : 0;
+    default: return 0;
+  }
+}
+
+void fill_neutral(const Reduction& r) noexcept {
+  const uint64_t bits = neutral_of(r.dtype, r.op);
+  const size_t element = size_of(r.dtype);
+  for (int i = 0; i < r.destination_count; ++i) {
+    std::byte* const to = r.destinations[i] + r.destination_offset;
+    for (size_t at = 0; at < r.count; ++at) {
+      std::memcpy(to + at * element, &bits, element);
+    }
+  }
+}
+
 template <class T>
 void multiply(
     DType dtype, const std::byte* from, std::byte* to, size_t count, Number factor) noexcept {
@@ -171,6 +228,7 @@ Reduction of_partials(const Reduction& of) noexcept {
 
 void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;
+  if (reduction.source_count == 0 && !reduction.partial_in) return fill_neutral(reduction);
   if (is_bitwise(reduction.op) && reduction.dtype != DType::u8) return reduce(of_bytes(reduction));
   const FloatEnvironment plain(is_float(reduction.dtype));
   if (const Kernel few = find_for_few(reduction)) return few(reduction);
@@ -180,6 +238,40 @@ void reduce(const Reduction& reduction) noexcept {
     reduce_and_stream(reduction, kernel);
   } else {
     kernel(reduction);
+  }
+}
+
+void reduce_prefixes(const Reduction& whole, bool exclusive) noexcept {
+  // Partial results of the ranks before a rank, and of these and the rank.
+  alignas(kLine) std::byte sums[2][kBlock];
+  const size_t element = size_of(whole.dtype);
+  const size_t step = kBlock / size_of_partial(whole.dtype);
+
+  for (size_t at = 0; at < whole.count; at += step) {
+    for (int rank = 0; rank < whole.source_count; ++rank) {
+      const std::byte* const before = rank == 0 ? nullptr : sums[rank % 2];
+      std::byte* const with = sums[(rank + 1) % 2];
+      Reduction part = whole;
+      part.nontemporal = false;
+      part.count = std::min(step, whole.count - at);
+      part.destination_count = 0;
+
+      // An exscan in place writes what it has read.
+      part.sources = whole.sources + rank;
+      part.source_count = 1;
+      part.source_offset = whole.source_offset + at * element;
+      part.partial_in = before;
+      part.partial_out = with;
+      reduce(part);
+
+      part.source_count = 0;
+      part.partial_in = exclusive ? before : with;
+      part.partial_out = nullptr;
+      part.destinations = whole.destinations + rank;
+      part.destination_count = 1;
+      part.destination_offset = whole.destination_offset + at * element;
+      reduce(part);
+    }
   }
 }
 

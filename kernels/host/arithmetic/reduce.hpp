@@ -63,7 +63,15 @@ size_t size_of_partial(DType dtype) noexcept;
 // Returns a reduction like `of` whose sources are its partial results. The caller adds these.
 Reduction of_partials(const Reduction& of) noexcept;
 
+// A reduction of no sources and no partial_in gives the neutral element of the operator: what
+// changes no other in it. Of a minimum or maximum that is an infinity, or if the type has none, its
+// largest number, of that sign.
 void reduce(const Reduction& reduction) noexcept;
+
+// Gives destination r the combination of sources 0 .. r, or if `exclusive` of 0 .. r-1, each
+// rounded once. There are as many destinations as sources, and they have no offset of partial
+// results. Destination r may be equal to source r.
+void reduce_prefixes(const Reduction& reduction, bool exclusive) noexcept;
 
 // Converts operands before or after a plain call, and scales them by `factor` if the conversion
 // asks for it. A narrowing conversion scales in place in `from`, which is scratch.

@@ -116,6 +116,16 @@ void reduce(const Call<T>& call) {
 }
 
 template <class T>
+void scan(const Call<T>& call) {
+  call.group.scan(call.from(), call.into(), op_of(call.line), call.options());
+}
+
+template <class T>
+void exscan(const Call<T>& call) {
+  call.group.exscan(call.from(), call.into(), op_of(call.line), call.options());
+}
+
+template <class T>
 void allgather(const Call<T>& call) {
   call.group.allgather(call.from(), call.into_all(), call.options());
 }
@@ -240,10 +250,12 @@ void call_with(Runner& runner, const Line& line) {
       {"alltoallv", alltoallv<T>},
       {"alltoallv_device", alltoallv_device<T>},
       {"broadcast", broadcast<T>},
+      {"exscan", exscan<T>},
       {"gather", gather<T>},
       {"reduce", reduce<T>},
       {"reduce_scatter", reduce_scatter<T>},
       {"reduce_scatterv", reduce_scatterv<T>},
+      {"scan", scan<T>},
       {"scatter", scatter<T>},
   };
 
@@ -362,10 +374,12 @@ const Verbs& verbs_of_collectives() {
       {"alltoallv_device", collective},
       {"batch", batch},
       {"broadcast", collective},
+      {"exscan", collective},
       {"gather", collective},
       {"reduce", collective},
       {"reduce_scatter", collective},
       {"reduce_scatterv", collective},
+      {"scan", collective},
       {"scatter", collective},
   };
 

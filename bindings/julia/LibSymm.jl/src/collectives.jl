@@ -296,6 +296,40 @@ function reduce!(
 end
 
 """
+    scan!(A, op, group=LibSymm.group_of(A))
+    scan!(destination, source, op, group)
+
+`destination[i] = op` over `source[i]` of the ranks up to this one, in their order; the first form
+in place. `op` is one of [`allreduce!`](@ref), but not `avg`.
+"""
+function scan!(A, op, group::Maker=group_of(A); keywords...)
+    return scan!(A, A, op, group; keywords...)
+end
+function scan!(to, from, op, group::Maker=group_of(to, from); keywords...)
+    fit(to, 1, from, 1)
+    op_ = reduction(op)
+    T = eltype(from)
+    return collective(symm_scan, group, from, to, length(from), T, op_; keywords...)
+end
+
+"""
+    exscan!(A, op, group=LibSymm.group_of(A))
+    exscan!(destination, source, op, group)
+
+As [`scan!`](@ref), over the ranks before this one. Rank 0, before which there is none, receives the
+neutral element of `op`, which for `+` is 0.
+"""
+function exscan!(A, op, group::Maker=group_of(A); keywords...)
+    return exscan!(A, A, op, group; keywords...)
+end
+function exscan!(to, from, op, group::Maker=group_of(to, from); keywords...)
+    fit(to, 1, from, 1)
+    op_ = reduction(op)
+    T = eltype(from)
+    return collective(symm_exscan, group, from, to, length(from), T, op_; keywords...)
+end
+
+"""
     alltoall!(A, group=LibSymm.group_of(A))
     alltoall!(destination, source, group)
 
@@ -771,6 +805,8 @@ const NOTED = Dict{Any,Tuple{Symbol,Tuple}}(
     symm_allgather => (:allgather, ()),
     symm_broadcast => (:broadcast, (:root,)),
     symm_reduce => (:reduce, (:op, :root)),
+    symm_scan => (:scan, (:op,)),
+    symm_exscan => (:exscan, (:op,)),
     symm_alltoall => (:alltoall, ()),
     symm_gather => (:gather, (:root,)),
     symm_scatter => (:scatter, (:root,)),
@@ -858,9 +894,9 @@ named tuple with `algorithm`, `chunk_bytes` and `reason`. Local.
 `:symm` if it was not, and `:unmeasured` if it was not measured; `symm_ns`, `nccl_ns` (nanoseconds)
 and `advice_reason` say why. It is equal on all ranks.
 
-`collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce`, `:alltoall`,
-`:gather`, `:scatter`, `:allgatherv` (with `to_counts`), `:reduce_scatterv` (with `from_counts`),
-`:alltoallv` (with both) or `:allgather_rows` (with `rows`).
+`collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce`, `:scan`,
+`:exscan`, `:alltoall`, `:gather`, `:scatter`, `:allgatherv` (with `to_counts`), `:reduce_scatterv`
+(with `from_counts`), `:alltoallv` (with both) or `:allgather_rows` (with `rows`).
 """
 function plan(
     collective::Symbol,

@@ -148,6 +148,8 @@ const SYMM_COLLECTIVE_GATHER = symm_collective_t(9)
 const SYMM_COLLECTIVE_SCATTER = symm_collective_t(10)
 const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
 const SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = symm_collective_t(12)
+const SYMM_COLLECTIVE_SCAN = symm_collective_t(13)
+const SYMM_COLLECTIVE_EXSCAN = symm_collective_t(14)
 
 """
 Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -1969,6 +1971,30 @@ Combine the operands of all ranks, with the result on the root. [collective] [st
     dtype::symm_dtype_t,
     op::symm_op_t,
     root::Int32,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Combine the operands of the ranks up to this one. [collective] [stream]"""
+@waiting symm_scan(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    op::symm_op_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Combine the operands of the ranks before this one. [collective] [stream]"""
+@waiting symm_exscan(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    op::symm_op_t,
     options::Ptr{symm_collective_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t

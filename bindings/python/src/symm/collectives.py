@@ -489,6 +489,58 @@ class Collectives(Owned):
             cuda_stream,
         )
 
+    def scan(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """``recv[i]`` = op over the ranks up to this one of ``send[i]``, in their order.
+
+        Args:
+            send: n elements.
+            recv: n elements; None: in place.
+            op: the operation of `allreduce()`, but not "avg".
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
+        """
+        self._prefix(self._raw.symm_scan, send, recv, op, options)
+
+    def exscan(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """``recv[i]`` = op over the ranks before this one of ``send[i]``, in their order.
+
+        Rank 0, before which there is none, gets the neutral element of `op`, which for a sum is 0.
+
+        Args:
+            send: n elements.
+            recv: n elements; None: in place.
+            op: the operation of `allreduce()`, but not "avg".
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
+        """
+        self._prefix(self._raw.symm_exscan, send, recv, op, options)
+
+    def _prefix(
+        self, function: Any, send: Any, recv: Any, op: Op | str, options: CallOptions
+    ) -> None:
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
+        _require(target, source)
+        function(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            source.size,
+            source.code,
+            member(Op, op),
+            call_options,
+            cuda_stream,
+        )
+
     def alltoall(self, send: Any, recv: Any = None, **options: Unpack[CallOptions]) -> None:
         """``recv[r * n + i]`` = rank r's ``send[rank * n + i]``, i < n.
 
@@ -1054,6 +1106,14 @@ class _Noted:
     def symm_reduce(self, *given: Any) -> None:
         _, send, recv, count, code, op, root, options, _ = given
         self._note(Collective.REDUCE, send, recv, count, code, options, op=op, root=root)
+
+    def symm_scan(self, *given: Any) -> None:
+        _, send, recv, count, code, op, options, _ = given
+        self._note(Collective.SCAN, send, recv, count, code, options, op=op)
+
+    def symm_exscan(self, *given: Any) -> None:
+        _, send, recv, count, code, op, options, _ = given
+        self._note(Collective.EXSCAN, send, recv, count, code, options, op=op)
 
     def symm_alltoall(self, *given: Any) -> None:
         _, send, recv, count, code, options, _ = given

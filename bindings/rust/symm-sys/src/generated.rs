@@ -174,6 +174,10 @@ enums! {
         AllgatherRows = SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
         /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
         AllreduceRmsnorm = SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12,
+        /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
+        Scan = SYMM_COLLECTIVE_SCAN = 13,
+        /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
+        Exscan = SYMM_COLLECTIVE_EXSCAN = 14,
     }
 
     /// Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -1943,6 +1947,30 @@ functions! {
         dtype: symm_dtype_t,
         op: symm_op_t,
         root: i32,
+        options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Combine the operands of the ranks up to this one. \[collective\] \[stream\]
+    pub fn symm_scan(
+        group: *mut symm_group_t,
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        dtype: symm_dtype_t,
+        op: symm_op_t,
+        options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Combine the operands of the ranks before this one. \[collective\] \[stream\]
+    pub fn symm_exscan(
+        group: *mut symm_group_t,
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        dtype: symm_dtype_t,
+        op: symm_op_t,
         options: *const symm_collective_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;

@@ -79,6 +79,18 @@ function run_reduce(r)
     end
 end
 
+function run_scan(r)
+    return run_reduction(r) do arrays, op
+        return scan!(arrays..., op, group(r); options(r)...)
+    end
+end
+
+function run_exscan(r)
+    return run_reduction(r) do arrays, op
+        return exscan!(arrays..., op, group(r); options(r)...)
+    end
+end
+
 function run_reduce_scatter(r)
     return run_reduction(r; from=3) do arrays, op
         return reduce_scatter!(arrays..., op, group(r); options(r)...)

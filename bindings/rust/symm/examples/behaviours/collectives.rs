@@ -22,6 +22,7 @@ pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         "allgather" => allgather::<T>(r, line),
         "broadcast" => broadcast::<T>(r, line),
         "reduce" => reduce::<T>(r, line),
+        "scan" | "exscan" => prefix::<T>(r, line),
         "alltoall" => alltoall::<T>(r, line),
         "gather" => gather::<T>(r, line),
         "scatter" => scatter::<T>(r, line),
@@ -107,6 +108,18 @@ fn reduce<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
         r.group(line).reduce_in_place(&mut send, line.op(), root)
     } else {
         r.group(line).reduce(&send, &mut recv, line.op(), root)
+    }
+}
+
+fn prefix<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let (mut send, mut recv) = operands::<T>(r, line, count, count);
+    let group = r.group(line);
+    match (line.verb, in_place(line)) {
+        ("scan", true) => group.scan_in_place(&mut send, line.op()),
+        ("scan", false) => group.scan(&send, &mut recv, line.op()),
+        (_, true) => group.exscan_in_place(&mut send, line.op()),
+        (_, false) => group.exscan(&send, &mut recv, line.op()),
     }
 }
 
@@ -329,6 +342,14 @@ fn note_plain<T: Element>(r: &Runner, line: &Line<'_>, batch: &mut Batch<'static
         "allreduce" => {
             let (send, recv) = operands(count, count);
             batch.allreduce(send, recv, line.op())
+        }
+        "scan" => {
+            let (send, recv) = operands(count, count);
+            batch.scan(send, recv, line.op())
+        }
+        "exscan" => {
+            let (send, recv) = operands(count, count);
+            batch.exscan(send, recv, line.op())
         }
         "allgather" => {
             let (send, recv) = operands(count, all);

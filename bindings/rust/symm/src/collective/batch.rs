@@ -291,6 +291,44 @@ impl<'a> Batch<'a> {
         self.in_place(Collective::Reduce, data, op, root)
     }
 
+    /// [`Group::scan`].
+    pub fn scan<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &mut self,
+        send: &'a S,
+        recv: &'a mut R,
+        op: Op,
+    ) -> Result<&mut Self> {
+        self.apart(Collective::Scan, send, recv, op, 0)
+    }
+
+    /// [`Group::scan_in_place`].
+    pub fn scan_in_place<D: Target + ?Sized>(
+        &mut self,
+        data: &'a mut D,
+        op: Op,
+    ) -> Result<&mut Self> {
+        self.in_place(Collective::Scan, data, op, 0)
+    }
+
+    /// [`Group::exscan`].
+    pub fn exscan<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &mut self,
+        send: &'a S,
+        recv: &'a mut R,
+        op: Op,
+    ) -> Result<&mut Self> {
+        self.apart(Collective::Exscan, send, recv, op, 0)
+    }
+
+    /// [`Group::exscan_in_place`].
+    pub fn exscan_in_place<D: Target + ?Sized>(
+        &mut self,
+        data: &'a mut D,
+        op: Op,
+    ) -> Result<&mut Self> {
+        self.in_place(Collective::Exscan, data, op, 0)
+    }
+
     /// [`Group::alltoall`].
     pub fn alltoall<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &mut self,

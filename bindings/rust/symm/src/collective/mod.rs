@@ -98,6 +98,29 @@ impl Group {
         self.apart(Collective::Reduce, send, recv, op, root)
     }
 
+    /// `recv[i] = op over the ranks up to this one of send[i]`, in their order; not of
+    /// [`Op::Avg`].
+    pub fn scan<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        op: Op,
+    ) -> Result<()> {
+        self.apart(Collective::Scan, send, recv, op, 0)
+    }
+
+    /// `recv[i] = op over the ranks before this one of send[i]`, in their order; not of
+    /// [`Op::Avg`]. Rank 0, before which there is none, gets the neutral element of `op`, which
+    /// for a sum is 0.
+    pub fn exscan<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        op: Op,
+    ) -> Result<()> {
+        self.apart(Collective::Exscan, send, recv, op, 0)
+    }
+
     /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
     pub fn alltoall<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &self,
@@ -213,6 +236,10 @@ impl Group {
                 Collective::Reduce => {
                     api.symm_reduce(group, send, recv, count, dtype, op, root, o, stream)
                 }
+                Collective::Scan => api.symm_scan(group, send, recv, count, dtype, op, o, stream),
+                Collective::Exscan => {
+                    api.symm_exscan(group, send, recv, count, dtype, op, o, stream)
+                }
                 Collective::Gather => {
                     api.symm_gather(group, send, recv, count, dtype, root, o, stream)
                 }
@@ -325,6 +352,16 @@ impl Group {
         self.in_place(Collective::Reduce, data, op, root)
     }
 
+    /// [`scan`](Self::scan) in place.
+    pub fn scan_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op) -> Result<()> {
+        self.in_place(Collective::Scan, data, op, 0)
+    }
+
+    /// [`exscan`](Self::exscan) in place.
+    pub fn exscan_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op) -> Result<()> {
+        self.in_place(Collective::Exscan, data, op, 0)
+    }
+
     /// `data[r * n + i] = data[rank * n + i] of rank r`, where `data` has `size * n` elements.
     pub fn alltoall_in_place<D: Target + ?Sized>(&self, data: &mut D) -> Result<()> {
         self.in_place(Collective::Alltoall, data, Op::Sum, 0)
@@ -367,7 +404,11 @@ impl Group {
         root: usize,
     ) -> Result<(Operand<T>, Operand<T>, usize)> {
         let divided = match what {
-            Collective::Allreduce | Collective::Broadcast | Collective::Reduce => false,
+            Collective::Allreduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Scan
+            | Collective::Exscan => false,
             Collective::Gather | Collective::Scatter => self.rank() == root,
             _ => true,
         };
