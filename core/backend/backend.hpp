@@ -271,6 +271,18 @@ struct MessageSide {
   size_t received = 0;        // bytes that have come
 };
 
+// Messages that were posted, and are under way. The sides, and the transport, live longer.
+class PostedMessages {
+ public:
+  virtual ~PostedMessages() = default;
+  PostedMessages(PostedMessages&&) = delete;
+  // Waits for them, once, as Transport::pass_messages() does, on any thread.
+  virtual void finish(uint64_t timeout_ms) = 0;
+
+ protected:
+  PostedMessages() = default;
+};
+
 // Finds the memory of a group that contains an address of this rank's own block, or a
 // memory by its number. Implemented by the group.
 class MemoryDirectory {
@@ -549,6 +561,11 @@ class Transport {
     throw Error(Status::unsupported,
         "group: its ranks are GPUs of several machines, between which there is no send and "
         "receive");
+  }
+  // Posts at least one message, which takes its place in the order of calls, and waits for nothing.
+  // Only a back end without streams has this.
+  virtual std::unique_ptr<PostedMessages> post_messages(std::span<MessageSide> /*sides*/) {
+    throw Error(Status::internal, "messages on streams are not posted");
   }
   // Whether pieces are issued on streams, to be copied later. Such a transport reads lists on the
   // device, and sends the signals of copies itself.

@@ -296,15 +296,10 @@ Failure Messages::Call::late(const LazyDeadline& deadline) {
   return context.blame(suspect, Status::timeout, std::move(message));
 }
 
-void Messages::pass(std::span<MessageSide> sides, uint64_t timeout_ms) {
-  controls_.context().revocation->throw_if_revoked();
-  if (sides.empty()) return;
-  Call call(*this, sides);
-  call.require_receivers();
-  Failure failure;
+// Ends a call whose sides were posted; `failure`: what kept them from being posted, if anything.
+void Messages::finish(Call& call, uint64_t timeout_ms, Failure failure) {
   try {
-    call.post();
-    failure = call.outcome_within(timeout_ms);
+    if (failure.status == Status::ok) failure = call.outcome_within(timeout_ms);
   } catch (...) {
     failure = current_failure();
   }
@@ -322,5 +317,46 @@ void Messages::pass(std::span<MessageSide> sides, uint64_t timeout_ms) {
   if (!call.copies()) return;
   LazyDeadline deadline(timeout_ms == Deadline::kNow ? controls_.context().timeout_ms : timeout_ms);
   controls_.throw_if_any_rank_aborted(deadline, {call.what(), lane::kMessages});
+}
+
+void Messages::pass(std::span<MessageSide> sides, uint64_t timeout_ms) {
+  controls_.context().revocation->throw_if_revoked();
+  if (sides.empty()) return;
+  Call call(*this, sides);
+  call.require_receivers();
+  Failure failure;
+  try {
+    call.post();
+  } catch (...) {
+    failure = current_failure();
+  }
+  finish(call, timeout_ms, std::move(failure));
+}
+
+// A call whose sides are posted on one thread and awaited on another.
+class Messages::Posted final : public PostedMessages {
+ public:
+  Posted(Messages& messages, std::span<MessageSide> sides)
+      : messages_(messages), call_(messages, sides) {
+    call_.require_receivers();
+    try {
+      call_.post();
+    } catch (...) {
+      failure_ = current_failure();
+    }
+  }
+  void finish(uint64_t timeout_ms) override {
+    messages_.finish(call_, timeout_ms, std::move(failure_));
+  }
+
+ private:
+  Messages& messages_;
+  Call call_;
+  Failure failure_;
+};
+
+std::unique_ptr<PostedMessages> Messages::post(std::span<MessageSide> sides) {
+  controls_.context().revocation->throw_if_revoked();
+  return std::make_unique<Posted>(*this, sides);
 }
 }  // namespace symm::host

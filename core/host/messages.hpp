@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
 #include "core/base/futex.hpp"
 #include "core/host/controls.hpp"
 #include "core/host/message_pair.hpp"
@@ -24,12 +25,15 @@ class Messages {
   // Whether `peer` is a thread of this process, which can read its memory anywhere.
   void connect(int peer, bool same_process);
 
-  // As Transport::pass_messages().
+  // As Transport::pass_messages() and Transport::post_messages().
   void pass(std::span<MessageSide> sides, uint64_t timeout_ms);
+  std::unique_ptr<PostedMessages> post(std::span<MessageSide> sides);
 
  private:
   class Call;
+  class Posted;
 
+  void finish(Call& call, uint64_t timeout_ms, Failure failure);
   MessagePair& pair_of(int peer);
   MessagePair& make_pair_of(int peer);
 

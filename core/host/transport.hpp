@@ -67,6 +67,9 @@ class HostTransport : public Transport {
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
       uint64_t timeout_ms) override;
   void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override;
+  std::unique_ptr<PostedMessages> post_messages(std::span<MessageSide> sides) override {
+    return messages_.post(sides);
+  }
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
       const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;

@@ -564,12 +564,21 @@ void MultinodeTransport::reply_to_fetch(int source, const Head& head) noexcept {
 
 // A short message to a rank that the engine has lost would go nowhere, and its sender would not
 // wait: such a loss is found here, and fails the group.
-void MultinodeTransport::pass_messages(
-    std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
+void MultinodeTransport::find_lost(std::span<const MessageSide> sides) {
   for (const MessageSide& side : sides) {
     if (!maps(side.rank)) has_left(side.rank);
   }
+}
+
+void MultinodeTransport::pass_messages(
+    std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) {
+  find_lost(sides);
   HostTransport::pass_messages(sides, timeout_ms, stream);
+}
+
+std::unique_ptr<PostedMessages> MultinodeTransport::post_messages(std::span<MessageSide> sides) {
+  find_lost(sides);
+  return HostTransport::post_messages(sides);
 }
 
 // The mailboxes of a rank, which are made at the first use, by this rank or by what comes.

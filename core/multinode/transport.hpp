@@ -76,6 +76,7 @@ class MultinodeTransport final : private host::RemoteRanks,
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,
       uint64_t timeout_ms) override;
   void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override;
+  std::unique_ptr<PostedMessages> post_messages(std::span<MessageSide> sides) override;
 
  private:
   struct Announcement;
@@ -114,6 +115,7 @@ class MultinodeTransport final : private host::RemoteRanks,
 
   // ---- messages that programs send and receive
 
+  void find_lost(std::span<const MessageSide> sides);
   host::MessagePort& message_port(int rank) override { return mailbox_of(rank); }
   RemoteMailbox& mailbox_of(int rank);
   // Null if there is no memory for it.
