@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <list>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "capi/guard.hpp"
 #include "capi/objects.hpp"
+#include "capi/request.hpp"
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/call_tag.hpp"
@@ -18,6 +23,7 @@
 #include "core/base/text.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
+#include "core/group/requests.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/number.hpp"
@@ -30,19 +36,25 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_collective_options, options, order, SYMM_COLLECTIVE_OPTIONS_INIT)
+SYMM_OPTIONS(symm_collective_options, options, request, SYMM_COLLECTIVE_OPTIONS_INIT)
 SYMM_OPTIONS(symm_rmsnorm_call, norm, scale_out, SYMM_RMSNORM_CALL_INIT)
-SYMM_OPTIONS(symm_batch_options, options, tag, SYMM_BATCH_OPTIONS_INIT)
+SYMM_OPTIONS(symm_batch_options, options, request, SYMM_BATCH_OPTIONS_INIT)
 
 namespace {
+// What the options of a call say of it, but not of its result.
+struct Manner {
+  const char* tag = nullptr;
+  symm_request_t** request = nullptr;
+};
+
 // Completes the call with what the group and the options say. After this the call does not
-// change. Returns the tag, or null.
-const char* complete(
+// change.
+Manner complete(
     CollectiveCall& call, const Group& group, const symm_collective_options_t* options) {
   call.heaps = group.heap_history();
   call.timeout_ms = group.timeout_or_default(0);
   call.set_order(group.order(), group.size());
-  if (options == nullptr) return nullptr;
+  if (options == nullptr) return {};
 
   const symm_collective_options_t given = read_options(options);
   call.algorithm = static_cast<Algorithm>(given.algorithm);
@@ -76,18 +88,79 @@ const char* complete(
         given.scale_pointer != nullptr ? Factor::pointer : Factor::value, factor};
     call.scale_pointer = given.scale_pointer;
   }
-  return given.tag;
+  return {given.tag, given.request};
 }
 
-void complete_and_run(
-    Group& group, CollectiveCall& call, const symm_collective_options_t* options) {
-  const char* tag = nullptr;
-  group.with_refusals_told(
-      collective_name(call.collective), [&] { tag = complete(call, group, options); });
-  if (tag == nullptr) return run_collective(group, call);
+bool has_late_counts(const CollectiveCall& call) {
+  return call.pieces != nullptr && call.pieces->counts.capacities.has_value();
+}
 
-  const CallTag tagged(tag);
-  run_collective(group, call);
+// What a request keeps of calls of collectives whose arguments the caller may drop at once.
+struct KeptCalls {
+  KeptCalls(std::span<const CollectiveCall> given, const char* tag_given)
+      : calls(given.begin(), given.end()),
+        tag(tag_given, tag_given != nullptr ? strnlen(tag_given, kTagBytes) : 0) {}
+  // Copies what the calls refer to, in a group of `size` ranks.
+  void keep(int size) {
+    for (CollectiveCall& call : calls) {
+      if (call.norm != nullptr) call.norm = &norms.emplace_back(*call.norm);
+      if (call.pieces == nullptr) continue;
+      Pieces& own = pieces.emplace_back(*call.pieces);
+      PieceCounts& counts = own.counts;
+      call.pieces = &own;
+      // Numbers that are read when the call runs stay the caller's.
+      if (counts.capacities) continue;
+      for (const size_t** numbers : {&counts.send_counts, &counts.send_displacements,
+               &counts.recv_counts, &counts.recv_displacements}) {
+        if (*numbers == nullptr) continue;
+        lists.emplace_back(*numbers, *numbers + size);
+        *numbers = lists.back().data();
+      }
+    }
+  }
+
+  std::vector<CollectiveCall> calls;
+  std::string tag;
+  // Lists, so that what they hold keeps its place.
+  std::list<Pieces> pieces;
+  std::list<RmsNorm> norms;
+  std::list<std::vector<size_t>> lists;
+};
+
+// Makes a request of calls, each of which was checked: run(group, calls).
+template <class Run>
+void begin_calls(const std::shared_ptr<Group>& group, std::span<const CollectiveCall> calls,
+    const Manner& manner, const char* name, void* stream, const Run& run) {
+  Requests& requests = requests_of(*group, stream);
+  const auto kept = std::make_shared<KeptCalls>(calls, manner.tag);
+  kept->keep(group->size());
+  const auto work = [group, kept, run] {
+    const CallTag tagged(kept->tag.c_str());
+    run(*group, kept->calls);
+    return uint64_t{0};
+  };
+  begin(manner.request, [&] { return requests.start(RequestOrder::collective, name, work); });
+}
+
+void complete_and_run(const std::shared_ptr<Group>& group, CollectiveCall& call,
+    const symm_collective_options_t* options) {
+  const char* const name = collective_name(call.collective);
+  Manner manner;
+  group->with_refusals_told(name, [&] {
+    manner = complete(call, *group, options);
+    // Counts that are read when the call runs may not be there yet.
+    if (manner.request != nullptr && !has_late_counts(call)) check_call(*group, call);
+  });
+  if (manner.request != nullptr) {
+    return begin_calls(group, {&call, 1}, manner, name, call.stream,
+        [](Group& of, std::span<CollectiveCall> calls) { run_collective(of, calls[0]); });
+  }
+
+  group->settle_requests(RequestOrder::collective, name, call.timeout_ms);
+  if (manner.tag == nullptr) return run_collective(*group, call);
+
+  const CallTag tagged(manner.tag);
+  run_collective(*group, call);
 }
 
 // The product of two numbers of elements; SIZE_MAX, which check_call() refuses, if it
@@ -207,9 +280,10 @@ CollectiveCall described_in_batch(Group& group, const symm_collective_call_t& ca
   require_all_of(made, given);
 
   symm_collective_options_t options = read_options(given.options);
-  if (options.timeout_ms != 0 || options.failure != nullptr || options.tag != nullptr) {
+  if (options.timeout_ms != 0 || options.failure != nullptr || options.tag != nullptr ||
+      options.request != nullptr) {
     throw Error(Status::invalid_argument,
-        "options: timeout_ms, failure and tag are those of the batch, and 0 here");
+        "options: timeout_ms, failure, tag and request are those of the batch, and 0 here");
   }
   options.timeout_ms = batch.timeout_ms;
   complete(made, group, &options);
@@ -218,7 +292,7 @@ CollectiveCall described_in_batch(Group& group, const symm_collective_call_t& ca
 
 symm_status_t run(symm_group_t* handle, CollectiveCall&& call,
     const symm_collective_options_t* options) noexcept {
-  return quick(options, [&] { complete_and_run(*group_of(handle), call, options); });
+  return quick(options, [&] { complete_and_run(group_of(handle), call, options); });
 }
 
 symm_status_t run_in_pieces(symm_group_t* handle, CollectiveCall&& call, const PieceCounts& counts,
@@ -227,7 +301,7 @@ symm_status_t run_in_pieces(symm_group_t* handle, CollectiveCall&& call, const P
     Pieces pieces;
     pieces.counts = counts;
     call.pieces = &pieces;
-    complete_and_run(*group_of(handle), call, options);
+    complete_and_run(group_of(handle), call, options);
   });
 }
 }  // namespace
@@ -348,7 +422,7 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
     const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
     const RmsNorm wanted = norm_of(require(norm, "norm"), hidden, dtype);
-    Group& owner = *group_of(group);
+    const std::shared_ptr<Group>& owner = group_of(group);
     CollectiveCall call(Collective::allreduce_rmsnorm, send, nullptr, 0, dtype, stream);
     set_norm_rows(call, tokens, hidden);
     call.norm = &wanted;
@@ -359,13 +433,13 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
 symm_status_t symm_collective(symm_group_t* group, const symm_collective_call_t* call,
     const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
-    Group& owner = *group_of(group);
+    const std::shared_ptr<Group>& owner = group_of(group);
     const symm_collective_call_t given = read_call(require(call, "call"), "call");
     require_no_options(given);
 
     ReferredTo referred_to;
     CollectiveCall made;
-    owner.with_refusals_told("collective", [&] {
+    owner->with_refusals_told("collective", [&] {
       made = described(given, stream, referred_to);
       require_all_of(made, given);
     });
@@ -377,9 +451,10 @@ symm_status_t symm_collective(symm_group_t* group, const symm_collective_call_t*
 symm_status_t symm_batch(symm_group_t* group, const symm_collective_call_t* calls, size_t count,
     const symm_batch_options_t* options, void* stream) {
   return guard(options, [&] {
-    Group& owner = *group_of(group);
+    const std::shared_ptr<Group>& handle = group_of(group);
+    Group& owner = *handle;
     const symm_batch_options_t given = read_options(options);
-    if (count == 0) return run_batch(owner, {});
+    if (count == 0 && given.request == nullptr) return run_batch(owner, {});
 
     std::vector<CollectiveCall> made;
     ReferredTo referred_to;
@@ -389,6 +464,7 @@ symm_status_t symm_batch(symm_group_t* group, const symm_collective_call_t* call
             format("count: %zu is more than the %u calls that a batch can have", count,
                 BatchPlace::kMostCalls));
       }
+      if (count == 0) return;
       const size_t step = require(calls, "calls").struct_size;
       require_struct_size(step, SYMM_FIRST_SIZE(symm_collective_call_t, options), "calls");
       made.reserve(count);
@@ -401,6 +477,12 @@ symm_status_t symm_batch(symm_group_t* group, const symm_collective_call_t* call
       }
     });
 
+    if (given.request != nullptr) {
+      const bool is_whole = std::none_of(made.begin(), made.end(), has_late_counts);
+      if (is_whole) owner.with_refusals_told("batch", [&] { check_batch(owner, made); });
+      return begin_calls(handle, made, {given.tag, given.request}, "batch", stream, run_batch);
+    }
+    owner.settle_requests(RequestOrder::collective, "batch", given.timeout_ms);
     if (given.tag == nullptr) return run_batch(owner, made);
     const CallTag tagged(given.tag);
     run_batch(owner, made);
@@ -417,7 +499,9 @@ symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_ca
     require_no_options(asked);
     ReferredTo referred_to;
     CollectiveCall planned = described(asked, nullptr, referred_to);
-    complete(planned, owner, options);
+    if (complete(planned, owner, options).request != nullptr) {
+      throw Error(Status::invalid_argument, "options.request: nothing is called, only planned");
+    }
 
     const PlanReport report = plan_collective(owner, planned);
     symm_plan_info_t filled{};

@@ -11,11 +11,13 @@
 #include "capi/handle.hpp"
 #include "capi/objects.hpp"
 #include "capi/options.hpp"
+#include "capi/request.hpp"
 #include "capi/structs.hpp"
 #include "core/base/error.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/neighbor_exchange.hpp"
+#include "core/group/requests.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"
 
@@ -73,12 +75,18 @@ symm_status_t symm_exchange_create(symm_group_t* group, const symm_neighbor_t* n
 
 symm_status_t symm_exchange_start(
     symm_exchange_t* exchange, const symm_call_options_t* options, void* stream) {
-  return quick(options, [&] { exchange_of(exchange)->start(timeout_of(options), stream); });
+  return quick(options, [&] {
+    act(options, exchange_of(exchange), RequestOrder::collective, "exchange_start", stream,
+        [=](NeighborExchange& self, uint64_t ms) { self.start(ms, stream); });
+  });
 }
 
 symm_status_t symm_exchange_finish(
     symm_exchange_t* exchange, const symm_call_options_t* options, void* stream) {
-  return quick(options, [&] { exchange_of(exchange)->finish(timeout_of(options), stream); });
+  return quick(options, [&] {
+    act(options, exchange_of(exchange), RequestOrder::collective, "exchange_finish", stream,
+        [=](NeighborExchange& self, uint64_t ms) { self.finish(ms, stream); });
+  });
 }
 
 symm_status_t symm_exchange_retain(symm_exchange_t* exchange) {
@@ -93,9 +101,19 @@ symm_status_t symm_neighbor_alltoallv(symm_group_t* group, const int32_t* send_r
     const size_t* recv_counts, const size_t* recv_displacements, symm_dtype_t dtype,
     int32_t channel, const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
-    exchange_blocks(*group_of(group),
-        blocks_of("send", send_ranks, send_count, send, send_counts, send_displacements),
-        blocks_of("recv", recv_ranks, recv_count, recv, recv_counts, recv_displacements),
-        static_cast<DType>(dtype), channel, timeout_of(options), stream);
+    Group& self = *group_of(group);
+    const symm_call_options_t given = read_options(options);
+    const auto type = static_cast<DType>(dtype);
+    const NeighborBlocks out =
+        blocks_of("send", send_ranks, send_count, send, send_counts, send_displacements);
+    const NeighborBlocks in =
+        blocks_of("recv", recv_ranks, recv_count, recv, recv_counts, recv_displacements);
+    if (given.request == nullptr) {
+      return exchange_blocks(self, out, in, type, channel, given.timeout_ms, stream);
+    }
+
+    requests_of(self, stream);
+    begin(given.request,
+        [&] { return start_exchange_of_blocks(self, out, in, type, channel, given.timeout_ms); });
   });
 }

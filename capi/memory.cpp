@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capi/guard.hpp"
@@ -14,6 +16,7 @@
 #include "capi/objects.hpp"
 #include "capi/options.hpp"
 #include "capi/placement.hpp"
+#include "capi/request.hpp"
 #include "capi/structs.hpp"
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
@@ -23,6 +26,7 @@
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory_pressure.hpp"
+#include "core/group/requests.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/piece_list.hpp"
 #include "symm/symm.h"
@@ -289,36 +293,48 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
     const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
-    Group& self = *group_of(group);
+    const std::shared_ptr<Group>& self = group_of(group);
     if (ranks == nullptr && count != 0) {
       throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
     }
     if (ranks != nullptr && count == 0) {
       throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
     }
-    self.barrier({ranks, count}, channel, timeout_of(options), stream);
+    if (!wants_request(options)) {
+      return act(options, self, RequestOrder::collective, "barrier", stream,
+          [=](Group& of, uint64_t ms) { of.barrier({ranks, count}, channel, ms, stream); });
+    }
+    const std::vector<int32_t> set(ranks, ranks + count);
+    act(options, self, RequestOrder::collective, "barrier", stream,
+        [=](Group& of, uint64_t ms) { of.barrier(set, channel, ms, stream); });
   });
 }
 
 symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel,
     const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
-    memory_of(memory)->send_signal(
-        rank, channel, symm::SignalOp::add, 1, stream, timeout_of(options));
+    act(options, memory_of(memory), RequestOrder::one_sided, "signal", stream,
+        [=](Memory& self, uint64_t ms) {
+          self.send_signal(rank, channel, symm::SignalOp::add, 1, stream, ms);
+        });
   });
 }
 
 symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel,
     const symm_call_options_t* options, void* stream) {
-  return quick(
-      options, [&] { memory_of(memory)->wait_signal(rank, channel, timeout_of(options), stream); });
+  return quick(options, [&] {
+    act(options, memory_of(memory), RequestOrder::waiting, "wait_signal", stream,
+        [=](Memory& self, uint64_t ms) { self.wait_signal(rank, channel, ms, stream); });
+  });
 }
 
 symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel,
     symm_signal_op_t op, uint64_t value, const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
-    memory_of(memory)->send_signal(
-        rank, channel, static_cast<symm::SignalOp>(op), value, stream, timeout_of(options));
+    act(options, memory_of(memory), RequestOrder::one_sided, "signal_value", stream,
+        [=](Memory& self, uint64_t ms) {
+          self.send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream, ms);
+        });
   });
 }
 
@@ -327,7 +343,13 @@ symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_
     void* stream) {
   return quick(options, [&] {
     const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
-    memory_of(memory)->wait_signal_value(wait, timeout_of(options), out_seen, stream);
+    const bool is_request = wants_request(options);
+    act(options, memory_of(memory), RequestOrder::waiting, "wait_signal_value", stream,
+        [=](Memory& self, uint64_t ms) {
+          uint64_t seen = 0;
+          self.wait_signal_value(wait, ms, is_request ? &seen : out_seen, stream);
+          return seen;
+        });
   });
 }
 
@@ -335,7 +357,7 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
     size_t count, symm_wait_mode_t mode, const symm_call_options_t* options, size_t* out_index,
     void* stream) {
   return quick(options, [&] {
-    Memory& self = *memory_of(memory);
+    const std::shared_ptr<Memory>& self = memory_of(memory);
     const size_t step = require(waits, "waits").struct_size;
     if (count == 0 || count > Memory::kMostWaits) {
       throw Error(Status::invalid_argument,
@@ -356,7 +378,13 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
     }
 
     require_known(mode == SYMM_WAIT_ALL || mode == SYMM_WAIT_ANY, mode, "mode");
-    self.wait_signals(all, mode == SYMM_WAIT_ANY, timeout_of(options), out_index, stream);
+    const bool is_request = wants_request(options);
+    act(options, self, RequestOrder::waiting, "wait_signals", stream,
+        [=, all = std::move(all)](Memory& of, uint64_t ms) {
+          size_t index = 0;
+          of.wait_signals(all, mode == SYMM_WAIT_ANY, ms, is_request ? &index : out_index, stream);
+          return uint64_t{index};
+        });
   });
 }
 
@@ -380,14 +408,17 @@ symm_status_t symm_test_signal_value(symm_memory_t* memory, int32_t rank, int32_
 
 symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source,
     size_t bytes, const symm_call_options_t* options, void* stream) {
-  return quick(options,
-      [&] { memory_of(memory)->put(rank, offset, source, bytes, stream, timeout_of(options)); });
+  return quick(options, [&] {
+    act(options, memory_of(memory), RequestOrder::one_sided, "put", stream,
+        [=](Memory& self, uint64_t ms) { self.put(rank, offset, source, bytes, stream, ms); });
+  });
 }
 
 symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void* destination,
     size_t bytes, const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
-    memory_of(memory)->get(rank, offset, destination, bytes, stream, timeout_of(options));
+    act(options, memory_of(memory), RequestOrder::one_sided, "get", stream,
+        [=](Memory& self, uint64_t ms) { self.get(rank, offset, destination, bytes, stream, ms); });
   });
 }
 
@@ -395,8 +426,10 @@ symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset
     const void* source, size_t bytes, int32_t channel, const symm_call_options_t* options,
     void* stream) {
   return quick(options, [&] {
-    memory_of(memory)->put_signal(
-        rank, offset, source, bytes, {channel}, stream, timeout_of(options));
+    act(options, memory_of(memory), RequestOrder::one_sided, "put_signal", stream,
+        [=](Memory& self, uint64_t ms) {
+          self.put_signal(rank, offset, source, bytes, {channel}, stream, ms);
+        });
   });
 }
 
@@ -405,7 +438,10 @@ symm_status_t symm_put_signal_value(symm_memory_t* memory, int32_t rank, size_t 
     const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
     const symm::OutgoingSignal signal{channel, static_cast<symm::SignalOp>(op), value};
-    memory_of(memory)->put_signal(rank, offset, source, bytes, signal, stream, timeout_of(options));
+    act(options, memory_of(memory), RequestOrder::one_sided, "put_signal_value", stream,
+        [=](Memory& self, uint64_t ms) {
+          self.put_signal(rank, offset, source, bytes, signal, stream, ms);
+        });
   });
 }
 
@@ -458,10 +494,12 @@ symm_status_t symm_put_pieces(symm_memory_t* memory, int32_t rank, size_t offset
     const void* source, size_t source_bytes, const symm_pieces_call_t* call,
     const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
-    Memory& self = *memory_of(memory);
+    const std::shared_ptr<Memory>& self = memory_of(memory);
     const symm_pieces_call_t given = pieces_of(call);
-    self.put_pieces(rank, offset, {source, source_bytes}, list_of(given), signal_of(given), stream,
-        timeout_of(options));
+    act(options, self, RequestOrder::one_sided, "put_pieces", stream, [=](Memory& of, uint64_t ms) {
+      of.put_pieces(
+          rank, offset, {source, source_bytes}, list_of(given), signal_of(given), stream, ms);
+    });
   });
 }
 
@@ -469,10 +507,12 @@ symm_status_t symm_get_pieces(symm_memory_t* memory, int32_t rank, size_t offset
     size_t destination_bytes, const symm_pieces_call_t* call, const symm_call_options_t* options,
     void* stream) {
   return quick(options, [&] {
-    Memory& self = *memory_of(memory);
+    const std::shared_ptr<Memory>& self = memory_of(memory);
     const symm_pieces_call_t given = pieces_of(call);
-    self.get_pieces(rank, offset, {destination, destination_bytes}, list_of(given),
-        signal_of(given), stream, timeout_of(options));
+    act(options, self, RequestOrder::one_sided, "get_pieces", stream, [=](Memory& of, uint64_t ms) {
+      of.get_pieces(rank, offset, {destination, destination_bytes}, list_of(given),
+          signal_of(given), stream, ms);
+    });
   });
 }
 
@@ -480,7 +520,10 @@ namespace {
 template <class Value>
 void fill(symm_memory_t* memory, int32_t rank, size_t offset, Value value, size_t count,
     const symm_call_options_t* options, void* stream) {
-  memory_of(memory)->fill(rank, offset, {value, sizeof value, count}, stream, timeout_of(options));
+  act(options, memory_of(memory), RequestOrder::one_sided, "fill", stream,
+      [=](Memory& self, uint64_t ms) {
+        self.fill(rank, offset, {value, sizeof value, count}, stream, ms);
+      });
 }
 }  // namespace
 
@@ -504,46 +547,65 @@ symm_status_t symm_fill64(symm_memory_t* memory, int32_t rank, size_t offset, ui
   return quick(options, [&] { fill(memory, rank, offset, value, count, options, stream); });
 }
 
+namespace {
+void write_value(symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value, size_t bytes,
+    const symm_call_options_t* options, void* stream) {
+  act(options, memory_of(memory), RequestOrder::one_sided, "write_value", stream,
+      [=](Memory& self, uint64_t ms) { self.write_value(rank, offset, value, bytes, stream, ms); });
+}
+}  // namespace
+
 symm_status_t symm_write_value32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value,
     const symm_call_options_t* options, void* stream) {
-  return quick(options, [&] {
-    memory_of(memory)->write_value(rank, offset, value, sizeof value, stream, timeout_of(options));
-  });
+  return quick(
+      options, [&] { write_value(memory, rank, offset, value, sizeof value, options, stream); });
 }
 
 symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value,
     const symm_call_options_t* options, void* stream) {
-  return quick(options, [&] {
-    memory_of(memory)->write_value(rank, offset, value, sizeof value, stream, timeout_of(options));
-  });
+  return quick(
+      options, [&] { write_value(memory, rank, offset, value, sizeof value, options, stream); });
 }
 
 namespace {
+// The number of a request is the word.
 template <class Word>
-Word read_value(
-    symm_memory_t* memory, int32_t rank, size_t offset, const symm_call_options_t* options) {
-  return static_cast<Word>(
-      memory_of(memory)->read_value(rank, offset, sizeof(Word), timeout_of(options)));
+void read_value(symm_memory_t* memory, int32_t rank, size_t offset,
+    const symm_call_options_t* options, Word* out_value) {
+  const bool is_request = wants_request(options);
+  Word* const out = is_request ? nullptr : &require(out_value, "out_value");
+  act(options, memory_of(memory), RequestOrder::one_sided, "read_value", nullptr,
+      [=](Memory& self, uint64_t ms) {
+        const uint64_t word = self.read_value(rank, offset, sizeof(Word), ms);
+        if (!is_request) *out = static_cast<Word>(word);
+        return word;
+      });
 }
 
 template <class Word>
 void change_value(symm_memory_t* memory, int32_t rank, size_t offset, symm_atomic_op_t op,
     Word value, Word compare, const symm_call_options_t* options, void* fetched, void* stream) {
   const symm::AtomicChange change{static_cast<symm::AtomicOp>(op), sizeof value, value, compare};
-  memory_of(memory)->change_value(rank, offset, change, fetched, stream, timeout_of(options));
+  // The number of a request is the word. Where there are requests, the host reads it.
+  const bool is_fetched = wants_request(options) && fetched != nullptr;
+  act(options, memory_of(memory), RequestOrder::one_sided, "atomic", stream,
+      [=](Memory& self, uint64_t ms) {
+        self.change_value(rank, offset, change, fetched, stream, ms);
+        Word former = 0;
+        if (is_fetched) std::memcpy(&former, fetched, sizeof former);
+        return uint64_t{former};
+      });
 }
 }  // namespace
 
 symm_status_t symm_read_value32(symm_memory_t* memory, int32_t rank, size_t offset,
     const symm_call_options_t* options, uint32_t* out_value) {
-  return produce(options, out_value, "out_value",
-      [&] { return read_value<uint32_t>(memory, rank, offset, options); });
+  return quick(options, [&] { read_value(memory, rank, offset, options, out_value); });
 }
 
 symm_status_t symm_read_value64(symm_memory_t* memory, int32_t rank, size_t offset,
     const symm_call_options_t* options, uint64_t* out_value) {
-  return produce(options, out_value, "out_value",
-      [&] { return read_value<uint64_t>(memory, rank, offset, options); });
+  return quick(options, [&] { read_value(memory, rank, offset, options, out_value); });
 }
 
 symm_status_t symm_atomic32(symm_memory_t* memory, int32_t rank, size_t offset, symm_atomic_op_t op,
@@ -563,8 +625,10 @@ symm_status_t symm_atomic64(symm_memory_t* memory, int32_t rank, size_t offset, 
 namespace {
 void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare,
     uint64_t value, const symm_call_options_t* options, void* stream) {
-  memory_of(memory)->wait_value(
-      offset, bytes, static_cast<symm::Compare>(compare), value, timeout_of(options), stream);
+  act(options, memory_of(memory), RequestOrder::waiting, "wait_value", stream,
+      [=](Memory& self, uint64_t ms) {
+        self.wait_value(offset, bytes, static_cast<symm::Compare>(compare), value, ms, stream);
+      });
 }
 }  // namespace
 

@@ -2,12 +2,14 @@
 // Group::pass_messages() checks and passes on.
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "capi/guard.hpp"
 #include "capi/objects.hpp"
 #include "capi/options.hpp"
+#include "capi/request.hpp"
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
@@ -62,29 +64,53 @@ std::vector<MessageSide> sides_of(const symm_message_t* messages, size_t count) 
 }
 }  // namespace
 
+namespace {
+// What a call with one message has instead of a list.
+uint64_t pass(
+    symm_group_t* group, MessageSide side, const symm_call_options_t* options, void* stream) {
+  const std::shared_ptr<Group>& self = group_of(group);
+  const symm_call_options_t given = read_options(options);
+  if (given.request == nullptr) {
+    self->pass_message(side, given.timeout_ms, stream);
+    return side.received;
+  }
+
+  requests_of(*self, stream);
+  begin(given.request, [&] {
+    return self->start_messages({side}, given.timeout_ms, side.is_send ? "send" : "recv");
+  });
+  return 0;
+}
+}  // namespace
+
 symm_status_t symm_send(symm_group_t* group, int32_t rank, int32_t channel, const void* source,
     size_t bytes, const symm_call_options_t* options, void* stream) {
-  return quick(options, [&] {
-    MessageSide side = sending(rank, channel, source, bytes);
-    group_of(group)->pass_message(side, timeout_of(options), stream);
-  });
+  return quick(
+      options, [&] { pass(group, sending(rank, channel, source, bytes), options, stream); });
 }
 
 symm_status_t symm_recv(symm_group_t* group, int32_t rank, int32_t channel, void* destination,
     size_t bytes, const symm_call_options_t* options, size_t* out_bytes, void* stream) {
   return quick(options, [&] {
-    MessageSide side = receiving(rank, channel, destination, bytes);
-    group_of(group)->pass_message(side, timeout_of(options), stream);
-    if (out_bytes != nullptr) *out_bytes = side.received;
+    const uint64_t received =
+        pass(group, receiving(rank, channel, destination, bytes), options, stream);
+    if (out_bytes != nullptr && !wants_request(options)) *out_bytes = received;
   });
 }
 
 symm_status_t symm_messages(symm_group_t* group, const symm_message_t* messages, size_t count,
     const symm_call_options_t* options, size_t* out_lengths, void* stream) {
   return quick(options, [&] {
-    Group& self = *group_of(group);
+    const std::shared_ptr<Group>& self = group_of(group);
+    const symm_call_options_t given = read_options(options);
     std::vector<MessageSide> sides = sides_of(messages, count);
-    self.pass_messages(sides, timeout_of(options), stream);
+    if (given.request != nullptr) {
+      requests_of(*self, stream);
+      return begin(given.request,
+          [&] { return self->start_messages(std::move(sides), given.timeout_ms, "messages"); });
+    }
+
+    self->pass_messages(sides, given.timeout_ms, stream);
     for (size_t i = 0; out_lengths != nullptr && i < count; ++i) {
       out_lengths[i] = sides[i].is_send ? sides[i].bytes : sides[i].received;
     }

@@ -38,6 +38,17 @@ void run_collective(Group& group, const CollectiveCall& call) {
       [&] { group.with_refusals_told(collective_name(call.collective), make); });
 }
 
+void check_batch(Group& group, std::span<const CollectiveCall> calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {
+    naming_call(i, [&] {
+      check_call(group, calls[i]);
+      // The plan throws if the algorithm cannot do the call.
+      if (calls[i].algorithm != Algorithm::automatic) group.transport().plan(calls[i]);
+    });
+  }
+  require_independent(group, calls);
+}
+
 void run_batch(Group& group, std::span<CollectiveCall> calls) {
   group.require_usable();
   if (calls.empty()) return;
@@ -51,15 +62,7 @@ void run_batch(Group& group, std::span<CollectiveCall> calls) {
   }
 
   const auto make = [&] {
-    for (size_t i = 0; i < calls.size(); ++i) {
-      naming_call(i, [&] {
-        check_call(group, calls[i]);
-        // The plan throws if the algorithm cannot do the call.
-        if (calls[i].algorithm != Algorithm::automatic) group.transport().plan(calls[i]);
-      });
-    }
-    require_independent(group, calls);
-
+    check_batch(group, calls);
     number(calls);
     group.in_turn([&] { group.transport().batch(calls); });
   };

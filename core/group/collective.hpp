@@ -32,5 +32,7 @@ void naming_call(size_t index, const Check& check) {
 // Throws before any call begins if one is refused, or if memory that one writes overlaps an
 // operand of another. There are at most BatchPlace::kMostCalls calls.
 void run_batch(Group& group, std::span<CollectiveCall> calls);
+// The checks of run_batch(), by themselves.
+void check_batch(Group& group, std::span<const CollectiveCall> calls);
 PlanReport plan_collective(Group& group, const CollectiveCall& call);
 }  // namespace symm

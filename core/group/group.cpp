@@ -38,6 +38,8 @@
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
+#include "core/group/request.hpp"
+#include "core/group/requests.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -267,12 +269,84 @@ void Group::pass_messages(
   });
 }
 
+namespace {
+// Messages under way. The group goes last, since it owns the transport.
+struct MessagesOfRequest {
+  std::shared_ptr<Group> group;
+  std::vector<MessageSide> sides;
+  std::unique_ptr<PostedMessages> posted;
+};
+
+uint64_t received_by(std::span<const MessageSide> sides) {
+  uint64_t bytes = 0;
+  for (const MessageSide& side : sides) {
+    bytes += side.is_send ? 0 : side.received;
+  }
+  return bytes;
+}
+}  // namespace
+
+std::shared_ptr<Request> Group::start_messages(
+    std::vector<MessageSide> sides, uint64_t timeout_ms, const char* call, SeeSides then) {
+  Requests& requests = this->requests();
+  transport_->stats().counted([&] {
+    require_usable();
+    require_waiting(timeout_ms, "options.timeout_ms");
+    for (size_t i = 0; i < sides.size(); ++i) {
+      const auto check = [&] { require_side(sides[i]); };
+      if (sides.size() == 1) {
+        check();
+      } else {
+        naming_message(i, check);
+      }
+    }
+  });
+
+  // Once they are posted, any thread may be at work on them.
+  size_t bytes = 0;
+  for (const MessageSide& side : sides) {
+    bytes += side.bytes;
+  }
+  const uint64_t timeout = timeout_or_default(timeout_ms);
+  const auto messages =
+      std::make_shared<MessagesOfRequest>(shared_from_this(), std::move(sides), nullptr);
+  const auto finish = [messages, timeout, call, bytes, then = std::move(then)] {
+    const Trace traced(messages->group->page(), call, -1, bytes);
+    messages->group->transport().stats().counted([&] {
+      if (messages->posted) messages->posted->finish(timeout);
+      if (then) then(messages->sides);
+    });
+    return received_by(messages->sides);
+  };
+  return requests.start(RequestOrder::waiting, call, finish, [messages] {
+    if (messages->sides.empty()) return;
+    messages->posted = messages->group->transport_->post_messages(messages->sides);
+  });
+}
+
+// ---- requests
+
+Requests& Group::requests() const {
+  if (backend_->kind() == BackendKind::host) return *requests_;
+  throw Error(Status::unsupported,
+      "options.request: a CUDA group has no requests: its calls are ordered on streams, and return "
+      "when their work is enqueued");
+}
+
+void Group::settle_requests(RequestOrder order, const char* call, uint64_t timeout_ms) {
+  const auto settle = [&] { requests_->settle(order, call, timeout_or_default(timeout_ms)); };
+  if (order != RequestOrder::collective) return settle();
+  in_turn(settle);
+}
+
 // ---- the end of a group, and of what was issued on its streams
 
 void Group::finalize(uint64_t timeout_ms) {
   const Trace traced(page(), "group_finalize");
   require_usable();
   with_refusals_told("group_finalize", [&] { require_waiting(timeout_ms, "options.timeout_ms"); });
+  settle_requests(RequestOrder::one_sided, "group_finalize", timeout_ms);
+  settle_requests(RequestOrder::collective, "group_finalize", timeout_ms);
   // The transport has one channel more than users have.
   in_turn([&] { transport_->finish(config_.channels, timeout_or_default(timeout_ms)); });
   finalized_ = true;

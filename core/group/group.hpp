@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,8 @@
 #include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/group/request.hpp"
+#include "core/group/requests.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/types.hpp"
@@ -206,7 +209,19 @@ class Group : public std::enable_shared_from_this<Group> {
   void pass_message(MessageSide& side, uint64_t timeout_ms, void* stream);
   void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream,
       const char* call = "messages");
+  // Posts messages that progress together, and makes a request of the wait for them, whose number
+  // is that of the bytes received. `then` sees the sides when all are done.
+  using SeeSides = std::function<void(std::span<const MessageSide>)>;
+  std::shared_ptr<Request> start_messages(std::vector<MessageSide> sides, uint64_t timeout_ms,
+      const char* call, SeeSides then = nullptr);
   void finalize(uint64_t timeout_ms);
+
+  // Throws Error(unsupported) in a group whose calls are ordered on streams.
+  Requests& requests() const;
+  // Called before a call that blocks: waits for the requests whose order it keeps. A call of all
+  // ranks that does not get its turn fails the group.
+  void settle_requests(RequestOrder order, const char* call, uint64_t timeout_ms);
+
   // Waits for `stream` and throws what has gone wrong on it. Error(timeout) does not revoke the
   // group.
   void synchronize(void* stream, uint64_t timeout_ms);
@@ -299,6 +314,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::mutex kept_mutex_;
   std::list<std::shared_ptr<Memory>> kept_;
   std::atomic<bool> finalized_{false};
+  // Its threads keep it longer than the group.
+  const std::shared_ptr<Requests> requests_ = std::make_shared<Requests>();
   // This is a sum, because threads may call the group's heaps in any order, which
   // must not change the number.
   std::atomic<uint64_t> heap_history_{0};

@@ -407,10 +407,9 @@ void require_apart(std::span<const MessageSide> received, std::span<const Messag
     }
   }
 }
-}  // namespace
 
-void exchange_blocks(Group& group, const NeighborBlocks& send, const NeighborBlocks& recv,
-    DType dtype, int channel, uint64_t timeout_ms, void* stream) {
+std::vector<MessageSide> sides_of(Group& group, const NeighborBlocks& send,
+    const NeighborBlocks& recv, DType dtype, int channel) {
   if (!is_valid(dtype)) throw unknown_dtype(static_cast<int>(dtype));
   const size_t element = size_of(dtype);
   std::vector<MessageSide> sides;
@@ -418,8 +417,10 @@ void exchange_blocks(Group& group, const NeighborBlocks& send, const NeighborBlo
   add_sides(sides, group, recv, false, element, channel);
   add_sides(sides, group, send, true, element, channel);
   require_apart(std::span(sides).first(recv.count), std::span(sides).subspan(recv.count));
-  group.pass_messages(sides, timeout_ms, stream, "neighbor_alltoallv");
+  return sides;
+}
 
+void require_expected(Group& group, std::span<const MessageSide> sides, size_t element) {
   for (const MessageSide& side : sides) {
     if (side.is_send || side.received == side.bytes) continue;
     group.fail(group.blamed({Status::mismatch, side.rank, group.identity(side.rank).pid,
@@ -427,5 +428,24 @@ void exchange_blocks(Group& group, const NeighborBlocks& send, const NeighborBlo
             side.rank, side.received / element, group.rank(), side.bytes / element)}));
     throw Error(group.revocation().failure());
   }
+}
+
+constexpr const char* kExchangeOfBlocks = "neighbor_alltoallv";
+}  // namespace
+
+void exchange_blocks(Group& group, const NeighborBlocks& send, const NeighborBlocks& recv,
+    DType dtype, int channel, uint64_t timeout_ms, void* stream) {
+  std::vector<MessageSide> sides = sides_of(group, send, recv, dtype, channel);
+  group.pass_messages(sides, timeout_ms, stream, kExchangeOfBlocks);
+  require_expected(group, sides, size_of(dtype));
+}
+
+std::shared_ptr<Request> start_exchange_of_blocks(Group& group, const NeighborBlocks& send,
+    const NeighborBlocks& recv, DType dtype, int channel, uint64_t timeout_ms) {
+  // The request keeps the group.
+  return group.start_messages(sides_of(group, send, recv, dtype, channel), timeout_ms,
+      kExchangeOfBlocks, [&group, element = size_of(dtype)](std::span<const MessageSide> sides) {
+        require_expected(group, sides, element);
+      });
 }
 }  // namespace symm

@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
+#include "core/group/request.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"
 
@@ -147,4 +148,6 @@ struct NeighborBlocks {
 // progress together. Blocks of a pair meet in the order of the lists.
 void exchange_blocks(Group& group, const NeighborBlocks& send, const NeighborBlocks& recv,
     DType dtype, int channel, uint64_t timeout_ms, void* stream);
+std::shared_ptr<Request> start_exchange_of_blocks(Group& group, const NeighborBlocks& send,
+    const NeighborBlocks& recv, DType dtype, int channel, uint64_t timeout_ms);
 }  // namespace symm

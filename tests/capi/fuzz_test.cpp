@@ -144,6 +144,7 @@ class Caller {
     world_.heap = static_cast<symm_heap_t*>(all[3]);
     world_.ipc = static_cast<symm_ipc_t*>(all[4]);
     world_.exchange = static_cast<symm_exchange_t*>(all[5]);
+    world_.request = static_cast<symm_request_t*>(all[6]);
   }
 
   // Draws a value for an argument into `bits`. Returns false for a parameter to which nothing but

@@ -160,7 +160,7 @@ TEST(Refusals, SayWhatIsWrong) {
   wait.struct_size = sizeof wait;
   wait.compare = SYMM_COMPARE_EQ;
   wait.value = 7;
-  const symm_call_options_t now{sizeof now, SYMM_TIMEOUT_NOW, nullptr};
+  const symm_call_options_t now{sizeof now, SYMM_TIMEOUT_NOW, nullptr, nullptr};
   expect(symm_wait_signals(memory.get(), &wait, 1, -1, nullptr, nullptr, nullptr),
       SYMM_ERR_INVALID_ARGUMENT, "mode: -1 is negative");
   EXPECT_EQ(symm_wait_signals(memory.get(), &wait, 1, SYMM_WAIT_ALL, &now, nullptr, nullptr),

@@ -8,12 +8,13 @@
 
 namespace symm_test {
 inline constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*",
-    "symm_heap_t*", "symm_ipc_t*", "symm_exchange_t*"};
+    "symm_heap_t*", "symm_ipc_t*", "symm_exchange_t*", "symm_request_t*"};
 using OneOfEach = std::array<void*, std::size(kHandles)>;
 void release(size_t kind, void* handle);
 
 // A rank of a group, by itself unless told otherwise, with a buffer, a memory, an
-// import of the buffer, a heap and an exchange with itself, and poisoned places for outputs.
+// import of the buffer, a heap, an exchange with itself and a request that is done, and poisoned
+// places for outputs.
 class World {
  public:
   static constexpr size_t kBytes = 4096;  // the size of the block
@@ -71,13 +72,14 @@ class World {
     return bits(kept_.emplace_back(std::make_shared<T>(options.value)).get());
   }
 
-  OneOfEach handles() const { return {group, buffer, memory, heap, ipc, exchange}; }
+  OneOfEach handles() const { return {group, buffer, memory, heap, ipc, exchange, request}; }
   symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
   symm_memory_t* memory = nullptr;
   symm_ipc_t* ipc = nullptr;
   symm_heap_t* heap = nullptr;
   symm_exchange_t* exchange = nullptr;
+  symm_request_t* request = nullptr;
   void* piece = nullptr;  // all of the heap, which has kBytes
   std::byte* block = nullptr;
   std::array<std::byte, kToken + 1> token{};

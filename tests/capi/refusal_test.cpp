@@ -34,6 +34,12 @@ World::World(const char* bootstrap, int rank, int size)
   }
 
   block = static_cast<std::byte*>(pointer);
+  symm_call_options_t options = SYMM_CALL_OPTIONS_INIT;
+  options.request = &request;
+  if (symm_fill8(memory, rank, 0, 0, 1, &options, nullptr) != SYMM_OK ||
+      symm_request_wait(request, nullptr) != SYMM_OK) {
+    ADD_FAILURE() << symm_last_error();
+  }
   // A round is started, so that one can be finished.
   if (symm_exchange_create(group, nullptr, 0, nullptr, &exchange) != SYMM_OK ||
       symm_exchange_start(exchange, nullptr, nullptr) != SYMM_OK) {
@@ -55,6 +61,7 @@ void release(size_t kind, void* handle) {
   if (kind == 3) symm_heap_release(static_cast<symm_heap_t*>(handle));
   if (kind == 4) symm_ipc_release(static_cast<symm_ipc_t*>(handle), nullptr);
   if (kind == 5) symm_exchange_release(static_cast<symm_exchange_t*>(handle));
+  if (kind == 6) symm_request_release(static_cast<symm_request_t*>(handle));
 }
 
 void* World::poisoned(size_t size) {

@@ -158,7 +158,8 @@ const std::vector<Refusal>& refusals() {
   using support::placed;
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ranks", "waits", "source",
-          "destination", "messages", "neighbors", "send_ranks", "recv_ranks", "call", "norm"),
+          "destination", "messages", "neighbors", "send_ranks", "recv_ranks", "call", "norm",
+          "requests"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
       SYMM_REFUSE_ALL(
           "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
@@ -307,6 +308,11 @@ const std::vector<Refusal>& refusals() {
           "more than is expected", MISMATCH, neighbor(w, &kRight)),
       SYMM_REFUSE(
           symm_exchange_create, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE(symm_request_wait_any, requests, "of another kind", INVALID_HANDLE,
+          reinterpret_cast<symm_request_t* const*>(&w.group)),
+      SYMM_REFUSE(
+          symm_request_wait_any, count, "more than there can be", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_NAMED(symm_request_wait_any, count, requests, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE_OF(send_ranks, "[0] is size", INVALID_ARGUMENT, +kOne, "symm_neighbor_alltoallv"),
       SYMM_REFUSE_OF(
           recv_ranks, "[0] is -1", INVALID_ARGUMENT, +kMinusOne, "symm_neighbor_alltoallv"),

@@ -384,7 +384,7 @@ TEST_F(Multinode, NameTheRankThatDiesBetweenAnAtomicAndItsReply) {
       });
 
       symm_failure_t failure = SYMM_FAILURE_INIT;
-      const symm_call_options_t options{sizeof options, 20'000, &failure};
+      const symm_call_options_t options{sizeof options, 20'000, &failure, nullptr};
       symm_memory_t* const memory = block.memory.get();
       uint64_t before = 0;
       const auto start = std::chrono::steady_clock::now();
@@ -425,7 +425,7 @@ TEST_F(Multinode, NameTheOwnerOfAWordThatIsKilled) {
       ++*passed;
 
       symm_failure_t failure = SYMM_FAILURE_INIT;
-      const symm_call_options_t options{sizeof options, 20'000, &failure};
+      const symm_call_options_t options{sizeof options, 20'000, &failure, nullptr};
       symm_memory_t* const memory = block.memory.get();
       symm_status_t status = SYMM_OK;
       uint64_t last = 0;
@@ -598,7 +598,7 @@ TEST_F(Multinode, WaitForASilentRankNoLongerThanTheCallSays) {
       usleep(300'000);
 
       symm_failure_t failure = SYMM_FAILURE_INIT;
-      const symm_call_options_t options{sizeof options, 400, &failure};
+      const symm_call_options_t options{sizeof options, 400, &failure, nullptr};
       symm_memory_t* const memory = block.memory.get();
       const auto start = std::chrono::steady_clock::now();
       symm_status_t status = SYMM_OK;

@@ -25,7 +25,7 @@ struct Passed {
 };
 
 inline Passed<symm_call_options_t> within(uint64_t timeout_ms) {
-  return {{sizeof(symm_call_options_t), timeout_ms, nullptr}};
+  return {{sizeof(symm_call_options_t), timeout_ms, nullptr, nullptr}};
 }
 
 inline Passed<symm_rmsnorm_call_t> normed(const void* weight, void* norm_out, double epsilon = 0,

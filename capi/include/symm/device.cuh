@@ -138,7 +138,7 @@ inline symm_status_t describe(symm_memory_t *memory, uint64_t timeout_ms, const 
                               Memory *out) {
   symm_memory_view_t view = {};
   view.struct_size = sizeof view;
-  const symm_call_options_t options = {sizeof options, timeout_ms, nullptr};
+  const symm_call_options_t options = {sizeof options, timeout_ms, nullptr, nullptr};
   const symm_status_t status = symm_memory_device_view(memory, stop, &options, &view);
   if (status != SYMM_OK) return status;
   if (view.layout != kLayout) return SYMM_ERR_UNSUPPORTED;

@@ -81,7 +81,7 @@
  *     *_pointer(), symm_memory_buffer(), symm_memory_signal_pad(), symm_memory_*_table() and
  *     symm_heap_memory(). But symm_memory_multicast_pointer() and symm_buffer_memory() have
  *     them.
- *   - *_info(), *_stats() and *_topology().
+ *   - *_info(), *_stats(), *_topology() and symm_request_fd().
  *   - What tells the state of a group: symm_group_status(), symm_group_failed_ranks() and
  *     symm_group_failure_fd(); and symm_group_abort().
  *   - *_retain() and *_release().
@@ -160,6 +160,10 @@
  *   [stream] call returns when its work is enqueued. NULL is the legacy default stream there,
  *   and CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean what they mean to the driver. A stream
  *   whose capture was invalidated is INVALID_ARGUMENT.
+ *
+ * Requests
+ *   With the host back end a call does not block if its options have a place for a request;
+ *   see the chapter on requests.
  *
  * Capture
  *   A [stream] call on a stream that is being captured becomes part of the CUDA graph, unless
@@ -578,6 +582,8 @@ typedef struct symm_memory symm_memory_t;
 typedef struct symm_heap symm_heap_t;
 /** What neighbours put into each other's blocks in every round. */
 typedef struct symm_exchange symm_exchange_t;
+/** Call that the library makes while the program goes on. */
+typedef struct symm_request symm_request_t;
 /** Memory of another process, imported by a token. */
 typedef struct symm_ipc symm_ipc_t;
 
@@ -678,10 +684,15 @@ typedef struct {
   uint64_t timeout_ms;
   /** NULL, or receives the failure of this call. */
   symm_failure_t *failure;
+  /**
+   * NULL, or receives a request: the call does not block. The chapter on requests lists the
+   * calls for which this is not UNSUPPORTED.
+   */
+  symm_request_t **request;
 } symm_call_options_t;
 
 /** The defaults of symm_call_options_t. */
-#define SYMM_CALL_OPTIONS_INIT {sizeof(symm_call_options_t), 0, NULL}
+#define SYMM_CALL_OPTIONS_INIT {sizeof(symm_call_options_t), 0, NULL, NULL}
 
 /**
  * Receives log messages, possibly on a thread of the library, and on several threads at once.
@@ -3844,6 +3855,8 @@ typedef struct {
    * TREE is UNSUPPORTED in a group of more than 3 ranks with CUDA.
    */
   symm_order_t order;
+  /** NULL, or receives a request: the call does not block. See the chapter on requests. */
+  symm_request_t **request;
 } symm_collective_options_t;
 
 /** The defaults of symm_collective_options_t. */
@@ -3858,7 +3871,8 @@ typedef struct {
    NULL,                              \
    NULL,                              \
    0,                                 \
-   SYMM_ORDER_GROUP}
+   SYMM_ORDER_GROUP,                  \
+   NULL}
 
 /**
  * Combine the operands of all ranks, with the result on every rank.
@@ -4451,10 +4465,12 @@ typedef struct {
   symm_failure_t *failure;
   /** The tag of all calls, as in symm_collective_options_t. */
   const char *tag;
+  /** NULL, or receives a request: the batch does not block. See the chapter on requests. */
+  symm_request_t **request;
 } symm_batch_options_t;
 
 /** The defaults of symm_batch_options_t. */
-#define SYMM_BATCH_OPTIONS_INIT {sizeof(symm_batch_options_t), 0, NULL, NULL}
+#define SYMM_BATCH_OPTIONS_INIT {sizeof(symm_batch_options_t), 0, NULL, NULL, NULL}
 
 /**
  * Make several calls of collectives in one submission.
@@ -4494,6 +4510,162 @@ typedef struct {
 SYMM_API symm_status_t symm_batch(symm_group_t *group, const symm_collective_call_t *calls,
                                   size_t count, const symm_batch_options_t *options,
                                   void *stream);
+
+/* ---- requests -------------------------------------------------------------------------- */
+
+/*
+ * A call whose options have a place for a request does not block: it returns when it has begun,
+ * and the request tells when it is over. Threads of the library make the call meanwhile.
+ *
+ * Calls
+ * - Collectives, symm_batch() and symm_barrier(); symm_send(), symm_recv(), symm_messages() and
+ *   symm_neighbor_alltoallv(); signals and waits for them; copies to and from blocks, with and
+ *   without pieces; words, atomics and waits for words; symm_exchange_start() and _finish().
+ *   The field is UNSUPPORTED in all other calls that have it.
+ * - Host back end only, on one machine or several. With CUDA the field is UNSUPPORTED: calls
+ *   are ordered on streams there, and return when their work is enqueued.
+ *
+ * Arguments
+ * - Read before the call returns, and free then: options and other structs, texts, and lists of
+ *   ranks, counts, displacements, waits, messages, neighbours and calls.
+ * - Left alone until the request is done: all memory that the call reads or writes. That is
+ *   operands, `fetched`, the factor at scale_pointer, pieces, their tables, and counts that are
+ *   read when the call runs.
+ * - Not written: out_bytes, out_seen, out_index, out_value and out_lengths, which may be NULL.
+ *   symm_request_info() has the number.
+ * - Handles may be released; the request keeps what they name.
+ * - Refusals: arguments of collectives and messages are checked before the call returns. Those
+ *   of other calls may be refused by the request, with the same status and message.
+ *
+ * Order
+ * - Collectives, batches, barriers and exchanges of a group run one after another, in the order
+ *   of the calls. A blocking one waits for those that were begun before it.
+ * - So do copies, signals, and words that are written or read. They keep no order with calls of
+ *   all ranks: before a barrier, wait for the requests of what the other ranks are to see.
+ * - Messages keep their order on a channel with all other messages, blocking or not. They, and
+ *   waits for signals and words, hold up nothing else and nobody. At most 256 requests of these
+ *   kinds are pending in a group, the next one is OUT_OF_MEMORY; symm_messages() makes one
+ *   request of up to 2^20 messages.
+ *
+ * Ends
+ * - A call has the deadline of its options, which counts from when it gets its turn. What ends
+ *   a blocking call ends its request, with the same message: a rank that dies, a deadline, or
+ *   symm_group_abort(), by which requests are cancelled. A group that fails ends all of them.
+ * - A released request goes on. The memory of its call is free when a later call shows that it
+ *   is over, as one of the same order does.
+ * - A released group stays until its requests are done. symm_group_finalize() waits for
+ *   requests of all kinds but messages and waits.
+ *
+ * Threads
+ * - A group has no thread for this before its first request. It has one for collectives, one
+ *   for copies and signals, and one for each pending message call or wait. All of them sleep
+ *   while they wait, block all signals, and end when there was no work for a second.
+ * - After fork() the child has no requests, and its handles of them are refused.
+ */
+
+/** Facts about a request. Filled by symm_request_info(). */
+typedef struct {
+  size_t struct_size;
+  /** 1 if the call is over, however it ended; else 0. */
+  int32_t done;
+  /** What the call returned; SYMM_OK while it is not over. */
+  symm_status_t status;
+  /**
+   * The number that a blocking call would have had for its output: the bytes received, by
+   * symm_messages() in all, the word or the index seen, or the word read or fetched. Else 0.
+   */
+  uint64_t value;
+  /** Name of the call, as in "allreduce". */
+  char call[64];
+} symm_request_info_t;
+
+/** A symm_request_info_t that is ready to be filled. */
+#define SYMM_REQUEST_INFO_INIT {sizeof(symm_request_info_t), 0, SYMM_OK, 0, ""}
+
+/**
+ * Look whether the call of a request is over.
+ * [local] Since 0.2.
+ *
+ * Never waits. A call that failed returns its failure here, as often as it is asked.
+ *
+ * @param request        request that is looked at.
+ * @param options        NULL means the defaults; the call does not wait.
+ * @param[out] out_done  1 if the call is over and has succeeded, 0 if it is not over.
+ */
+SYMM_API symm_status_t symm_request_test(symm_request_t *request,
+                                         const symm_call_options_t *options, int32_t *out_done);
+
+/**
+ * Wait until the call of a request is over, and return what it returned.
+ * [local] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * Any number of threads may wait, and a request that is over returns the same again.
+ *
+ * @param request  request that is awaited.
+ * @param options  NULL means the defaults. Here a deadline of 0 means as long as it takes: the
+ *                 call has a deadline of its own.
+ * @retval SYMM_ERR_TIMEOUT  the call was not over before the deadline. It goes on, and so may
+ *                           waits for it; or the call itself missed its deadline.
+ */
+SYMM_API symm_status_t symm_request_wait(symm_request_t *request,
+                                         const symm_call_options_t *options);
+
+/**
+ * Wait until the call of one of several requests is over.
+ * [local] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * The requests may be of several groups. The call succeeds also if the call of the request
+ * failed, which symm_request_wait() then returns.
+ *
+ * @param requests        `count` of them; a NULL is left out, but one must be given.
+ * @param count           1 .. 2^20.
+ * @param options         NULL means the defaults. Here a deadline of 0 means as long as it
+ *                        takes.
+ * @param[out] out_index  place of the first request that is over.
+ * @retval SYMM_ERR_TIMEOUT           none was over before the deadline.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  no request is given, or count is out of range.
+ */
+SYMM_API symm_status_t symm_request_wait_any(symm_request_t *const *requests, size_t count,
+                                             const symm_call_options_t *options,
+                                             size_t *out_index);
+
+/**
+ * Tell what is known of a request.
+ * [local] Since 0.2.
+ *
+ * @param request   request that is asked for.
+ * @param[out] out  the facts.
+ */
+SYMM_API symm_status_t symm_request_info(symm_request_t *request, symm_request_info_t *out);
+
+/**
+ * Get a descriptor that becomes readable when the call of a request is over, for event loops.
+ * [local] Since 0.2.
+ *
+ * It stays readable. Do not read, write or close it; it is closed with the last reference to
+ * the request. The same descriptor is returned each time.
+ *
+ * @param request      request that is asked for.
+ * @param[out] out_fd  descriptor, for poll() and the like.
+ * @retval SYMM_ERR_SYSTEM  no descriptor could be made.
+ */
+SYMM_API symm_status_t symm_request_fd(symm_request_t *request, int32_t *out_fd);
+
+/**
+ * Add a reference to a request.
+ * [local] Since 0.2.
+ *
+ * @param request  request that gets one more reference.
+ */
+SYMM_API symm_status_t symm_request_retain(symm_request_t *request);
+
+/**
+ * Drop a reference to a request. The call goes on if it is not over.
+ * [local] Since 0.2.
+ *
+ * @param request  may be NULL.
+ */
+SYMM_API void symm_request_release(symm_request_t *request);
 
 /* ---- plans ----------------------------------------------------------------------------- */
 

@@ -16,9 +16,10 @@
 //   to blame.
 //
 // Handles
-//   Group, Buffer, Memory and Heap are handles. Moving is free, copying adds a reference, and
-//   the destructor drops one. Every call refuses an empty handle (default constructed, or moved
-//   from) with SYMM_ERR_INVALID_HANDLE. Piece moves only, and Import is copied by share().
+//   Group, Buffer, Memory, Heap and Request are handles. Moving is free, copying adds a
+//   reference, and the destructor drops one. Every call refuses an empty handle (default
+//   constructed, or moved from) with SYMM_ERR_INVALID_HANDLE. Piece moves only, and Import is
+//   copied by share().
 //
 // Spans
 //   Whatever has std::data() and std::size() (a vector, an array, a std::span) is taken as
@@ -36,7 +37,7 @@
 //
 // Streams
 //   A null stream, the default, is right for the host back end. There a [stream] call returns
-//   when its work is done.
+//   when its work is done, or at once if its options name a Request.
 #ifndef SYMM_SYMM_HPP
 #define SYMM_SYMM_HPP
 
@@ -250,9 +251,16 @@ struct Dtype<double> {
   static constexpr symm_dtype_t value = SYMM_DTYPE_F64;
 };
 
+class Request;
+
 // Options of one call.
 struct CallOptions {
   constexpr CallOptions() noexcept = default;
+
+  // The call does not block: `into` tells when it is over. What the call returns has no meaning
+  // then.
+  constexpr CallOptions(Request &into, uint64_t timeout = 0) noexcept
+      : timeout_ms(timeout), request(&into) {}
 
   // A deadline alone is options, too.
   constexpr CallOptions(uint64_t timeout, symm_failure_t *sink = nullptr) noexcept
@@ -263,6 +271,9 @@ struct CallOptions {
 
   // Receives the failure of this call; null: it is in the exception only.
   symm_failure_t *failure = nullptr;
+
+  // Receives the request of a call that does not block; null: the call blocks.
+  Request *request = nullptr;
 };
 
 // Options of a batch. The defaults are the group's.
@@ -277,6 +288,9 @@ struct BatchOptions {
 
   // Shown where the calls are shown; null: none.
   const char *tag = nullptr;
+
+  // Receives the request of a batch that does not block; null: the batch blocks.
+  Request *request = nullptr;
 };
 
 // Options of one collective call. The defaults are the group's.
@@ -306,6 +320,9 @@ struct Options {
 
   // The order in which floats are combined.
   symm_order_t order = SYMM_ORDER_GROUP;
+
+  // Receives the request of a call that does not block; null: the call blocks.
+  Request *request = nullptr;
 };
 
 namespace detail {
@@ -322,6 +339,11 @@ inline symm_status_t retain(symm_exchange_t *exchange) {
   return symm_exchange_retain(exchange);
 }
 inline void release(symm_exchange_t *exchange) noexcept { symm_exchange_release(exchange); }
+inline symm_status_t retain(symm_request_t *request) { return symm_request_retain(request); }
+inline void release(symm_request_t *request) noexcept { symm_request_release(request); }
+
+// The place that a call fills with its request; null if there is none.
+inline symm_request_t **place_of(Request *request) noexcept;
 
 // Calls `function`, of which `call` is the name, with a place for its output as the last
 // argument, and returns that output. A struct is told its size.
@@ -343,7 +365,8 @@ inline bool found(symm_status_t status, const char *call) {
 }
 
 inline symm_call_options_t in_c(const CallOptions &options) {
-  return {sizeof(symm_call_options_t), options.timeout_ms, options.failure};
+  return {sizeof(symm_call_options_t), options.timeout_ms, options.failure,
+          place_of(options.request)};
 }
 
 inline symm_collective_options_t in_c(const Options &options, symm_dtype_t result = 0) {
@@ -357,7 +380,8 @@ inline symm_collective_options_t in_c(const Options &options, symm_dtype_t resul
           options.scale_pointer,
           options.tag,
           options.max_blocks,
-          options.order};
+          options.order,
+          place_of(options.request)};
 }
 
 // The elements of `send` and `recv`, which must be of one type.
@@ -434,9 +458,66 @@ class Handle {
   void reset() noexcept { *this = Handle(); }
   explicit operator bool() const noexcept { return handle_ != nullptr; }
 
- private:
+ protected:
   C *handle_ = nullptr;
 };
+
+// ---- requests ----------------------------------------------------------------------------
+
+// A call that the library makes while the program goes on. Passed in the options of a call, it
+// receives the call's request in place of what it had. Dropping it does not end the call: memory
+// that the call reads or writes must stay until the request is done.
+class Request : public Handle<symm_request_t> {
+ public:
+  using Handle::Handle;
+
+  // Whether the call is over; throws its failure if it has failed. symm_request_test(). [local]
+  bool test() const {
+    return detail::given("symm_request_test", symm_request_test, get(), nullptr) != 0;
+  }
+
+  // Wait until the call is over, and throw its failure if it has failed. A deadline of 0 is as long
+  // as it takes. symm_request_wait(). [local] [blocking]
+  void wait(const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_request_wait(get(), &c), "symm_request_wait");
+  }
+
+  // Wait until one of `requests`, of which some may be empty, is over in whatever way. Returns the
+  // place of the first. symm_request_wait_any(). [local] [blocking]
+  static size_t wait_any(Span<const Request> requests, const CallOptions &options = {}) {
+    const auto c = detail::in_c(options);
+    std::vector<symm_request_t *> handles;
+    for (const Request &request : requests) {
+      handles.push_back(request.get());
+    }
+    return detail::given("symm_request_wait_any", symm_request_wait_any, handles.data(),
+                         handles.size(), &c);
+  }
+
+  // Facts about the call; `value` is the number that it would have returned.
+  // symm_request_info(). [local]
+  symm_request_info_t info() const {
+    return detail::given("symm_request_info", symm_request_info, get());
+  }
+
+  // A descriptor that becomes readable when the call is over. It stays the library's.
+  // symm_request_fd(). [local]
+  int32_t fd() const { return detail::given("symm_request_fd", symm_request_fd, get()); }
+
+ private:
+  friend symm_request_t **detail::place_of(Request *request) noexcept;
+};
+
+namespace detail {
+
+inline symm_request_t **place_of(Request *request) noexcept {
+  if (request == nullptr) return nullptr;
+  request->reset();
+  return &request->handle_;
+}
+
+}  // namespace detail
 
 // All streams, where a parameter accepts them.
 inline void *const all_streams = reinterpret_cast<void *>(uintptr_t{SYMM_ALL_STREAMS});
@@ -1587,7 +1668,8 @@ class Group : public Handle<symm_group_t> {
   template <class Calls>
   void batch(const Calls &calls, const BatchOptions &options = {}) const {
     const symm_batch_options_t c = {sizeof(symm_batch_options_t), options.timeout_ms,
-                                    options.failure, options.tag};
+                                    options.failure, options.tag,
+                                    detail::place_of(options.request)};
     check(symm_batch(get(), std::data(calls), std::size(calls), &c, options.stream),
           "symm_batch");
   }

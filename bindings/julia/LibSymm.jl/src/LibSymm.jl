@@ -51,6 +51,7 @@ include("messages.jl")
 include("pieces.jl")
 include("collectives.jl")
 include("exchange.jl")
+include("requests.jl")
 include("ipc.jl")
 include("log.jl")
 

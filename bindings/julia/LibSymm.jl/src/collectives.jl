@@ -89,7 +89,7 @@ tag_text(::Nothing) = nothing
 tag_text(tag) = String(tag)
 
 """The fields of `symm_collective_options_t` after its size."""
-@inline function fields_of(choice::Choice, failure, result)
+@inline function fields_of(choice::Choice, failure, result, place)
     return (
         choice.algorithm,
         choice.timeout_ms,
@@ -101,12 +101,13 @@ tag_text(tag) = String(tag)
         choice.tag,
         choice.max_blocks,
         choice.order,
+        place,
     )
 end
 
 # Compiled once, and not into every call.
 @noinline function collective_options(call::CallFrame, choice::Choice, result::Int32=Int32(0))
-    values = fields_of(choice, call.failure, result)
+    values = fields_of(choice, call.failure, result, place_of_request())
     return options_of(call, symm_collective_options_t, values...)
 end
 
@@ -761,7 +762,12 @@ function batch(
     made = calls.calls
     GC.@preserve calls made tag attempt() do call
         how = options_of(
-            call, symm_batch_options_t, milliseconds(timeout), call.failure, text_for_c(tag)
+            call,
+            symm_batch_options_t,
+            milliseconds(timeout),
+            call.failure,
+            text_for_c(tag),
+            place_of_request(),
         )
         return symm_batch(group, pointer(made), length(made), how, on)
     end
@@ -779,7 +785,7 @@ function note!(calls::Batch, collective, kept, result, chosen; scale=nothing, fi
     end
     own = Base.structdiff(values(chosen), NamedTuple{(:timeout, :stream, :tag)})
     choice = Choice(; scale=scale, own...)
-    options = sized_with(symm_collective_options_t, fields_of(choice, C_NULL, result)...)
+    options = sized_with(symm_collective_options_t, fields_of(choice, C_NULL, result, C_NULL)...)
     pointers = (; options=Base.unsafe_convert(Ptr{symm_collective_options_t}, options))
     push!(calls.calls, call_struct(collective, merge(pointers, values(fields))))
     push!(calls.kept, (kept, scale, options))

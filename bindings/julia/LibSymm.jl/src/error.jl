@@ -136,7 +136,8 @@ end
 
 """The options of a call that has no others than a deadline."""
 @noinline function within(call::CallFrame, timeout=nothing)
-    return options_of(call, symm_call_options_t, milliseconds(timeout), call.failure)
+    place = place_of_request()
+    return options_of(call, symm_call_options_t, milliseconds(timeout), call.failure, place)
 end
 
 """The failure of a call, whose frame is given back."""

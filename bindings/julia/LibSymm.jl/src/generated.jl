@@ -370,6 +370,9 @@ mutable struct symm_heap_t end
 """What neighbours put into each other's blocks in every round."""
 mutable struct symm_exchange_t end
 
+"""Call that the library makes while the program goes on."""
+mutable struct symm_request_t end
+
 """Memory of another process, imported by a token."""
 mutable struct symm_ipc_t end
 
@@ -415,6 +418,7 @@ struct symm_call_options_t
     struct_size::Csize_t
     timeout_ms::UInt64
     failure::Ptr{symm_failure_t}
+    request::Ptr{Ptr{symm_request_t}}
 end
 
 """Facts about one device. Filled by symm_device_info()."""
@@ -765,6 +769,7 @@ struct symm_collective_options_t
     tag::Cstring
     max_blocks::Int32
     order::symm_order_t
+    request::Ptr{Ptr{symm_request_t}}
 end
 
 """
@@ -800,6 +805,16 @@ struct symm_batch_options_t
     timeout_ms::UInt64
     failure::Ptr{symm_failure_t}
     tag::Cstring
+    request::Ptr{Ptr{symm_request_t}}
+end
+
+"""Facts about a request. Filled by symm_request_info()."""
+struct symm_request_info_t
+    struct_size::Csize_t
+    done::Int32
+    status::symm_status_t
+    value::UInt64
+    call::NTuple{64,UInt8}
 end
 
 """Plan of a collective call. Filled by symm_collective_plan()."""
@@ -946,6 +961,7 @@ const STRUCTS = (
     symm_collective_options_t,
     symm_collective_call_t,
     symm_batch_options_t,
+    symm_request_info_t,
     symm_plan_info_t,
     symm_ipc_export_options_t,
     symm_ipc_import_options_t,
@@ -2134,6 +2150,51 @@ Make several calls of collectives in one submission. [collective] [stream] [capt
     options::Ptr{symm_batch_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
+
+"""Look whether the call of a request is over. [local]"""
+@call symm_request_test(
+    request::Ptr{symm_request_t},
+    options::Ptr{symm_call_options_t},
+    out_done::Ptr{Int32},
+)::symm_status_t
+
+"""
+Wait until the call of a request is over, and return what it returned. [local] [blocking,
+options.timeout_ms]
+"""
+@waiting symm_request_wait(
+    request::Ptr{symm_request_t},
+    options::Ptr{symm_call_options_t},
+)::symm_status_t
+
+"""
+Wait until the call of one of several requests is over. [local] [blocking,
+options.timeout_ms]
+"""
+@waiting symm_request_wait_any(
+    requests::Ptr{Ptr{symm_request_t}},
+    count::Csize_t,
+    options::Ptr{symm_call_options_t},
+    out_index::Ptr{Csize_t},
+)::symm_status_t
+
+"""Tell what is known of a request. [local]"""
+@call symm_request_info(
+    request::Ptr{symm_request_t},
+    out::Ptr{symm_request_info_t},
+)::symm_status_t
+
+"""
+Get a descriptor that becomes readable when the call of a request is over, for event loops.
+[local]
+"""
+@call symm_request_fd(request::Ptr{symm_request_t}, out_fd::Ptr{Int32})::symm_status_t
+
+"""Add a reference to a request. [local]"""
+@call symm_request_retain(request::Ptr{symm_request_t})::symm_status_t
+
+"""Drop a reference to a request."""
+@call symm_request_release(request::Ptr{symm_request_t})::Cvoid
 
 """
 Tell which algorithm a collective would use if every rank passed memory like this rank's.

@@ -14,6 +14,8 @@ pub type symm_memory_t = symm_memory;
 pub type symm_heap_t = symm_heap;
 /// What neighbours put into each other's blocks in every round.
 pub type symm_exchange_t = symm_exchange;
+/// Call that the library makes while the program goes on.
+pub type symm_request_t = symm_request;
 /// Memory of another process, imported by a token.
 pub type symm_ipc_t = symm_ipc;
 /// Receives log messages, possibly on a thread of the library, and on several threads at once.
@@ -449,6 +451,10 @@ structs! {
         _unused: [u8; 0],
     }
 
+    pub struct symm_request {
+        _unused: [u8; 0],
+    }
+
     pub struct symm_ipc {
         _unused: [u8; 0],
     }
@@ -472,6 +478,7 @@ structs! {
         pub struct_size: usize,
         pub timeout_ms: u64,
         pub failure: *mut symm_failure_t,
+        pub request: *mut *mut symm_request_t,
     }
 
     /// Facts about one device. Filled by symm_device_info().
@@ -819,6 +826,7 @@ structs! {
         pub tag: *const c_char,
         pub max_blocks: i32,
         pub order: symm_order_t,
+        pub request: *mut *mut symm_request_t,
     }
 
     /// One call of a collective. Fields that the collective has no argument for are ignored,
@@ -852,6 +860,16 @@ structs! {
         pub timeout_ms: u64,
         pub failure: *mut symm_failure_t,
         pub tag: *const c_char,
+        pub request: *mut *mut symm_request_t,
+    }
+
+    /// Facts about a request. Filled by symm_request_info().
+    pub struct symm_request_info_t {
+        pub struct_size: usize,
+        pub done: i32,
+        pub status: symm_status_t,
+        pub value: u64,
+        pub call: [c_char; 64],
     }
 
     /// Plan of a collective call. Filled by symm_collective_plan().
@@ -2102,6 +2120,48 @@ functions! {
         options: *const symm_batch_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
+
+    /// Look whether the call of a request is over. \[local\]
+    pub fn symm_request_test(
+        request: *mut symm_request_t,
+        options: *const symm_call_options_t,
+        out_done: *mut i32,
+    ) -> symm_status_t;
+
+    /// Wait until the call of a request is over, and return what it returned. \[local\]
+    /// \[blocking, options.timeout_ms\]
+    pub fn symm_request_wait(
+        request: *mut symm_request_t,
+        options: *const symm_call_options_t,
+    ) -> symm_status_t;
+
+    /// Wait until the call of one of several requests is over. \[local\] \[blocking,
+    /// options.timeout_ms\]
+    pub fn symm_request_wait_any(
+        requests: *const *mut symm_request_t,
+        count: usize,
+        options: *const symm_call_options_t,
+        out_index: *mut usize,
+    ) -> symm_status_t;
+
+    /// Tell what is known of a request. \[local\]
+    pub fn symm_request_info(
+        request: *mut symm_request_t,
+        out: *mut symm_request_info_t,
+    ) -> symm_status_t;
+
+    /// Get a descriptor that becomes readable when the call of a request is over, for event
+    /// loops. \[local\]
+    pub fn symm_request_fd(
+        request: *mut symm_request_t,
+        out_fd: *mut i32,
+    ) -> symm_status_t;
+
+    /// Add a reference to a request. \[local\]
+    pub fn symm_request_retain(request: *mut symm_request_t) -> symm_status_t;
+
+    /// Drop a reference to a request.
+    pub fn symm_request_release(request: *mut symm_request_t);
 
     /// Tell which algorithm a collective would use if every rank passed memory like this
     /// rank's. \[local\] \[capturable\]

@@ -1,0 +1,137 @@
+// Keeps the order of a group's requests, and begins and ends the threads that make them.
+#include "core/group/requests.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
+#include "core/group/request.hpp"
+
+namespace symm {
+namespace {
+// A thread without work stays so long, since a program that has made one request makes more.
+constexpr uint64_t kIdleMs = 1'000;
+
+// The requests that the calling thread works for.
+thread_local const Requests* worked_for = nullptr;
+}  // namespace
+
+void Requests::require_thread(RequestOrder order) {
+  if (order == RequestOrder::waiting && waiting_ == kMostWaiting) {
+    throw Error(Status::out_of_memory,
+        format("options.request: %zu requests of this group wait for other ranks already, which is "
+               "the most; symm_messages() and symm_wait_signals() wait for many things in one",
+            kMostWaiting));
+  }
+  if (ready_.size() + at_work_ < threads_) return;
+  process::start_thread("symm-request", [self = shared_from_this()] { self->work(); });
+  ++threads_;
+}
+
+std::shared_ptr<Request> Requests::start(
+    RequestOrder order, const char* call, Request::Work work, const std::function<void()>& post) {
+  const auto request = std::make_shared<Request>(call);
+  Entries one;
+  one.push_back({order, request, std::move(work)});
+
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_behind = is_queued(order) && queue_of(order).is_busy;
+    if (!is_behind) require_thread(order);
+    if (post) post();
+
+    if (is_queued(order)) {
+      queue_of(order).made.fetch_add(1);
+      queue_of(order).is_busy = true;
+      queue_of(order).last = request;
+    } else {
+      ++waiting_;
+    }
+    Entries& to = is_behind ? queue_of(order).behind : ready_;
+    to.splice(to.end(), one);
+    if (is_behind) return request;
+  }
+  tell_change(news_);
+  return request;
+}
+
+void Requests::settle(RequestOrder order, const char* call, uint64_t timeout_ms) {
+  Queue& state = queue_of(order);
+  const uint32_t made = state.made.load(std::memory_order_relaxed);
+  if (reached(state.over, made)) return;
+  // A call of the queue itself, which a thread of this object makes.
+  if (worked_for == this) return;
+  if (is_last_done(state)) return;
+
+  const auto look = [&] { return reached(state.over, made); };
+  if (await_change(state.over, Deadline::after_ms(timeout_ms), look)) return;
+  if (timeout_ms == Deadline::kNow) {
+    throw Error(Status::timeout, format("%s: requests that were made before are not done", call));
+  }
+  throw OutOfTurn(Status::timeout,
+      format("%s: requests that were made before are not done within %lu ms", call, timeout_ms));
+}
+
+// Whether the program may have seen that the queue is empty, although it is not counted yet.
+bool Requests::is_last_done(const Queue& queue) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<const Request> last = queue.last.lock();
+  return last == nullptr || last->is_done();
+}
+
+bool Requests::take(Entries& mine) {
+  if (ready_.empty()) return false;
+  mine.splice(mine.end(), ready_, ready_.begin());
+  ++at_work_;
+  return true;
+}
+
+// Waits for something to do. False: there was nothing for long, and the thread is not counted any
+// more.
+bool Requests::await_work(Entries& mine) {
+  const auto look = [&] {
+    const std::lock_guard lock(mutex_);
+    return take(mine);
+  };
+  if (await_change(news_, Deadline::after_ms(kIdleMs), look)) return true;
+
+  const std::lock_guard lock(mutex_);
+  if (take(mine)) return true;
+  --threads_;
+  return false;
+}
+
+void Requests::leave_queue(RequestOrder order) noexcept {
+  const std::lock_guard lock(mutex_);
+  --at_work_;
+  if (!is_queued(order)) {
+    --waiting_;
+    return;
+  }
+  Queue& state = queue_of(order);
+  state.is_busy = !state.behind.empty();
+  if (state.is_busy) ready_.splice(ready_.begin(), state.behind, state.behind.begin());
+}
+
+void Requests::work() noexcept {
+  worked_for = this;
+  Entries mine;
+  while (await_work(mine)) {
+    Entry& entry = mine.front();
+    entry.request->run(entry.work, [&] {
+      leave_queue(entry.order);
+      // A blocking call of that order goes on now, as does whoever waits for the request.
+      if (is_queued(entry.order)) tell_change(queue_of(entry.order).over);
+    });
+    mine.clear();
+  }
+}
+}  // namespace symm

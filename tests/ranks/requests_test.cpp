@@ -1,0 +1,565 @@
+// Calls that do not block: what a request tells and when, the order of calls, and what becomes of
+// requests when ranks die or abort, or when handles are dropped.
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
+#include "tests/support/footprint.hpp"
+#include "tests/support/machines.hpp"
+#include "tests/support/options.hpp"
+
+namespace support {
+namespace {
+using symm::Request;
+using Floats = std::vector<float>;
+
+symm::Options into(Request& request, uint64_t timeout_ms = 0) {
+  symm::Options options;
+  options.request = &request;
+  options.timeout_ms = timeout_ms;
+  return options;
+}
+
+// An all-reduce under way, of `count` elements, each rank's number + 1 times `factor`.
+struct Sum {
+  Sum(const Group& group, size_t count, float factor = 1, uint64_t timeout_ms = 0)
+      : send(count, static_cast<float>(group.info().rank + 1) * factor),
+        recv(count),
+        expected(factor * static_cast<float>(group.size() * (group.size() + 1) / 2)) {
+    group.allreduce(send, recv, SYMM_OP_SUM, into(request, timeout_ms));
+  }
+  void expect_right() const {
+    EXPECT_EQ(recv, Floats(recv.size(), expected)) << recv.size() << " elements";
+  }
+
+  Floats send;
+  Floats recv;
+  float expected;
+  Request request;
+};
+
+std::vector<size_t> shuffled(size_t count, uint64_t seed) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+  return order;
+}
+
+void sum_many(int rank, const Group& group) {
+  constexpr size_t kMany = 60;
+  std::vector<std::unique_ptr<Sum>> sums;
+  for (size_t i = 0; i < kMany; ++i) {
+    sums.push_back(std::make_unique<Sum>(group, size_t{1} << i % 16, static_cast<float>(i + 1)));
+  }
+  for (const size_t i : shuffled(kMany, static_cast<uint64_t>(rank))) {
+    sums[i]->request.wait();
+    sums[i]->expect_right();
+    EXPECT_TRUE(sums[i]->request.test());
+  }
+  EXPECT_STREQ(sums[0]->request.info().call, "allreduce");
+  EXPECT_EQ(sums[0]->request.info().done, 1);
+}
+
+TEST(Requests, AreAwaitedInAnyOrder) {
+  for (const int size : {1, 2, 4}) {
+    as_processes(size, sum_many);
+  }
+  as_threads(3, sum_many);
+}
+
+TEST_F(Multinode, RequestsAreAwaitedInAnyOrder) { expect_on_all_layouts(sum_many); }
+
+// Blocking calls come behind what was begun before them, on all ranks alike.
+TEST(Requests, BlockingCallsKeepTheOrder) {
+  as_processes(3, [](int rank, const Group& group) {
+    for (int round = 0; round < 40; ++round) {
+      Sum first(group, 20'000);
+      Sum second(group, 5, 3);
+      float value = 2;
+      // One rank has waited for its requests before, the others go straight on.
+      if (round % 3 == rank) second.request.wait();
+      group.allreduce(symm::Span<const float>(&value, 1), symm::Span(&value, 1), SYMM_OP_SUM);
+      EXPECT_EQ(value, 6);
+      EXPECT_TRUE(first.request.test());
+      EXPECT_TRUE(second.request.test());
+      first.expect_right();
+      second.expect_right();
+
+      Request barrier;
+      group.barrier({}, 0, barrier);
+      group.barrier();
+      EXPECT_TRUE(barrier.test());
+    }
+  });
+}
+
+// Each rank receives without blocking and sends: the pattern that blocking calls cannot have.
+void pass_around(int rank, const Group& group) {
+  const int size = group.size();
+  const auto right = static_cast<int32_t>((rank + 1) % size);
+  const auto left = static_cast<int32_t>((rank + size - 1) % size);
+  for (const size_t count : {size_t{1}, size_t{1000}, size_t{300'000}}) {
+    const std::vector<int> sent(count, rank);
+    std::vector<int> came(count + 1, -1);
+    Request receive;
+    EXPECT_EQ(group.recv(left, came, 0, receive), 0U) << "nothing is written";
+    group.send(right, sent);
+    receive.wait();
+    EXPECT_EQ(receive.info().value, count * sizeof(int));
+    EXPECT_EQ(std::vector<int>(came.begin(), came.end() - 1), std::vector<int>(count, left));
+
+    Request send;
+    group.send(right, sent, 1, send);
+    group.recv(left, came, 1);
+    send.wait();
+    EXPECT_EQ(send.info().value, 0U);
+  }
+  group.barrier();
+}
+
+TEST(Requests, OfMessagesHoldUpNoMessage) {
+  for (const int size : {1, 2, 4}) {
+    as_processes(size, pass_around);
+  }
+  as_threads(3, pass_around);
+}
+
+TEST_F(Multinode, RequestsOfMessagesHoldUpNoMessage) { expect_on_all_layouts(pass_around); }
+
+// Messages of one channel meet in the order of the calls, whichever of them block.
+TEST(Requests, OfMessagesKeepTheirOrderOnAChannel) {
+  as_processes(2, [](int rank, const Group& group) {
+    constexpr size_t kMessages = 150;
+    const auto peer = static_cast<int32_t>(1 - rank);
+    std::mt19937_64 random(static_cast<uint64_t>(rank));
+    std::vector<std::vector<uint32_t>> data;
+    for (uint32_t i = 0; i < kMessages; ++i) {
+      data.emplace_back(1 + i * i % 4000, rank == 0 ? i : 0);
+    }
+
+    std::vector<Request> requests(kMessages);
+    for (size_t i = 0; i < kMessages; ++i) {
+      const bool blocks = random() % 4 == 0;
+      symm::CallOptions options;
+      if (!blocks) options.request = &requests[i];
+      if (rank == 0) {
+        group.send(peer, data[i], 2, options);
+      } else {
+        group.recv(peer, data[i], 2, options);
+      }
+    }
+    for (const size_t i : shuffled(kMessages, 7)) {
+      if (requests[i]) requests[i].wait();
+    }
+    for (uint32_t i = 0; i < kMessages; ++i) {
+      EXPECT_EQ(data[i], std::vector<uint32_t>(1 + i * i % 4000, i)) << "message " << i;
+    }
+  });
+}
+
+// A batch of messages, and neighbours that exchange blocks.
+TEST(Requests, OfManyMessagesAtOnce) {
+  as_processes(3, [](int rank, const Group& group) {
+    std::vector<int> came(3, -1);
+    std::vector<symm_message_t> messages;
+    for (int32_t peer = 0; peer < 3; ++peer) {
+      messages.push_back(symm::receiving(peer, symm::Span(&came[static_cast<size_t>(peer)], 1)));
+      messages.push_back(symm::sending(peer, symm::Span<const int>(&rank, 1)));
+    }
+    Request request;
+    group.messages(messages, request);
+    messages.clear();
+    request.wait();
+    EXPECT_EQ(request.info().value, 3 * sizeof(int));
+    EXPECT_EQ(came, (std::vector<int>{0, 1, 2}));
+  });
+}
+
+// Signals, copies and waits. A wait holds up nothing, and is awaited with others.
+void signal_and_wait(int rank, const Group& group) {
+  const Block block = allocate(group, 4096);
+  const auto peer = static_cast<int32_t>((rank + 1) % group.size());
+  const auto from = static_cast<int32_t>((rank + group.size() - 1) % group.size());
+  std::vector<Request> waits(2);
+  block.memory.wait_signal(from, 0, waits[0]);
+  block.memory.wait_value64(8, SYMM_COMPARE_GE, 5, waits[1]);
+  Sum sum(group, 10);
+  sum.request.wait();
+  EXPECT_FALSE(waits[0].test());
+  EXPECT_FALSE(waits[1].test());
+  group.barrier();
+
+  const uint64_t words[2] = {static_cast<uint64_t>(rank + 40), 5};
+  std::vector<Request> puts(2);
+  block.memory.put(peer, 0, words, puts[0]);
+  block.memory.signal(peer, 0, puts[1]);
+  for (Request& request : waits) {
+    request.wait();
+  }
+  EXPECT_EQ(block.at<uint64_t>(rank)[0], static_cast<uint64_t>(from + 40));
+  for (Request& request : puts) {
+    request.wait();
+  }
+
+  Request read;
+  EXPECT_EQ(block.memory.read_value64(peer, 0, read), 0U) << "nothing is written";
+  read.wait();
+  EXPECT_EQ(read.info().value, static_cast<uint64_t>(rank + 40));
+  group.barrier();
+}
+
+TEST(Requests, OfSignalsCopiesAndWords) {
+  for (const int size : {1, 2, 3}) {
+    as_processes(size, signal_and_wait);
+  }
+}
+
+TEST_F(Multinode, RequestsOfSignalsCopiesAndWords) { expect_on_all_layouts(signal_and_wait); }
+
+// A deadline of a wait ends the wait, and neither the call nor the group.
+TEST(Requests, GoOnWhenAWaitMissesItsDeadline) {
+  as_processes(2, [](int rank, const Group& group) {
+    int token = 0;
+    if (rank == 1) group.recv(0, symm::Span(&token, 1));
+    Sum sum(group, 100);
+    if (rank == 0) {
+      EXPECT_FALSE(sum.request.test());
+      for (const uint64_t ms : {uint64_t{20}, SYMM_TIMEOUT_NOW}) {
+        expect_failure(SYMM_ERR_TIMEOUT, {"request: the allreduce is not done within"},
+            [&] { sum.request.wait({ms}); });
+        expect_failure(SYMM_ERR_TIMEOUT, {"requests: none of the 1 is done within"},
+            [&] { Request::wait_any({&sum.request, 1}, {ms}); });
+      }
+      EXPECT_EQ(group.status().status, SYMM_OK);
+      EXPECT_EQ(sum.request.info().done, 0);
+      group.send(1, symm::Span<const int>(&token, 1));
+    }
+    sum.request.wait();
+    sum.expect_right();
+  });
+}
+
+// The call's own deadline ends the call, as if it had blocked.
+TEST(Requests, EndAtTheDeadlineOfTheirCall) {
+  as_processes(2, [](int rank, const Group& group) {
+    if (rank == 1) {
+      EXPECT_TRUE(eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; }));
+      return;
+    }
+    Sum sum(group, 100, 1, 50);
+    for (int look = 0; look < 2; ++look) {
+      expect_failure(SYMM_ERR_TIMEOUT, {"rank 1"}, [&] { sum.request.wait(); });
+      EXPECT_EQ(last_failure().rank, 1);
+    }
+    EXPECT_EQ(sum.request.info().status, SYMM_ERR_TIMEOUT);
+  });
+}
+
+TEST(Requests, TheFirstThatIsDoneIsFound) {
+  as_processes(2, [](int rank, const Group& group) {
+    const auto peer = static_cast<int32_t>(1 - rank);
+    std::vector<int> came(3, -1);
+    std::vector<Request> requests(4);
+    for (int32_t channel = 0; channel < 3; ++channel) {
+      group.recv(peer, symm::Span(&came[static_cast<size_t>(channel)], 1), channel,
+          requests[static_cast<size_t>(channel)]);
+    }
+    for (const int32_t channel : {2, 0, 1}) {
+      const int value = 10 + channel;
+      group.send(peer, symm::Span(&value, 1), channel);
+      const size_t found = Request::wait_any(requests);
+      EXPECT_EQ(found, static_cast<size_t>(channel));
+      EXPECT_EQ(came[found], 10 + channel);
+      requests[found].reset();
+      // Neither rank sends on while the other still looks.
+      group.barrier();
+    }
+    expect_failure(SYMM_ERR_INVALID_ARGUMENT, {"requests: none of the 4 is given"},
+        [&] { Request::wait_any(requests); });
+  });
+}
+
+TEST(Requests, OfTwoGroupsGoOnSideBySide) {
+  as_processes(2, [](int rank, const Group& group) {
+    const Group other = group.split(0, 0);
+    // The ranks begin in different orders, which one group could not have.
+    std::optional<Sum> one;
+    std::optional<Sum> two;
+    if (rank == 0) one.emplace(group, 1000);
+    two.emplace(other, 1000, 2);
+    if (rank == 1) one.emplace(group, 1000);
+    const std::vector<Request> both = {one->request, two->request};
+    const size_t first = Request::wait_any(both);
+    both[1 - first].wait();
+    both[first].wait();
+    one->expect_right();
+    two->expect_right();
+  });
+}
+
+// What waits or is queued when a rank dies says the same as the group.
+TEST(Requests, AllFailWithTheirGroup) {
+  const Bootstrap meeting;
+  Processes ranks(3, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 3);
+    const Block block = allocate(group, 64);
+    group.barrier();
+    if (rank == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      raise(SIGKILL);
+    }
+
+    std::vector<std::unique_ptr<Sum>> sums;
+    for (int i = 0; i < 3; ++i) {
+      sums.push_back(std::make_unique<Sum>(group, 100));
+    }
+    int room = 0;
+    std::vector<Request> others(2);
+    group.recv(2, symm::Span(&room, 1), 0, others[0]);
+    block.memory.wait_signal(2, 0, others[1]);
+    for (const auto& sum : sums) {
+      others.push_back(sum->request);
+    }
+
+    for (const Request& request : others) {
+      const Outcome outcome = outcome_of([&] { request.wait({10'000}); });
+      expect_ended(outcome, SYMM_ERR_PEER_FAILED, {"rank 2", group.status().message});
+      EXPECT_EQ(outcome.rank, 2);
+      EXPECT_EQ(request.info().status, SYMM_ERR_PEER_FAILED);
+    }
+    EXPECT_EQ(Request::wait_any(others), 0U);
+    // What is begun now is refused, by the call or by its request.
+    const Outcome late = outcome_of([&] { Sum(group, 100).request.wait(); });
+    expect_ended(late, SYMM_ERR_PEER_FAILED, {group.status().message});
+  });
+  ranks.expect_success({2});
+}
+
+TEST(Requests, AreCancelledByAnAbort) {
+  as_processes(2, [](int rank, const Group& group) {
+    int room = 0;
+    Request receive;
+    group.recv(1 - rank, symm::Span(&room, 1), 0, receive);
+    group.barrier();
+    if (rank == 0) group.abort("cancelled");
+    expect_failure(
+        SYMM_ERR_ABORTED, {"rank 0 aborted the group: cancelled"}, [&] { receive.wait({10'000}); });
+  });
+}
+
+// Without handles of the request and of the group, a call goes on, and its group stays.
+TEST(Requests, GoOnWhenHandlesAreDropped) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
+    Group group = create(meeting.processes(), rank, 2);
+    Floats send(1000, 1);
+    Floats recv(1000);
+    {
+      Request dropped;
+      group.allreduce(send, recv, SYMM_OP_SUM, into(dropped));
+    }
+    // A later call of the same order shows that it is over.
+    group.barrier();
+    EXPECT_EQ(recv, Floats(1000, 2));
+
+    int value = 7;
+    Request last;
+    if (rank == 0) {
+      group.recv(1, symm::Span(&value, 1), 0, last);
+      group.barrier();
+      group.reset();
+      last.wait();
+      EXPECT_EQ(value, 9);
+    } else {
+      group.barrier();
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      const int sent = 9;
+      group.send(0, symm::Span(&sent, 1));
+    }
+  });
+}
+
+// Finalizing waits for collectives that were begun before.
+TEST(Requests, AreOverWhenTheirGroupIsFinalized) {
+  as_processes(2, [](int, const Group& group) {
+    Sum sum(group, 50'000);
+    group.finalize();
+    EXPECT_TRUE(sum.request.test());
+    sum.expect_right();
+  });
+}
+
+// The caller's lists may change as soon as the call has returned.
+TEST(Requests, KeepNoListOfTheCaller) {
+  as_processes(2, [](int rank, const Group& group) {
+    const size_t mine = rank == 0 ? 3 : 5;
+    const Floats send(mine, static_cast<float>(rank));
+    Floats recv(8, -1);
+    std::vector<size_t> counts = {3, 5};
+    Sum before(group, 100'000);
+    Request gather;
+    {
+      std::string tag = "a tag that goes";
+      symm::Options options = into(gather);
+      options.tag = tag.c_str();
+      group.allgatherv(send, recv, {counts}, options);
+      tag.assign(tag.size(), '?');
+    }
+    std::vector<int32_t> set = {0, 1};
+    Request barrier;
+    group.barrier(set, 1, barrier);
+    counts.assign(2, 1'000'000);
+    set.assign(2, 77);
+    barrier.wait();
+    gather.wait();
+    EXPECT_EQ(recv, (Floats{0, 0, 0, 1, 1, 1, 1, 1}));
+    before.request.wait();
+  });
+}
+
+TEST(Requests, OfBatches) {
+  as_processes(2, [](int rank, const Group& group) {
+    const Floats send(4, static_cast<float>(rank + 1));
+    std::vector<Floats> recv(3, Floats(4));
+    std::vector<symm_collective_call_t> calls;
+    for (Floats& to : recv) {
+      calls.push_back(
+          call_of(SYMM_COLLECTIVE_ALLREDUCE, send.data(), to.data(), 4, SYMM_DTYPE_F32).value);
+    }
+    Request request;
+    symm::BatchOptions options;
+    options.request = &request;
+    group.batch(calls, options);
+    calls.assign(3, SYMM_COLLECTIVE_CALL_INIT);
+    request.wait();
+    EXPECT_EQ(recv, std::vector<Floats>(3, Floats(4, 3)));
+    EXPECT_STREQ(request.info().call, "batch");
+
+    group.batch(std::vector<symm_collective_call_t>(), options);
+    request.wait();
+  });
+}
+
+bool is_readable(int fd, int timeout_ms) {
+  pollfd one = {fd, POLLIN, 0};
+  return poll(&one, 1, timeout_ms) == 1 && (one.revents & POLLIN) != 0;
+}
+
+TEST(Requests, MakeADescriptorReadable) {
+  as_processes(2, [](int rank, const Group& group) {
+    int room = 0;
+    Request receive;
+    group.recv(1 - rank, symm::Span(&room, 1), 0, receive);
+    const int fd = receive.fd();
+    EXPECT_FALSE(is_readable(fd, 20));
+    group.barrier();
+    group.send(1 - rank, symm::Span<const int>(&rank, 1));
+    EXPECT_TRUE(is_readable(fd, 10'000));
+    EXPECT_TRUE(receive.test());
+    EXPECT_EQ(receive.fd(), fd);
+
+    // That of a request that is over is readable at once.
+    Sum sum(group, 1);
+    sum.request.wait();
+    EXPECT_TRUE(is_readable(sum.request.fd(), 0));
+  });
+}
+
+TEST(Requests, WrongArgumentsAreRefusedAtOnce) {
+  const Group group = alone("refused");
+  const Block block = allocate(group, 64);
+  Request request;
+  float value = 1;
+  symm_request_t* raw = nullptr;
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.request = &raw;
+  expect_failed(symm_allreduce(group.get(), nullptr, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM,
+                    &options, nullptr),
+      SYMM_ERR_INVALID_ARGUMENT, {"send: is NULL"});
+  expect_failed(
+      symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, &value),
+      SYMM_ERR_INVALID_ARGUMENT, {"stream: must be NULL"});
+  EXPECT_EQ(raw, nullptr);
+
+  expect_failure(SYMM_ERR_INVALID_ARGUMENT, {"rank: 1 is not in 0 .. 0"},
+      [&] { group.send(1, symm::Span<const float>(&value, 1), 0, request); });
+  expect_failure(SYMM_ERR_UNSUPPORTED, {"options.request: this call has no form"},
+      [&] { group.synchronize(nullptr, request); });
+  EXPECT_FALSE(request);
+
+  // What is checked where it runs, the request tells.
+  block.memory.put(0, 4096, symm::Span<const float>(&value, 1), request);
+  expect_failure(
+      SYMM_ERR_INVALID_ARGUMENT, {"beyond the block of 64 bytes"}, [&] { request.wait(); });
+  expect_failure(
+      SYMM_ERR_INVALID_ARGUMENT, {"beyond the block of 64 bytes"}, [&] { request.test(); });
+}
+
+// So many calls may wait for other ranks, each by a thread that goes when it has nothing to do.
+void begin_too_many(int, const Group& group) {
+  constexpr size_t kMost = 256;
+  const size_t before = Footprint::now().threads;
+  std::vector<int> room(kMost + 1);
+  std::vector<Request> requests(kMost + 1);
+  const auto receive = [&](size_t i) { group.recv(0, symm::Span(&room[i], 1), 0, requests[i]); };
+  for (size_t i = 0; i < kMost; ++i) {
+    receive(i);
+  }
+  EXPECT_EQ(Footprint::now().threads, before + kMost);
+  expect_failure(SYMM_ERR_OUT_OF_MEMORY, {"options.request: 256 requests", "symm_messages()"},
+      [&] { receive(kMost); });
+  // Calls of other kinds find their threads all the same.
+  Sum sum(group, 10);
+  sum.request.wait();
+
+  for (size_t i = 0; i < kMost; ++i) {
+    const int value = static_cast<int>(i);
+    group.send(0, symm::Span(&value, 1));
+    requests[i].wait();
+    EXPECT_EQ(room[i], value);
+  }
+  EXPECT_TRUE(eventually([&] { return Footprint::now().threads == before; }))
+      << Footprint::now() << ", before " << before;
+}
+
+TEST(Requests, HaveAsManyThreadsAsCallsWait) { as_processes(1, begin_too_many); }
+
+// A forked child has no requests, and the parent's go on.
+TEST(Requests, AreNotTheChildsOfAFork) {
+  as_processes(2, [](int rank, const Group& group) {
+    int room = 0;
+    Request receive;
+    group.recv(1 - rank, symm::Span(&room, 1), 0, receive);
+    receive.fd();
+    const pid_t child = fork();
+    if (child == 0) {
+      const symm_status_t status = symm_request_wait(receive.get(), nullptr);
+      _exit(status == SYMM_ERR_INVALID_HANDLE ? 0 : 1);
+    }
+    int ended = -1;
+    EXPECT_EQ(waitpid(child, &ended, 0), child);
+    EXPECT_EQ(ended, 0);
+    group.barrier();
+    group.send(1 - rank, symm::Span<const int>(&rank, 1));
+    receive.wait();
+    EXPECT_EQ(room, 1 - rank);
+  });
+}
+}  // namespace
+}  // namespace support
