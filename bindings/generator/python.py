@@ -216,11 +216,11 @@ def typemap(structs, name, type_):
 
 def taken(struct, name):
     """A struct that the caller fills: a tuple of the fields after struct_size. All fields of
-    options have defaults. The place of a failure is left out: a failure is an exception. Also left
-    out are the structs that a call of a collective refers to; native/support.c reads these for
-    batches.
+    options have defaults. The place of a failure is left out: a failure is an exception. So is that
+    of a request, which request_begin() of native/requests.c gives. Also left out are the structs
+    that a call of a collective refers to; native/support.c reads these for batches.
     """
-    left_out = ["struct_size", "failure"]
+    left_out = ["struct_size", "failure", "request"]
     if struct.name == "symm_collective_call_t":
         left_out += ["fused", "fused_version", "options"]
     fields = [field for field in struct.fields if field.name not in left_out]
@@ -234,7 +234,8 @@ def taken(struct, name):
     names = "\n".join(
         f'  "{line}"' for line in textwrap.wrap(first + how, 90, drop_whitespace=False)
     )
-    return f"STRUCT({struct.name}, {name}, {defaults},\n{names},\n{places})"
+    macro = "STRUCT_OF_CALL" if "request" in {field.name for field in struct.fields} else "STRUCT"
+    return f"{macro}({struct.name}, {name}, {defaults},\n{names},\n{places})"
 
 
 def is_bytes(struct, field):
@@ -276,6 +277,7 @@ TRAVEL = [
         "neighbors: Sequence[tuple[int, _Address, int, _Address, int, _Address, int, int]]",
         None,
     ),
+    ("requests count", "requests: Sequence[int]", None),
     ("send_ranks send_count", "send_ranks: Sequence[int]", None),
     ("recv_ranks recv_count", "recv_ranks: Sequence[int]", None),
     ("out_seen", "wants_seen: bool", "int | None"),
@@ -302,6 +304,9 @@ def pool_close(number: int) -> None: ...
 def pressure_add(callable: object) -> int: ...
 def pressure_remove(number: int, callable: object) -> None: ...
 def xla_handler(device: int) -> Any: ...
+def request_begin() -> None: ...
+def request_end() -> int: ...
+def request_leave(kept: object) -> None: ...
 """
 
 

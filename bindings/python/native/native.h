@@ -55,4 +55,13 @@ PyObject* pressure_remove(PyObject* number, PyObject* callable);
  * jax.ffi.register_ffi_target(). It never takes the interpreter lock. */
 PyObject* xla_handler(int device);
 
+/* Begin and end the search of this thread for the call that is to have a request: the one call of
+ * symm.h between them whose options have a place for it. request_end() returns its handle; 0 if
+ * there was none. */
+PyObject* request_begin(void);
+PyObject* request_end(void);
+
+/* Keep what a call works with for ever, since the interpreter ends before the call. */
+PyObject* request_leave(PyObject* kept);
+
 #endif

@@ -40,6 +40,8 @@
           symm_buffer_bytes,
           symm_memory_pointer,
           symm_memory_signal_pad,
+          symm_request_test,
+          symm_request_info,
           symm_heap_alloc,
           symm_heap_free,
           symm_heap_find,

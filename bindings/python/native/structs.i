@@ -24,6 +24,17 @@
 }
 %ignore type;
 %enddef
+
+// Options that have a place for a request, which is used between request_begin() and request_end().
+%define STRUCT_OF_CALL(type, name, defaults, names, fields...)
+%typemap(in) const type *name (type given = defaults) {
+  const int is_none = *names == '|' && $input == Py_None;
+  if (!is_none && !symm_py_fields($input, names, fields)) SWIG_fail;
+  if (!symm_py_place_of_request(&given.request)) SWIG_fail;
+  $1 = is_none && given.request == NULL ? NULL : &given;
+}
+%ignore type;
+%enddef
 %include "generated.i"
 
 // The tuple keeps the strings alive. A store is an object.
@@ -99,6 +110,17 @@
   free($1);
 }
 %ignore symm_message_t;
+
+// Requests are a sequence of handles.
+%typemap(in) (symm_request_t *const *requests, size_t count) (size_t *handles = NULL) {
+  const Py_ssize_t length = PySequence_Size($input);
+  if (length < 0 || !symm_py_sizes($input, &handles)) SWIG_fail;
+  $1 = ($1_ltype)handles;
+  $2 = (size_t)length;
+}
+%typemap(freearg) (symm_request_t *const *requests, size_t count) {
+  free(handles$argnum);
+}
 
 // Neighbours are a sequence of (rank, memory, offset, source, source_bytes, pieces, count,
 // expected_bytes), of which pieces are an address.

@@ -26,6 +26,10 @@ void symm_py_call_is_over(void);
 /* Take what a handler raised within the call that is over; NULL if nothing. */
 PyObject* symm_py_raised(void);
 
+/* Where the call that follows on this thread is to leave its request; NULL: it has to block. A
+ * second call for one request is refused. */
+int symm_py_place_of_request(symm_request_t*** place);
+
 /* Collect results: one is returned as it is, several as a tuple. Takes both references. */
 PyObject* symm_py_append(PyObject* result, PyObject* next);
 

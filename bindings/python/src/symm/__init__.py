@@ -37,6 +37,7 @@ from symm._generated import (
     MemoryInfo as MemoryInfo,
     PeerInfo as PeerInfo,
     Plan as Plan,
+    RequestInfo as RequestInfo,
 )
 from symm._library import version as version
 from symm._pieces import Rows as Rows
@@ -126,6 +127,7 @@ from symm.pressure import (
     MemoryPressureListener as MemoryPressureListener,
     on_memory_pressure as on_memory_pressure,
 )
+from symm.requests import Request as Request, start as start, wait_any as wait_any
 
 __version__ = "0.2.0"
 # The public names are the imports above, without the modules that they come from.

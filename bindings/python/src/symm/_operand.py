@@ -7,6 +7,7 @@ arrays of one protocol, and returns the operand with the device that its memory 
 from __future__ import annotations
 
 from collections import namedtuple
+from threading import get_ident
 
 from symm._library import raw
 from symm._view import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, Array
@@ -58,6 +59,17 @@ class Operand(_Array):
         return self.dtype.value
 
 
+# What the calls of a thread work with while it is in symm.start(), by the number of the thread.
+kept_by_thread: dict[int, list[object]] = {}
+
+
+def keep(found: object) -> None:
+    """Keep what a call of this thread works with, if it may be over only later."""
+    kept = kept_by_thread.get(get_ident())
+    if kept is not None:
+        kept.append(found)
+
+
 def operand(
     array: Any, name: str, group: OnDevice, stream: int, *, written: bool
 ) -> Operand | Array:
@@ -93,6 +105,8 @@ def operand(
     if written and not writable:
         raise InvalidArgumentError(f"{name}: is read-only")
     _require_device(device, name, group)
+    if kept_by_thread:
+        keep(found)
     return found
 
 

@@ -8,7 +8,7 @@ from collections import namedtuple
 from itertools import product
 
 from symm._library import raw
-from symm._operand import HOST, lies_on_host, operand
+from symm._operand import HOST, keep, lies_on_host, operand
 from symm.enums import SignalOp
 from symm.errors import InvalidArgumentError
 
@@ -145,6 +145,7 @@ def side_of(given: Any, name: str, *, written: bool) -> tuple[Side, np.ndarray[A
     if written and not seen.flags.writeable:
         raise InvalidArgumentError(f"{name}: is read-only")
     address: int = seen.__array_interface__["data"][0]
+    keep(seen)
     return Side(address, seen.shape, seen.strides, seen.itemsize), seen
 
 

@@ -1,0 +1,189 @@
+"""Calls that do not block: requests, in threads and in tasks of asyncio."""
+
+import asyncio
+import gc
+import os
+import select
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import symm
+
+
+def sums_in_any_order(group):
+    """All-reduces under way, awaited in another order on each rank."""
+    arrays = [np.full(i + 1, (group.rank + 1) * (i + 1), np.int64) for i in range(20)]
+    requests = [symm.start(group.allreduce, array) for array in arrays]
+    into = np.zeros(20, np.int32)
+    gathered = symm.start(group.allgather, np.full(20 // group.size, group.rank, np.int32), into)
+    for i in sorted(range(20), key=lambda i: (i * 7 + group.rank * 3) % 20):
+        requests[i].result()
+        assert requests[i].done()
+        assert (arrays[i] == (i + 1) * group.size * (group.size + 1) // 2).all()
+    assert gathered.result() is None
+    assert into[-1] == group.size - 1
+    assert symm.start(group.barrier).result() is None
+    assert requests[0].info().call == "allreduce"
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_sums_in_any_order(threads, size):
+    threads(size, sums_in_any_order)
+
+
+async def pass_around(group):
+    """Tasks that wait while others go on: a receive, a wait for a signal, and what ends them."""
+    left = (group.rank - 1) % group.size
+    right = (group.rank + 1) % group.size
+    into = np.zeros(5, np.float32)
+    block = group.empty(4, "u64")
+    received = symm.start(group.recv, left, into)
+    signalled = symm.start(block.memory.wait_signal_value, left, symm.Compare.GE, 7)
+    turns = 0
+
+    async def other_work():
+        nonlocal turns
+        while not (received.done() and signalled.done()):
+            turns += 1
+            await asyncio.sleep(0.001)
+
+    async def send_later():
+        await asyncio.sleep(0.03)
+        group.send(right, np.full(4, group.rank, np.float32))
+        block.memory.signal_value(right, 9, op=symm.SignalOp.SET)
+
+    results = await asyncio.gather(received, signalled, received, send_later(), other_work())
+    assert results[:3] == [16, 9, 16]
+    assert into.tolist() == [left] * 4 + [0]
+    assert turns > 1, "the loop went on"
+    assert await received == 16, "a request that is over can be awaited again"
+    await symm.start(group.barrier)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_tasks_wait_and_the_loop_goes_on(threads, size):
+    threads(size, lambda group: asyncio.run(pass_around(group)))
+
+
+def test_a_cancelled_task_leaves_the_call_alone(alone):
+    into = np.zeros(3, np.uint8)
+
+    async def wait():
+        request = symm.start(alone.recv, 0, into)
+        for _ in range(2):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(request, 0.02)
+        alone.send(0, np.array([1, 2, 3], np.uint8))
+        return await request
+
+    assert asyncio.run(wait()) == 3
+    assert into.tolist() == [1, 2, 3]
+
+
+def test_a_failure_is_that_of_the_call():
+    alone = symm.Group.join(0, 1, "thread://failing", backend="host")
+    with pytest.raises(symm.InvalidArgumentError, match="rank: 1 is not in"):
+        symm.start(alone.recv, 1, np.zeros(3))
+    pending = symm.start(alone.recv, 0, np.zeros(3))
+    with pytest.raises(symm.TimeoutError, match="request: the recv is not done"):
+        pending.result(timeout=0.01)
+    late = symm.start(alone.recv, 0, np.zeros(3), channel=1, timeout=0.05)
+
+    async def wait():
+        with pytest.raises(symm.TimeoutError, match="has sent nothing"):
+            await late
+        alone.abort("enough")
+        with pytest.raises(symm.AbortedError, match="enough"):
+            await pending
+
+    asyncio.run(wait())
+    assert pending.info().status == symm.Status.ABORTED
+    alone.close()
+
+
+def test_the_first_of_several(alone):
+    into = [np.zeros(1, np.int32) for _ in range(3)]
+    requests = [symm.start(alone.recv, 0, into[i], channel=i) for i in range(3)]
+    with pytest.raises(symm.TimeoutError, match="none of the 3"):
+        symm.wait_any(requests, timeout=0)
+    alone.send(0, np.array([5], np.int32), channel=1)
+    assert symm.wait_any(requests) == 1
+    assert into[1] == 5
+    assert select.select([requests[1]], [], [], 0)[0] == [requests[1]]
+    assert select.select([requests[0]], [], [], 0)[0] == []
+    for channel in (0, 2):
+        alone.send(0, np.array([channel], np.int32), channel=channel)
+        requests[channel].result()
+    with pytest.raises(symm.InvalidArgumentError, match="requests: none"):
+        symm.wait_any([])
+
+
+def test_numbers_and_words(alone):
+    block = alone.zeros(4, "u64")
+    memory = block.memory
+    assert symm.start(memory.atomic64, 0, 8, symm.AtomicOp.ADD, 5).result() == 0
+    assert symm.start(memory.atomic64, 0, 8, symm.AtomicOp.ADD, 5).result() == 5
+    assert symm.start(memory.read_value64, 0, 8).result() == 10
+    sides = [symm.Recv(0, np.zeros(2)), symm.Send(0, np.ones(2))]
+    assert symm.start(alone.messages, sides).result() == 16
+    # Lists of pieces that the package makes stay until the copy is over.
+    rows = [symm.Rows(0, 16, 8), symm.Rows(8, 24, 8)]
+    source = np.array([3, 4], np.uint64)
+    symm.start(memory.put_pieces, 0, 0, source, rows).result()
+    assert memoryview(block).tolist() == [0, 10, 3, 4]
+
+
+def test_what_cannot_be_started(alone):
+    with pytest.raises(symm.InvalidArgumentError, match="makes no call"):
+        symm.start(lambda: None)
+    with pytest.raises(RuntimeError, match="several calls"):
+        symm.start(lambda: [alone.barrier(), alone.barrier()])
+    with pytest.raises(RuntimeError, match="within"):
+        symm.start(lambda: symm.start(alone.barrier))
+    with pytest.raises(symm.UnsupportedError, match="request: this call has no form"):
+        symm.start(alone.synchronize)
+    with pytest.raises(ZeroDivisionError):
+        symm.start(lambda: 1 // 0)
+    alone.barrier()  # which blocks, as before
+
+
+def test_arrays_are_kept_until_the_call_is_over(alone):
+    class Owned(np.ndarray):
+        pass
+
+    array = np.zeros(4, np.int32).view(Owned)
+    seen = weakref.ref(array)
+    symm.start(alone.recv, 0, array)
+    del array
+    gc.collect()
+    assert seen() is not None, "the call writes there"
+    alone.send(0, np.array([1, 2, 3, 4], np.int32))
+    for _ in range(1000):
+        symm.start(alone.barrier).result()
+        gc.collect()
+        if seen() is None:
+            break
+    assert seen() is None
+
+
+LEFT = """
+import numpy as np
+import symm
+
+group = symm.Group.join(0, 1, "thread://left", backend="host")
+into = np.zeros(1 << 20, np.uint8)
+symm.start(group.recv, 0, into)
+pending = symm.start(group.recv, 0, np.zeros(1 << 20), channel=1)
+print("left")
+"""
+
+
+def test_a_program_may_end_while_calls_go_on():
+    ended = subprocess.run(
+        [sys.executable, "-c", LEFT], capture_output=True, text=True, env=os.environ, timeout=60
+    )
+    assert (ended.returncode, ended.stdout) == (0, "left\n"), ended.stderr
