@@ -6,8 +6,8 @@ arrays of one protocol, and returns the operand with the device that its memory 
 
 from __future__ import annotations
 
+from _thread import get_ident  # threading itself takes long to import
 from collections import namedtuple
-from threading import get_ident
 
 from symm._library import raw
 from symm._view import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from threading import get_ident
+from _thread import get_ident  # threading itself takes long to import
 
 from symm._generated import RequestInfo
 from symm._library import Owned, raw
