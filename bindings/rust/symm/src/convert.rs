@@ -6,6 +6,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr::NonNull;
 use symm_sys::{
     Api, MissingSymbol, symm_buffer, symm_exchange, symm_group, symm_heap, symm_memory,
+    symm_request,
 };
 
 /// A feature: `Ok` where it is there, or the reason why it is not.
@@ -108,6 +109,7 @@ objects! {
     symm_memory: symm_memory_release,
     symm_heap: symm_heap_release,
     symm_exchange: symm_exchange_release,
+    symm_request: symm_request_release,
 }
 
 /// A reference to an object of the library, released when this value is dropped.

@@ -118,30 +118,40 @@ impl Sink {
 /// A struct of options of `symm.h`, which says where the failure of the call goes.
 pub(crate) trait Options {
     fn set_failure(&mut self, failure: *mut symm_failure_t);
+    /// Says where the request of the call goes, if it may have one.
+    #[inline]
+    fn set_request(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 macro_rules! options {
-    ($($name:ident,)*) => {
+    ($($name:ident $(, $request:ident)?;)*) => {
         $(impl Options for sys::$name {
             #[inline]
             fn set_failure(&mut self, failure: *mut symm_failure_t) {
                 self.failure = failure;
             }
+            $(#[inline]
+            fn set_request(&mut self) -> Result<()> {
+                self.$request = crate::request::place()?;
+                Ok(())
+            })?
         })*
     };
 }
 options! {
-    symm_call_options_t,
-    symm_group_config_t,
-    symm_group_options_t,
-    symm_alloc_options_t,
-    symm_adopt_options_t,
-    symm_rendezvous_options_t,
-    symm_heap_options_t,
-    symm_collective_options_t,
-    symm_batch_options_t,
-    symm_ipc_export_options_t,
-    symm_ipc_import_options_t,
+    symm_call_options_t, request;
+    symm_group_config_t;
+    symm_group_options_t;
+    symm_alloc_options_t;
+    symm_adopt_options_t;
+    symm_rendezvous_options_t;
+    symm_heap_options_t;
+    symm_collective_options_t, request;
+    symm_batch_options_t, request;
+    symm_ipc_export_options_t;
+    symm_ipc_import_options_t;
 }
 
 impl fmt::Display for Error {
@@ -203,6 +213,7 @@ pub(crate) fn acting<O: Options>(
     let api = symm_sys::api()?;
     let mut sink = Sink::new();
     options.set_failure(sink.0.as_mut_ptr());
+    options.set_request()?;
     match function(api, &options)? {
         status if status < 0 => Err(sink.error(api)),
         _ => Ok(()),

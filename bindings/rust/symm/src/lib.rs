@@ -10,6 +10,7 @@
 //! | [`Timeout`] | the deadline of a call: the group's own, a duration, a look, or none |
 //! | [`Heap`], [`Piece`] | a memory that is handed out in pieces, at equal offsets on all ranks |
 //! | [`Neighbors`], [`Exchange`] | what neighbours put into each other's blocks in every round |
+//! | [`Request`] | a call that the library makes while the program goes on |
 //! | [`Span`] | a part of this rank's own block, as an operand of calls |
 //! | [`View`] | any rank's block, element by element |
 //! | [`ipc::Token`] | plain bytes by which any process of this user maps a piece of memory |
@@ -51,6 +52,7 @@ mod messages;
 mod operand;
 mod pieces;
 mod pressure;
+mod request;
 mod store;
 mod stream;
 mod unwind;
@@ -79,6 +81,7 @@ pub use messages::Messages;
 pub use operand::{Operand, Place, Raw, Source, Span, Target, TargetOf};
 pub use pieces::{Pieces, Rows};
 pub use pressure::{MemoryPressureListener, on_memory_pressure};
+pub use request::{Request, start};
 pub use store::{Store, StoreError};
 pub use stream::{Stream, Timeout};
 

@@ -9,3 +9,4 @@ mod memory;
 mod pieces;
 #[path = "../ranks/mod.rs"]
 mod ranks;
+mod request;

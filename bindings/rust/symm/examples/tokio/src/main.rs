@@ -1,9 +1,10 @@
 //! Waits in tokio for a signal, and for the end of the group, while the thread has other work.
 //! docs/rust.md shows it.
 
+use std::pin::pin;
 use std::time::Duration;
-use symm::{Group, Timeout};
-use symm_tokio::{Failure, failure};
+use symm::{Group, Op, Timeout};
+use symm_tokio::{Failure, failure, over};
 use tokio::task::spawn_blocking;
 
 #[tokio::main(flavor = "current_thread")]
@@ -14,20 +15,22 @@ async fn main() -> Result<(), Failure> {
     let (rank, size) = (group.rank(), group.size());
     memory.signal((rank + 1) % size, 0)?;
 
-    // Signals have no descriptor: one of tokio's threads waits. A failure ends that wait, too.
+    // A request has a descriptor, by which the task waits. A failure ends that wait, too.
     let left = (rank + size - 1) % size;
-    let mut signal = spawn_blocking(move || memory.wait_signal_for(left, 0, Timeout::Never));
+    let patient = memory.with_timeout(Timeout::Never);
+    let mut signal = pin!(over(patient.start_wait_signal(left, 0)?));
     let mut work = tokio::time::interval(Duration::from_millis(10));
     loop {
         tokio::select! {
-            taken = &mut signal => break println!("rank {rank}: a signal, {:?}", taken?),
+            taken = &mut signal => break println!("rank {rank}: a signal, {taken:?}"),
             reason = failure(&group) => Err(reason?)?,
             _ = work.tick() => {} // other work
         }
     }
 
-    let all = group.clone();
-    spawn_blocking(move || all.barrier()).await??;
+    let sum = over(group.start_allreduce_in_place(vec![1_u32; 4], Op::Sum)?).await?;
+    println!("rank {rank}: the sum is {sum:?}");
+    over(group.start_barrier()?).await?;
     if rank == 1 {
         std::process::abort(); // dies
     }

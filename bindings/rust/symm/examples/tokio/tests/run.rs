@@ -17,6 +17,8 @@ fn two_ranks_hear_of_the_third() {
     for rank in 0..3 {
         let line = format!("rank {rank}: a signal, Ok(())\n");
         assert!(said.contains(&line), "{said}{errors}");
+        let line = format!("rank {rank}: the sum is [3, 3, 3, 3]\n");
+        assert!(said.contains(&line), "{said}{errors}");
     }
     for rank in [0, 2] {
         let start = format!("rank {rank}: ");
