@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -484,6 +483,28 @@ symm::PieceList list_of(const symm_pieces_call_t& call) {
       (call.flags & SYMM_PIECES_ON_DEVICE) != 0, call.device_count};
 }
 
+// What a request keeps of lists that the caller may drop at once.
+struct KeptPieces {
+  std::vector<symm_piece_t> pieces;
+  std::vector<uint64_t> from_table;
+  std::vector<uint64_t> to_table;
+};
+
+// Has the call read its lists from copies, unless it reads them when it runs.
+std::shared_ptr<const KeptPieces> keep_lists(symm_pieces_call_t& call) {
+  const auto kept = std::make_shared<KeptPieces>();
+  if ((call.flags & SYMM_PIECES_ON_DEVICE) != 0) return kept;
+  const auto keep = [count = call.count](auto& list, auto*& at) {
+    if (at == nullptr) return;
+    list.assign(at, at + count);
+    at = list.data();
+  };
+  keep(kept->pieces, call.pieces);
+  keep(kept->from_table, call.from_table);
+  keep(kept->to_table, call.to_table);
+  return kept;
+}
+
 std::optional<symm::OutgoingSignal> signal_of(const symm_pieces_call_t& call) {
   if ((call.flags & SYMM_PIECES_SIGNAL) == 0) return std::nullopt;
   return symm::OutgoingSignal{call.channel, static_cast<symm::SignalOp>(call.op), call.value};
@@ -495,11 +516,13 @@ symm_status_t symm_put_pieces(symm_memory_t* memory, int32_t rank, size_t offset
     const symm_call_options_t* options, void* stream) {
   return quick(options, [&] {
     const std::shared_ptr<Memory>& self = memory_of(memory);
-    const symm_pieces_call_t given = pieces_of(call);
-    act(options, self, RequestOrder::one_sided, "put_pieces", stream, [=](Memory& of, uint64_t ms) {
+    symm_pieces_call_t given = pieces_of(call);
+    const auto lists = wants_request(options) ? keep_lists(given) : nullptr;
+    const auto work = [=, kept = lists](Memory& of, uint64_t ms) {
       of.put_pieces(
           rank, offset, {source, source_bytes}, list_of(given), signal_of(given), stream, ms);
-    });
+    };
+    act(options, self, RequestOrder::one_sided, "put_pieces", stream, work);
   });
 }
 
@@ -508,11 +531,13 @@ symm_status_t symm_get_pieces(symm_memory_t* memory, int32_t rank, size_t offset
     void* stream) {
   return quick(options, [&] {
     const std::shared_ptr<Memory>& self = memory_of(memory);
-    const symm_pieces_call_t given = pieces_of(call);
-    act(options, self, RequestOrder::one_sided, "get_pieces", stream, [=](Memory& of, uint64_t ms) {
+    symm_pieces_call_t given = pieces_of(call);
+    const auto lists = wants_request(options) ? keep_lists(given) : nullptr;
+    const auto work = [=, kept = lists](Memory& of, uint64_t ms) {
       of.get_pieces(rank, offset, {destination, destination_bytes}, list_of(given),
           signal_of(given), stream, ms);
-    });
+    };
+    act(options, self, RequestOrder::one_sided, "get_pieces", stream, work);
   });
 }
 
@@ -586,13 +611,13 @@ template <class Word>
 void change_value(symm_memory_t* memory, int32_t rank, size_t offset, symm_atomic_op_t op,
     Word value, Word compare, const symm_call_options_t* options, void* fetched, void* stream) {
   const symm::AtomicChange change{static_cast<symm::AtomicOp>(op), sizeof value, value, compare};
-  // The number of a request is the word. Where there are requests, the host reads it.
-  const bool is_fetched = wants_request(options) && fetched != nullptr;
+  // The number of a request is the word, and the caller's place is left alone.
+  const bool is_request = wants_request(options);
   act(options, memory_of(memory), RequestOrder::one_sided, "atomic", stream,
       [=](Memory& self, uint64_t ms) {
-        self.change_value(rank, offset, change, fetched, stream, ms);
         Word former = 0;
-        if (is_fetched) std::memcpy(&former, fetched, sizeof former);
+        void* const own = fetched != nullptr ? &former : nullptr;
+        self.change_value(rank, offset, change, is_request ? own : fetched, stream, ms);
         return uint64_t{former};
       });
 }

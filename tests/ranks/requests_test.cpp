@@ -234,6 +234,30 @@ TEST(Requests, OfSignalsCopiesAndWords) {
 
 TEST_F(Multinode, RequestsOfSignalsCopiesAndWords) { expect_on_all_layouts(signal_and_wait); }
 
+// A list of pieces is read at once, and the word that an atomic fetches is the request's number.
+TEST(Requests, OfPiecesAndAtomics) {
+  const Group group = alone("pieces");
+  const Block block = allocate(group, 64);
+  const std::vector<uint64_t> source = {5, 6, 7};
+  Request copy;
+  {
+    std::vector<symm_piece_t> pieces = {{0, 16, 8, 0, 0, 0}, {16, 0, 8, 0, 0, 0}};
+    block.memory.put_pieces(0, 0, source, symm::Pieces(pieces), copy);
+    pieces.assign(2, {0, 1 << 20, 8, 0, 0, 0});
+  }
+  copy.wait();
+  EXPECT_EQ(block.at<uint64_t>(0)[0], 7U);
+  EXPECT_EQ(block.at<uint64_t>(0)[2], 5U);
+
+  Request atomic;
+  uint64_t fetched = 99;
+  block.memory.atomic64(0, 16, SYMM_ATOMIC_ADD, 3, 0, &fetched, atomic);
+  atomic.wait();
+  EXPECT_EQ(atomic.info().value, 5U);
+  EXPECT_EQ(fetched, 99U) << "is left alone";
+  EXPECT_EQ(block.at<uint64_t>(0)[2], 8U);
+}
+
 // A deadline of a wait ends the wait, and neither the call nor the group.
 TEST(Requests, GoOnWhenAWaitMissesItsDeadline) {
   as_processes(2, [](int rank, const Group& group) {

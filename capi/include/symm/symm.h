@@ -4527,12 +4527,13 @@ SYMM_API symm_status_t symm_batch(symm_group_t *group, const symm_collective_cal
  *
  * Arguments
  * - Read before the call returns, and free then: options and other structs, texts, and lists of
- *   ranks, counts, displacements, waits, messages, neighbours and calls.
- * - Left alone until the request is done: all memory that the call reads or writes. That is
- *   operands, `fetched`, the factor at scale_pointer, pieces, their tables, and counts that are
- *   read when the call runs.
- * - Not written: out_bytes, out_seen, out_index, out_value and out_lengths, which may be NULL.
- *   symm_request_info() has the number.
+ *   ranks, counts, displacements, waits, messages, neighbours, calls and pieces, with tables of
+ *   pages.
+ * - Left alone until the request is done: all other memory that the call reads or writes. That
+ *   is operands, the factor at scale_pointer, and lists and counts that are read when the call
+ *   runs, as those with SYMM_PIECES_ON_DEVICE.
+ * - Not written: out_bytes, out_seen, out_index, out_value, out_lengths and `fetched`, which
+ *   may be NULL. symm_request_info() has the number.
  * - Handles may be released; the request keeps what they name.
  * - Refusals: arguments of collectives and messages are checked before the call returns. Those
  *   of other calls may be refused by the request, with the same status and message.

@@ -31,7 +31,8 @@ function start(f, arguments...; options...)
         Threads.atomic_sub!(STARTING, 1)
         # What went wrong behind the call that has begun does not end it.
         if made[] != C_NULL
-            request = Request(made[], returned, (f, arguments, options, returned))
+            kept = (f, arguments, options, returned)
+            request = Request(made[], number_kind(f, returned), returned, kept)
         end
     end
     request === nothing && throw(ArgumentError("start: the function makes no call"))
@@ -56,6 +57,14 @@ end
     return Base.unsafe_convert(Ptr{Ptr{symm_request_t}}, made::Ref{Ptr{symm_request_t}})
 end
 
+"""Whether a function returns a number that only the end of its call tells, or an index from 1."""
+@enum NumberKind NO_NUMBER NUMBER INDEX
+
+function number_kind(f, returned)
+    f === wait_signals && returned !== nothing && return INDEX
+    return f === messages || returned isa Integer ? NUMBER : NO_NUMBER
+end
+
 """
 A call that the library makes while the program goes on: see [`LibSymm.start`](@ref).
 
@@ -67,10 +76,11 @@ whether the call is over. `close(request)` drops it, and the call goes on.
 """
 mutable struct Request <: Handle{symm_request_t}
     handle::Ptr{symm_request_t}
+    number::NumberKind
     returned::Any
 
-    function Request(handle, returned, kept)
-        request = new(handle, returned)
+    function Request(handle, number, returned, kept)
+        request = new(handle, number, returned)
         symm_request_retain(handle)  # for KEPT
         lock(() -> KEPT[handle] = kept, KEPT_LOCK)
         return finalizer(release, request)
@@ -140,9 +150,9 @@ end
 
 function Base.fetch(request::Request; timeout=nothing)
     wait(request; timeout=timeout)
-    # Numbers were not known when the function returned.
-    request.returned isa Union{Integer,Vector{Int}} && return Int(info(request).value)
-    return request.returned
+    request.number === NO_NUMBER && return request.returned
+    value = Int(info(request).value % Int)
+    return request.number === INDEX ? value + 1 : value
 end
 
 """

@@ -9,6 +9,7 @@ using Test
     include("library.jl")
     include("one_rank.jl")
     include("threads.jl")
+    include("requests.jl")
     include("extensions.jl")
     include("documents.jl")
 

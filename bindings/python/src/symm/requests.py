@@ -77,7 +77,7 @@ class Request(Owned):
 
         Returns:
             What the call would have returned, but for ``Group.messages()`` the number of bytes
-            that were received in all.
+            that were received in all. So is what an atomic fetches: its `into` is left alone.
 
         Raises:
             symm.TimeoutError: the call is not over; it goes on. Or the call itself raised it.
