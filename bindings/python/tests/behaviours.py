@@ -369,6 +369,19 @@ class Runner:
         )
         assert came == self.integer("expected", came), f"{came} bytes came"
 
+    def do_start_recv(self) -> symm.Request:
+        return symm.start(
+            self.group().recv,
+            self.integer("rank"),
+            self.bytes_at("destination"),
+            channel=self.integer("channel", 0),
+            timeout=self.timeout(),
+        )
+
+    def do_wait_request(self) -> None:
+        came = self.thing("request").result(timeout=self.timeout())
+        assert came == self.integer("expected", came), f"{came} bytes came"
+
     def do_messages(self) -> None:
         """Send block i to the i-th rank of `to`, and receive it from the i-th of `from`."""
         nbytes, channel = self.integer("bytes"), self.integer("channel", 0)

@@ -4526,9 +4526,8 @@ SYMM_API symm_status_t symm_batch(symm_group_t *group, const symm_collective_cal
  *   are ordered on streams there, and return when their work is enqueued.
  *
  * Arguments
- * - Read before the call returns, and free then: options and other structs, texts, and lists of
- *   ranks, counts, displacements, waits, messages, neighbours, calls and pieces, with tables of
- *   pages.
+ * - Read before the call returns, and free then: structs, texts, and lists of ranks, counts,
+ *   displacements, waits, messages, neighbours, calls, pieces and pages.
  * - Left alone until the request is done: all other memory that the call reads or writes. That
  *   is operands, the factor at scale_pointer, and lists and counts that are read when the call
  *   runs, as those with SYMM_PIECES_ON_DEVICE.

@@ -39,7 +39,7 @@ if ((${#LAYOUT} == 4)); then
     -e 's/ among=(.:.) channel=9 / among=\1:3 channel=9 /' \
     -e '/ messages /s/=0:1:2 /=0:1:2:3 /g' \
     -e '/ messages /s/=2:1:0 /=3:2:1:0 /g' \
-    -e 's/^(all recv rank=left .* rank=)2,0,1:/\13,0,1,2:/' \
+    -e 's/^(all (recv rank=left|wait_request) .* rank=)2,0,1:/\13,0,1,2:/' \
     "${!#}" >"$four"
   set -- "${@:1:$#-1}" "$four"
   survivors+=(3) HOW='-n 4'

@@ -45,7 +45,7 @@ inline void require_fields(const Line& line, std::initializer_list<Field> fields
 // A named thing of a scenario. Arrays and tokens are bytes alike. A released thing becomes an empty
 // handle, which the table misuses; Refusal.WrongHandles has handles that are no longer valid.
 using Thing = std::variant<symm::Group, symm::Buffer, symm::Memory, symm::Heap,
-    std::vector<std::byte>, symm::Import, symm::NeighborExchange>;
+    std::vector<std::byte>, symm::Import, symm::NeighborExchange, symm::Request>;
 
 class Runner {
  public:

@@ -163,6 +163,21 @@ void messages(Runner& runner, const Line& line) {
   }
 }
 
+// ---- requests
+
+void start_recv(Runner& runner, const Line& line) {
+  symm::Request request;
+  const symm::CallOptions options(request, timeout(line));
+  runner.group(line).recv(rank(line), runner.bytes(line, "destination"), channel(line), options);
+  runner.things[line.text("as")] = request;
+}
+
+void wait_request(Runner& runner, const Line& line) {
+  const symm::Request request = runner.the<symm::Request>(line.text("request"));
+  request.wait(timeout(line));
+  expect_seen(line, request.info().value);
+}
+
 // ---- neighbours
 
 // Piece i of the line goes to the i-th rank of `to`.
@@ -289,6 +304,7 @@ const Verbs& verbs_of_signals() {
       {"get_pieces", get_pieces},
       {"messages", messages},
       {"exchange", exchange},
+      {"start_recv", start_recv},
       {"start_round", start_round},
       {"finish_round", finish_round},
       {"neighbor_alltoallv", neighbor_alltoallv},
@@ -304,6 +320,7 @@ const Verbs& verbs_of_signals() {
       {"signal_value", signal_value},
       {"test_signal", test_signal},
       {"test_signal_value", test_signal_value},
+      {"wait_request", wait_request},
       {"wait_signal", wait_signal},
       {"wait_signal_value", wait_signal_value},
       {"wait_signals", wait_signals},

@@ -137,6 +137,14 @@ function run_recv(r)
     return expect_count(r, came)
 end
 
+function run_start_recv(r)
+    room = Span{UInt8}(address(r, "destination"), number(r, "bytes"))
+    receive(room) = LibSymm.recv!(room, group(r), rank(r); channel=channel(r), timeout=seconds(r))
+    return LibSymm.start(receive, room)
+end
+
+run_wait_request(r) = expect_count(r, fetch(thing(r, "request"); timeout=seconds(r)))
+
 # Block i is sent to the i-th rank of `to`, and received from the i-th rank of `from`.
 function run_messages(r)
     bytes = number(r, "bytes")

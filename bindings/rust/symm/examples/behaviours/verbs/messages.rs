@@ -2,7 +2,7 @@
 
 use crate::line::Line;
 use crate::runner::Runner;
-use symm::Result;
+use symm::{Request, Result};
 
 pub fn send(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let source = r.bytes(line, "source");
@@ -16,6 +16,25 @@ pub fn recv(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         .group(line)
         .recv(line.get("rank"), &mut destination, line.channel())?;
     line.expect("expected", came);
+    Ok(())
+}
+
+pub fn start_recv(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let mut destination = r.bytes(line, "destination");
+    let group = r.group(line);
+    // SAFETY: the scenario keeps its arrays and memories until it has waited for the request.
+    let request = unsafe {
+        symm::start((), |()| {
+            group.recv(line.get("rank"), &mut destination, line.channel())
+        })
+    }?;
+    r.made(line, request)
+}
+
+pub fn wait_request(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let request = r.the::<Request<()>>(line.text("request"));
+    request.wait_for(line.timeout())?;
+    line.expect("expected", request.value()? as usize);
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub fn find(name: &str) -> Option<Verb> {
         pieces: put_pieces get_pieces;
         memories: fill8 fill16 fill64 atomic32 atomic64 read_value32 read_value64;
         memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
-        messages: send recv messages;
+        messages: send recv messages start_recv wait_request;
         exchanges: exchange start_round finish_round neighbor_alltoallv;
         heaps: heap take give expect_piece expect_heap;
         signals: signal wait_signal test_signal put_signal put_signal_value;
