@@ -141,11 +141,23 @@ function Base.wait(request::Request; timeout=nothing)
         FileWatching.poll_fd(fd, limit; readable=true)
     end
     over = isready(request)
-    attempt() do call
-        return symm_request_wait(request, without_request(call, over ? nothing : 0))
+    try
+        attempt() do call
+            return symm_request_wait(request, without_request(call, over ? nothing : 0))
+        end
+    catch why
+        # The library was asked to look once, after this function had waited.
+        over || timeout == 0 || throw(waited_for(why, timeout))
+        rethrow()
     end
     forget_ended()
     return nothing
+end
+
+"""The failure of a look as that of a wait of so many seconds."""
+function waited_for(why::SymmError, timeout)
+    message = replace(why.message, "within 0 ms" => "within $(milliseconds(timeout)) ms")
+    return SymmError(why.status, message, why.rank, why.pid, why.os_error, why.cuda_result)
 end
 
 function Base.fetch(request::Request; timeout=nothing)
