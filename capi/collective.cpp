@@ -2,10 +2,11 @@
 // it to core/group/collective.hpp, where arguments are checked.
 #include "core/group/collective.hpp"
 
+#include <string.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <list>
 #include <memory>
 #include <span>

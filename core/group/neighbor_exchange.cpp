@@ -22,6 +22,7 @@
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/piece_checks.hpp"
+#include "core/group/request.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/piece_list.hpp"

@@ -1,6 +1,7 @@
 // Keeps the order of a group's requests, and begins and ends the threads that make them.
 #include "core/group/requests.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
