@@ -236,6 +236,7 @@ PYTHON = {
     "Pieces": "_pieces",
     "Messages": "messages",
     "Exchanges": "exchange",
+    "Requests": "requests",
     "Heaps": "heap",
     "Memory by tokens": "ipc",
     "When memory is short": "pressure",
