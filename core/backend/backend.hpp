@@ -600,6 +600,9 @@ class Transport {
   // Notes that this rank has refused the arguments of a call of all ranks, in a group
   // that checks.
   virtual void note_refusal(const std::string&) noexcept {}
+  // Notes that several threads of this rank make calls, so that a wait of one of them tells the
+  // other ranks nothing of what this rank will come to.
+  virtual void note_several_threads() noexcept {}
 
   virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, or of the lender
   virtual uint64_t lent_bytes() const noexcept { return 0; }

@@ -327,7 +327,10 @@ std::shared_ptr<Request> Group::start_messages(
 // ---- requests
 
 Requests& Group::requests() const {
-  if (backend_->kind() == BackendKind::host) return *requests_;
+  if (backend_->kind() == BackendKind::host) {
+    transport_->note_several_threads();
+    return *requests_;
+  }
   throw Error(Status::unsupported,
       "options.request: a CUDA group has no requests: its calls are ordered on streams, and return "
       "when their work is enqueued");

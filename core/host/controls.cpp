@@ -265,7 +265,7 @@ void Controls::note_long_wait(const WaitingCall& call, uint32_t target) noexcept
   static thread_local const char here = 0;
   const void* first = nullptr;
   const bool is_first = first_thread_.compare_exchange_strong(first, &here) || first == &here;
-  if (!is_first) mine_.threads().store(2, std::memory_order_relaxed);
+  if (!is_first) note_several_threads();
 
   if (call.lane != lane::kCollective || call.signature == nullptr) return;
   CallLine& line = mine_.long_call();
@@ -469,7 +469,7 @@ class Controls::ShownMessageWait final : public MessageWait {
         is_shown_(controls.message_waits_[lane].fetch_add(1) == 0),
         standstill_(controls, lane) {
     if (!is_shown_) {
-      controls_.mine_.threads().store(2, std::memory_order_relaxed);
+      controls_.note_several_threads();
       return;
     }
     WaitLine& line = controls_.mine_.waiting(lane_);

@@ -90,6 +90,8 @@ class Controls {
   int culprit(int peer, uint32_t lane) const noexcept;
   // This rank refused the arguments of a call of all ranks, or makes such a call.
   void note_refusal(const std::string& what) noexcept;
+  // Several threads of this rank make calls.
+  void note_several_threads() noexcept { mine_.threads().store(2, std::memory_order_relaxed); }
   void forget_refusal() noexcept { mine_.refusal().stands.store(0, std::memory_order_relaxed); }
   // Two ranks that came to barriers of different sets.
   Failure different_sets(int channel, int rank, int other) const;

@@ -27,7 +27,7 @@ struct ShownWait {
   uint64_t number = 0;   // tells the wait from others of the rank in this lane
   uint32_t looks = 0;    // how often the rank has looked for a message
   uint16_t about = 0;    // of a message: equal on ranks that are in one call; 0: not told
-  bool several = false;  // several threads of the rank have been seen to wait
+  bool several = false;  // several threads of the rank make calls, as for requests, or wait
   // In a group that checks: whether the rank has refused its last call, and how many calls it has
   // refused so far, in kRefusalBits.
   bool refused = false;
@@ -50,7 +50,7 @@ struct ShownWait {
 // thread of them can help either, for a lane has one call at a time. With a switch, a
 // thread of that rank might still come to the call of the lane that was left. So a
 // circle with a switch counts after kPatienceNs only, and if several threads of that
-// rank are known to wait, not at all.
+// rank are known to make calls, not at all.
 //
 // In a group that checks, a wait is hopeless too if the rank that does not come has refused the
 // arguments of its call, and has refused another number of calls than this rank: ranks that all

@@ -84,6 +84,7 @@ class HostTransport : public Transport {
   uint64_t scratch_bytes() const noexcept override { return 2 * controls_.scratch_half(); }
   std::unique_ptr<MessageWait> await_message(MessageCall call, int peer, uint16_t about) override;
   void note_refusal(const std::string& what) noexcept override { controls_.note_refusal(what); }
+  void note_several_threads() noexcept override { controls_.note_several_threads(); }
 
  protected:
   void copy_pieces(void* to, const void* from, const PieceCopy& pieces, void* stream) const;

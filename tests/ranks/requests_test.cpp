@@ -577,6 +577,25 @@ void begin_too_many(int, const Group& group) {
 
 TEST(Requests, HaveAsManyThreadsAsCallsWait) { as_processes(1, begin_too_many); }
 
+// A rank whose request waits for the others may be busy for long: then nobody stands still.
+TEST(Requests, OfABusyRankAreNoStandstill) {
+  as_processes(2, [](int rank, const Group& group) {
+    int token = 0;
+    if (rank == 0) {
+      Sum sum(group, 100);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+      group.send(1, symm::Span<const int>(&token, 1));
+      sum.request.wait();
+      sum.expect_right();
+    } else {
+      group.recv(0, symm::Span(&token, 1));
+      Sum sum(group, 100);
+      sum.request.wait();
+      sum.expect_right();
+    }
+  });
+}
+
 // A forked child has no requests, and the parent's go on.
 TEST(Requests, AreNotTheChildsOfAFork) {
   as_processes(2, [](int rank, const Group& group) {
