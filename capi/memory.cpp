@@ -303,6 +303,8 @@ symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t cou
       return act(options, self, RequestOrder::collective, "barrier", stream,
           [=](Group& of, uint64_t ms) { of.barrier({ranks, count}, channel, ms, stream); });
     }
+    // Before the list is copied, whose length may be anything.
+    self->with_refusals_told("barrier", [&] { self->require_barrier({ranks, count}, channel); });
     const std::vector<int32_t> set(ranks, ranks + count);
     act(options, self, RequestOrder::collective, "barrier", stream,
         [=](Group& of, uint64_t ms) { of.barrier(set, channel, ms, stream); });
@@ -496,6 +498,10 @@ std::shared_ptr<const KeptPieces> keep_lists(symm_pieces_call_t& call) {
   if ((call.flags & SYMM_PIECES_ON_DEVICE) != 0) return kept;
   const auto keep = [count = call.count](auto& list, auto*& at) {
     if (at == nullptr) return;
+    if (count > list.max_size()) {
+      throw Error(Status::invalid_argument,
+          format("call.count: %zu pieces are more than memory holds", count));
+    }
     list.assign(at, at + count);
     at = list.data();
   };

@@ -116,6 +116,11 @@ void Group::require_channel(int channel, int channels) {
   }
 }
 
+void Group::require_barrier(std::span<const int32_t> ranks, int channel) const {
+  require_channel(channel, config_.channels);
+  if (!ranks.empty()) require_ranks(ranks);
+}
+
 namespace {
 Error not_known_dtype(const char* argument, int value) {
   if (value < 0) return {Status::invalid_argument, format("%s: %d is negative", argument, value)};

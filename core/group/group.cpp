@@ -221,8 +221,7 @@ void Group::barrier(
   const Trace traced(page(), "barrier");
   const auto call = [&] {
     require_usable();
-    require_channel(channel, config_.channels);
-    if (!ranks.empty()) require_ranks(ranks);
+    require_barrier(ranks, channel);
     const uint64_t timeout = timeout_or_look(timeout_ms);
     if (timeout == Deadline::kNow) return transport_->barrier(ranks, channel, timeout, stream);
     in_turn([&] { transport_->barrier(ranks, channel, timeout, stream); });

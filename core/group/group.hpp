@@ -162,6 +162,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // Throws unless the ranks are distinct, and this one is among them.
   void require_ranks(std::span<const int32_t> ranks) const;
   static void require_channel(int channel, int channels);
+  // Throws unless ranks, of which none are all, can have a barrier on the channel.
+  void require_barrier(std::span<const int32_t> ranks, int channel) const;
 
   // A hash of all calls of the group's heaps so far, which collectives compare; 0
   // unless ranks check each other.

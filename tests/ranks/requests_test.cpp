@@ -596,6 +596,30 @@ TEST(Requests, OfABusyRankAreNoStandstill) {
   });
 }
 
+// Lists are copied, so what they cannot be is found before.
+TEST(Requests, RefuseListsThatCannotBe) {
+  const Group group = alone("lists");
+  const Block block = allocate(group, 64);
+  symm_request_t* request = nullptr;
+  symm_call_options_t options = SYMM_CALL_OPTIONS_INIT;
+  options.request = &request;
+  const int32_t rank = 0;
+  for (const size_t count : {size_t{2}, size_t{1} << 61, SIZE_MAX}) {
+    expect_failed(symm_barrier(group.get(), &rank, count, 0, &options, nullptr),
+        SYMM_ERR_INVALID_ARGUMENT, {"ranks: ", "and the group has 1"});
+  }
+
+  const symm_piece_t piece = {0, 0, 8, 0, 0, 0};
+  symm_pieces_call_t call = SYMM_PIECES_CALL_INIT;
+  call.pieces = &piece;
+  call.count = SIZE_MAX;
+  uint64_t source = 0;
+  expect_failed(
+      symm_put_pieces(block.memory.get(), 0, 0, &source, sizeof source, &call, &options, nullptr),
+      SYMM_ERR_INVALID_ARGUMENT, {"call.count: "});
+  EXPECT_EQ(request, nullptr);
+}
+
 // A forked child has no requests, and the parent's go on.
 TEST(Requests, AreNotTheChildsOfAFork) {
   as_processes(2, [](int rank, const Group& group) {
