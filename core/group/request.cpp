@@ -86,7 +86,7 @@ void Request::tell() noexcept {
   if (fd_ && ::write(fd_.get(), &one, sizeof one) < 0) return;
 }
 
-void Request::run(Work& work, const std::function<void()>& before_it_is_told) noexcept {
+void Request::run(Work& work, const Ending& ending) noexcept {
   try {
     value_ = work();
   } catch (...) {
@@ -94,8 +94,9 @@ void Request::run(Work& work, const std::function<void()>& before_it_is_told) no
   }
   work = nullptr;
 
+  ending.before_it_is_done();
   done_.store(1, std::memory_order_release);
-  before_it_is_told();
+  ending.before_it_is_told();
   wake_all(done_);
   tell_change(ended_requests);
   const std::lock_guard lock(fd_mutex_);

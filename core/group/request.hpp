@@ -45,9 +45,13 @@ class Request {
   // call, and closed with the request.
   int fd();
 
-  // Makes the call, drops `work` and with it what the call has kept, and is done. Then calls
-  // `before_it_is_told`, and wakes whoever waits.
-  void run(Work& work, const std::function<void()>& before_it_is_told) noexcept;
+  // What happens at the end of a call, on the thread that made it.
+  struct Ending {
+    std::function<void()> before_it_is_done;
+    std::function<void()> before_it_is_told;  // to whoever waits
+  };
+  // Makes the call, drops `work` and with it what the call has kept, and is done.
+  void run(Work& work, const Ending& ending) noexcept;
 
  private:
   static std::optional<size_t> first_done(

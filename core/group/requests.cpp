@@ -110,13 +110,17 @@ bool Requests::await_work(Entries& mine) {
   return false;
 }
 
+// A program that has seen that a call is over may begin another one in its place.
+void Requests::free_place(RequestOrder order) noexcept {
+  if (is_queued(order)) return;
+  const std::lock_guard lock(mutex_);
+  --waiting_;
+}
+
 void Requests::leave_queue(RequestOrder order) noexcept {
   const std::lock_guard lock(mutex_);
   --at_work_;
-  if (!is_queued(order)) {
-    --waiting_;
-    return;
-  }
+  if (!is_queued(order)) return;
   Queue& state = queue_of(order);
   state.is_busy = !state.behind.empty();
   if (state.is_busy) ready_.splice(ready_.begin(), state.behind, state.behind.begin());
@@ -127,11 +131,13 @@ void Requests::work() noexcept {
   Entries mine;
   while (await_work(mine)) {
     Entry& entry = mine.front();
-    entry.request->run(entry.work, [&] {
+    const auto free_its_place = [&] { free_place(entry.order); };
+    const auto leave = [&] {
       leave_queue(entry.order);
       // A blocking call of that order goes on now, as does whoever waits for the request.
       if (is_queued(entry.order)) tell_change(queue_of(entry.order).over);
-    });
+    };
+    entry.request->run(entry.work, {free_its_place, leave});
     mine.clear();
   }
 }

@@ -63,6 +63,7 @@ class Requests : public std::enable_shared_from_this<Requests> {
 
   void require_thread(RequestOrder order);  // with the lock, as the next one
   bool take(Entries& mine);
+  void free_place(RequestOrder order) noexcept;
   void leave_queue(RequestOrder order) noexcept;
   bool await_work(Entries& mine);
   bool is_last_done(const Queue& queue);

@@ -620,6 +620,27 @@ TEST(Requests, RefuseListsThatCannotBe) {
   EXPECT_EQ(request, nullptr);
 }
 
+// Whoever has seen that a call is over may begin another one, also with as many as there may be.
+TEST(Requests, LeaveTheirPlaceBeforeTheyAreDone) {
+  const Group group = alone("places");
+  int room = 0;
+  std::vector<Request> others(255);
+  for (Request& request : others) {
+    group.recv(0, symm::Span(&room, 1), 1, {request, SYMM_TIMEOUT_INFINITE});
+  }
+  for (int i = 0; i < 200; ++i) {
+    Request last;
+    group.recv(0, symm::Span(&room, 1), 0, last);
+    group.send(0, symm::Span<const int>(&i, 1));
+    while (!last.test()) {
+    }
+  }
+  group.abort("enough");
+  for (const Request& request : others) {
+    expect_failure(SYMM_ERR_ABORTED, {"enough"}, [&] { request.wait(); });
+  }
+}
+
 // A forked child has no requests, and the parent's go on.
 TEST(Requests, AreNotTheChildsOfAFork) {
   as_processes(2, [](int rank, const Group& group) {
